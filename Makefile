@@ -39,7 +39,7 @@ BUILD ?= build
 say = $(quiet)$(if $(filter 1,$(V))$(SILENT),,echo '$1 $2';)
 quiet = $(if $(filter 1,$(V)),,@)
 GEN = $(BUILD)/gen
-WARN = -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wvla -Wmissing-prototypes -Werror
+WARN = -Wall -Wextra -Wpedantic -Wconversion -Wno-unknown-warning-option -Wshadow=local -Wvla -Wmissing-prototypes -Werror
 STD = -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 -DCLAVE_VERSION='"$(VERSION)"' -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -fwrapv -ffunction-sections -fdata-sections
 COMPILE = $(CC) $(STD) $(WARN) $(CFLAGS) $(EXTRA) $(SANFLAGS) -MMD -MP -I. -Iinclude -I$(GEN)
 # Sanitizers look up C++'s throw at the start, and drivers that are opened later do throw.

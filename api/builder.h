@@ -36,31 +36,31 @@ struct clave_builder {
 
 /* ---- builder_tables.c ---- */
 /* True if there is something to do: a builder, without an error, not finished. */
-bool builder_ready(const clave_builder *b);
+bool builder_ready(const clave_builder *builder);
 /* Keeps the first error; NULL: none. Consumes it. _op: with the node that is being built. */
-void builder_fail(clave_builder *b, clave_status st);
-void builder_fail_op(clave_builder *b, clave_status st);
+void builder_fail(clave_builder *builder, clave_status st);
+void builder_fail_op(clave_builder *builder, clave_status st);
 /* A new zeroed item at the end of a vector (as ir_vector) of items of `size` bytes; NULL: failed.
  */
-void *builder_append(clave_builder *b, void *vector, size_t size);
+void *builder_append(clave_builder *builder, void *vector, size_t size);
 /* Zeroed memory of the builder; NULL: failed. */
-void *builder_alloc(clave_builder *b, size_t count, size_t size);
+void *builder_alloc(clave_builder *builder, size_t count, size_t size);
 /* A copy; NULL counts as "". NULL: failed. */
-const char *builder_text(clave_builder *b, const char *s);
+const char *builder_text(clave_builder *builder, const char *text);
 /* The index in an id of this kind; an error says what the id is. */
-clave_status builder_index(const clave_builder *b, clave_id id, id_kind kind,
+clave_status builder_index(const clave_builder *builder, clave_id id, id_kind kind,
                            uint32_t *index) STATUS_CHECK;
 /* The chain that instructions go to; NULL before the first method. */
-ir_chain *builder_chain(clave_builder *b);
+ir_chain *builder_chain(clave_builder *builder);
 /* Tensors' indices, in the pool. */
-clave_status builder_tids(clave_builder *b, const clave_id *ids, uint32_t n,
+clave_status builder_tids(clave_builder *builder, const clave_id *ids, uint32_t n,
                           ir_u32s *out) STATUS_CHECK;
 /* Literals, and values where those are not 0 (NULL: nowhere). */
-clave_status builder_ints(clave_builder *b, const int64_t *literals, const clave_id *values,
+clave_status builder_ints(clave_builder *builder, const int64_t *literals, const clave_id *values,
                           uint32_t n, ir_int_or_vids *out) STATUS_CHECK;
 
 /* ---- builder_fields.c ---- */
 /* Checks that the instruction being built has all that it needs; then there is none. */
-void builder_close_op(clave_builder *b);
+void builder_close_op(clave_builder *builder);
 
 #endif

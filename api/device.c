@@ -24,104 +24,104 @@ typedef struct device_list {
   unsigned generation; /* of the process that found the drivers */
 } device_list;
 
-static void describe(const backend_info *b, int index, clave_device_info *out) {
-  *out = (clave_device_info){.kind = b->kind,
-                             .name = b->name,
-                             .platform = b->platform,
-                             .driver = b->driver,
-                             .type = b->type,
-                             .extensions = b->extensions,
-                             .memory = b->memory,
-                             .max_alloc = b->max_alloc,
-                             .compute_units = b->compute_units,
-                             .clock_mhz = b->clock_mhz,
-                             .shares_host_memory = b->shares_host_memory,
+static void describe(const backend_info *info, int index, clave_device_info *out) {
+  *out = (clave_device_info){.kind = info->kind,
+                             .name = info->name,
+                             .platform = info->platform,
+                             .driver = info->driver,
+                             .type = info->type,
+                             .extensions = info->extensions,
+                             .memory = info->memory,
+                             .max_alloc = info->max_alloc,
+                             .compute_units = info->compute_units,
+                             .clock_mhz = info->clock_mhz,
+                             .shares_host_memory = info->shares_host_memory,
                              .index = index};
 }
 
-static bool is_software_renderer(const backend_info *b) {
+static bool is_software_renderer(const backend_info *info) {
   static const char *const names[] = {"llvmpipe", "softpipe", "swrast", "SwiftShader"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strstr(b->name, names[i])) return true;
+    if (strstr(info->name, names[i])) return true;
   return false;
 }
 
 enum { RANK_RENDERER, RANK_CPU, RANK_ACCELERATOR, RANK_GPU };
-static uint64_t rank_type(const backend_info *b) {
-  if (is_software_renderer(b)) return RANK_RENDERER;
-  if (strcmp(b->type, "GPU") == 0) return RANK_GPU;
-  return strcmp(b->type, "accelerator") == 0 ? RANK_ACCELERATOR : RANK_CPU;
+static uint64_t rank_type(const backend_info *info) {
+  if (is_software_renderer(info)) return RANK_RENDERER;
+  if (strcmp(info->type, "GPU") == 0) return RANK_GPU;
+  return strcmp(info->type, "accelerator") == 0 ? RANK_ACCELERATOR : RANK_CPU;
 }
 
 /* GPU, then accelerator, then CPU; within a type compute units x clock; software renderers last. */
-static uint64_t rank_device(const backend_info *b) {
-  uint64_t speed = (uint64_t)b->compute_units * (b->clock_mhz ? b->clock_mhz : 1);
-  return (rank_type(b) << 56) | (speed & 0xffffffffffffff);
+static uint64_t rank_device(const backend_info *info) {
+  uint64_t speed = (uint64_t)info->compute_units * (info->clock_mhz ? info->clock_mhz : 1);
+  return (rank_type(info) << 56) | (speed & 0xffffffffffffff);
 }
 
-static clave_status note_identity(device_list *l, int index, const backend_info *b) {
-  text t = {0};
-  clave_status st = tuning_identity(b, &t);
-  if (!st) l->tuned_for[index] = mem_pool_strdup(l->texts, t.data, t.size);
-  if (!st && !l->tuned_for[index]) st = status_no_memory();
-  text_free(&t);
+static clave_status note_identity(device_list *list, int index, const backend_info *info) {
+  text text = {0};
+  clave_status st = tuning_identity(info, &text);
+  if (!st) list->tuned_for[index] = mem_pool_strdup(list->texts, text.data, text.size);
+  if (!st && !list->tuned_for[index]) st = status_no_memory();
+  text_free(&text);
   return st;
 }
 
 /* Copies the texts, which go with the backend. */
-static clave_status describe_cpu(device_list *l, clave_device_info *out) {
+static clave_status describe_cpu(device_list *list, clave_device_info *out) {
   backend *cpu;
   TRY(cpu_backend_create(0, &cpu));
   describe(&cpu->info, CPU_INDEX, out);
   const char **texts[] = {&out->kind,   &out->name, &out->platform,
                           &out->driver, &out->type, &out->extensions};
-  clave_status st = note_identity(l, l->n_opencl, &cpu->info);
+  clave_status st = note_identity(list, list->n_opencl, &cpu->info);
   for (size_t i = 0; i < sizeof texts / sizeof *texts && !st; i++) {
-    *texts[i] = mem_pool_strdup(l->texts, *texts[i], strlen(*texts[i]));
+    *texts[i] = mem_pool_strdup(list->texts, *texts[i], strlen(*texts[i]));
     if (!*texts[i]) st = status_no_memory();
   }
   cpu->vt->destroy(cpu);
   return st;
 }
 
-static void free_list(device_list *l) {
-  if (!l) return;
-  mem_pool_destroy(l->texts);
-  free(l->infos);
-  free(l->tuned_for);
-  free(l);
+static void free_list(device_list *list) {
+  if (!list) return;
+  mem_pool_destroy(list->texts);
+  free(list->infos);
+  free(list->tuned_for);
+  free(list);
 }
 
 /* folder: of the cache, or NULL. */
-static clave_status fill_list(device_list *l, const char *folder) {
+static clave_status fill_list(device_list *list, const char *folder) {
   const backend_info *found = NULL;
   opencl_keep_files_in(folder);
-  l->generation = process_generation();
-  TRY(opencl_devices(&found, &l->n_opencl, &l->hint));
-  l->count = l->n_opencl + 1;
-  l->infos = calloc((size_t)l->count, sizeof *l->infos);
-  l->tuned_for = calloc((size_t)l->count, sizeof *l->tuned_for);
-  if (!l->infos || !l->tuned_for) return status_no_memory();
-  TRY(mem_pool_create(&l->texts));
-  l->best = -1;
-  for (int i = 0; i < l->n_opencl; i++) {
-    describe(&found[i], i, &l->infos[i]);
-    TRY(note_identity(l, i, &found[i]));
-    if (l->best < 0 || rank_device(&found[i]) > rank_device(&found[l->best])) l->best = i;
+  list->generation = process_generation();
+  TRY(opencl_devices(&found, &list->n_opencl, &list->hint));
+  list->count = list->n_opencl + 1;
+  list->infos = calloc((size_t)list->count, sizeof *list->infos);
+  list->tuned_for = calloc((size_t)list->count, sizeof *list->tuned_for);
+  if (!list->infos || !list->tuned_for) return status_no_memory();
+  TRY(mem_pool_create(&list->texts));
+  list->best = -1;
+  for (int i = 0; i < list->n_opencl; i++) {
+    describe(&found[i], i, &list->infos[i]);
+    TRY(note_identity(list, i, &found[i]));
+    if (list->best < 0 || rank_device(&found[i]) > rank_device(&found[list->best])) list->best = i;
   }
-  TRY(describe_cpu(l, &l->infos[l->n_opencl]));
+  TRY(describe_cpu(list, &list->infos[list->n_opencl]));
   /* On a CPU our own backend starts at once, and is faster all in all: docs/performance.md. */
-  bool has_better = l->best >= 0 && rank_type(&found[l->best]) >= RANK_ACCELERATOR;
-  l->preferred = has_better ? l->best : l->n_opencl;
-  l->infos[l->preferred].is_default = true;
+  bool has_better = list->best >= 0 && rank_type(&found[list->best]) >= RANK_ACCELERATOR;
+  list->preferred = has_better ? list->best : list->n_opencl;
+  list->infos[list->preferred].is_default = true;
   return NULL;
 }
 
 /* What drivers keep lies with the binaries of CLAVE_CACHE_DIR, whatever an opened device says. */
-static clave_status make_list(device_list *l) {
+static clave_status make_list(device_list *list) {
   char *folder;
   TRY(cache_folder(NULL, &folder));
-  clave_status st = fill_list(l, folder);
+  clave_status st = fill_list(list, folder);
   free(folder);
   return st;
 }
@@ -129,30 +129,30 @@ static clave_status make_list(device_list *l) {
 /* Made once a process; a thread that loses the race drops its own. */
 static clave_status get_list(const device_list **out) {
   static _Atomic(device_list *) shared;
-  device_list *l = atomic_load(&shared), *expected = NULL;
-  if (!l) {
-    l = calloc(1, sizeof *l);
-    if (!l) return status_no_memory();
-    clave_status st = make_list(l);
+  device_list *list = atomic_load(&shared), *expected = NULL;
+  if (!list) {
+    list = calloc(1, sizeof *list);
+    if (!list) return status_no_memory();
+    clave_status st = make_list(list);
     if (st) {
-      free_list(l);
+      free_list(list);
       return st;
     }
-    if (!atomic_compare_exchange_strong(&shared, &expected, l)) {
-      free_list(l);
-      l = expected;
+    if (!atomic_compare_exchange_strong(&shared, &expected, list)) {
+      free_list(list);
+      list = expected;
     }
   }
-  *out = l;
+  *out = list;
   return NULL;
 }
 
 clave_status clave_devices_count(int *count) {
   OWN_FLOAT_ENV;
-  const device_list *l;
+  const device_list *list;
   *count = 0;
-  TRY(get_list(&l));
-  *count = l->count;
+  TRY(get_list(&list));
+  *count = list->count;
   return NULL;
 }
 
@@ -162,43 +162,44 @@ static clave_status write_info(const clave_device_info *own, clave_device_info *
 
 clave_status clave_devices_get(int index, clave_device_info *info) {
   OWN_FLOAT_ENV;
-  const device_list *l;
-  TRY(get_list(&l));
-  if (index < 0 || index >= l->count) return INVALID("device %d of %d", index, l->count);
-  clave_device_info own = l->infos[index];
+  const device_list *list;
+  TRY(get_list(&list));
+  if (index < 0 || index >= list->count) return INVALID("device %d of %d", index, list->count);
+  clave_device_info own = list->infos[index];
   char *folder;
   TRY(cache_folder(NULL, &folder));
-  if (folder) own.n_tuned = tuning_count_kept(folder, l->tuned_for[index]);
+  if (folder) own.n_tuned = tuning_count_kept(folder, list->tuned_for[index]);
   free(folder);
   return write_info(&own, info);
 }
 
 const char *clave_devices_hint(void) {
   OWN_FLOAT_ENV;
-  const device_list *l;
-  clave_status st = get_list(&l);
+  const device_list *list;
+  clave_status st = get_list(&list);
   if (st) {
     status_free(st);
     return NULL;
   }
-  return l->n_opencl ? NULL : l->hint;
+  return list->n_opencl ? NULL : list->hint;
 }
 
 /* ---------------------------------------------------------------- the choice */
 
-static void append_valid(text *t, const device_list *l) {
-  text_printf(t, "valid: cpu");
-  if (l->n_opencl) text_printf(t, ", opencl");
-  for (int i = 0; i < l->n_opencl; i++) text_printf(t, ", opencl:%d (%s)", i, l->infos[i].name);
-  if (!l->n_opencl) text_printf(t, "; %s", l->hint ? l->hint : "no OpenCL device");
+static void append_valid(text *text, const device_list *list) {
+  text_printf(text, "valid: cpu");
+  if (list->n_opencl) text_printf(text, ", opencl");
+  for (int i = 0; i < list->n_opencl; i++)
+    text_printf(text, ", opencl:%d (%s)", i, list->infos[i].name);
+  if (!list->n_opencl) text_printf(text, "; %s", list->hint ? list->hint : "no OpenCL device");
 }
 
-static clave_status bad_device(const device_list *l, const char *item, size_t n) {
-  text t = {0};
-  append_valid(&t, l);
-  clave_status st = text_status(&t);
-  if (!st) st = INVALID("no device '%.*s'; %s", (int)(n > 200 ? 200 : n), item, t.data);
-  text_free(&t);
+static clave_status bad_device(const device_list *list, const char *item, size_t n) {
+  text text = {0};
+  append_valid(&text, list);
+  clave_status st = text_status(&text);
+  if (!st) st = INVALID("no device '%.*s'; %s", (int)(n > 200 ? 200 : n), item, text.data);
+  text_free(&text);
   return st;
 }
 
@@ -208,17 +209,18 @@ static bool contains(const char *haystack, const char *needle, size_t n) {
   return false;
 }
 
-static bool find_opencl(const device_list *l, const char *what, size_t n, int *out) {
+static bool find_opencl(const device_list *list, const char *what, size_t n, int *out) {
   bool digits = n > 0;
   for (size_t i = 0; i < n; i++) digits = digits && is_ascii_digit(what[i]);
   if (digits) {
     long index = n < 9 ? strtol(what, NULL, 10) : -1;
     *out = (int)index;
-    return index >= 0 && index < l->n_opencl;
+    return index >= 0 && index < list->n_opencl;
   }
-  for (int i = 0; n && i < l->n_opencl; i++) {
+  for (int i = 0; n && i < list->n_opencl; i++) {
     *out = i;
-    if (contains(l->infos[i].name, what, n) || contains(l->infos[i].platform, what, n)) return true;
+    if (contains(list->infos[i].name, what, n) || contains(list->infos[i].platform, what, n))
+      return true;
   }
   return false;
 }
@@ -227,14 +229,15 @@ static bool find_opencl(const device_list *l, const char *what, size_t n, int *o
 static clave_status choose_item(const char *item, size_t n, int *out) {
   *out = CPU_INDEX;
   if (n == 3 && memcmp(item, "cpu", 3) == 0) return NULL; /* opens no OpenCL driver */
-  const device_list *l;
-  TRY(get_list(&l));
-  if (n == 6 && memcmp(item, "opencl", 6) == 0 && l->best >= 0) {
-    *out = l->best;
+  const device_list *list;
+  TRY(get_list(&list));
+  if (n == 6 && memcmp(item, "opencl", 6) == 0 && list->best >= 0) {
+    *out = list->best;
     return NULL;
   }
-  if (n > 7 && memcmp(item, "opencl:", 7) == 0 && find_opencl(l, item + 7, n - 7, out)) return NULL;
-  return bad_device(l, item, n);
+  if (n > 7 && memcmp(item, "opencl:", 7) == 0 && find_opencl(list, item + 7, n - 7, out))
+    return NULL;
+  return bad_device(list, item, n);
 }
 
 static clave_status choose(const char *spec, int *chosen, int *count) {
@@ -258,16 +261,16 @@ static clave_status choose(const char *spec, int *chosen, int *count) {
 
 /* Drivers have threads and connections that a forked process lacks; calls would wait for ever. */
 static clave_status check_drivers(void) {
-  const device_list *l;
-  TRY(get_list(&l));
-  if (l->generation == process_generation()) return NULL;
+  const device_list *list;
+  TRY(get_list(&list));
+  if (list->generation == process_generation()) return NULL;
   return INVALID(
       "OpenCL was in use before this process was forked, which drivers do not survive: fork before "
       "the first use of clave, start a program (exec), or open cpu");
 }
 
-clave_status device_check_process(const clave_device *d) {
-  if (d->generation == process_generation()) return NULL;
+clave_status device_check_process(const clave_device *device) {
+  if (device->generation == process_generation()) return NULL;
   return INVALID(
       "this process was forked after the device was opened, which threads and drivers do not "
       "survive: open a device, and make sessions, behind the fork");
@@ -280,63 +283,64 @@ typedef struct opening {
 } opening;
 
 static clave_status open_one(int index, const opening *with, const char *cache_dir, backend **out) {
-  const clave_device_options *o = &with->options;
-  if (index == CPU_INDEX) return cpu_backend_create(o->n_threads, out);
+  const clave_device_options *options = &with->options;
+  if (index == CPU_INDEX) return cpu_backend_create(options->n_threads, out);
   TRY(check_drivers());
-  const char *kernels = o->kernel_dir;
+  const char *kernels = options->kernel_dir;
   if (!kernels || !*kernels) kernels = getenv("CLAVE_KERNEL_DIR");
   opencl_options co = {.cache_dir = cache_dir,
                        .kernel_dir = kernels && *kernels ? kernels : NULL,
-                       .message = o->message,
-                       .message_ctx = o->message_ctx,
-                       .binaries = o->binaries,
-                       .binaries_size = o->binaries_size,
+                       .message = options->message,
+                       .message_ctx = options->message_ctx,
+                       .binaries = options->binaries,
+                       .binaries_size = options->binaries_size,
                        .context = with->context,
                        .queue = with->queue};
   return opencl_backend_create(index, &co, out);
 }
 
 /* The preferred device first; there is room for one more. */
-static clave_status open_chosen(int *chosen, int n, const opening *with, clave_device *d) {
+static clave_status open_chosen(int *chosen, int n, const opening *with, clave_device *device) {
   bool has_cpu = false;
   for (int i = 0; i < n; i++) has_cpu = has_cpu || chosen[i] == CPU_INDEX;
-  d->holds = 1;
-  d->generation = process_generation();
-  d->set.no_fallback = with->options.no_fallback;
-  d->message = with->options.message;
-  d->message_ctx = with->options.message_ctx;
-  if (!has_cpu && !d->set.no_fallback) chosen[n++] = CPU_INDEX;
-  TRY(cache_folder(with->options.cache_dir, &d->cache_dir));
+  device->holds = 1;
+  device->generation = process_generation();
+  device->set.no_fallback = with->options.no_fallback;
+  device->message = with->options.message;
+  device->message_ctx = with->options.message_ctx;
+  if (!has_cpu && !device->set.no_fallback) chosen[n++] = CPU_INDEX;
+  TRY(cache_folder(with->options.cache_dir, &device->cache_dir));
   for (int i = 0; i < n; i++) {
-    TRY(open_one(chosen[i], with, d->cache_dir, &d->set.backends[i]));
-    d->set.count++;
+    TRY(open_one(chosen[i], with, device->cache_dir, &device->set.backends[i]));
+    device->set.count++;
   }
-  describe(&d->set.backends[0]->info, chosen[0], &d->info);
-  return device_open_tables(d);
+  describe(&device->set.backends[0]->info, chosen[0], &device->info);
+  return device_open_tables(device);
 }
 
 static clave_status create_device(int *chosen, int n, const opening *with, clave_device **out) {
-  clave_device *d = calloc(1, sizeof *d);
-  if (!d) return status_no_memory();
-  clave_status st = open_chosen(chosen, n, with, d);
+  clave_device *device = calloc(1, sizeof *device);
+  if (!device) return status_no_memory();
+  clave_status st = open_chosen(chosen, n, with, device);
   if (st) {
-    clave_device_destroy(d);
+    clave_device_destroy(device);
     return st;
   }
-  *out = d;
+  *out = device;
   return NULL;
 }
 
 /* Nothing named: with a note if there is no OpenCL device. */
-static clave_status default_spec(const clave_device_options *o, const char **out) {
-  const device_list *l;
-  TRY(get_list(&l));
-  *out = l->preferred < l->n_opencl ? "opencl" : "cpu";
-  if (l->n_opencl) return NULL;
-  text t = {0};
-  text_printf(&t, "running on the CPU backend; %s", l->hint ? l->hint : "no OpenCL device");
-  if (o->message && t.data) o->message(o->message_ctx, t.data);
-  text_free(&t);
+static clave_status default_spec(const clave_device_options *options, const char **out) {
+  const device_list *list;
+  TRY(get_list(&list));
+  *out = list->preferred < list->n_opencl ? "opencl" : "cpu";
+  if (list->n_opencl) return NULL;
+  text text = {0};
+  text_printf(&text, "running on the CPU backend; %s",
+              list->hint ? list->hint : "no OpenCL device");
+  if (options->message && text.data) options->message(options->message_ctx, text.data);
+  text_free(&text);
   return NULL;
 }
 
@@ -369,37 +373,39 @@ clave_status clave_device_create_from_opencl(void *context, void *device, void *
   OWN_FLOAT_ENV;
   opening with = {.context = context, .queue = queue};
   int chosen[2];
-  const device_list *l;
+  const device_list *list;
   *out = NULL;
   TRY(read_options(options, &with.options));
   if (!context || !device) return INVALID("the OpenCL %s is NULL", context ? "device" : "context");
-  TRY(get_list(&l));
+  TRY(get_list(&list));
   TRY(status_while(opencl_find_device(device, &chosen[0]), "the OpenCL device"));
   return create_device(chosen, 1, &with, out);
 }
 
-clave_device *clave_device_retain(clave_device *d) {
-  if (d) d->holds++;
-  return d;
+clave_device *clave_device_retain(clave_device *device) {
+  if (device) device->holds++;
+  return device;
 }
 
-void clave_device_destroy(clave_device *d) {
-  if (!d || --d->holds > 0 || d->generation != process_generation()) return;
-  device_close_tables(d);
-  for (int i = 0; i < d->set.count; i++) d->set.backends[i]->vt->destroy(d->set.backends[i]);
-  free(d->cache_dir);
-  free(d);
+void clave_device_destroy(clave_device *device) {
+  if (!device || --device->holds > 0 || device->generation != process_generation()) return;
+  device_close_tables(device);
+  for (int i = 0; i < device->set.count; i++)
+    device->set.backends[i]->vt->destroy(device->set.backends[i]);
+  free(device->cache_dir);
+  free(device);
 }
 
-clave_status clave_device_save_binaries(const clave_device *d, const char *path) {
-  backend *b = d->set.backends[0];
-  TRY(device_check_process(d));
-  if (strcmp(b->info.kind, "opencl") == 0) return opencl_save_binaries(b, path);
-  return UNSUPPORTED("%s has no kernel binaries, which OpenCL devices alone have", b->info.name);
+clave_status clave_device_save_binaries(const clave_device *device, const char *path) {
+  backend *backend = device->set.backends[0];
+  TRY(device_check_process(device));
+  if (strcmp(backend->info.kind, "opencl") == 0) return opencl_save_binaries(backend, path);
+  return UNSUPPORTED("%s has no kernel binaries, which OpenCL devices alone have",
+                     backend->info.name);
 }
 
-clave_status clave_device_get_info(const clave_device *d, clave_device_info *info) {
-  clave_device_info own = d->info;
-  own.n_tuned = (uint32_t)tuning_count(d->set.backends[0]->tuning);
+clave_status clave_device_get_info(const clave_device *device, clave_device_info *info) {
+  clave_device_info own = device->info;
+  own.n_tuned = (uint32_t)tuning_count(device->set.backends[0]->tuning);
   return write_info(&own, info);
 }

@@ -30,13 +30,13 @@ typedef struct shared_store {
 
 /* A program on a set of devices, while a session uses it. */
 typedef struct shared_executable {
-  executable *x;
+  executable *executable;
   int users;
 } shared_executable;
 
 struct clave_program {
   atomic_int holds; /* the caller's and its sessions' */
-  program *p;
+  program *program;
   clave_program *base;  /* held: the program whose constants this one borrows; NULL */
   mutex *lock;          /* of what follows */
   shared_store *stores; /* owned */
@@ -52,8 +52,8 @@ struct clave_session {
   clave_device *device;   /* held */
   constant_store *stores[MAX_BACKENDS];
   int n_stores;
-  executable *x;
-  session *s;             /* that answers */
+  executable *executable;
+  session *session;       /* that answers */
   executable *stand_in_x; /* the CPU backend's, while the device is made ready; or NULL */
   warm_up *warm;          /* owned; NULL: s is on the device */
   const char *answered_by;
@@ -65,22 +65,24 @@ struct clave_session {
 
 /* INVALID: the process was forked after the device was opened. What was made of such a device is
  * not run, and not taken down either: its memory goes with the process. */
-clave_status device_check_process(const clave_device *d) STATUS_CHECK;
+clave_status device_check_process(const clave_device *device) STATUS_CHECK;
 
 /* INVALID: the CPU backend answers while the device's kernels are built. what: "... can be done".
  */
-clave_status session_check_answers(const clave_session *s, const char *what) STATUS_CHECK;
+clave_status session_check_answers(const clave_session *session, const char *what) STATUS_CHECK;
 
 /* The public object of a program, which it owns, also on failure. */
-clave_status program_wrap(program *p, clave_program **out) STATUS_CHECK;
-bool program_is_in_use(clave_program *p); /* true if sessions use it */
-/* The store of `b`, made if this is its first user. */
-clave_status program_take_store(clave_program *p, backend *b, constant_store **out) STATUS_CHECK;
-void program_release_store(clave_program *p, constant_store *store); /* takes NULL */
+clave_status program_wrap(program *program, clave_program **out) STATUS_CHECK;
+bool program_is_in_use(clave_program *program); /* true if sessions use it */
+/* The store of `backend`, made if this is its first user. */
+clave_status program_take_store(clave_program *program, backend *backend,
+                                constant_store **out) STATUS_CHECK;
+void program_release_store(clave_program *program, constant_store *store); /* takes NULL */
 /* The executable of these devices and options, made if this is its first user. */
-clave_status program_take_executable(clave_program *p, const device_set *devices,
-                                     const executable_options *o, executable **out) STATUS_CHECK;
-void program_release_executable(clave_program *p, executable *x); /* takes NULL */
+clave_status program_take_executable(clave_program *program, const device_set *devices,
+                                     const executable_options *options,
+                                     executable **out) STATUS_CHECK;
+void program_release_executable(clave_program *program, executable *executable); /* takes NULL */
 /* What of a session's options decides how its program is compiled, and CLAVE_PRECISION. */
 clave_status read_executable_options(const clave_session_options *given,
                                      executable_options *out) STATUS_CHECK;
@@ -89,7 +91,7 @@ clave_status read_session_options(const clave_session_options *given,
                                   session_options *out) STATUS_CHECK;
 /* NULL names the first method. A name that the program itself returned is found by its address, so
  * a caller that keeps it, as llm/ does, has resolved it once. */
-clave_status program_find_method(const clave_program *p, const char *name,
+clave_status program_find_method(const clave_program *program, const char *name,
                                  uint32_t *out) STATUS_CHECK;
 
 /* The folder of kernel binaries: `given`, else CLAVE_CACHE_DIR, else the XDG cache. *out (owned) is
@@ -98,15 +100,15 @@ clave_status cache_folder(const char *given, char **out) STATUS_CHECK;
 
 /* ---- tuning_tables.c ---- */
 /* What tables of a device are for, one line. */
-clave_status tuning_identity(const backend_info *i, text *out) STATUS_CHECK;
+clave_status tuning_identity(const backend_info *info, text *out) STATUS_CHECK;
 /* Tables for all backends, with what the cache folder has. */
-clave_status device_open_tables(clave_device *d) STATUS_CHECK;
-void device_close_tables(clave_device *d); /* before its backends are destroyed */
+clave_status device_open_tables(clave_device *device) STATUS_CHECK;
+void device_close_tables(clave_device *device); /* before its backends are destroyed */
 /* Rows of the table that the folder has for a device, by its identity; 0: none, or it is damaged.
  */
 uint32_t tuning_count_kept(const char *folder, const char *device);
 
-tensor tensor_from_public(const clave_tensor *t);
-void tensor_to_public(const tensor *t, const void *data, clave_tensor *out);
+tensor tensor_from_public(const clave_tensor *tensor);
+void tensor_to_public(const tensor *tensor, const void *data, clave_tensor *out);
 
 #endif

@@ -12,57 +12,58 @@ struct clave_placement {
   mem_pool *pool;
 };
 
-static clave_status fill_rows(clave_placement *l, const executable *x) {
-  const ir_program *p = &l->program->p->ir;
-  TRY(mem_pool_create(&l->pool));
-  l->rows = mem_pool_alloc(l->pool, (size_t)p->methods.count + 1, sizeof *l->rows);
-  if (!l->rows) return status_no_memory();
-  for (uint32_t m = 0; m < p->methods.count; m++) {
-    size_t n = program_count_nodes(p, p->methods.items[m].chain);
-    l->rows[m] = mem_pool_alloc(l->pool, n + 1, sizeof **l->rows);
-    if (!l->rows[m]) return status_no_memory();
-    executable_placement(x, m, l->rows[m]);
+static clave_status fill_rows(clave_placement *placement, const executable *executable) {
+  const ir_program *program = &placement->program->program->ir;
+  TRY(mem_pool_create(&placement->pool));
+  placement->rows =
+      mem_pool_alloc(placement->pool, (size_t)program->methods.count + 1, sizeof *placement->rows);
+  if (!placement->rows) return status_no_memory();
+  for (uint32_t m = 0; m < program->methods.count; m++) {
+    size_t n = program_count_nodes(program, program->methods.items[m].chain);
+    placement->rows[m] = mem_pool_alloc(placement->pool, n + 1, sizeof **placement->rows);
+    if (!placement->rows[m]) return status_no_memory();
+    executable_placement(executable, m, placement->rows[m]);
   }
   return NULL;
 }
 
-static clave_status create_placement(clave_program *p, clave_device *d, const executable *x,
-                                     clave_placement **out) {
-  clave_placement *l = calloc(1, sizeof *l);
-  if (!l) return status_no_memory();
-  l->program = p;
-  p->holds++;
-  l->device = clave_device_retain(d);
-  clave_status st = fill_rows(l, x);
+static clave_status create_placement(clave_program *program, clave_device *device,
+                                     const executable *executable, clave_placement **out) {
+  clave_placement *placement = calloc(1, sizeof *placement);
+  if (!placement) return status_no_memory();
+  placement->program = program;
+  program->holds++;
+  placement->device = clave_device_retain(device);
+  clave_status st = fill_rows(placement, executable);
   if (st) {
-    clave_placement_destroy(l);
+    clave_placement_destroy(placement);
     return st;
   }
-  *out = l;
+  *out = placement;
   return NULL;
 }
 
-clave_status clave_program_supported(clave_program *p, clave_device *device,
+clave_status clave_program_supported(clave_program *program, clave_device *device,
                                      const clave_session_options *options, clave_placement **out) {
   OWN_FLOAT_ENV;
-  executable_options o;
-  executable *x;
+  executable_options executable_options;
+  executable *executable;
   *out = NULL;
-  TRY(read_executable_options(options, &o));
-  o.partial = true;
-  TRY(executable_create(p->p, &device->set, &o, &x));
-  clave_status st = create_placement(p, device, x, out);
-  executable_destroy(x);
+  TRY(read_executable_options(options, &executable_options));
+  executable_options.partial = true;
+  TRY(executable_create(program->program, &device->set, &executable_options, &executable));
+  clave_status st = create_placement(program, device, executable, out);
+  executable_destroy(executable);
   return st;
 }
 
 /* Of a session that the CPU backend answers for a device. */
-static void explain_rows(const clave_placement *l) {
-  const ir_program *p = &l->program->p->ir;
-  for (uint32_t m = 0; m < p->methods.count; m++) {
-    size_t n = program_count_nodes(p, p->methods.items[m].chain);
+static void explain_rows(const clave_placement *placement) {
+  const ir_program *program = &placement->program->program->ir;
+  for (uint32_t m = 0; m < program->methods.count; m++) {
+    size_t n = program_count_nodes(program, program->methods.items[m].chain);
     for (size_t i = 0; i < n; i++) {
-      node_placement *row = &l->rows[m][i];
+      node_placement *row = &placement->rows[m][i];
       if (strcmp(row->where, "cpu") != 0) continue;
       row->reason = "the device is not ready";
       row->supported = false;
@@ -70,32 +71,34 @@ static void explain_rows(const clave_placement *l) {
   }
 }
 
-clave_status clave_session_placement(const clave_session *s, clave_placement **out) {
+clave_status clave_session_placement(const clave_session *session, clave_placement **out) {
   *out = NULL;
-  TRY(create_placement(s->program, s->device, session_executable(s->s), out));
-  if (session_device(s->s) != &s->device->set.backends[0]->info) explain_rows(*out);
+  TRY(create_placement(session->program, session->device, session_executable(session->session),
+                       out));
+  if (session_device(session->session) != &session->device->set.backends[0]->info)
+    explain_rows(*out);
   return NULL;
 }
 
-void clave_placement_destroy(clave_placement *l) {
-  if (!l) return;
-  mem_pool_destroy(l->pool);
-  clave_program_destroy(l->program);
-  clave_device_destroy(l->device);
-  free(l);
+void clave_placement_destroy(clave_placement *placement) {
+  if (!placement) return;
+  mem_pool_destroy(placement->pool);
+  clave_program_destroy(placement->program);
+  clave_device_destroy(placement->device);
+  free(placement);
 }
 
-clave_status clave_placement_get(const clave_placement *l, const char *method, uint32_t index,
-                                 clave_placement_info *info) {
+clave_status clave_placement_get(const clave_placement *placement, const char *method,
+                                 uint32_t index, clave_placement_info *info) {
   uint32_t m, chain, at;
-  TRY(program_find_method(l->program, method, &m));
-  const ir_program *p = &l->program->p->ir;
-  chain = p->methods.items[m].chain;
-  uint32_t n = program_count_nodes(p, chain);
+  TRY(program_find_method(placement->program, method, &m));
+  const ir_program *program = &placement->program->program->ir;
+  chain = program->methods.items[m].chain;
+  uint32_t n = program_count_nodes(program, chain);
   if (index >= n) return INVALID("node %u of a method with %u", index, n);
-  program_find_node(p, index, &chain, &at);
-  const ir_instruction *ins = &p->chains.items[chain].instructions.items[at];
-  const node_placement *row = &l->rows[m][index];
+  program_find_node(program, index, &chain, &at);
+  const ir_instruction *ins = &program->chains.items[chain].instructions.items[at];
+  const node_placement *row = &placement->rows[m][index];
   clave_placement_info own = {.op = op_table[ins->op_type].name,
                               .name = ins->name,
                               .where = row->where,

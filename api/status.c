@@ -27,31 +27,31 @@ size_t clave_dtype_size(clave_dtype type) {
 }
 
 clave_tensor clave_tensor_make(clave_dtype type, int rank, const int64_t *dims, void *data) {
-  clave_tensor t = {.dtype = type,
-                    .rank = rank < 0                ? 0
-                            : rank > CLAVE_MAX_RANK ? CLAVE_MAX_RANK
-                                                    : rank,
-                    .data = data};
+  clave_tensor tensor = {.dtype = type,
+                         .rank = rank < 0                ? 0
+                                 : rank > CLAVE_MAX_RANK ? CLAVE_MAX_RANK
+                                                         : rank,
+                         .data = data};
   int64_t stride = 1;
-  for (int i = t.rank - 1; i >= 0; i--) {
-    t.dims[i] = dims[i];
-    t.strides[i] = stride;
+  for (int i = tensor.rank - 1; i >= 0; i--) {
+    tensor.dims[i] = dims[i];
+    tensor.strides[i] = stride;
     stride *= dims[i] > 0 ? dims[i] : 1;
   }
-  return t;
+  return tensor;
 }
 
-tensor tensor_from_public(const clave_tensor *t) {
-  tensor r = {.type = (dtype)t->dtype, .rank = t->rank};
-  memcpy(r.dims, t->dims, sizeof r.dims);
-  memcpy(r.strides, t->strides, sizeof r.strides);
-  return r;
+tensor tensor_from_public(const clave_tensor *value) {
+  tensor tensor = {.type = (dtype)value->dtype, .rank = value->rank};
+  memcpy(tensor.dims, value->dims, sizeof tensor.dims);
+  memcpy(tensor.strides, value->strides, sizeof tensor.strides);
+  return tensor;
 }
 
-void tensor_to_public(const tensor *t, const void *data, clave_tensor *out) {
+void tensor_to_public(const tensor *tensor, const void *data, clave_tensor *out) {
   union {
     const void *in;
     void *out;
   } cast = {data};
-  *out = clave_tensor_make((clave_dtype)t->type, t->rank, t->dims, cast.out);
+  *out = clave_tensor_make((clave_dtype)tensor->type, tensor->rank, tensor->dims, cast.out);
 }

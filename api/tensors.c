@@ -13,61 +13,63 @@ struct clave_tensors {
 
 clave_status clave_tensors_load(const char *path, clave_tensors **out) {
   *out = NULL;
-  clave_tensors *t = calloc(1, sizeof *t);
-  if (!t) return status_no_memory();
-  clave_status st = tensor_file_open(path, &t->file);
+  clave_tensors *tensors = calloc(1, sizeof *tensors);
+  if (!tensors) return status_no_memory();
+  clave_status st = tensor_file_open(path, &tensors->file);
   if (st) {
-    clave_tensors_destroy(t);
+    clave_tensors_destroy(tensors);
     return st;
   }
-  *out = t;
+  *out = tensors;
   return NULL;
 }
 
-void clave_tensors_destroy(clave_tensors *t) {
-  if (!t) return;
-  tensor_file_destroy(t->file);
-  free(t);
+void clave_tensors_destroy(clave_tensors *tensors) {
+  if (!tensors) return;
+  tensor_file_destroy(tensors->file);
+  free(tensors);
 }
 
-clave_status clave_tensors_check(const clave_tensors *t) { return tensor_file_check(t->file); }
-
-uint32_t clave_tensors_count(const clave_tensors *t) { return t->file->count; }
-
-static void entry_to_public(const tensor_entry *e, clave_tensor *out) {
-  tensor t = {.type = e->type, .rank = e->rank};
-  memcpy(t.dims, e->dims, sizeof t.dims);
-  tensor_to_public(&t, e->data, out);
+clave_status clave_tensors_check(const clave_tensors *tensors) {
+  return tensor_file_check(tensors->file);
 }
 
-void clave_tensors_get(const clave_tensors *t, uint32_t index, const char **name,
+uint32_t clave_tensors_count(const clave_tensors *tensors) { return tensors->file->count; }
+
+static void entry_to_public(const tensor_entry *entry, clave_tensor *out) {
+  tensor tensor = {.type = entry->type, .rank = entry->rank};
+  memcpy(tensor.dims, entry->dims, sizeof tensor.dims);
+  tensor_to_public(&tensor, entry->data, out);
+}
+
+void clave_tensors_get(const clave_tensors *tensors, uint32_t index, const char **name,
                        clave_tensor *out) {
-  *name = t->file->tensors[index].name;
-  entry_to_public(&t->file->tensors[index], out);
+  *name = tensors->file->tensors[index].name;
+  entry_to_public(&tensors->file->tensors[index], out);
 }
 
-bool clave_tensors_find(const clave_tensors *t, const char *name, clave_tensor *out) {
-  const tensor_entry *e = tensor_file_find(t->file, name);
-  if (e) entry_to_public(e, out);
-  return e != NULL;
+bool clave_tensors_find(const clave_tensors *tensors, const char *name, clave_tensor *out) {
+  const tensor_entry *entry = tensor_file_find(tensors->file, name);
+  if (entry) entry_to_public(entry, out);
+  return entry != NULL;
 }
 
 /* Strided tensors are made contiguous into *copy (owned by the caller). */
-static clave_status entry_from_public(const char *name, const clave_tensor *in, tensor_entry *e,
+static clave_status entry_from_public(const char *name, const clave_tensor *in, tensor_entry *entry,
                                       void **copy) {
   if (!clave_dtype_name(in->dtype))
     return INVALID("tensor '%s' has no known dtype (%d)", name, (int)in->dtype);
   if (in->rank < 0 || in->rank > MAX_RANK)
     return INVALID("tensor '%s': expected rank 0 to %d, got %d", name, MAX_RANK, in->rank);
-  tensor t = tensor_from_public(in);
-  *e = (tensor_entry){.name = name, .type = t.type, .rank = t.rank, .data = in->data};
-  memcpy(e->dims, t.dims, sizeof e->dims);
-  if (!tensor_bytes(&t, &e->bytes))
+  tensor tensor = tensor_from_public(in);
+  *entry = (tensor_entry){.name = name, .type = tensor.type, .rank = tensor.rank, .data = in->data};
+  memcpy(entry->dims, tensor.dims, sizeof entry->dims);
+  if (!tensor_bytes(&tensor, &entry->bytes))
     return INVALID("tensor '%s' has a size that is negative or overflows", name);
-  if (tensor_is_contiguous(&t)) return NULL;
-  e->data = *copy = malloc(e->bytes + 1);
+  if (tensor_is_contiguous(&tensor)) return NULL;
+  entry->data = *copy = malloc(entry->bytes + 1);
   if (!*copy) return status_no_memory();
-  copy_to_contiguous(&t, in->data, *copy);
+  copy_to_contiguous(&tensor, in->data, *copy);
   return NULL;
 }
 

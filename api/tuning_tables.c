@@ -7,25 +7,25 @@
 #include "api/internal.h"
 #include "base/file.h"
 
-static void append_field(text *t, const char *s) {
-  text_puts(t, t->size ? "; " : "");
-  for (; s && *s; s++) {
-    char c = *s >= ' ' && *s <= '~' ? *s : '?';
-    text_append(t, &c, 1);
+static void append_field(text *text, const char *string) {
+  text_puts(text, text->size ? "; " : "");
+  for (; string && *string; string++) {
+    char c = *string >= ' ' && *string <= '~' ? *string : '?';
+    text_append(text, &c, 1);
   }
 }
 
-clave_status tuning_identity(const backend_info *i, text *out) {
+clave_status tuning_identity(const backend_info *info, text *out) {
   char units[32];
-  bool is_cpu = strcmp(i->kind, "cpu") == 0;
+  bool is_cpu = strcmp(info->kind, "cpu") == 0;
   (void)snprintf(units, sizeof units, is_cpu ? "%u threads" : "%u units",
-                 (unsigned)i->compute_units);
-  const char *fields[] = {i->kind,
-                          i->name,
-                          i->platform,
-                          i->driver,
+                 (unsigned)info->compute_units);
+  const char *fields[] = {info->kind,
+                          info->name,
+                          info->platform,
+                          info->driver,
                           units,
-                          is_cpu ? i->weight_layout : "",
+                          is_cpu ? info->weight_layout : "",
                           "clave " CLAVE_VERSION,
                           getenv("CLAVE_DEVICE_CLASS"),
                           getenv("CLAVE_ASM")};
@@ -34,22 +34,23 @@ clave_status tuning_identity(const backend_info *i, text *out) {
   return text_status(out);
 }
 
-static void note_ignored(const clave_device *d, const char *path, const char *why) {
-  text t = {0};
-  text_printf(&t, "the tuning table %s is ignored: %s", path, why);
-  if (d->message && t.data) d->message(d->message_ctx, t.data);
-  text_free(&t);
+static void note_ignored(const clave_device *device, const char *path, const char *why) {
+  text text = {0};
+  text_printf(&text, "the tuning table %s is ignored: %s", path, why);
+  if (device->message && text.data) device->message(device->message_ctx, text.data);
+  text_free(&text);
 }
 
 /* A table that cannot be read costs what it would have gained. */
-static clave_status load_table(const clave_device *d, int b) {
+static clave_status load_table(const clave_device *device, int b) {
   const char *why = NULL;
-  char *path = tuning_path(d->cache_dir, d->tuned_for[b].data);
+  char *path = tuning_path(device->cache_dir, device->tuned_for[b].data);
   if (!path) return status_no_memory();
-  clave_status st = tuning_load(d->set.backends[b]->tuning, path, d->tuned_for[b].data, &why);
-  if (why) note_ignored(d, path, why);
+  clave_status st =
+      tuning_load(device->set.backends[b]->tuning, path, device->tuned_for[b].data, &why);
+  if (why) note_ignored(device, path, why);
   if (st && status_code_of(st) != STATUS_NO_MEMORY) {
-    note_ignored(d, path, status_message(st));
+    note_ignored(device, path, status_message(st));
     status_free(st);
     st = NULL;
   }
@@ -57,31 +58,31 @@ static clave_status load_table(const clave_device *d, int b) {
   return st;
 }
 
-clave_status device_open_tables(clave_device *d) {
-  for (int b = 0; b < d->set.count; b++) {
-    TRY(tuning_identity(&d->set.backends[b]->info, &d->tuned_for[b]));
-    TRY(tuning_create(&d->set.backends[b]->tuning));
-    if (d->cache_dir) TRY(load_table(d, b));
+clave_status device_open_tables(clave_device *device) {
+  for (int b = 0; b < device->set.count; b++) {
+    TRY(tuning_identity(&device->set.backends[b]->info, &device->tuned_for[b]));
+    TRY(tuning_create(&device->set.backends[b]->tuning));
+    if (device->cache_dir) TRY(load_table(device, b));
   }
   return NULL;
 }
 
-void device_close_tables(clave_device *d) {
-  for (int b = 0; b < d->set.count; b++) {
-    tuning_destroy(d->set.backends[b]->tuning);
-    text_free(&d->tuned_for[b]);
+void device_close_tables(clave_device *device) {
+  for (int b = 0; b < device->set.count; b++) {
+    tuning_destroy(device->set.backends[b]->tuning);
+    text_free(&device->tuned_for[b]);
   }
 }
 
 uint32_t tuning_count_kept(const char *folder, const char *device) {
-  tuning *t = NULL;
+  tuning *tuning = NULL;
   const char *why;
   char *path = tuning_path(folder, device);
-  clave_status st = path && file_exists(path) ? tuning_create(&t) : NULL;
-  if (!st && t) st = tuning_load(t, path, device, &why);
-  const uint32_t n = !st && t ? (uint32_t)tuning_count(t) : 0;
+  clave_status st = path && file_exists(path) ? tuning_create(&tuning) : NULL;
+  if (!st && tuning) st = tuning_load(tuning, path, device, &why);
+  const uint32_t n = !st && tuning ? (uint32_t)tuning_count(tuning) : 0;
   status_free(st);
-  tuning_destroy(t);
+  tuning_destroy(tuning);
   free(path);
   return n;
 }

@@ -37,16 +37,17 @@ typedef struct packed_weight_request {
                              is equal except for `bytes` and `pack` */
 } packed_weight_request;
 enum { MAX_PACKED_WEIGHTS = 2 };
-/* True if a recording that requests b without `pack` may read a. */
-static inline bool packed_weight_serves(const packed_weight_request *a,
-                                        const packed_weight_request *b) {
-  return a->constant == b->constant && a->kind == b->kind &&
-         memcmp(a->size, b->size, sizeof a->size) == 0 && tensor_same_view(&a->view, &b->view);
+/* True if a recording that requests right without `pack` may read left. */
+static inline bool packed_weight_serves(const packed_weight_request *left,
+                                        const packed_weight_request *right) {
+  return left->constant == right->constant && left->kind == right->kind &&
+         memcmp(left->size, right->size, sizeof left->size) == 0 &&
+         tensor_same_view(&left->view, &right->view);
 }
 /* True if they name one packed weight: all fields but `pack` are equal. */
-static inline bool packed_weights_equal(const packed_weight_request *a,
-                                        const packed_weight_request *b) {
-  return a->bytes == b->bytes && packed_weight_serves(a, b);
+static inline bool packed_weights_equal(const packed_weight_request *left,
+                                        const packed_weight_request *right) {
+  return left->bytes == right->bytes && packed_weight_serves(left, right);
 }
 
 /* How the operands of a Matmul are rounded before they are multiplied. */
@@ -115,16 +116,16 @@ typedef bool (*build_progress)(void *ctx, int done, int total);
 typedef struct backend_sharing {
   /* A buffer over the caller's memory of the device, by its driver's handle; held until
    * buffer_destroy. Only the `bytes` from `offset` on will be used, which lie at *place. */
-  clave_status (*adopt)(backend *b, void *handle, size_t offset, size_t bytes, bool writable,
+  clave_status (*adopt)(backend *backend, void *handle, size_t offset, size_t bytes, bool writable,
                         memory_start *place, buffer **out);
   /* A buffer over a dma-buf of `bytes`; `fd` stays the caller's. UNSUPPORTED: the device cannot.
    * Commands may use it from acquire to release, which are called for each run. */
-  clave_status (*import)(backend *b, int fd, size_t bytes, bool writable, buffer **out);
-  clave_status (*acquire)(stream *s, buffer *imported);
-  clave_status (*release)(stream *s, buffer *imported);
+  clave_status (*import)(backend *backend, int fd, size_t bytes, bool writable, buffer **out);
+  clave_status (*acquire)(stream *stream, buffer *imported);
+  clave_status (*release)(stream *stream, buffer *imported);
   /* Commands that are enqueued from now on wait for those in the caller's own queue. If one of the
    * caller's fails, finish returns the error. */
-  clave_status (*begin)(stream *s);
+  clave_status (*begin)(stream *stream);
 } backend_sharing;
 
 /* Kernels that are built before a recording runs. */
@@ -132,13 +133,13 @@ typedef struct backend_building {
   /* Notes what a recording needs built; build_all builds everything noted since, in parallel, and
    * calls progress(done, total) if given, also where nothing is done since; where it says false the
    * rest stays unbuilt. What does not build is prepare's to say. */
-  clave_status (*request)(stream *s, const recording *r);
-  clave_status (*build_all)(stream *s, build_progress progress, void *ctx);
+  clave_status (*request)(stream *stream, const recording *recording);
+  clave_status (*build_all)(stream *stream, build_progress progress, void *ctx);
   /* Returns true when each program of the recording was built or was refused by the compiler. */
-  bool (*is_built)(stream *s, const recording *r);
+  bool (*is_built)(stream *stream, const recording *recording);
   /* Makes the state that run() has else to make. UNSUPPORTED: a kernel cannot run on the device. */
-  clave_status (*prepare)(stream *s, const recording *r, void **state);
-  void (*cache_destroy)(backend *b, void *cache); /* of node.cache */
+  clave_status (*prepare)(stream *stream, const recording *recording, void **state);
+  void (*cache_destroy)(backend *backend, void *cache); /* of node.cache */
 } backend_building;
 
 /* Results of kernels are compared with the CPU backend's the first time they run. */
@@ -146,22 +147,23 @@ typedef struct backend_proof {
   /* Sets *unproven if a kernel of the recording was never compared on this device and driver at
    * sizes of the same class. prove records that the results were right. packs: include the kernels
    * that packed the recording's weights, which were not read from a file. */
-  clave_status (*is_unproven)(stream *s, const recording *r, bool packs, bool *unproven);
-  clave_status (*prove)(stream *s, const recording *r, bool packs);
+  clave_status (*is_unproven)(stream *stream, const recording *recording, bool packs,
+                              bool *unproven);
+  clave_status (*prove)(stream *stream, const recording *recording, bool packs);
 } backend_proof;
 
 /* Copies that overlap with the host: as write and read of the core, without waiting. The host's
  * memory is in use until finish. */
 typedef struct backend_overlap {
-  clave_status (*write)(stream *s, buffer *to, size_t offset, const void *from, size_t bytes);
-  clave_status (*read)(stream *s, const buffer *from, size_t offset, void *to, size_t bytes);
+  clave_status (*write)(stream *stream, buffer *to, size_t offset, const void *from, size_t bytes);
+  clave_status (*read)(stream *stream, const buffer *from, size_t offset, void *to, size_t bytes);
 } backend_overlap;
 
 /* When what ran under a number began and ended. */
 typedef struct backend_profile {
-  clave_status (*enable)(stream *s, bool on);
+  clave_status (*enable)(stream *stream, bool on);
   /* In ns of the device's clock, once it is finished; of what ran since times were asked for. */
-  clave_status (*times)(stream *s, uint32_t number, int64_t *start_ns, int64_t *end_ns);
+  clave_status (*times)(stream *stream, uint32_t number, int64_t *start_ns, int64_t *end_ns);
 } backend_profile;
 
 /* Values that fast precision keeps as BF16. */
@@ -169,54 +171,54 @@ typedef struct backend_precision {
   /* Returns true if a fast recording of the node reads or writes this F32 operand as BF16 without
    * being slower. Asked before anything is recorded: operands that are not placed yet have the
    * strides that the program gives them. */
-  bool (*supports_bf16)(backend *b, const node *n, uint32_t slot);
+  bool (*supports_bf16)(backend *backend, const node *node, uint32_t slot);
 } backend_precision;
 
 /* The functions that every backend has, and optional tables of further ones. */
 typedef struct backend_vtable {
-  void (*destroy)(backend *b);
+  void (*destroy)(backend *backend);
 
-  clave_status (*buffer_create)(backend *b, size_t bytes,
+  clave_status (*buffer_create)(backend *backend, size_t bytes,
                                 buffer **out); /* uninitialised; bytes may be 0 */
   /* A buffer over host memory that outlives it; in place if shares_host_memory and aligned, else a
    * copy. Where it is in place, write and read of the memory itself tell the device and the host
    * that the other has changed it. */
-  clave_status (*buffer_wrap)(backend *b, const void *host, size_t bytes, bool writable,
+  clave_status (*buffer_wrap)(backend *backend, const void *host, size_t bytes, bool writable,
                               buffer **out);
-  void (*buffer_destroy)(backend *b, buffer *buf); /* takes NULL */
+  void (*buffer_destroy)(backend *backend, buffer *buf); /* takes NULL */
 
   /* Can this backend run the instruction with these operand types (dims may be unknown)? If not,
    * `reason` (one line, static or in the backend) says why. */
-  bool (*supports)(backend *b, const rule_context *c, const ir_instruction *ins,
+  bool (*supports)(backend *backend, const rule_context *context, const ir_instruction *ins,
                    const char **reason);
 
-  clave_status (*stream_create)(backend *b, stream **out);
-  void (*stream_destroy)(backend *b, stream *s); /* waits; takes NULL */
+  clave_status (*stream_create)(backend *backend, stream **out);
+  void (*stream_destroy)(backend *backend, stream *stream); /* waits; takes NULL */
   /* What the node does: its tensors have types and slots, no buffers; instruction and values
-   * outlive it. fast: kernels may contract a * b + c, flush subnormals, divide less exactly, and
-   * round what is multiplied with a constant, see recording.rounds. */
-  clave_status (*record)(backend *b, const node *n, bool fast, recording **out);
-  void (*recording_destroy)(backend *b, recording *r); /* takes NULL */
+   * outlive it. fast: kernels may contract a * backend + c, flush subnormals, divide less exactly,
+   * and round what is multiplied with a constant, see recording.rounds. */
+  clave_status (*record)(backend *backend, const node *node, bool fast, recording **out);
+  void (*recording_destroy)(backend *backend, recording *recording); /* takes NULL */
   /* Enqueues a node; not views, not host ops. state: the stream's own for this recording, NULL at
    * first. `number` is what faults are reported with. */
-  clave_status (*run)(stream *s, const recording *r, void **state, const run_operands *o,
-                      uint32_t number);
-  void (*state_destroy)(stream *s, void *state); /* takes NULL */
+  clave_status (*run)(stream *stream, const recording *recording, void **state,
+                      const run_operands *operands, uint32_t number);
+  void (*state_destroy)(stream *stream, void *state); /* takes NULL */
   /* Packs a weight into `to`, which all streams may read when this returns. operands: by Tid; only
    * the weight's own is read. clears: bytes that no kernel writes are zeros. The time is not
    * charged to a node. */
-  clave_status (*pack)(stream *s, const packed_weight_request *request,
+  clave_status (*pack)(stream *stream, const packed_weight_request *request,
                        const bound_tensor *operands, bool clears, buffer *to);
-  clave_status (*write)(stream *s, buffer *to, size_t offset, const void *from,
+  clave_status (*write)(stream *stream, buffer *to, size_t offset, const void *from,
                         size_t bytes); /* `from` free on return */
-  clave_status (*read)(stream *s, const buffer *from, size_t offset, void *to,
+  clave_status (*read)(stream *stream, const buffer *from, size_t offset, void *to,
                        size_t bytes); /* waits */
-  clave_status (*fill_zero)(stream *s, buffer *to, size_t offset, size_t bytes);
+  clave_status (*fill_zero)(stream *stream, buffer *to, size_t offset, size_t bytes);
   /* Between buffers of the same backend; whoever else wrote `from` has finished. */
-  clave_status (*copy)(stream *s, buffer *to, size_t to_offset, const buffer *from,
+  clave_status (*copy)(stream *stream, buffer *to, size_t to_offset, const buffer *from,
                        size_t from_offset, size_t bytes);
   /* Waits for all work and reports the first fault since the last finish. */
-  clave_status (*finish)(stream *s, device_fault *fault);
+  clave_status (*finish)(stream *stream, device_fault *fault);
 
   /* NULL: the backend does not have these functions. `sharing` is required unless runs_on_host. */
   const backend_sharing *sharing;
@@ -267,11 +269,12 @@ clave_status opencl_devices(const backend_info **infos, int *count,
                             const char **reason) STATUS_CHECK;
 /* The index of a cl_device_id in that list. */
 clave_status opencl_find_device(const void *device, int *index) STATUS_CHECK;
-clave_status opencl_backend_create(int index, const opencl_options *o, backend **out) STATUS_CHECK;
+clave_status opencl_backend_create(int index, const opencl_options *options,
+                                   backend **out) STATUS_CHECK;
 
 /* A file with the binaries of the kernels that ran on the device in this process. UNSUPPORTED:
  * there are none. */
-clave_status opencl_save_binaries(backend *b, const char *path) STATUS_CHECK;
+clave_status opencl_save_binaries(backend *backend, const char *path) STATUS_CHECK;
 
 /* Builds kernels for the process at the other end of a socket, until that closes it or has not
  * asked for any in a while. */
@@ -286,16 +289,16 @@ clave_status cache_info(const char *folder, cache_stats *out) STATUS_CHECK;
 clave_status cache_trim(const char *folder, uint64_t max_bytes, uint64_t *removed) STATUS_CHECK;
 
 /* Write and read without waiting, where the backend can. */
-static inline clave_status enqueue_write(stream *q, buffer *to, size_t offset, const void *from,
-                                         size_t bytes) {
-  const backend_vtable *vt = q->owner->vt;
-  return (vt->overlap ? vt->overlap->write : vt->write)(q, to, offset, from, bytes);
+static inline clave_status enqueue_write(stream *stream, buffer *to, size_t offset,
+                                         const void *from, size_t bytes) {
+  const backend_vtable *vt = stream->owner->vt;
+  return (vt->overlap ? vt->overlap->write : vt->write)(stream, to, offset, from, bytes);
 }
 
-static inline clave_status enqueue_read(stream *q, const buffer *from, size_t offset, void *to,
+static inline clave_status enqueue_read(stream *stream, const buffer *from, size_t offset, void *to,
                                         size_t bytes) {
-  const backend_vtable *vt = q->owner->vt;
-  return (vt->overlap ? vt->overlap->read : vt->read)(q, from, offset, to, bytes);
+  const backend_vtable *vt = stream->owner->vt;
+  return (vt->overlap ? vt->overlap->read : vt->read)(stream, from, offset, to, bytes);
 }
 
 #endif

@@ -14,9 +14,9 @@ static inline char ascii_lower(char c) { return is_ascii_upper(c) ? (char)(c - '
 static inline char ascii_upper(char c) { return is_ascii_lower(c) ? (char)(c - 'a' + 'A') : c; }
 
 /* True if the texts are equal, ignoring the case of ASCII letters. */
-static inline bool equal_ascii(const char *a, const char *b) {
-  while (*a && ascii_lower(*a) == ascii_lower(*b)) a++, b++;
-  return ascii_lower(*a) == ascii_lower(*b);
+static inline bool equal_ascii(const char *left, const char *right) {
+  while (*left && ascii_lower(*left) == ascii_lower(*right)) left++, right++;
+  return ascii_lower(*left) == ascii_lower(*right);
 }
 
 #endif

@@ -34,17 +34,17 @@ typedef struct code_panels {
   size_t bytes; /* of a panel */
 } code_panels;
 
-/* Of rows of k > 0 elements. False: e has no such form, or sizes overflow. */
-bool code_panels_of(const encoding *e, int64_t k, code_panels *p);
+/* Of rows of k > 0 elements. False: encoding has no such form, or sizes overflow. */
+bool code_panels_of(const encoding *encoding, int64_t k, code_panels *panels);
 
 /* Bytes from the panel's begin of the block that has a part. */
-static inline size_t code_block_at(const code_panels *p, int64_t part) {
-  return (size_t)(part / p->block) * p->block_bytes;
+static inline size_t code_block_at(const code_panels *panels, int64_t part) {
+  return (size_t)(part / panels->block) * panels->block_bytes;
 }
 
 /* Whether products with rows that are rounded to 8 bits (base/rounded.h) add codes as integers. */
-static inline bool code_panels_take_rounded(const code_panels *p) {
-  return p->code == CODE_INT && !(p->has_lows && p->least);
+static inline bool code_panels_take_rounded(const code_panels *panels) {
+  return panels->code == CODE_INT && !(panels->has_lows && panels->least);
 }
 
 #endif

@@ -14,37 +14,37 @@
 
 /* Adding -0 changes nothing, a 0's sign included. */
 static inline code_factors factors_of(float d, float m) {
-  const code_factors f = {{d, d}, {m, m}, {1, 1}, {1, 1}};
-  return f;
+  const code_factors factors = {{d, d}, {m, m}, {1, 1}, {1, 1}};
+  return factors;
 }
 static inline code_factors scale_of(float d) { return factors_of(d, -0.0f); }
 
-static inline void apply_factors(const code_factors *f, float *x) {
+static inline void apply_factors(const code_factors *factors, float *values) {
   for (int half16 = 0; half16 < 2; half16++) {
-    const float scale = f->d[half16] * (float)f->s[half16],
-                low = f->m[half16] * (float)f->l[half16];
-    for (int i = half16 * 16; i < half16 * 16 + 16; i++) x[i] = scale * x[i] + low;
+    const float scale = factors->d[half16] * (float)factors->s[half16],
+                low = factors->m[half16] * (float)factors->l[half16];
+    for (int i = half16 * 16; i < half16 * 16 + 16; i++) values[i] = scale * values[i] + low;
   }
 }
 
 /* ---------------------------------------------------------------- blocks of 32 */
 
 /* d, 16 bytes: the low halves are the first 16 elements. */
-static inline code_factors split_Q4_0(code_bytes block, int part, float *x) {
+static inline code_factors split_Q4_0(code_bytes block, int part, float *values) {
   (void)part;
   for (int i = 0; i < 16; i++) {
-    x[i] = (float)((block[2 + i] & 15) - 8);
-    x[16 + i] = (float)((block[2 + i] >> 4) - 8);
+    values[i] = (float)((block[2 + i] & 15) - 8);
+    values[16 + i] = (float)((block[2 + i] >> 4) - 8);
   }
   return scale_of(DECODE_HALF(block));
 }
 
 /* d, m, 16 bytes. */
-static inline code_factors split_Q4_1(code_bytes block, int part, float *x) {
+static inline code_factors split_Q4_1(code_bytes block, int part, float *values) {
   (void)part;
   for (int i = 0; i < 16; i++) {
-    x[i] = (float)(block[4 + i] & 15);
-    x[16 + i] = (float)(block[4 + i] >> 4);
+    values[i] = (float)(block[4 + i] & 15);
+    values[16 + i] = (float)(block[4 + i] >> 4);
   }
   return factors_of(DECODE_HALF(block), DECODE_HALF(block + 2));
 }
@@ -53,21 +53,21 @@ static inline code_factors split_Q4_1(code_bytes block, int part, float *x) {
 static inline int decode_fifth(code_bytes high, int i) { return (high[i / 8] >> i % 8 & 1) << 4; }
 
 /* d, 32 fifth bits, 16 bytes. */
-static inline code_factors split_Q5_0(code_bytes block, int part, float *x) {
+static inline code_factors split_Q5_0(code_bytes block, int part, float *values) {
   (void)part;
   for (int i = 0; i < 16; i++) {
-    x[i] = (float)(((block[6 + i] & 15) | decode_fifth(block + 2, i)) - 16);
-    x[16 + i] = (float)(((block[6 + i] >> 4) | decode_fifth(block + 2, 16 + i)) - 16);
+    values[i] = (float)(((block[6 + i] & 15) | decode_fifth(block + 2, i)) - 16);
+    values[16 + i] = (float)(((block[6 + i] >> 4) | decode_fifth(block + 2, 16 + i)) - 16);
   }
   return scale_of(DECODE_HALF(block));
 }
 
 /* d, m, 32 fifth bits, 16 bytes. */
-static inline code_factors split_Q5_1(code_bytes block, int part, float *x) {
+static inline code_factors split_Q5_1(code_bytes block, int part, float *values) {
   (void)part;
   for (int i = 0; i < 16; i++) {
-    x[i] = (float)((block[8 + i] & 15) | decode_fifth(block + 4, i));
-    x[16 + i] = (float)((block[8 + i] >> 4) | decode_fifth(block + 4, 16 + i));
+    values[i] = (float)((block[8 + i] & 15) | decode_fifth(block + 4, i));
+    values[16 + i] = (float)((block[8 + i] >> 4) | decode_fifth(block + 4, 16 + i));
   }
   return factors_of(DECODE_HALF(block), DECODE_HALF(block + 2));
 }
@@ -75,9 +75,9 @@ static inline code_factors split_Q5_1(code_bytes block, int part, float *x) {
 static inline int decode_signed(int byte) { return (byte ^ 128) - 128; }
 
 /* d, 32 signed bytes. */
-static inline code_factors split_Q8_0(code_bytes block, int part, float *x) {
+static inline code_factors split_Q8_0(code_bytes block, int part, float *values) {
   (void)part;
-  for (int i = 0; i < 32; i++) x[i] = (float)decode_signed(block[2 + i]);
+  for (int i = 0; i < 32; i++) values[i] = (float)decode_signed(block[2 + i]);
   return scale_of(DECODE_HALF(block));
 }
 
@@ -85,11 +85,11 @@ DECODE_TABLE decode_levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                   1,    13,   25,  38,  53,  69,  89,  113};
 
 /* d, 16 bytes: numbers of levels. */
-static inline code_factors split_IQ4_NL(code_bytes block, int part, float *x) {
+static inline code_factors split_IQ4_NL(code_bytes block, int part, float *values) {
   (void)part;
   for (int i = 0; i < 16; i++) {
-    x[i] = (float)decode_levels[block[2 + i] & 15];
-    x[16 + i] = (float)decode_levels[block[2 + i] >> 4];
+    values[i] = (float)decode_levels[block[2 + i] & 15];
+    values[16 + i] = (float)decode_levels[block[2 + i] >> 4];
   }
   return scale_of(DECODE_HALF(block));
 }
@@ -98,12 +98,12 @@ static inline code_factors split_IQ4_NL(code_bytes block, int part, float *x) {
 DECODE_TABLE decode_e2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 /* A power of two (2^(e - 127), here halved), 16 bytes. */
-static inline code_factors split_MXFP4(code_bytes block, int part, float *x) {
+static inline code_factors split_MXFP4(code_bytes block, int part, float *values) {
   const unsigned e = block[0];
   (void)part;
   for (int i = 0; i < 16; i++) {
-    x[i] = (float)decode_e2m1[block[1 + i] & 15];
-    x[16 + i] = (float)decode_e2m1[block[1 + i] >> 4];
+    values[i] = (float)decode_e2m1[block[1 + i] & 15];
+    values[16 + i] = (float)decode_e2m1[block[1 + i] >> 4];
   }
   return scale_of(FLOAT_OF(e < 2 ? 0x200000u << e : (e - 1) << 23));
 }
@@ -111,80 +111,83 @@ static inline code_factors split_MXFP4(code_bytes block, int part, float *x) {
 /* ---------------------------------------------------------------- blocks of 256 */
 
 /* 16 of 4 bits for scales and as many for minima, 64 bytes of 2 bits, d, dmin. */
-static inline code_factors split_Q2_K(code_bytes block, int part, float *x) {
-  code_factors f = factors_of(DECODE_HALF(block + 80), -DECODE_HALF(block + 82));
+static inline code_factors split_Q2_K(code_bytes block, int part, float *values) {
+  code_factors factors = factors_of(DECODE_HALF(block + 80), -DECODE_HALF(block + 82));
   code_bytes codes = block + 16 + part / 4 * 32, scales = block + part * 2;
   for (int half16 = 0; half16 < 2; half16++) {
-    f.s[half16] = scales[half16] & 15;
-    f.l[half16] = scales[half16] >> 4;
+    factors.s[half16] = scales[half16] & 15;
+    factors.l[half16] = scales[half16] >> 4;
   }
-  for (int i = 0; i < 32; i++) x[i] = (float)(codes[i] >> part % 4 * 2 & 3);
-  return f;
+  for (int i = 0; i < 32; i++) values[i] = (float)(codes[i] >> part % 4 * 2 & 3);
+  return factors;
 }
 
 /* 32 bytes of high bits, 64 bytes of 2 bits, 12 bytes for 16 scales of 6 bits, d. */
-static inline code_factors split_Q3_K(code_bytes block, int part, float *x) {
-  code_factors f = scale_of(DECODE_HALF(block + 108));
+static inline code_factors split_Q3_K(code_bytes block, int part, float *values) {
+  code_factors factors = scale_of(DECODE_HALF(block + 108));
   code_bytes codes = block + 32 + part / 4 * 32, scales = block + 96;
   for (int half16 = 0; half16 < 2; half16++) {
     const int s = part * 2 + half16;
     const int bits = (scales[s % 8] >> s / 8 * 4 & 15) | (scales[8 + s % 4] >> s / 4 * 2 & 3) << 4;
-    f.s[half16] = bits - 32;
+    factors.s[half16] = bits - 32;
   }
   for (int i = 0; i < 32; i++)
-    x[i] = (float)((codes[i] >> part % 4 * 2 & 3) - (block[i] >> part & 1 ? 0 : 4));
-  return f;
+    values[i] = (float)((codes[i] >> part % 4 * 2 & 3) - (block[i] >> part & 1 ? 0 : 4));
+  return factors;
 }
 
 /* d, dmin, then scale and minimum of a part, of 6 bits each, in 12 bytes. */
 static inline code_factors k_factors(code_bytes block, int part) {
-  code_factors f = factors_of(DECODE_HALF(block), -DECODE_HALF(block + 2));
+  code_factors factors = factors_of(DECODE_HALF(block), -DECODE_HALF(block + 2));
   code_bytes packed = block + 4;
   const int at = part % 4;
-  f.s[0] = f.s[1] = part < 4 ? packed[at] & 63 : (packed[8 + at] & 15) | packed[at] >> 6 << 4;
-  f.l[0] = f.l[1] = part < 4 ? packed[4 + at] & 63 : packed[8 + at] >> 4 | packed[4 + at] >> 6 << 4;
-  return f;
+  factors.s[0] = factors.s[1] =
+      part < 4 ? packed[at] & 63 : (packed[8 + at] & 15) | packed[at] >> 6 << 4;
+  factors.l[0] = factors.l[1] =
+      part < 4 ? packed[4 + at] & 63 : packed[8 + at] >> 4 | packed[4 + at] >> 6 << 4;
+  return factors;
 }
 
 /* d, dmin, 12 bytes of scales, 128 bytes. */
-static inline code_factors split_Q4_K(code_bytes block, int part, float *x) {
+static inline code_factors split_Q4_K(code_bytes block, int part, float *values) {
   code_bytes codes = block + 16 + part / 2 * 32;
-  for (int i = 0; i < 32; i++) x[i] = (float)(codes[i] >> part % 2 * 4 & 15);
+  for (int i = 0; i < 32; i++) values[i] = (float)(codes[i] >> part % 2 * 4 & 15);
   return k_factors(block, part);
 }
 
 /* d, dmin, 12 bytes of scales, 32 bytes of fifth bits, 128 bytes. */
-static inline code_factors split_Q5_K(code_bytes block, int part, float *x) {
+static inline code_factors split_Q5_K(code_bytes block, int part, float *values) {
   code_bytes codes = block + 48 + part / 2 * 32, high = block + 16;
   for (int i = 0; i < 32; i++)
-    x[i] = (float)((codes[i] >> part % 2 * 4 & 15) | (high[i] >> part & 1) << 4);
+    values[i] = (float)((codes[i] >> part % 2 * 4 & 15) | (high[i] >> part & 1) << 4);
   return k_factors(block, part);
 }
 
 /* 128 bytes of 4 bits, 64 of 2, 16 signed scales, d. */
-static inline code_factors split_Q6_K(code_bytes block, int part, float *x) {
-  code_factors f = scale_of(DECODE_HALF(block + 208));
+static inline code_factors split_Q6_K(code_bytes block, int part, float *values) {
+  code_factors factors = scale_of(DECODE_HALF(block + 208));
   const int in_half = part % 4;
   code_bytes low = block + part / 4 * 64 + in_half % 2 * 32, high = block + 128 + part / 4 * 32,
              scales = block + 192 + part * 2;
-  for (int half16 = 0; half16 < 2; half16++) f.s[half16] = decode_signed(scales[half16]);
+  for (int half16 = 0; half16 < 2; half16++) factors.s[half16] = decode_signed(scales[half16]);
   for (int i = 0; i < 32; i++)
-    x[i] = (float)(((low[i] >> in_half / 2 * 4 & 15) | (high[i] >> in_half * 2 & 3) << 4) - 32);
-  return f;
+    values[i] =
+        (float)(((low[i] >> in_half / 2 * 4 & 15) | (high[i] >> in_half * 2 & 3) << 4) - 32);
+  return factors;
 }
 
 /* d, 2 bytes of high and 4 of low halves of scales, 128 bytes: numbers of levels. */
-static inline code_factors split_IQ4_XS(code_bytes block, int part, float *x) {
+static inline code_factors split_IQ4_XS(code_bytes block, int part, float *values) {
   const int low = block[4 + part / 2] >> part % 2 * 4 & 15,
             high = (block[2] | block[3] << 8) >> part * 2 & 3;
-  code_factors f = scale_of(DECODE_HALF(block));
+  code_factors factors = scale_of(DECODE_HALF(block));
   code_bytes codes = block + 8 + part * 16;
-  f.s[0] = f.s[1] = (low | high << 4) - 32;
+  factors.s[0] = factors.s[1] = (low | high << 4) - 32;
   for (int i = 0; i < 16; i++) {
-    x[i] = (float)decode_levels[codes[i] & 15];
-    x[16 + i] = (float)decode_levels[codes[i] >> 4];
+    values[i] = (float)decode_levels[codes[i] & 15];
+    values[16 + i] = (float)decode_levels[codes[i] >> 4];
   }
-  return f;
+  return factors;
 }
 
 /* Digit `place` of a byte that holds five of base 3, as a fraction of 256. */
@@ -194,20 +197,20 @@ static inline float decode_ternary(int byte, int place) {
 }
 
 /* 32 bytes of five digits, 16 of five, 4 of four, d. */
-static inline code_factors split_TQ1_0(code_bytes block, int part, float *x) {
+static inline code_factors split_TQ1_0(code_bytes block, int part, float *values) {
   for (int i = 0; i < 32; i++) {
     const int at = part * 32 + i, rest = at - 160, last = at - 240;
-    x[i] = at < 160   ? decode_ternary(block[at % 32], at / 32)
-           : at < 240 ? decode_ternary(block[32 + rest % 16], rest / 16)
-                      : decode_ternary(block[48 + last % 4], last / 4);
+    values[i] = at < 160   ? decode_ternary(block[at % 32], at / 32)
+                : at < 240 ? decode_ternary(block[32 + rest % 16], rest / 16)
+                           : decode_ternary(block[48 + last % 4], last / 4);
   }
   return scale_of(DECODE_HALF(block + 52));
 }
 
 /* 64 bytes of 2 bits, d. */
-static inline code_factors split_TQ2_0(code_bytes block, int part, float *x) {
+static inline code_factors split_TQ2_0(code_bytes block, int part, float *values) {
   code_bytes codes = block + part / 4 * 32;
-  for (int i = 0; i < 32; i++) x[i] = (float)((codes[i] >> part % 4 * 2 & 3) - 1);
+  for (int i = 0; i < 32; i++) values[i] = (float)((codes[i] >> part % 4 * 2 & 3) - 1);
   return scale_of(DECODE_HALF(block + 64));
 }
 #endif

@@ -4,15 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static clave_status add_word(const char *word, size_t n, device_class *c) {
+static clave_status add_word(const char *word, size_t n, device_class *class) {
   const struct {
     const char *name;
     bool *is_given;
-  } words[] = {{"cpu", &c->cpu},       {"gpu", &c->gpu},   {"wide", &c->wide},
-               {"avx512", &c->avx512}, {"avx2", &c->avx2}, {"portable", &c->portable}};
+  } words[] = {{"cpu", &class->cpu},       {"gpu", &class->gpu},   {"wide", &class->wide},
+               {"avx512", &class->avx512}, {"avx2", &class->avx2}, {"portable", &class->portable}};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
     if (strlen(words[i].name) != n || memcmp(word, words[i].name, n) != 0) continue;
-    if (words[i].is_given == &c->cpu || words[i].is_given == &c->gpu) c->cpu = c->gpu = false;
+    if (words[i].is_given == &class->cpu || words[i].is_given == &class->gpu)
+      class->cpu = class->gpu = false;
     *words[i].is_given = true;
     return NULL;
   }

@@ -15,8 +15,8 @@ bool number_is_close(double got, double want, double relative, double absolute) 
   return number_distance(got, want) <= relative * size + absolute;
 }
 
-static int by_value(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
+static int by_value(const void *left, const void *right) {
+  const double x = *(const double *)left, y = *(const double *)right;
   return (x > y) - (x < y);
 }
 

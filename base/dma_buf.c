@@ -51,12 +51,13 @@ static bool cannot_shrink(int fd) {
   return seals >= 0 && (seals & F_SEAL_SHRINK);
 }
 
-static clave_status find_kind(int fd, const struct stat *s, dma_buf *out) {
+static clave_status find_kind(int fd, const struct stat *info, dma_buf *out) {
   out->is_distinct = is_among_dma_bufs(fd);
-  out->is_synchronised = out->is_distinct || (may_be_asked(s->st_mode) && answers_as_dma_buf(fd));
+  out->is_synchronised =
+      out->is_distinct || (may_be_asked(info->st_mode) && answers_as_dma_buf(fd));
   if (out->is_synchronised) return NULL;
   out->is_distinct = true;
-  if (S_ISREG(s->st_mode) && cannot_shrink(fd)) return NULL;
+  if (S_ISREG(info->st_mode) && cannot_shrink(fd)) return NULL;
   return INVALID(
       "descriptor %d is no dma-buf, nor shared memory that cannot shrink (a memfd with "
       "F_SEAL_SHRINK)",
@@ -64,8 +65,8 @@ static clave_status find_kind(int fd, const struct stat *s, dma_buf *out) {
 }
 
 /* Before Linux 5.3 a dma-buf says its size to lseek alone, which moves nothing. */
-static clave_status find_size(int fd, const struct stat *s, dma_buf *out) {
-  off_t size = s->st_size;
+static clave_status find_size(int fd, const struct stat *info, dma_buf *out) {
+  off_t size = info->st_size;
   if (!size && out->is_synchronised) size = lseek(fd, 0, SEEK_END);
   if (size < 0) return failed(fd, "lseek");
   out->size = (size_t)size;
@@ -87,29 +88,30 @@ clave_status dma_buf_open(int fd, dma_buf *out) {
   return NULL;
 }
 
-void dma_buf_close(dma_buf *b) {
-  if (!b->is_open) return;
-  if (b->data) (void)munmap(b->data, b->size);
-  (void)close(b->fd);
-  *b = (dma_buf){0};
+void dma_buf_close(dma_buf *buf) {
+  if (!buf->is_open) return;
+  if (buf->data) (void)munmap(buf->data, buf->size);
+  (void)close(buf->fd);
+  *buf = (dma_buf){0};
 }
 
 /* ---------------------------------------------------------------- the host's side */
 
-clave_status dma_buf_map(dma_buf *b, bool writable) {
+clave_status dma_buf_map(dma_buf *dma_buf, bool writable) {
   const int how = writable ? PROT_READ | PROT_WRITE : PROT_READ;
-  void *data = mmap(NULL, b->size, how, MAP_SHARED, b->fd, 0);
-  if (data == MAP_FAILED) return failed(b->fd, "mmap");
-  b->data = data;
-  b->is_writable = writable;
+  void *data = mmap(NULL, dma_buf->size, how, MAP_SHARED, dma_buf->fd, 0);
+  if (data == MAP_FAILED) return failed(dma_buf->fd, "mmap");
+  dma_buf->data = data;
+  dma_buf->is_writable = writable;
   return NULL;
 }
 
-static clave_status change_access(const dma_buf *b, uint64_t end) {
-  if (!b->is_synchronised) return NULL;
-  const uint64_t how = b->is_writable ? SYNC_READ | SYNC_WRITE : SYNC_READ;
-  return synchronise(b->fd, how | end) == 0 ? NULL : failed(b->fd, "DMA_BUF_IOCTL_SYNC");
+static clave_status change_access(const dma_buf *dma_buf, uint64_t end) {
+  if (!dma_buf->is_synchronised) return NULL;
+  const uint64_t how = dma_buf->is_writable ? SYNC_READ | SYNC_WRITE : SYNC_READ;
+  return synchronise(dma_buf->fd, how | end) == 0 ? NULL
+                                                  : failed(dma_buf->fd, "DMA_BUF_IOCTL_SYNC");
 }
 
-clave_status dma_buf_begin(const dma_buf *b) { return change_access(b, 0); }
-clave_status dma_buf_end(const dma_buf *b) { return change_access(b, SYNC_END); }
+clave_status dma_buf_begin(const dma_buf *dma_buf) { return change_access(dma_buf, 0); }
+clave_status dma_buf_end(const dma_buf *dma_buf) { return change_access(dma_buf, SYNC_END); }

@@ -23,11 +23,11 @@ typedef struct dma_buf {
 
 /* Holds the memory of `fd`, which stays the caller's. */
 clave_status dma_buf_open(int fd, dma_buf *out) STATUS_CHECK;
-void dma_buf_close(dma_buf *b); /* takes a zeroed one; unmaps */
-clave_status dma_buf_map(dma_buf *b, bool writable) STATUS_CHECK;
+void dma_buf_close(dma_buf *dma_buf); /* takes a zeroed one; unmaps */
+clave_status dma_buf_map(dma_buf *dma_buf, bool writable) STATUS_CHECK;
 /* Of the mapped bytes the host sees what devices wrote, from begin to end; they see what it wrote
  * from the end on. It does not wait for devices. */
-clave_status dma_buf_begin(const dma_buf *b) STATUS_CHECK;
-clave_status dma_buf_end(const dma_buf *b) STATUS_CHECK;
+clave_status dma_buf_begin(const dma_buf *dma_buf) STATUS_CHECK;
+clave_status dma_buf_end(const dma_buf *dma_buf) STATUS_CHECK;
 
 #endif

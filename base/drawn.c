@@ -72,8 +72,8 @@ void digest_elements(dtype t, size_t n, const void *data, char hex[SHA256_TEXT])
   const size_t unit = dtype_size(t);
   const nan_bits *nan = nans_of(t);
   unsigned char part[AT_ONCE * 8];
-  sha256 h;
-  sha256_begin(&h);
+  sha256 sha256;
+  sha256_begin(&sha256);
   for (size_t i = 0; i < n;) {
     size_t filled = 0;
     for (; filled < AT_ONCE && i < n; i++, filled++) {
@@ -82,7 +82,7 @@ void digest_elements(dtype t, size_t n, const void *data, char hex[SHA256_TEXT])
       bits = without_nan(nan, bits);
       memcpy(part + filled * unit, &bits, unit);
     }
-    sha256_add(&h, part, filled * unit);
+    sha256_add(&sha256, part, filled * unit);
   }
-  sha256_end(&h, hex);
+  sha256_end(&sha256, hex);
 }

@@ -96,7 +96,7 @@ uint8_t f32_to_f8_e4m3(float f) { return (uint8_t)encode_E4M3(f); }
 float f8_e5m2_to_f32(uint8_t code) { return decode_E5M2(code); }
 uint8_t f32_to_f8_e5m2(float f) { return (uint8_t)encode_E5M2(f); }
 
-double element_number(dtype t, const void *p) {
+double element_number(dtype t, const void *memory) {
   union {
     float f;
     double d;
@@ -109,7 +109,7 @@ double element_number(dtype t, const void *p) {
     int64_t i64;
     uint64_t u64;
   } e = {0};
-  memcpy(&e, p, dtype_size(t));
+  memcpy(&e, memory, dtype_size(t));
   switch (t) {
     case DTYPE_F32:
       return (double)e.f;

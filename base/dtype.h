@@ -34,8 +34,9 @@ bool dtype_is_int(dtype t);   /* I8 U8 I16 I32 I64, not BOOL */
 /* U16 U32 U64 F8_E4M3 F8_E5M2: elements are moved and cast, nothing else is computed with them. */
 bool dtype_is_stored(dtype t);
 bool dtype_has_fractions(dtype t); /* floats of any size */
-/* An element as a double, which need not hold all of 64 bits; BOOL: 0 or 1. p: of any alignment. */
-double element_number(dtype t, const void *p);
+/* An element as a double, which need not hold all of 64 bits; BOOL: 0 or 1. memory: of any
+ * alignment. */
+double element_number(dtype t, const void *memory);
 
 static inline uint32_t bits_of_float(float f) {
   uint32_t u;

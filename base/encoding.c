@@ -43,17 +43,18 @@ const block_format *block_format_at(int format) {
 
 static int64_t ceil_div64(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
-int64_t encoding_groups(const encoding *e, int64_t elements) {
-  return e->group ? ceil_div64(elements, e->group) : elements > 0;
+int64_t encoding_groups(const encoding *encoding, int64_t elements) {
+  return encoding->group ? ceil_div64(elements, encoding->group) : elements > 0;
 }
-size_t encoding_code_bytes(const encoding *e, int64_t elements) {
-  return (size_t)ceil_div64(elements, DECODED_AT_ONCE) * 4 * e->bits;
+size_t encoding_code_bytes(const encoding *encoding, int64_t elements) {
+  return (size_t)ceil_div64(elements, DECODED_AT_ONCE) * 4 * encoding->bits;
 }
 
-static size_t groups_row_bytes(const encoding *e, int64_t elements) {
+static size_t groups_row_bytes(const encoding *encoding, int64_t elements) {
   if (elements > INT64_MAX / 64) return 0;
-  size_t factors = (size_t)encoding_groups(e, elements) * dtype_size((dtype)e->scale);
-  return (encoding_code_bytes(e, elements) + factors * (e->has_zeros ? 2 : 1) + 3) / 4 * 4;
+  size_t factors = (size_t)encoding_groups(encoding, elements) * dtype_size((dtype)encoding->scale);
+  return (encoding_code_bytes(encoding, elements) + factors * (encoding->has_zeros ? 2 : 1) + 3) /
+         4 * 4;
 }
 
 static float factor_at(dtype t, code_bytes factors, int64_t i) {
@@ -65,32 +66,32 @@ static float factor_at(dtype t, code_bytes factors, int64_t i) {
 }
 
 /* 32 codes of 2 to 8 bits in a stream whose lowest bits come first: eight are `bits` bytes. */
-static inline void decode_codes(code_bytes stream, int bits, float *x) {
-  for (int eight = 0; eight < 4; eight++, stream += bits, x += 8)
+static inline void decode_codes(code_bytes stream, int bits, float *values) {
+  for (int eight = 0; eight < 4; eight++, stream += bits, values += 8)
     for (int i = 0; i < 8; i++) {
       const int at = i * bits, first = stream[at / 8] >> at % 8,
                 next = at % 8 + bits > 8 ? stream[at / 8 + 1] << (8 - at % 8) : 0;
-      x[i] = (float)((first | next) & ((1 << bits) - 1));
+      values[i] = (float)((first | next) & ((1 << bits) - 1));
     }
 }
 
 /* For each number of bits a loop without shifts that it decides. */
-static void decode_integers(code_bytes stream, int bits, float *x) {
-  if (bits == 2) decode_codes(stream, 2, x);
-  if (bits == 3) decode_codes(stream, 3, x);
-  if (bits == 4) decode_codes(stream, 4, x);
-  if (bits == 5) decode_codes(stream, 5, x);
-  if (bits == 6) decode_codes(stream, 6, x);
-  if (bits == 7) decode_codes(stream, 7, x);
-  if (bits == 8) decode_codes(stream, 8, x);
+static void decode_integers(code_bytes stream, int bits, float *values) {
+  if (bits == 2) decode_codes(stream, 2, values);
+  if (bits == 3) decode_codes(stream, 3, values);
+  if (bits == 4) decode_codes(stream, 4, values);
+  if (bits == 5) decode_codes(stream, 5, values);
+  if (bits == 6) decode_codes(stream, 6, values);
+  if (bits == 7) decode_codes(stream, 7, values);
+  if (bits == 8) decode_codes(stream, 8, values);
 }
 
-static void decode_stream(const encoding *e, code_bytes stream, float *x) {
-  if (e->code == CODE_INT) decode_integers(stream, e->bits, x);
-  if (e->code == CODE_E4M3)
-    for (int i = 0; i < DECODED_AT_ONCE; i++) x[i] = decode_E4M3(stream[i]);
-  if (e->code == CODE_E5M2)
-    for (int i = 0; i < DECODED_AT_ONCE; i++) x[i] = decode_E5M2(stream[i]);
+static void decode_stream(const encoding *encoding, code_bytes stream, float *values) {
+  if (encoding->code == CODE_INT) decode_integers(stream, encoding->bits, values);
+  if (encoding->code == CODE_E4M3)
+    for (int i = 0; i < DECODED_AT_ONCE; i++) values[i] = decode_E4M3(stream[i]);
+  if (encoding->code == CODE_E5M2)
+    for (int i = 0; i < DECODED_AT_ONCE; i++) values[i] = decode_E5M2(stream[i]);
 }
 
 enum { HALF = DECODED_AT_ONCE / 2 };
@@ -100,63 +101,70 @@ typedef struct group_factors {
   float scale, zero;
 } group_factors;
 
-static group_factors factors_at(const encoding *e, code_bytes row, int64_t elements, int64_t at) {
-  code_bytes scales = row + encoding_code_bytes(e, elements);
-  int64_t groups = encoding_groups(e, elements), group = e->group ? at / e->group : 0;
+static group_factors factors_at(const encoding *encoding, code_bytes row, int64_t elements,
+                                int64_t at) {
+  code_bytes scales = row + encoding_code_bytes(encoding, elements);
+  int64_t groups = encoding_groups(encoding, elements),
+          group = encoding->group ? at / encoding->group : 0;
   if (group >= groups) group = groups - 1;
-  code_bytes zeros = scales + (size_t)groups * dtype_size((dtype)e->scale);
-  return (group_factors){.scale = factor_at((dtype)e->scale, scales, group),
-                         .zero = e->has_zeros          ? factor_at((dtype)e->scale, zeros, group)
-                                 : e->code == CODE_INT ? (float)(1 << (e->bits - 1))
-                                                       : 0};
+  code_bytes zeros = scales + (size_t)groups * dtype_size((dtype)encoding->scale);
+  return (group_factors){.scale = factor_at((dtype)encoding->scale, scales, group),
+                         .zero = encoding->has_zeros
+                                     ? factor_at((dtype)encoding->scale, zeros, group)
+                                 : encoding->code == CODE_INT ? (float)(1 << (encoding->bits - 1))
+                                                              : 0};
 }
 
-static void decode_groups(const encoding *e, code_bytes row, int64_t elements, int64_t part,
-                          float *x) {
-  decode_stream(e, row + part * 4 * e->bits, x);
+static void decode_groups(const encoding *encoding, code_bytes row, int64_t elements, int64_t part,
+                          float *values) {
+  decode_stream(encoding, row + part * 4 * encoding->bits, values);
   for (int at = 0; at < DECODED_AT_ONCE; at += HALF) {
-    group_factors f = factors_at(e, row, elements, part * DECODED_AT_ONCE + at);
-    for (int i = at; i < at + HALF; i++) x[i] = (x[i] - f.zero) * f.scale;
+    group_factors factors = factors_at(encoding, row, elements, part * DECODED_AT_ONCE + at);
+    for (int i = at; i < at + HALF; i++) values[i] = (values[i] - factors.zero) * factors.scale;
   }
 }
 
-static code_factors split_groups(const encoding *e, code_bytes row, int64_t elements, int64_t part,
-                                 float *codes) {
+static code_factors split_groups(const encoding *encoding, code_bytes row, int64_t elements,
+                                 int64_t part, float *codes) {
   code_factors of = scale_of(0);
-  decode_stream(e, row + part * 4 * e->bits, codes);
+  decode_stream(encoding, row + part * 4 * encoding->bits, codes);
   for (int half = 0; half < 2; half++) {
-    group_factors f = factors_at(e, row, elements, part * DECODED_AT_ONCE + half * HALF);
-    of.d[half] = f.scale;
-    if (e->has_zeros) of.m[half] = -f.zero * f.scale;
-    for (int i = half * HALF; i < (half + 1) * HALF && !e->has_zeros; i++) codes[i] -= f.zero;
+    group_factors factors =
+        factors_at(encoding, row, elements, part * DECODED_AT_ONCE + half * HALF);
+    of.d[half] = factors.scale;
+    if (encoding->has_zeros) of.m[half] = -factors.zero * factors.scale;
+    for (int i = half * HALF; i < (half + 1) * HALF && !encoding->has_zeros; i++)
+      codes[i] -= factors.zero;
   }
   return of;
 }
 
 /* ---------------------------------------------------------------- any */
 
-size_t encoding_row_bytes(const encoding *e, int64_t elements) {
-  if (e->kind == ENCODING_GROUPS) return groups_row_bytes(e, elements);
-  const block_format *f = &formats[e->format];
+size_t encoding_row_bytes(const encoding *encoding, int64_t elements) {
+  if (encoding->kind == ENCODING_GROUPS) return groups_row_bytes(encoding, elements);
+  const block_format *format = &formats[encoding->format];
   size_t bytes;
-  return mul_size((size_t)f->bytes, (uint64_t)(elements / f->elements), &bytes) ? bytes : 0;
+  return mul_size((size_t)format->bytes, (uint64_t)(elements / format->elements), &bytes) ? bytes
+                                                                                          : 0;
 }
 
-code_factors encoding_split(const encoding *e, code_bytes row, int64_t elements, int64_t part,
-                            float *codes) {
-  if (e->kind == ENCODING_GROUPS) return split_groups(e, row, elements, part, codes);
-  const block_format *f = &formats[e->format];
-  int parts = f->elements / DECODED_AT_ONCE;
-  return f->split(row + part / parts * f->bytes, (int)(part % parts), codes);
+code_factors encoding_split(const encoding *encoding, code_bytes row, int64_t elements,
+                            int64_t part, float *codes) {
+  if (encoding->kind == ENCODING_GROUPS) return split_groups(encoding, row, elements, part, codes);
+  const block_format *format = &formats[encoding->format];
+  int parts = format->elements / DECODED_AT_ONCE;
+  return format->split(row + part / parts * format->bytes, (int)(part % parts), codes);
 }
 
-void encoding_apply(const code_factors *f, float *codes) { apply_factors(f, codes); }
+void encoding_apply(const code_factors *factors, float *codes) { apply_factors(factors, codes); }
 
-void encoding_decode(const encoding *e, code_bytes row, int64_t elements, int64_t part, float *x) {
-  if (e->kind == ENCODING_GROUPS) {
-    decode_groups(e, row, elements, part, x);
+void encoding_decode(const encoding *encoding, code_bytes row, int64_t elements, int64_t part,
+                     float *values) {
+  if (encoding->kind == ENCODING_GROUPS) {
+    decode_groups(encoding, row, elements, part, values);
     return;
   }
-  const code_factors f = encoding_split(e, row, elements, part, x);
-  apply_factors(&f, x);
+  const code_factors factors = encoding_split(encoding, row, elements, part, values);
+  apply_factors(&factors, values);
 }

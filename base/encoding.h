@@ -54,22 +54,23 @@ const block_format *block_format_at(int format);           /* NULL: beyond the l
 bool block_format_find(const char *name, uint8_t *format); /* by llama.cpp's name */
 
 /* Bytes of a row of `elements`; 0 on overflow. */
-size_t encoding_row_bytes(const encoding *e, int64_t elements);
+size_t encoding_row_bytes(const encoding *encoding, int64_t elements);
 /* Groups: the bytes of a row's codes, behind which its scales lie, and the number of those. */
-size_t encoding_code_bytes(const encoding *e, int64_t elements);
-int64_t encoding_groups(const encoding *e, int64_t elements);
+size_t encoding_code_bytes(const encoding *encoding, int64_t elements);
+int64_t encoding_groups(const encoding *encoding, int64_t elements);
 /* Elements [32 part, 32 part + 32) of a row of `elements`, behind the last as codes of 0 make them.
  */
-void encoding_decode(const encoding *e, code_bytes row, int64_t elements, int64_t part, float *x);
+void encoding_decode(const encoding *encoding, code_bytes row, int64_t elements, int64_t part,
+                     float *values);
 /* The codes and factors of these elements, as of block_format; groups with zeros have those in m,
  * codes that are floats are those. */
-code_factors encoding_split(const encoding *e, code_bytes row, int64_t elements, int64_t part,
-                            float *codes);
+code_factors encoding_split(const encoding *encoding, code_bytes row, int64_t elements,
+                            int64_t part, float *codes);
 /* 32 codes as elements. */
-void encoding_apply(const code_factors *f, float *codes);
+void encoding_apply(const code_factors *factors, float *codes);
 /* "Q4_0", "int4:32:zeros", as clave.export's quantize= has it, with ":f16", ":bf16" or ":f32" where
  * scales are not F16 of groups and F32 of rows; returns buf. */
-const char *encoding_text(const encoding *e, char *buf, size_t size);
+const char *encoding_text(const encoding *encoding, char *buf, size_t size);
 /* The encoding of such a text, its axis 0. Whether groups have a size that the verifier takes is
  * not checked. */
 bool encoding_parse(const char *text, encoding *out);

@@ -6,9 +6,9 @@
 #include "base/encoding.h"
 
 bool block_format_find(const char *name, uint8_t *format) {
-  const block_format *f;
-  for (int i = 0; (f = block_format_at(i)); i++) {
-    if (strcmp(f->name, name) != 0) continue;
+  const block_format *block_descat;
+  for (int i = 0; (block_descat = block_format_at(i)); i++) {
+    if (strcmp(block_descat->name, name) != 0) continue;
     *format = (uint8_t)i;
     return true;
   }
@@ -22,17 +22,19 @@ enum { N_SCALES = sizeof scale_names / sizeof *scale_names };
 
 static uint8_t usual_scale(uint32_t group) { return group ? DTYPE_F16 : DTYPE_F32; }
 
-const char *encoding_text(const encoding *e, char *buf, size_t size) {
+const char *encoding_text(const encoding *encoding, char *buf, size_t size) {
   char bits[8] = "", group[16] = "";
-  if (e->kind != ENCODING_GROUPS) {
-    (void)snprintf(buf, size, "%s", e->kind ? block_format_at(e->format)->name : "plain");
+  if (encoding->kind != ENCODING_GROUPS) {
+    (void)snprintf(buf, size, "%s",
+                   encoding->kind ? block_format_at(encoding->format)->name : "plain");
     return buf;
   }
-  if (e->code == CODE_INT) (void)snprintf(bits, sizeof bits, "%d", e->bits);
-  if (e->group) (void)snprintf(group, sizeof group, ":%u", e->group);
-  (void)snprintf(buf, size, "%s%s%s%s%s", code_names[e->code], bits, group,
-                 e->has_zeros ? ":zeros" : "",
-                 e->scale == usual_scale(e->group) ? "" : scale_names[e->scale]);
+  if (encoding->code == CODE_INT) (void)snprintf(bits, sizeof bits, "%d", encoding->bits);
+  if (encoding->group) (void)snprintf(group, sizeof group, ":%u", encoding->group);
+  (void)snprintf(
+      buf, size, "%s%s%s%s%s", code_names[encoding->code], bits, group,
+      encoding->has_zeros ? ":zeros" : "",
+      encoding->scale == usual_scale(encoding->group) ? "" : scale_names[encoding->scale]);
   return buf;
 }
 
@@ -44,35 +46,35 @@ static bool take_word(const char **at, const char *word) {
   return true;
 }
 
-static bool take_code(const char **at, encoding *e) {
-  e->bits = 8;
-  for (e->code = CODE_E4M3; e->code < CODE_COUNT; e->code++)
-    if (take_word(at, code_names[e->code])) return true;
-  e->code = CODE_INT;
+static bool take_code(const char **at, encoding *encoding) {
+  encoding->bits = 8;
+  for (encoding->code = CODE_E4M3; encoding->code < CODE_COUNT; encoding->code++)
+    if (take_word(at, code_names[encoding->code])) return true;
+  encoding->code = CODE_INT;
   if (strncmp(*at, "int", 3) != 0 || (*at)[3] < '2' || (*at)[3] > '8') return false;
-  e->bits = (uint8_t)((*at)[3] - '0');
+  encoding->bits = (uint8_t)((*at)[3] - '0');
   *at += 4;
   return **at == 0 || **at == ':';
 }
 
 bool encoding_parse(const char *text, encoding *out) {
-  encoding e = {.kind = ENCODING_BLOCKS};
-  bool is_block = block_format_find(text, &e.format);
+  encoding code = {.kind = ENCODING_BLOCKS};
+  bool is_block = block_format_find(text, &code.format);
   if (!is_block) {
-    e = (encoding){.kind = ENCODING_GROUPS};
-    if (!take_code(&text, &e)) return false;
+    code = (encoding){.kind = ENCODING_GROUPS};
+    if (!take_code(&text, &code)) return false;
     if (text[0] == ':' && text[1] >= '1' && text[1] <= '9') {
       char *end;
       unsigned long group = strtoul(text + 1, &end, 10);
       if (group > INT32_MAX) return false;
-      e.group = (uint32_t)group;
+      code.group = (uint32_t)group;
       text = end;
     }
-    e.has_zeros = take_word(&text, ":zeros");
-    e.scale = usual_scale(e.group);
+    code.has_zeros = take_word(&text, ":zeros");
+    code.scale = usual_scale(code.group);
     for (uint8_t s = 0; s < N_SCALES; s++)
-      if (scale_names[s] && take_word(&text, scale_names[s])) e.scale = s;
+      if (scale_names[s] && take_word(&text, scale_names[s])) code.scale = s;
   }
-  *out = e;
+  *out = code;
   return is_block || *text == 0;
 }

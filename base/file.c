@@ -63,38 +63,39 @@ typedef struct listing {
 } listing;
 
 /* Adds `name` if it is of that type (S_IFREG, S_IFDIR); one that vanished meanwhile is skipped. */
-static clave_status add_entry(const char *folder, const char *name, mode_t type, listing *l) {
+static clave_status add_entry(const char *folder, const char *name, mode_t type, listing *listing) {
   char *path = path_join(folder, name);
   if (!path) return status_no_memory();
   struct stat s;
   bool wanted = lstat(path, &s) == 0 && (s.st_mode & S_IFMT) == type;
   free(path);
   if (!wanted) return NULL;
-  bool room = array_reserve(&l->items, &l->capacity, l->count + 1, sizeof *l->items);
+  bool room = array_reserve(&listing->items, &listing->capacity, listing->count + 1,
+                            sizeof *listing->items);
   char *copy = room ? strdup(name) : NULL;
   if (!copy) return status_no_memory();
-  l->items[l->count++] = (folder_entry){copy, (uint64_t)s.st_size, (int64_t)s.st_mtim.tv_sec,
-                                        (int64_t)s.st_atim.tv_sec};
+  listing->items[listing->count++] = (folder_entry){
+      copy, (uint64_t)s.st_size, (int64_t)s.st_mtim.tv_sec, (int64_t)s.st_atim.tv_sec};
   return NULL;
 }
 
 static clave_status list_type(const char *path, mode_t type, folder_entry **out, size_t *count) {
   *out = NULL;
   *count = 0;
-  DIR *d = opendir(path);
-  if (!d) return errno == ENOENT ? NULL : file_error(path, errno);
+  DIR *folder = opendir(path);
+  if (!folder) return errno == ENOENT ? NULL : file_error(path, errno);
   clave_status st = NULL;
-  listing l = {0};
-  for (struct dirent *e; !st && (e = readdir(d));)
+  listing listing = {0};
+  for (struct dirent *e; !st && (e = readdir(folder));)
     if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-      st = add_entry(path, e->d_name, type, &l);
-  (void)closedir(d);
+      st = add_entry(path, e->d_name, type, &listing);
+  (void)closedir(folder);
   if (st) {
-    folder_list_free(l.items, l.count);
+    folder_list_free(listing.items, listing.count);
     return st;
   }
-  *out = l.items;
-  *count = l.count;
+  *out = listing.items;
+  *count = listing.count;
   return NULL;
 }
 
@@ -215,18 +216,18 @@ bool file_lock_take(const char *path, int timeout_ms, file_lock **out) {
   *out = NULL;
   int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return false;
-  file_lock *l = wait_for_lock(fd, timeout_ms) ? malloc(sizeof *l) : NULL;
-  if (!l) {
+  file_lock *lock = wait_for_lock(fd, timeout_ms) ? malloc(sizeof *lock) : NULL;
+  if (!lock) {
     (void)close(fd);
     return false;
   }
-  l->fd = fd;
-  *out = l;
+  lock->fd = fd;
+  *out = lock;
   return true;
 }
 
-void file_lock_release(file_lock *l) {
-  if (!l) return;
-  (void)close(l->fd); /* the lock goes with the descriptor */
-  free(l);
+void file_lock_release(file_lock *lock) {
+  if (!lock) return;
+  (void)close(lock->fd); /* the lock goes with the descriptor */
+  free(lock);
 }

@@ -22,13 +22,13 @@ typedef struct file_map {
 /* Maps a regular file read-only (private), or copies it if it is small. Errors name the path and
  * the reason. */
 clave_status file_map_open(const char *path, file_map *out) STATUS_CHECK;
-void file_map_close(file_map *m); /* takes a zeroed map */
+void file_map_close(file_map *map); /* takes a zeroed map */
 /* Fails with IO if the file was cut short or could not be read since it was opened: zeros have
  * replaced the missing bytes and may have been read. Sets *changed (optional) if the file was
  * written to and may hold other bytes. Call it before and after the bytes are used. */
-clave_status file_map_check(const file_map *m, const char *path, bool *changed) STATUS_CHECK;
-void file_map_settle(const file_map *m); /* accepts the change that file_map_check reported */
-void file_map_release(const file_map *m, size_t offset,
+clave_status file_map_check(const file_map *map, const char *path, bool *changed) STATUS_CHECK;
+void file_map_settle(const file_map *map); /* accepts the change that file_map_check reported */
+void file_map_release(const file_map *map, size_t offset,
                       size_t size); /* the pages will not be needed soon */
 
 /* Writes to a temporary file beside `path`; commit renames it into place (fsync not implied),
@@ -37,15 +37,15 @@ void file_map_release(const file_map *m, size_t offset,
 typedef struct file_writer file_writer;
 clave_status file_writer_create(const char *path, file_writer **out) STATUS_CHECK;
 /* If the bytes are in a file_map whose file was cut short, a later commit fails. */
-clave_status file_writer_append(file_writer *w, const void *bytes, size_t n) STATUS_CHECK;
-clave_status file_writer_pad(file_writer *w,
+clave_status file_writer_append(file_writer *writer, const void *bytes, size_t n) STATUS_CHECK;
+clave_status file_writer_pad(file_writer *writer,
                              size_t alignment) STATUS_CHECK; /* zero bytes up to a multiple */
-size_t file_writer_size(const file_writer *w);
+size_t file_writer_size(const file_writer *writer);
 /* What was appended is in the file: commit cannot fail for want of room. */
-clave_status file_writer_flush(file_writer *w) STATUS_CHECK;
-bool file_writer_replaces(const file_writer *w); /* false: it is written directly */
-clave_status file_writer_commit(file_writer *w) STATUS_CHECK;
-void file_writer_destroy(file_writer *w); /* takes NULL */
+clave_status file_writer_flush(file_writer *writer) STATUS_CHECK;
+bool file_writer_replaces(const file_writer *writer); /* false: it is written directly */
+clave_status file_writer_commit(file_writer *writer) STATUS_CHECK;
+void file_writer_destroy(file_writer *writer); /* takes NULL */
 
 /* Like mkdir -p; the mode of new ones: the user's alone, or what the umask leaves of all. */
 enum { FOLDERS_PRIVATE = 0700, FOLDERS_SHARED = 0777 };
@@ -60,7 +60,7 @@ const char *temporary_folder(void);
  * once if it cannot be had (unwritable folder), after waiting at most timeout_ms. */
 typedef struct file_lock file_lock;
 bool file_lock_take(const char *path, int timeout_ms, file_lock **out);
-void file_lock_release(file_lock *l); /* takes NULL */
+void file_lock_release(file_lock *lock); /* takes NULL */
 
 /* One entry of a folder listing. */
 typedef struct folder_entry {
@@ -92,7 +92,7 @@ bool file_exists(const char *path); /* of any kind, a dangling link too */
 bool folder_exists(const char *path);
 bool file_is_special(const char *path); /* a device, a pipe, a socket */
 /* Whether both lead to one regular file, which is there. */
-bool file_is_same(const char *a, const char *b);
+bool file_is_same(const char *left, const char *right);
 /* "m.clv" ends with ".clv", which itself does not. */
 bool path_has_ending(const char *path, const char *ending);
 /* True if the folder belongs to this user and nobody else may write into it. */
@@ -101,8 +101,8 @@ bool folder_is_private(const char *path);
 /* A shared library opened at run time. */
 typedef struct library library;
 clave_status library_open(const char *name, library **out) STATUS_CHECK;
-bool library_is_loaded(const char *name);           /* by whoever */
-void library_close(library *l);                     /* takes NULL */
-void *library_symbol(library *l, const char *name); /* NULL if absent */
+bool library_is_loaded(const char *name);                 /* by whoever */
+void library_close(library *library);                     /* takes NULL */
+void *library_symbol(library *library, const char *name); /* NULL if absent */
 
 #endif

@@ -78,13 +78,14 @@ file_guard *file_guard_of(const void *byte) {
 
 /* Maps zeros from the page of the fault to the end of the mapping, since a file is cut at its end.
  * They can be written to, as a host's own mapping may be. */
-static bool put_zeros(file_guard *g, uintptr_t at) {
-  const uintptr_t first = at - at % page, end = atomic_load(&g->start) + atomic_load(&g->size);
+static bool put_zeros(file_guard *guard, uintptr_t at) {
+  const uintptr_t first = at - at % page,
+                  end = atomic_load(&guard->start) + atomic_load(&guard->size);
   const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
   if (mmap((void *)first, end - first, PROT_READ | PROT_WRITE, flags, -1, 0) == MAP_FAILED)
     return false;
-  atomic_store(&g->is_cut, true);
-  volatile bool *told = atomic_load(&g->told);
+  atomic_store(&guard->is_cut, true);
+  volatile bool *told = atomic_load(&guard->told);
   if (told) *told = true;
   return true;
 }
@@ -112,8 +113,8 @@ static void pass_on(int number, siginfo_t *info, void *context) {
 static void handle(int number, siginfo_t *info, void *context) {
   const int error = errno;
   const uintptr_t at = (uintptr_t)info->si_addr;
-  file_guard *g = info->si_code == BUS_ADRERR ? file_guard_of(info->si_addr) : NULL;
-  if (!g || !put_zeros(g, at)) pass_on(number, info, context);
+  file_guard *guard = info->si_code == BUS_ADRERR ? file_guard_of(info->si_addr) : NULL;
+  if (!guard || !put_zeros(guard, at)) pass_on(number, info, context);
   errno = error;
 }
 
@@ -130,14 +131,15 @@ static void take_lock(void) {
 }
 static void give_lock(void) { atomic_store(&holder, 0); }
 
-static bool is_ours(const struct sigaction *a) {
-  return (a->sa_flags & SA_SIGINFO) && a->sa_sigaction == handle;
+static bool is_ours(const struct sigaction *action) {
+  return (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == handle;
 }
 
-static bool is_same(const struct sigaction *a, const struct sigaction *b) {
+static bool is_same(const struct sigaction *left, const struct sigaction *right) {
   const int own = SA_SIGINFO;
-  if ((a->sa_flags & own) != (b->sa_flags & own)) return false;
-  return a->sa_flags & own ? a->sa_sigaction == b->sa_sigaction : a->sa_handler == b->sa_handler;
+  if ((left->sa_flags & own) != (right->sa_flags & own)) return false;
+  return left->sa_flags & own ? left->sa_sigaction == right->sa_sigaction
+                              : left->sa_handler == right->sa_handler;
 }
 
 /* Installs our handler and keeps the present one as the next to call. */
@@ -167,29 +169,29 @@ static void give_signal(void) {
 }
 
 file_guard *file_guard_add(const void *start, size_t size) {
-  file_guard *g = NULL;
+  file_guard *guard = NULL;
   take_lock();
   if (!page) page = (uintptr_t)sysconf(_SC_PAGESIZE);
-  for (int i = 0; i < MOST_GUARDS && !g; i++)
-    if (!atomic_load(&guards[i].start)) g = &guards[i];
-  if (g && take_signal()) {
+  for (int i = 0; i < MOST_GUARDS && !guard; i++)
+    if (!atomic_load(&guards[i].start)) guard = &guards[i];
+  if (guard && take_signal()) {
     n_guards++;
-    if (g - guards >= atomic_load(&n_used)) atomic_store(&n_used, (int)(g - guards) + 1);
-    atomic_store(&g->size, (size + page - 1) / page * page);
-    atomic_store(&g->is_cut, false);
-    atomic_store(&g->told, NULL);
-    atomic_store(&g->start, (uintptr_t)start);
+    if (guard - guards >= atomic_load(&n_used)) atomic_store(&n_used, (int)(guard - guards) + 1);
+    atomic_store(&guard->size, (size + page - 1) / page * page);
+    atomic_store(&guard->is_cut, false);
+    atomic_store(&guard->told, NULL);
+    atomic_store(&guard->start, (uintptr_t)start);
   } else {
-    g = NULL;
+    guard = NULL;
   }
   give_lock();
-  return g;
+  return guard;
 }
 
-void file_guard_remove(file_guard *g) {
-  if (!g) return;
+void file_guard_remove(file_guard *guard) {
+  if (!guard) return;
   take_lock();
-  atomic_store(&g->start, 0);
+  atomic_store(&guard->start, 0);
   if (--n_guards == 0) give_signal();
   give_lock();
 }
@@ -203,4 +205,4 @@ void file_guard_renew(void) {
 void file_guard_tell(file_guard *guard, volatile bool *is_cut) {
   atomic_store(&guard->told, is_cut);
 }
-bool file_guard_is_cut(const file_guard *g) { return atomic_load(&g->is_cut); }
+bool file_guard_is_cut(const file_guard *guard) { return atomic_load(&guard->is_cut); }

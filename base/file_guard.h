@@ -13,11 +13,11 @@ typedef struct file_guard file_guard;
  * handled. */
 file_guard *file_guard_add(const void *start, size_t size);
 /* Called before the memory is unmapped; accepts NULL. The last guard restores SIGBUS's action. */
-void file_guard_remove(file_guard *g);
+void file_guard_remove(file_guard *guard);
 /* From now on *is_cut is set when zeros replace pages. It must outlive the guard. */
 void file_guard_tell(file_guard *guard, volatile bool *is_cut);
 /* True if zeros have replaced some of its pages. */
-bool file_guard_is_cut(const file_guard *g);
+bool file_guard_is_cut(const file_guard *guard);
 /* Installs the handler again if the process has set another since, which still gets other faults.
  */
 void file_guard_renew(void);

@@ -35,8 +35,8 @@ clave_status file_error(const char *path, int error) {
 }
 
 /* The time of the last change of bytes or attributes, which nobody can set back as st_mtim. */
-static int64_t changed_ns(const struct stat *s) {
-  return (int64_t)s->st_ctim.tv_sec * 1000000000 + s->st_ctim.tv_nsec;
+static int64_t changed_ns(const struct stat *info) {
+  return (int64_t)info->st_ctim.tv_sec * 1000000000 + info->st_ctim.tv_nsec;
 }
 
 /* Reads the file into memory that is unmapped as a mapped file is. */
@@ -59,8 +59,8 @@ static clave_status copy_file(int fd, const char *path, size_t size, file_map *o
 
 /* Maps the file; on success *fd is -1 and the map owns the descriptor. A file that cannot be
  * guarded is copied. */
-static clave_status map_file(int *fd, const char *path, const struct stat *s, file_map *out) {
-  const size_t size = (size_t)s->st_size;
+static clave_status map_file(int *fd, const char *path, const struct stat *info, file_map *out) {
+  const size_t size = (size_t)info->st_size;
   void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, *fd, 0);
   if (data == MAP_FAILED) return file_error(path, errno);
   *out = (file_map){.data = data, .size = size, .guard = file_guard_add(data, size)};
@@ -71,7 +71,7 @@ static clave_status map_file(int *fd, const char *path, const struct stat *s, fi
   out->state = room_take(sizeof *out->state);
   if (!out->state) return status_no_memory();
   out->state->fd = *fd;
-  out->state->changed_ns = changed_ns(s);
+  out->state->changed_ns = changed_ns(info);
   *fd = -1;
   return NULL;
 }
@@ -97,40 +97,40 @@ clave_status file_map_open(const char *path, file_map *out) {
   return st;
 }
 
-void file_map_close(file_map *m) {
-  file_guard_remove(m->guard);
-  if (m->data) (void)munmap((void *)(uintptr_t)m->data, m->size);
-  if (m->state) (void)close(m->state->fd);
-  room_give(m->state);
-  *m = (file_map){0};
+void file_map_close(file_map *map) {
+  file_guard_remove(map->guard);
+  if (map->data) (void)munmap((void *)(uintptr_t)map->data, map->size);
+  if (map->state) (void)close(map->state->fd);
+  room_give(map->state);
+  *map = (file_map){0};
 }
 
-clave_status file_map_check(const file_map *m, const char *path, bool *changed) {
+clave_status file_map_check(const file_map *map, const char *path, bool *changed) {
   if (changed) *changed = false;
-  if (!m->state) return NULL;
+  if (!map->state) return NULL;
   struct stat s = {0};
-  const bool is_known = fstat(m->state->fd, &s) == 0;
-  if (file_guard_is_cut(m->guard) || (is_known && s.st_size < (off_t)m->size))
-    m->state->is_bad = true;
-  if (m->state->is_bad)
+  const bool is_known = fstat(map->state->fd, &s) == 0;
+  if (file_guard_is_cut(map->guard) || (is_known && s.st_size < (off_t)map->size))
+    map->state->is_bad = true;
+  if (map->state->is_bad)
     return status_new(STATUS_IO,
                       "%s: expected %zu bytes, got fewer: the file was cut short or cannot be read "
                       "since it was opened; load it again",
-                      path, m->size);
+                      path, map->size);
   file_guard_renew();
-  if (changed) *changed = is_known && changed_ns(&s) != m->state->changed_ns;
+  if (changed) *changed = is_known && changed_ns(&s) != map->state->changed_ns;
   return NULL;
 }
 
-void file_map_settle(const file_map *m) {
+void file_map_settle(const file_map *map) {
   struct stat s;
-  if (m->state && fstat(m->state->fd, &s) == 0) m->state->changed_ns = changed_ns(&s);
+  if (map->state && fstat(map->state->fd, &s) == 0) map->state->changed_ns = changed_ns(&s);
 }
 
-void file_map_release(const file_map *m, size_t offset, size_t size) {
+void file_map_release(const file_map *map, size_t offset, size_t size) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
   size_t begin = (offset + page - 1) / page * page, end = (offset + size) / page * page;
-  if (m->guard && begin < end && end <= m->size) { /* else it is memory, which would be lost */
-    (void)madvise((void *)(uintptr_t)(m->data + begin), end - begin, MADV_DONTNEED);
+  if (map->guard && begin < end && end <= map->size) { /* else it is memory, which would be lost */
+    (void)madvise((void *)(uintptr_t)(map->data + begin), end - begin, MADV_DONTNEED);
   }
 }

@@ -58,8 +58,8 @@ static int open_folder(const char *path, size_t name) {
 }
 
 /* Appends an ending to the file's name, which is cut at a character's edge if it is too long. */
-static void name_temporary(file_writer *w, int attempt) {
-  const char *name = w->path + w->name;
+static void name_temporary(file_writer *writer, int attempt) {
+  const char *name = writer->path + writer->name;
   char ending[40];
   const int size = snprintf(ending, sizeof ending, ".%ld.%d.tmp", (long)getpid(), attempt);
   size_t n = strlen(name), most = NAME_MAX - (size_t)size;
@@ -67,46 +67,47 @@ static void name_temporary(file_writer *w, int attempt) {
     n = most;
     while (n > 0 && ((unsigned char)name[n] & 0xC0) == 0x80) n--;
   }
-  memcpy(w->temporary, name, n);
-  memcpy(w->temporary + n, ending, (size_t)size + 1);
+  memcpy(writer->temporary, name, n);
+  memcpy(writer->temporary + n, ending, (size_t)size + 1);
 }
 
-static clave_status open_temporary(file_writer *w) {
+static clave_status open_temporary(file_writer *writer) {
   int error = EEXIST;
-  w->name = name_at(w->path);
-  if (strlen(w->path + w->name) > NAME_MAX) return file_error(w->path, ENAMETOOLONG);
-  w->folder = open_folder(w->path, w->name);
-  if (w->folder < 0) return file_error(w->path, errno);
+  writer->name = name_at(writer->path);
+  if (strlen(writer->path + writer->name) > NAME_MAX) return file_error(writer->path, ENAMETOOLONG);
+  writer->folder = open_folder(writer->path, writer->name);
+  if (writer->folder < 0) return file_error(writer->path, errno);
   for (int i = 0; i < 1000 && error == EEXIST; i++) {
-    name_temporary(w, i);
-    w->fd = openat(w->folder, w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (w->fd >= 0) return NULL;
+    name_temporary(writer, i);
+    writer->fd =
+        openat(writer->folder, writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (writer->fd >= 0) return NULL;
     error = errno;
   }
-  w->temporary[0] = '\0';
-  return file_error(w->path, error);
+  writer->temporary[0] = '\0';
+  return file_error(writer->path, error);
 }
 
-static clave_status open_writer(file_writer *w, const char *path) {
-  TRY(resolve_target(path, w->path));
+static clave_status open_writer(file_writer *writer, const char *path) {
+  TRY(resolve_target(path, writer->path));
   struct stat s;
-  if (stat(w->path, &s) != 0 || S_ISREG(s.st_mode)) return open_temporary(w);
+  if (stat(writer->path, &s) != 0 || S_ISREG(s.st_mode)) return open_temporary(writer);
   if (S_ISDIR(s.st_mode)) return status_new(STATUS_IO, "%s: is a folder, not a file", path);
-  w->fd = open(w->path, O_WRONLY | O_CLOEXEC);
-  return w->fd < 0 ? file_error(path, errno) : NULL;
+  writer->fd = open(writer->path, O_WRONLY | O_CLOEXEC);
+  return writer->fd < 0 ? file_error(path, errno) : NULL;
 }
 
 clave_status file_writer_create(const char *path, file_writer **out) {
   *out = NULL;
-  file_writer *w = room_take(sizeof *w);
-  if (!w) return status_no_memory();
-  w->fd = w->folder = -1;
-  clave_status st = open_writer(w, path);
+  file_writer *writer = room_take(sizeof *writer);
+  if (!writer) return status_no_memory();
+  writer->fd = writer->folder = -1;
+  clave_status st = open_writer(writer, path);
   if (st) {
-    file_writer_destroy(w);
+    file_writer_destroy(writer);
     return st;
   }
-  *out = w;
+  *out = writer;
   return NULL;
 }
 
@@ -120,79 +121,81 @@ static bool look_at(const uint8_t *bytes, size_t n) {
   return true;
 }
 
-static clave_status write_all(file_writer *w, const uint8_t *bytes, size_t n) {
+static clave_status write_all(file_writer *writer, const uint8_t *bytes, size_t n) {
   while (n > 0) {
     size_t piece = n < ((size_t)1 << 30) ? n : (size_t)1 << 30;
-    ssize_t done = write(w->fd, bytes, piece);
+    ssize_t done = write(writer->fd, bytes, piece);
     if (done < 0 && errno == EINTR) continue;
     if (done < 0 && errno == EFAULT && look_at(bytes, piece)) continue;
     if (done < 0 && errno == EFAULT)
       return status_new(STATUS_IO,
                         "%s: what is to be written cannot be read, as of a file that was cut short",
-                        w->path);
-    if (done < 0) return file_error(w->path, errno);
+                        writer->path);
+    if (done < 0) return file_error(writer->path, errno);
     bytes += done;
     n -= (size_t)done;
   }
   return NULL;
 }
 
-clave_status file_writer_flush(file_writer *w) {
-  size_t n = w->buffered;
-  w->buffered = 0;
-  return write_all(w, w->buffer, n);
+clave_status file_writer_flush(file_writer *writer) {
+  size_t n = writer->buffered;
+  writer->buffered = 0;
+  return write_all(writer, writer->buffer, n);
 }
 
-clave_status file_writer_append(file_writer *w, const void *bytes, size_t n) {
+clave_status file_writer_append(file_writer *writer, const void *bytes, size_t n) {
   if (n == 0) return NULL;
-  w->size += n;
-  if (n > WRITE_BUFFER - w->buffered) TRY(file_writer_flush(w));
+  writer->size += n;
+  if (n > WRITE_BUFFER - writer->buffered) TRY(file_writer_flush(writer));
   if (n > WRITE_BUFFER) {
-    TRY(write_all(w, bytes, n));
+    TRY(write_all(writer, bytes, n));
   } else {
-    memcpy(w->buffer + w->buffered, bytes, n);
-    w->buffered += n;
+    memcpy(writer->buffer + writer->buffered, bytes, n);
+    writer->buffered += n;
   }
-  const file_guard *g = file_guard_of(bytes);
-  w->is_cut = w->is_cut || (g && file_guard_is_cut(g));
+  const file_guard *guard = file_guard_of(bytes);
+  writer->is_cut = writer->is_cut || (guard && file_guard_is_cut(guard));
   return NULL;
 }
 
-clave_status file_writer_pad(file_writer *w, size_t alignment) {
-  size_t n = (alignment - w->size % alignment) % alignment;
-  w->size += n;
+clave_status file_writer_pad(file_writer *writer, size_t alignment) {
+  size_t n = (alignment - writer->size % alignment) % alignment;
+  writer->size += n;
   for (size_t piece; n > 0; n -= piece) {
-    if (w->buffered == WRITE_BUFFER) TRY(file_writer_flush(w));
-    piece = n < WRITE_BUFFER - w->buffered ? n : WRITE_BUFFER - w->buffered;
-    memset(w->buffer + w->buffered, 0, piece);
-    w->buffered += piece;
+    if (writer->buffered == WRITE_BUFFER) TRY(file_writer_flush(writer));
+    piece = n < WRITE_BUFFER - writer->buffered ? n : WRITE_BUFFER - writer->buffered;
+    memset(writer->buffer + writer->buffered, 0, piece);
+    writer->buffered += piece;
   }
   return NULL;
 }
 
-size_t file_writer_size(const file_writer *w) { return w->size; }
+size_t file_writer_size(const file_writer *writer) { return writer->size; }
 
-bool file_writer_replaces(const file_writer *w) { return w->temporary[0] != '\0'; }
+bool file_writer_replaces(const file_writer *writer) { return writer->temporary[0] != '\0'; }
 
-clave_status file_writer_commit(file_writer *w) {
-  TRY(file_writer_flush(w));
-  if (w->is_cut)
-    return status_new(STATUS_IO, "%s: a file that is read for it was cut short meanwhile", w->path);
-  int fd = w->fd;
-  w->fd = -1;
-  if (close(fd) != 0) return file_error(w->path, errno);
-  if (w->temporary[0]) {
-    if (renameat(w->folder, w->temporary, w->folder, w->path + w->name) != 0)
-      return file_error(w->path, errno);
-    w->temporary[0] = '\0';
+clave_status file_writer_commit(file_writer *writer) {
+  TRY(file_writer_flush(writer));
+  if (writer->is_cut)
+    return status_new(STATUS_IO, "%s: a file that is read for it was cut short meanwhile",
+                      writer->path);
+  int fd = writer->fd;
+  writer->fd = -1;
+  if (close(fd) != 0) return file_error(writer->path, errno);
+  if (writer->temporary[0]) {
+    if (renameat(writer->folder, writer->temporary, writer->folder, writer->path + writer->name) !=
+        0)
+      return file_error(writer->path, errno);
+    writer->temporary[0] = '\0';
   }
   return NULL;
 }
 
-void file_writer_destroy(file_writer *w) {
-  if (!w) return;
-  if (w->fd >= 0) (void)close(w->fd);
-  if (w->temporary[0]) (void)unlinkat(w->folder, w->temporary, 0);
-  if (w->folder >= 0) (void)close(w->folder);
-  room_give(w);
+void file_writer_destroy(file_writer *writer) {
+  if (!writer) return;
+  if (writer->fd >= 0) (void)close(writer->fd);
+  if (writer->temporary[0]) (void)unlinkat(writer->folder, writer->temporary, 0);
+  if (writer->folder >= 0) (void)close(writer->folder);
+  room_give(writer);
 }

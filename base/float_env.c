@@ -18,15 +18,15 @@ static bool is_default(void) {
 }
 
 float_env float_env_enter(void) {
-  float_env e = {.is_changed = !is_default()};
-  if (!e.is_changed) return e;
-  (void)fegetenv(&e.host);
+  float_env env = {.is_changed = !is_default()};
+  if (!env.is_changed) return env;
+  (void)fegetenv(&env.host);
   (void)fesetenv(FE_DFL_ENV);
-  return e;
+  return env;
 }
 
-void float_env_leave(const float_env *e) {
-  if (e->is_changed) (void)fesetenv(&e->host);
+void float_env_leave(const float_env *env) {
+  if (env->is_changed) (void)fesetenv(&env->host);
 }
 
 void float_env_reset(void) { (void)fesetenv(FE_DFL_ENV); }

@@ -11,7 +11,7 @@ typedef struct float_env {
 } float_env;
 
 float_env float_env_enter(void);
-void float_env_leave(const float_env *e);
+void float_env_leave(const float_env *env);
 /* Called first in a new thread, which inherits the environment of its creator. */
 void float_env_reset(void);
 

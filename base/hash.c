@@ -6,23 +6,23 @@
 
 struct hash_state;
 /* hash_state is XXH3's own state; the cast keeps xxhash out of the header. */
-static XXH3_state_t *xxh(hash_state *h) { return (XXH3_state_t *)(void *)h; }
+static XXH3_state_t *xxh(hash_state *hash) { return (XXH3_state_t *)(void *)hash; }
 
 hash_state *hash_create(void) {
-  XXH3_state_t *s = XXH3_createState();
-  if (s) (void)XXH3_64bits_reset(s);
-  return (hash_state *)(void *)s;
+  XXH3_state_t *state = XXH3_createState();
+  if (state) (void)XXH3_64bits_reset(state);
+  return (hash_state *)(void *)state;
 }
 
-void hash_update(hash_state *h, const void *bytes, size_t n) {
-  (void)XXH3_64bits_update(xxh(h), bytes, n);
+void hash_update(hash_state *hash, const void *bytes, size_t n) {
+  (void)XXH3_64bits_update(xxh(hash), bytes, n);
 }
-uint64_t hash_value(const hash_state *h) {
-  return XXH3_64bits_digest((const XXH3_state_t *)(const void *)h);
+uint64_t hash_value(const hash_state *hash) {
+  return XXH3_64bits_digest((const XXH3_state_t *)(const void *)hash);
 }
 
-void hash_destroy(hash_state *h) {
-  if (h) (void)XXH3_freeState(xxh(h));
+void hash_destroy(hash_state *hash) {
+  if (hash) (void)XXH3_freeState(xxh(hash));
 }
 
 uint64_t hash_bytes(const void *bytes, size_t n) { return XXH3_64bits(bytes, n); }

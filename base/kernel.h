@@ -84,9 +84,9 @@ typedef struct kernel_desc {
 /* A ktensor begins with its data pointer. */
 #define OPERAND(args, field) (1 + offsetof(args, field))
 
-static inline int64_t ktensor_numel(const ktensor *t) {
+static inline int64_t ktensor_numel(const ktensor *ktensor) {
   int64_t n = 1;
-  for (int i = 0; i < t->rank; i++) n *= t->dims[i];
+  for (int i = 0; i < ktensor->rank; i++) n *= ktensor->dims[i];
   return n;
 }
 
@@ -98,23 +98,23 @@ static inline size_t kernel_scratch_size(size_t bytes) {
 }
 
 /* Sets the kind unless one is set; returns true if this call set it. */
-static inline bool kernel_fault_claim(kernel_fault *f, kernel_fault_kind kind) {
+static inline bool kernel_fault_claim(kernel_fault *fault, kernel_fault_kind kind) {
   int expected = KERNEL_FAULT_NONE;
   if (!KERNEL_ALONE)
-    return __atomic_compare_exchange_n((int *)&f->kind, &expected, (int)kind, false,
+    return __atomic_compare_exchange_n((int *)&fault->kind, &expected, (int)kind, false,
                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-  const bool is_first = f->kind == KERNEL_FAULT_NONE;
-  if (is_first) f->kind = kind;
+  const bool is_first = fault->kind == KERNEL_FAULT_NONE;
+  if (is_first) fault->kind = kind;
   return is_first;
 }
 
 /* Records a fault unless one is already there (safe from several threads). */
-static inline void kernel_fault_set(kernel_fault *f, kernel_fault_kind kind, int64_t value,
+static inline void kernel_fault_set(kernel_fault *fault, kernel_fault_kind kind, int64_t value,
                                     int64_t low, int64_t high) {
-  if (kernel_fault_claim(f, kind)) {
-    f->value = value;
-    f->low = low;
-    f->high = high;
+  if (kernel_fault_claim(fault, kind)) {
+    fault->value = value;
+    fault->low = low;
+    fault->high = high;
   }
 }
 

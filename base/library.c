@@ -10,15 +10,15 @@ struct library {
 
 clave_status library_open(const char *name, library **out) {
   *out = NULL;
-  library *l = calloc(1, sizeof *l);
-  if (!l) return status_no_memory();
-  l->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  if (!l->handle) {
+  library *library = calloc(1, sizeof *library);
+  if (!library) return status_no_memory();
+  library->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  if (!library->handle) {
     const char *reason = dlerror(); /* per thread in glibc and musl */
-    free(l);
+    free(library);
     return UNSUPPORTED("%s", reason ? reason : name);
   }
-  *out = l;
+  *out = library;
   return NULL;
 }
 
@@ -28,10 +28,10 @@ bool library_is_loaded(const char *name) {
   return handle != NULL;
 }
 
-void library_close(library *l) {
-  if (!l) return;
-  (void)dlclose(l->handle);
-  free(l);
+void library_close(library *library) {
+  if (!library) return;
+  (void)dlclose(library->handle);
+  free(library);
 }
 
-void *library_symbol(library *l, const char *name) { return dlsym(l->handle, name); }
+void *library_symbol(library *library, const char *name) { return dlsym(library->handle, name); }

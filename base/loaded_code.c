@@ -34,52 +34,53 @@ static bool is_named(const char *path, const char *names) {
 
 /* Whether some pages are in memory, all as the file has them: what was relocated, patched or never
  * mapped from a file would not come back. */
-static bool can_go(const releasing *r, uintptr_t begin, uintptr_t end) {
+static bool can_go(const releasing *releasing, uintptr_t begin, uintptr_t end) {
   enum { ROOM = 512 };
   uint64_t entries[ROOM];
   bool some = false;
   for (uintptr_t at = begin; at < end;) {
-    const size_t left = (end - at) / r->page_size, n = left < ROOM ? left : ROOM;
-    const off_t offset = (off_t)(at / r->page_size * sizeof *entries);
+    const size_t left = (end - at) / releasing->page_size, n = left < ROOM ? left : ROOM;
+    const off_t offset = (off_t)(at / releasing->page_size * sizeof *entries);
     const ssize_t size = (ssize_t)(n * sizeof *entries);
-    if (pread(r->pages, entries, (size_t)size, offset) != size) return false;
+    if (pread(releasing->pages, entries, (size_t)size, offset) != size) return false;
     for (size_t i = 0; i < n; i++) {
       if (!(entries[i] & (PAGE_PRESENT | PAGE_SWAPPED))) continue;
       if (!(entries[i] & PAGE_OF_FILE)) return false;
       some = true;
     }
-    at += n * r->page_size;
+    at += n * releasing->page_size;
   }
   return some;
 }
 
 /* Whole pages of a segment that is read and run alone. */
-static void release_segment(const releasing *r, uintptr_t at, size_t size) {
-  const uintptr_t begin = (at + r->page_size - 1) / r->page_size * r->page_size,
-                  end = (at + size) / r->page_size * r->page_size;
-  if (end > begin && can_go(r, begin, end))
+static void release_segment(const releasing *releasing, uintptr_t at, size_t size) {
+  const uintptr_t begin =
+                      (at + releasing->page_size - 1) / releasing->page_size * releasing->page_size,
+                  end = (at + size) / releasing->page_size * releasing->page_size;
+  if (end > begin && can_go(releasing, begin, end))
     (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
 
 static int release_library(struct dl_phdr_info *info, size_t size, void *ctx) {
-  const releasing *r = ctx;
+  const releasing *releasing = ctx;
   (void)size;
-  if (!info->dlpi_name || !is_named(info->dlpi_name, r->names)) return 0;
+  if (!info->dlpi_name || !is_named(info->dlpi_name, releasing->names)) return 0;
   for (int i = 0; i < info->dlpi_phnum; i++) {
     const ElfW(Phdr) *p = &info->dlpi_phdr[i];
     if (p->p_type == PT_LOAD && p->p_flags & PF_X && !(p->p_flags & PF_W))
-      release_segment(r, (uintptr_t)(info->dlpi_addr + p->p_vaddr), (size_t)p->p_filesz);
+      release_segment(releasing, (uintptr_t)(info->dlpi_addr + p->p_vaddr), (size_t)p->p_filesz);
   }
   return 0;
 }
 
 void release_code(const char *names) {
-  releasing r = {.names = names,
-                 .pages = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC),
-                 .page_size = (size_t)sysconf(_SC_PAGESIZE)};
-  if (r.pages < 0) return;
-  (void)dl_iterate_phdr(release_library, &r);
-  (void)close(r.pages);
+  releasing releasing = {.names = names,
+                         .pages = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC),
+                         .page_size = (size_t)sysconf(_SC_PAGESIZE)};
+  if (releasing.pages < 0) return;
+  (void)dl_iterate_phdr(release_library, &releasing);
+  (void)close(releasing.pages);
 }
 #else
 void release_code(const char *names) { (void)names; }

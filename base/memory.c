@@ -30,60 +30,60 @@ clave_status mem_pool_create(mem_pool **out) {
   return *out ? NULL : status_no_memory();
 }
 
-void mem_pool_destroy(mem_pool *p) {
-  if (!p) return;
-  for (pool_chunk *c = p->chunks, *next; c; c = next) {
+void mem_pool_destroy(mem_pool *pool) {
+  if (!pool) return;
+  for (pool_chunk *c = pool->chunks, *next; c; c = next) {
     next = c->next;
     free(c);
   }
-  free(p);
+  free(pool);
 }
 
 /* A new chunk for at least `bytes`. One that a single allocation fills goes behind the first, which
  * keeps its room. */
-static pool_chunk *add_chunk(mem_pool *p, size_t bytes) {
+static pool_chunk *add_chunk(mem_pool *pool, size_t bytes) {
   size_t capacity = bytes > POOL_CHUNK / 4 ? bytes : POOL_CHUNK, total;
   if (!add_size(capacity, sizeof(pool_chunk), &total)) return NULL;
-  pool_chunk *c = calloc(1, total);
-  if (!c) return NULL;
-  c->capacity = capacity;
-  if (capacity == bytes && p->chunks) {
-    c->next = p->chunks->next;
-    p->chunks->next = c;
+  pool_chunk *chunk = calloc(1, total);
+  if (!chunk) return NULL;
+  chunk->capacity = capacity;
+  if (capacity == bytes && pool->chunks) {
+    chunk->next = pool->chunks->next;
+    pool->chunks->next = chunk;
   } else {
-    c->next = p->chunks;
-    p->chunks = c;
+    chunk->next = pool->chunks;
+    pool->chunks = chunk;
   }
-  return c;
+  return chunk;
 }
 
-void *mem_pool_alloc(mem_pool *p, size_t count, size_t size) {
+void *mem_pool_alloc(mem_pool *pool, size_t count, size_t size) {
   size_t bytes;
   if (!mul_size(count, size, &bytes) || !add_size(bytes, POOL_ALIGNMENT, &bytes)) return NULL;
   bytes = (bytes - 1) & ~(size_t)(POOL_ALIGNMENT - 1);
   if (bytes == 0) bytes = POOL_ALIGNMENT;
-  pool_chunk *c = p->chunks;
-  if (!c || c->capacity - c->used < bytes) c = add_chunk(p, bytes);
-  if (!c) return NULL;
-  void *result = c->bytes + c->used;
-  c->used += bytes;
-  p->bytes += bytes;
+  pool_chunk *chunk = pool->chunks;
+  if (!chunk || chunk->capacity - chunk->used < bytes) chunk = add_chunk(pool, bytes);
+  if (!chunk) return NULL;
+  void *result = chunk->bytes + chunk->used;
+  chunk->used += bytes;
+  pool->bytes += bytes;
   return result;
 }
 
-char *mem_pool_strdup(mem_pool *p, const char *s, size_t n) {
+char *mem_pool_strdup(mem_pool *pool, const char *text, size_t n) {
   size_t bytes;
   if (!add_size(n, 1, &bytes)) return NULL;
-  char *copy = mem_pool_alloc(p, bytes, 1);
-  if (copy && n > 0) memcpy(copy, s, n);
+  char *copy = mem_pool_alloc(pool, bytes, 1);
+  if (copy && n > 0) memcpy(copy, text, n);
   return copy;
 }
 
-size_t mem_pool_bytes(const mem_pool *p) { return p->bytes; }
+size_t mem_pool_bytes(const mem_pool *pool) { return pool->bytes; }
 
-bool mem_pool_has(const mem_pool *p, const void *at) {
+bool mem_pool_has(const mem_pool *pool, const void *at) {
   const uintptr_t byte = (uintptr_t)at;
-  for (const pool_chunk *c = p ? p->chunks : NULL; c; c = c->next)
+  for (const pool_chunk *c = pool ? pool->chunks : NULL; c; c = c->next)
     if (byte >= (uintptr_t)c->bytes && byte - (uintptr_t)c->bytes < c->used) return true;
   return false;
 }
@@ -111,11 +111,12 @@ enum { LARGE_PAGE = 2 << 20 };
 void *memory_alloc(size_t bytes) {
   const size_t alignment = bytes >= MEMORY_LARGE ? LARGE_PAGE : MEMORY_ALIGNMENT;
   if (bytes > SIZE_MAX - 2 * alignment) return NULL;
-  void *p =
+  void *memory =
       aligned_alloc(alignment, (bytes / alignment + (bytes % alignment || !bytes)) * alignment);
 #ifdef MADV_HUGEPAGE
   /* Of whole pages alone, so that no more becomes resident; refusing is the system's right. */
-  if (p && bytes >= MEMORY_LARGE) (void)madvise(p, bytes / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
+  if (memory && bytes >= MEMORY_LARGE)
+    (void)madvise(memory, bytes / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
 #endif
-  return p;
+  return memory;
 }

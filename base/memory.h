@@ -10,13 +10,13 @@
 
 typedef struct mem_pool mem_pool;
 clave_status mem_pool_create(mem_pool **out) STATUS_CHECK;
-void mem_pool_destroy(mem_pool *p); /* takes NULL */
-void *mem_pool_alloc(mem_pool *p, size_t count,
+void mem_pool_destroy(mem_pool *pool); /* takes NULL */
+void *mem_pool_alloc(mem_pool *pool, size_t count,
                      size_t size); /* zeroed, aligned as calloc does; NULL: overflow or no memory */
-char *mem_pool_strdup(mem_pool *p, const char *s,
+char *mem_pool_strdup(mem_pool *pool, const char *text,
                       size_t n); /* NUL-terminated copy; NULL when memory is out */
-size_t mem_pool_bytes(const mem_pool *p);
-bool mem_pool_has(const mem_pool *p, const void *at); /* true if the byte is in it; takes NULL */
+size_t mem_pool_bytes(const mem_pool *pool);
+bool mem_pool_has(const mem_pool *pool, const void *at); /* true if the byte is in it; takes NULL */
 
 typedef struct span {
   const char *data; /* borrowed */
@@ -40,12 +40,13 @@ typedef struct text {
   size_t size, capacity;
   int failed;
 } text;
-void text_append(text *t, const char *bytes, size_t n);
-void text_puts(text *t, const char *s);
-void text_vprintf(text *t, const char *format, va_list args) STATUS_PRINTF(2, 0);
-void text_printf(text *t, const char *format, ...) STATUS_PRINTF(2, 3);
-void text_clear(text *t); /* empties it and forgets a failed append; keeps its memory */
-void text_free(text *t);
-clave_status text_status(const text *t) STATUS_CHECK; /* status_no_memory() if an append failed */
+void text_append(text *text, const char *bytes, size_t n);
+void text_puts(text *text, const char *string);
+void text_vprintf(text *text, const char *format, va_list args) STATUS_PRINTF(2, 0);
+void text_printf(text *text, const char *format, ...) STATUS_PRINTF(2, 3);
+void text_clear(text *text); /* empties it and forgets a failed append; keeps its memory */
+void text_free(text *text);
+clave_status text_status(const text *text)
+    STATUS_CHECK; /* status_no_memory() if an append failed */
 
 #endif

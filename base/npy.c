@@ -17,93 +17,101 @@ typedef struct header {
   int64_t dims[NPY_MAX_RANK];
 } header;
 
-static clave_status refuse_header(const header *h, const char *problem) {
-  return INVALID("%s: not a .npy file that can be read: %s", h->path, problem);
+static clave_status refuse_header(const header *header, const char *problem) {
+  return INVALID("%s: not a .npy file that can be read: %s", header->path, problem);
 }
 
 /* ---------------------------------------------------------------- the dictionary */
 
-static void skip_space(header *h) {
-  while (h->at < h->end && (*h->at == ' ' || *h->at == '\n' || *h->at == '\t')) h->at++;
+static void skip_space(header *header) {
+  while (header->at < header->end &&
+         (*header->at == ' ' || *header->at == '\n' || *header->at == '\t'))
+    header->at++;
 }
 
-static bool take(header *h, const char *word) {
+static bool take(header *header, const char *word) {
   size_t n = strlen(word);
-  skip_space(h);
-  if ((size_t)(h->end - h->at) < n || memcmp(h->at, word, n) != 0) return false;
-  h->at += n;
+  skip_space(header);
+  if ((size_t)(header->end - header->at) < n || memcmp(header->at, word, n) != 0) return false;
+  header->at += n;
   return true;
 }
 
 /* A quoted word of fewer than TYPE_LIMIT characters, without escapes. */
-static bool take_string(header *h, char *out) {
-  skip_space(h);
-  if (h->at == h->end || (*h->at != '\'' && *h->at != '"')) return false;
-  char quote = *h->at++;
-  for (size_t n = 0; h->at < h->end && n < TYPE_LIMIT; n++, h->at++) {
-    if (*h->at == '\\') return false;
-    out[n] = *h->at == quote ? '\0' : *h->at;
-    if (*h->at == quote) return h->at++, true;
+static bool take_string(header *header, char *out) {
+  skip_space(header);
+  if (header->at == header->end || (*header->at != '\'' && *header->at != '"')) return false;
+  char quote = *header->at++;
+  for (size_t n = 0; header->at < header->end && n < TYPE_LIMIT; n++, header->at++) {
+    if (*header->at == '\\') return false;
+    out[n] = *header->at == quote ? '\0' : *header->at;
+    if (*header->at == quote) return header->at++, true;
   }
   return false;
 }
 
-static bool take_integer(header *h, int64_t *out) {
+static bool take_integer(header *header, int64_t *out) {
   int64_t value = 0;
-  skip_space(h);
-  const char *start = h->at;
-  for (; h->at < h->end && *h->at >= '0' && *h->at <= '9'; h->at++) {
-    int digit = *h->at - '0';
+  skip_space(header);
+  const char *start = header->at;
+  for (; header->at < header->end && *header->at >= '0' && *header->at <= '9'; header->at++) {
+    int digit = *header->at - '0';
     if (value > (INT64_MAX - digit) / 10) return false;
     value = value * 10 + digit;
   }
   *out = value;
-  return h->at > start;
+  return header->at > start;
 }
 
-static clave_status read_shape(header *h) {
+static clave_status read_shape(header *header) {
   bool more = true;
-  if (!take(h, "(")) return refuse_header(h, "the shape is not a tuple");
-  while (!take(h, ")")) {
+  if (!take(header, "(")) return refuse_header(header, "the shape is not a tuple");
+  while (!take(header, ")")) {
     int64_t dim;
-    if (!more || !take_integer(h, &dim))
-      return refuse_header(h, "the shape is not a tuple of integers");
-    if (h->rank == NPY_MAX_RANK) return refuse_header(h, "more than 8 dimensions");
-    h->dims[h->rank++] = dim;
-    more = take(h, ",");
+    if (!more || !take_integer(header, &dim))
+      return refuse_header(header, "the shape is not a tuple of integers");
+    if (header->rank == NPY_MAX_RANK) return refuse_header(header, "more than 8 dimensions");
+    header->dims[header->rank++] = dim;
+    more = take(header, ",");
   }
   /* (3) is a number, (3,) a tuple */
-  return h->rank == 1 && !more ? refuse_header(h, "the shape is not a tuple") : NULL;
+  return header->rank == 1 && !more ? refuse_header(header, "the shape is not a tuple") : NULL;
 }
 
-static clave_status read_entry(header *h, const char *key) {
-  bool *seen = strcmp(key, "descr") == 0           ? &h->has_type
-               : strcmp(key, "fortran_order") == 0 ? &h->has_order
-               : strcmp(key, "shape") == 0         ? &h->has_shape
+static clave_status read_entry(header *header, const char *key) {
+  bool *seen = strcmp(key, "descr") == 0           ? &header->has_type
+               : strcmp(key, "fortran_order") == 0 ? &header->has_order
+               : strcmp(key, "shape") == 0         ? &header->has_shape
                                                    : NULL;
-  if (!seen) return refuse_header(h, "unknown key in the header");
-  if (*seen) return refuse_header(h, "a key of the header is given twice");
+  if (!seen) return refuse_header(header, "unknown key in the header");
+  if (*seen) return refuse_header(header, "a key of the header is given twice");
   *seen = true;
-  if (seen == &h->has_shape) return read_shape(h);
-  if (seen == &h->has_type) {
-    return take_string(h, h->type) ? NULL : refuse_header(h, "the dtype is not a plain one");
+  if (seen == &header->has_shape) return read_shape(header);
+  if (seen == &header->has_type) {
+    return take_string(header, header->type)
+               ? NULL
+               : refuse_header(header, "the dtype is not a plain one");
   }
-  h->fortran = take(h, "True");
-  return h->fortran || take(h, "False") ? NULL : refuse_header(h, "fortran_order is not a bool");
+  header->fortran = take(header, "True");
+  return header->fortran || take(header, "False")
+             ? NULL
+             : refuse_header(header, "fortran_order is not a bool");
 }
 
-static clave_status read_dictionary(header *h) {
+static clave_status read_dictionary(header *header) {
   char key[TYPE_LIMIT];
   bool more = true;
-  if (!take(h, "{")) return refuse_header(h, "the header is not a dictionary");
-  while (!take(h, "}")) {
-    if (!more || !take_string(h, key) || !take(h, ":")) return refuse_header(h, "bad header");
-    TRY(read_entry(h, key));
-    more = take(h, ",");
+  if (!take(header, "{")) return refuse_header(header, "the header is not a dictionary");
+  while (!take(header, "}")) {
+    if (!more || !take_string(header, key) || !take(header, ":"))
+      return refuse_header(header, "bad header");
+    TRY(read_entry(header, key));
+    more = take(header, ",");
   }
-  skip_space(h);
-  if (h->at != h->end) return refuse_header(h, "text after the header");
-  if (!h->has_type || !h->has_order || !h->has_shape) return refuse_header(h, "incomplete header");
+  skip_space(header);
+  if (header->at != header->end) return refuse_header(header, "text after the header");
+  if (!header->has_type || !header->has_order || !header->has_shape)
+    return refuse_header(header, "incomplete header");
   return NULL;
 }
 
@@ -129,37 +137,37 @@ static const struct {
              {"V1", DTYPE_F8_E4M3},
              {"f1", DTYPE_F8_E5M2}};
 
-static clave_status find_dtype(const header *h, dtype *out) {
-  const char *type = h->type + 1;
+static clave_status find_dtype(const header *header, dtype *out) {
+  const char *type = header->type + 1;
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-    if (!*h->type || strcmp(types[i].type, type) != 0) continue;
+    if (!*header->type || strcmp(types[i].type, type) != 0) continue;
     *out = types[i].value;
     bool order_matters = dtype_size(*out) > 1;
-    if (*h->type == '<' || (!order_matters && *h->type == '|')) return NULL;
-    return INVALID("%s: dtype %s is not little-endian (<%s)", h->path, h->type, type);
+    if (*header->type == '<' || (!order_matters && *header->type == '|')) return NULL;
+    return INVALID("%s: dtype %s is not little-endian (<%s)", header->path, header->type, type);
   }
   return INVALID(
       "%s: dtype %s is none of float16/32/64, int8/16/32/64, uint8/16/32/64, bool, bfloat16, "
       "float8",
-      h->path, h->type);
+      header->path, header->type);
 }
 
 /* The strides and the byte size; fails if that overflows. */
-static bool lay_out(const header *h, npy_array *t) {
+static bool lay_out(const header *header, npy_array *array) {
   bool empty = false;
-  t->rank = h->rank;
-  t->is_fortran = h->fortran;
-  for (int i = 0; i < h->rank; i++) empty |= h->dims[i] == 0;
-  int64_t stride = 1, limit = (int64_t)(SIZE_MAX / 2) / (int64_t)dtype_size(t->type);
-  for (int k = 0; k < h->rank; k++) {
-    int i = h->fortran ? k : h->rank - 1 - k;
-    t->dims[i] = h->dims[i];
-    t->strides[i] = stride;
+  array->rank = header->rank;
+  array->is_fortran = header->fortran;
+  for (int i = 0; i < header->rank; i++) empty |= header->dims[i] == 0;
+  int64_t stride = 1, limit = (int64_t)(SIZE_MAX / 2) / (int64_t)dtype_size(array->type);
+  for (int k = 0; k < header->rank; k++) {
+    int i = header->fortran ? k : header->rank - 1 - k;
+    array->dims[i] = header->dims[i];
+    array->strides[i] = stride;
     if (empty) continue;
-    if (h->dims[i] > limit / stride) return false;
-    stride *= h->dims[i];
+    if (header->dims[i] > limit / stride) return false;
+    stride *= header->dims[i];
   }
-  t->bytes = empty ? 0 : (size_t)stride * dtype_size(t->type);
+  array->bytes = empty ? 0 : (size_t)stride * dtype_size(array->type);
   return true;
 }
 
@@ -173,31 +181,31 @@ static clave_status check_bools(const char *path, const unsigned char *bytes, si
 /* ---------------------------------------------------------------- the file */
 
 /* Up to the end of the header. */
-static clave_status read_header(header *h, const unsigned char *file, size_t size,
+static clave_status read_header(header *header, const unsigned char *file, size_t size,
                                 size_t *data_at) {
-  if (size < PREFIX_SIZE) return INVALID("%s: the file ends early", h->path);
+  if (size < PREFIX_SIZE) return INVALID("%s: the file ends early", header->path);
   if (memcmp(file, "\x93NUMPY", 6) != 0)
-    return refuse_header(h, "it does not begin with \\x93NUMPY");
-  if (file[6] < 1 || file[6] > 3) return refuse_header(h, "its format is newer than 3");
+    return refuse_header(header, "it does not begin with \\x93NUMPY");
+  if (file[6] < 1 || file[6] > 3) return refuse_header(header, "its format is newer than 3");
   size_t length_size = file[6] == 1 ? 2 : 4, length = 0;
   const size_t begin = PREFIX_SIZE + length_size;
-  if (size < begin) return INVALID("%s: the file ends early", h->path);
+  if (size < begin) return INVALID("%s: the file ends early", header->path);
   for (size_t i = length_size; i-- > 0;) length = length << 8 | file[PREFIX_SIZE + i];
-  if (length > HEADER_LIMIT) return refuse_header(h, "its header is longer than 65536 bytes");
-  if (size - begin < length) return INVALID("%s: the file ends early", h->path);
-  h->at = (const char *)file + begin;
-  h->end = h->at + length;
+  if (length > HEADER_LIMIT) return refuse_header(header, "its header is longer than 65536 bytes");
+  if (size - begin < length) return INVALID("%s: the file ends early", header->path);
+  header->at = (const char *)file + begin;
+  header->end = header->at + length;
   *data_at = begin + length;
-  return read_dictionary(h);
+  return read_dictionary(header);
 }
 
 clave_status npy_read(const char *name, const void *file, size_t size, npy_array *out) {
-  header h = {.path = name};
+  header header = {.path = name};
   size_t data_at = 0;
   *out = (npy_array){0};
-  TRY(read_header(&h, file, size, &data_at));
-  TRY(find_dtype(&h, &out->type));
-  if (!lay_out(&h, out)) return refuse_header(&h, "its shape is too large");
+  TRY(read_header(&header, file, size, &data_at));
+  TRY(find_dtype(&header, &out->type));
+  if (!lay_out(&header, out)) return refuse_header(&header, "its shape is too large");
   if (size - data_at != out->bytes)
     return INVALID("%s: holds %zu bytes of data, its shape and dtype need %zu", name,
                    size - data_at, out->bytes);
@@ -205,14 +213,14 @@ clave_status npy_read(const char *name, const void *file, size_t size, npy_array
   return out->type == DTYPE_BOOL ? check_bools(name, out->data, out->bytes) : NULL;
 }
 
-void npy_copy(const npy_array *a, void *to) {
-  const size_t unit = dtype_size(a->type), n = a->bytes / unit;
+void npy_copy(const npy_array *array, void *to) {
+  const size_t unit = dtype_size(array->type), n = array->bytes / unit;
   int64_t index[NPY_MAX_RANK] = {0};
   for (size_t i = 0; i < n; i++) {
     int64_t at = 0;
-    for (int d = 0; d < a->rank; d++) at += index[d] * a->strides[d];
-    memcpy((char *)to + i * unit, (const char *)a->data + (size_t)at * unit, unit);
-    for (int d = a->rank - 1; d >= 0 && ++index[d] == a->dims[d]; d--) index[d] = 0;
+    for (int d = 0; d < array->rank; d++) at += index[d] * array->strides[d];
+    memcpy((char *)to + i * unit, (const char *)array->data + (size_t)at * unit, unit);
+    for (int d = array->rank - 1; d >= 0 && ++index[d] == array->dims[d]; d--) index[d] = 0;
   }
 }
 

@@ -25,7 +25,7 @@ typedef struct npy_array {
  */
 clave_status npy_read(const char *name, const void *file, size_t size, npy_array *out) STATUS_CHECK;
 /* Elements of an array in row-major order; to: (bytes). */
-void npy_copy(const npy_array *a, void *to);
+void npy_copy(const npy_array *array, void *to);
 /* The header of a contiguous array. Returns its bytes. */
 size_t npy_write_header(dtype t, int rank, const int64_t *dims, char to[NPY_HEADER_BYTES]);
 

@@ -21,10 +21,10 @@ static void leave_locale(locale_t before) {
   if (before) (void)uselocale(before);
 }
 
-double number_read(const char *s, char **end) {
+double number_read(const char *text, char **end) {
   OWN_FLOAT_ENV;
   const locale_t before = enter_locale();
-  const double d = strtod(s, end);
+  const double d = strtod(text, end);
   leave_locale(before);
   return d;
 }

@@ -12,7 +12,7 @@
 #endif
 
 /* strtod in the C locale, rounded to nearest. */
-double number_read(const char *s, char **end);
+double number_read(const char *text, char **end);
 /* snprintf and vsnprintf in the C locale, rounded to nearest. */
 int number_print(char *out, size_t size, const char *format, ...) NUMBER_PRINTF(3, 4);
 int number_vprint(char *out, size_t size, const char *format, va_list args) NUMBER_PRINTF(3, 0);

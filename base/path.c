@@ -9,8 +9,8 @@ bool path_has_ending(const char *path, const char *ending) {
   return n > m && strcmp(path + n - m, ending) == 0;
 }
 
-bool file_is_same(const char *a, const char *b) {
+bool file_is_same(const char *left, const char *right) {
   struct stat one, two;
-  return stat(a, &one) == 0 && stat(b, &two) == 0 && S_ISREG(one.st_mode) &&
+  return stat(left, &one) == 0 && stat(right, &two) == 0 && S_ISREG(one.st_mode) &&
          one.st_dev == two.st_dev && one.st_ino == two.st_ino;
 }

@@ -124,18 +124,18 @@ char *find_helper(void) {
 }
 
 clave_status path_absolute(const char *path, char **out) {
-  text t = {0};
+  text text = {0};
   char *here = NULL;
   if (*path != '/') {
     here = getcwd(NULL, 0);
     if (!here && errno == ENOMEM) return status_no_memory();
     if (!here) return status_new(STATUS_IO, "%s: the working folder is gone", path);
-    text_printf(&t, "%s/", here);
+    text_printf(&text, "%s/", here);
     free(here);
   }
-  text_puts(&t, path);
-  *out = t.data;
-  return text_status(&t);
+  text_puts(&text, path);
+  *out = text.data;
+  return text_status(&text);
 }
 
 /* ---------------------------------------------------------------- children */
@@ -172,20 +172,22 @@ typedef struct spawning {
   const char *folder, *log; /* of tools; else NULL */
 } spawning;
 
-static int prepare_files(posix_spawn_file_actions_t *files, const spawning *s) {
-  const char *input = "/dev/null", *log = s->log ? s->log : "/dev/null";
+static int prepare_files(posix_spawn_file_actions_t *files, const spawning *spawning) {
+  const char *input = "/dev/null", *log = spawning->log ? spawning->log : "/dev/null";
   const int mode = O_WRONLY | O_CREAT | O_APPEND;
-  int error = s->log ? 0 : posix_spawn_file_actions_adddup2(files, s->socket, 0);
+  int error = spawning->log ? 0 : posix_spawn_file_actions_adddup2(files, spawning->socket, 0);
   if (!error) error = posix_spawn_file_actions_addopen(files, 1, log, mode, 0600);
   if (!error) error = posix_spawn_file_actions_adddup2(files, 1, 2);
   /* Last: a log in memory may be a descriptor's that was closed here, 0 too. */
-  if (!error && s->log) error = posix_spawn_file_actions_addopen(files, 0, input, O_RDONLY, 0);
+  if (!error && spawning->log)
+    error = posix_spawn_file_actions_addopen(files, 0, input, O_RDONLY, 0);
 #ifdef __GLIBC__
 #if __GLIBC_PREREQ(2, 34)
   if (!error) error = posix_spawn_file_actions_addclosefrom_np(files, 3);
 #endif
 #endif
-  if (!error && s->folder) error = posix_spawn_file_actions_addchdir_np(files, s->folder);
+  if (!error && spawning->folder)
+    error = posix_spawn_file_actions_addchdir_np(files, spawning->folder);
   return error;
 }
 
@@ -200,20 +202,20 @@ static int prepare_signals(posix_spawnattr_t *attributes) {
   return error;
 }
 
-static int spawn(const spawning *s, pid_t *pid) {
+static int spawn(const spawning *spawning, pid_t *pid) {
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
-  char *const *arguments = (char *const *)(uintptr_t)s->arguments;
-  char *const *environment = (char *const *)(uintptr_t)s->environment;
+  char *const *arguments = (char *const *)(uintptr_t)spawning->arguments;
+  char *const *environment = (char *const *)(uintptr_t)spawning->environment;
   int error = posix_spawn_file_actions_init(&files);
   if (error) return error;
   error = posix_spawnattr_init(&attributes);
   if (!error) {
-    error = prepare_files(&files, s);
+    error = prepare_files(&files, spawning);
     if (!error) error = prepare_signals(&attributes);
     if (!error)
-      error = (s->log ? posix_spawnp : posix_spawn)(pid, s->path, &files, &attributes, arguments,
-                                                    environment);
+      error = (spawning->log ? posix_spawnp : posix_spawn)(pid, spawning->path, &files, &attributes,
+                                                           arguments, environment);
     (void)posix_spawnattr_destroy(&attributes);
   }
   (void)posix_spawn_file_actions_destroy(&files);
@@ -221,7 +223,7 @@ static int spawn(const spawning *s, pid_t *pid) {
 }
 
 static clave_status start(const char *path, const char *const *arguments,
-                          const char *const *settings, child *c) {
+                          const char *const *settings, child *child) {
   int pair[2];
   const char **environment = child_environment(settings);
   int error = environment ? 0 : ENOMEM;
@@ -230,10 +232,10 @@ static clave_status start(const char *path, const char *const *arguments,
     error = spawn(
         &(spawning){
             .path = path, .arguments = arguments, .environment = environment, .socket = pair[1]},
-        &c->pid);
+        &child->pid);
     (void)close(pair[1]);
     if (error) (void)close(pair[0]);
-    c->socket = pair[0];
+    child->socket = pair[0];
   }
   free(environment);
   if (error == ENOMEM) return status_no_memory();
@@ -243,14 +245,14 @@ static clave_status start(const char *path, const char *const *arguments,
 clave_status child_start(const char *path, const char *const *arguments,
                          const char *const *settings, child **out) {
   *out = NULL;
-  child *c = calloc(1, sizeof *c);
-  if (!c) return status_no_memory();
-  clave_status st = start(path, arguments, settings, c);
+  child *child = calloc(1, sizeof *child);
+  if (!child) return status_no_memory();
+  clave_status st = start(path, arguments, settings, child);
   if (st) {
-    free(c);
+    free(child);
     return st;
   }
-  *out = c;
+  *out = child;
   return NULL;
 }
 
@@ -278,17 +280,17 @@ static void end_within(pid_t pid, int timeout_ms, int *status) {
   (void)has_ended(pid, 0, status);
 }
 
-void child_hang_up(const child *c) { (void)shutdown(c->socket, SHUT_RDWR); }
+void child_hang_up(const child *child) { (void)shutdown(child->socket, SHUT_RDWR); }
 
-void child_end(child *c, int timeout_ms) {
+void child_end(child *child, int timeout_ms) {
   int status;
-  if (!c) return;
-  (void)close(c->socket);
-  end_within(c->pid, timeout_ms, &status);
-  free(c);
+  if (!child) return;
+  (void)close(child->socket);
+  end_within(child->pid, timeout_ms, &status);
+  free(child);
 }
 
-int child_socket(const child *c) { return c->socket; }
+int child_socket(const child *child) { return child->socket; }
 
 /* ---------------------------------------------------------------- tools */
 
@@ -315,11 +317,11 @@ clave_status tool_log_open(const char *folder, const char *name, tool_log *out) 
   return st;
 }
 
-void tool_log_close(tool_log *l) {
-  if (l->path && l->memory < 0) (void)unlink(l->path);
-  if (l->path && l->memory >= 0) (void)close(l->memory);
-  free(l->path);
-  *l = (tool_log){0};
+void tool_log_close(tool_log *log) {
+  if (log->path && log->memory < 0) (void)unlink(log->path);
+  if (log->path && log->memory >= 0) (void)close(log->memory);
+  free(log->path);
+  *log = (tool_log){0};
 }
 
 struct tool {
@@ -328,16 +330,16 @@ struct tool {
 
 clave_status tool_start(const char *const *arguments, const char *folder, const char *log,
                         tool **out) {
-  tool *t = *out = malloc(sizeof *t);
-  if (!t) return status_no_memory();
+  tool *tool = *out = malloc(sizeof *tool);
+  if (!tool) return status_no_memory();
   const int error = spawn(&(spawning){.path = arguments[0],
                                       .arguments = arguments,
                                       .environment = (const char *const *)environ,
                                       .folder = folder,
                                       .log = log},
-                          &t->pid);
+                          &tool->pid);
   if (!error) return NULL;
-  free(t);
+  free(tool);
   *out = NULL;
   if (error == ENOMEM) return status_no_memory();
   return status_new(STATUS_IO, "%s: %s", arguments[0], system_error_text(error));
@@ -347,21 +349,21 @@ static int exit_of(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-int tool_end(tool *t, bool (*cancel)(void *ctx), void *ctx) {
+int tool_end(tool *tool, bool (*cancel)(void *ctx), void *ctx) {
   int status = 0;
   pid_t got;
   do {
-    if (cancel && cancel(ctx)) (void)kill(t->pid, SIGTERM);
-    got = waitpid(t->pid, &status, 0);
+    if (cancel && cancel(ctx)) (void)kill(tool->pid, SIGTERM);
+    got = waitpid(tool->pid, &status, 0);
   } while (got < 0 && errno == EINTR);
-  free(t);
+  free(tool);
   return got < 0 ? 0 : exit_of(status);
 }
 
-int tool_end_within(tool *t, int timeout_ms) {
+int tool_end_within(tool *tool, int timeout_ms) {
   int status = 0;
-  end_within(t->pid, timeout_ms, &status);
-  free(t);
+  end_within(tool->pid, timeout_ms, &status);
+  free(tool);
   return exit_of(status);
 }
 

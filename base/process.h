@@ -39,10 +39,10 @@ typedef struct child child;
 clave_status child_start(const char *path, const char *const *arguments,
                          const char *const *settings, child **out) STATUS_CHECK;
 /* Ends what is said on the socket, both ways: a child that listens there leaves. */
-void child_hang_up(const child *c);
+void child_hang_up(const child *child);
 /* Closes the socket, waits at most so long for the child's end, then kills it. Takes NULL. */
-void child_end(child *c, int timeout_ms);
-int child_socket(const child *c);
+void child_end(child *child, int timeout_ms);
+int child_socket(const child *child);
 
 /* What tools say: in memory, so that a full disk does not lose it, else in a file of that name in
  * the folder, which is removed at the end. */
@@ -51,7 +51,7 @@ typedef struct tool_log {
   int memory; /* its descriptor; negative: it is a file */
 } tool_log;
 clave_status tool_log_open(const char *folder, const char *name, tool_log *out) STATUS_CHECK;
-void tool_log_close(tool_log *l); /* takes a zeroed log */
+void tool_log_close(tool_log *log); /* takes a zeroed log */
 
 /* A tool at work: a program found by PATH, in a folder, with our environment and nothing to read;
  * what it says is appended to a file. */
@@ -63,10 +63,10 @@ clave_status tool_start(const char *const *arguments, const char *folder, const 
 /* Waits for its end and frees it; its exit status, 128 and the signal that ended it, or, where a
  * host has taken its end, 0. cancel: asked at first, and where a signal comes while we wait;
  * true ends the tool; may be NULL. */
-int tool_end(tool *t, bool (*cancel)(void *ctx), void *ctx);
+int tool_end(tool *tool, bool (*cancel)(void *ctx), void *ctx);
 
 /* The same, at most so long: then it is killed. */
-int tool_end_within(tool *t, int timeout_ms);
+int tool_end_within(tool *tool, int timeout_ms);
 
 /* Over a socket of a child or to a parent: all bytes within the time, or false. A closed end is no
  * signal. */

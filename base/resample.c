@@ -7,92 +7,94 @@ enum { GATHERED_TAPS = 4 /* of a quantized axis that is not antialiased, at most
 
 /* ---------------------------------------------------------------- positions */
 
-static double rounded(const resample_axis *a, double v) { return resample_rounded(a, v); }
+static double rounded(const resample_axis *axis, double v) { return resample_rounded(axis, v); }
 
-static double stored(const resample_axis *a, double v) {
-  if (a->stored == DTYPE_F16) return f16_to_f32(f32_to_f16((float)v));
-  return a->stored == DTYPE_BF16 ? bf16_to_f32(f32_to_bf16((float)v)) : v;
+static double stored(const resample_axis *axis, double v) {
+  if (axis->stored == DTYPE_F16) return f16_to_f32(f32_to_f16((float)v));
+  return axis->stored == DTYPE_BF16 ? bf16_to_f32(f32_to_bf16((float)v)) : v;
 }
 
 /* The position in x of element `at`; not below 0 unless cubic. */
-static double source_position(const resample_axis *a, int64_t at) {
-  double i = rounded(a, (double)at);
-  if (a->align_corners) return rounded(a, a->scale * i);
-  double p = rounded(a, rounded(a, a->scale * rounded(a, i + 0.5)) - 0.5);
-  return p < 0 && a->mode != RESAMPLE_CUBIC ? 0 : p;
+static double source_position(const resample_axis *axis, int64_t at) {
+  double i = rounded(axis, (double)at);
+  if (axis->align_corners) return rounded(axis, axis->scale * i);
+  double p = rounded(axis, rounded(axis, axis->scale * rounded(axis, i + 0.5)) - 0.5);
+  return p < 0 && axis->mode != RESAMPLE_CUBIC ? 0 : p;
 }
 
 /* Splits a position in an element of x and how far it is beyond it, in [0, 1]. */
-static int64_t split_position(const resample_axis *a, double p, double *rest) {
+static int64_t split_position(const resample_axis *axis, double p, double *rest) {
   int64_t i = (int64_t)floor((double)(float)p);
-  if (i > a->in - 1) i = a->in - 1;
-  double r = rounded(a, p - (double)i);
+  if (i > axis->in - 1) i = axis->in - 1;
+  double r = rounded(axis, p - (double)i);
   *rest = r < 0 ? 0 : r > 1 ? 1 : r;
   return i;
 }
 
-static int64_t nearest_index(const resample_axis *a, int64_t at) {
-  double p = a->mode == RESAMPLE_NEAREST ? rounded(a, a->scale * rounded(a, (double)at))
-                                         : source_position(a, at) + 0.5;
+static int64_t nearest_index(const resample_axis *axis, int64_t at) {
+  double p = axis->mode == RESAMPLE_NEAREST ? rounded(axis, axis->scale * rounded(axis, (double)at))
+                                            : source_position(axis, at) + 0.5;
   int64_t i = (int64_t)floor((double)(float)p);
-  return i < a->in - 1 ? i : a->in - 1;
+  return i < axis->in - 1 ? i : axis->in - 1;
 }
 
 /* ---------------------------------------------------------------- weights */
 
 /* The two pieces of the cubic convolution kernel, for |x| <= 1 and 1 < |x| < 2. */
-static double cubic_inner(const resample_axis *a, double x, double k) {
-  double v = rounded(a, rounded(a, rounded(a, k + 2) * x) - rounded(a, k + 3));
-  return rounded(a, rounded(a, rounded(a, v * x) * x) + 1);
+static double cubic_inner(const resample_axis *axis, double x, double k) {
+  double v = rounded(axis, rounded(axis, rounded(axis, k + 2) * x) - rounded(axis, k + 3));
+  return rounded(axis, rounded(axis, rounded(axis, v * x) * x) + 1);
 }
 
-static double cubic_outer(const resample_axis *a, double x, double k) {
-  double v = rounded(a, rounded(a, rounded(a, k * x) - rounded(a, 5 * k)) * x);
-  return rounded(a, rounded(a, rounded(a, v + rounded(a, 8 * k)) * x) - rounded(a, 4 * k));
+static double cubic_outer(const resample_axis *axis, double x, double k) {
+  double v = rounded(axis, rounded(axis, rounded(axis, k * x) - rounded(axis, 5 * k)) * x);
+  return rounded(axis,
+                 rounded(axis, rounded(axis, v + rounded(axis, 8 * k)) * x) - rounded(axis, 4 * k));
 }
 
-static double filter(const resample_axis *a, double x) {
+static double filter(const resample_axis *axis, double x) {
   x = fabs(x);
-  if (a->mode == RESAMPLE_LINEAR) return x < 1 ? rounded(a, 1 - x) : 0;
-  double k = a->antialias ? -0.5 : -0.75;
-  return x < 1 ? cubic_inner(a, x, k) : x < 2 ? cubic_outer(a, x, k) : 0;
+  if (axis->mode == RESAMPLE_LINEAR) return x < 1 ? rounded(axis, 1 - x) : 0;
+  double k = axis->antialias ? -0.5 : -0.75;
+  return x < 1 ? cubic_inner(axis, x, k) : x < 2 ? cubic_outer(axis, x, k) : 0;
 }
 
 /* Linear and cubic: neighbours beyond an end are the end. */
-static void clamped_taps(const resample_axis *a, int64_t at, int64_t *index, double *weight) {
-  bool linear = a->mode == RESAMPLE_LINEAR;
+static void clamped_taps(const resample_axis *axis, int64_t at, int64_t *index, double *weight) {
+  bool linear = axis->mode == RESAMPLE_LINEAR;
   double t;
-  int64_t i = split_position(a, source_position(a, at), &t);
-  if (linear && a->in == a->out) {
+  int64_t i = split_position(axis, source_position(axis, at), &t);
+  if (linear && axis->in == axis->out) {
     i = at;
     t = 0;
   }
-  for (int k = 0; k < a->n_taps; k++) {
+  for (int k = 0; k < axis->n_taps; k++) {
     int64_t j = linear ? i + k : i + k - 1;
-    index[k] = j < 0 ? 0 : j > a->in - 1 ? a->in - 1 : j;
+    index[k] = j < 0 ? 0 : j > axis->in - 1 ? axis->in - 1 : j;
   }
-  if (linear && a->in == a->out) index[1] = i;
-  double rest = rounded(a, 1 - t);
-  weight[0] = linear ? rest : cubic_outer(a, rounded(a, t + 1), -0.75);
-  weight[1] = linear ? t : cubic_inner(a, t, -0.75);
+  if (linear && axis->in == axis->out) index[1] = i;
+  double rest = rounded(axis, 1 - t);
+  weight[0] = linear ? rest : cubic_outer(axis, rounded(axis, t + 1), -0.75);
+  weight[1] = linear ? t : cubic_inner(axis, t, -0.75);
   if (!linear) {
-    weight[2] = cubic_inner(a, rest, -0.75);
-    weight[3] = cubic_outer(a, rounded(a, rest + 1), -0.75);
+    weight[2] = cubic_inner(axis, rest, -0.75);
+    weight[3] = cubic_outer(axis, rounded(axis, rest + 1), -0.75);
   }
-  for (int k = 0; k < a->n_taps; k++) weight[k] = stored(a, weight[k]);
+  for (int k = 0; k < axis->n_taps; k++) weight[k] = stored(axis, weight[k]);
 }
 
 /* The same where weights of neighbours beyond an end are added to the end's. */
-static int64_t gathered_taps(const resample_axis *a, int64_t at, int64_t *index, double *weight) {
+static int64_t gathered_taps(const resample_axis *axis, int64_t at, int64_t *index,
+                             double *weight) {
   double t;
-  int64_t i = split_position(a, source_position(a, at), &t), half = a->n_taps / 2;
+  int64_t i = split_position(axis, source_position(axis, at), &t), half = axis->n_taps / 2;
   int64_t low = i - half + 1, first = low > 0 ? low : 0;
-  int64_t end = i + half + 1 < a->in ? i + half + 1 : a->in;
-  for (int64_t k = 0; k < a->n_taps; k++) weight[k] = 0;
-  for (int64_t k = 0; k < a->n_taps; k++) {
+  int64_t end = i + half + 1 < axis->in ? i + half + 1 : axis->in;
+  for (int64_t k = 0; k < axis->n_taps; k++) weight[k] = 0;
+  for (int64_t k = 0; k < axis->n_taps; k++) {
     int64_t j = low + k;
-    j = j < 0 ? 0 : j > a->in - 1 ? a->in - 1 : j;
-    weight[j - first] += filter(a, (double)(k + 1 - half) - t);
+    j = j < 0 ? 0 : j > axis->in - 1 ? axis->in - 1 : j;
+    weight[j - first] += filter(axis, (double)(k + 1 - half) - t);
   }
   for (int64_t k = 0; k < end - first; k++) index[k] = first + k;
   return end - first;
@@ -105,61 +107,65 @@ typedef struct filter_span {
   double center, stretch, total;
 } filter_span;
 
-static double filter_weight(const resample_axis *a, const filter_span *s, int64_t k) {
-  double x = (rounded(a, rounded(a, (double)(s->first + k)) - s->center) + 0.5) * s->stretch;
-  return filter(a, rounded(a, x));
+static double filter_weight(const resample_axis *axis, const filter_span *span, int64_t k) {
+  double x = (rounded(axis, rounded(axis, (double)(span->first + k)) - span->center) + 0.5) *
+             span->stretch;
+  return filter(axis, rounded(axis, x));
 }
 
-static filter_span span_of(const resample_axis *a, int64_t at) {
-  filter_span s = {.center = rounded(a, a->scale * ((double)at + 0.5)),
-                   .stretch = a->scale >= 1 ? rounded(a, 1 / a->scale) : 1};
-  int64_t first = (int64_t)(rounded(a, s.center - a->support) + 0.5),
-          end = (int64_t)(rounded(a, s.center + a->support) + 0.5);
-  s.first = first < 0 ? 0 : first;
-  if (end > a->in) end = a->in;
-  s.n = end - s.first < a->n_taps ? end - s.first : a->n_taps;
-  for (int64_t k = 0; k < s.n; k++) s.total = rounded(a, s.total + filter_weight(a, &s, k));
-  return s;
+static filter_span span_of(const resample_axis *axis, int64_t at) {
+  filter_span span = {.center = rounded(axis, axis->scale * ((double)at + 0.5)),
+                      .stretch = axis->scale >= 1 ? rounded(axis, 1 / axis->scale) : 1};
+  int64_t first = (int64_t)(rounded(axis, span.center - axis->support) + 0.5),
+          end = (int64_t)(rounded(axis, span.center + axis->support) + 0.5);
+  span.first = first < 0 ? 0 : first;
+  if (end > axis->in) end = axis->in;
+  span.n = end - span.first < axis->n_taps ? end - span.first : axis->n_taps;
+  for (int64_t k = 0; k < span.n; k++)
+    span.total = rounded(axis, span.total + filter_weight(axis, &span, k));
+  return span;
 }
 
-static double share_of(const resample_axis *a, const filter_span *s, int64_t k) {
-  double weight = filter_weight(a, s, k);
-  return s->total != 0 ? rounded(a, weight / s->total) : weight;
+static double share_of(const resample_axis *axis, const filter_span *span, int64_t k) {
+  double weight = filter_weight(axis, span, k);
+  return span->total != 0 ? rounded(axis, weight / span->total) : weight;
 }
 
-static int64_t antialias_taps(const resample_axis *a, int64_t at, int64_t *index, double *weight) {
-  const filter_span s = span_of(a, at);
-  for (int64_t k = 0; k < s.n; k++) {
-    index[k] = s.first + k;
-    weight[k] = share_of(a, &s, k);
+static int64_t antialias_taps(const resample_axis *axis, int64_t at, int64_t *index,
+                              double *weight) {
+  const filter_span span = span_of(axis, at);
+  for (int64_t k = 0; k < span.n; k++) {
+    index[k] = span.first + k;
+    weight[k] = share_of(axis, &span, k);
   }
-  return s.n;
+  return span.n;
 }
 
-int64_t resample_taps(const resample_axis *a, int64_t at, int64_t *index, double *weight) {
-  if (a->antialias) return antialias_taps(a, at, index, weight);
-  if (a->quantized) return gathered_taps(a, at, index, weight);
-  if (a->n_taps > 1) {
-    clamped_taps(a, at, index, weight);
+int64_t resample_taps(const resample_axis *axis, int64_t at, int64_t *index, double *weight) {
+  if (axis->antialias) return antialias_taps(axis, at, index, weight);
+  if (axis->quantized) return gathered_taps(axis, at, index, weight);
+  if (axis->n_taps > 1) {
+    clamped_taps(axis, at, index, weight);
   } else {
-    index[0] = a->mode == RESAMPLE_NONE ? at : nearest_index(a, at);
+    index[0] = axis->mode == RESAMPLE_NONE ? at : nearest_index(axis, at);
     weight[0] = 1;
   }
-  return a->n_taps;
+  return axis->n_taps;
 }
 
-static double largest_weight(const resample_axis *a, int64_t at) {
+static double largest_weight(const resample_axis *axis, int64_t at) {
   int64_t index[GATHERED_TAPS];
   double weight[GATHERED_TAPS], most = 0;
-  const filter_span s = a->antialias ? span_of(a, at) : (filter_span){0};
-  int64_t n = a->antialias ? s.n : gathered_taps(a, at, index, weight);
-  for (int64_t k = 0; k < n; k++) most = fmax(most, a->antialias ? share_of(a, &s, k) : weight[k]);
+  const filter_span span = axis->antialias ? span_of(axis, at) : (filter_span){0};
+  int64_t n = axis->antialias ? span.n : gathered_taps(axis, at, index, weight);
+  for (int64_t k = 0; k < n; k++)
+    most = fmax(most, axis->antialias ? share_of(axis, &span, k) : weight[k]);
   return most;
 }
 
-int resample_precision(const resample_axis *a) {
+int resample_precision(const resample_axis *axis) {
   double most = 0;
-  for (int64_t at = 0; at < a->out; at++) most = fmax(most, largest_weight(a, at));
+  for (int64_t at = 0; at < axis->out; at++) most = fmax(most, largest_weight(axis, at));
   int precision = 0;
   while (precision < 22 && (int)(0.5 + most * (double)(1 << (precision + 1))) < 1 << 15)
     precision++;

@@ -26,17 +26,17 @@ typedef struct resample_axis {
 
 /* v as the axis computes: a sum, product or quotient of two such numbers, rounded again, is what
  * their type gives. */
-static inline double resample_rounded(const resample_axis *a, double v) {
-  return a->compute == DTYPE_F64 ? v : (double)(float)v;
+static inline double resample_rounded(const resample_axis *axis, double v) {
+  return axis->compute == DTYPE_F64 ? v : (double)(float)v;
 }
 
 /* Fills index and weight, (n_taps) each, of element `at` of out; returns how many it reads,
  * neighbours in ascending order (clamped to the size unless antialiased or quantized). Weights of
  * nearest modes are 1. */
-int64_t resample_taps(const resample_axis *a, int64_t at, int64_t *index, double *weight);
+int64_t resample_taps(const resample_axis *axis, int64_t at, int64_t *index, double *weight);
 
 /* Quantized weights are weight * 2^precision, rounded half away from zero: the largest that keeps
  * all of them below 2^15. */
-int resample_precision(const resample_axis *a);
+int resample_precision(const resample_axis *axis);
 
 #endif

@@ -10,17 +10,21 @@ static alignas(UNIT) unsigned char room[MEMORY_STATIC];
 static size_t used;
 
 /* A block lies behind its size. */
-static size_t size_of(const void *p) {
+static size_t size_of(const void *memory) {
   size_t bytes;
-  memcpy(&bytes, (const unsigned char *)p - UNIT, sizeof bytes);
+  memcpy(&bytes, (const unsigned char *)memory - UNIT, sizeof bytes);
   return bytes;
 }
 
 static size_t rounded(size_t bytes) { return (bytes + UNIT - 1) / UNIT * UNIT; }
 
-static size_t begin_of(const void *p) { return (size_t)((const unsigned char *)p - room); }
+static size_t begin_of(const void *memory) {
+  return (size_t)((const unsigned char *)memory - room);
+}
 
-static int is_last(const void *p) { return begin_of(p) + rounded(size_of(p)) == used; }
+static int is_last(const void *memory) {
+  return begin_of(memory) + rounded(size_of(memory)) == used;
+}
 
 /* Makes the block that begins there the last one. */
 static void *place(size_t begin, size_t bytes) {
@@ -31,24 +35,24 @@ static void *place(size_t begin, size_t bytes) {
 }
 
 void *room_take(size_t bytes) {
-  void *p = place(used + UNIT, bytes);
-  return p ? memset(p, 0, bytes) : NULL;
+  void *memory = place(used + UNIT, bytes);
+  return memory ? memset(memory, 0, bytes) : NULL;
 }
 
-void *room_resize(void *p, size_t bytes) {
-  if (p && is_last(p)) return place(begin_of(p), bytes);
+void *room_resize(void *memory, size_t bytes) {
+  if (memory && is_last(memory)) return place(begin_of(memory), bytes);
   void *moved = room_take(bytes);
-  if (moved && p) memcpy(moved, p, size_of(p) < bytes ? size_of(p) : bytes);
+  if (moved && memory) memcpy(moved, memory, size_of(memory) < bytes ? size_of(memory) : bytes);
   return moved;
 }
 
-void room_give(void *p) {
-  if (p && is_last(p)) used = begin_of(p) - UNIT;
+void room_give(void *memory) {
+  if (memory && is_last(memory)) used = begin_of(memory) - UNIT;
 }
 #else
 #include <stdlib.h>
 
 void *room_take(size_t bytes) { return calloc(1, bytes ? bytes : 1); }
-void *room_resize(void *p, size_t bytes) { return realloc(p, bytes); }
-void room_give(void *p) { free(p); }
+void *room_resize(void *memory, size_t bytes) { return realloc(memory, bytes); }
+void room_give(void *memory) { free(memory); }
 #endif

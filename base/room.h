@@ -4,8 +4,8 @@
  * buffer's, of which what was taken last can be given back. */
 #include <stddef.h>
 
-void *room_take(size_t bytes);            /* zeroed; NULL: there is none */
-void *room_resize(void *p, size_t bytes); /* like realloc; what is added is not cleared */
-void room_give(void *p);                  /* takes NULL */
+void *room_take(size_t bytes);                 /* zeroed; NULL: there is none */
+void *room_resize(void *memory, size_t bytes); /* like realloc; what is added is not cleared */
+void room_give(void *memory);                  /* takes NULL */
 
 #endif

@@ -9,41 +9,41 @@
  * rintf does; taken off again, which is exact. */
 static const float TO_INTEGER = 12582912.0f;
 
-static float round_whole_group(const float *x, int8_t *q) {
+static float round_whole_group(const float *values, int8_t *queries) {
   int32_t bits[ROUNDED_GROUP], largest = 0;
   const int32_t infinity = 0x7f800000;
   float magnitude, scale, inverse;
-  memcpy(bits, x, sizeof bits);
+  memcpy(bits, values, sizeof bits);
   for (int i = 0; i < ROUNDED_GROUP; i++) {
     int32_t size = bits[i] & 0x7fffffff; /* of floats in the order of their magnitudes */
     largest = size > largest ? size : largest;
   }
   memcpy(&magnitude, &largest, sizeof magnitude);
   scale = magnitude / 127.0f;
-  memset(q, 0, ROUNDED_GROUP);
+  memset(queries, 0, ROUNDED_GROUP);
   if (largest >= infinity) return NAN;
   if (scale < FLT_MIN) return 0;
   inverse = 127.0f / magnitude;
   for (int i = 0; i < ROUNDED_GROUP; i++)
-    q[i] = (int8_t)(int32_t)(x[i] * inverse + TO_INTEGER - TO_INTEGER);
+    queries[i] = (int8_t)(int32_t)(values[i] * inverse + TO_INTEGER - TO_INTEGER);
   return scale;
 }
 
-float rounded_group(const float *x, int n, int8_t *q) {
+float rounded_group(const float *values, int n, int8_t *queries) {
   float padded[ROUNDED_GROUP] = {0};
   int8_t rounded[ROUNDED_GROUP];
-  if (n == ROUNDED_GROUP) return round_whole_group(x, q);
-  memcpy(padded, x, sizeof *x * (size_t)n);
+  if (n == ROUNDED_GROUP) return round_whole_group(values, queries);
+  memcpy(padded, values, sizeof *values * (size_t)n);
   float scale = round_whole_group(padded, rounded);
-  memcpy(q, rounded, (size_t)n);
+  memcpy(queries, rounded, (size_t)n);
   return scale;
 }
 
-void rounded_row(float *x, int64_t n) {
+void rounded_row(float *values, int64_t n) {
   for (int64_t at = 0; at < n; at += ROUNDED_GROUP) {
     int8_t q[ROUNDED_GROUP];
     int count = n - at < ROUNDED_GROUP ? (int)(n - at) : ROUNDED_GROUP;
-    float scale = rounded_group(x + at, count, q);
-    for (int i = 0; i < count; i++) x[at + i] = scale * (float)q[i];
+    float scale = rounded_group(values + at, count, q);
+    for (int i = 0; i < count; i++) values[at + i] = scale * (float)q[i];
   }
 }

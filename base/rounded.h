@@ -11,9 +11,9 @@
 
 enum { ROUNDED_GROUP = 32 };
 
-/* The scale of x[0..n), n <= ROUNDED_GROUP. */
-float rounded_group(const float *x, int n, int8_t *q);
+/* The scale of values[0..n), n <= ROUNDED_GROUP. */
+float rounded_group(const float *values, int n, int8_t *queries);
 /* A row becomes s * q of its groups, which are counted from its first element. */
-void rounded_row(float *x, int64_t n);
+void rounded_row(float *values, int64_t n);
 
 #endif

@@ -43,31 +43,31 @@ static void add_block(uint32_t state[8], const uint8_t *block) {
   for (int i = 0; i < 8; i++) state[i] += s[i];
 }
 
-void sha256_begin(sha256 *h) {
-  *h = (sha256){.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c,
-                          0x1f83d9ab, 0x5be0cd19}};
+void sha256_begin(sha256 *hash) {
+  *hash = (sha256){.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c,
+                             0x1f83d9ab, 0x5be0cd19}};
 }
 
-void sha256_add(sha256 *h, const void *bytes, size_t n) {
+void sha256_add(sha256 *sha256, const void *bytes, size_t n) {
   const uint8_t *at = bytes;
   while (n > 0) {
-    const size_t filled = h->size % sizeof h->block, room = sizeof h->block - filled;
+    const size_t filled = sha256->size % sizeof sha256->block, room = sizeof sha256->block - filled;
     const size_t piece = n < room ? n : room;
-    memcpy(h->block + filled, at, piece);
-    h->size += piece;
+    memcpy(sha256->block + filled, at, piece);
+    sha256->size += piece;
     at += piece;
     n -= piece;
-    if (piece == room) add_block(h->state, h->block);
+    if (piece == room) add_block(sha256->state, sha256->block);
   }
 }
 
-void sha256_end(sha256 *h, char hex[SHA256_TEXT]) {
+void sha256_end(sha256 *sha256, char hex[SHA256_TEXT]) {
   static const char digits[] = "0123456789abcdef";
   static const uint8_t padding[64] = {0x80};
   uint8_t bits[8];
-  for (int i = 0; i < 8; i++) bits[i] = (uint8_t)(h->size * 8 >> (56 - 8 * i));
-  sha256_add(h, padding, 1 + (119 - h->size % 64) % 64);
-  sha256_add(h, bits, sizeof bits);
-  for (int i = 0; i < 64; i++) hex[i] = digits[h->state[i / 8] >> (28 - i % 8 * 4) & 15];
+  for (int i = 0; i < 8; i++) bits[i] = (uint8_t)(sha256->size * 8 >> (56 - 8 * i));
+  sha256_add(sha256, padding, 1 + (119 - sha256->size % 64) % 64);
+  sha256_add(sha256, bits, sizeof bits);
+  for (int i = 0; i < 64; i++) hex[i] = digits[sha256->state[i / 8] >> (28 - i % 8 * 4) & 15];
   hex[64] = '\0';
 }

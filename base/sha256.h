@@ -9,9 +9,9 @@ typedef struct sha256 {
   uint64_t size; /* bytes so far */
   uint8_t block[64];
 } sha256;
-void sha256_begin(sha256 *h);
-void sha256_add(sha256 *h, const void *bytes, size_t n);
+void sha256_begin(sha256 *sha256);
+void sha256_add(sha256 *sha256, const void *bytes, size_t n);
 enum { SHA256_TEXT = 65 };
-void sha256_end(sha256 *h, char hex[SHA256_TEXT]); /* 64 lower-case digits and NUL */
+void sha256_end(sha256 *sha256, char hex[SHA256_TEXT]); /* 64 lower-case digits and NUL */
 
 #endif

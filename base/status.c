@@ -61,33 +61,33 @@ static size_t format_piece(char *piece, const char *format, va_list args) {
   return size + 3;
 }
 
-/* Grows e's message by `separator` and the formatted text. False when memory is out: the message
- * stays as it was. */
-static bool append_message(struct clave_error *e, const char *separator, const char *format,
+/* Grows error's message by `separator` and the formatted text. False when memory is out: the
+ * message stays as it was. */
+static bool append_message(struct clave_error *error, const char *separator, const char *format,
                            va_list args) {
   char piece[MAX_PIECE];
   size_t n = format_piece(piece, format, args);
   size_t separator_size = strlen(separator);
-  char *message = room_resize(e->message, e->size + separator_size + 4 * n + 1);
+  char *message = room_resize(error->message, error->size + separator_size + 4 * n + 1);
   if (!message) return false;
-  e->message = message;
-  memcpy(message + e->size, separator, separator_size);
-  e->size += separator_size;
-  e->size += escape_text(piece, n, message + e->size);
-  message[e->size] = '\0';
+  error->message = message;
+  memcpy(message + error->size, separator, separator_size);
+  error->size += separator_size;
+  error->size += escape_text(piece, n, message + error->size);
+  message[error->size] = '\0';
   return true;
 }
 
 clave_status status_new(status_code code, const char *format, ...) {
-  struct clave_error *e = room_take(sizeof *e);
-  if (!e) return &no_memory;
-  e->code = code;
+  struct clave_error *error = room_take(sizeof *error);
+  if (!error) return &no_memory;
+  error->code = code;
   va_list args;
   va_start(args, format);
-  bool good = append_message(e, "", format, args);
+  bool good = append_message(error, "", format, args);
   va_end(args);
-  if (good) return e;
-  room_give(e);
+  if (good) return error;
+  room_give(error);
   return &no_memory;
 }
 

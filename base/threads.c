@@ -19,17 +19,17 @@
 #include "base/memory.h"
 #include "base/ranges.h"
 
-void once_run(once *o, void (*init)(void)) {
+void once_run(once *once, void (*init)(void)) {
   enum { NEW = 0, RUNNING = 1, DONE = 2 };
   int expected = NEW;
-  if (__atomic_load_n(&o->state, __ATOMIC_ACQUIRE) == DONE) return;
-  if (__atomic_compare_exchange_n(&o->state, &expected, RUNNING, false, __ATOMIC_ACQUIRE,
+  if (__atomic_load_n(&once->state, __ATOMIC_ACQUIRE) == DONE) return;
+  if (__atomic_compare_exchange_n(&once->state, &expected, RUNNING, false, __ATOMIC_ACQUIRE,
                                   __ATOMIC_ACQUIRE)) {
     init();
-    __atomic_store_n(&o->state, DONE, __ATOMIC_RELEASE);
+    __atomic_store_n(&once->state, DONE, __ATOMIC_RELEASE);
     return;
   }
-  while (__atomic_load_n(&o->state, __ATOMIC_ACQUIRE) != DONE) (void)sched_yield();
+  while (__atomic_load_n(&once->state, __ATOMIC_ACQUIRE) != DONE) (void)sched_yield();
 }
 
 struct mutex {
@@ -47,23 +47,23 @@ clave_status mutex_create(mutex **out) {
   return NULL;
 }
 
-void mutex_destroy(mutex *m) {
-  if (!m) return;
-  (void)pthread_mutex_destroy(&m->m);
-  free(m);
+void mutex_destroy(mutex *mutex) {
+  if (!mutex) return;
+  (void)pthread_mutex_destroy(&mutex->m);
+  free(mutex);
 }
 
-void mutex_lock(mutex *m) { (void)pthread_mutex_lock(&m->m); }
-bool mutex_try_lock(mutex *m) { return pthread_mutex_trylock(&m->m) == 0; }
-bool mutex_lock_within(mutex *m, int timeout_ms) {
+void mutex_lock(mutex *mutex) { (void)pthread_mutex_lock(&mutex->m); }
+bool mutex_try_lock(mutex *mutex) { return pthread_mutex_trylock(&mutex->m) == 0; }
+bool mutex_lock_within(mutex *mutex, int timeout_ms) {
   struct timespec until;
   (void)clock_gettime(CLOCK_REALTIME, &until);
   int64_t ns = until.tv_nsec + (int64_t)timeout_ms * 1000000;
   until.tv_sec += (time_t)(ns / 1000000000);
   until.tv_nsec = (long)(ns % 1000000000);
-  return pthread_mutex_timedlock(&m->m, &until) == 0;
+  return pthread_mutex_timedlock(&mutex->m, &until) == 0;
 }
-void mutex_unlock(mutex *m) { (void)pthread_mutex_unlock(&m->m); }
+void mutex_unlock(mutex *mutex) { (void)pthread_mutex_unlock(&mutex->m); }
 
 /* ---------------------------------------------------------------- events */
 
@@ -73,52 +73,52 @@ struct wait_event {
   bool open;
 };
 
-static bool init_wait_event(wait_event *g) {
+static bool init_wait_event(wait_event *event) {
   pthread_condattr_t attributes;
-  if (pthread_mutex_init(&g->m, NULL) != 0) return false;
+  if (pthread_mutex_init(&event->m, NULL) != 0) return false;
   bool good = pthread_condattr_init(&attributes) == 0;
   if (good) {
     good = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
-           pthread_cond_init(&g->changed, &attributes) == 0;
+           pthread_cond_init(&event->changed, &attributes) == 0;
     (void)pthread_condattr_destroy(&attributes);
   }
-  if (!good) (void)pthread_mutex_destroy(&g->m);
+  if (!good) (void)pthread_mutex_destroy(&event->m);
   return good;
 }
 
 clave_status wait_event_create(wait_event **out) {
-  wait_event *g = *out = calloc(1, sizeof *g);
-  if (g && init_wait_event(g)) return NULL;
-  free(g);
+  wait_event *event = *out = calloc(1, sizeof *event);
+  if (event && init_wait_event(event)) return NULL;
+  free(event);
   *out = NULL;
   return status_no_memory();
 }
 
-void wait_event_destroy(wait_event *g) {
-  if (!g) return;
-  (void)pthread_cond_destroy(&g->changed);
-  (void)pthread_mutex_destroy(&g->m);
-  free(g);
+void wait_event_destroy(wait_event *event) {
+  if (!event) return;
+  (void)pthread_cond_destroy(&event->changed);
+  (void)pthread_mutex_destroy(&event->m);
+  free(event);
 }
 
-void wait_event_set(wait_event *g, bool open) {
-  (void)pthread_mutex_lock(&g->m);
-  g->open = open;
-  if (open) (void)pthread_cond_broadcast(&g->changed);
-  (void)pthread_mutex_unlock(&g->m);
+void wait_event_set(wait_event *event, bool open) {
+  (void)pthread_mutex_lock(&event->m);
+  event->open = open;
+  if (open) (void)pthread_cond_broadcast(&event->changed);
+  (void)pthread_mutex_unlock(&event->m);
 }
 
-bool wait_event_wait(wait_event *g, int timeout_ms) {
+bool wait_event_wait(wait_event *event, int timeout_ms) {
   const int64_t end = clock_ns() + (int64_t)timeout_ms * 1000000;
   const struct timespec until = {.tv_sec = (time_t)(end / 1000000000),
                                  .tv_nsec = (long)(end % 1000000000)};
   int code = 0;
-  (void)pthread_mutex_lock(&g->m);
-  while (!g->open && code == 0)
-    code = timeout_ms < 0 ? pthread_cond_wait(&g->changed, &g->m)
-                          : pthread_cond_timedwait(&g->changed, &g->m, &until);
-  const bool open = g->open;
-  (void)pthread_mutex_unlock(&g->m);
+  (void)pthread_mutex_lock(&event->m);
+  while (!event->open && code == 0)
+    code = timeout_ms < 0 ? pthread_cond_wait(&event->changed, &event->m)
+                          : pthread_cond_timedwait(&event->changed, &event->m, &until);
+  const bool open = event->open;
+  (void)pthread_mutex_unlock(&event->m);
   return open;
 }
 
@@ -132,9 +132,9 @@ struct thread {
 };
 
 static void *run_thread(void *arg) {
-  const thread *t = arg;
+  const thread *thread = arg;
   float_env_reset();
-  t->body(t->ctx);
+  thread->body(thread->ctx);
   return NULL;
 }
 
@@ -152,22 +152,22 @@ static int start_thread(void *(*body)(void *), void *ctx, pthread_t *out) {
 }
 
 clave_status thread_create(void (*body)(void *ctx), void *ctx, thread **out) {
-  thread *t = *out = malloc(sizeof *t);
-  if (!t) return status_no_memory();
-  *t = (thread){.body = body, .ctx = ctx, .process = getpid()};
-  int code = start_thread(run_thread, t, &t->id);
+  thread *worker = *out = malloc(sizeof *worker);
+  if (!worker) return status_no_memory();
+  *worker = (thread){.body = body, .ctx = ctx, .process = getpid()};
+  int code = start_thread(run_thread, worker, &worker->id);
   if (code == 0) return NULL;
-  free(t);
+  free(worker);
   *out = NULL;
   return status_new(STATUS_NO_MEMORY, "the system refuses a thread (error %d)", code);
 }
 
-bool thread_is_here(const thread *t) { return t->process == getpid(); }
+bool thread_is_here(const thread *thread) { return thread->process == getpid(); }
 
-void thread_join(thread *t) {
-  if (!t) return;
-  (void)pthread_join(t->id, NULL);
-  free(t);
+void thread_join(thread *thread) {
+  if (!thread) return;
+  (void)pthread_join(thread->id, NULL);
+  free(thread);
 }
 
 /* ---------------------------------------------------------------- the pool */
@@ -221,12 +221,13 @@ static void cpu_relax(void) {
 #endif
 }
 
-static void run_chunks(thread_pool *p, int64_t range) {
-  const job *w = &p->work;
-  const int64_t own = range % w->n_ranges;
-  for (int64_t at = own, i; ranges_take(p->ranges, w->n_chunks, w->n_ranges, own, &at, &i);) {
-    int64_t begin = i * w->chunk;
-    w->body(w->ctx, begin, w->n - begin < w->chunk ? w->n : begin + w->chunk);
+static void run_chunks(thread_pool *pool, int64_t range) {
+  const job *job = &pool->work;
+  const int64_t own = range % job->n_ranges;
+  for (int64_t at = own, i;
+       ranges_take(pool->ranges, job->n_chunks, job->n_ranges, own, &at, &i);) {
+    int64_t begin = i * job->chunk;
+    job->body(job->ctx, begin, job->n - begin < job->chunk ? job->n : begin + job->chunk);
   }
 }
 
@@ -235,11 +236,11 @@ static bool has_job(uint64_t state, uint64_t last) {
   return (state & STATE_OPEN) && state / STATE_JOB != last;
 }
 
-static bool spin_for_job(thread_pool *p, uint64_t last) {
-  int64_t end = clock_ns() + p->spin_ns;
+static bool spin_for_job(thread_pool *pool, uint64_t last) {
+  int64_t end = clock_ns() + pool->spin_ns;
   do {
     for (int i = 0; i < 32; i++) {
-      if (has_job(atomic_load(&p->state), last) || atomic_load(&p->stop)) return true;
+      if (has_job(atomic_load(&pool->state), last) || atomic_load(&pool->stop)) return true;
       cpu_relax();
     }
   } while (clock_ns() < end);
@@ -248,101 +249,103 @@ static bool spin_for_job(thread_pool *p, uint64_t last) {
 
 /* Until a job comes or somebody else's has woken us, who came too late: the next one may be near.
  */
-static void sleep_for_job(thread_pool *p, uint64_t last) {
-  (void)pthread_mutex_lock(&p->m);
-  atomic_fetch_add(&p->sleepers, 1);
-  if (!has_job(atomic_load(&p->state), last))
-    while (p->woken == 0 && !atomic_load(&p->stop)) (void)pthread_cond_wait(&p->wake, &p->m);
-  if (p->woken > 0)
-    p->woken--;
+static void sleep_for_job(thread_pool *pool, uint64_t last) {
+  (void)pthread_mutex_lock(&pool->m);
+  atomic_fetch_add(&pool->sleepers, 1);
+  if (!has_job(atomic_load(&pool->state), last))
+    while (pool->woken == 0 && !atomic_load(&pool->stop))
+      (void)pthread_cond_wait(&pool->wake, &pool->m);
+  if (pool->woken > 0)
+    pool->woken--;
   else
-    atomic_fetch_sub(&p->sleepers, 1);
-  (void)pthread_mutex_unlock(&p->m);
+    atomic_fetch_sub(&pool->sleepers, 1);
+  (void)pthread_mutex_unlock(&pool->m);
 }
 
-static void leave_job(thread_pool *p) {
-  uint64_t before = atomic_fetch_sub(&p->state, STATE_WORKER);
-  if ((before & STATE_WORKERS) != STATE_WORKER || !atomic_load(&p->caller_waits)) return;
-  (void)pthread_mutex_lock(&p->m);
-  (void)pthread_cond_signal(&p->done);
-  (void)pthread_mutex_unlock(&p->m);
+static void leave_job(thread_pool *pool) {
+  uint64_t before = atomic_fetch_sub(&pool->state, STATE_WORKER);
+  if ((before & STATE_WORKERS) != STATE_WORKER || !atomic_load(&pool->caller_waits)) return;
+  (void)pthread_mutex_lock(&pool->m);
+  (void)pthread_cond_signal(&pool->done);
+  (void)pthread_mutex_unlock(&pool->m);
 }
 
 static void *run_worker(void *arg) {
-  const worker *w = arg;
-  thread_pool *p = w->pool;
+  const worker *worker = arg;
+  thread_pool *pool = worker->pool;
   uint64_t last = 0; /* jobs are numbered from 1 */
   float_env_reset();
   for (;;) {
-    if (!spin_for_job(p, last)) sleep_for_job(p, last);
-    if (atomic_load(&p->stop)) return NULL;
-    uint64_t state = atomic_load(&p->state);
+    if (!spin_for_job(pool, last)) sleep_for_job(pool, last);
+    if (atomic_load(&pool->stop)) return NULL;
+    uint64_t state = atomic_load(&pool->state);
     if (!has_job(state, last)) continue;
-    if (!atomic_compare_exchange_weak(&p->state, &state, state + STATE_WORKER)) continue;
+    if (!atomic_compare_exchange_weak(&pool->state, &state, state + STATE_WORKER)) continue;
     last = state / STATE_JOB;
-    run_chunks(p, w->range);
-    leave_job(p);
+    run_chunks(pool, worker->range);
+    leave_job(pool);
   }
 }
 
 /* Wakes up to `wanted` sleeping workers, each of them once. */
-static void wake_workers(thread_pool *p, int64_t wanted) {
-  if (atomic_load(&p->sleepers) == 0) return;
-  (void)pthread_mutex_lock(&p->m);
-  for (; atomic_load(&p->sleepers) > 0 && wanted > 0; wanted--) {
-    atomic_fetch_sub(&p->sleepers, 1);
-    p->woken++;
-    (void)pthread_cond_signal(&p->wake);
+static void wake_workers(thread_pool *pool, int64_t wanted) {
+  if (atomic_load(&pool->sleepers) == 0) return;
+  (void)pthread_mutex_lock(&pool->m);
+  for (; atomic_load(&pool->sleepers) > 0 && wanted > 0; wanted--) {
+    atomic_fetch_sub(&pool->sleepers, 1);
+    pool->woken++;
+    (void)pthread_cond_signal(&pool->wake);
   }
-  (void)pthread_mutex_unlock(&p->m);
+  (void)pthread_mutex_unlock(&pool->m);
 }
 
-static void wait_for_workers(thread_pool *p) {
+static void wait_for_workers(thread_pool *pool) {
   int64_t end = clock_ns() + SPIN_NS;
   do {
     for (int i = 0; i < 32; i++) {
-      if ((atomic_load(&p->state) & STATE_WORKERS) == 0) return;
+      if ((atomic_load(&pool->state) & STATE_WORKERS) == 0) return;
       cpu_relax();
     }
-  } while (p->spin_ns > 0 && clock_ns() < end);
-  (void)pthread_mutex_lock(&p->m);
-  atomic_store(&p->caller_waits, true);
-  while ((atomic_load(&p->state) & STATE_WORKERS) != 0) (void)pthread_cond_wait(&p->done, &p->m);
-  atomic_store(&p->caller_waits, false);
-  (void)pthread_mutex_unlock(&p->m);
+  } while (pool->spin_ns > 0 && clock_ns() < end);
+  (void)pthread_mutex_lock(&pool->m);
+  atomic_store(&pool->caller_waits, true);
+  while ((atomic_load(&pool->state) & STATE_WORKERS) != 0)
+    (void)pthread_cond_wait(&pool->done, &pool->m);
+  atomic_store(&pool->caller_waits, false);
+  (void)pthread_mutex_unlock(&pool->m);
 }
 
-void thread_pool_for(thread_pool *p, int64_t n, int64_t grain, kernel_body body, void *ctx) {
+void thread_pool_for(thread_pool *pool, int64_t n, int64_t grain, kernel_body body, void *ctx) {
   if (n <= 0) return;
   if (grain < 1) grain = 1;
-  if (n <= grain || p->n_workers == 0 || atomic_flag_test_and_set(&p->taken)) {
+  if (n <= grain || pool->n_workers == 0 || atomic_flag_test_and_set(&pool->taken)) {
     body(ctx, 0, n);
     return;
   }
-  int64_t grains = n / grain, share = grains / ((int64_t)(p->n_workers + 1) * CHUNKS_PER_THREAD);
+  int64_t grains = n / grain, share = grains / ((int64_t)(pool->n_workers + 1) * CHUNKS_PER_THREAD);
   int64_t chunk = share > 1 ? share * grain : grain;
-  const int64_t n_chunks = n / chunk + (n % chunk != 0), threads = p->n_workers + 1;
-  p->work = (job){body, ctx, n, chunk, n_chunks, n_chunks < threads ? n_chunks : threads};
-  for (int64_t i = 0; i < p->work.n_ranges; i++) p->ranges[i].taken = 0;
-  uint64_t number = atomic_load(&p->state) / STATE_JOB + 1;
+  const int64_t n_chunks = n / chunk + (n % chunk != 0), threads = pool->n_workers + 1;
+  pool->work = (job){body, ctx, n, chunk, n_chunks, n_chunks < threads ? n_chunks : threads};
+  for (int64_t i = 0; i < pool->work.n_ranges; i++) pool->ranges[i].taken = 0;
+  uint64_t number = atomic_load(&pool->state) / STATE_JOB + 1;
   if (number > UINT32_MAX) number = 1;
-  atomic_store(&p->state, number * STATE_JOB + STATE_OPEN);
-  wake_workers(p, p->work.n_chunks - 1);
-  run_chunks(p, 0);
-  atomic_fetch_and(&p->state, ~STATE_OPEN);
-  wait_for_workers(p);
-  atomic_flag_clear(&p->taken);
+  atomic_store(&pool->state, number * STATE_JOB + STATE_OPEN);
+  wake_workers(pool, pool->work.n_chunks - 1);
+  run_chunks(pool, 0);
+  atomic_fetch_and(&pool->state, ~STATE_OPEN);
+  wait_for_workers(pool);
+  atomic_flag_clear(&pool->taken);
 }
 
-void thread_pool_for_some(thread_pool *p, int n_threads, int64_t n, int64_t grain, kernel_body body,
-                          void *ctx) {
+void thread_pool_for_some(thread_pool *pool, int n_threads, int64_t n, int64_t grain,
+                          kernel_body body, void *ctx) {
   if (n <= 0) return;
   const int64_t each = (n + n_threads - 1) / n_threads;
-  if (n_threads < thread_pool_size(p) && grain < each) grain = each;
-  thread_pool_for(p, n, grain, body, ctx);
+  if (n_threads < thread_pool_size(pool) && grain < each) grain = each;
+  thread_pool_for(pool, n, grain, body, ctx);
 }
 
-int thread_pool_size(const thread_pool *p) { return p->n_workers + 1; }
+int thread_pool_size(const thread_pool *pool) { return pool->n_workers + 1; }
 
 static int count_cpus(void) {
   cpu_set_t set;
@@ -370,10 +373,10 @@ static clave_status choose_threads(int *out) {
   return NULL;
 }
 
-static void free_pool(thread_pool *p) {
-  free(p->workers);
-  free(p->ranges);
-  free(p);
+static void free_pool(thread_pool *pool) {
+  free(pool->workers);
+  free(pool->ranges);
+  free(pool);
 }
 
 clave_status thread_pool_create(int n_threads, thread_pool **out) {
@@ -381,38 +384,38 @@ clave_status thread_pool_create(int n_threads, thread_pool **out) {
   if (n_threads <= 0) TRY(choose_threads(&n_threads));
   if (n_threads > MAX_THREADS)
     return INVALID("n_threads: expected at most %d, got %d", (int)MAX_THREADS, n_threads);
-  thread_pool *p = calloc(1, sizeof *p);
-  if (!p) return status_no_memory();
-  p->workers = calloc((size_t)n_threads, sizeof *p->workers);
-  p->ranges = memory_alloc((size_t)n_threads * sizeof *p->ranges);
-  if (!p->workers || !p->ranges) {
-    free_pool(p);
+  thread_pool *pool = calloc(1, sizeof *pool);
+  if (!pool) return status_no_memory();
+  pool->workers = calloc((size_t)n_threads, sizeof *pool->workers);
+  pool->ranges = memory_alloc((size_t)n_threads * sizeof *pool->ranges);
+  if (!pool->workers || !pool->ranges) {
+    free_pool(pool);
     return status_no_memory();
   }
-  p->spin_ns = n_threads <= count_cpus() ? SPIN_NS : 0;
-  atomic_flag_clear(&p->taken);
-  (void)pthread_mutex_init(&p->m, NULL);
-  (void)pthread_cond_init(&p->wake, NULL);
-  (void)pthread_cond_init(&p->done, NULL);
-  while (p->n_workers < n_threads - 1) {
-    worker *w = &p->workers[p->n_workers];
-    *w = (worker){.pool = p, .range = p->n_workers + 1};
-    if (start_thread(run_worker, w, &w->id) != 0) break;
-    p->n_workers++;
+  pool->spin_ns = n_threads <= count_cpus() ? SPIN_NS : 0;
+  atomic_flag_clear(&pool->taken);
+  (void)pthread_mutex_init(&pool->m, NULL);
+  (void)pthread_cond_init(&pool->wake, NULL);
+  (void)pthread_cond_init(&pool->done, NULL);
+  while (pool->n_workers < n_threads - 1) {
+    worker *helper = &pool->workers[pool->n_workers];
+    *helper = (worker){.pool = pool, .range = pool->n_workers + 1};
+    if (start_thread(run_worker, helper, &helper->id) != 0) break;
+    pool->n_workers++;
   }
-  *out = p;
+  *out = pool;
   return NULL;
 }
 
-void thread_pool_destroy(thread_pool *p) {
-  if (!p) return;
-  (void)pthread_mutex_lock(&p->m);
-  atomic_store(&p->stop, true);
-  (void)pthread_cond_broadcast(&p->wake);
-  (void)pthread_mutex_unlock(&p->m);
-  for (int i = 0; i < p->n_workers; i++) (void)pthread_join(p->workers[i].id, NULL);
-  (void)pthread_cond_destroy(&p->wake);
-  (void)pthread_cond_destroy(&p->done);
-  (void)pthread_mutex_destroy(&p->m);
-  free_pool(p);
+void thread_pool_destroy(thread_pool *pool) {
+  if (!pool) return;
+  (void)pthread_mutex_lock(&pool->m);
+  atomic_store(&pool->stop, true);
+  (void)pthread_cond_broadcast(&pool->wake);
+  (void)pthread_mutex_unlock(&pool->m);
+  for (int i = 0; i < pool->n_workers; i++) (void)pthread_join(pool->workers[i].id, NULL);
+  (void)pthread_cond_destroy(&pool->wake);
+  (void)pthread_cond_destroy(&pool->done);
+  (void)pthread_mutex_destroy(&pool->m);
+  free_pool(pool);
 }

@@ -20,18 +20,18 @@ typedef struct tuning_row {
 
 typedef struct tuning tuning; /* used by any number of threads */
 clave_status tuning_create(tuning **out) STATUS_CHECK;
-void tuning_destroy(tuning *t); /* takes NULL */
+void tuning_destroy(tuning *tuning); /* takes NULL */
 /* A row, in place of one of the same family and key. INVALID: a text that none can be, or too many
  * rows. */
-clave_status tuning_put(tuning *t, const char *family, const char *key,
+clave_status tuning_put(tuning *tuning, const char *family, const char *key,
                         const char *variant) STATUS_CHECK;
 /* Row i by family and key; false: there are fewer. */
-bool tuning_get(const tuning *t, size_t i, tuning_row *out);
-size_t tuning_count(const tuning *t);
+bool tuning_get(const tuning *tuning, size_t i, tuning_row *out);
+size_t tuning_count(const tuning *tuning);
 /* Changes with each row that is put or taken away. */
-uint64_t tuning_version(const tuning *t);
-bool tuning_find(const tuning *t, const char *family, const char *key, tuning_row *out);
-void tuning_clear(tuning *t);
+uint64_t tuning_version(const tuning *tuning);
+bool tuning_find(const tuning *tuning, const char *family, const char *key, tuning_row *out);
+void tuning_clear(tuning *tuning);
 
 /* ---------------------------------------------------------------- in a folder */
 
@@ -40,11 +40,11 @@ void tuning_clear(tuning *t);
 char *tuning_path(const char *folder, const char *device);
 /* Adds the rows of a file. *why: none was added, for a reason that is worth a note (static); NULL:
  * all are there, or there is no file. */
-clave_status tuning_load(tuning *t, const char *path, const char *device,
+clave_status tuning_load(tuning *tuning, const char *path, const char *device,
                          const char **why) STATUS_CHECK;
 /* Writes the rows that were put, and what else the file has by now; whole, under the folder's lock.
  */
-clave_status tuning_save(tuning *t, const char *folder, const char *device) STATUS_CHECK;
+clave_status tuning_save(tuning *tuning, const char *folder, const char *device) STATUS_CHECK;
 /* The files of all devices. */
 void tuning_measure(const char *folder, uint64_t *bytes, uint64_t *files); /* adds to both */
 uint64_t tuning_remove(const char *folder);                                /* bytes */
@@ -74,16 +74,17 @@ typedef struct tuning_key {
   size_t size;
   char text[768]; /* what is too long is told apart by its hash */
 } tuning_key;
-tuning_key tuning_key_begin(const tuning *t, const variant_choices *c);
+tuning_key tuning_key_begin(const tuning *tuning, const variant_choices *choices);
 /* "m=64", "a=f32", behind a space. */
-void tuning_key_int(tuning_key *k, const char *name, int64_t v);
-void tuning_key_text(tuning_key *k, const char *name, const char *v);
+void tuning_key_int(tuning_key *key, const char *name, int64_t v);
+void tuning_key_text(tuning_key *key, const char *name, const char *value);
 /* "NAME=int4:32:zeros"; nothing of what is plain. */
-void tuning_key_encoding(tuning_key *k, const char *name, const encoding *e);
+void tuning_key_encoding(tuning_key *key, const char *name, const encoding *encoding);
 
-/* The variant to record: as the tables say, else by its cost; c takes a note of it. t, c: or NULL.
+/* The variant to record: as the tables say, else by its cost; choices takes a note of it. tuning,
+ * choices: or NULL.
  */
-const kernel_variant *tuning_choose(const tuning *t, variant_choices *c, const variants *all,
-                                    const tuning_key *key);
+const kernel_variant *tuning_choose(const tuning *tuning, variant_choices *choices,
+                                    const variants *all, const tuning_key *key);
 
 #endif

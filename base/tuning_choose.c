@@ -7,60 +7,64 @@
 #include "base/hash.h"
 #include "base/tuning.h"
 
-tuning_key tuning_key_begin(const tuning *t, const variant_choices *c) {
-  tuning_key k;
-  k.is_wanted = c || (t && tuning_count(t) > 0);
-  k.size = 0;
-  k.text[0] = '\0';
-  return k;
+tuning_key tuning_key_begin(const tuning *tuning, const variant_choices *choices) {
+  tuning_key key;
+  key.is_wanted = choices || (tuning && tuning_count(tuning) > 0);
+  key.size = 0;
+  key.text[0] = '\0';
+  return key;
 }
 
-void tuning_key_text(tuning_key *k, const char *name, const char *v) {
-  if (!k->is_wanted || k->size >= sizeof k->text) return;
-  int n =
-      snprintf(k->text + k->size, sizeof k->text - k->size, "%s%s=%s", k->size ? " " : "", name, v);
-  k->size += n > 0 ? (size_t)n : 0;
+void tuning_key_text(tuning_key *key, const char *name, const char *value) {
+  if (!key->is_wanted || key->size >= sizeof key->text) return;
+  int n = snprintf(key->text + key->size, sizeof key->text - key->size, "%s%s=%s",
+                   key->size ? " " : "", name, value);
+  key->size += n > 0 ? (size_t)n : 0;
 }
 
-void tuning_key_int(tuning_key *k, const char *name, int64_t v) {
+void tuning_key_int(tuning_key *key, const char *name, int64_t v) {
   char number[24];
-  if (!k->is_wanted) return;
+  if (!key->is_wanted) return;
   (void)snprintf(number, sizeof number, "%" PRId64, v);
-  tuning_key_text(k, name, number);
+  tuning_key_text(key, name, number);
 }
 
-void tuning_key_encoding(tuning_key *k, const char *name, const encoding *e) {
+void tuning_key_encoding(tuning_key *key, const char *name, const encoding *encoding) {
   char text[64];
-  if (k->is_wanted && e->kind) tuning_key_text(k, name, encoding_text(e, text, sizeof text));
+  if (key->is_wanted && encoding->kind)
+    tuning_key_text(key, name, encoding_text(encoding, text, sizeof text));
 }
 
-static void finish_key(const tuning_key *k, char out[TUNING_KEY]) {
+static void finish_key(const tuning_key *key, char out[TUNING_KEY]) {
   enum { HASH = 17 };
-  size_t n = strlen(k->text);
+  size_t n = strlen(key->text);
   if (n < TUNING_KEY) {
-    memcpy(out, k->text, n + 1);
+    memcpy(out, key->text, n + 1);
     return;
   }
-  memcpy(out, k->text, TUNING_KEY - 1 - HASH);
-  (void)snprintf(out + TUNING_KEY - 1 - HASH, HASH + 1, "#%016" PRIx64, hash_bytes(k->text, n));
+  memcpy(out, key->text, TUNING_KEY - 1 - HASH);
+  (void)snprintf(out + TUNING_KEY - 1 - HASH, HASH + 1, "#%016" PRIx64, hash_bytes(key->text, n));
 }
 
 /* The variant that a table names; NULL: none that can run. */
-static const kernel_variant *find_variant(const tuning *t, const variants *all, const char *key) {
-  tuning_row r;
-  if (!t || !tuning_count(t) || !tuning_find(t, all->family, key, &r)) return NULL;
+static const kernel_variant *find_variant(const tuning *tuning, const variants *all,
+                                          const char *key) {
+  tuning_row row;
+  if (!tuning || !tuning_count(tuning) || !tuning_find(tuning, all->family, key, &row)) return NULL;
   for (const kernel_variant *variant = all->rows; variant < all->rows + all->n; variant++)
-    if (strcmp(variant->name, r.variant) == 0)
+    if (strcmp(variant->name, row.variant) == 0)
       return variant_is_usable(all, variant) ? variant : NULL;
   return NULL;
 }
 
-static void note_choice(variant_choices *c, const variants *all, const char *key,
+static void note_choice(variant_choices *choices, const variants *all, const char *key,
                         const kernel_variant *by_rule, const kernel_variant *taken) {
-  for (int i = 0; i < c->n; i++)
-    if (strcmp(c->items[i].family, all->family) == 0 && strcmp(c->items[i].key, key) == 0) return;
-  if (c->n == MOST_CHOICES) return;
-  variant_choice *made = &c->items[c->n++];
+  for (int i = 0; i < choices->n; i++)
+    if (strcmp(choices->items[i].family, all->family) == 0 &&
+        strcmp(choices->items[i].key, key) == 0)
+      return;
+  if (choices->n == MOST_CHOICES) return;
+  variant_choice *made = &choices->items[choices->n++];
   made->n = 0;
   made->rounds_apart = all->rounds_apart;
   (void)snprintf(made->family, sizeof made->family, "%s", all->family);
@@ -73,15 +77,15 @@ static void note_choice(variant_choices *c, const variants *all, const char *key
   }
 }
 
-const kernel_variant *tuning_choose(const tuning *t, variant_choices *c, const variants *all,
-                                    const tuning_key *key) {
+const kernel_variant *tuning_choose(const tuning *tuning, variant_choices *choices,
+                                    const variants *all, const tuning_key *key) {
   char wanted[TUNING_KEY];
   const kernel_variant *by_cost = variant_by_cost(all), *taken = NULL;
   if (!key->is_wanted) return by_cost;
   finish_key(key, wanted);
-  if (c) taken = find_variant(c->first, all, wanted);
-  if (!taken) taken = find_variant(t, all, wanted);
+  if (choices) taken = find_variant(choices->first, all, wanted);
+  if (!taken) taken = find_variant(tuning, all, wanted);
   if (!taken) taken = by_cost;
-  if (c) note_choice(c, all, wanted, by_cost, taken);
+  if (choices) note_choice(choices, all, wanted, by_cost, taken);
   return taken;
 }

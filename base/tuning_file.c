@@ -73,19 +73,19 @@ typedef struct reader {
 } reader;
 
 /* Up to `stop`, which is left out, into `out`; false: it is not there, or there is no room. */
-static bool read_text(reader *r, char stop, char *out, size_t room) {
-  const char *to = memchr(r->at, stop, (size_t)(r->end - r->at));
-  if (!to || (size_t)(to - r->at) >= room) return false;
-  memcpy(out, r->at, (size_t)(to - r->at));
-  out[to - r->at] = '\0';
-  r->at = to + 1;
+static bool read_text(reader *reader, char stop, char *out, size_t room) {
+  const char *to = memchr(reader->at, stop, (size_t)(reader->end - reader->at));
+  if (!to || (size_t)(to - reader->at) >= room) return false;
+  memcpy(out, reader->at, (size_t)(to - reader->at));
+  out[to - reader->at] = '\0';
+  reader->at = to + 1;
   return true;
 }
 
-static bool read_row(reader *r, tuning_row *row) {
-  if (!read_text(r, '\t', row->family, sizeof row->family) ||
-      !read_text(r, '\t', row->key, sizeof row->key) ||
-      !read_text(r, '\n', row->variant, sizeof row->variant))
+static bool read_row(reader *reader, tuning_row *row) {
+  if (!read_text(reader, '\t', row->family, sizeof row->family) ||
+      !read_text(reader, '\t', row->key, sizeof row->key) ||
+      !read_text(reader, '\n', row->variant, sizeof row->variant))
     return false;
   clave_status st = tuning_check(row->family, row->key, row->variant);
   status_free(st);
@@ -93,37 +93,37 @@ static bool read_row(reader *r, tuning_row *row) {
 }
 
 /* Cuts the hash off. */
-static bool check_hash(const file_map *m, reader *r) {
+static bool check_hash(const file_map *map, reader *source) {
   char want[HASH_LINE + 1];
-  const char *data = (const char *)m->data;
-  if (m->size < HASH_LINE || m->size > MOST_BYTES) return false;
-  size_t n = m->size - HASH_LINE;
+  const char *data = (const char *)map->data;
+  if (map->size < HASH_LINE || map->size > MOST_BYTES) return false;
+  size_t n = map->size - HASH_LINE;
   (void)snprintf(want, sizeof want, "hash %016" PRIx64 "\n", hash_bytes(data, n));
-  *r = (reader){data, data + n};
+  *source = (reader){data, data + n};
   return memcmp(data + n, want, HASH_LINE) == 0;
 }
 
-/* Why a file's rows are not taken; NULL: *r is at the first. */
-static const char *read_head(const file_map *m, const char *device, reader *r) {
+/* Why a file's rows are not taken; NULL: *reader is at the first. */
+static const char *read_head(const file_map *map, const char *device, reader *reader) {
   char line[DEVICE_BYTES];
-  if (!check_hash(m, r)) return "it is damaged (hash)";
-  if (!read_text(r, '\n', line, sizeof line) ||
+  if (!check_hash(map, reader)) return "it is damaged (hash)";
+  if (!read_text(reader, '\n', line, sizeof line) ||
       strncmp(line, first_line, sizeof first_line - 2) != 0 || line[sizeof first_line - 2])
     return "it is of another version";
-  if (!read_text(r, '\n', line, sizeof line) || strcmp(line, device) != 0)
+  if (!read_text(reader, '\n', line, sizeof line) || strcmp(line, device) != 0)
     return "it is another device's";
   return NULL;
 }
 
 /* Under the lock; in place of rows of the same family and key. */
-static clave_status take_rows(tuning *t, reader *r, const char **why) {
-  while (r->at < r->end) {
+static clave_status take_rows(tuning *tuning, reader *reader, const char **why) {
+  while (reader->at < reader->end) {
     tuning_row row = {0};
-    if (!read_row(r, &row)) {
+    if (!read_row(reader, &row)) {
       *why = "a row of it is none";
       return NULL;
     }
-    clave_status st = tuning_set(t, &row, false);
+    clave_status st = tuning_set(tuning, &row, false);
     if (status_code_of(st) == STATUS_INVALID) {
       status_free(st);
       *why = "it has too many rows";
@@ -134,80 +134,80 @@ static clave_status take_rows(tuning *t, reader *r, const char **why) {
   return NULL;
 }
 
-clave_status tuning_load(tuning *t, const char *path, const char *device, const char **why) {
-  file_map m;
-  reader r;
+clave_status tuning_load(tuning *tuning, const char *path, const char *device, const char **why) {
+  file_map map;
+  reader reader;
   *why = NULL;
   if (!file_exists(path)) return NULL;
-  TRY(file_map_open(path, &m));
-  *why = read_head(&m, device, &r);
+  TRY(file_map_open(path, &map));
+  *why = read_head(&map, device, &reader);
   clave_status st = NULL;
   if (!*why) {
-    mutex_lock(t->lock);
-    st = take_rows(t, &r, why);
-    mutex_unlock(t->lock);
-    if (*why) tuning_clear(t);
+    mutex_lock(tuning->lock);
+    st = take_rows(tuning, &reader, why);
+    mutex_unlock(tuning->lock);
+    if (*why) tuning_clear(tuning);
   }
-  file_map_close(&m);
+  file_map_close(&map);
   return st;
 }
 
 /* ---------------------------------------------------------------- writing */
 
-static clave_status write_rows(const tuning *t, const char *path, const char *device) {
+static clave_status write_rows(const tuning *tuning, const char *path, const char *device) {
   text out = {0};
   tuning_row row;
   text_printf(&out, "%s%s\n", first_line, device);
-  for (size_t i = 0; tuning_get(t, i, &row); i++)
+  for (size_t i = 0; tuning_get(tuning, i, &row); i++)
     text_printf(&out, "%s\t%s\t%s\n", row.family, row.key, row.variant);
   if (!out.failed) text_printf(&out, "hash %016" PRIx64 "\n", hash_bytes(out.data, out.size));
   clave_status st = text_status(&out);
-  file_writer *w = NULL;
-  if (!st) st = file_writer_create(path, &w);
-  if (!st) st = file_writer_append(w, out.data, out.size);
-  if (!st) st = file_writer_commit(w);
-  file_writer_destroy(w);
+  file_writer *writer = NULL;
+  if (!st) st = file_writer_create(path, &writer);
+  if (!st) st = file_writer_append(writer, out.data, out.size);
+  if (!st) st = file_writer_commit(writer);
+  file_writer_destroy(writer);
   text_free(&out);
   return st;
 }
 
 /* What this process put, over what others have written since. */
-static clave_status add_new_rows(tuning *t, tuning *to) {
+static clave_status add_new_rows(tuning *own, tuning *to) {
   clave_status st = NULL;
-  mutex_lock(t->lock);
-  for (size_t i = 0; i < t->n && !st; i++)
-    if (t->rows[i].is_new) st = tuning_set(to, &t->rows[i].row, false);
-  mutex_unlock(t->lock);
+  mutex_lock(own->lock);
+  for (size_t i = 0; i < own->n && !st; i++)
+    if (own->rows[i].is_new) st = tuning_set(to, &own->rows[i].row, false);
+  mutex_unlock(own->lock);
   return st;
 }
 
 /* What the file has of them now is a later save's no more, as others may change it. */
-static void settle_rows(tuning *t, const tuning *written) {
-  tuning_row r;
-  mutex_lock(t->lock);
-  for (size_t i = 0; i < t->n; i++) {
-    const tuning_row *own = &t->rows[i].row;
-    if (tuning_find(written, own->family, own->key, &r) && strcmp(r.key, own->key) == 0 &&
-        strcmp(r.variant, own->variant) == 0)
-      t->rows[i].is_new = false;
+static void settle_rows(tuning *to, const tuning *written) {
+  tuning_row row;
+  mutex_lock(to->lock);
+  for (size_t i = 0; i < to->n; i++) {
+    const tuning_row *own = &to->rows[i].row;
+    if (tuning_find(written, own->family, own->key, &row) && strcmp(row.key, own->key) == 0 &&
+        strcmp(row.variant, own->variant) == 0)
+      to->rows[i].is_new = false;
   }
-  mutex_unlock(t->lock);
+  mutex_unlock(to->lock);
 }
 
 /* A file that cannot be read is replaced. */
-static clave_status merge(tuning *t, const char *path, const char *device) {
+static clave_status merge(tuning *table, const char *path, const char *device) {
   tuning *all;
   const char *why;
   TRY(tuning_create(&all));
   status_free(tuning_load(all, path, device, &why));
-  clave_status st = add_new_rows(t, all);
+  clave_status st = add_new_rows(table, all);
   if (!st) st = write_rows(all, path, device);
-  if (!st) settle_rows(t, all);
+  if (!st) settle_rows(table, all);
   tuning_destroy(all);
   return st;
 }
 
-clave_status tuning_save(tuning *t, const char *folder, const char *device) {
+clave_status tuning_save(tuning *tuning, const char *folder, const char *device) {
   TRY(make_folders(folder, FOLDERS_PRIVATE));
   if (!folder_is_private(folder))
     return INVALID("the folder %s can be written by others or belongs to another user", folder);
@@ -216,7 +216,7 @@ clave_status tuning_save(tuning *t, const char *folder, const char *device) {
   clave_status st = path && lock_path ? NULL : status_no_memory();
   if (!st && !file_lock_take(lock_path, LOCK_TIMEOUT_MS, &lock))
     st = status_new(STATUS_IO, "%s cannot be locked", lock_path);
-  if (!st) st = merge(t, path, device);
+  if (!st) st = merge(tuning, path, device);
   file_lock_release(lock);
   free(path);
   free(lock_path);

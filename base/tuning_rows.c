@@ -8,31 +8,31 @@
 
 clave_status tuning_create(tuning **out) {
   *out = NULL;
-  tuning *t = calloc(1, sizeof *t);
-  if (!t) return status_no_memory();
-  clave_status st = mutex_create(&t->lock);
+  tuning *tuning = calloc(1, sizeof *tuning);
+  if (!tuning) return status_no_memory();
+  clave_status st = mutex_create(&tuning->lock);
   if (st) {
-    free(t);
+    free(tuning);
     return st;
   }
-  *out = t;
+  *out = tuning;
   return NULL;
 }
 
-void tuning_destroy(tuning *t) {
-  if (!t) return;
-  mutex_destroy(t->lock);
-  free(t->rows);
-  free(t);
+void tuning_destroy(tuning *tuning) {
+  if (!tuning) return;
+  mutex_destroy(tuning->lock);
+  free(tuning->rows);
+  free(tuning);
 }
 
 /* ---------------------------------------------------------------- rows */
 
-static bool is_text(const char *s, size_t room) {
-  size_t n = strnlen(s, room);
+static bool is_text(const char *text, size_t room) {
+  size_t n = strnlen(text, room);
   if (n == 0 || n == room) return false;
   for (size_t i = 0; i < n; i++)
-    if (s[i] < ' ' || s[i] > '~') return false;
+    if (text[i] < ' ' || text[i] > '~') return false;
   return true;
 }
 
@@ -46,84 +46,85 @@ clave_status tuning_check(const char *family, const char *key, const char *varia
       TUNING_FAMILY - 1, TUNING_KEY - 1, TUNING_VARIANT - 1);
 }
 
-static int compare(const tuning_row *r, const char *family, const char *key) {
-  int by_family = strcmp(r->family, family);
-  return by_family ? by_family : strcmp(r->key, key);
+static int compare(const tuning_row *row, const char *family, const char *key) {
+  int by_family = strcmp(row->family, family);
+  return by_family ? by_family : strcmp(row->key, key);
 }
 
 /* Where the row is, or belongs. */
-static size_t place_of(const tuning *t, const char *family, const char *key, bool *found) {
-  size_t low = 0, high = t->n;
+static size_t place_of(const tuning *tuning, const char *family, const char *key, bool *found) {
+  size_t low = 0, high = tuning->n;
   while (low < high) {
     size_t middle = (low + high) / 2;
-    if (compare(&t->rows[middle].row, family, key) < 0)
+    if (compare(&tuning->rows[middle].row, family, key) < 0)
       low = middle + 1;
     else
       high = middle;
   }
-  *found = low < t->n && compare(&t->rows[low].row, family, key) == 0;
+  *found = low < tuning->n && compare(&tuning->rows[low].row, family, key) == 0;
   return low;
 }
 
-static clave_status insert(tuning *t, size_t at) {
-  if (t->n == TUNING_MOST) return INVALID("a tuning table has at most %d rows", TUNING_MOST);
-  if (!array_reserve(&t->rows, &t->capacity, t->n + 1, sizeof *t->rows)) return status_no_memory();
-  memmove(&t->rows[at + 1], &t->rows[at], (t->n - at) * sizeof *t->rows);
-  __atomic_store_n(&t->n, t->n + 1, __ATOMIC_RELAXED);
+static clave_status insert(tuning *tuning, size_t at) {
+  if (tuning->n == TUNING_MOST) return INVALID("a tuning table has at most %d rows", TUNING_MOST);
+  if (!array_reserve(&tuning->rows, &tuning->capacity, tuning->n + 1, sizeof *tuning->rows))
+    return status_no_memory();
+  memmove(&tuning->rows[at + 1], &tuning->rows[at], (tuning->n - at) * sizeof *tuning->rows);
+  __atomic_store_n(&tuning->n, tuning->n + 1, __ATOMIC_RELAXED);
   return NULL;
 }
 
-clave_status tuning_set(tuning *t, const tuning_row *r, bool is_new) {
+clave_status tuning_set(tuning *tuning, const tuning_row *row, bool is_new) {
   bool found;
-  size_t at = place_of(t, r->family, r->key, &found);
-  if (!found) TRY(insert(t, at));
-  t->rows[at] = (kept_row){.row = *r, .is_new = is_new};
-  t->version++;
+  size_t at = place_of(tuning, row->family, row->key, &found);
+  if (!found) TRY(insert(tuning, at));
+  tuning->rows[at] = (kept_row){.row = *row, .is_new = is_new};
+  tuning->version++;
   return NULL;
 }
 
-clave_status tuning_put(tuning *t, const char *family, const char *key, const char *variant) {
+clave_status tuning_put(tuning *tuning, const char *family, const char *key, const char *variant) {
   TRY(tuning_check(family, key, variant));
-  tuning_row r = {0}; /* callers see all of its bytes */
-  strcpy(r.family, family);
-  strcpy(r.key, key);
-  strcpy(r.variant, variant);
-  mutex_lock(t->lock);
-  clave_status st = tuning_set(t, &r, true);
-  mutex_unlock(t->lock);
+  tuning_row row = {0}; /* callers see all of its bytes */
+  strcpy(row.family, family);
+  strcpy(row.key, key);
+  strcpy(row.variant, variant);
+  mutex_lock(tuning->lock);
+  clave_status st = tuning_set(tuning, &row, true);
+  mutex_unlock(tuning->lock);
   return st;
 }
 
-bool tuning_get(const tuning *t, size_t i, tuning_row *out) {
-  mutex_lock(t->lock);
-  bool has = i < t->n;
-  if (has) *out = t->rows[i].row;
-  mutex_unlock(t->lock);
+bool tuning_get(const tuning *tuning, size_t i, tuning_row *out) {
+  mutex_lock(tuning->lock);
+  bool has = i < tuning->n;
+  if (has) *out = tuning->rows[i].row;
+  mutex_unlock(tuning->lock);
   return has;
 }
 
-size_t tuning_count(const tuning *t) { return __atomic_load_n(&t->n, __ATOMIC_RELAXED); }
+size_t tuning_count(const tuning *tuning) { return __atomic_load_n(&tuning->n, __ATOMIC_RELAXED); }
 
-uint64_t tuning_version(const tuning *t) {
-  mutex_lock(t->lock);
-  uint64_t version = t->version;
-  mutex_unlock(t->lock);
+uint64_t tuning_version(const tuning *tuning) {
+  mutex_lock(tuning->lock);
+  uint64_t version = tuning->version;
+  mutex_unlock(tuning->lock);
   return version;
 }
 
-bool tuning_find(const tuning *t, const char *family, const char *key, tuning_row *out) {
+bool tuning_find(const tuning *tuning, const char *family, const char *key, tuning_row *out) {
   bool found;
-  mutex_lock(t->lock);
-  size_t at = place_of(t, family, key, &found);
-  if (!found) at = place_of(t, family, "*", &found);
-  if (found) *out = t->rows[at].row;
-  mutex_unlock(t->lock);
+  mutex_lock(tuning->lock);
+  size_t at = place_of(tuning, family, key, &found);
+  if (!found) at = place_of(tuning, family, "*", &found);
+  if (found) *out = tuning->rows[at].row;
+  mutex_unlock(tuning->lock);
   return found;
 }
 
-void tuning_clear(tuning *t) {
-  mutex_lock(t->lock);
-  __atomic_store_n(&t->n, 0, __ATOMIC_RELAXED);
-  t->version++;
-  mutex_unlock(t->lock);
+void tuning_clear(tuning *tuning) {
+  mutex_lock(tuning->lock);
+  __atomic_store_n(&tuning->n, 0, __ATOMIC_RELAXED);
+  tuning->version++;
+  mutex_unlock(tuning->lock);
 }

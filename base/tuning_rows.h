@@ -18,6 +18,6 @@ struct tuning {
 
 clave_status tuning_check(const char *family, const char *key, const char *variant) STATUS_CHECK;
 /* Under the lock. The row is a checked one. */
-clave_status tuning_set(tuning *t, const tuning_row *r, bool is_new) STATUS_CHECK;
+clave_status tuning_set(tuning *tuning, const tuning_row *row, bool is_new) STATUS_CHECK;
 
 #endif

@@ -5,38 +5,39 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the well-formed sequence at the start of s (n bytes), 0 if there is none. */
-static inline size_t utf8_sequence(const char *s, size_t n) {
-  const uint8_t *b = (const uint8_t *)s;
+/* Bytes of the well-formed sequence at the start of text (n bytes), 0 if there is none. */
+static inline size_t utf8_sequence(const char *text, size_t n) {
+  const uint8_t *bytes = (const uint8_t *)text;
   if (n == 0) return 0;
-  if (b[0] < 0x80) return 1;
-  if (b[0] < 0xC2 || b[0] > 0xF4) return 0;
-  size_t length = b[0] < 0xE0 ? 2 : b[0] < 0xF0 ? 3 : 4;
+  if (bytes[0] < 0x80) return 1;
+  if (bytes[0] < 0xC2 || bytes[0] > 0xF4) return 0;
+  size_t length = bytes[0] < 0xE0 ? 2 : bytes[0] < 0xF0 ? 3 : 4;
   if (n < length) return 0;
   for (size_t i = 1; i < length; i++) {
-    if ((b[i] & 0xC0) != 0x80) return 0;
+    if ((bytes[i] & 0xC0) != 0x80) return 0;
   }
-  if ((b[0] == 0xE0 && b[1] < 0xA0) || (b[0] == 0xED && b[1] > 0x9F)) return 0;
-  if ((b[0] == 0xF0 && b[1] < 0x90) || (b[0] == 0xF4 && b[1] > 0x8F)) return 0;
+  if ((bytes[0] == 0xE0 && bytes[1] < 0xA0) || (bytes[0] == 0xED && bytes[1] > 0x9F)) return 0;
+  if ((bytes[0] == 0xF0 && bytes[1] < 0x90) || (bytes[0] == 0xF4 && bytes[1] > 0x8F)) return 0;
   return length;
 }
 
-/* Reads one code point (s holds a whole one) and gives its bytes. */
-static inline size_t utf8_read(const char *s, uint32_t *c) {
-  const uint8_t *b = (const uint8_t *)s;
-  if (b[0] < 0x80) {
-    *c = b[0];
+/* Reads one code point (text holds a whole one) and gives its bytes. */
+static inline size_t utf8_read(const char *text, uint32_t *counts) {
+  const uint8_t *bytes = (const uint8_t *)text;
+  if (bytes[0] < 0x80) {
+    *counts = bytes[0];
     return 1;
   }
-  if (b[0] < 0xE0) {
-    *c = (b[0] & 0x1FU) << 6 | (b[1] & 0x3FU);
+  if (bytes[0] < 0xE0) {
+    *counts = (bytes[0] & 0x1FU) << 6 | (bytes[1] & 0x3FU);
     return 2;
   }
-  if (b[0] < 0xF0) {
-    *c = (b[0] & 0x0FU) << 12 | (b[1] & 0x3FU) << 6 | (b[2] & 0x3FU);
+  if (bytes[0] < 0xF0) {
+    *counts = (bytes[0] & 0x0FU) << 12 | (bytes[1] & 0x3FU) << 6 | (bytes[2] & 0x3FU);
     return 3;
   }
-  *c = (b[0] & 0x07U) << 18 | (b[1] & 0x3FU) << 12 | (b[2] & 0x3FU) << 6 | (b[3] & 0x3FU);
+  *counts = (bytes[0] & 0x07U) << 18 | (bytes[1] & 0x3FU) << 12 | (bytes[2] & 0x3FU) << 6 |
+            (bytes[3] & 0x3FU);
   return 4;
 }
 
@@ -53,11 +54,11 @@ static inline size_t utf8_write(uint32_t c, char *to /* [4] */) {
   return n;
 }
 
-static inline bool utf8_valid(const char *s, size_t n) {
+static inline bool utf8_valid(const char *text, size_t n) {
   while (n > 0) {
-    size_t length = utf8_sequence(s, n);
+    size_t length = utf8_sequence(text, n);
     if (length == 0) return false;
-    s += length;
+    text += length;
     n -= length;
   }
   return true;

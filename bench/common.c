@@ -21,8 +21,8 @@ static double read_clock(clockid_t clock) {
 double now_s(void) { return read_clock(CLOCK_MONOTONIC); }
 double processor_s(void) { return read_clock(CLOCK_PROCESS_CPUTIME_ID); }
 
-static int compare(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
+static int compare(const void *left, const void *right) {
+  double x = *(const double *)left, y = *(const double *)right;
   return (x > y) - (x < y);
 }
 
@@ -49,22 +49,22 @@ uint64_t read_all(const uint64_t *data, size_t bytes) {
   return sum;
 }
 
-void open_session(bench_session *b, const char *program, const char *device) {
+void open_session(bench_session *session, const char *program, const char *device) {
   const clave_session_options options = {.size = sizeof options};
-  open_session_as(b, program, device, &options);
+  open_session_as(session, program, device, &options);
 }
 
-void open_session_as(bench_session *b, const char *program, const char *device,
+void open_session_as(bench_session *session, const char *program, const char *device,
                      const clave_session_options *options) {
-  check(clave_device_open(device, NULL, &b->device));
-  check(clave_program_load(program, NULL, &b->program));
-  check(clave_session_create(b->program, b->device, options, &b->session));
+  check(clave_device_open(device, NULL, &session->device));
+  check(clave_program_load(program, NULL, &session->program));
+  check(clave_session_create(session->program, session->device, options, &session->session));
 }
 
-void close_session(bench_session *b) {
-  clave_session_destroy(b->session);
-  clave_program_destroy(b->program);
-  clave_device_destroy(b->device);
+void close_session(bench_session *session) {
+  clave_session_destroy(session->session);
+  clave_program_destroy(session->program);
+  clave_device_destroy(session->device);
 }
 
 static void fill(const clave_tensor_info *info, void *data, size_t n) {
@@ -78,17 +78,17 @@ static void fill(const clave_tensor_info *info, void *data, size_t n) {
   }
 }
 
-void set_random_inputs(bench_session *b, const char *method) {
-  clave_method_info m = {.size = sizeof m};
-  clave_program_info p = {.size = sizeof p};
-  check(clave_program_get_info(b->program, &p));
-  for (uint32_t i = 0; i < p.n_methods; i++) {
-    check(clave_program_method(b->program, i, &m));
-    if (!strcmp(m.name, method)) break;
+void set_random_inputs(bench_session *session, const char *method) {
+  clave_method_info method_info = {.size = sizeof method_info};
+  clave_program_info program_info = {.size = sizeof program_info};
+  check(clave_program_get_info(session->program, &program_info));
+  for (uint32_t i = 0; i < program_info.n_methods; i++) {
+    check(clave_program_method(session->program, i, &method_info));
+    if (!strcmp(method_info.name, method)) break;
   }
-  for (uint32_t i = 0; i < m.n_inputs; i++) {
+  for (uint32_t i = 0; i < method_info.n_inputs; i++) {
     clave_tensor_info info = {.size = sizeof info};
-    check(clave_program_input(b->program, method, i, &info));
+    check(clave_program_input(session->program, method, i, &info));
     size_t n = 1;
     for (int d = 0; d < info.rank; d++) {
       if (info.dims[d] == CLAVE_DYNAMIC) info.dims[d] = info.min_dims[d];
@@ -97,18 +97,18 @@ void set_random_inputs(bench_session *b, const char *method) {
     void *data = malloc(n * clave_dtype_size(info.dtype) + 1);
     if (!data) exit(1);
     fill(&info, data, n);
-    clave_tensor t = clave_tensor_make(info.dtype, info.rank, info.dims, data);
-    check(clave_session_set_input(b->session, method, i, &t));
+    clave_tensor tensor = clave_tensor_make(info.dtype, info.rank, info.dims, data);
+    check(clave_session_set_input(session->session, method, i, &tensor));
     free(data);
   }
 }
 
-double time_run(bench_session *b, const char *method) {
+double time_run(bench_session *session, const char *method) {
   clave_tensor out;
-  set_random_inputs(b, method);
+  set_random_inputs(session, method);
   double begin = now_s();
-  check(clave_session_run(b->session, method));
-  check(clave_session_output(b->session, method, 0, &out));
+  check(clave_session_run(session->session, method));
+  check(clave_session_output(session->session, method, 0, &out));
   return now_s() - begin;
 }
 
@@ -126,10 +126,10 @@ double clock_ghz(void) {
 
 double peak_rss_mb(void) {
   /* getrusage() would count what the parent had before exec. */
-  FILE *f = fopen("/proc/self/status", "r");
+  FILE *file = fopen("/proc/self/status", "r");
   char line[256];
   double kb = 0;
-  while (f && fgets(line, sizeof line, f)) (void)sscanf(line, "VmHWM: %lf", &kb);
-  if (f) fclose(f);
+  while (file && fgets(line, sizeof line, file)) (void)sscanf(line, "VmHWM: %lf", &kb);
+  if (file) fclose(file);
   return kb * 1024 / 1e6;
 }

@@ -19,18 +19,18 @@ void check(clave_status status); /* prints the message and exits unless good */
 double now_s(void);
 double processor_s(void);             /* of all threads of the process together */
 double median(double *values, int n); /* sorts them */
-void open_session(bench_session *b, const char *program, const char *device);
-void open_session_as(bench_session *b, const char *program, const char *device,
+void open_session(bench_session *session, const char *program, const char *device);
+void open_session_as(bench_session *session, const char *program, const char *device,
                      const clave_session_options *options);
-void close_session(bench_session *b);
+void close_session(bench_session *session);
 /* Reads memory by all cores, and does little else: the sum of its words. */
 uint64_t read_all(const uint64_t *data, size_t bytes);
 /* Fills every input of a method, of the smallest sizes that it takes: floats from a fixed sequence
  * in
  * [-1, 1), integers 0. */
-void set_random_inputs(bench_session *b, const char *method);
+void set_random_inputs(bench_session *session, const char *method);
 /* Sets the inputs (not timed), runs the method and reads its first output. Seconds. */
-double time_run(bench_session *b, const char *method);
+double time_run(bench_session *session, const char *method);
 double peak_rss_mb(void); /* in units of 10^6 bytes, as `clave bench` gives it */
 /* The clock of this core under load, by additions that wait for each other: one a cycle. */
 double clock_ghz(void);

@@ -28,7 +28,7 @@ static timing since(timing begin) {
 static int64_t token_at(int64_t position, int64_t n_vocab) { return position * 7919 % n_vocab; }
 
 /* Reads n tokens that stand at a position, and after. Its logits are the session's. */
-static timing read_tokens(clave_session *s, int64_t n_vocab, int64_t position, int64_t n,
+static timing read_tokens(clave_session *session, int64_t n_vocab, int64_t position, int64_t n,
                           clave_tensor *logits) {
   int64_t *ids = malloc((size_t)n * sizeof *ids);
   if (!ids) exit(1);
@@ -36,17 +36,17 @@ static timing read_tokens(clave_session *s, int64_t n_vocab, int64_t position, i
   clave_tensor tokens = clave_tensor_make(CLAVE_I64, 2, (int64_t[]){1, n}, ids);
   clave_tensor at = clave_tensor_make(CLAVE_I64, 0, NULL, &position);
   timing begin = now();
-  check(clave_session_set_input(s, "forward", 0, &tokens));
-  check(clave_session_set_input(s, "forward", 1, &at));
-  check(clave_session_run(s, "forward"));
-  check(clave_session_output(s, "forward", 0, logits));
+  check(clave_session_set_input(session, "forward", 0, &tokens));
+  check(clave_session_set_input(session, "forward", 1, &at));
+  check(clave_session_run(session, "forward"));
+  check(clave_session_output(session, "forward", 0, logits));
   timing spent = since(begin);
   free(ids);
   return spent;
 }
 
-static void write_logits(FILE *f, const clave_tensor *logits) {
-  if (f) (void)fwrite(logits->data, sizeof(float), (size_t)logits->dims[logits->rank - 1], f);
+static void write_logits(FILE *file, const clave_tensor *logits) {
+  if (file) (void)fwrite(logits->data, sizeof(float), (size_t)logits->dims[logits->rank - 1], file);
 }
 
 static void print_medians(const char *name, const timing *times, int n) {
@@ -56,20 +56,20 @@ static void print_medians(const char *name, const timing *times, int n) {
 }
 
 /* Each of n tokens, one at a time behind others. Its logits are the session's. */
-static void print_decoding(clave_session *s, int64_t n_vocab, int64_t position, int n,
+static void print_decoding(clave_session *session, int64_t n_vocab, int64_t position, int n,
                            clave_tensor *logits) {
   char name[32];
   timing times[MAX_NEW];
   snprintf(name, sizeof name, "decode %lld", (long long)position);
-  read_tokens(s, n_vocab, position, 1, logits);
-  for (int i = 0; i < n; i++) times[i] = read_tokens(s, n_vocab, position + i, 1, logits);
+  read_tokens(session, n_vocab, position, 1, logits);
+  for (int i = 0; i < n; i++) times[i] = read_tokens(session, n_vocab, position + i, 1, logits);
   print_medians(name, times, n);
 }
 
 /* The number of logits: the last size of the output. */
-static int64_t vocabulary(const clave_program *p) {
+static int64_t vocabulary(const clave_program *program) {
   clave_tensor_info info = {.size = sizeof info};
-  check(clave_program_output(p, "forward", 0, &info));
+  check(clave_program_output(program, "forward", 0, &info));
   return info.dims[info.rank - 1];
 }
 
@@ -79,33 +79,33 @@ int main(int argc, char **argv) {
     return 2;
   }
   const char *path = getenv("CLAVE_BENCH_LOGITS");
-  FILE *f = path ? fopen(path, "wb") : NULL;
+  FILE *file = path ? fopen(path, "wb") : NULL;
   int n_new = atoi(argv[4]) > MAX_NEW ? MAX_NEW : atoi(argv[4]);
   int64_t context = atoll(argv[5]), length = atoll(argv[6]);
   clave_session_options options = {.size = sizeof options, .fast = !strcmp(argv[3], "fast")};
   clave_tensor logits;
-  bench_session b;
+  bench_session session;
   timing begin = now(), first;
-  open_session_as(&b, argv[1], argv[2], &options);
-  int64_t n_vocab = vocabulary(b.program);
-  read_tokens(b.session, n_vocab, 0, length, &logits);
+  open_session_as(&session, argv[1], argv[2], &options);
+  int64_t n_vocab = vocabulary(session.program);
+  read_tokens(session.session, n_vocab, 0, length, &logits);
   first = since(begin);
   printf("{");
   print_medians("first", &first, 1);
-  write_logits(f, &logits);
+  write_logits(file, &logits);
   for (int i = 6; i < argc; i++) {
     char name[32];
     snprintf(name, sizeof name, "prefill %s", argv[i]);
     int64_t n = atoll(argv[i]);
-    if (i > 6 && n < LONG) read_tokens(b.session, n_vocab, 0, n, &logits);
-    timing again = read_tokens(b.session, n_vocab, 0, n, &logits);
+    if (i > 6 && n < LONG) read_tokens(session.session, n_vocab, 0, n, &logits);
+    timing again = read_tokens(session.session, n_vocab, 0, n, &logits);
     print_medians(name, &again, 1);
   }
-  print_decoding(b.session, n_vocab, length, n_new, &logits);
-  write_logits(f, &logits);
-  if (context) print_decoding(b.session, n_vocab, context, n_new, &logits);
+  print_decoding(session.session, n_vocab, length, n_new, &logits);
+  write_logits(file, &logits);
+  if (context) print_decoding(session.session, n_vocab, context, n_new, &logits);
   printf("\"peak_rss_mb\": %.1f}\n", peak_rss_mb());
-  if (f) fclose(f);
-  close_session(&b);
+  if (file) fclose(file);
+  close_session(&session);
   return 0;
 }

@@ -22,7 +22,7 @@ static void fine(clave_status st) {
   exit(1);
 }
 
-static void open_plain(bench_session *b) {
+static void open_plain(bench_session *session) {
   const int64_t dims[] = {N};
   clave_builder *make;
   check(clave_builder_create(&make));
@@ -35,10 +35,10 @@ static void open_plain(bench_session *b) {
   clave_builder_set_int(make, "axis", 0);
   clave_builder_set_tensor(make, "out", out);
   clave_builder_output(make, "y", out);
-  check(clave_builder_finish(make, &b->program));
+  check(clave_builder_finish(make, &session->program));
   clave_builder_destroy(make);
-  check(clave_device_open("cpu", NULL, &b->device));
-  check(clave_session_create(b->program, b->device, NULL, &b->session));
+  check(clave_device_open("cpu", NULL, &session->device));
+  check(clave_session_create(session->program, session->device, NULL, &session->session));
 }
 
 static clave_delegate_handle open_delegate(const char *path) {
@@ -50,10 +50,10 @@ static clave_delegate_handle open_delegate(const char *path) {
       {.name = "axis", .kind = CLAVE_DELEGATE_INT},
       {.name = "out", .kind = CLAVE_DELEGATE_WRITES, .n = 1, .tensors = &index[1]}};
   const clave_delegate_node node = {"Softmax", "", fields, 3};
-  const clave_delegate_graph g = {
-      .size = sizeof g, .tensors = tensors, .n_tensors = 2, .nodes = &node, .n_nodes = 1};
+  const clave_delegate_graph graph = {
+      .size = sizeof graph, .tensors = tensors, .n_tensors = 2, .nodes = &node, .n_nodes = 1};
   const clave_delegate_payload payload = {
-      .size = sizeof payload, .format = CLAVE_DELEGATE_GRAPH, .graph = &g};
+      .size = sizeof payload, .format = CLAVE_DELEGATE_GRAPH, .graph = &graph};
   const clave_delegate_device_options options = {.size = sizeof options, .device = "cpu"};
   clave_delegate_handle device, program, instance;
   clave_delegate_register_fn get = NULL;
@@ -70,28 +70,28 @@ static clave_delegate_handle open_delegate(const char *path) {
   return instance;
 }
 
-static void bind_plain(const bench_session *b, const clave_tensor *t) {
-  check(clave_session_bind_input(b->session, NULL, 0, t));
-  check(clave_session_bind_output(b->session, NULL, 0, y, sizeof y));
+static void bind_plain(const bench_session *session, const clave_tensor *tensor) {
+  check(clave_session_bind_input(session->session, NULL, 0, tensor));
+  check(clave_session_bind_output(session->session, NULL, 0, y, sizeof y));
 }
 
-static void bind_delegate(clave_delegate_handle h, const clave_tensor *t) {
+static void bind_delegate(clave_delegate_handle h, const clave_tensor *tensor) {
   const clave_delegate_memory in = {.size = sizeof in, .memory = x, .bytes = sizeof x};
   const clave_delegate_memory out = {.size = sizeof out, .memory = y, .bytes = sizeof y};
-  fine(d.bind_input(h, NULL, 0, t, &in));
+  fine(d.bind_input(h, NULL, 0, tensor, &in));
   fine(d.bind_output(h, NULL, 0, &out));
 }
 
-/* Microseconds of a run. b NULL: through the plugin. */
-static double time_runs(const bench_session *b, clave_delegate_handle h, bool bind) {
-  const clave_tensor t = clave_tensor_make(CLAVE_F32, 1, (const int64_t[]){N}, x);
+/* Microseconds of a run. session NULL: through the plugin. */
+static double time_runs(const bench_session *session, clave_delegate_handle h, bool bind) {
+  const clave_tensor tensor = clave_tensor_make(CLAVE_F32, 1, (const int64_t[]){N}, x);
   const double begin = now_s();
   for (int i = 0; i < RUNS; i++) {
-    if (b) {
-      if (bind) bind_plain(b, &t);
-      check(clave_session_run(b->session, NULL));
+    if (session) {
+      if (bind) bind_plain(session, &tensor);
+      check(clave_session_run(session->session, NULL));
     } else {
-      if (bind) bind_delegate(h, &t);
+      if (bind) bind_delegate(h, &tensor);
       fine(d.execute(h, NULL));
     }
   }
@@ -100,23 +100,23 @@ static double time_runs(const bench_session *b, clave_delegate_handle h, bool bi
 
 int main(int argc, char **argv) {
   double plain[2][MAX_ROUNDS], ours[2][MAX_ROUNDS];
-  bench_session b;
+  bench_session session;
   if (argc != 3) {
     fprintf(stderr, "usage: delegate PLUGIN ROUNDS\n");
     return 2;
   }
   const int rounds = atoi(argv[2]) < MAX_ROUNDS ? atoi(argv[2]) : MAX_ROUNDS;
-  open_plain(&b);
+  open_plain(&session);
   const clave_delegate_handle h = open_delegate(argv[1]);
   for (int bind = 1; bind >= 0; bind--)
     for (int r = 0; r < rounds; r++) {
-      plain[bind][r] = time_runs(&b, 0, bind);
+      plain[bind][r] = time_runs(&session, 0, bind);
       ours[bind][r] = time_runs(NULL, h, bind);
     }
   printf("{\"plain_us\": %.3f, \"delegate_us\": %.3f, ", median(plain[0], rounds),
          median(ours[0], rounds));
   printf("\"plain_bound_us\": %.3f, \"delegate_bound_us\": %.3f}\n", median(plain[1], rounds),
          median(ours[1], rounds));
-  close_session(&b);
+  close_session(&session);
   return 0;
 }

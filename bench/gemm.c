@@ -10,10 +10,11 @@
 
 #include "bench/common.h"
 
-static double time_blas(int m, int n, int k, const float *a, const float *b, float *c) {
+static double time_blas(int m, int n, int k, const float *left, const float *right, float *counts) {
   double begin = now_s();
   for (int i = 0; i < 4; i++)
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, 1.0f, a, k, b, n, 0.0f, c, n);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, 1.0f, left, k, right, n, 0.0f,
+                counts, n);
   return now_s() - begin;
 }
 
@@ -26,26 +27,26 @@ int main(int argc, char **argv) {
   }
   int m = atoi(argv[3]), n = atoi(argv[4]), k = atoi(argv[5]), rounds = atoi(argv[6]);
   if (rounds > MAX_ROUNDS) rounds = MAX_ROUNDS;
-  float *a = calloc((size_t)m * (size_t)k, sizeof *a),
-        *b = calloc((size_t)k * (size_t)n, sizeof *b);
-  float *c = calloc((size_t)m * (size_t)n, sizeof *c);
-  bench_session s;
-  open_session_as(&s, argv[1], argv[2], &options);
+  float *left = calloc((size_t)m * (size_t)k, sizeof *left),
+        *right = calloc((size_t)k * (size_t)n, sizeof *right);
+  float *counts = calloc((size_t)m * (size_t)n, sizeof *counts);
+  bench_session session;
+  open_session_as(&session, argv[1], argv[2], &options);
   double ours[MAX_ROUNDS], theirs[MAX_ROUNDS];
   for (int r = -2; r < rounds; r++) { /* two rounds to warm up */
-    double one = time_run(&s, "one"), five = time_run(&s, "five"),
-           blas = time_blas(m, n, k, a, b, c);
+    double one = time_run(&session, "one"), five = time_run(&session, "five"),
+           blas = time_blas(m, n, k, left, right, counts);
     if (r >= 0) ours[r] = five - one, theirs[r] = blas;
   }
   double work = 4 * 2e-9 * m * n * (double)k, x = work / median(ours, rounds),
          y = work / median(theirs, rounds);
   clave_device_info device = {.size = sizeof device};
-  check(clave_device_get_info(s.device, &device));
+  check(clave_device_get_info(session.device, &device));
   printf("{\"clave\": %.1f, \"openblas\": %.1f, \"ratio\": %.3f, \"device\": \"%s\"}\n", x, y,
          x / y, device.name);
-  close_session(&s);
-  free(a);
-  free(b);
-  free(c);
+  close_session(&session);
+  free(left);
+  free(right);
+  free(counts);
   return 0;
 }

@@ -18,11 +18,11 @@ int main(int argc, char **argv) {
   uint64_t *data = malloc(bytes), sum = 0;
   if (!data) return 1;
   memset(data, 1, bytes);
-  bench_session s;
-  open_session(&s, argv[1], argv[2]);
+  bench_session session;
+  open_session(&session, argv[1], argv[2]);
   double ours[MAX_ROUNDS], theirs[MAX_ROUNDS];
   for (int r = -2; r < rounds; r++) {
-    double one = time_run(&s, "one"), five = time_run(&s, "five"), begin = now_s();
+    double one = time_run(&session, "one"), five = time_run(&session, "five"), begin = now_s();
     for (int i = 0; i < 4; i++) sum += read_all(data, bytes);
     double loop = now_s() - begin;
     if (r >= 0) ours[r] = five - one, theirs[r] = loop;
@@ -31,7 +31,7 @@ int main(int argc, char **argv) {
          y = work / median(theirs, rounds);
   printf("{\"clave\": %.1f, \"read_loop\": %.1f, \"ratio\": %.3f, \"sum\": %d}\n", x, y, x / y,
          (int)(sum & 1));
-  close_session(&s);
+  close_session(&session);
   free(data);
   return 0;
 }

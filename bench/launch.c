@@ -66,73 +66,77 @@ static cl_device_id find_device(const char *spec) {
   return found;
 }
 
-static void make_kernels(driver *d, cl_program program) {
+static void make_kernels(driver *driver, cl_program program) {
   const cl_int items = ITEMS;
   const cl_float value = 1;
   cl_int code;
-  for (int i = 0; i < d->n; i++) {
-    cl_kernel k = d->kernels[i] = clCreateKernel(program, "add", &code);
+  for (int i = 0; i < driver->n; i++) {
+    cl_kernel k = driver->kernels[i] = clCreateKernel(program, "add", &code);
     check_cl(code, "clCreateKernel");
-    check_cl(clSetKernelArg(k, 0, sizeof d->x, i % 2 ? &d->out : &d->x), "clSetKernelArg");
-    check_cl(clSetKernelArg(k, 1, sizeof d->x, i % 2 ? &d->x : &d->out), "clSetKernelArg");
+    check_cl(clSetKernelArg(k, 0, sizeof driver->x, i % 2 ? &driver->out : &driver->x),
+             "clSetKernelArg");
+    check_cl(clSetKernelArg(k, 1, sizeof driver->x, i % 2 ? &driver->x : &driver->out),
+             "clSetKernelArg");
     check_cl(clSetKernelArg(k, 2, sizeof items, &items), "clSetKernelArg");
     check_cl(clSetKernelArg(k, 3, sizeof value, &value), "clSetKernelArg");
   }
 }
 
-static void open_driver(driver *d, const char *spec) {
+static void open_driver(driver *driver, const char *spec) {
   cl_int code;
-  d->device = find_device(spec);
-  d->context = clCreateContext(NULL, 1, &d->device, NULL, NULL, &code);
+  driver->device = find_device(spec);
+  driver->context = clCreateContext(NULL, 1, &driver->device, NULL, NULL, &code);
   check_cl(code, "clCreateContext");
-  d->queue = clCreateCommandQueue(d->context, d->device, 0, &code);
+  driver->queue = clCreateCommandQueue(driver->context, driver->device, 0, &code);
   check_cl(code, "clCreateCommandQueue");
-  d->x = clCreateBuffer(d->context, CL_MEM_READ_WRITE, ITEMS * sizeof(float), NULL, &code);
+  driver->x =
+      clCreateBuffer(driver->context, CL_MEM_READ_WRITE, ITEMS * sizeof(float), NULL, &code);
   check_cl(code, "clCreateBuffer");
-  d->out = clCreateBuffer(d->context, CL_MEM_READ_WRITE, ITEMS * sizeof(float), NULL, &code);
+  driver->out =
+      clCreateBuffer(driver->context, CL_MEM_READ_WRITE, ITEMS * sizeof(float), NULL, &code);
   check_cl(code, "clCreateBuffer");
 }
 
-static void build_kernels(driver *d, int n) {
+static void build_kernels(driver *driver, int n) {
   cl_int code;
   const char *texts[] = {source};
-  cl_program program = clCreateProgramWithSource(d->context, 1, texts, NULL, &code);
+  cl_program program = clCreateProgramWithSource(driver->context, 1, texts, NULL, &code);
   check_cl(code, "clCreateProgramWithSource");
-  check_cl(clBuildProgram(program, 1, &d->device, "", NULL, NULL), "clBuildProgram");
-  d->n = n;
-  d->kernels = calloc((size_t)n, sizeof *d->kernels);
-  if (!d->kernels) check_cl(CL_OUT_OF_HOST_MEMORY, "kernels");
-  make_kernels(d, program);
+  check_cl(clBuildProgram(program, 1, &driver->device, "", NULL, NULL), "clBuildProgram");
+  driver->n = n;
+  driver->kernels = calloc((size_t)n, sizeof *driver->kernels);
+  if (!driver->kernels) check_cl(CL_OUT_OF_HOST_MEMORY, "kernels");
+  make_kernels(driver, program);
   clReleaseProgram(program);
 }
 
-static double time_driver(const driver *d) {
+static double time_driver(const driver *driver) {
   const size_t items = ITEMS;
   double begin = now_s();
-  for (int i = 0; i < d->n; i++)
-    check_cl(
-        clEnqueueNDRangeKernel(d->queue, d->kernels[i], 1, NULL, &items, &items, 0, NULL, NULL),
-        "clEnqueueNDRangeKernel");
-  check_cl(clFinish(d->queue), "clFinish");
+  for (int i = 0; i < driver->n; i++)
+    check_cl(clEnqueueNDRangeKernel(driver->queue, driver->kernels[i], 1, NULL, &items, &items, 0,
+                                    NULL, NULL),
+             "clEnqueueNDRangeKernel");
+  check_cl(clFinish(driver->queue), "clFinish");
   return now_s() - begin;
 }
 
-static void close_driver(driver *d) {
-  for (int i = 0; i < d->n; i++) clReleaseKernel(d->kernels[i]);
-  free(d->kernels);
-  clReleaseMemObject(d->x);
-  clReleaseMemObject(d->out);
-  clReleaseCommandQueue(d->queue);
-  clReleaseContext(d->context);
+static void close_driver(driver *driver) {
+  for (int i = 0; i < driver->n; i++) clReleaseKernel(driver->kernels[i]);
+  free(driver->kernels);
+  clReleaseMemObject(driver->x);
+  clReleaseMemObject(driver->out);
+  clReleaseCommandQueue(driver->queue);
+  clReleaseContext(driver->context);
 }
 
-static void measure(const driver *d, bench_session *b, int rounds) {
+static void measure(const driver *driver, bench_session *session, int rounds) {
   double ours[MAX_ROUNDS], own[MAX_ROUNDS], ratio[MAX_ROUNDS];
-  time_run(b, "forward");
-  time_driver(d);
+  time_run(session, "forward");
+  time_driver(driver);
   for (int r = 0; r < rounds; r++) {
-    ours[r] = 1e6 * time_run(b, "forward") / d->n;
-    own[r] = 1e6 * time_driver(d) / d->n;
+    ours[r] = 1e6 * time_run(session, "forward") / driver->n;
+    own[r] = 1e6 * time_driver(driver) / driver->n;
     ratio[r] = ours[r] / own[r];
   }
   printf("{\"clave_us\": %.3f, \"driver_us\": %.3f, \"ratio\": %.3f}\n", median(ours, rounds),
@@ -145,17 +149,18 @@ int main(int argc, char **argv) {
     return 2;
   }
   int rounds = atoi(argv[3]);
-  driver d = {0};
-  bench_session b;
-  open_driver(&d, argv[2]);
-  check(clave_device_create_from_opencl(d.context, d.device, d.queue, NULL, &b.device));
-  check(clave_program_load(argv[1], NULL, &b.program));
-  check(clave_session_create(b.program, b.device, NULL, &b.session));
+  driver driver = {0};
+  bench_session session;
+  open_driver(&driver, argv[2]);
+  check(clave_device_create_from_opencl(driver.context, driver.device, driver.queue, NULL,
+                                        &session.device));
+  check(clave_program_load(argv[1], NULL, &session.program));
+  check(clave_session_create(session.program, session.device, NULL, &session.session));
   clave_method_info method = {.size = sizeof method};
-  check(clave_program_method(b.program, 0, &method));
-  build_kernels(&d, (int)method.n_nodes);
-  measure(&d, &b, rounds > MAX_ROUNDS ? MAX_ROUNDS : rounds);
-  close_session(&b);
-  close_driver(&d);
+  check(clave_program_method(session.program, 0, &method));
+  build_kernels(&driver, (int)method.n_nodes);
+  measure(&driver, &session, rounds > MAX_ROUNDS ? MAX_ROUNDS : rounds);
+  close_session(&session);
+  close_driver(&driver);
   return 0;
 }

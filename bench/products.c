@@ -15,25 +15,25 @@ typedef struct measured {
   double seconds[MAX_ROUNDS];
 } measured;
 
-static bool open_program(const char *argument, const char *device, measured *m) {
+static bool open_program(const char *argument, const char *device, measured *measured) {
   const char *path = strchr(argument, '=');
   if (!path) return false;
   clave_session_options options = {.size = sizeof options};
   options.fast = strncmp(argument, "fast=", strlen("fast=")) == 0;
-  open_session_as(&m->session, path + 1, device, &options);
+  open_session_as(&measured->session, path + 1, device, &options);
   return true;
 }
 
-static double time_runs(bench_session *s, const char *method, int runs) {
+static double time_runs(bench_session *session, const char *method, int runs) {
   double begin = processor_s();
-  for (int i = 0; i < runs; i++) (void)time_run(s, method);
+  for (int i = 0; i < runs; i++) (void)time_run(session, method);
   return processor_s() - begin;
 }
 
 /* A few runs, since one of a row takes little longer than its launch. */
-static double time_product(bench_session *s) {
+static double time_product(bench_session *session) {
   enum { RUNS = 5 };
-  return (time_runs(s, "five", RUNS) - time_runs(s, "one", RUNS)) / (4 * RUNS);
+  return (time_runs(session, "five", RUNS) - time_runs(session, "one", RUNS)) / (4 * RUNS);
 }
 
 int main(int argc, char **argv) {

@@ -32,18 +32,18 @@ static const struct {
 
 static double time_mode(const clave_sampler_options *given, const float *logits, size_t n,
                         const uint32_t *seen) {
-  clave_sampler_options o = *given;
-  o.size = sizeof o;
-  clave_sampler *s;
+  clave_sampler_options options = *given;
+  options.size = sizeof options;
+  clave_sampler *sampler;
   uint32_t id;
   double times[ROUNDS];
-  check(clave_sampler_create(&o, &s));
+  check(clave_sampler_create(&options, &sampler));
   for (int r = -3; r < ROUNDS; r++) {
     double begin = now_s();
-    check(clave_sampler_sample(s, logits, n, seen, SEEN, &id));
+    check(clave_sampler_sample(sampler, logits, n, seen, SEEN, &id));
     if (r >= 0) times[r] = 1e3 * (now_s() - begin);
   }
-  clave_sampler_destroy(s);
+  clave_sampler_destroy(sampler);
   return median(times, ROUNDS);
 }
 

@@ -9,14 +9,14 @@ typedef struct lives {
   double create[MAX_ROUNDS], first[MAX_ROUNDS], later[MAX_ROUNDS], beyond[MAX_ROUNDS];
 } lives; /* of sessions: seconds of creation, first run, later run; what the first two take more */
 
-static void time_session(bench_session b, const char *method, lives *l, int r) {
+static void time_session(bench_session session, const char *method, lives *lives, int r) {
   double begin = now_s();
-  check(clave_session_create(b.program, b.device, NULL, &b.session));
-  l->create[r] = now_s() - begin;
-  l->first[r] = time_run(&b, method);
-  l->later[r] = time_run(&b, method);
-  l->beyond[r] = l->create[r] + l->first[r] - l->later[r];
-  clave_session_destroy(b.session);
+  check(clave_session_create(session.program, session.device, NULL, &session.session));
+  lives->create[r] = now_s() - begin;
+  lives->first[r] = time_run(&session, method);
+  lives->later[r] = time_run(&session, method);
+  lives->beyond[r] = lives->create[r] + lives->first[r] - lives->later[r];
+  clave_session_destroy(session.session);
 }
 
 int main(int argc, char **argv) {
@@ -31,11 +31,11 @@ int main(int argc, char **argv) {
   clave_method_info method = {.size = sizeof method};
   check(clave_program_method(kept.program, 0, &method));
   time_run(&kept, method.name);
-  lives l;
-  for (int r = 0; r < rounds; r++) time_session(kept, method.name, &l, r);
+  lives lives;
+  for (int r = 0; r < rounds; r++) time_session(kept, method.name, &lives, r);
   printf("{\"create_ms\": %.4f, \"first_ms\": %.4f, \"later_ms\": %.4f, \"beyond_ms\": %.4f}\n",
-         1e3 * median(l.create, rounds), 1e3 * median(l.first, rounds),
-         1e3 * median(l.later, rounds), 1e3 * median(l.beyond, rounds));
+         1e3 * median(lives.create, rounds), 1e3 * median(lives.first, rounds),
+         1e3 * median(lives.later, rounds), 1e3 * median(lives.beyond, rounds));
   close_session(&kept);
   return 0;
 }

@@ -27,19 +27,19 @@ static const struct {
              {CLAVE_SLOT_STATE, "#b48ad0", "state"},
              {CLAVE_SLOT_CONSTANT, "#a9b2be", "constants"}};
 
-static bool lies_here(const arena *a, const clave_block_info *b) {
-  return b->chunk == a->chunk && strcmp(b->device, a->device) == 0;
+static bool lies_here(const arena *arena, const clave_block_info *info) {
+  return info->chunk == arena->chunk && strcmp(info->device, arena->device) == 0;
 }
 
 /* The command at which most bytes are alive. */
-static uint32_t find_peak(const arena *a, uint64_t *bytes) {
+static uint32_t find_peak(const arena *arena, uint64_t *bytes) {
   uint32_t peak = 0;
   *bytes = 0;
-  for (uint32_t c = 0; c < a->n_commands; c++) {
+  for (uint32_t c = 0; c < arena->n_commands; c++) {
     uint64_t alive = 0;
-    for (uint32_t i = 0; i < a->n_blocks; i++) {
-      const clave_block_info *b = &a->blocks[i];
-      if (lies_here(a, b) && b->first <= c && c <= b->last) alive += b->bytes;
+    for (uint32_t i = 0; i < arena->n_blocks; i++) {
+      const clave_block_info *info = &arena->blocks[i];
+      if (lies_here(arena, info) && info->first <= c && c <= info->last) alive += info->bytes;
     }
     if (alive <= *bytes) continue;
     *bytes = alive;
@@ -48,51 +48,52 @@ static uint32_t find_peak(const arena *a, uint64_t *bytes) {
   return peak;
 }
 
-static double x_of(const arena *a, uint32_t at) {
-  return left + wide * at / (a->n_commands ? a->n_commands : 1);
+static double x_of(const arena *arena, uint32_t at) {
+  return left + wide * at / (arena->n_commands ? arena->n_commands : 1);
 }
 
-static double y_of(const arena *a, uint64_t offset) {
-  return top + high * (1 - (double)offset / (double)(a->bytes ? a->bytes : 1));
+static double y_of(const arena *arena, uint64_t offset) {
+  return top + high * (1 - (double)offset / (double)(arena->bytes ? arena->bytes : 1));
 }
 
 /* As much of a name as fits into a block, if that is wide and high enough for any. */
-static void label_block(const clave_block_info *b, double x, double y, double width, double height,
-                        page *out) {
+static void label_block(const clave_block_info *info, double x, double y, double width,
+                        double height, page *out) {
   char label[64];
   const size_t room = width < 6.8 * sizeof label ? (size_t)(width / 6.8) : sizeof label;
   if (room < 6 || height < 14) return;
-  (void)snprintf(label, room, "%s", *b->name ? b->name : "a copy");
+  (void)snprintf(label, room, "%s", *info->name ? info->name : "a copy");
   text_printf(out, "<text x=\"%.2f\" y=\"%.2f\" text-anchor=\"middle\">", x + width / 2,
               y + height / 2 + 4);
   page_markup(out, label);
   text_puts(out, "</text>\n");
 }
 
-static void draw_block(const arena *a, const graph *g, const clave_block_info *b, page *out) {
+static void draw_block(const arena *arena, const graph *graph, const clave_block_info *info,
+                       page *out) {
   const char *fill = "#cccccc";
   for (size_t i = 0; i < LENGTH(kinds); i++)
-    if (kinds[i].kind == b->kind && *b->name) fill = kinds[i].fill;
-  const double x = x_of(a, b->first), y = y_of(a, b->offset + b->bytes);
-  const double width = x_of(a, b->last + 1) - x, height = y_of(a, b->offset) - y;
+    if (kinds[i].kind == info->kind && *info->name) fill = kinds[i].fill;
+  const double x = x_of(arena, info->first), y = y_of(arena, info->offset + info->bytes);
+  const double width = x_of(arena, info->last + 1) - x, height = y_of(arena, info->offset) - y;
   text_printf(out,
               "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\" "
               "stroke=\"#ffffff\" stroke-width=\"0.6\"><title>",
               x, y, width, height, fill);
-  page_markup(out, *b->name ? b->name : "a copy");
+  page_markup(out, *info->name ? info->name : "a copy");
   text_puts(out, ", ");
-  page_size(out, b->bytes);
-  text_printf(out, " at %" PRIu64 ", commands %" PRIu32 " to %" PRIu32 ", from ", b->offset,
-              b->first, b->last);
-  page_markup(out, b->node < g->n_nodes ? g->nodes[b->node].name : "the start");
+  page_size(out, info->bytes);
+  text_printf(out, " at %" PRIu64 ", commands %" PRIu32 " to %" PRIu32 ", from ", info->offset,
+              info->first, info->last);
+  page_markup(out, info->node < graph->n_nodes ? graph->nodes[info->node].name : "the start");
   text_puts(out, "</title></rect>\n");
-  label_block(b, x, y, width, height, out);
+  label_block(info, x, y, width, height, out);
 }
 
-static void draw_peak(const arena *a, page *out) {
+static void draw_peak(const arena *arena, page *out) {
   uint64_t bytes;
-  const uint32_t at = find_peak(a, &bytes);
-  const double x = x_of(a, at) + wide / (2.0 * (a->n_commands ? a->n_commands : 1));
+  const uint32_t at = find_peak(arena, &bytes);
+  const double x = x_of(arena, at) + wide / (2.0 * (arena->n_commands ? arena->n_commands : 1));
   text_printf(out,
               "<path d=\"M%.2f %.2f V%.2f\" stroke=\"#c0392b\" stroke-width=\"1.5\" "
               "stroke-dasharray=\"4 3\"/>\n<text x=\"%.2f\" y=\"%.2f\" text-anchor=\"%s\" "
@@ -102,47 +103,48 @@ static void draw_peak(const arena *a, page *out) {
   text_printf(out, " at command %" PRIu32 "</text>\n", at);
 }
 
-static void draw_frame(const arena *a, page *out) {
+static void draw_frame(const arena *arena, page *out) {
   text_printf(out,
               "<rect x=\"%.0f\" y=\"%.0f\" width=\"%.0f\" height=\"%.0f\" fill=\"#f6f7f9\"/>\n"
               "<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"end\">0</text>"
               "<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"end\">",
               left, top, wide, high, left - 6, top + high, left - 6, top + 10);
-  page_size(out, a->bytes);
+  page_size(out, arena->bytes);
   text_printf(out, "</text>\n<text x=\"%.0f\" y=\"%.0f\">command 0</text>", left, top + high + 18);
   text_printf(out, "<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"end\">%" PRIu32 "</text>\n",
-              left + wide, top + high + 18, a->n_commands);
+              left + wide, top + high + 18, arena->n_commands);
 }
 
-static void draw_arena(const arena *a, const graph *g, page *out) {
-  text_printf(out, "<h3>%s, %" PRIu32 " commands, arena", a->device, a->n_commands);
-  if (a->chunk) text_printf(out, " part %" PRIu32, a->chunk + 1);
+static void draw_arena(const arena *arena, const graph *graph, page *out) {
+  text_printf(out, "<h3>%s, %" PRIu32 " commands, arena", arena->device, arena->n_commands);
+  if (arena->chunk) text_printf(out, " part %" PRIu32, arena->chunk + 1);
   text_printf(out,
               "</h3>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
               "font-family=\"monospace\" font-size=\"11\">\n",
               left + wide + 20, top + high + bottom);
-  draw_frame(a, out);
-  for (uint32_t i = 0; i < a->n_blocks; i++)
-    if (lies_here(a, &a->blocks[i])) draw_block(a, g, &a->blocks[i], out);
-  draw_peak(a, out);
+  draw_frame(arena, out);
+  for (uint32_t i = 0; i < arena->n_blocks; i++)
+    if (lies_here(arena, &arena->blocks[i])) draw_block(arena, graph, &arena->blocks[i], out);
+  draw_peak(arena, out);
   text_puts(out, "</svg>\n");
 }
 
 /* Is block i the first of its arena? */
-static bool begins_arena(const arena *a, uint32_t i) {
-  const arena own = {.device = a->blocks[i].device, .chunk = a->blocks[i].chunk};
+static bool begins_arena(const arena *shown, uint32_t i) {
+  const arena own = {.device = shown->blocks[i].device, .chunk = shown->blocks[i].chunk};
   for (uint32_t k = 0; k < i; k++)
-    if (lies_here(&own, &a->blocks[k])) return false;
+    if (lies_here(&own, &shown->blocks[k])) return false;
   return true;
 }
 
-static int read_blocks(const model *m, arena *a) {
-  TRY_STATUS(clave_session_count_blocks(m->session, m->method.name, &a->n_blocks, &a->n_commands));
-  a->blocks = calloc((size_t)a->n_blocks + 1, sizeof *a->blocks);
-  if (!a->blocks) return fail_memory();
-  for (uint32_t i = 0; i < a->n_blocks; i++) {
-    a->blocks[i].size = sizeof a->blocks[i];
-    TRY_STATUS(clave_session_block(m->session, m->method.name, i, &a->blocks[i]));
+static int read_blocks(const model *model, arena *arena) {
+  TRY_STATUS(clave_session_count_blocks(model->session, model->method.name, &arena->n_blocks,
+                                        &arena->n_commands));
+  arena->blocks = calloc((size_t)arena->n_blocks + 1, sizeof *arena->blocks);
+  if (!arena->blocks) return fail_memory();
+  for (uint32_t i = 0; i < arena->n_blocks; i++) {
+    arena->blocks[i].size = sizeof arena->blocks[i];
+    TRY_STATUS(clave_session_block(model->session, model->method.name, i, &arena->blocks[i]));
   }
   return EXIT_GOOD;
 }
@@ -154,21 +156,21 @@ static void write_legend(page *out) {
   text_puts(out, "<span style=\"background:#cccccc\">copies</span></p>\n");
 }
 
-int write_arena(const model *m, const graph *g, page *out) {
-  arena a = {0};
-  int result = read_blocks(m, &a);
+int write_arena(const model *model, const graph *graph, page *out) {
+  arena arena = {0};
+  int result = read_blocks(model, &arena);
   if (!result) write_legend(out);
-  for (uint32_t i = 0; !result && i < a.n_blocks; i++) {
-    if (!begins_arena(&a, i)) continue;
-    a.device = a.blocks[i].device;
-    a.chunk = a.blocks[i].chunk;
-    a.bytes = 0;
-    for (uint32_t k = 0; k < a.n_blocks; k++) {
-      const uint64_t end = a.blocks[k].offset + a.blocks[k].bytes;
-      if (lies_here(&a, &a.blocks[k]) && end > a.bytes) a.bytes = end;
+  for (uint32_t i = 0; !result && i < arena.n_blocks; i++) {
+    if (!begins_arena(&arena, i)) continue;
+    arena.device = arena.blocks[i].device;
+    arena.chunk = arena.blocks[i].chunk;
+    arena.bytes = 0;
+    for (uint32_t k = 0; k < arena.n_blocks; k++) {
+      const uint64_t end = arena.blocks[k].offset + arena.blocks[k].bytes;
+      if (lies_here(&arena, &arena.blocks[k]) && end > arena.bytes) arena.bytes = end;
     }
-    draw_arena(&a, g, out);
+    draw_arena(&arena, graph, out);
   }
-  free(a.blocks);
+  free(arena.blocks);
   return result;
 }

@@ -62,28 +62,28 @@ typedef struct measures {
 } measures;
 
 /* Inputs in, run, outputs out; the state is put back before, untimed. */
-static int time_run(const model *m, const input_set *inputs, double *ms) {
-  TRY_STATUS(clave_session_reset(m->session));
+static int time_run(const model *model, const input_set *inputs, double *ms) {
+  TRY_STATUS(clave_session_reset(model->session));
   double start = read_clock();
-  TRY_EXIT(set_inputs(inputs, m));
-  TRY_STATUS(clave_session_run(m->session, m->method.name));
-  for (uint32_t i = 0; i < m->method.n_outputs; i++) {
+  TRY_EXIT(set_inputs(inputs, model));
+  TRY_STATUS(clave_session_run(model->session, model->method.name));
+  for (uint32_t i = 0; i < model->method.n_outputs; i++) {
     clave_tensor value;
-    TRY_STATUS(clave_session_output(m->session, m->method.name, i, &value));
+    TRY_STATUS(clave_session_output(model->session, model->method.name, i, &value));
   }
   *ms = read_clock() - start;
   return EXIT_GOOD;
 }
 
-static int time_runs(const bench_arguments *a, const model *m, const input_set *inputs,
+static int time_runs(const bench_arguments *arguments, const model *model, const input_set *inputs,
                      double *times, measures *out) {
   double ignored;
-  size_t n = (size_t)a->runs;
+  size_t n = (size_t)arguments->runs;
   show_progress("first run");
-  TRY_EXIT(time_run(m, inputs, &out->first_ms));
+  TRY_EXIT(time_run(model, inputs, &out->first_ms));
   show_progress("running");
-  for (int64_t i = 1; i < a->warmup; i++) TRY_EXIT(time_run(m, inputs, &ignored));
-  for (size_t i = 0; i < n; i++) TRY_EXIT(time_run(m, inputs, &times[i]));
+  for (int64_t i = 1; i < arguments->warmup; i++) TRY_EXIT(time_run(model, inputs, &ignored));
+  for (size_t i = 0; i < n; i++) TRY_EXIT(time_run(model, inputs, &times[i]));
   clear_progress();
   out->median_ms = sort_to_median(times, n);
   out->min_ms = times[0];
@@ -91,136 +91,142 @@ static int time_runs(const bench_arguments *a, const model *m, const input_set *
   return EXIT_GOOD;
 }
 
-static int measure_model(const bench_arguments *a, model *m, input_set *inputs, measures *out) {
-  TRY_EXIT(read_warm_up(&a->model, &m->warm_up));
+static int measure_model(const bench_arguments *arguments, model *model, input_set *inputs,
+                         measures *out) {
+  TRY_EXIT(read_warm_up(&arguments->model, &model->warm_up));
   double start = read_clock();
-  TRY_EXIT(open_device(&a->model, m));
+  TRY_EXIT(open_device(&arguments->model, model));
   double opened = read_clock();
-  TRY_EXIT(open_program(&a->model, m));
-  TRY_EXIT(open_session(m, SESSION_PLAIN));
+  TRY_EXIT(open_program(&arguments->model, model));
+  TRY_EXIT(open_session(model, SESSION_PLAIN));
   out->load_ms = read_clock() - opened;
   out->open_ms = opened - start;
-  TRY_EXIT(prepare_inputs(m, a->inputs, &a->input, &a->dims, inputs));
-  double *times = calloc((size_t)a->runs, sizeof *times);
+  TRY_EXIT(prepare_inputs(model, arguments->inputs, &arguments->input, &arguments->dims, inputs));
+  double *times = calloc((size_t)arguments->runs, sizeof *times);
   if (!times) return fail_memory();
-  int result = time_runs(a, m, inputs, times, out);
+  int result = time_runs(arguments, model, inputs, times, out);
   free(times);
   out->peak_rss_mb = measure_peak();
   out->memory.size = sizeof out->memory;
-  TRY_STATUS(clave_session_memory(m->session, &out->memory));
-  out->answered_by = clave_session_answered_by(m->session);
-  if (result || !a->breakdown) return result;
-  return measure_breakdown(m, inputs, a->runs, a->warmup, a->profile, &out->parts);
+  TRY_STATUS(clave_session_memory(model->session, &out->memory));
+  out->answered_by = clave_session_answered_by(model->session);
+  if (result || !arguments->breakdown) return result;
+  return measure_breakdown(model, inputs, arguments->runs, arguments->warmup, arguments->profile,
+                           &out->parts);
 }
 
 /* ---------------------------------------------------------------- the answer */
 
-static void write_input_shapes(const input_set *inputs, json_writer *j) {
-  emit_array(j, "inputs");
+static void write_input_shapes(const input_set *inputs, json_writer *writer) {
+  emit_array(writer, "inputs");
   for (uint32_t i = 0; i < inputs->count; i++) {
-    const clave_tensor *t = &inputs->items[i].value;
-    emit_object(j, NULL);
-    emit_string(j, "name", inputs->items[i].info.name);
-    emit_string(j, "dtype", clave_dtype_name(t->dtype));
-    emit_list(j, "shape");
-    for (int k = 0; k < t->rank; k++) emit_integer(j, NULL, t->dims[k]);
-    emit_end_array(j);
-    emit_end_object(j);
+    const clave_tensor *tensor = &inputs->items[i].value;
+    emit_object(writer, NULL);
+    emit_string(writer, "name", inputs->items[i].info.name);
+    emit_string(writer, "dtype", clave_dtype_name(tensor->dtype));
+    emit_list(writer, "shape");
+    for (int k = 0; k < tensor->rank; k++) emit_integer(writer, NULL, tensor->dims[k]);
+    emit_end_array(writer);
+    emit_end_object(writer);
   }
-  emit_end_array(j);
+  emit_end_array(writer);
 }
 
-static int write_json(const bench_arguments *a, const model *m, const input_set *inputs,
-                      const measures *r, page *out) {
-  json_writer j = {.out = out};
+static int write_json(const bench_arguments *arguments, const model *model, const input_set *inputs,
+                      const measures *measures, page *out) {
+  json_writer writer = {.out = out};
   page device = {0};
-  page_device(&device, m);
-  emit_object(&j, NULL);
-  emit_string(&j, "program", a->model.program);
-  emit_string(&j, "method", m->method.name);
-  emit_string(&j, "device", device.data);
-  emit_string(&j, "answered_by", r->answered_by);
-  emit_integer(&j, "tuned", m->device_info.n_tuned);
-  emit_integer(&j, "runs", a->runs);
-  emit_integer(&j, "warmup", a->warmup);
-  emit_number(&j, "open_ms", r->open_ms);
-  emit_number(&j, "load_ms", r->load_ms);
-  emit_number(&j, "first_ms", r->first_ms);
-  emit_number(&j, "median_ms", r->median_ms);
-  emit_number(&j, "min_ms", r->min_ms);
-  emit_number(&j, "max_ms", r->max_ms);
-  emit_number(&j, "peak_rss_mb", r->peak_rss_mb);
-  emit_object(&j, "plan");
-  emit_size(&j, "constant_bytes", r->memory.constant_bytes);
-  emit_size(&j, "constant_bytes_in_place", r->memory.constant_bytes_in_place);
-  emit_size(&j, "state_bytes", r->memory.state_bytes);
-  emit_size(&j, "arena_bytes", r->memory.arena_bytes);
-  emit_end_object(&j);
-  write_input_shapes(inputs, &j);
+  page_device(&device, model);
+  emit_object(&writer, NULL);
+  emit_string(&writer, "program", arguments->model.program);
+  emit_string(&writer, "method", model->method.name);
+  emit_string(&writer, "device", device.data);
+  emit_string(&writer, "answered_by", measures->answered_by);
+  emit_integer(&writer, "tuned", model->device_info.n_tuned);
+  emit_integer(&writer, "runs", arguments->runs);
+  emit_integer(&writer, "warmup", arguments->warmup);
+  emit_number(&writer, "open_ms", measures->open_ms);
+  emit_number(&writer, "load_ms", measures->load_ms);
+  emit_number(&writer, "first_ms", measures->first_ms);
+  emit_number(&writer, "median_ms", measures->median_ms);
+  emit_number(&writer, "min_ms", measures->min_ms);
+  emit_number(&writer, "max_ms", measures->max_ms);
+  emit_number(&writer, "peak_rss_mb", measures->peak_rss_mb);
+  emit_object(&writer, "plan");
+  emit_size(&writer, "constant_bytes", measures->memory.constant_bytes);
+  emit_size(&writer, "constant_bytes_in_place", measures->memory.constant_bytes_in_place);
+  emit_size(&writer, "state_bytes", measures->memory.state_bytes);
+  emit_size(&writer, "arena_bytes", measures->memory.arena_bytes);
+  emit_end_object(&writer);
+  write_input_shapes(inputs, &writer);
   out->failed |= device.failed;
   text_free(&device);
-  if (a->breakdown) TRY_EXIT(write_breakdown_json(&r->parts, &j));
-  emit_end_object(&j);
+  if (arguments->breakdown) TRY_EXIT(write_breakdown_json(&measures->parts, &writer));
+  emit_end_object(&writer);
   return EXIT_GOOD;
 }
 
-static int write_text(const bench_arguments *a, const model *m, const input_set *inputs,
-                      const measures *r, page *out) {
+static int write_text(const bench_arguments *arguments, const model *model, const input_set *inputs,
+                      const measures *measures, page *out) {
   text_puts(out, "device       ");
-  page_device(out, m);
-  if (m->device_info.n_tuned) text_printf(out, "\ntuned        %u rows", m->device_info.n_tuned);
+  page_device(out, model);
+  if (model->device_info.n_tuned)
+    text_printf(out, "\ntuned        %u rows", model->device_info.n_tuned);
   for (uint32_t i = 0; i < inputs->count; i++) {
     text_puts(out, i ? ", " : "\ninputs       ");
     page_visible(out, inputs->items[i].info.name);
     text_puts(out, " ");
     page_shape(out, &inputs->items[i].value);
   }
-  text_printf(out, "\nopen_ms      %.3f\nload_ms      %.3f\nfirst_ms     %.3f\n", r->open_ms,
-              r->load_ms, r->first_ms);
+  text_printf(out, "\nopen_ms      %.3f\nload_ms      %.3f\nfirst_ms     %.3f\n", measures->open_ms,
+              measures->load_ms, measures->first_ms);
   text_printf(out, "median_ms    %.3f\nmin_ms       %.3f\nmax_ms       %.3f\npeak_rss_mb  %.1f\n",
-              r->median_ms, r->min_ms, r->max_ms, r->peak_rss_mb);
-  text_printf(out, "answered_by  %s\n", r->answered_by);
+              measures->median_ms, measures->min_ms, measures->max_ms, measures->peak_rss_mb);
+  text_printf(out, "answered_by  %s\n", measures->answered_by);
   text_puts(out, "plan         constants ");
-  page_size(out, r->memory.constant_bytes);
+  page_size(out, measures->memory.constant_bytes);
   text_puts(out, " (");
-  page_size(out, r->memory.constant_bytes_in_place);
+  page_size(out, measures->memory.constant_bytes_in_place);
   text_puts(out, " in place), state ");
-  page_size(out, r->memory.state_bytes);
+  page_size(out, measures->memory.state_bytes);
   text_puts(out, ", arena ");
-  page_size(out, r->memory.arena_bytes);
+  page_size(out, measures->memory.arena_bytes);
   text_puts(out, "\n");
-  return a->breakdown ? write_breakdown(&r->parts, a->nodes, out) : EXIT_GOOD;
+  return arguments->breakdown ? write_breakdown(&measures->parts, arguments->nodes, out)
+                              : EXIT_GOOD;
 }
 
-static int draw(const bench_arguments *a, const model *m, const measures *r) {
+static int draw(const bench_arguments *arguments, const model *model, const measures *measures) {
   page svg = {0}, title = {0};
-  page_visible(&title, a->model.program);
+  page_visible(&title, arguments->model.program);
   text_puts(&title, ", ");
-  page_visible(&title, m->method.name);
+  page_visible(&title, model->method.name);
   text_puts(&title, ", on ");
-  page_device(&title, m);
-  text_printf(&title, ": %.3f ms", r->parts.total * 1e-6);
-  int result = title.failed ? fail_memory() : write_roofline(&r->parts, title.data, &svg);
-  if (!result) result = write_file(a->svg, &svg);
+  page_device(&title, model);
+  text_printf(&title, ": %.3f ms", measures->parts.total * 1e-6);
+  int result = title.failed ? fail_memory() : write_roofline(&measures->parts, title.data, &svg);
+  if (!result) result = write_file(arguments->svg, &svg);
   text_free(&title);
   text_free(&svg);
   return result;
 }
 
 static int bench_program(const void *arguments, page *out) {
-  const bench_arguments *a = arguments;
-  model m = {0};
+  const bench_arguments *bench_arguments = arguments;
+  model model = {0};
   input_set inputs = {0};
-  measures r = {0};
-  if (!a->breakdown && (a->svg || a->profile))
-    return fail_usage("%s goes with --breakdown", a->svg ? "--svg" : "--profile");
-  int result = measure_model(a, &m, &inputs, &r);
-  if (!result) result = (a->json ? write_json : write_text)(a, &m, &inputs, &r, out);
-  if (!result && a->svg) result = draw(a, &m, &r);
+  measures measures = {0};
+  if (!bench_arguments->breakdown && (bench_arguments->svg || bench_arguments->profile))
+    return fail_usage("%s goes with --breakdown", bench_arguments->svg ? "--svg" : "--profile");
+  int result = measure_model(bench_arguments, &model, &inputs, &measures);
+  if (!result)
+    result = (bench_arguments->json ? write_json : write_text)(bench_arguments, &model, &inputs,
+                                                               &measures, out);
+  if (!result && bench_arguments->svg) result = draw(bench_arguments, &model, &measures);
   if (!result) result = print_page(out);
-  free_breakdown(&r.parts);
+  free_breakdown(&measures.parts);
   free_inputs(&inputs);
-  close_model(&m);
+  close_model(&model);
   return result;
 }
 

@@ -19,44 +19,45 @@ static bool has_name(const input *in, const char *name, size_t n) {
 }
 
 /* Those that this method has: among several methods no size is of all. */
-static int fix_some(input_set *s, const text_list *dims) {
+static int fix_some(input_set *set, const text_list *dims) {
   for (uint32_t i = 0; i < dims->count; i++) {
     const size_t n = strcspn(dims->items[i], "=");
     const text_list one = {.items = dims->items + i, .count = 1};
     bool has = false;
-    for (uint32_t k = 0; k < s->count; k++) has = has || has_name(&s->items[k], dims->items[i], n);
-    if (has) TRY_EXIT(fix_dims(s, &one));
+    for (uint32_t k = 0; k < set->count; k++)
+      has = has || has_name(&set->items[k], dims->items[i], n);
+    if (has) TRY_EXIT(fix_dims(set, &one));
   }
   return EXIT_GOOD;
 }
 
-static int run_once(model *m, const text_list *dims, input_set *inputs) {
-  TRY_EXIT(describe_inputs(m, inputs));
+static int run_once(model *model, const text_list *dims, input_set *inputs) {
+  TRY_EXIT(describe_inputs(model, inputs));
   TRY_EXIT(fix_some(inputs, dims));
   TRY_EXIT(invent_inputs(inputs));
-  TRY_EXIT(set_inputs(inputs, m));
-  TRY_STATUS(clave_session_run(m->session, m->method.name));
+  TRY_EXIT(set_inputs(inputs, model));
+  TRY_STATUS(clave_session_run(model->session, model->method.name));
   return EXIT_GOOD;
 }
 
 /* State is as it is at first. */
-static int run_method(model *m, const text_list *dims) {
+static int run_method(model *model, const text_list *dims) {
   input_set inputs = {0};
-  TRY_STATUS(clave_session_reset(m->session));
-  int result = run_once(m, dims, &inputs);
+  TRY_STATUS(clave_session_reset(model->session));
+  int result = run_once(model, dims, &inputs);
   free_inputs(&inputs);
   return result;
 }
 
-static int run_methods(model *m, const kernel_runs *r) {
+static int run_methods(model *model, const kernel_runs *runs) {
   clave_program_info info = {.size = sizeof info};
-  TRY_EXIT(open_session(m, SESSION_PLAIN));
-  if (!r->all) return run_method(m, r->dims);
-  TRY_STATUS(clave_program_get_info(m->program, &info));
+  TRY_EXIT(open_session(model, SESSION_PLAIN));
+  if (!runs->all) return run_method(model, runs->dims);
+  TRY_STATUS(clave_program_get_info(model->program, &info));
   for (uint32_t i = 0; i < info.n_methods; i++) {
-    m->method.size = sizeof m->method;
-    TRY_STATUS(clave_program_method(m->program, i, &m->method));
-    TRY_EXIT(run_method(m, r->dims));
+    model->method.size = sizeof model->method;
+    TRY_STATUS(clave_program_method(model->program, i, &model->method));
+    TRY_EXIT(run_method(model, runs->dims));
   }
   return EXIT_GOOD;
 }
@@ -86,17 +87,18 @@ static int write_text(const clave_llm *llm, clave_llm_conversation *talk) {
   return EXIT_GOOD;
 }
 
-static int run_text(const model *m, const kernel_runs *r) {
-  const clave_llm_options o = {.size = sizeof o};
-  const clave_session_options s = {.size = sizeof s,
-                                   .allow_custom_kernels = m->allow_custom_kernels,
-                                   .progress = show_steps,
-                                   .cancel = m->cancel};
+static int run_text(const model *model, const kernel_runs *runs) {
+  const clave_llm_options options = {.size = sizeof options};
+  const clave_session_options session_options = {
+      .size = sizeof session_options,
+      .allow_custom_kernels = model->allow_custom_kernels,
+      .progress = show_steps,
+      .cancel = model->cancel};
   const clave_llm_conversation_options talks = {
-      .size = sizeof talks, .session = &s, .ignore_stop_ids = true};
+      .size = sizeof talks, .session = &session_options, .ignore_stop_ids = true};
   clave_llm *llm = NULL;
   clave_llm_conversation *talk = NULL;
-  clave_status st = clave_llm_load(r->program, m->device, &o, &llm);
+  clave_status st = clave_llm_load(runs->program, model->device, &options, &llm);
   if (!st) st = clave_llm_conversation_create(llm, &talks, &talk);
   int result = st ? fail_status(st) : write_text(llm, talk);
   clave_llm_conversation_destroy(talk);
@@ -104,8 +106,8 @@ static int run_text(const model *m, const kernel_runs *r) {
   return result;
 }
 
-int run_kernels(model *m, const kernel_runs *r) {
-  int result = r->text ? run_text(m, r) : run_methods(m, r);
+int run_kernels(model *model, const kernel_runs *runs) {
+  int result = runs->text ? run_text(model, runs) : run_methods(model, runs);
   clear_progress();
   return result;
 }

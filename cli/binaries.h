@@ -11,6 +11,6 @@ typedef struct kernel_runs {
   const text_list *dims;
   bool all, text;
 } kernel_runs;
-int run_kernels(model *m, const kernel_runs *r) CHECK;
+int run_kernels(model *model, const kernel_runs *runs) CHECK;
 
 #endif

@@ -35,9 +35,9 @@ static double rounding_of(clave_dtype type) {
 }
 
 double places_of(clave_dtype type, double terms) {
-  const float_kind k = kind_of(type);
-  if (k.eps <= 0) return 0;
-  return fmax(k.places, rounding_of(type) / k.eps) + sqrt(terms) * k.computed / k.eps;
+  const float_kind kind = kind_of(type);
+  if (kind.eps <= 0) return 0;
+  return fmax(kind.places, rounding_of(type) / kind.eps) + sqrt(terms) * kind.computed / kind.eps;
 }
 
 /* ---------------------------------------------------------------- moving */
@@ -50,88 +50,92 @@ static bool is_up(uint64_t i) {
   return (x ^ x >> 31) & 1;
 }
 
-void move_elements(const clave_tensor *t, double places, bool opposite) {
-  const uint64_t n = count_elements(t);
-  const size_t size = clave_dtype_size(t->dtype);
-  const double by = places * kind_of(t->dtype).eps;
+void move_elements(const clave_tensor *tensor, double places, bool opposite) {
+  const uint64_t n = count_elements(tensor);
+  const size_t size = clave_dtype_size(tensor->dtype);
+  const double by = places * kind_of(tensor->dtype).eps;
   if (by == 0) return;
   for (uint64_t i = 0; i < n; i++) {
-    char *at = (char *)t->data + i * size;
-    const double x = load_number(t->dtype, at);
-    if (isfinite(x)) store_number(t->dtype, is_up(i) == opposite ? x * (1 - by) : x * (1 + by), at);
+    char *at = (char *)tensor->data + i * size;
+    const double x = load_number(tensor->dtype, at);
+    if (isfinite(x))
+      store_number(tensor->dtype, is_up(i) == opposite ? x * (1 - by) : x * (1 + by), at);
   }
 }
 
-static double distance_at(const clave_tensor *a, const clave_tensor *b, uint64_t i) {
-  const void *x = element_at(a, i), *y = element_at(b, i);
-  const double distance = number_distance(load_number(a->dtype, x), load_number(b->dtype, y));
-  if (distance < 1 && is_integer(a->dtype) &&
-      load_integer(a->dtype, x) != load_integer(b->dtype, y))
+static double distance_at(const clave_tensor *left, const clave_tensor *right, uint64_t i) {
+  const void *data = element_at(left, i), *result = element_at(right, i);
+  const double distance =
+      number_distance(load_number(left->dtype, data), load_number(right->dtype, result));
+  if (distance < 1 && is_integer(left->dtype) &&
+      load_integer(left->dtype, data) != load_integer(right->dtype, result))
     return 1; /* of more digits than a double has */
   return distance;
 }
 
-bool widen_reach(reach *r, const clave_tensor *from, const clave_tensor *moved) {
+bool widen_reach(reach *reach, const clave_tensor *from, const clave_tensor *moved) {
   const uint64_t n = count_elements(from);
-  if (!r->by) r->by = calloc(n ? (size_t)n : 1, sizeof *r->by);
-  if (!r->by) return false;
+  if (!reach->by) reach->by = calloc(n ? (size_t)n : 1, sizeof *reach->by);
+  if (!reach->by) return false;
   for (uint64_t i = 0; i < n; i++) {
     const float by = (float)distance_at(from, moved, i);
-    if (by > r->by[i]) r->by[i] = by;
+    if (by > reach->by[i]) reach->by[i] = by;
   }
-  r->usual = median_magnitude(DTYPE_F32, r->by, (int64_t)n);
+  reach->usual = median_magnitude(DTYPE_F32, reach->by, (int64_t)n);
   return true;
 }
 
-void free_reach(reach *r) {
-  free(r->by);
-  *r = (reach){0};
+void free_reach(reach *extent) {
+  free(extent->by);
+  *extent = (reach){0};
 }
 
 /* ---------------------------------------------------------------- comparing */
 
-bool same_form(const clave_tensor *a, const clave_tensor *b) {
-  bool same = a->dtype == b->dtype && a->rank == b->rank;
-  for (int i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
+bool same_form(const clave_tensor *left, const clave_tensor *right) {
+  bool same = left->dtype == right->dtype && left->rank == right->rank;
+  for (int i = 0; same && i < left->rank; i++) same = left->dims[i] == right->dims[i];
   return same;
 }
 
-static double allow(const float_kind *k, double expected, const reach *r, uint64_t i,
+static double allow(const float_kind *kind, double expected, const reach *reach, uint64_t i,
                     double factor) {
   const double size = isfinite(expected) ? fabs(expected) : 0;
-  const double own = k->places * k->eps * size + k->tiny;
-  if (!r || !r->by || (r->by[i] == 0 && k->eps == 0)) return own;
-  return own + factor * fmax((double)r->by[i], r->usual);
+  const double own = kind->places * kind->eps * size + kind->tiny;
+  if (!reach || !reach->by || (reach->by[i] == 0 && kind->eps == 0)) return own;
+  return own + factor * fmax((double)reach->by[i], reach->usual);
 }
 
-difference compare_tensors(const clave_tensor *got, const clave_tensor *expected, const reach *r,
-                           double terms, double factor) {
+difference compare_tensors(const clave_tensor *got, const clave_tensor *expected,
+                           const reach *reach, double terms, double factor) {
   const uint64_t n = count_elements(got);
-  const float_kind k = kind_of(got->dtype);
-  const double sum = k.eps > 0 ? 1 + sqrt(terms) * k.computed / (k.places * k.eps) : 1;
-  difference d = {0};
+  const float_kind kind = kind_of(got->dtype);
+  const double sum = kind.eps > 0 ? 1 + sqrt(terms) * kind.computed / (kind.places * kind.eps) : 1;
+  difference difference = {0};
   double worst = -1;
   for (uint64_t i = 0; i < n; i++) {
     const double distance = distance_at(got, expected, i);
     if (distance == 0 && worst >= 0) continue;
     const double y = load_number(got->dtype, element_at(expected, i));
-    const double allowed = allow(&k, y, r, i, factor * sum);
+    const double allowed = allow(&kind, y, reach, i, factor * sum);
     const double excess = distance <= allowed ? 0 : allowed > 0 ? distance / allowed : INFINITY;
-    if (distance > d.largest) d.largest = distance;
-    if (excess < worst || (excess == worst && distance <= fabs(d.got - d.expected))) continue;
+    if (distance > difference.largest) difference.largest = distance;
+    if (excess < worst ||
+        (excess == worst && distance <= fabs(difference.got - difference.expected)))
+      continue;
     worst = excess;
-    d.found = excess > 0;
-    d.element = i;
-    d.got = load_number(got->dtype, element_at(got, i));
-    d.expected = y;
-    d.allowed = allowed;
+    difference.found = excess > 0;
+    difference.element = i;
+    difference.got = load_number(got->dtype, element_at(got, i));
+    difference.expected = y;
+    difference.allowed = allowed;
   }
-  return d;
+  return difference;
 }
 
-bool same_elements(const clave_tensor *a, const clave_tensor *b) {
-  const uint64_t n = count_elements(a);
+bool same_elements(const clave_tensor *left, const clave_tensor *right) {
+  const uint64_t n = count_elements(left);
   bool same = true;
-  for (uint64_t i = 0; same && i < n; i++) same = distance_at(a, b, i) == 0;
+  for (uint64_t i = 0; same && i < n; i++) same = distance_at(left, right, i) == 0;
   return same;
 }

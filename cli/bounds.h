@@ -38,17 +38,17 @@ typedef struct difference {
 /* Last places that an element of a node's results is moved by: s, and sqrt(n) more. 0: it stays. */
 double places_of(clave_dtype type, double terms);
 /* Moves the floats of a contiguous tensor; the opposite pattern moves each the other way. */
-void move_elements(const clave_tensor *t, double places, bool opposite);
+void move_elements(const clave_tensor *tensor, double places, bool opposite);
 
 /* Adds how far `moved` is from `from`. False: out of memory. */
-bool widen_reach(reach *r, const clave_tensor *from, const clave_tensor *moved);
-void free_reach(reach *r);
+bool widen_reach(reach *reach, const clave_tensor *from, const clave_tensor *moved);
+void free_reach(reach *reach);
 
-bool same_form(const clave_tensor *a, const clave_tensor *b); /* dtype and dims */
+bool same_form(const clave_tensor *left, const clave_tensor *right); /* dtype and dims */
 /* Of the same form. terms: n; factor: of the reach, 2 for one node. */
-difference compare_tensors(const clave_tensor *got, const clave_tensor *expected, const reach *r,
-                           double terms, double factor);
+difference compare_tensors(const clave_tensor *got, const clave_tensor *expected,
+                           const reach *reach, double terms, double factor);
 /* NaN equals NaN, of any bits. */
-bool same_elements(const clave_tensor *a, const clave_tensor *b);
+bool same_elements(const clave_tensor *left, const clave_tensor *right);
 
 #endif

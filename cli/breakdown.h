@@ -33,25 +33,25 @@ typedef struct breakdown {
   size_t n_peaks, cap_peaks;
 } breakdown;
 
-/* Runs m's method in a session of its own, which m has from then on. profile: a file for the last
- * run's trace, or NULL. On failure, too, free_breakdown is to be called. */
-int measure_breakdown(model *m, const input_set *inputs, int64_t runs, int64_t warmup,
+/* Runs model's method in a session of its own, which model has from then on. profile: a file for
+ * the last run's trace, or NULL. On failure, too, free_breakdown is to be called. */
+int measure_breakdown(model *model, const input_set *inputs, int64_t runs, int64_t warmup,
                       const char *profile, breakdown *out) CHECK;
-void free_breakdown(breakdown *b);
+void free_breakdown(breakdown *breakdown);
 
 /* Rows of one op on one device as one row, whose count is that of all; the longest first. Its texts
  * are borrowed; to be freed. NULL: no memory. */
-work_row *group_by_op(const breakdown *b, uint32_t *n);
+work_row *group_by_op(const breakdown *breakdown, uint32_t *count);
 
 /* Of FLOP: GFLOP/s, of bytes: GB/s; 0 where there is no time. */
 double rate_of(double work, double ns);
-double percent_of_limit(const work_row *r); /* 0: no peak is known */
-bool is_compute_bound(const work_row *r);
+double percent_of_limit(const work_row *row); /* 0: no peak is known */
+bool is_compute_bound(const work_row *row);
 
 /* nodes: how many are listed. */
-int write_breakdown(const breakdown *b, int64_t nodes, page *out) CHECK;
-int write_breakdown_json(const breakdown *b, json_writer *j) CHECK;
+int write_breakdown(const breakdown *breakdown, int64_t nodes, page *out) CHECK;
+int write_breakdown_json(const breakdown *breakdown, json_writer *writer) CHECK;
 /* Dots under the devices' roofs. */
-int write_roofline(const breakdown *b, const char *title, page *out) CHECK;
+int write_roofline(const breakdown *breakdown, const char *title, page *out) CHECK;
 
 #endif

@@ -8,32 +8,34 @@
 
 /* ---------------------------------------------------------------- tables */
 
-static double share_of(const breakdown *b, double ns) { return b->total > 0 ? ns / b->total : 0; }
+static double share_of(const breakdown *breakdown, double ns) {
+  return breakdown->total > 0 ? ns / breakdown->total : 0;
+}
 
-static bool has_devices(const breakdown *b) {
-  for (uint32_t i = 1; i < b->n_rows; i++)
-    if (strcmp(b->rows[i].device, b->rows[0].device) != 0) return true;
+static bool has_devices(const breakdown *breakdown) {
+  for (uint32_t i = 1; i < breakdown->n_rows; i++)
+    if (strcmp(breakdown->rows[i].device, breakdown->rows[0].device) != 0) return true;
   return false;
 }
 
 /* A dash for what is not known. */
-static void number_cell(columns *t, bool known, double value, const char *format) {
+static void number_cell(columns *columns, bool known, double value, const char *format) {
   page cell = {0};
   if (known) {
     text_printf(&cell, format, value);
   } else {
     text_puts(&cell, "\xe2\x80\x93");
   }
-  columns_cell(t, "%s", cell.data ? cell.data : "");
-  t->cells.failed |= cell.failed;
+  columns_cell(columns, "%s", cell.data ? cell.data : "");
+  columns->cells.failed |= cell.failed;
   text_free(&cell);
 }
 
-static void text_cell(columns *t, const char *words) {
+static void text_cell(columns *columns, const char *words) {
   page cell = {0};
   page_visible(&cell, words);
-  columns_cell(t, "%s", cell.size ? cell.data : "");
-  t->cells.failed |= cell.failed;
+  columns_cell(columns, "%s", cell.size ? cell.data : "");
+  columns->cells.failed |= cell.failed;
   text_free(&cell);
 }
 
@@ -41,189 +43,192 @@ static const char *const measures[] = {"ms", "%",    "GFLOP",      "GFLOP/s",
                                        "MB", "GB/s", "% of limit", "limit"};
 enum { RIGHT_MEASURES = LENGTH(measures) - 1 };
 
-static void time_cells(columns *t, const breakdown *b, double ns) {
-  columns_cell(t, ns < 1e6 ? "%.4f" : "%.3f", ns * 1e-6);
-  columns_cell(t, "%.1f", 100 * share_of(b, ns));
+static void time_cells(columns *columns, const breakdown *breakdown, double ns) {
+  columns_cell(columns, ns < 1e6 ? "%.4f" : "%.3f", ns * 1e-6);
+  columns_cell(columns, "%.1f", 100 * share_of(breakdown, ns));
 }
 
-static void measure_cells(columns *t, const breakdown *b, const work_row *r) {
-  const bool takes_time = r->ns > 0;
-  time_cells(t, b, r->ns);
-  number_cell(t, r->flops > 0, r->flops * 1e-9, "%.3g");
-  number_cell(t, r->flops > 0 && takes_time, rate_of(r->flops, r->ns), "%.1f");
-  number_cell(t, r->bytes > 0, r->bytes * 1e-6, "%.3g");
-  number_cell(t, r->bytes > 0 && takes_time, rate_of(r->bytes, r->ns), "%.1f");
-  number_cell(t, r->limit > 0 && takes_time, percent_of_limit(r), "%.0f");
-  columns_cell(t, "%s",
-               r->limit <= 0         ? "\xe2\x80\x93"
-               : is_compute_bound(r) ? "compute"
-                                     : "memory");
+static void measure_cells(columns *columns, const breakdown *breakdown, const work_row *row) {
+  const bool takes_time = row->ns > 0;
+  time_cells(columns, breakdown, row->ns);
+  number_cell(columns, row->flops > 0, row->flops * 1e-9, "%.3g");
+  number_cell(columns, row->flops > 0 && takes_time, rate_of(row->flops, row->ns), "%.1f");
+  number_cell(columns, row->bytes > 0, row->bytes * 1e-6, "%.3g");
+  number_cell(columns, row->bytes > 0 && takes_time, rate_of(row->bytes, row->ns), "%.1f");
+  number_cell(columns, row->limit > 0 && takes_time, percent_of_limit(row), "%.0f");
+  columns_cell(columns, "%s",
+               row->limit <= 0         ? "\xe2\x80\x93"
+               : is_compute_bound(row) ? "compute"
+                                       : "memory");
 }
 
 /* The time that no row has, and all of it. */
-static void last_cells(columns *t, const breakdown *b, const char *title, int before, double ns) {
-  text_cell(t, title);
-  for (int i = 1; i < before; i++) columns_cell(t, "%s", "");
-  time_cells(t, b, ns);
-  for (size_t i = 2; i < LENGTH(measures); i++) columns_cell(t, "%s", "");
+static void last_cells(columns *columns, const breakdown *breakdown, const char *title, int before,
+                       double ns) {
+  text_cell(columns, title);
+  for (int i = 1; i < before; i++) columns_cell(columns, "%s", "");
+  time_cells(columns, breakdown, ns);
+  for (size_t i = 2; i < LENGTH(measures); i++) columns_cell(columns, "%s", "");
 }
 
-static void write_ops(const breakdown *b, const work_row *groups, uint32_t n, page *out) {
-  const int first = has_devices(b) ? 3 : 2;
-  columns t = {.n_columns = (uint32_t)first + LENGTH(measures)};
-  for (int i = first - 1; i < first + RIGHT_MEASURES; i++) t.right[i] = true;
-  text_cell(&t, "op");
-  if (first == 3) text_cell(&t, "device");
-  text_cell(&t, "times");
-  for (size_t i = 0; i < LENGTH(measures); i++) text_cell(&t, measures[i]);
+static void write_ops(const breakdown *breakdown, const work_row *groups, uint32_t n, page *out) {
+  const int first = has_devices(breakdown) ? 3 : 2;
+  columns columns = {.n_columns = (uint32_t)first + LENGTH(measures)};
+  for (int i = first - 1; i < first + RIGHT_MEASURES; i++) columns.right[i] = true;
+  text_cell(&columns, "op");
+  if (first == 3) text_cell(&columns, "device");
+  text_cell(&columns, "times");
+  for (size_t i = 0; i < LENGTH(measures); i++) text_cell(&columns, measures[i]);
   for (uint32_t i = 0; i < n; i++) {
-    text_cell(&t, groups[i].op);
-    if (first == 3) text_cell(&t, groups[i].device);
-    columns_cell(&t, "%" PRIu32, groups[i].count);
-    measure_cells(&t, b, &groups[i]);
+    text_cell(&columns, groups[i].op);
+    if (first == 3) text_cell(&columns, groups[i].device);
+    columns_cell(&columns, "%" PRIu32, groups[i].count);
+    measure_cells(&columns, breakdown, &groups[i]);
   }
-  last_cells(&t, b, "between kernels", first, b->between);
-  last_cells(&t, b, "the run", first, b->total);
-  columns_write(&t, 2, out);
+  last_cells(&columns, breakdown, "between kernels", first, breakdown->between);
+  last_cells(&columns, breakdown, "the run", first, breakdown->total);
+  columns_write(&columns, 2, out);
 }
 
-static void write_nodes(const breakdown *b, uint32_t n, page *out) {
-  columns t = {.n_columns = 3 + LENGTH(measures) + 1, .right = {[0] = true}};
-  for (int i = 3; i < 3 + RIGHT_MEASURES; i++) t.right[i] = true;
-  text_cell(&t, "node");
-  text_cell(&t, "op");
-  text_cell(&t, "name");
-  for (size_t i = 0; i < LENGTH(measures); i++) text_cell(&t, measures[i]);
-  text_cell(&t, "shapes");
+static void write_nodes(const breakdown *breakdown, uint32_t n, page *out) {
+  columns columns = {.n_columns = 3 + LENGTH(measures) + 1, .right = {[0] = true}};
+  for (int i = 3; i < 3 + RIGHT_MEASURES; i++) columns.right[i] = true;
+  text_cell(&columns, "node");
+  text_cell(&columns, "op");
+  text_cell(&columns, "name");
+  for (size_t i = 0; i < LENGTH(measures); i++) text_cell(&columns, measures[i]);
+  text_cell(&columns, "shapes");
   for (uint32_t i = 0; i < n; i++) {
-    const work_row *r = &b->rows[i];
+    const work_row *row = &breakdown->rows[i];
     page shapes = {0};
-    columns_cell(&t, "%" PRIu32, r->node);
-    text_cell(&t, r->op);
-    text_cell(&t, r->name);
-    measure_cells(&t, b, r);
-    text_printf(&shapes, "%s%s", r->shapes, r->shapes_vary ? ", and others" : "");
-    if (r->count != 1) text_printf(&shapes, " (%" PRIu32 " times)", r->count);
-    text_cell(&t, shapes.data ? shapes.data : "");
-    t.cells.failed |= shapes.failed;
+    columns_cell(&columns, "%" PRIu32, row->node);
+    text_cell(&columns, row->op);
+    text_cell(&columns, row->name);
+    measure_cells(&columns, breakdown, row);
+    text_printf(&shapes, "%s%s", row->shapes, row->shapes_vary ? ", and others" : "");
+    if (row->count != 1) text_printf(&shapes, " (%" PRIu32 " times)", row->count);
+    text_cell(&columns, shapes.data ? shapes.data : "");
+    columns.cells.failed |= shapes.failed;
     text_free(&shapes);
   }
-  columns_write(&t, 2, out);
+  columns_write(&columns, 2, out);
 }
 
 /* A device's come behind that of F32, which it has first. */
-static void write_peaks(const breakdown *b, page *out) {
-  for (size_t i = 0; i < b->n_peaks; i++) {
-    const clave_peak *first = &b->peaks[i];
+static void write_peaks(const breakdown *breakdown, page *out) {
+  for (size_t i = 0; i < breakdown->n_peaks; i++) {
+    const clave_peak *first = &breakdown->peaks[i];
     if (first->dtype != CLAVE_F32) continue;
     text_puts(out, "peaks of ");
     page_visible(out, first->device);
     text_printf(out, ": %.1f GB/s", first->bytes_a_second * 1e-9);
-    for (size_t k = i; k < b->n_peaks; k++) {
-      const clave_peak *p = &b->peaks[k];
-      if (strcmp(p->device, first->device) != 0) continue;
-      text_printf(out, ", %.1f GFLOP/s in %s", p->flops_a_second * 1e-9,
-                  clave_dtype_name(p->dtype));
+    for (size_t k = i; k < breakdown->n_peaks; k++) {
+      const clave_peak *peak = &breakdown->peaks[k];
+      if (strcmp(peak->device, first->device) != 0) continue;
+      text_printf(out, ", %.1f GFLOP/s in %s", peak->flops_a_second * 1e-9,
+                  clave_dtype_name(peak->dtype));
     }
     text_puts(out, "\n");
   }
 }
 
-int write_breakdown(const breakdown *b, int64_t nodes, page *out) {
+int write_breakdown(const breakdown *breakdown, int64_t nodes, page *out) {
   uint32_t n;
-  work_row *groups = group_by_op(b, &n);
+  work_row *groups = group_by_op(breakdown, &n);
   if (!groups) return fail_memory();
   text_printf(out,
               "\nwhere the time goes: medians of %" PRIu32 " profiled run%s, of %.3f ms each\n",
-              b->n_runs, b->n_runs == 1 ? "" : "s", b->clock * 1e-6);
-  write_peaks(b, out);
-  write_ops(b, groups, n, out);
+              breakdown->n_runs, breakdown->n_runs == 1 ? "" : "s", breakdown->clock * 1e-6);
+  write_peaks(breakdown, out);
+  write_ops(breakdown, groups, n, out);
   free(groups);
-  const uint32_t listed = nodes < b->n_rows ? (uint32_t)nodes : b->n_rows;
+  const uint32_t listed = nodes < breakdown->n_rows ? (uint32_t)nodes : breakdown->n_rows;
   if (!listed) return EXIT_GOOD;
   text_printf(out, "\nthe %" PRIu32 " slowest of %" PRIu32 " nodes and copies\n", listed,
-              b->n_rows);
-  write_nodes(b, listed, out);
+              breakdown->n_rows);
+  write_nodes(breakdown, listed, out);
   return EXIT_GOOD;
 }
 
 /* ---------------------------------------------------------------- JSON */
 
-static void emit_known(json_writer *j, const char *key, bool known, double value) {
+static void emit_known(json_writer *writer, const char *key, bool known, double value) {
   if (known) {
-    emit_number(j, key, value);
+    emit_number(writer, key, value);
   } else {
-    emit_string(j, key, NULL);
+    emit_string(writer, key, NULL);
   }
 }
 
-static void emit_measures(const breakdown *b, const work_row *r, json_writer *j) {
-  const bool has_flops = r->flops >= 0, has_limit = r->limit > 0;
-  emit_integer(j, "times", r->count);
-  emit_number(j, "ms", r->ns * 1e-6);
-  emit_number(j, "share", share_of(b, r->ns));
-  emit_known(j, "flop", has_flops, r->flops);
-  emit_number(j, "bytes", r->bytes);
-  emit_known(j, "gflop_s", has_flops && r->ns > 0, rate_of(r->flops, r->ns));
-  emit_known(j, "gb_s", r->ns > 0, rate_of(r->bytes, r->ns));
-  emit_known(j, "compute_ms", has_limit, r->compute * 1e-6);
-  emit_known(j, "memory_ms", has_limit, r->memory * 1e-6);
-  emit_known(j, "percent_of_limit", has_limit && r->ns > 0, percent_of_limit(r));
-  emit_string(j, "limit", !has_limit ? NULL : is_compute_bound(r) ? "compute" : "memory");
+static void emit_measures(const breakdown *breakdown, const work_row *row, json_writer *writer) {
+  const bool has_flops = row->flops >= 0, has_limit = row->limit > 0;
+  emit_integer(writer, "times", row->count);
+  emit_number(writer, "ms", row->ns * 1e-6);
+  emit_number(writer, "share", share_of(breakdown, row->ns));
+  emit_known(writer, "flop", has_flops, row->flops);
+  emit_number(writer, "bytes", row->bytes);
+  emit_known(writer, "gflop_s", has_flops && row->ns > 0, rate_of(row->flops, row->ns));
+  emit_known(writer, "gb_s", row->ns > 0, rate_of(row->bytes, row->ns));
+  emit_known(writer, "compute_ms", has_limit, row->compute * 1e-6);
+  emit_known(writer, "memory_ms", has_limit, row->memory * 1e-6);
+  emit_known(writer, "percent_of_limit", has_limit && row->ns > 0, percent_of_limit(row));
+  emit_string(writer, "limit", !has_limit ? NULL : is_compute_bound(row) ? "compute" : "memory");
 }
 
-static void emit_node(const breakdown *b, const work_row *r, json_writer *j) {
+static void emit_node(const breakdown *breakdown, const work_row *row, json_writer *writer) {
   static const char *const kinds[] = {"node", "copy", "transfer"};
-  emit_record(j, NULL);
-  emit_integer(j, "node", r->node);
-  emit_string(j, "kind", kinds[r->kind]);
-  emit_string(j, "op", r->op);
-  emit_string(j, "name", r->name);
-  emit_string(j, "device", r->device);
-  emit_string(j, "dtype", r->kind == CLAVE_TIMING_NODE ? clave_dtype_name(r->dtype) : NULL);
-  emit_string(j, "shapes", r->shapes);
-  emit_bool(j, "shapes_vary", r->shapes_vary);
-  emit_measures(b, r, j);
-  emit_end_object(j);
+  emit_record(writer, NULL);
+  emit_integer(writer, "node", row->node);
+  emit_string(writer, "kind", kinds[row->kind]);
+  emit_string(writer, "op", row->op);
+  emit_string(writer, "name", row->name);
+  emit_string(writer, "device", row->device);
+  emit_string(writer, "dtype",
+              row->kind == CLAVE_TIMING_NODE ? clave_dtype_name(row->dtype) : NULL);
+  emit_string(writer, "shapes", row->shapes);
+  emit_bool(writer, "shapes_vary", row->shapes_vary);
+  emit_measures(breakdown, row, writer);
+  emit_end_object(writer);
 }
 
-static void emit_peaks(const breakdown *b, json_writer *j) {
-  emit_array(j, "peaks");
-  for (size_t i = 0; i < b->n_peaks; i++) {
-    const clave_peak *p = &b->peaks[i];
-    emit_record(j, NULL);
-    emit_string(j, "device", p->device);
-    emit_string(j, "dtype", clave_dtype_name(p->dtype));
-    emit_number(j, "gflop_s", p->flops_a_second * 1e-9);
-    emit_number(j, "gb_s", p->bytes_a_second * 1e-9);
-    emit_end_object(j);
+static void emit_peaks(const breakdown *breakdown, json_writer *writer) {
+  emit_array(writer, "peaks");
+  for (size_t i = 0; i < breakdown->n_peaks; i++) {
+    const clave_peak *peak = &breakdown->peaks[i];
+    emit_record(writer, NULL);
+    emit_string(writer, "device", peak->device);
+    emit_string(writer, "dtype", clave_dtype_name(peak->dtype));
+    emit_number(writer, "gflop_s", peak->flops_a_second * 1e-9);
+    emit_number(writer, "gb_s", peak->bytes_a_second * 1e-9);
+    emit_end_object(writer);
   }
-  emit_end_array(j);
+  emit_end_array(writer);
 }
 
-int write_breakdown_json(const breakdown *b, json_writer *j) {
+int write_breakdown_json(const breakdown *breakdown, json_writer *writer) {
   uint32_t n;
-  work_row *groups = group_by_op(b, &n);
+  work_row *groups = group_by_op(breakdown, &n);
   if (!groups) return fail_memory();
-  emit_object(j, "breakdown");
-  emit_integer(j, "runs", b->n_runs);
-  emit_number(j, "run_ms", b->total * 1e-6);
-  emit_number(j, "clock_ms", b->clock * 1e-6);
-  emit_number(j, "between_ms", b->between * 1e-6);
-  emit_peaks(b, j);
-  emit_array(j, "ops");
+  emit_object(writer, "breakdown");
+  emit_integer(writer, "runs", breakdown->n_runs);
+  emit_number(writer, "run_ms", breakdown->total * 1e-6);
+  emit_number(writer, "clock_ms", breakdown->clock * 1e-6);
+  emit_number(writer, "between_ms", breakdown->between * 1e-6);
+  emit_peaks(breakdown, writer);
+  emit_array(writer, "ops");
   for (uint32_t i = 0; i < n; i++) {
-    emit_record(j, NULL);
-    emit_string(j, "op", groups[i].op);
-    emit_string(j, "device", groups[i].device);
-    emit_measures(b, &groups[i], j);
-    emit_end_object(j);
+    emit_record(writer, NULL);
+    emit_string(writer, "op", groups[i].op);
+    emit_string(writer, "device", groups[i].device);
+    emit_measures(breakdown, &groups[i], writer);
+    emit_end_object(writer);
   }
-  emit_end_array(j);
-  emit_array(j, "nodes");
-  for (uint32_t i = 0; i < b->n_rows; i++) emit_node(b, &b->rows[i], j);
-  emit_end_array(j);
-  emit_end_object(j);
+  emit_end_array(writer);
+  emit_array(writer, "nodes");
+  for (uint32_t i = 0; i < breakdown->n_rows; i++)
+    emit_node(breakdown, &breakdown->rows[i], writer);
+  emit_end_array(writer);
+  emit_end_object(writer);
   free(groups);
   return EXIT_GOOD;
 }

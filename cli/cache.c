@@ -20,15 +20,15 @@ static const flag cache_flags[] = {
 static const cache_arguments cache_defaults = {.max_mb = -1};
 
 static void write_json(const clave_cache_info *info, uint64_t removed, page *out) {
-  json_writer j = {.out = out};
-  emit_object(&j, NULL);
-  emit_string(&j, "path", info->path);
-  emit_size(&j, "bytes", info->bytes);
-  emit_size(&j, "files", info->files);
-  emit_size(&j, "limit_bytes", info->limit_bytes);
-  emit_size(&j, "tables", info->tables);
-  emit_size(&j, "removed_bytes", removed);
-  emit_end_object(&j);
+  json_writer writer = {.out = out};
+  emit_object(&writer, NULL);
+  emit_string(&writer, "path", info->path);
+  emit_size(&writer, "bytes", info->bytes);
+  emit_size(&writer, "files", info->files);
+  emit_size(&writer, "limit_bytes", info->limit_bytes);
+  emit_size(&writer, "tables", info->tables);
+  emit_size(&writer, "removed_bytes", removed);
+  emit_end_object(&writer);
 }
 
 static void write_text(const clave_cache_info *info, uint64_t removed, page *out) {
@@ -53,15 +53,17 @@ static void write_text(const clave_cache_info *info, uint64_t removed, page *out
 }
 
 static int show_cache(const void *arguments, page *out) {
-  const cache_arguments *a = arguments;
+  const cache_arguments *cache_arguments = arguments;
   clave_cache_info info = {.size = sizeof info};
   uint64_t removed = 0;
-  if (a->clear && a->max_mb >= 0) return fail_usage("--clear and --max-mb exclude each other");
-  if (a->clear || a->max_mb >= 0) {
-    TRY_STATUS(clave_cache_trim(a->clear ? 0 : (uint64_t)a->max_mb * 1000000, &removed));
+  if (cache_arguments->clear && cache_arguments->max_mb >= 0)
+    return fail_usage("--clear and --max-mb exclude each other");
+  if (cache_arguments->clear || cache_arguments->max_mb >= 0) {
+    TRY_STATUS(clave_cache_trim(
+        cache_arguments->clear ? 0 : (uint64_t)cache_arguments->max_mb * 1000000, &removed));
   }
   TRY_STATUS(clave_cache_get_info(&info));
-  (a->json ? write_json : write_text)(&info, removed, out);
+  (cache_arguments->json ? write_json : write_text)(&info, removed, out);
   return EXIT_GOOD;
 }
 

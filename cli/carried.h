@@ -5,12 +5,12 @@
 #include "json/json.h"
 #include "json/writer.h"
 
-/* j NULL: as lines of a page. Nothing that is not there is written as lines. */
-int write_carried(const clave_program *p, json_writer *j, page *out) CHECK;
+/* writer NULL: as lines of a page. Nothing that is not there is written as lines. */
+int write_carried(const clave_program *program, json_writer *writer, page *out) CHECK;
 
 /* A value as it was read. */
-void emit_json(json_writer *j, const char *key, const json *v);
+void emit_json(json_writer *writer, const char *key, const json *json);
 /* On one line, visibly; a long text by its first line. */
-void write_value(const json *v, page *out);
+void write_value(const json *json, page *out);
 
 #endif

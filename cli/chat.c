@@ -14,51 +14,51 @@
 
 /* ---------------------------------------------------------------- prompts */
 
-static void write_message(json_writer *j, const char *role, const char *content, size_t size) {
-  emit_record(j, NULL);
-  emit_string(j, "role", role);
-  emit_text(j, "content", content, size);
-  emit_end_object(j);
+static void write_message(json_writer *writer, const char *role, const char *content, size_t size) {
+  emit_record(writer, NULL);
+  emit_string(writer, "role", role);
+  emit_text(writer, "content", content, size);
+  emit_end_object(writer);
 }
 
 /* Whether messages that come now are the first. */
-static int is_empty(const speech *s, bool *out) {
+static int is_empty(const speech *speech, bool *out) {
   char *messages;
-  TRY_STATUS(clave_llm_messages(s->talk, &messages));
+  TRY_STATUS(clave_llm_messages(speech->talk, &messages));
   *out = strcmp(messages, "[]") == 0;
   clave_text_free(messages);
   return EXIT_GOOD;
 }
 
-static int prompt(const chat *c) {
-  speech *s = c->speech;
-  clave_template_inputs in = chat_template_inputs(&s->chat);
+static int prompt(const chat *chat) {
+  speech *speech = chat->speech;
+  clave_template_inputs in = chat_template_inputs(&speech->chat);
   clave_llm_stats before, after;
-  if (s->chat.messages.failed) return fail_memory();
-  clave_llm_get_stats(s->talk, &before);
-  TRY_STATUS(clave_llm_prompt_messages(s->talk, &in));
-  clave_llm_get_stats(s->talk, &after);
-  return show_prompt(s, after.prompt_tokens - before.prompt_tokens);
+  if (speech->chat.messages.failed) return fail_memory();
+  clave_llm_get_stats(speech->talk, &before);
+  TRY_STATUS(clave_llm_prompt_messages(speech->talk, &in));
+  clave_llm_get_stats(speech->talk, &after);
+  return show_prompt(speech, after.prompt_tokens - before.prompt_tokens);
 }
 
-static int prompt_message(const chat *c, const char *content, size_t size) {
-  page *messages = &c->speech->chat.messages;
-  json_writer j = {.out = messages};
+static int prompt_message(const chat *chat, const char *content, size_t size) {
+  page *messages = &chat->speech->chat.messages;
+  json_writer writer = {.out = messages};
   bool first = false;
-  TRY_EXIT(is_empty(c->speech, &first));
+  TRY_EXIT(is_empty(chat->speech, &first));
   text_clear(messages);
-  emit_list(&j, NULL);
-  if (first && c->has_system)
-    write_message(&j, "system", c->system.data ? c->system.data : "", c->system.size);
-  write_message(&j, "user", content, size);
-  emit_end_array(&j);
-  return prompt(c);
+  emit_list(&writer, NULL);
+  if (first && chat->has_system)
+    write_message(&writer, "system", chat->system.data ? chat->system.data : "", chat->system.size);
+  write_message(&writer, "user", content, size);
+  emit_end_array(&writer);
+  return prompt(chat);
 }
 
-int answer_message(chat *c, const char *content, size_t size) {
-  TRY_EXIT(prompt_message(c, content, size));
+int answer_message(chat *chat, const char *content, size_t size) {
+  TRY_EXIT(prompt_message(chat, content, size));
   show_progress("preparing");
-  return speak(c->speech);
+  return speak(chat->speech);
 }
 
 /* ---------------------------------------------------------------- messages of a file */
@@ -70,43 +70,44 @@ typedef struct script {
 } script;
 
 /* The next element of the array, and where it ends. */
-static span next_element(script *s) {
+static span next_element(script *script) {
   int depth = 0;
   bool quoted = false;
-  s->at += strspn(s->at, " \t\r\n,");
-  span element = {s->at, 0};
-  s->ended = *s->at == ']';
-  for (; *s->at && !s->ended; s->at++) {
-    if (!quoted && !depth && (*s->at == ',' || *s->at == ']')) break;
-    if (quoted && *s->at == '\\') {
-      s->at++;
-    } else if (*s->at == '"') {
+  script->at += strspn(script->at, " \t\r\n,");
+  span element = {script->at, 0};
+  script->ended = *script->at == ']';
+  for (; *script->at && !script->ended; script->at++) {
+    if (!quoted && !depth && (*script->at == ',' || *script->at == ']')) break;
+    if (quoted && *script->at == '\\') {
+      script->at++;
+    } else if (*script->at == '"') {
       quoted = !quoted;
     } else if (!quoted) {
-      depth += (*s->at == '{' || *s->at == '[') - (*s->at == '}' || *s->at == ']');
+      depth +=
+          (*script->at == '{' || *script->at == '[') - (*script->at == '}' || *script->at == ']');
     }
   }
-  element.size = (size_t)(s->at - element.data);
-  s->number++;
+  element.size = (size_t)(script->at - element.data);
+  script->number++;
   return element;
 }
 
 typedef enum speaker { NOBODY, SYSTEM, USER, ASSISTANT, TOOL } speaker;
 
-static int read_role(const script *s, span message, speaker *out) {
+static int read_role(const script *script, span message, speaker *out) {
   static const char *const roles[] = {"", "system", "user", "assistant", "tool"};
-  json *v;
-  TRY_STATUS(json_parse(message.data, message.size, &v));
-  const json *role = json_kind_of(v) == JSON_OBJECT ? json_member(v, "role") : NULL;
+  json *value;
+  TRY_STATUS(json_parse(message.data, message.size, &value));
+  const json *role = json_kind_of(value) == JSON_OBJECT ? json_member(value, "role") : NULL;
   bool said = role && json_kind_of(role) == JSON_STRING;
   *out = USER; /* other roles ask, too */
   for (int i = SYSTEM; said && i <= TOOL; i++) {
     if (strcmp(json_string(role), roles[i]) == 0) *out = (speaker)i;
   }
-  json_free(v);
+  json_free(value);
   return said ? EXIT_GOOD
               : fail("%s: message %zu: expected {\"role\": ..., \"content\": ...}, got no \"role\"",
-                     s->name, s->number);
+                     script->name, script->number);
 }
 
 /* Is what `now` says answered, if `next` comes behind it? */
@@ -115,15 +116,15 @@ static bool is_asked(speaker now, speaker next) {
   return now == USER && next != ASSISTANT && next != TOOL;
 }
 
-static int begin_script(const chat *c, script *s, speaker first) {
-  page *messages = &c->speech->chat.messages;
-  json_writer j = {.out = messages, .compact = true};
+static int begin_script(const chat *chat, script *script, speaker first) {
+  page *messages = &chat->speech->chat.messages;
+  json_writer writer = {.out = messages, .compact = true};
   text_clear(messages);
   text_puts(messages, "[");
-  if (!c->has_system) return EXIT_GOOD;
+  if (!chat->has_system) return EXIT_GOOD;
   if (first == SYSTEM)
-    return fail("%s: begins with a system message, and --system is another", s->name);
-  write_message(&j, "system", c->system.data ? c->system.data : "", c->system.size);
+    return fail("%s: begins with a system message, and --system is another", script->name);
+  write_message(&writer, "system", chat->system.data ? chat->system.data : "", chat->system.size);
   return EXIT_GOOD;
 }
 
@@ -132,31 +133,31 @@ static void add_element(page *messages, span element) {
   text_append(messages, element.data, element.size);
 }
 
-static int answer_pending(chat *c) {
-  page *messages = &c->speech->chat.messages;
+static int answer_pending(chat *chat) {
+  page *messages = &chat->speech->chat.messages;
   text_puts(messages, "]");
-  TRY_EXIT(prompt(c));
+  TRY_EXIT(prompt(chat));
   show_progress("preparing");
-  TRY_EXIT(speak_line(c->speech));
+  TRY_EXIT(speak_line(chat->speech));
   text_clear(messages);
   text_puts(messages, "[");
   return EXIT_GOOD;
 }
 
-int answer_script(chat *c, const char *name, const page *content) {
-  script s = {.name = name, .at = content->data ? content->data : ""};
+int answer_script(chat *chat, const char *name, const page *content) {
+  script script = {.name = name, .at = content->data ? content->data : ""};
   size_t n_answers = 0;
   speaker now = NOBODY, next;
-  s.at += strspn(s.at, " \t\r\n") + 1; /* behind its bracket */
-  span message = next_element(&s);
-  if (!s.ended) TRY_EXIT(read_role(&s, message, &now));
-  TRY_EXIT(begin_script(c, &s, now));
-  while (!s.ended && !is_interrupted(NULL)) {
-    add_element(&c->speech->chat.messages, message);
-    message = next_element(&s);
+  script.at += strspn(script.at, " \t\r\n") + 1; /* behind its bracket */
+  span message = next_element(&script);
+  if (!script.ended) TRY_EXIT(read_role(&script, message, &now));
+  TRY_EXIT(begin_script(chat, &script, now));
+  while (!script.ended && !is_interrupted(NULL)) {
+    add_element(&chat->speech->chat.messages, message);
+    message = next_element(&script);
     next = NOBODY;
-    if (!s.ended) TRY_EXIT(read_role(&s, message, &next));
-    if (is_asked(now, next)) TRY_EXIT(answer_pending(c));
+    if (!script.ended) TRY_EXIT(read_role(&script, message, &next));
+    if (is_asked(now, next)) TRY_EXIT(answer_pending(chat));
     n_answers += is_asked(now, next);
     now = next;
   }
@@ -167,17 +168,17 @@ int answer_script(chat *c, const char *name, const page *content) {
 /* ---------------------------------------------------------------- messages of a person */
 
 /* What was wrong is said, and nothing of the chat is lost. */
-static int answer_typed(chat *c, const page *message) {
-  if (prompt_message(c, message->data, message->size)) return EXIT_GOOD;
-  TRY_EXIT(speak_line(c->speech));
-  if (stopped_by(c->speech, clave_llm_stop_name(CLAVE_LLM_CONTEXT_FULL)))
+static int answer_typed(chat *chat, const page *message) {
+  if (prompt_message(chat, message->data, message->size)) return EXIT_GOOD;
+  TRY_EXIT(speak_line(chat->speech));
+  if (stopped_by(chat->speech, clave_llm_stop_name(CLAVE_LLM_CONTEXT_FULL)))
     print_note(NULL, "the model's context is full; /undo, /regen or /reset make room");
   return EXIT_GOOD;
 }
 
 /* Prints the model's name and how to get help, if standard error is a terminal. */
-static void greet(const chat *c) {
-  const char *path = c->options.model.program, *slash = strrchr(path, '/');
+static void greet(const chat *chat) {
+  const char *path = chat->options.model.program, *slash = strrchr(path, '/');
   const char *name = slash && slash[1] ? slash + 1 : path, *dot = strrchr(name, '.');
   page plain = {0}, shown = {0};
   if (!isatty(STDERR_FILENO)) return;
@@ -190,16 +191,17 @@ static void greet(const chat *c) {
   text_free(&shown);
 }
 
-int converse(chat *c) {
+int converse(chat *chat) {
   line_reader *lines;
   page message = {0};
-  greet(c);
-  TRY_EXIT(open_lines(c->options.color, &lines));
+  greet(chat);
+  TRY_EXIT(open_lines(chat->options.color, &lines));
   int result = EXIT_GOOD;
-  while (!result && !c->ended) {
+  while (!result && !chat->ended) {
     result = read_message(lines, &message);
     if (result || !message.size) continue;
-    result = is_chat_command(&message) ? run_chat_command(c, &message) : answer_typed(c, &message);
+    result =
+        is_chat_command(&message) ? run_chat_command(chat, &message) : answer_typed(chat, &message);
     if (!result) forget_interrupt();
   }
   close_lines(lines);

@@ -14,16 +14,16 @@ typedef struct chat {
 
 /* Messages from a terminal, answers out, until the input ends. Ctrl-C ends an answer; at the
  * prompt, the chat. */
-int converse(chat *c) CHECK;
+int converse(chat *chat) CHECK;
 /* One message of the user's. */
-int answer_message(chat *c, const char *content, size_t size) CHECK;
+int answer_message(chat *chat, const char *content, size_t size) CHECK;
 /* A JSON array of messages: each of the user's that no answer follows is answered, in turn, on
  * lines of their own. name: for errors. */
-int answer_script(chat *c, const char *name, const page *script) CHECK;
+int answer_script(chat *chat, const char *name, const page *script) CHECK;
 
 /* chat_commands.c */
 bool is_chat_command(const page *line);
 /* What is wrong with it is said, and the chat goes on: only what ends it is an error. */
-int run_chat_command(chat *c, const page *line) CHECK;
+int run_chat_command(chat *chat, const page *line) CHECK;
 
 #endif

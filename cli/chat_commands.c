@@ -13,54 +13,54 @@
 
 typedef struct chat_command {
   const char *name, *value, *help; /* value: what its argument is called; NULL: it has none */
-  int (*run)(chat *c, const char *argument);
+  int (*run)(chat *chat, const char *argument);
 } chat_command;
 
-static int help(chat *c, const char *argument);
+static int help(chat *chat, const char *argument);
 
-static int reset(chat *c, const char *argument) {
+static int reset(chat *chat, const char *argument) {
   (void)argument;
-  TRY_STATUS(clave_llm_reset(c->speech->talk));
+  TRY_STATUS(clave_llm_reset(chat->speech->talk));
   print_note(NULL, "the chat begins again");
   return EXIT_GOOD;
 }
 
-static int undo(chat *c, const char *argument) {
+static int undo(chat *chat, const char *argument) {
   (void)argument;
-  TRY_STATUS(clave_llm_undo(c->speech->talk, true));
+  TRY_STATUS(clave_llm_undo(chat->speech->talk, true));
   print_note(NULL, "the last message and its answer are taken back");
   return EXIT_GOOD;
 }
 
-static int answer_again(chat *c, const char *argument) {
+static int answer_again(chat *chat, const char *argument) {
   (void)argument;
-  TRY_STATUS(clave_llm_undo(c->speech->talk, false));
-  return speak_line(c->speech);
+  TRY_STATUS(clave_llm_undo(chat->speech->talk, false));
+  return speak_line(chat->speech);
 }
 
-static int begin_with(chat *c, const char *argument) {
-  TRY_STATUS(clave_llm_reset(c->speech->talk));
-  text_clear(&c->system);
-  text_puts(&c->system, argument);
-  if (c->system.failed) return fail_memory();
-  c->has_system = *argument != '\0';
-  print_note(NULL, c->has_system ? "the chat begins again, with this system message"
-                                 : "the chat begins again, without a system message of yours");
+static int begin_with(chat *chat, const char *argument) {
+  TRY_STATUS(clave_llm_reset(chat->speech->talk));
+  text_clear(&chat->system);
+  text_puts(&chat->system, argument);
+  if (chat->system.failed) return fail_memory();
+  chat->has_system = *argument != '\0';
+  print_note(NULL, chat->has_system ? "the chat begins again, with this system message"
+                                    : "the chat begins again, without a system message of yours");
   return EXIT_GOOD;
 }
 
-static int save(chat *c, const char *argument) {
-  TRY_STATUS(clave_llm_save(c->speech->talk, argument));
+static int save(chat *chat, const char *argument) {
+  TRY_STATUS(clave_llm_save(chat->speech->talk, argument));
   print_note(NULL, "saved");
   return EXIT_GOOD;
 }
 
 /* Lines as they are, other control characters as \x1b. */
-static void add_lines(page *out, const char *s) {
+static void add_lines(page *out, const char *text) {
   char line[2] = {0};
-  for (; *s; s++) {
-    *line = *s;
-    if (*s == '\n') {
+  for (; *text; text++) {
+    *line = *text;
+    if (*text == '\n') {
       text_puts(out, line);
     } else {
       page_visible(out, line);
@@ -69,10 +69,10 @@ static void add_lines(page *out, const char *s) {
 }
 
 /* "user: Who is there?"; contents that are no text as JSON. */
-static void add_message(page *out, const json *m) {
-  const char *role = text_or_null(m, "role"), *said = text_or_null(m, "content");
-  const json *content = json_member(m, "content");
-  json_writer j = {.out = out, .compact = true};
+static void add_message(page *out, const json *value) {
+  const char *role = text_or_null(value, "role"), *said = text_or_null(value, "content");
+  const json *content = json_member(value, "content");
+  json_writer writer = {.out = out, .compact = true};
   add_lines(out, role ? role : "?");
   text_puts(out, ": ");
   if (!content) {
@@ -80,16 +80,16 @@ static void add_message(page *out, const json *m) {
   } else if (said) {
     add_lines(out, said);
   } else {
-    emit_json(&j, NULL, content);
+    emit_json(&writer, NULL, content);
   }
   text_puts(out, "\n");
 }
 
-static int show_messages(const chat *c) {
+static int show_messages(const chat *chat) {
   char *messages;
   json *document = NULL;
   page out = {0};
-  TRY_STATUS(clave_llm_messages(c->speech->talk, &messages));
+  TRY_STATUS(clave_llm_messages(chat->speech->talk, &messages));
   clave_status st = json_parse(messages, strlen(messages), &document);
   if (st) text_printf(&out, "%s\n", messages); /* NUL in a text */
   clave_status_free(st);
@@ -102,9 +102,9 @@ static int show_messages(const chat *c) {
   return EXIT_GOOD;
 }
 
-static int load(chat *c, const char *argument) {
-  TRY_STATUS(clave_llm_restore(c->speech->talk, argument));
-  return show_messages(c);
+static int load(chat *chat, const char *argument) {
+  TRY_STATUS(clave_llm_restore(chat->speech->talk, argument));
+  return show_messages(chat);
 }
 
 /* ---------------------------------------------------------------- options */
@@ -120,38 +120,38 @@ static const char *const settable[] = {"temperature",
                                        "penalty-window",
                                        "max-new-tokens"};
 
-static int take_options(const chat *c) {
-  clave_sampler_options o = sampler_options(&c->options, c->bias);
-  TRY_STATUS(clave_llm_set_sampler(c->speech->talk, &o));
-  c->speech->max_new_tokens = c->options.max_new_tokens;
+static int take_options(const chat *chat) {
+  clave_sampler_options options = sampler_options(&chat->options, chat->bias);
+  TRY_STATUS(clave_llm_set_sampler(chat->speech->talk, &options));
+  chat->speech->max_new_tokens = chat->options.max_new_tokens;
   return EXIT_GOOD;
 }
 
-static int show_options(const generate_arguments *a) {
+static int show_options(const generate_arguments *arguments) {
   (void)fprintf(
       stderr,
       "temperature=%g top-k=%" PRId64 " top-p=%g min-p=%g seed=%" PRId64
       " repetition-penalty=%g presence-penalty=%g frequency-penalty=%g penalty-window=%" PRId64,
-      a->temperature, a->top_k, a->top_p, a->min_p, a->seed, a->repetition, a->presence,
-      a->frequency, a->penalty_window);
-  if (a->max_new_tokens < INT64_MAX)
-    (void)fprintf(stderr, " max-new-tokens=%" PRId64, a->max_new_tokens);
+      arguments->temperature, arguments->top_k, arguments->top_p, arguments->min_p, arguments->seed,
+      arguments->repetition, arguments->presence, arguments->frequency, arguments->penalty_window);
+  if (arguments->max_new_tokens < INT64_MAX)
+    (void)fprintf(stderr, " max-new-tokens=%" PRId64, arguments->max_new_tokens);
   (void)fputs("\n", stderr);
   return EXIT_GOOD;
 }
 
-static int set(chat *c, const char *argument) {
+static int set(chat *chat, const char *argument) {
   const char *equals = strchr(argument, '=');
   size_t n = equals ? (size_t)(equals - argument) : 0;
   char name[64];
-  if (!*argument) return show_options(&c->options);
+  if (!*argument) return show_options(&chat->options);
   (void)snprintf(name, sizeof name, "--%.*s", (int)(n < 40 ? n : 40), argument);
   for (size_t i = 0; i < LENGTH(settable); i++) {
     if (strcmp(settable[i], name + 2) != 0) continue;
-    generate_arguments before = c->options;
-    int result = set_argument(c->settings, name, equals + 1, &c->options);
-    if (!result) result = take_options(c);
-    if (result) c->options = before;
+    generate_arguments before = chat->options;
+    int result = set_argument(chat->settings, name, equals + 1, &chat->options);
+    if (!result) result = take_options(chat);
+    if (result) chat->options = before;
     return result;
   }
   const char *nearest = find_nearest(name + 2, settable, LENGTH(settable), sizeof *settable);
@@ -160,9 +160,9 @@ static int set(chat *c, const char *argument) {
   return fail("/set takes NAME=VALUE, such as temperature=0.7, not \"%s\"", argument);
 }
 
-static int end(chat *c, const char *argument) {
+static int end(chat *chat, const char *argument) {
   (void)argument;
-  c->ended = true;
+  chat->ended = true;
   return EXIT_GOOD;
 }
 
@@ -182,15 +182,16 @@ static const chat_command chat_commands[] = {
     {"/exit", NULL, "ends the chat, as Ctrl-D does", end},
 };
 
-static int help(chat *c, const char *argument) {
+static int help(chat *chat, const char *argument) {
   columns table = {.n_columns = 2};
   page out = {0};
-  (void)c;
+  (void)chat;
   (void)argument;
   for (size_t i = 0; i < LENGTH(chat_commands); i++) {
-    const chat_command *k = &chat_commands[i];
-    columns_cell(&table, "%s%s%s", k->name, k->value ? " " : "", k->value ? k->value : "");
-    columns_cell(&table, "%s", k->help);
+    const chat_command *command = &chat_commands[i];
+    columns_cell(&table, "%s%s%s", command->name, command->value ? " " : "",
+                 command->value ? command->value : "");
+    columns_cell(&table, "%s", command->help);
   }
   columns_write(&table, 2, &out);
   text_puts(&out,
@@ -222,19 +223,19 @@ static int refuse_command(const char *line, size_t length) {
   return fail("there is no %s; /help lists what there is", word);
 }
 
-int run_chat_command(chat *c, const page *line) {
+int run_chat_command(chat *chat, const page *line) {
   size_t length = strcspn(line->data, " \t\n");
   const char *argument = line->data + length;
-  const chat_command *k = find_command(line->data, length);
+  const chat_command *command = find_command(line->data, length);
   while (is_ascii_space(*argument)) argument++;
-  if (!k) {
+  if (!command) {
     (void)refuse_command(line->data, length);
-  } else if (!k->value && *argument) {
-    (void)fail("%s takes nothing behind it, not \"%s\"", k->name, argument);
-  } else if (k->value && !*argument && k->run != set && k->run != begin_with) {
-    (void)fail("%s needs a %s", k->name, k->value);
+  } else if (!command->value && *argument) {
+    (void)fail("%s takes nothing behind it, not \"%s\"", command->name, argument);
+  } else if (command->value && !*argument && command->run != set && command->run != begin_with) {
+    (void)fail("%s needs a %s", command->name, command->value);
   } else {
-    (void)k->run(c, argument);
+    (void)command->run(chat, argument);
   }
   return EXIT_GOOD;
 }

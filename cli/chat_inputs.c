@@ -43,7 +43,7 @@ static int refuse_twice(const char *flag_name, const text_list *list, uint32_t a
 }
 
 int read_chat_arguments(const char *flag_name, const text_list *list, page *out) {
-  json_writer j = {.out = out, .compact = true};
+  json_writer writer = {.out = out, .compact = true};
   if (!list->count) return EXIT_GOOD;
   text_puts(out, "{");
   for (uint32_t i = 0; i < list->count; i++) {
@@ -61,21 +61,22 @@ int read_chat_arguments(const char *flag_name, const text_list *list, page *out)
       return fail_usage("%s %s: not JSON behind the '='; a text is written \\\"text\\\"", flag_name,
                         word);
     }
-    emit_text(&j, NULL, word, (size_t)(equals - word));
+    emit_text(&writer, NULL, word, (size_t)(equals - word));
     text_printf(out, ":%s", equals + 1);
   }
   text_puts(out, "}");
   return out->failed ? fail_memory() : EXIT_GOOD;
 }
 
-clave_template_inputs chat_template_inputs(const chat_inputs *c) {
-  return (clave_template_inputs){.size = sizeof(clave_template_inputs),
-                                 .messages = c->messages.size ? c->messages.data : NULL,
-                                 .tools = c->tools.size ? c->tools.data : NULL,
-                                 .documents = c->documents.size ? c->documents.data : NULL,
-                                 .arguments = c->arguments.size ? c->arguments.data : NULL,
-                                 .add_generation_prompt = true,
-                                 .join_parts = true};
+clave_template_inputs chat_template_inputs(const chat_inputs *inputs) {
+  return (clave_template_inputs){
+      .size = sizeof(clave_template_inputs),
+      .messages = inputs->messages.size ? inputs->messages.data : NULL,
+      .tools = inputs->tools.size ? inputs->tools.data : NULL,
+      .documents = inputs->documents.size ? inputs->documents.data : NULL,
+      .arguments = inputs->arguments.size ? inputs->arguments.data : NULL,
+      .add_generation_prompt = true,
+      .join_parts = true};
 }
 
 int note_ignored_inputs(clave_status st, bool tools, bool documents) {
@@ -87,9 +88,9 @@ int note_ignored_inputs(clave_status st, bool tools, bool documents) {
   return EXIT_GOOD;
 }
 
-void free_chat_inputs(chat_inputs *c) {
-  text_free(&c->messages);
-  text_free(&c->tools);
-  text_free(&c->documents);
-  text_free(&c->arguments);
+void free_chat_inputs(chat_inputs *inputs) {
+  text_free(&inputs->messages);
+  text_free(&inputs->tools);
+  text_free(&inputs->documents);
+  text_free(&inputs->arguments);
 }

@@ -12,11 +12,11 @@ typedef struct chat_inputs {
 int read_chat_file(const char *path, const char *what, page *out) CHECK;
 /* NAME=JSON, each as a member of an object. flag: for errors. */
 int read_chat_arguments(const char *flag, const text_list *list, page *out) CHECK;
-clave_template_inputs chat_template_inputs(const chat_inputs *c);
+clave_template_inputs chat_template_inputs(const chat_inputs *inputs);
 /* Prints a note for --tools and for --documents if the template ignores them. st: the status of
  * clave_template_ignores, which is freed here. An error only means that the template refuses the
  * message of that check; the real call reports errors of its own. */
 int note_ignored_inputs(clave_status st, bool tools, bool documents) CHECK;
-void free_chat_inputs(chat_inputs *c);
+void free_chat_inputs(chat_inputs *inputs);
 
 #endif

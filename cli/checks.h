@@ -39,6 +39,6 @@ typedef struct check_program {
 /* status: what the library says to the program, to be freed. An exit status where there is no
  * memory. */
 int check_program_make(const check_row *row, check_program *out, clave_status *status) CHECK;
-void check_program_free(check_program *c); /* takes what failed to be made */
+void check_program_free(check_program *program); /* takes what failed to be made */
 
 #endif

@@ -70,15 +70,17 @@ extern const command devices_command, run_command, bench_command, inspect_comman
 
 typedef enum parse_result { PARSED, PARSED_HELP, PARSED_VERSION, PARSED_BADLY } parse_result;
 /* Fills `arguments` (arguments_size bytes; free_arguments after use). PARSED_BADLY: said why. */
-parse_result parse_arguments(const command *c, int argc, char *const *argv, void *arguments) CHECK;
-void free_arguments(const command *c, void *arguments);
+parse_result parse_arguments(const command *command, int argc, char *const *argv,
+                             void *arguments) CHECK;
+void free_arguments(const command *command, void *arguments);
 /* The files that the flags name are ones that can be written, and nothing that is read is lost. */
-int check_written(const command *c, const void *arguments) CHECK;
+int check_written(const command *command, const void *arguments) CHECK;
 /* Gives one flag, by its name, a value as the command line would. */
-int set_argument(const command *c, const char *name, const char *value, void *arguments) CHECK;
-void write_help(const command *c, page *out);
+int set_argument(const command *command, const char *name, const char *value,
+                 void *arguments) CHECK;
+void write_help(const command *command, page *out);
 /* The letter of a flag's short form; 0: it has none, or is an operand, which needs none. */
-char short_of(const command *c, const flag *f);
+char short_of(const command *command, const flag *flag);
 /* The candidate that looks most like `word`, NULL if none does. `stride` bytes lie between the
  * candidates' names. */
 const char *find_nearest(const char *word, const void *names, size_t count, size_t stride);

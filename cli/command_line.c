@@ -25,27 +25,28 @@ void print_usage(const char *usage, const char *prefix) {
                 tool_name(), prefix);
 }
 
-int run_command_line(const command *c, const char *prefix, int argc, char *const *argv, page *out) {
-  void *arguments = calloc(1, c->arguments_size);
+int run_command_line(const command *command, const char *prefix, int argc, char *const *argv,
+                     page *out) {
+  void *arguments = calloc(1, command->arguments_size);
   if (!arguments) return fail_memory();
   int result = EXIT_GOOD;
-  switch (parse_arguments(c, argc, argv, arguments)) {
+  switch (parse_arguments(command, argc, argv, arguments)) {
     case PARSED:
-      result = check_written(c, arguments);
-      if (!result) result = c->run(arguments, out);
+      result = check_written(command, arguments);
+      if (!result) result = command->run(arguments, out);
       break;
     case PARSED_HELP:
-      write_help(c, out);
+      write_help(command, out);
       break;
     case PARSED_VERSION:
       text_printf(out, "clave %s\n", clave_version());
       break;
     case PARSED_BADLY:
-      print_usage(c->usage, prefix);
+      print_usage(command->usage, prefix);
       result = EXIT_MALFORMED;
       break;
   }
-  free_arguments(c, arguments);
+  free_arguments(command, arguments);
   free(arguments);
   clear_progress();
   return result;

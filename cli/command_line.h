@@ -7,7 +7,7 @@
  * tool is one command. */
 void print_usage(const char *usage, const char *prefix);
 /* argv: behind the command's name. Its exit status; out: what it prints if that is good. */
-int run_command_line(const command *c, const char *prefix, int argc, char *const *argv,
+int run_command_line(const command *command, const char *prefix, int argc, char *const *argv,
                      page *out) CHECK;
 
 /* What a process does with its arguments; then prints what it has answered. */

@@ -101,9 +101,11 @@ static void name_library(const char *path, text *to) {
   text_append(to, stem, strcspn(stem, "."));
 }
 
-static int compile_to(const compile_arguments *a, model *m, const clave_compile_options *o) {
-  clave_status st = a->sources ? clave_compile_sources(m->program, a->sources, o)
-                               : clave_compile(m->program, a->to, o);
+static int compile_to(const compile_arguments *arguments, model *model,
+                      const clave_compile_options *options) {
+  clave_status st = arguments->sources
+                        ? clave_compile_sources(model->program, arguments->sources, options)
+                        : clave_compile(model->program, arguments->to, options);
   if (st) {
     const int result = fail_status(st);
     return is_interrupted(NULL) ? interrupted_exit() : result;
@@ -112,127 +114,139 @@ static int compile_to(const compile_arguments *a, model *m, const clave_compile_
   return EXIT_GOOD;
 }
 
-static bool wants_all(const compile_arguments *a) {
-  return a->model.method && strcmp(a->model.method, "all") == 0;
+static bool wants_all(const compile_arguments *arguments) {
+  return arguments->model.method && strcmp(arguments->model.method, "all") == 0;
 }
 
 /* NULL: text of a language model, or all. */
-static const char *method_of(const compile_arguments *a, const model *m) {
+static const char *method_of(const compile_arguments *arguments, const model *model) {
   size_t size;
-  const bool has_text = clave_program_section(m->program, "TOKN", &size) && !a->dims.count;
-  if (wants_all(a) || (!a->model.method && has_text && !a->bare)) return NULL;
-  return m->method.name;
+  const bool has_text =
+      clave_program_section(model->program, "TOKN", &size) && !arguments->dims.count;
+  if (wants_all(arguments) || (!arguments->model.method && has_text && !arguments->bare))
+    return NULL;
+  return model->method.name;
 }
 
-static bool is_for_opencl(const compile_arguments *a) {
-  return a->target && strcmp(a->target, "opencl") == 0;
+static bool is_for_opencl(const compile_arguments *arguments) {
+  return arguments->target && strcmp(arguments->target, "opencl") == 0;
 }
 
 /* What is refused before anything is measured. */
-static const char *why_untuned(const compile_arguments *a, const model *m) {
-  return wants_all(a) ? "--method all" : method_of(a, m) ? NULL : "a language model's text";
+static const char *why_untuned(const compile_arguments *arguments, const model *model) {
+  return wants_all(arguments)          ? "--method all"
+         : method_of(arguments, model) ? NULL
+                                       : "a language model's text";
 }
 
-static int compile_with(const compile_arguments *a, model *m, const clave_compile_dim *dims,
-                        const char *library, page *out) {
+static int compile_with(const compile_arguments *arguments, model *model,
+                        const clave_compile_dim *dims, const char *library, page *out) {
   size_t memory_bytes = 0;
-  const char *slash = strrchr(a->model.program, '/');
-  const clave_compile_options o = {.size = sizeof o,
-                                   .method = method_of(a, m),
-                                   .name = slash ? slash + 1 : a->model.program,
-                                   .dims = dims,
-                                   .n_dims = a->dims.count,
-                                   .march = a->march,
-                                   .library = library,
-                                   .debug = a->debug,
-                                   .keep_build = a->keep_build,
-                                   .message = print_note,
-                                   .progress = show_steps,
-                                   .target = a->target,
-                                   .all_methods = wants_all(a),
-                                   .allow_custom_kernels = a->model.allow_custom_kernels,
-                                   .static_library = a->static_library,
-                                   .n_threads = a->threads == THREADS_OPEN ? 0
-                                                : a->threads               ? (int)a->threads
-                                                                           : CLAVE_COMPILE_ALONE,
-                                   .static_memory = a->arena != NULL,
-                                   .memory_bytes = &memory_bytes,
-                                   .bare = a->bare,
-                                   .kernel_folder = a->kernel_dir,
-                                   .sbom = a->sbom,
-                                   .verify = a->verify,
-                                   .packed_only = a->packed_only,
-                                   .processor = a->processor,
-                                   .cancel = is_interrupted,
-                                   .tuned = a->tune ? m->device : NULL,
-                                   .binaries = a->binaries ? m->device : NULL};
-  TRY_EXIT(compile_to(a, m, &o));
-  if (a->arena || a->bare) text_printf(out, "%zu bytes of static memory\n", memory_bytes);
+  const char *slash = strrchr(arguments->model.program, '/');
+  const clave_compile_options options = {
+      .size = sizeof options,
+      .method = method_of(arguments, model),
+      .name = slash ? slash + 1 : arguments->model.program,
+      .dims = dims,
+      .n_dims = arguments->dims.count,
+      .march = arguments->march,
+      .library = library,
+      .debug = arguments->debug,
+      .keep_build = arguments->keep_build,
+      .message = print_note,
+      .progress = show_steps,
+      .target = arguments->target,
+      .all_methods = wants_all(arguments),
+      .allow_custom_kernels = arguments->model.allow_custom_kernels,
+      .static_library = arguments->static_library,
+      .n_threads = arguments->threads == THREADS_OPEN ? 0
+                   : arguments->threads               ? (int)arguments->threads
+                                                      : CLAVE_COMPILE_ALONE,
+      .static_memory = arguments->arena != NULL,
+      .memory_bytes = &memory_bytes,
+      .bare = arguments->bare,
+      .kernel_folder = arguments->kernel_dir,
+      .sbom = arguments->sbom,
+      .verify = arguments->verify,
+      .packed_only = arguments->packed_only,
+      .processor = arguments->processor,
+      .cancel = is_interrupted,
+      .tuned = arguments->tune ? model->device : NULL,
+      .binaries = arguments->binaries ? model->device : NULL};
+  TRY_EXIT(compile_to(arguments, model, &options));
+  if (arguments->arena || arguments->bare)
+    text_printf(out, "%zu bytes of static memory\n", memory_bytes);
   return EXIT_GOOD;
 }
 
 /* Whether the executable has no threads beside the caller's. */
-static bool runs_alone(const compile_arguments *a) { return a->bare || a->arena || !a->threads; }
+static bool runs_alone(const compile_arguments *arguments) {
+  return arguments->bare || arguments->arena || !arguments->threads;
+}
 
 /* What the executable will run on, as far as it is here: the OpenCL device that CLAVE_DEVICE names.
  */
-static int open_target(const compile_arguments *a, model *m) {
+static int open_target(const compile_arguments *arguments, model *model) {
   const char *named = getenv("CLAVE_DEVICE");
-  model_arguments with = a->model;
-  if (m->device) return EXIT_GOOD;
-  with.device = !is_for_opencl(a) ? "cpu" : named && *named ? NULL : "opencl";
-  with.threads = runs_alone(a) ? 1 : a->threads == THREADS_OPEN ? 0 : a->threads;
-  TRY_EXIT(open_device(&with, m));
-  if (is_for_opencl(a) && strcmp(m->device_info.kind, "opencl") != 0)
+  model_arguments with = arguments->model;
+  if (model->device) return EXIT_GOOD;
+  with.device = !is_for_opencl(arguments) ? "cpu" : named && *named ? NULL : "opencl";
+  with.threads = runs_alone(arguments)                ? 1
+                 : arguments->threads == THREADS_OPEN ? 0
+                                                      : arguments->threads;
+  TRY_EXIT(open_device(&with, model));
+  if (is_for_opencl(arguments) && strcmp(model->device_info.kind, "opencl") != 0)
     return fail("--target opencl: CLAVE_DEVICE is \"%s\", which is no OpenCL device", named);
   return EXIT_GOOD;
 }
 
-static int pack_first(const compile_arguments *a, model *m) {
-  if (a->kernel_dir)
+static int pack_first(const compile_arguments *arguments, model *model) {
+  if (arguments->kernel_dir)
     return fail("--pack: kernels of your own (--kernel-dir) may read weights packed otherwise");
-  TRY_EXIT(open_target(a, m));
-  return pack_program(m);
+  TRY_EXIT(open_target(arguments, model));
+  return pack_program(model);
 }
 
 /* For this executable alone where there is no cache folder to keep winners in. */
-static int tune_first(const compile_arguments *a, model *m) {
-  const char *why = why_untuned(a, m);
+static int tune_first(const compile_arguments *arguments, model *model) {
+  const char *why = why_untuned(arguments, model);
   if (why) return fail("--tune is of one method's sizes, which %s has not", why);
-  const tune_request r = {.dims = &a->dims, .budget = a->budget, .unkept = !has_cache()};
-  TRY_EXIT(open_target(a, m));
-  return tune_quietly(m, &r);
+  const tune_request request = {
+      .dims = &arguments->dims, .budget = arguments->budget, .unkept = !has_cache()};
+  TRY_EXIT(open_target(arguments, model));
+  return tune_quietly(model, &request);
 }
 
-static int run_first(const compile_arguments *a, model *m) {
-  const char *chosen = method_of(a, m);
-  const kernel_runs r = {.program = a->model.program,
-                         .dims = &a->dims,
-                         .all = wants_all(a),
-                         .text = !chosen && !wants_all(a)};
-  TRY_EXIT(open_target(a, m));
-  m->cancel = is_interrupted;
-  const int result = run_kernels(m, &r);
+static int run_first(const compile_arguments *arguments, model *model) {
+  const char *chosen = method_of(arguments, model);
+  const kernel_runs runs = {.program = arguments->model.program,
+                            .dims = &arguments->dims,
+                            .all = wants_all(arguments),
+                            .text = !chosen && !wants_all(arguments)};
+  TRY_EXIT(open_target(arguments, model));
+  model->cancel = is_interrupted;
+  const int result = run_kernels(model, &runs);
   return is_interrupted(NULL) ? interrupted_exit() : result;
 }
 
-static int compile_model(const compile_arguments *a, model *m, page *out) {
-  const uint32_t n = a->dims.count;
+static int compile_model(const compile_arguments *arguments, model *model, page *out) {
+  const uint32_t n = arguments->dims.count;
   clave_compile_dim *dims = calloc((size_t)n + 1, sizeof *dims);
   text *names = calloc((size_t)n + 1, sizeof *names);
   text library = {0};
   int result = dims && names ? EXIT_GOOD : fail_memory();
   for (uint32_t i = 0; i < n && result == EXIT_GOOD; i++)
-    result = take_dim(a->dims.items[i], &names[i], &dims[i]);
-  model_arguments program = a->model;
-  if (wants_all(a)) program.method = NULL;
-  if (result == EXIT_GOOD) result = open_program(&program, m);
-  if (result == EXIT_GOOD && a->pack) result = pack_first(a, m);
-  if (result == EXIT_GOOD && a->tune) result = tune_first(a, m);
-  if (result == EXIT_GOOD && a->binaries) result = run_first(a, m);
-  if (a->shared || a->bare) name_library(a->sources ? a->sources : a->to, &library);
+    result = take_dim(arguments->dims.items[i], &names[i], &dims[i]);
+  model_arguments program = arguments->model;
+  if (wants_all(arguments)) program.method = NULL;
+  if (result == EXIT_GOOD) result = open_program(&program, model);
+  if (result == EXIT_GOOD && arguments->pack) result = pack_first(arguments, model);
+  if (result == EXIT_GOOD && arguments->tune) result = tune_first(arguments, model);
+  if (result == EXIT_GOOD && arguments->binaries) result = run_first(arguments, model);
+  if (arguments->shared || arguments->bare)
+    name_library(arguments->sources ? arguments->sources : arguments->to, &library);
   if (result == EXIT_GOOD && library.failed) result = fail_memory();
-  if (result == EXIT_GOOD) result = compile_with(a, m, dims, library.data, out);
+  if (result == EXIT_GOOD) result = compile_with(arguments, model, dims, library.data, out);
   text_free(&library);
   for (uint32_t i = 0; names && i < n; i++) text_free(&names[i]);
   free(names);
@@ -241,23 +255,29 @@ static int compile_model(const compile_arguments *a, model *m, page *out) {
 }
 
 static int compile_program(const void *arguments, page *out) {
-  const compile_arguments *a = arguments;
-  model m = {0};
-  if (!a->to == !a->sources) return fail_usage("which of -o BIN and --emit-c DIR?");
-  if (a->target && strcmp(a->target, "c") != 0 && strcmp(a->target, "opencl") != 0)
-    return fail_usage("--target takes c or opencl, not \"%s\"", a->target);
-  if (a->arena && strcmp(a->arena, "static") != 0)
-    return fail_usage("--arena: expected static, got \"%s\"", a->arena);
-  if (a->shared && a->bare) return fail_usage("which of --shared and --bare?");
-  if (a->binaries && !is_for_opencl(a)) return fail_usage("--binaries is of --target opencl");
-  if (a->budget > 0 && !a->tune) return fail_usage("--budget is of --tune, which is not given");
-  if (a->processor && strcmp(a->processor, "portable") != 0)
-    return fail_usage("--processor: expected portable, got \"%s\"", a->processor);
+  const compile_arguments *compile_arguments = arguments;
+  model model = {0};
+  if (!compile_arguments->to == !compile_arguments->sources)
+    return fail_usage("which of -o BIN and --emit-c DIR?");
+  if (compile_arguments->target && strcmp(compile_arguments->target, "c") != 0 &&
+      strcmp(compile_arguments->target, "opencl") != 0)
+    return fail_usage("--target takes c or opencl, not \"%s\"", compile_arguments->target);
+  if (compile_arguments->arena && strcmp(compile_arguments->arena, "static") != 0)
+    return fail_usage("--arena: expected static, got \"%s\"", compile_arguments->arena);
+  if (compile_arguments->shared && compile_arguments->bare)
+    return fail_usage("which of --shared and --bare?");
+  if (compile_arguments->binaries && !is_for_opencl(compile_arguments))
+    return fail_usage("--binaries is of --target opencl");
+  if (compile_arguments->budget > 0 && !compile_arguments->tune)
+    return fail_usage("--budget is of --tune, which is not given");
+  if (compile_arguments->processor && strcmp(compile_arguments->processor, "portable") != 0)
+    return fail_usage("--processor: expected portable, got \"%s\"", compile_arguments->processor);
   /* Kernels that plan and pack here are those that will run there. */
-  if (a->processor && setenv("CLAVE_DEVICE_CLASS", "portable", 1) != 0) return fail_memory();
+  if (compile_arguments->processor && setenv("CLAVE_DEVICE_CLASS", "portable", 1) != 0)
+    return fail_memory();
   catch_endings();
-  int result = compile_model(a, &m, out);
-  close_model(&m);
+  int result = compile_model(compile_arguments, &model, out);
+  close_model(&model);
   return result;
 }
 

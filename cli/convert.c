@@ -29,35 +29,35 @@ int check_program_ending(const char *path) {
 
 static bool is_json(const char *path) { return strcmp(strrchr(path, '.'), ".json") == 0; }
 
-static int pack(const convert_arguments *a, model *m) {
-  const model_arguments on = {.device = a->pack};
-  if (strcmp(a->pack, "none") == 0) {
-    TRY_STATUS(clave_program_unpack(m->program));
+static int pack(const convert_arguments *arguments, model *model) {
+  const model_arguments on = {.device = arguments->pack};
+  if (strcmp(arguments->pack, "none") == 0) {
+    TRY_STATUS(clave_program_unpack(model->program));
     return EXIT_GOOD;
   }
-  TRY_EXIT(open_device(&on, m));
-  return pack_program(m);
+  TRY_EXIT(open_device(&on, model));
+  return pack_program(model);
 }
 
-static int convert_files(const convert_arguments *a, model *m) {
-  TRY_EXIT(check_program_ending(a->to));
-  if (a->pack && is_json(a->to))
-    return fail_usage("--pack: %s cannot hold packed weights, a .clv can", a->to);
-  TRY_EXIT(open_program(&a->model, m));
-  if (a->pack) TRY_EXIT(pack(a, m));
-  if (is_json(a->to) && clave_program_count_forms(m->program))
+static int convert_files(const convert_arguments *arguments, model *model) {
+  TRY_EXIT(check_program_ending(arguments->to));
+  if (arguments->pack && is_json(arguments->to))
+    return fail_usage("--pack: %s cannot hold packed weights, a .clv can", arguments->to);
+  TRY_EXIT(open_program(&arguments->model, model));
+  if (arguments->pack) TRY_EXIT(pack(arguments, model));
+  if (is_json(arguments->to) && clave_program_count_forms(model->program))
     print_note(NULL, "a .json holds no packed weights");
-  show_progress("writing %s", a->to);
-  TRY_STATUS(clave_program_save(m->program, a->to));
+  show_progress("writing %s", arguments->to);
+  TRY_STATUS(clave_program_save(model->program, arguments->to));
   clear_progress();
   return EXIT_GOOD;
 }
 
 static int convert_program(const void *arguments, page *out) {
-  model m = {0};
+  model model = {0};
   (void)out;
-  int result = convert_files(arguments, &m);
-  close_model(&m);
+  int result = convert_files(arguments, &model);
+  close_model(&model);
   return result;
 }
 

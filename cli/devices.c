@@ -14,65 +14,65 @@ static const flag devices_flags[] = {
     {"--json", FLAG_SWITCH, offsetof(devices_arguments, json), NULL, "for programs", 0, 0},
 };
 
-static void name_device(const clave_device_info *d, char *out, size_t size) {
-  if (d->index < 0) {
-    (void)snprintf(out, size, "%s", d->kind);
+static void name_device(const clave_device_info *info, char *out, size_t size) {
+  if (info->index < 0) {
+    (void)snprintf(out, size, "%s", info->kind);
   } else {
-    (void)snprintf(out, size, "%s:%d", d->kind, d->index);
+    (void)snprintf(out, size, "%s:%d", info->kind, info->index);
   }
 }
 
-void write_device(json_writer *out, const clave_device_info *d) {
+void write_device(json_writer *out, const clave_device_info *info) {
   char device[32];
-  name_device(d, device, sizeof device);
+  name_device(info, device, sizeof device);
   emit_string(out, "device", device);
-  emit_string(out, "kind", d->kind);
-  emit_integer(out, "index", d->index);
-  emit_bool(out, "default", d->is_default);
-  emit_string(out, "type", d->type);
-  emit_string(out, "name", d->name);
-  emit_string(out, "platform", d->platform);
-  emit_string(out, "driver", d->driver);
-  emit_size(out, "compute_units", d->compute_units);
-  emit_size(out, "clock_mhz", d->clock_mhz);
-  emit_size(out, "memory", d->memory);
-  emit_size(out, "max_alloc", d->max_alloc);
-  emit_bool(out, "shares_host_memory", d->shares_host_memory);
-  emit_string(out, "extensions", d->extensions);
-  emit_size(out, "tuned", d->n_tuned);
+  emit_string(out, "kind", info->kind);
+  emit_integer(out, "index", info->index);
+  emit_bool(out, "default", info->is_default);
+  emit_string(out, "type", info->type);
+  emit_string(out, "name", info->name);
+  emit_string(out, "platform", info->platform);
+  emit_string(out, "driver", info->driver);
+  emit_size(out, "compute_units", info->compute_units);
+  emit_size(out, "clock_mhz", info->clock_mhz);
+  emit_size(out, "memory", info->memory);
+  emit_size(out, "max_alloc", info->max_alloc);
+  emit_bool(out, "shares_host_memory", info->shares_host_memory);
+  emit_string(out, "extensions", info->extensions);
+  emit_size(out, "tuned", info->n_tuned);
 }
 
 static int write_json(int count, page *out) {
-  json_writer j = {.out = out};
-  emit_array(&j, NULL);
+  json_writer writer = {.out = out};
+  emit_array(&writer, NULL);
   for (int i = 0; i < count; i++) {
-    clave_device_info d = {.size = sizeof d};
-    TRY_STATUS(clave_devices_get(i, &d));
-    emit_object(&j, NULL);
-    write_device(&j, &d);
-    emit_end_object(&j);
+    clave_device_info info = {.size = sizeof info};
+    TRY_STATUS(clave_devices_get(i, &info));
+    emit_object(&writer, NULL);
+    write_device(&writer, &info);
+    emit_end_object(&writer);
   }
-  emit_end_array(&j);
+  emit_end_array(&writer);
   return EXIT_GOOD;
 }
 
-static void write_row(columns *table, const clave_device_info *d, page *cell) {
+static void write_row(columns *table, const clave_device_info *info, page *cell) {
   char device[32];
-  name_device(d, device, sizeof device);
-  columns_cell(table, "%s", d->is_default ? "*" : "");
+  name_device(info, device, sizeof device);
+  columns_cell(table, "%s", info->is_default ? "*" : "");
   columns_cell(table, "%s", device);
-  columns_cell(table, "%s", d->type);
-  columns_cell(table, "%" PRIu32, d->compute_units);
-  if (d->clock_mhz) {
-    columns_cell(table, "%" PRIu32 " MHz", d->clock_mhz);
+  columns_cell(table, "%s", info->type);
+  columns_cell(table, "%" PRIu32, info->compute_units);
+  if (info->clock_mhz) {
+    columns_cell(table, "%" PRIu32 " MHz", info->clock_mhz);
   } else {
     columns_cell(table, "-");
   }
   cell->size = 0;
-  page_size(cell, d->memory);
+  page_size(cell, info->memory);
   columns_cell(table, "%s", cell->data ? cell->data : "");
   cell->size = 0;
-  page_visible(cell, d->name);
+  page_visible(cell, info->name);
   columns_cell(table, "%s", cell->data ? cell->data : "");
 }
 
@@ -92,13 +92,13 @@ static int write_table(int count, page *out) {
   for (size_t i = 0; i < LENGTH(titles); i++) columns_cell(&table, "%s", titles[i]);
   for (int i = 0; i < count; i++) {
     char tuned[32];
-    clave_device_info d = {.size = sizeof d};
-    TRY_STATUS(clave_devices_get(i, &d));
-    write_row(&table, &d, &cell);
-    write_remark(&table, "", d.platform, &cell);
-    write_remark(&table, "uses ", d.extensions, &cell);
-    if (d.n_tuned) (void)snprintf(tuned, sizeof tuned, "%" PRIu32 " sizes", d.n_tuned);
-    write_remark(&table, "tuned for ", d.n_tuned ? tuned : NULL, &cell);
+    clave_device_info info = {.size = sizeof info};
+    TRY_STATUS(clave_devices_get(i, &info));
+    write_row(&table, &info, &cell);
+    write_remark(&table, "", info.platform, &cell);
+    write_remark(&table, "uses ", info.extensions, &cell);
+    if (info.n_tuned) (void)snprintf(tuned, sizeof tuned, "%" PRIu32 " sizes", info.n_tuned);
+    write_remark(&table, "tuned for ", info.n_tuned ? tuned : NULL, &cell);
   }
   columns_write(&table, 0, out);
   text_puts(out, "* what an unset CLAVE_DEVICE picks\n");
@@ -108,12 +108,12 @@ static int write_table(int count, page *out) {
 }
 
 static int list_devices(const void *arguments, page *out) {
-  const devices_arguments *a = arguments;
+  const devices_arguments *devices_arguments = arguments;
   int count;
   TRY_STATUS(clave_devices_count(&count));
   const char *hint = clave_devices_hint();
   if (hint) print_note(NULL, hint);
-  return (a->json ? write_json : write_table)(count, out);
+  return (devices_arguments->json ? write_json : write_table)(count, out);
 }
 
 const command devices_command = {

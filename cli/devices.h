@@ -5,6 +5,6 @@
 #include "json/writer.h"
 
 /* The members of an object that is open. */
-void write_device(json_writer *out, const clave_device_info *d);
+void write_device(json_writer *out, const clave_device_info *info);
 
 #endif

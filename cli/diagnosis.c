@@ -7,21 +7,23 @@
 #include "cli/carried.h"
 #include "json/fields.h"
 
-int diagnosis_add(diagnosis *d, const char *line, size_t size) {
+int diagnosis_add(diagnosis *diagnosis, const char *line, size_t size) {
   json *finding;
-  if (!array_reserve(&d->lines, &d->capacity, d->count + 1, sizeof *d->lines)) return fail_memory();
+  if (!array_reserve(&diagnosis->lines, &diagnosis->capacity, diagnosis->count + 1,
+                     sizeof *diagnosis->lines))
+    return fail_memory();
   clave_status st = json_parse(line, size, &finding);
   if (st) {
     status_free(st);
     return fail("the findings of a device cannot be read");
   }
-  d->lines[d->count++] = finding;
+  diagnosis->lines[diagnosis->count++] = finding;
   return EXIT_GOOD;
 }
 
-void diagnosis_free(diagnosis *d) {
-  for (size_t i = 0; i < d->count; i++) json_free(d->lines[i]);
-  free(d->lines);
+void diagnosis_free(diagnosis *diagnosis) {
+  for (size_t i = 0; i < diagnosis->count; i++) json_free(diagnosis->lines[i]);
+  free(diagnosis->lines);
 }
 
 static bool is_text(const json *finding, const char *key, const char *text_) {
@@ -29,54 +31,59 @@ static bool is_text(const json *finding, const char *key, const char *text_) {
   return found && strcmp(found, text_) == 0;
 }
 
-const json *diagnosis_find(const diagnosis *d, const char *finding) {
-  for (size_t i = 0; i < d->count; i++)
-    if (is_text(d->lines[i], "finding", finding)) return d->lines[i];
+const json *diagnosis_find(const diagnosis *diagnosis, const char *finding) {
+  for (size_t i = 0; i < diagnosis->count; i++)
+    if (is_text(diagnosis->lines[i], "finding", finding)) return diagnosis->lines[i];
   return NULL;
 }
 
-const json *diagnosis_last(const diagnosis *d) { return d->count ? d->lines[d->count - 1] : NULL; }
+const json *diagnosis_last(const diagnosis *diagnosis) {
+  return diagnosis->count ? diagnosis->lines[diagnosis->count - 1] : NULL;
+}
 
-static double number_of(const json *v, const char *key) {
-  const json *n = field_or_null(v, key);
-  return n && json_kind_of(n) == JSON_NUMBER ? json_number(n) : 0;
+static double number_of(const json *value, const char *key) {
+  const json *json = field_or_null(value, key);
+  return json && json_kind_of(json) == JSON_NUMBER ? json_number(json) : 0;
 }
 
 /* ---------------------------------------------------------------- a device's part */
 
-static void emit_finding(json_writer *j, const char *key, const json *finding) {
-  emit_record(j, key);
+static void emit_finding(json_writer *writer, const char *key, const json *finding) {
+  emit_record(writer, key);
   for (const json *m = json_first(finding); m; m = json_next(m))
-    if (strcmp(json_key(m), "finding") != 0) emit_json(j, json_key(m), m);
-  emit_end_object(j);
+    if (strcmp(json_key(m), "finding") != 0) emit_json(writer, json_key(m), m);
+  emit_end_object(writer);
 }
 
-static void note_problem(diagnosis *d, const char *device, const json *f, text *problems) {
-  const char *message = text_or_null(f, "message"), *family = text_or_null(f, "family");
-  if (is_text(f, "result", "wrong")) {
+static void note_problem(diagnosis *diagnosis, const char *device, const json *json,
+                         text *problems) {
+  const char *message = text_or_null(json, "message"), *family = text_or_null(json, "family");
+  if (is_text(json, "result", "wrong")) {
     text_printf(problems, "%s: %s: %.0f of %.0f elements are wrong (%s %s)", device, family,
-                number_of(f, "wrong"), number_of(f, "elements"), text_or_null(f, "op"),
-                text_or_null(f, "operands"));
-  } else if (message && !is_text(f, "result", "unsupported")) {
+                number_of(json, "wrong"), number_of(json, "elements"), text_or_null(json, "op"),
+                text_or_null(json, "operands"));
+  } else if (message && !is_text(json, "result", "unsupported")) {
     text_printf(problems, "%s: %s%s%s", device, family ? family : "", family ? ": " : "", message);
   } else {
     return;
   }
   text_append(problems, "", 1);
-  d->n_problems++;
+  diagnosis->n_problems++;
 }
 
-void diagnosis_write(diagnosis *d, const char *device, json_writer *j, text *problems) {
+void diagnosis_write(diagnosis *diagnosis, const char *device, json_writer *writer,
+                     text *problems) {
   static const char *const speeds[] = {"bandwidth", "compute"};
-  emit_array(j, "checks");
-  for (size_t i = 0; i < d->count; i++) {
-    if (is_text(d->lines[i], "finding", "check")) emit_finding(j, NULL, d->lines[i]);
-    note_problem(d, device, d->lines[i], problems);
+  emit_array(writer, "checks");
+  for (size_t i = 0; i < diagnosis->count; i++) {
+    if (is_text(diagnosis->lines[i], "finding", "check"))
+      emit_finding(writer, NULL, diagnosis->lines[i]);
+    note_problem(diagnosis, device, diagnosis->lines[i], problems);
   }
-  emit_end_array(j);
+  emit_end_array(writer);
   for (size_t i = 0; i < sizeof speeds / sizeof *speeds; i++) {
-    const json *speed = diagnosis_find(d, speeds[i]);
-    if (speed) emit_finding(j, speeds[i], speed);
+    const json *speed = diagnosis_find(diagnosis, speeds[i]);
+    if (speed) emit_finding(writer, speeds[i], speed);
   }
 }
 
@@ -123,31 +130,31 @@ static void print_checks(const json *checks, page *out) {
   }
 }
 
-static double speed_of(const json *d, const char *key, const char *unit) {
-  const json *speed = field_or_null(d, key);
+static double speed_of(const json *value, const char *key, const char *unit) {
+  const json *speed = field_or_null(value, key);
   return speed ? number_of(speed, unit) : 0;
 }
 
 /* Those that were measured. */
-static void print_speeds(const json *d, page *out) {
-  const double moved = speed_of(d, "bandwidth", "gb_s"),
-               computed = speed_of(d, "compute", "gflop_s");
+static void print_speeds(const json *json, page *out) {
+  const double moved = speed_of(json, "bandwidth", "gb_s"),
+               computed = speed_of(json, "compute", "gflop_s");
   if (moved > 0) text_printf(out, "  about %.1f GB/s", moved);
   if (computed > 0) text_printf(out, "%s%.1f GFLOP/s", moved > 0 ? ", " : "  about ", computed);
   if (moved > 0 || computed > 0) text_puts(out, "\n");
 }
 
-static void print_device(const json *d, page *out) {
-  page_visible(out, text_or_null(d, "device"));
+static void print_device(const json *json, page *out) {
+  page_visible(out, text_or_null(json, "device"));
   text_puts(out, ": ");
-  page_visible(out, text_or_null(d, "name"));
+  page_visible(out, text_or_null(json, "name"));
   text_puts(out, "\n  ");
-  page_visible(out, text_or_null(d, "platform"));
+  page_visible(out, text_or_null(json, "platform"));
   text_puts(out, ", driver ");
-  page_visible(out, text_or_null(d, "driver"));
+  page_visible(out, text_or_null(json, "driver"));
   text_puts(out, "\n");
-  print_checks(field_or_null(d, "checks"), out);
-  print_speeds(d, out);
+  print_checks(field_or_null(json, "checks"), out);
+  print_speeds(json, out);
 }
 
 static void print_report(const json *report, page *out) {

@@ -12,13 +12,14 @@ typedef struct diagnosis {
   int ended; /* the child's exit status, or 128 and the signal that ended it */
 } diagnosis;
 
-int diagnosis_add(diagnosis *d, const char *line, size_t size) CHECK;
-void diagnosis_free(diagnosis *d);
-const json *diagnosis_find(const diagnosis *d, const char *finding); /* the first; NULL: none */
-const json *diagnosis_last(const diagnosis *d);                      /* NULL: none */
+int diagnosis_add(diagnosis *diagnosis, const char *line, size_t size) CHECK;
+void diagnosis_free(diagnosis *diagnosis);
+const json *diagnosis_find(const diagnosis *diagnosis,
+                           const char *finding);        /* the first; NULL: none */
+const json *diagnosis_last(const diagnosis *diagnosis); /* NULL: none */
 /* Checks and speeds as members of an open object; what is broken is added to `problems`, each ended
  * by NUL. */
-void diagnosis_write(diagnosis *d, const char *device, json_writer *j, text *problems);
+void diagnosis_write(diagnosis *diagnosis, const char *device, json_writer *writer, text *problems);
 /* A whole report, as JSON, in lines. */
 int diagnosis_print(const char *report, size_t size, page *out) CHECK;
 

@@ -38,19 +38,20 @@ static const flag doctor_flags[] = {
 };
 
 typedef struct doctor {
-  json_writer j;
+  json_writer writer;
   const char *family;            /* NULL: all */
   text problems;                 /* NUL-ended, one after the other */
   char *folder, *findings, *log; /* owned; the files of children in it */
 } doctor;
 
-static void add_problem(doctor *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add_problem(doctor *d, const char *format, ...) {
+static void add_problem(doctor *doctor, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void add_problem(doctor *doctor, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  text_vprintf(&d->problems, format, arguments);
+  text_vprintf(&doctor->problems, format, arguments);
   va_end(arguments);
-  text_append(&d->problems, "", 1);
+  text_append(&doctor->problems, "", 1);
 }
 
 /* ---------------------------------------------------------------- the system */
@@ -58,86 +59,86 @@ static void add_problem(doctor *d, const char *format, ...) {
 /* The first line of a file that begins so, behind the colon. */
 static void find_line(const char *path, const char *begin, char *out, size_t size) {
   char line[512];
-  FILE *f = fopen(path, "r");
+  FILE *file = fopen(path, "r");
   *out = '\0';
-  while (f && !*out && fgets(line, sizeof line, f)) {
+  while (file && !*out && fgets(line, sizeof line, file)) {
     const char *colon = strchr(line, ':');
     line[strcspn(line, "\n")] = '\0';
     if (colon && strncmp(line, begin, strlen(begin)) == 0)
       (void)snprintf(out, size, "%s", colon + 1 + strspn(colon + 1, " \t"));
   }
-  if (f) (void)fclose(f);
+  if (file) (void)fclose(file);
 }
 
-static void write_system(doctor *d) {
+static void write_system(doctor *doctor) {
   struct utsname u = {0};
   char cpu[256], memory[64];
   char *helper = find_helper();
   (void)uname(&u);
   find_line("/proc/cpuinfo", "model name", cpu, sizeof cpu);
   find_line("/proc/meminfo", "MemTotal", memory, sizeof memory);
-  emit_object(&d->j, "system");
-  emit_string(&d->j, "clave", clave_version());
-  emit_string(&d->j, "kernel", u.release);
-  emit_string(&d->j, "machine", u.machine);
-  emit_string(&d->j, "cpu", cpu);
-  emit_integer(&d->j, "cpus", sysconf(_SC_NPROCESSORS_ONLN));
-  emit_string(&d->j, "memory", memory);
-  emit_string(&d->j, "helper", helper);
-  emit_end_object(&d->j);
+  emit_object(&doctor->writer, "system");
+  emit_string(&doctor->writer, "clave", clave_version());
+  emit_string(&doctor->writer, "kernel", u.release);
+  emit_string(&doctor->writer, "machine", u.machine);
+  emit_string(&doctor->writer, "cpu", cpu);
+  emit_integer(&doctor->writer, "cpus", sysconf(_SC_NPROCESSORS_ONLN));
+  emit_string(&doctor->writer, "memory", memory);
+  emit_string(&doctor->writer, "helper", helper);
+  emit_end_object(&doctor->writer);
   free(helper);
 }
 
-static void write_environment(doctor *d) {
+static void write_environment(doctor *doctor) {
   static const char *const others[] = {"OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "POCL_CACHE_DIR",
                                        "POCL_DEVICES",    "RUSTICL_ENABLE",    "LD_LIBRARY_PATH",
                                        "LD_PRELOAD"};
-  emit_object(&d->j, "environment");
+  emit_object(&doctor->writer, "environment");
   for (size_t i = 0; i < n_variables; i++) {
     const char *value = getenv(all_variables[i].name);
-    if (value) emit_string(&d->j, all_variables[i].name, value);
+    if (value) emit_string(&doctor->writer, all_variables[i].name, value);
   }
   for (size_t i = 0; i < LENGTH(others); i++) {
     const char *value = getenv(others[i]);
-    if (value) emit_string(&d->j, others[i], value);
+    if (value) emit_string(&doctor->writer, others[i], value);
   }
-  emit_end_object(&d->j);
+  emit_end_object(&doctor->writer);
 }
 
 /* ---------------------------------------------------------------- the loader's drivers */
 
-static void write_vendor(doctor *d, const char *folder, const char *name) {
+static void write_vendor(doctor *doctor, const char *folder, const char *name) {
   char path[4096], driver[512] = "";
   (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-  FILE *f = fopen(path, "r");
-  if (f && !fgets(driver, sizeof driver, f)) *driver = '\0';
-  if (f) (void)fclose(f);
+  FILE *file = fopen(path, "r");
+  if (file && !fgets(driver, sizeof driver, file)) *driver = '\0';
+  if (file) (void)fclose(file);
   driver[strcspn(driver, "\r\n")] = '\0';
-  emit_record(&d->j, NULL);
-  emit_string(&d->j, "file", path);
-  emit_string(&d->j, "library", driver);
-  emit_end_object(&d->j);
+  emit_record(&doctor->writer, NULL);
+  emit_string(&doctor->writer, "file", path);
+  emit_string(&doctor->writer, "library", driver);
+  emit_end_object(&doctor->writer);
   if (*driver == '/' && access(driver, R_OK) != 0)
-    add_problem(d, "%s names %s, which is not there: its driver was removed", path, driver);
+    add_problem(doctor, "%s names %s, which is not there: its driver was removed", path, driver);
 }
 
-static int is_icd(const struct dirent *e) {
-  const char *dot = strrchr(e->d_name, '.');
+static int is_icd(const struct dirent *entry) {
+  const char *dot = strrchr(entry->d_name, '.');
   return dot && strcmp(dot, ".icd") == 0;
 }
 
-static void write_vendors(doctor *d) {
+static void write_vendors(doctor *doctor) {
   const char *given = getenv("OCL_ICD_VENDORS");
   const char *folder = given && *given ? given : "/etc/OpenCL/vendors";
   struct dirent **entries;
   const int n = scandir(folder, &entries, is_icd, alphasort);
-  emit_array(&d->j, "drivers");
+  emit_array(&doctor->writer, "drivers");
   for (int i = 0; i < n; i++) {
-    write_vendor(d, folder, entries[i]->d_name);
+    write_vendor(doctor, folder, entries[i]->d_name);
     free(entries[i]);
   }
   if (n >= 0) free(entries);
-  emit_end_array(&d->j);
+  emit_end_array(&doctor->writer);
 }
 
 /* ---------------------------------------------------------------- the cache */
@@ -150,60 +151,62 @@ static void find_existing(const char *path, char *out, size_t size) {
     slash[slash == out ? 1 : 0] = '\0';
 }
 
-static void check_folder(doctor *d, const char *path) {
+static void check_folder(doctor *doctor, const char *path) {
   char existing[4096];
   find_existing(path, existing, sizeof existing);
   const bool is_there = strcmp(existing, path) == 0 && access(path, F_OK) == 0;
   const bool is_writable = *existing && access(existing, W_OK | X_OK) == 0;
-  emit_bool(&d->j, "exists", is_there);
-  emit_bool(&d->j, "writable", is_writable);
+  emit_bool(&doctor->writer, "exists", is_there);
+  emit_bool(&doctor->writer, "writable", is_writable);
   if (!is_writable)
-    add_problem(d, "the cache %s cannot be written: kernels are built anew by each process", path);
+    add_problem(doctor, "the cache %s cannot be written: kernels are built anew by each process",
+                path);
   if (!is_there) return;
   const bool is_private = folder_is_private(path);
-  emit_bool(&d->j, "private", is_private);
+  emit_bool(&doctor->writer, "private", is_private);
   if (!is_private)
     add_problem(
-        d, "others can write to the cache %s, so it is not used: chmod go-w, or CLAVE_CACHE_DIR",
+        doctor,
+        "others can write to the cache %s, so it is not used: chmod go-w, or CLAVE_CACHE_DIR",
         path);
 }
 
-static void write_cache(doctor *d) {
+static void write_cache(doctor *doctor) {
   clave_cache_info info = {.size = sizeof info};
   clave_status st = clave_cache_get_info(&info);
-  emit_object(&d->j, "cache");
-  emit_string(&d->j, "path", st ? NULL : info.path);
+  emit_object(&doctor->writer, "cache");
+  emit_string(&doctor->writer, "path", st ? NULL : info.path);
   if (st) {
-    add_problem(d, "the cache: %s", clave_status_message(st));
+    add_problem(doctor, "the cache: %s", clave_status_message(st));
   } else if (info.path) {
-    emit_size(&d->j, "bytes", info.bytes);
-    emit_size(&d->j, "files", info.files);
-    check_folder(d, info.path);
+    emit_size(&doctor->writer, "bytes", info.bytes);
+    emit_size(&doctor->writer, "files", info.files);
+    check_folder(doctor, info.path);
   }
-  emit_end_object(&d->j);
+  emit_end_object(&doctor->writer);
   clave_status_free(st);
 }
 
 /* ---------------------------------------------------------------- children */
 
-static int run_child(const doctor *d, const char *device, int *ended) {
-  tool *t;
-  (void)file_remove(d->findings);
-  const char *words[8] = {"/proc/self/exe", "probe", d->findings};
+static int run_child(const doctor *doctor, const char *device, int *ended) {
+  tool *tool;
+  (void)file_remove(doctor->findings);
+  const char *words[8] = {"/proc/self/exe", "probe", doctor->findings};
   size_t n = 3;
   if (device) words[n++] = "--device", words[n++] = device;
-  if (device && d->family) words[n++] = "--family", words[n++] = d->family;
-  clave_status st = tool_start(words, ".", d->log, &t);
+  if (device && doctor->family) words[n++] = "--family", words[n++] = doctor->family;
+  clave_status st = tool_start(words, ".", doctor->log, &tool);
   if (st) return fail_status(st);
-  *ended = tool_end(t, is_interrupted, NULL);
+  *ended = tool_end(tool, is_interrupted, NULL);
   return is_interrupted(NULL) ? interrupted_exit() : EXIT_GOOD;
 }
 
 /* What a child found, line by line; the last may be cut. */
-static int read_findings(const doctor *d, diagnosis *out) {
+static int read_findings(const doctor *doctor, diagnosis *out) {
   page all = {0};
-  if (!file_exists(d->findings)) return EXIT_GOOD;
-  int code = read_file(d->findings, &all);
+  if (!file_exists(doctor->findings)) return EXIT_GOOD;
+  int code = read_file(doctor->findings, &all);
   for (const char *at = all.data; !code && at && *at;) {
     const size_t n = strcspn(at, "\n");
     if (at[n]) code = diagnosis_add(out, at, n);
@@ -213,116 +216,116 @@ static int read_findings(const doctor *d, diagnosis *out) {
   return code;
 }
 
-static int ask(const doctor *d, const char *device, diagnosis *out) {
+static int ask(const doctor *doctor, const char *device, diagnosis *out) {
   int ended = 0;
-  int code = run_child(d, device, &ended);
-  if (!code) code = read_findings(d, out);
+  int code = run_child(doctor, device, &ended);
+  if (!code) code = read_findings(doctor, out);
   out->ended = ended;
   return code;
 }
 
 /* ---------------------------------------------------------------- devices */
 
-static void describe_end(doctor *d, const char *device, const diagnosis *found) {
+static void describe_end(doctor *doctor, const char *device, const diagnosis *found) {
   const json *last = diagnosis_last(found);
   const char *family = last ? text_or_null(last, "family") : NULL;
   const int signal = found->ended - 128;
   if (found->ended == 128 + SIGALRM) {
-    add_problem(d, "%s: no answer in time%s%s", device, family ? ", while checking " : "",
+    add_problem(doctor, "%s: no answer in time%s%s", device, family ? ", while checking " : "",
                 family ? family : "");
   } else if (signal > 0) {
-    add_problem(d, "%s: the driver ended the process (signal %d)%s%s", device, signal,
+    add_problem(doctor, "%s: the driver ended the process (signal %d)%s%s", device, signal,
                 family ? " while checking " : "", family ? family : "");
   } else if (found->ended && !found->n_problems) {
-    add_problem(d, "%s: the check ended with status %d", device, found->ended);
+    add_problem(doctor, "%s: the check ended with status %d", device, found->ended);
   }
 }
 
-static int check_device(doctor *d, const json *device) {
+static int check_device(doctor *doctor, const json *device) {
   diagnosis found = {0};
   const char *name = text_or_null(device, "device");
   show_progress("checking %s", name);
-  int code = ask(d, name, &found);
-  emit_object(&d->j, NULL);
+  int code = ask(doctor, name, &found);
+  emit_object(&doctor->writer, NULL);
   for (const json *m = json_first(device); m; m = json_next(m))
-    if (strcmp(json_key(m), "finding") != 0) emit_json(&d->j, json_key(m), m);
-  if (!code) diagnosis_write(&found, name, &d->j, &d->problems);
-  emit_end_object(&d->j);
-  describe_end(d, name, &found);
+    if (strcmp(json_key(m), "finding") != 0) emit_json(&doctor->writer, json_key(m), m);
+  if (!code) diagnosis_write(&found, name, &doctor->writer, &doctor->problems);
+  emit_end_object(&doctor->writer);
+  describe_end(doctor, name, &found);
   diagnosis_free(&found);
   return code;
 }
 
-static bool is_wanted(const doctor_arguments *a, const json *finding) {
+static bool is_wanted(const doctor_arguments *arguments, const json *finding) {
   const char *kind = text_or_null(finding, "finding"), *name = text_or_null(finding, "device");
   return kind && name && strcmp(kind, "device") == 0 &&
-         (!a->device || strcmp(a->device, name) == 0);
+         (!arguments->device || strcmp(arguments->device, name) == 0);
 }
 
-static void write_loader(doctor *d, const json *loader) {
+static void write_loader(doctor *doctor, const json *loader) {
   const char *message = loader ? text_or_null(loader, "message") : NULL;
-  emit_object(&d->j, "loader");
-  emit_string(&d->j, "path", loader ? text_or_null(loader, "path") : NULL);
-  emit_string(&d->j, "note", loader ? text_or_null(loader, "hint") : NULL);
-  emit_end_object(&d->j);
-  if (message) add_problem(d, "listing devices: %s", message);
+  emit_object(&doctor->writer, "loader");
+  emit_string(&doctor->writer, "path", loader ? text_or_null(loader, "path") : NULL);
+  emit_string(&doctor->writer, "note", loader ? text_or_null(loader, "hint") : NULL);
+  emit_end_object(&doctor->writer);
+  if (message) add_problem(doctor, "listing devices: %s", message);
 }
 
-static int check_devices(doctor *d, const doctor_arguments *a) {
+static int check_devices(doctor *doctor, const doctor_arguments *arguments) {
   diagnosis found = {0};
-  int code = ask(d, NULL, &found), n = 0;
-  write_loader(d, diagnosis_find(&found, "loader"));
-  describe_end(d, "listing devices", &found);
-  emit_array(&d->j, "devices");
+  int code = ask(doctor, NULL, &found), n = 0;
+  write_loader(doctor, diagnosis_find(&found, "loader"));
+  describe_end(doctor, "listing devices", &found);
+  emit_array(&doctor->writer, "devices");
   for (size_t i = 0; i < found.count && !code; i++) {
-    if (!is_wanted(a, found.lines[i])) continue;
-    code = check_device(d, found.lines[i]);
+    if (!is_wanted(arguments, found.lines[i])) continue;
+    code = check_device(doctor, found.lines[i]);
     n++;
   }
-  emit_end_array(&d->j);
-  if (!code && a->device && n == 0 && !found.ended)
-    code = fail_usage("there is no device \"%s\"; clave devices lists them", a->device);
+  emit_end_array(&doctor->writer);
+  if (!code && arguments->device && n == 0 && !found.ended)
+    code = fail_usage("there is no device \"%s\"; clave devices lists them", arguments->device);
   diagnosis_free(&found);
   return code;
 }
 
 /* ---------------------------------------------------------------- the command */
 
-static int write_problems(doctor *d) {
-  emit_array(&d->j, "problems");
-  for (size_t at = 0; at < d->problems.size; at += strlen(d->problems.data + at) + 1)
-    emit_string(&d->j, NULL, d->problems.data + at);
-  emit_end_array(&d->j);
-  return d->problems.failed ? fail_memory() : EXIT_GOOD;
+static int write_problems(doctor *doctor) {
+  emit_array(&doctor->writer, "problems");
+  for (size_t at = 0; at < doctor->problems.size; at += strlen(doctor->problems.data + at) + 1)
+    emit_string(&doctor->writer, NULL, doctor->problems.data + at);
+  emit_end_array(&doctor->writer);
+  return doctor->problems.failed ? fail_memory() : EXIT_GOOD;
 }
 
-static int examine(doctor *d, const doctor_arguments *a) {
-  emit_object(&d->j, NULL);
-  write_system(d);
-  write_environment(d);
-  write_vendors(d);
-  write_cache(d);
-  TRY_EXIT(check_devices(d, a));
-  TRY_EXIT(write_problems(d));
-  emit_end_object(&d->j);
-  return d->j.out->failed ? fail_memory() : EXIT_GOOD;
+static int examine(doctor *doctor, const doctor_arguments *arguments) {
+  emit_object(&doctor->writer, NULL);
+  write_system(doctor);
+  write_environment(doctor);
+  write_vendors(doctor);
+  write_cache(doctor);
+  TRY_EXIT(check_devices(doctor, arguments));
+  TRY_EXIT(write_problems(doctor));
+  emit_end_object(&doctor->writer);
+  return doctor->writer.out->failed ? fail_memory() : EXIT_GOOD;
 }
 
-static int make_folder(doctor *d) {
+static int make_folder(doctor *doctor) {
   const char *parent = temporary_folder();
-  d->folder = folder_create_unique(parent, "clave-doctor-");
-  if (!d->folder) return fail("%s: no folder for findings can be made there", parent);
-  d->findings = path_join(d->folder, "findings");
-  d->log = path_join(d->folder, "log");
-  return d->findings && d->log ? EXIT_GOOD : fail_memory();
+  doctor->folder = folder_create_unique(parent, "clave-doctor-");
+  if (!doctor->folder) return fail("%s: no folder for findings can be made there", parent);
+  doctor->findings = path_join(doctor->folder, "findings");
+  doctor->log = path_join(doctor->folder, "log");
+  return doctor->findings && doctor->log ? EXIT_GOOD : fail_memory();
 }
 
-static void remove_folder(const doctor *d) {
+static void remove_folder(const doctor *doctor) {
   uint64_t bytes;
-  if (d->folder) (void)folder_remove(d->folder, &bytes);
-  free(d->folder);
-  free(d->findings);
-  free(d->log);
+  if (doctor->folder) (void)folder_remove(doctor->folder, &bytes);
+  free(doctor->folder);
+  free(doctor->findings);
+  free(doctor->log);
 }
 
 static bool is_family(const char *name) {
@@ -332,19 +335,19 @@ static bool is_family(const char *name) {
 }
 
 static int run_doctor(const void *arguments, page *out) {
-  const doctor_arguments *a = arguments;
+  const doctor_arguments *doctor_arguments = arguments;
   page report = {0};
-  doctor d = {.j = {.out = &report}, .family = a->family};
-  if (a->family && !is_family(a->family))
-    return fail_usage("there is no family of kernels \"%s\"", a->family);
+  doctor doctor = {.writer = {.out = &report}, .family = doctor_arguments->family};
+  if (doctor_arguments->family && !is_family(doctor_arguments->family))
+    return fail_usage("there is no family of kernels \"%s\"", doctor_arguments->family);
   catch_endings(); /* the folder goes, too */
-  int code = make_folder(&d);
-  if (!code) code = examine(&d, a);
-  remove_folder(&d);
-  const bool is_broken = d.problems.size > 0;
-  text_free(&d.problems);
-  if (!code && a->json) text_append(out, report.data, report.size);
-  if (!code && !a->json) code = diagnosis_print(report.data, report.size, out);
+  int code = make_folder(&doctor);
+  if (!code) code = examine(&doctor, doctor_arguments);
+  remove_folder(&doctor);
+  const bool is_broken = doctor.problems.size > 0;
+  text_free(&doctor.problems);
+  if (!code && doctor_arguments->json) text_append(out, report.data, report.size);
+  if (!code && !doctor_arguments->json) code = diagnosis_print(report.data, report.size, out);
   text_free(&report);
   if (code || !is_broken) return code;
   TRY_EXIT(print_page(out));

@@ -5,8 +5,8 @@
 #include "cli/graph.h"
 
 /* Inside a quoted string of dot. */
-static void write_escaped(page *out, const char *s) {
-  for (const unsigned char *p = (const unsigned char *)s; *p; p++) {
+static void write_escaped(page *out, const char *text) {
+  for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
     if (*p == '"' || *p == '\\') {
       text_printf(out, "\\%c", *p);
     } else {
@@ -28,32 +28,32 @@ static void write_slot(page *out, const char *id, uint32_t number, const clave_t
   text_puts(out, "\"];\n");
 }
 
-static void write_node(page *out, uint32_t number, const graph_node *n) {
+static void write_node(page *out, uint32_t number, const graph_node *node) {
   text_printf(out, "  node%" PRIu32 " [shape=box label=\"", number);
-  write_escaped(out, n->op);
+  write_escaped(out, node->op);
   text_puts(out, "\\n");
-  write_escaped(out, n->name);
-  if (*n->detail) text_puts(out, "\\n");
-  write_escaped(out, n->detail);
+  write_escaped(out, node->name);
+  if (*node->detail) text_puts(out, "\\n");
+  write_escaped(out, node->detail);
   text_puts(out, "\"];\n");
 }
 
-void write_dot(const graph *g, page *out) {
+void write_dot(const graph *graph, page *out) {
   text_puts(out, "digraph \"");
-  write_escaped(out, g->method);
+  write_escaped(out, graph->method);
   text_puts(out, "\" {\n  node [fontname=\"monospace\" fontsize=10];\n");
-  for (uint32_t i = 0; i < g->n_slots; i++) {
-    const char *style = g->slots[i].kind == CLAVE_SLOT_CONSTANT ? "dotted" : "rounded";
-    if (g->is_used[i]) write_slot(out, "slot", i, &g->slots[i], style);
+  for (uint32_t i = 0; i < graph->n_slots; i++) {
+    const char *style = graph->slots[i].kind == CLAVE_SLOT_CONSTANT ? "dotted" : "rounded";
+    if (graph->is_used[i]) write_slot(out, "slot", i, &graph->slots[i], style);
   }
-  for (uint32_t i = 0; i < g->n_nodes; i++) {
-    const graph_node *n = &g->nodes[i];
-    write_node(out, i, n);
-    for (uint32_t k = 0; k < n->n_reads; k++) {
-      text_printf(out, "  slot%" PRIu32 " -> node%" PRIu32 ";\n", n->slots[k], i);
+  for (uint32_t i = 0; i < graph->n_nodes; i++) {
+    const graph_node *node = &graph->nodes[i];
+    write_node(out, i, node);
+    for (uint32_t k = 0; k < node->n_reads; k++) {
+      text_printf(out, "  slot%" PRIu32 " -> node%" PRIu32 ";\n", node->slots[k], i);
     }
-    for (uint32_t k = 0; k < n->n_writes; k++) {
-      text_printf(out, "  node%" PRIu32 " -> slot%" PRIu32 ";\n", i, node_writes(n)[k]);
+    for (uint32_t k = 0; k < node->n_writes; k++) {
+      text_printf(out, "  node%" PRIu32 " -> slot%" PRIu32 ";\n", i, node_writes(node)[k]);
     }
   }
   text_puts(out, "}\n");

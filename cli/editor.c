@@ -29,13 +29,13 @@ static char *prompt_of(EditLine *el) {
     const char *in;
     char *out;
   } shown; /* libedit does not write to it */
-  editor *e;
-  (void)el_get(el, EL_CLIENTDATA, &e);
-  shown.in = e->prompt;
+  editor *editor;
+  (void)el_get(el, EL_CLIENTDATA, &editor);
+  shown.in = editor->prompt;
   return shown.out;
 }
 
-static bool read_byte(char *c) { return wait_for_input() && read(STDIN_FILENO, c, 1) == 1; }
+static bool read_byte(char *text) { return wait_for_input() && read(STDIN_FILENO, text, 1) == 1; }
 
 /* A character of UTF-8: 1, or 0 at the end and after Ctrl-C. */
 static int read_character(EditLine *el, wchar_t *out) {
@@ -82,53 +82,53 @@ static void bind_keys(EditLine *el) {
     (void)el_set(el, EL_BIND, keys[i][0], keys[i][1], NULL);
 }
 
-static bool init(editor *e) {
+static bool init(editor *editor) {
   HistEvent event;
   if (!setlocale(LC_CTYPE, "C.UTF-8")) (void)setlocale(LC_CTYPE, "");
-  e->line = el_init("clave", stdin, stderr, stderr);
-  e->history = history_init();
-  if (!e->line || !e->history) return false;
-  (void)history(e->history, &event, H_SETSIZE, HISTORY_LINES);
-  (void)history(e->history, &event, H_SETUNIQUE, 1);
-  (void)el_set(e->line, EL_CLIENTDATA, e);
-  (void)el_set(e->line, EL_PROMPT, prompt_of);
-  (void)el_set(e->line, EL_EDITOR, "emacs");
-  (void)el_set(e->line, EL_HIST, history, e->history);
-  (void)el_set(e->line, EL_GETCFN, read_character);
-  bind_keys(e->line);
+  editor->line = el_init("clave", stdin, stderr, stderr);
+  editor->history = history_init();
+  if (!editor->line || !editor->history) return false;
+  (void)history(editor->history, &event, H_SETSIZE, HISTORY_LINES);
+  (void)history(editor->history, &event, H_SETUNIQUE, 1);
+  (void)el_set(editor->line, EL_CLIENTDATA, editor);
+  (void)el_set(editor->line, EL_PROMPT, prompt_of);
+  (void)el_set(editor->line, EL_EDITOR, "emacs");
+  (void)el_set(editor->line, EL_HIST, history, editor->history);
+  (void)el_set(editor->line, EL_GETCFN, read_character);
+  bind_keys(editor->line);
   return true;
 }
 
 editor *open_editor(void) {
   if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) return NULL;
-  editor *e = calloc(1, sizeof *e);
-  if (!e || init(e)) return e;
-  close_editor(e);
+  editor *editor = calloc(1, sizeof *editor);
+  if (!editor || init(editor)) return editor;
+  close_editor(editor);
   return NULL;
 }
 
 /* Ctrl-C on a line with something drops that. */
-static bool drops_line(const editor *e) {
-  const LineInfo *info = el_line(e->line);
+static bool drops_line(const editor *editor) {
+  const LineInfo *info = el_line(editor->line);
   bool drops = is_interrupted(NULL) && info && info->lastchar > info->buffer;
   if (!drops) return false;
   forget_interrupt();
   (void)fputs("^C\n", stderr);
-  el_reset(e->line);
+  el_reset(editor->line);
   return true;
 }
 
-int edit_line(editor *e, const char *prompt, page *line) {
+int edit_line(editor *editor, const char *prompt, page *line) {
   HistEvent event;
   int n = 0;
   const char *typed;
   text_clear(line);
-  e->prompt = prompt;
-  (void)el_set(e->line, EL_PREP_TERM,
+  editor->prompt = prompt;
+  (void)el_set(editor->line, EL_PREP_TERM,
                1); /* ahead of the prompt: what is typed from then on counts */
   (void)fputs("\x1b[?2004h", stderr);
-  do typed = el_gets(e->line, &n);
-  while (!typed && drops_line(e));
+  do typed = el_gets(editor->line, &n);
+  while (!typed && drops_line(editor));
   (void)fputs("\x1b[?2004l", stderr);
   if (!typed || n <= 0) {
     (void)fputs("\n", stderr);
@@ -136,13 +136,13 @@ int edit_line(editor *e, const char *prompt, page *line) {
   }
   text_append(line, typed, (size_t)n);
   while (line->size && line->data[line->size - 1] == '\n') line->data[--line->size] = '\0';
-  if (line->size) (void)history(e->history, &event, H_ENTER, line->data);
+  if (line->size) (void)history(editor->history, &event, H_ENTER, line->data);
   return line->failed ? fail_memory() : EXIT_GOOD;
 }
 
-void close_editor(editor *e) {
-  if (!e) return;
-  if (e->line) el_end(e->line);
-  if (e->history) history_end(e->history);
-  free(e);
+void close_editor(editor *editor) {
+  if (!editor) return;
+  if (editor->line) el_end(editor->line);
+  if (editor->history) history_end(editor->history);
+  free(editor);
 }

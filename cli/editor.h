@@ -10,7 +10,7 @@ typedef struct editor editor;
 editor *open_editor(void); /* NULL: there is none */
 /* A line, or what was pasted with several, without its end. -1: the input has ended, or Ctrl-C was
  * typed on an empty line. */
-int edit_line(editor *e, const char *prompt, page *line) __attribute__((warn_unused_result));
-void close_editor(editor *e); /* takes NULL */
+int edit_line(editor *editor, const char *prompt, page *line) __attribute__((warn_unused_result));
+void close_editor(editor *editor); /* takes NULL */
 
 #endif

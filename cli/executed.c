@@ -22,53 +22,55 @@ typedef struct workplace {
   uint32_t n, n_inputs;
 } workplace;
 
-static int add_name(workplace *w, const char *kind) {
+static int add_name(workplace *workplace, const char *kind) {
   page name = {0};
-  text_printf(&name, "%s/%s_%" PRIu32, w->folder, kind, w->n);
-  w->names[w->n] = name.data;
+  text_printf(&name, "%s/%s_%" PRIu32, workplace->folder, kind, workplace->n);
+  workplace->names[workplace->n] = name.data;
   if (name.failed) return fail_memory();
-  w->n++;
+  workplace->n++;
   return EXIT_GOOD;
 }
 
-static int make_workplace(const char *path, const model *m, const input_set *inputs, workplace *w) {
+static int make_workplace(const char *path, const model *model, const input_set *inputs,
+                          workplace *workplace) {
   const char *parent = temporary_folder();
-  w->names = calloc((size_t)inputs->count + m->method.n_outputs + 1, sizeof *w->names);
-  if (!w->names) return fail_memory();
-  w->program = realpath(path, NULL);
-  if (!w->program) return fail("%s: %s", path, strerror(errno));
-  w->folder = folder_create_unique(parent, "clave-verify-");
-  if (!w->folder) return fail("%s: no folder for tensors can be made there", parent);
+  workplace->names =
+      calloc((size_t)inputs->count + model->method.n_outputs + 1, sizeof *workplace->names);
+  if (!workplace->names) return fail_memory();
+  workplace->program = realpath(path, NULL);
+  if (!workplace->program) return fail("%s: %s", path, strerror(errno));
+  workplace->folder = folder_create_unique(parent, "clave-verify-");
+  if (!workplace->folder) return fail("%s: no folder for tensors can be made there", parent);
   for (uint32_t i = 0; i < inputs->count; i++)
-    if (!inputs->items[i].info.is_scalar) TRY_EXIT(add_name(w, "in"));
-  w->n_inputs = w->n;
-  for (uint32_t i = 0; i < m->method.n_outputs; i++) TRY_EXIT(add_name(w, "out"));
-  return add_name(w, "log");
+    if (!inputs->items[i].info.is_scalar) TRY_EXIT(add_name(workplace, "in"));
+  workplace->n_inputs = workplace->n;
+  for (uint32_t i = 0; i < model->method.n_outputs; i++) TRY_EXIT(add_name(workplace, "out"));
+  return add_name(workplace, "log");
 }
 
-static void remove_workplace(workplace *w) {
+static void remove_workplace(workplace *workplace) {
   uint64_t bytes;
-  for (uint32_t i = 0; i < w->n; i++) free(w->names[i]);
-  if (w->folder) (void)folder_remove(w->folder, &bytes);
-  free(w->folder);
-  free(w->names);
-  free(w->program);
+  for (uint32_t i = 0; i < workplace->n; i++) free(workplace->names[i]);
+  if (workplace->folder) (void)folder_remove(workplace->folder, &bytes);
+  free(workplace->folder);
+  free(workplace->names);
+  free(workplace->program);
 }
 
-static int write_tensor(const char *path, const clave_tensor *t) {
-  const uint64_t n = count_elements(t);
-  const size_t size = clave_dtype_size(t->dtype);
+static int write_tensor(const char *path, const clave_tensor *tensor) {
+  const uint64_t n = count_elements(tensor);
+  const size_t size = clave_dtype_size(tensor->dtype);
   page bytes = {0};
-  for (uint64_t i = 0; i < n; i++) text_append(&bytes, element_at(t, i), size);
+  for (uint64_t i = 0; i < n; i++) text_append(&bytes, element_at(tensor, i), size);
   int result = bytes.failed ? fail_memory() : write_file(path, &bytes);
   text_free(&bytes);
   return result;
 }
 
 /* Its first line, after an exit status that is not 0. */
-static int report_failure(const workplace *w, const char *path, int code) {
+static int report_failure(const workplace *workplace, const char *path, int code) {
   page log = {0}, line = {0};
-  TRY_EXIT(read_file(w->names[w->n - 1], &log));
+  TRY_EXIT(read_file(workplace->names[workplace->n - 1], &log));
   if (log.size) log.data[strcspn(log.data, "\n")] = 0;
   page_visible(&line, log.size ? log.data : "nothing");
   int result =
@@ -79,57 +81,59 @@ static int report_failure(const workplace *w, const char *path, int code) {
 }
 
 /* *code: its exit status. */
-static int run_with(const workplace *w, const char *path, const char *const *arguments, int *code) {
-  tool *t = NULL;
+static int run_with(const workplace *workplace, const char *path, const char *const *arguments,
+                    int *code) {
+  tool *tool = NULL;
   show_progress("running %s", path);
-  clave_status st = tool_start(arguments, w->folder, w->names[w->n - 1], &t);
+  clave_status st =
+      tool_start(arguments, workplace->folder, workplace->names[workplace->n - 1], &tool);
   if (st) return fail_status(st);
-  *code = tool_end(t, is_interrupted, NULL);
+  *code = tool_end(tool, is_interrupted, NULL);
   clear_progress();
   return is_interrupted(NULL) ? interrupted_exit() : EXIT_GOOD;
 }
 
-static int execute(const workplace *w, const char *path) {
-  const char **arguments = calloc((size_t)w->n + 2, sizeof *arguments);
+static int execute(const workplace *workplace, const char *path) {
+  const char **arguments = calloc((size_t)workplace->n + 2, sizeof *arguments);
   if (!arguments) return fail_memory();
-  arguments[0] = w->program;
-  for (uint32_t i = 0; i + 1 < w->n; i++) arguments[i + 1] = w->names[i];
-  int code = 0, result = run_with(w, path, arguments, &code);
+  arguments[0] = workplace->program;
+  for (uint32_t i = 0; i + 1 < workplace->n; i++) arguments[i + 1] = workplace->names[i];
+  int code = 0, result = run_with(workplace, path, arguments, &code);
   free(arguments);
-  return !result && code ? report_failure(w, path, code) : result;
+  return !result && code ? report_failure(workplace, path, code) : result;
 }
 
-static int ask_in(workplace *w, const char *path, page *help) {
+static int ask_in(workplace *workplace, const char *path, page *help) {
   const model none = {0};
   const input_set nothing = {0};
-  TRY_EXIT(make_workplace(path, &none, &nothing, w));
-  const char *const arguments[] = {w->program, "--help", NULL};
+  TRY_EXIT(make_workplace(path, &none, &nothing, workplace));
+  const char *const arguments[] = {workplace->program, "--help", NULL};
   int code;
-  TRY_EXIT(run_with(w, path, arguments, &code));
-  return read_file(w->names[w->n - 1], help);
+  TRY_EXIT(run_with(workplace, path, arguments, &code));
+  return read_file(workplace->names[workplace->n - 1], help);
 }
 
 int ask_executable(const char *path, bool *is_opencl) {
-  workplace w = {0};
+  workplace workplace = {0};
   page help = {0};
   catch_endings(); /* the folder goes, too */
-  int result = ask_in(&w, path, &help);
+  int result = ask_in(&workplace, path, &help);
   *is_opencl = !result && help.data && strstr(help.data, " on an OpenCL device");
-  remove_workplace(&w);
+  remove_workplace(&workplace);
   text_free(&help);
   return result;
 }
 
-static const char *owner_of(const model *m) {
-  return strcmp(m->device_info.kind, "cpu") == 0 ? "the CPU backend's" : "that device's here";
+static const char *owner_of(const model *model) {
+  return strcmp(model->device_info.kind, "cpu") == 0 ? "the CPU backend's" : "that device's here";
 }
 
-static int compare_file(const char *file, const char *path, const model *m, uint32_t index) {
+static int compare_file(const char *file, const char *path, const model *model, uint32_t index) {
   clave_tensor_info info = {.size = sizeof info};
   clave_tensor mine;
   page bytes = {0};
-  TRY_STATUS(clave_program_output(m->program, m->method.name, index, &info));
-  TRY_STATUS(clave_session_output(m->session, m->method.name, index, &mine));
+  TRY_STATUS(clave_program_output(model->program, model->method.name, index, &info));
+  TRY_STATUS(clave_session_output(model->session, model->method.name, index, &mine));
   TRY_EXIT(read_file(file, &bytes));
   const clave_tensor theirs = clave_tensor_make(mine.dtype, mine.rank, mine.dims, bytes.data);
   const uint64_t want = count_elements(&mine) * clave_dtype_size(mine.dtype);
@@ -138,35 +142,36 @@ static int compare_file(const char *file, const char *path, const model *m, uint
     result = fail("output_%" PRIu32 " (%s) of %s: expected %" PRIu64 " bytes, got %zu", index,
                   info.name, path, want, bytes.size);
   } else if (!same_elements(&theirs, &mine)) {
-    const difference d = compare_tensors(&theirs, &mine, NULL, 1, 0);
+    const difference difference = compare_tensors(&theirs, &mine, NULL, 1, 0);
     result = fail("output_%" PRIu32 " (%s) of %s is not %s: at element %" PRIu64
                   ": %s %.9g, got %.9g (all bits must be equal)",
-                  index, info.name, path, owner_of(m), d.element, m->device_info.kind, d.expected,
-                  d.got);
+                  index, info.name, path, owner_of(model), difference.element,
+                  model->device_info.kind, difference.expected, difference.got);
   }
   text_free(&bytes);
   return result;
 }
 
-static int run_in(workplace *w, const char *path, const model *m, const input_set *inputs) {
-  TRY_EXIT(make_workplace(path, m, inputs, w));
+static int run_in(workplace *workplace, const char *path, const model *model,
+                  const input_set *inputs) {
+  TRY_EXIT(make_workplace(path, model, inputs, workplace));
   for (uint32_t i = 0, k = 0; i < inputs->count; i++)
     if (!inputs->items[i].info.is_scalar)
-      TRY_EXIT(write_tensor(w->names[k++], &inputs->items[i].value));
-  TRY_EXIT(execute(w, path));
-  for (uint32_t i = 0; i < m->method.n_outputs; i++)
-    TRY_EXIT(compare_file(w->names[w->n_inputs + i], path, m, i));
+      TRY_EXIT(write_tensor(workplace->names[k++], &inputs->items[i].value));
+  TRY_EXIT(execute(workplace, path));
+  for (uint32_t i = 0; i < model->method.n_outputs; i++)
+    TRY_EXIT(compare_file(workplace->names[workplace->n_inputs + i], path, model, i));
   return EXIT_GOOD;
 }
 
-int compare_executable(const char *path, const model *m, const input_set *inputs, page *out) {
-  workplace w = {0};
+int compare_executable(const char *path, const model *model, const input_set *inputs, page *out) {
+  workplace workplace = {0};
   catch_endings(); /* the folder goes, too */
-  int result = run_in(&w, path, m, inputs);
-  remove_workplace(&w);
+  int result = run_in(&workplace, path, model, inputs);
+  remove_workplace(&workplace);
   if (result) return result;
-  text_printf(out, "binary   %" PRIu32 " outputs of ", m->method.n_outputs);
+  text_printf(out, "binary   %" PRIu32 " outputs of ", model->method.n_outputs);
   page_visible(out, path);
-  text_printf(out, " equal to %s, bit for bit\n", owner_of(m));
+  text_printf(out, " equal to %s, bit for bit\n", owner_of(model));
   return EXIT_GOOD;
 }

@@ -8,6 +8,7 @@ int ask_executable(const char *path, bool *is_opencl) CHECK;
 /* Runs `path` on the tensors of the inputs and compares what it writes with what the model's
  * session gave in its last run, bit for bit but for which NaN a NaN is. Scalar inputs are what the
  * executable was compiled for, and no files. */
-int compare_executable(const char *path, const model *m, const input_set *inputs, page *out) CHECK;
+int compare_executable(const char *path, const model *model, const input_set *inputs,
+                       page *out) CHECK;
 
 #endif

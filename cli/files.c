@@ -46,10 +46,10 @@ int write_output(const char *bytes, size_t size) {
   return write_all("standard output", STDOUT_FILENO, bytes, size);
 }
 
-int print_page(page *p) {
-  if (p->failed) return fail_memory();
-  TRY_EXIT(write_output(p->data, p->size));
-  p->size = 0;
+int print_page(page *page) {
+  if (page->failed) return fail_memory();
+  TRY_EXIT(write_output(page->data, page->size));
+  page->size = 0;
   return EXIT_GOOD;
 }
 
@@ -63,11 +63,11 @@ static int write_to(const char *path, const char *file, int flags, const page *c
 }
 
 static int replace_file(const char *path, const page *content) {
-  file_writer *w;
-  clave_status st = file_writer_create(path, &w);
-  if (!st) st = file_writer_append(w, content->data, content->size);
-  if (!st) st = file_writer_commit(w);
-  file_writer_destroy(w);
+  file_writer *writer;
+  clave_status st = file_writer_create(path, &writer);
+  if (!st) st = file_writer_append(writer, content->data, content->size);
+  if (!st) st = file_writer_commit(writer);
+  file_writer_destroy(writer);
   return st ? fail_status(st) : EXIT_GOOD;
 }
 
@@ -99,20 +99,20 @@ static const char *name_of(const char *path) {
   return slash ? slash + 1 : path;
 }
 
-bool is_same_file(const char *a, const char *b) {
+bool is_same_file(const char *left, const char *right) {
   struct stat info;
-  if (stat(a, &info) == 0 || stat(b, &info) == 0) return file_is_same(a, b);
-  return is_in_folder_of(a, name_of(b), b);
+  if (stat(left, &info) == 0 || stat(right, &info) == 0) return file_is_same(left, right);
+  return is_in_folder_of(left, name_of(right), right);
 }
 
 bool is_in_folder_of(const char *path, const char *name, const char *other) {
   struct stat one, two;
   if (strcmp(name_of(path), name) != 0) return false;
-  char *a = folder_of(path), *b = folder_of(other);
-  const bool is_same = a && b && stat(a, &one) == 0 && stat(b, &two) == 0 &&
+  char *left = folder_of(path), *right = folder_of(other);
+  const bool is_same = left && right && stat(left, &one) == 0 && stat(right, &two) == 0 &&
                        one.st_dev == two.st_dev && one.st_ino == two.st_ino;
-  free(a);
-  free(b);
+  free(left);
+  free(right);
   return is_same;
 }
 

@@ -12,31 +12,35 @@ enum {
   MOST_COMPARISONS = 150000000 /* of nodes, and of all searches together: a graph of 20,000 */
 };
 
-static bool is_same_tensor(const clave_tensor_info *a, const clave_tensor_info *b) {
-  return a->dtype == b->dtype && a->rank == b->rank && a->is_scalar == b->is_scalar &&
-         memcmp(a->dims, b->dims, sizeof *a->dims * (size_t)(a->rank > 0 ? a->rank : 0)) == 0;
+static bool is_same_tensor(const clave_tensor_info *left, const clave_tensor_info *right) {
+  return left->dtype == right->dtype && left->rank == right->rank &&
+         left->is_scalar == right->is_scalar &&
+         memcmp(left->dims, right->dims,
+                sizeof *left->dims * (size_t)(left->rank > 0 ? left->rank : 0)) == 0;
 }
 
-static bool is_same_node(const graph *g, const graph_node *a, const graph_node *b) {
-  if (a->n_reads != b->n_reads || a->n_writes != b->n_writes || strcmp(a->op, b->op) != 0 ||
-      strcmp(a->detail, b->detail) != 0)
+static bool is_same_node(const graph *graph, const graph_node *left, const graph_node *right) {
+  if (left->n_reads != right->n_reads || left->n_writes != right->n_writes ||
+      strcmp(left->op, right->op) != 0 || strcmp(left->detail, right->detail) != 0)
     return false;
-  for (uint32_t k = 0; k < a->n_writes; k++) {
-    if (!is_same_tensor(&g->slots[node_writes(a)[k]], &g->slots[node_writes(b)[k]])) return false;
+  for (uint32_t k = 0; k < left->n_writes; k++) {
+    if (!is_same_tensor(&graph->slots[node_writes(left)[k]], &graph->slots[node_writes(right)[k]]))
+      return false;
   }
   return true;
 }
 
 /* kinds[i]: the number of the first node that equals node i. *left: how many comparisons may still
  * be made; a node that would need more counts as different from all others. */
-static uint32_t *number_kinds(const graph *g, uint64_t *left) {
-  uint32_t *kinds = calloc((size_t)g->n_nodes + 1, sizeof *kinds);
-  uint32_t *distinct = calloc((size_t)g->n_nodes + 1, sizeof *distinct), n = 0;
-  for (uint32_t i = 0; kinds && distinct && i < g->n_nodes; i++) {
+static uint32_t *number_kinds(const graph *graph, uint64_t *left) {
+  uint32_t *kinds = calloc((size_t)graph->n_nodes + 1, sizeof *kinds);
+  uint32_t *distinct = calloc((size_t)graph->n_nodes + 1, sizeof *distinct), n = 0;
+  for (uint32_t i = 0; kinds && distinct && i < graph->n_nodes; i++) {
     uint32_t k = 0;
     const bool searches = *left >= n;
     *left -= searches ? n : 0;
-    while (searches && k < n && !is_same_node(g, &g->nodes[distinct[k]], &g->nodes[i])) k++;
+    while (searches && k < n && !is_same_node(graph, &graph->nodes[distinct[k]], &graph->nodes[i]))
+      k++;
     if (k == n) distinct[n++] = i;
     kinds[i] = searches ? distinct[k] : i;
   }
@@ -79,10 +83,10 @@ static bool add_folds(const uint32_t *kinds, uint32_t begin, uint32_t end, uint6
          add_folds(kinds, best.first + best.period * best.count, end, left, out);
 }
 
-int find_folds(const graph *g, graph_folds *folds) {
+int find_folds(const graph *graph, graph_folds *folds) {
   uint64_t left_kinds = MOST_COMPARISONS, left = MOST_COMPARISONS;
-  uint32_t *kinds = number_kinds(g, &left_kinds);
-  const bool good = kinds && add_folds(kinds, 0, g->n_nodes, &left, folds);
+  uint32_t *kinds = number_kinds(graph, &left_kinds);
+  const bool good = kinds && add_folds(kinds, 0, graph->n_nodes, &left, folds);
   free(kinds);
   return good ? EXIT_GOOD : fail_memory();
 }

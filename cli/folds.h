@@ -19,7 +19,7 @@ typedef struct graph_folds {
 /* Nodes are equal if op, attributes, result dtypes and result shapes are. Only repeats that hide at
  * least eight nodes are folded. The search is quadratic and bounded: of graphs with more than
  * 20,000 nodes not all repeats are found. On failure, too, free_folds is to be called. */
-int find_folds(const graph *g, graph_folds *folds) CHECK;
+int find_folds(const graph *graph, graph_folds *folds) CHECK;
 void free_folds(graph_folds *folds);
 
 /* The fold whose repeats (all blocks but its first) contain the node, or NULL. */

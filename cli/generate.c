@@ -148,50 +148,54 @@ enum { EXIT_INTERRUPTED = 130 }; /* as shells have it: 128 + SIGINT */
 /* ---------------------------------------------------------------- the command line */
 
 /* What goes with chats alone. */
-static int check_chat(const generate_arguments *a) {
+static int check_chat(const generate_arguments *arguments) {
   const struct {
     const char *name;
     bool given;
-  } flags[] = {{"--system", a->system},
-               {"--chat-template", a->template},
-               {"--template-arg", a->template_arguments.count},
-               {"--tools", a->tools},
-               {"--documents", a->documents}};
-  for (size_t i = 0; i < LENGTH(flags) && !is_chat(a); i++) {
+  } flags[] = {{"--system", arguments->system},
+               {"--chat-template", arguments->template},
+               {"--template-arg", arguments->template_arguments.count},
+               {"--tools", arguments->tools},
+               {"--documents", arguments->documents}};
+  for (size_t i = 0; i < LENGTH(flags) && !is_chat(arguments); i++) {
     if (flags[i].given) return fail_usage("%s needs --chat", flags[i].name);
   }
-  if (a->chat_file && (a->prompt || a->prompt_file))
+  if (arguments->chat_file && (arguments->prompt || arguments->prompt_file))
     return fail_usage("--chat-file takes no prompt: it has the messages");
-  return is_chat(a) && a->prompt_ids ? fail_usage("--chat takes no --prompt-ids") : EXIT_GOOD;
+  return is_chat(arguments) && arguments->prompt_ids ? fail_usage("--chat takes no --prompt-ids")
+                                                     : EXIT_GOOD;
 }
 
-static int check_arguments(const generate_arguments *a) {
-  if (a->prompt && a->prompt_ids) return fail_usage("--prompt and --prompt-ids exclude each other");
-  if (a->prompt_file && (a->prompt || a->prompt_ids))
+static int check_arguments(const generate_arguments *arguments) {
+  if (arguments->prompt && arguments->prompt_ids)
+    return fail_usage("--prompt and --prompt-ids exclude each other");
+  if (arguments->prompt_file && (arguments->prompt || arguments->prompt_ids))
     return fail_usage("--prompt-file is the prompt, and so is %s",
-                      a->prompt ? "--prompt" : "--prompt-ids");
-  if (a->pattern && !a->tokenizer) return fail_usage("--pattern needs --tokenizer");
-  TRY_EXIT(check_chat(a));
-  bool prompted = a->prompt || a->prompt_file || a->prompt_ids || is_chat(a);
-  if (prompted && a->perplexity) return fail_usage("--perplexity takes no prompt");
-  if (!prompted && !a->perplexity)
+                      arguments->prompt ? "--prompt" : "--prompt-ids");
+  if (arguments->pattern && !arguments->tokenizer) return fail_usage("--pattern needs --tokenizer");
+  TRY_EXIT(check_chat(arguments));
+  bool prompted =
+      arguments->prompt || arguments->prompt_file || arguments->prompt_ids || is_chat(arguments);
+  if (prompted && arguments->perplexity) return fail_usage("--perplexity takes no prompt");
+  if (!prompted && !arguments->perplexity)
     return fail_usage("generate needs --prompt, --prompt-ids, --chat or --perplexity");
-  if ((a->window || a->stride) && !a->perplexity)
+  if ((arguments->window || arguments->stride) && !arguments->perplexity)
     return fail_usage("--window and --stride need --perplexity");
   static const char *const choices[] = {"auto", "yes", "no"};
-  bool known = !a->bos;
-  for (size_t i = 0; i < LENGTH(choices) && !known; i++) known = strcmp(a->bos, choices[i]) == 0;
-  if (!known) return fail_usage("--bos takes auto, yes or no, not \"%s\"", a->bos);
-  if (a->bos && is_chat(a))
+  bool known = !arguments->bos;
+  for (size_t i = 0; i < LENGTH(choices) && !known; i++)
+    known = strcmp(arguments->bos, choices[i]) == 0;
+  if (!known) return fail_usage("--bos takes auto, yes or no, not \"%s\"", arguments->bos);
+  if (arguments->bos && is_chat(arguments))
     return fail_usage("--bos goes without --chat: the chat template has it");
-  if (a->top_logprobs != DEFAULT_TOP && !a->logprobs)
+  if (arguments->top_logprobs != DEFAULT_TOP && !arguments->logprobs)
     return fail_usage("--top-logprobs needs --logprobs");
-  bool of_model = a->sampling && strcmp(a->sampling, "model") == 0;
-  if (a->sampling && !of_model && strcmp(a->sampling, "greedy") != 0)
-    return fail_usage("--sampling takes greedy or model, not \"%s\"", a->sampling);
-  bool narrows = a->top_k > 0 || a->top_p > 0 || a->min_p > 0;
-  bool chats = !a->sampling && is_chat(a) && a->temperature < 0;
-  bool samples = a->temperature > 0 || of_model || chats;
+  bool of_model = arguments->sampling && strcmp(arguments->sampling, "model") == 0;
+  if (arguments->sampling && !of_model && strcmp(arguments->sampling, "greedy") != 0)
+    return fail_usage("--sampling takes greedy or model, not \"%s\"", arguments->sampling);
+  bool narrows = arguments->top_k > 0 || arguments->top_p > 0 || arguments->min_p > 0;
+  bool chats = !arguments->sampling && is_chat(arguments) && arguments->temperature < 0;
+  bool samples = arguments->temperature > 0 || of_model || chats;
   if (narrows && !samples)
     print_note(NULL,
                "without --temperature the likeliest token is taken, whatever --top-k, "
@@ -219,82 +223,84 @@ static int read_bias(const text_list *list, clave_logit_bias *out) {
 
 /* ---------------------------------------------------------------- opening the model */
 
-static int load_model(const generate_arguments *a, const model *m, speech *s) {
-  clave_tokenizer_options tokenizer = {.size = sizeof tokenizer, .pattern = a->pattern};
+static int load_model(const generate_arguments *arguments, const model *model, speech *speech) {
+  clave_tokenizer_options tokenizer = {.size = sizeof tokenizer, .pattern = arguments->pattern};
   clave_llm_options options = {.size = sizeof options,
-                               .tokenizer = a->tokenizer,
+                               .tokenizer = arguments->tokenizer,
                                .tokenizer_options = &tokenizer,
-                               .consts = a->model.consts,
-                               .chat_template = a->template,
-                               .clv = a->model.clv,
-                               .clv_size = a->model.clv_size,
-                               .max_context = (uint32_t)a->max_context};
-  show_progress("loading %s", a->model.program);
-  TRY_STATUS(clave_llm_load(a->model.program, m->device, &options, &s->llm));
+                               .consts = arguments->model.consts,
+                               .chat_template = arguments->template,
+                               .clv = arguments->model.clv,
+                               .clv_size = arguments->model.clv_size,
+                               .max_context = (uint32_t)arguments->max_context};
+  show_progress("loading %s", arguments->model.program);
+  TRY_STATUS(clave_llm_load(arguments->model.program, model->device, &options, &speech->llm));
   clear_progress();
   return EXIT_GOOD;
 }
 
-static int open_talk(const generate_arguments *a, const model *m, const clave_logit_bias *bias,
-                     speech *s) {
-  clave_sampler_options sampler = sampler_options(a, bias);
+static int open_talk(const generate_arguments *arguments, const model *model,
+                     const clave_logit_bias *bias, speech *speech) {
+  clave_sampler_options sampler = sampler_options(arguments, bias);
   clave_session_options session = {.size = sizeof session,
-                                   .warm_up = m->warm_up,
-                                   .allow_custom_kernels = m->allow_custom_kernels,
+                                   .warm_up = model->warm_up,
+                                   .allow_custom_kernels = model->allow_custom_kernels,
                                    .progress = show_building,
-                                   .progress_ctx = s,
+                                   .progress_ctx = speech,
                                    .cancel = is_interrupted};
   clave_llm_conversation_options options = {.size = sizeof options,
                                             .sampler = &sampler,
-                                            .stop = a->stop.items,
-                                            .n_stop = a->stop.count,
-                                            .ignore_stop_ids = a->ignore_stop_ids,
-                                            .prefill_chunk = (uint32_t)a->prefill_chunk,
+                                            .stop = arguments->stop.items,
+                                            .n_stop = arguments->stop.count,
+                                            .ignore_stop_ids = arguments->ignore_stop_ids,
+                                            .prefill_chunk = (uint32_t)arguments->prefill_chunk,
                                             .session = &session};
   show_progress("preparing");
-  TRY_STATUS(clave_llm_conversation_create(s->llm, &options, &s->talk));
+  TRY_STATUS(clave_llm_conversation_create(speech->llm, &options, &speech->talk));
   clear_progress();
   return EXIT_GOOD;
 }
 
 /* ---------------------------------------------------------------- prompts */
 
-static int refuse_empty(const generate_arguments *a) {
-  bool said = a->bos && strcmp(a->bos, "no") == 0;
+static int refuse_empty(const generate_arguments *arguments) {
+  bool said = arguments->bos && strcmp(arguments->bos, "no") == 0;
   return said ? fail("the prompt is empty, and --bos no leaves it so")
               : fail("the prompt is empty, and the model has no token to begin with");
 }
 
 /* As clave_llm_prompt_text, but with another BOS, or none. */
-static int prompt_encoded(const speech *s, const page *content, int32_t bos) {
+static int prompt_encoded(const speech *speech, const page *content, int32_t bos) {
   clave_llm_info info = {.size = sizeof info};
   clave_ids ids;
-  TRY_STATUS(clave_llm_get_info(s->llm, &info));
+  TRY_STATUS(clave_llm_get_info(speech->llm, &info));
   if (!info.tokenizer) return fail("a prompt of text needs a tokenizer; ids do not");
   TRY_STATUS(clave_tokenizer_encode(info.tokenizer, content->data ? content->data : "",
                                     content->size, NULL, &ids));
   const uint32_t first = (uint32_t)bos;
   bool spelt = bos == CLAVE_NO_TOKEN || (ids.count && ids.items[0] == first);
-  clave_status st = spelt ? NULL : clave_llm_prompt(s->talk, &first, 1);
-  if (!st) st = clave_llm_prompt(s->talk, ids.items, ids.count);
+  clave_status st = spelt ? NULL : clave_llm_prompt(speech->talk, &first, 1);
+  if (!st) st = clave_llm_prompt(speech->talk, ids.items, ids.count);
   clave_ids_free(&ids);
   return st ? fail_status(st) : EXIT_GOOD;
 }
 
-static int prompt_text(const generate_arguments *a, const speech *s, const page *content) {
+static int prompt_text(const generate_arguments *arguments, const speech *speech,
+                       const page *content) {
   int32_t bos;
-  TRY_EXIT(settle_bos(a, s->llm, &bos));
-  if (!content->size && bos == CLAVE_NO_TOKEN) return refuse_empty(a);
-  if (a->bos) return prompt_encoded(s, content, bos);
-  TRY_STATUS(clave_llm_prompt_text(s->talk, content->data ? content->data : "", content->size));
+  TRY_EXIT(settle_bos(arguments, speech->llm, &bos));
+  if (!content->size && bos == CLAVE_NO_TOKEN) return refuse_empty(arguments);
+  if (arguments->bos) return prompt_encoded(speech, content, bos);
+  TRY_STATUS(
+      clave_llm_prompt_text(speech->talk, content->data ? content->data : "", content->size));
   return EXIT_GOOD;
 }
 
 /* Decimal numbers between white space. */
-static int parse_ids(const char *name, const page *content, uint32_t *ids, size_t *n) {
+static int parse_ids(const char *name, const page *content, uint32_t *ids, size_t *count) {
   static const char space[] = " \t\r\n\v\f";
   const char *at = content->data ? content->data : "", *end = at + content->size;
-  *n = 0;
+  *count = 0;
   for (at += strspn(at, space); *at; at += strspn(at, space)) {
     size_t length = strcspn(at, space);
     uint64_t id = 0;
@@ -302,57 +308,59 @@ static int parse_ids(const char *name, const page *content, uint32_t *ids, size_
       id = at[i] >= '0' && at[i] <= '9' ? 10 * id + (uint64_t)(at[i] - '0') : UINT64_MAX;
     if (id > UINT32_MAX)
       return fail("%s: \"%.*s\", number %zu, is not an id", name, (int)(length < 20 ? length : 20),
-                  at, *n + 1);
-    ids[(*n)++] = (uint32_t)id;
+                  at, *count + 1);
+    ids[(*count)++] = (uint32_t)id;
     at += length;
   }
-  return at == end ? EXIT_GOOD : fail("%s: a NUL behind %zu ids", name, *n);
+  return at == end ? EXIT_GOOD : fail("%s: a NUL behind %zu ids", name, *count);
 }
 
-static int prompt_ids(const generate_arguments *a, const speech *s, const page *content) {
+static int prompt_ids(const generate_arguments *arguments, const speech *speech,
+                      const page *content) {
   size_t n;
   int32_t bos;
-  TRY_EXIT(settle_bos(a, s->llm, &bos));
+  TRY_EXIT(settle_bos(arguments, speech->llm, &bos));
   uint32_t *ids = calloc(content->size / 2 + 3, sizeof *ids);
   if (!ids) return fail_memory();
-  int result = parse_ids(a->prompt_ids, content, ids + 1, &n);
-  bool begins = n == 0 || (a->bos && strcmp(a->bos, "yes") == 0 && ids[1] != (uint32_t)bos);
-  if (!result && n == 0 && bos == CLAVE_NO_TOKEN) result = refuse_empty(a);
+  int result = parse_ids(arguments->prompt_ids, content, ids + 1, &n);
+  bool begins =
+      n == 0 || (arguments->bos && strcmp(arguments->bos, "yes") == 0 && ids[1] != (uint32_t)bos);
+  if (!result && n == 0 && bos == CLAVE_NO_TOKEN) result = refuse_empty(arguments);
   ids[0] = (uint32_t)bos;
-  clave_status st = result ? NULL : clave_llm_prompt(s->talk, ids + !begins, n + begins);
+  clave_status st = result ? NULL : clave_llm_prompt(speech->talk, ids + !begins, n + begins);
   free(ids);
   return st ? fail_status(st) : result;
 }
 
 /* A chat does not begin without a template that can be read. */
-static int check_template(const generate_arguments *a, const speech *s) {
+static int check_template(const generate_arguments *arguments, const speech *speech) {
   clave_llm_info info = {.size = sizeof info};
-  clave_template *t = NULL;
-  TRY_STATUS(clave_llm_get_info(s->llm, &info));
+  clave_template *template = NULL;
+  TRY_STATUS(clave_llm_get_info(speech->llm, &info));
   const char *said = info.chat_template;
   if (!said)
     return fail("%s has no chat template: --chat-template takes a file, or a name (%s, %s, ...)",
-                a->model.program, clave_template_builtin(0), clave_template_builtin(2));
-  clave_status st = strchr(said, '{') ? clave_template_create(said, strlen(said), &t) : NULL;
-  clave_template_destroy(t);
+                arguments->model.program, clave_template_builtin(0), clave_template_builtin(2));
+  clave_status st = strchr(said, '{') ? clave_template_create(said, strlen(said), &template) : NULL;
+  clave_template_destroy(template);
   if (!st) return EXIT_GOOD;
   int result = fail("chat template: %s; --chat-template takes another", clave_status_message(st));
   clave_status_free(st);
   return result;
 }
 
-static int note_ignored(const speech *s) {
-  const clave_template_inputs in = chat_template_inputs(&s->chat);
+static int note_ignored(const speech *speech) {
+  const clave_template_inputs in = chat_template_inputs(&speech->chat);
   bool tools, documents;
-  clave_status st = clave_llm_template_ignores(s->llm, &in, &tools, &documents);
+  clave_status st = clave_llm_template_ignores(speech->llm, &in, &tools, &documents);
   return note_ignored_inputs(st, tools, documents);
 }
 
 /* The template's tokens that are text to the tokenizer: the model was not trained on those. */
-static int note_unknown_tokens(const speech *s) {
+static int note_unknown_tokens(const speech *speech) {
   char *tokens;
   page note = {0};
-  TRY_STATUS(clave_llm_chat_unknown_tokens(s->llm, &tokens));
+  TRY_STATUS(clave_llm_chat_unknown_tokens(speech->llm, &tokens));
   text_printf(&note, "the chat template writes %s, which the tokenizer does not know as tokens",
               tokens);
   if (*tokens && !note.failed) print_note(NULL, note.data);
@@ -364,111 +372,115 @@ static int note_unknown_tokens(const speech *s) {
 /* ---------------------------------------------------------------- the command */
 
 /* Standard input may be read before the model is loaded: what is wrong with it shows at once. */
-static int read_prompt(const generate_arguments *a, page *out) {
-  if (a->chat_file) return read_chat_file(a->chat_file, "messages", out);
-  if (a->prompt_ids) return read_file(a->prompt_ids, out);
-  if (a->prompt_file) return read_file(a->prompt_file, out);
-  if (!a->prompt || strcmp(a->prompt, "-") == 0) return read_file("-", out);
-  text_puts(out, a->prompt);
+static int read_prompt(const generate_arguments *arguments, page *out) {
+  if (arguments->chat_file) return read_chat_file(arguments->chat_file, "messages", out);
+  if (arguments->prompt_ids) return read_file(arguments->prompt_ids, out);
+  if (arguments->prompt_file) return read_file(arguments->prompt_file, out);
+  if (!arguments->prompt || strcmp(arguments->prompt, "-") == 0) return read_file("-", out);
+  text_puts(out, arguments->prompt);
   return out->failed ? fail_memory() : EXIT_GOOD;
 }
 
-static int answer_prompt(const generate_arguments *a, speech *s, const page *content) {
+static int answer_prompt(const generate_arguments *arguments, speech *speech, const page *content) {
   clave_llm_stats stats;
-  if (a->prompt_ids) {
-    TRY_EXIT(prompt_ids(a, s, content));
+  if (arguments->prompt_ids) {
+    TRY_EXIT(prompt_ids(arguments, speech, content));
   } else {
-    TRY_EXIT(prompt_text(a, s, content));
+    TRY_EXIT(prompt_text(arguments, speech, content));
   }
-  clave_llm_get_stats(s->talk, &stats);
-  TRY_EXIT(show_prompt(s, stats.prompt_tokens));
+  clave_llm_get_stats(speech->talk, &stats);
+  TRY_EXIT(show_prompt(speech, stats.prompt_tokens));
   show_progress("preparing");
-  return speak(s);
+  return speak(speech);
 }
 
-static int answer_chat(const generate_arguments *a, const clave_logit_bias *bias, speech *s,
-                       bool interactive, const page *content) {
-  chat c = {.options = *a,
-            .settings = &generate_command,
-            .bias = bias,
-            .speech = s,
-            .has_system = a->system};
-  c.options.max_new_tokens = s->max_new_tokens;
-  text_puts(&c.system, a->system ? a->system : "");
+static int answer_chat(const generate_arguments *arguments, const clave_logit_bias *bias,
+                       speech *speech, bool interactive, const page *content) {
+  chat chat = {.options = *arguments,
+               .settings = &generate_command,
+               .bias = bias,
+               .speech = speech,
+               .has_system = arguments->system};
+  chat.options.max_new_tokens = speech->max_new_tokens;
+  text_puts(&chat.system, arguments->system ? arguments->system : "");
   const char *message = content->data ? content->data : "";
-  int result = c.system.failed ? fail_memory()
-               : interactive   ? converse(&c)
-               : a->chat_file  ? answer_script(&c, a->chat_file, content)
-                               : answer_message(&c, message, content->size);
-  text_free(&c.system);
+  int result = chat.system.failed     ? fail_memory()
+               : interactive          ? converse(&chat)
+               : arguments->chat_file ? answer_script(&chat, arguments->chat_file, content)
+                                      : answer_message(&chat, message, content->size);
+  text_free(&chat.system);
   return result;
 }
 
-static int score(const generate_arguments *a, speech *s) {
+static int score(const generate_arguments *arguments, speech *speech) {
   perplexity measured;
   int32_t bos;
-  TRY_EXIT(settle_bos(a, s->llm, &bos));
-  TRY_EXIT(measure_perplexity(s, a->perplexity, a->window, a->stride, bos, &measured));
-  if (a->stats_json) TRY_EXIT(write_perplexity(s, &measured, a->stats_json));
+  TRY_EXIT(settle_bos(arguments, speech->llm, &bos));
+  TRY_EXIT(measure_perplexity(speech, arguments->perplexity, arguments->window, arguments->stride,
+                              bos, &measured));
+  if (arguments->stats_json) TRY_EXIT(write_perplexity(speech, &measured, arguments->stats_json));
   TRY_EXIT(print_perplexity(&measured));
   return is_interrupted(NULL) ? EXIT_INTERRUPTED : EXIT_GOOD;
 }
 
-static int report(const generate_arguments *a, const speech *s) {
-  if (a->output_ids) TRY_EXIT(write_ids(s, a->output_ids));
-  if (a->logprobs) TRY_EXIT(write_logprobs(s));
-  if (a->stats_json) TRY_EXIT(write_statistics(s, a->stats_json));
-  if (s->stop_reason) print_statistics(s);
+static int report(const generate_arguments *arguments, const speech *speech) {
+  if (arguments->output_ids) TRY_EXIT(write_ids(speech, arguments->output_ids));
+  if (arguments->logprobs) TRY_EXIT(write_logprobs(speech));
+  if (arguments->stats_json) TRY_EXIT(write_statistics(speech, arguments->stats_json));
+  if (speech->stop_reason) print_statistics(speech);
   return is_interrupted(NULL) ? EXIT_INTERRUPTED : EXIT_GOOD;
 }
 
-static int generate(generate_arguments *a, const clave_logit_bias *bias, model *m, speech *s,
-                    page *prompt) {
-  TRY_EXIT(read_warm_up(&a->model, &m->warm_up));
-  TRY_EXIT(read_chat_arguments("--template-arg", &a->template_arguments, &s->chat.arguments));
-  TRY_EXIT(read_chat_file(a->tools, "functions", &s->chat.tools));
-  TRY_EXIT(read_chat_file(a->documents, "documents", &s->chat.documents));
-  bool given = a->prompt || a->prompt_file || a->chat_file;
-  bool interactive = a->chat && !given && isatty(STDIN_FILENO);
-  if (!interactive && !a->perplexity) TRY_EXIT(read_prompt(a, prompt));
-  TRY_EXIT(open_device(&a->model, m));
-  TRY_EXIT(load_model(a, m, s));
-  TRY_EXIT(settle_sampling(a, s->llm));
-  if (is_chat(a)) TRY_EXIT(check_template(a, s));
-  if (is_chat(a)) TRY_EXIT(note_unknown_tokens(s));
-  if (is_chat(a)) TRY_EXIT(note_ignored(s));
-  TRY_EXIT(open_talk(a, m, bias, s));
+static int generate(generate_arguments *arguments, const clave_logit_bias *bias, model *model,
+                    speech *speech, page *prompt) {
+  TRY_EXIT(read_warm_up(&arguments->model, &model->warm_up));
+  TRY_EXIT(read_chat_arguments("--template-arg", &arguments->template_arguments,
+                               &speech->chat.arguments));
+  TRY_EXIT(read_chat_file(arguments->tools, "functions", &speech->chat.tools));
+  TRY_EXIT(read_chat_file(arguments->documents, "documents", &speech->chat.documents));
+  bool given = arguments->prompt || arguments->prompt_file || arguments->chat_file;
+  bool interactive = arguments->chat && !given && isatty(STDIN_FILENO);
+  if (!interactive && !arguments->perplexity) TRY_EXIT(read_prompt(arguments, prompt));
+  TRY_EXIT(open_device(&arguments->model, model));
+  TRY_EXIT(load_model(arguments, model, speech));
+  TRY_EXIT(settle_sampling(arguments, speech->llm));
+  if (is_chat(arguments)) TRY_EXIT(check_template(arguments, speech));
+  if (is_chat(arguments)) TRY_EXIT(note_unknown_tokens(speech));
+  if (is_chat(arguments)) TRY_EXIT(note_ignored(speech));
+  TRY_EXIT(open_talk(arguments, model, bias, speech));
   catch_interrupts();
-  if (a->perplexity) return score(a, s);
-  TRY_EXIT(is_chat(a) ? answer_chat(a, bias, s, interactive, prompt) : answer_prompt(a, s, prompt));
-  return report(a, s);
+  if (arguments->perplexity) return score(arguments, speech);
+  TRY_EXIT(is_chat(arguments) ? answer_chat(arguments, bias, speech, interactive, prompt)
+                              : answer_prompt(arguments, speech, prompt));
+  return report(arguments, speech);
 }
 
-static int begin_speech(const generate_arguments *a, speech *s) {
-  int64_t otherwise = is_chat(a) ? INT64_MAX : DEFAULT_NEW_TOKENS;
-  *s = (speech){.max_new_tokens = a->max_new_tokens ? a->max_new_tokens : otherwise,
-                .verbose = a->verbose_prompt,
-                .logprobs = a->logprobs,
-                .n_top = (size_t)a->top_logprobs,
-                .top = calloc((size_t)a->top_logprobs + 1, sizeof *s->top)};
-  return s->top ? EXIT_GOOD : fail_memory();
+static int begin_speech(const generate_arguments *arguments, speech *reply) {
+  int64_t otherwise = is_chat(arguments) ? INT64_MAX : DEFAULT_NEW_TOKENS;
+  *reply =
+      (speech){.max_new_tokens = arguments->max_new_tokens ? arguments->max_new_tokens : otherwise,
+               .verbose = arguments->verbose_prompt,
+               .logprobs = arguments->logprobs,
+               .n_top = (size_t)arguments->top_logprobs,
+               .top = calloc((size_t)arguments->top_logprobs + 1, sizeof *reply->top)};
+  return reply->top ? EXIT_GOOD : fail_memory();
 }
 
 static int run_generate(const void *arguments, page *out) {
-  generate_arguments settled = *(const generate_arguments *)arguments, *a = &settled;
+  generate_arguments settled = *(const generate_arguments *)arguments, *given = &settled;
   (void)out;
-  model m = {0};
-  speech s;
+  model model = {0};
+  speech speech;
   page prompt = {0};
-  clave_logit_bias *bias = calloc((size_t)a->bias.count + 1, sizeof *bias);
-  int result = begin_speech(a, &s);
-  if (!result) result = bias ? check_arguments(a) : fail_memory();
-  if (!result) result = read_bias(&a->bias, bias);
-  if (!result) result = generate(a, bias, &m, &s, &prompt);
-  clave_llm_conversation_destroy(s.talk);
-  clave_llm_destroy(s.llm);
-  close_model(&m);
-  free_speech(&s);
+  clave_logit_bias *bias = calloc((size_t)given->bias.count + 1, sizeof *bias);
+  int result = begin_speech(given, &speech);
+  if (!result) result = bias ? check_arguments(given) : fail_memory();
+  if (!result) result = read_bias(&given->bias, bias);
+  if (!result) result = generate(given, bias, &model, &speech, &prompt);
+  clave_llm_conversation_destroy(speech.talk);
+  clave_llm_destroy(speech.llm);
+  close_model(&model);
+  free_speech(&speech);
   free(bias);
   text_free(&prompt);
   return result;

@@ -7,7 +7,9 @@
 
 #include "base/number.h"
 
-bool is_chat(const generate_arguments *a) { return a->chat || a->chat_file; }
+bool is_chat(const generate_arguments *arguments) {
+  return arguments->chat || arguments->chat_file;
+}
 
 /* Returns the decimal that was written: 0.8, not the nearest float's 0.800000012. */
 static double as_written(float x) {
@@ -20,48 +22,50 @@ static void settle(double *option, double otherwise) {
   if (*option < 0) *option = otherwise;
 }
 
-int settle_sampling(generate_arguments *a, const clave_llm *llm) {
+int settle_sampling(generate_arguments *arguments, const clave_llm *llm) {
   clave_llm_info info = {.size = sizeof info};
-  clave_sampler_options s = {.size = sizeof s};
+  clave_sampler_options options = {.size = sizeof options};
   TRY_STATUS(clave_llm_get_info(llm, &info));
-  bool of_model = a->sampling && strcmp(a->sampling, "model") == 0;
+  bool of_model = arguments->sampling && strcmp(arguments->sampling, "model") == 0;
   if (of_model && !info.sampling)
     return fail("%s does not say how to sample; --temperature and the options behind it do",
-                a->model.program);
-  if (of_model) s = *info.sampling;
-  if (!a->sampling && is_chat(a)) s = *info.chat_sampling;
-  settle(&a->temperature, as_written(s.temperature));
-  settle(&a->top_p, as_written(s.top_p));
-  settle(&a->min_p, as_written(s.min_p));
-  settle(&a->repetition, as_written(s.repetition_penalty));
-  if (a->top_k < 0) a->top_k = s.top_k;
+                arguments->model.program);
+  if (of_model) options = *info.sampling;
+  if (!arguments->sampling && is_chat(arguments)) options = *info.chat_sampling;
+  settle(&arguments->temperature, as_written(options.temperature));
+  settle(&arguments->top_p, as_written(options.top_p));
+  settle(&arguments->min_p, as_written(options.min_p));
+  settle(&arguments->repetition, as_written(options.repetition_penalty));
+  if (arguments->top_k < 0) arguments->top_k = options.top_k;
   return EXIT_GOOD;
 }
 
-int settle_bos(const generate_arguments *a, const clave_llm *llm, int32_t *bos) {
+int settle_bos(const generate_arguments *arguments, const clave_llm *llm, int32_t *bos) {
   clave_llm_info info = {.size = sizeof info};
-  clave_tokenizer_info t = {.size = sizeof t, .bos = CLAVE_NO_TOKEN};
+  clave_tokenizer_info tokenizer_info = {.size = sizeof tokenizer_info, .bos = CLAVE_NO_TOKEN};
   TRY_STATUS(clave_llm_get_info(llm, &info));
-  *bos = a->bos && strcmp(a->bos, "no") == 0 ? CLAVE_NO_TOKEN : info.bos;
-  if (!a->bos || strcmp(a->bos, "yes") != 0 || *bos != CLAVE_NO_TOKEN) return EXIT_GOOD;
-  if (info.tokenizer) TRY_STATUS(clave_tokenizer_get_info(info.tokenizer, &t));
-  bool known = t.bos != CLAVE_NO_TOKEN && (uint32_t)t.bos < info.n_vocab;
-  *bos = t.bos;
+  *bos = arguments->bos && strcmp(arguments->bos, "no") == 0 ? CLAVE_NO_TOKEN : info.bos;
+  if (!arguments->bos || strcmp(arguments->bos, "yes") != 0 || *bos != CLAVE_NO_TOKEN)
+    return EXIT_GOOD;
+  if (info.tokenizer) TRY_STATUS(clave_tokenizer_get_info(info.tokenizer, &tokenizer_info));
+  bool known = tokenizer_info.bos != CLAVE_NO_TOKEN && (uint32_t)tokenizer_info.bos < info.n_vocab;
+  *bos = tokenizer_info.bos;
   return known ? EXIT_GOOD
-               : fail("--bos yes: %s has no token that texts begin with", a->model.program);
+               : fail("--bos yes: %s has no token that texts begin with", arguments->model.program);
 }
 
-clave_sampler_options sampler_options(const generate_arguments *a, const clave_logit_bias *bias) {
+clave_sampler_options sampler_options(const generate_arguments *arguments,
+                                      const clave_logit_bias *bias) {
   return (clave_sampler_options){.size = sizeof(clave_sampler_options),
                                  .bias = bias,
-                                 .n_bias = a->bias.count,
-                                 .repetition_penalty = (float)a->repetition,
-                                 .presence_penalty = (float)a->presence,
-                                 .frequency_penalty = (float)a->frequency,
-                                 .penalty_window = (uint32_t)a->penalty_window,
-                                 .temperature = (float)a->temperature,
-                                 .top_k = (uint32_t)a->top_k,
-                                 .top_p = (float)a->top_p,
-                                 .min_p = (float)a->min_p,
-                                 .seed = (uint64_t)a->seed};
+                                 .n_bias = arguments->bias.count,
+                                 .repetition_penalty = (float)arguments->repetition,
+                                 .presence_penalty = (float)arguments->presence,
+                                 .frequency_penalty = (float)arguments->frequency,
+                                 .penalty_window = (uint32_t)arguments->penalty_window,
+                                 .temperature = (float)arguments->temperature,
+                                 .top_k = (uint32_t)arguments->top_k,
+                                 .top_p = (float)arguments->top_p,
+                                 .min_p = (float)arguments->min_p,
+                                 .seed = (uint64_t)arguments->seed};
 }

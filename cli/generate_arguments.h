@@ -18,16 +18,17 @@ typedef struct generate_arguments {
 /* Sampling options that the command line leaves out, until settle_sampling. */
 #define SAMPLING_NOT_GIVEN \
   .temperature = -1, .top_k = -1, .top_p = -1, .min_p = -1, .repetition = -1
-bool is_chat(const generate_arguments *a);
+bool is_chat(const generate_arguments *arguments);
 /* Fills in options that were not given: the model's with --sampling model, the defaults of chats in
  * a chat, else none. */
-int settle_sampling(generate_arguments *a, const clave_llm *llm);
+int settle_sampling(generate_arguments *arguments, const clave_llm *llm);
 
 /* Sets *bos to the token that a text begins with, as --bos or else the model says; CLAVE_NO_TOKEN:
  * none. */
-int settle_bos(const generate_arguments *a, const clave_llm *llm, int32_t *bos);
+int settle_bos(const generate_arguments *arguments, const clave_llm *llm, int32_t *bos);
 
 /* Of settled arguments. bias: as many as the arguments have. */
-clave_sampler_options sampler_options(const generate_arguments *a, const clave_logit_bias *bias);
+clave_sampler_options sampler_options(const generate_arguments *arguments,
+                                      const clave_logit_bias *bias);
 
 #endif

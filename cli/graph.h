@@ -26,30 +26,30 @@ typedef struct graph {
 } graph;
 
 /* On failure of these, too, free_graph is to be called. */
-int read_graph(const model *m, graph *g) CHECK;
-/* Fills `where`, `reason` and `is_view`, for m->device. */
-int read_placement(const model *m, graph *g) CHECK;
+int read_graph(const model *model, graph *graph) CHECK;
+/* Fills `where`, `reason` and `is_view`, for model->device. */
+int read_placement(const model *model, graph *graph) CHECK;
 /* Fills `is_view` alone. If that cannot be, nothing is known to be a view. */
-void find_views(const model *m, graph *g);
-void free_graph(graph *g);
+void find_views(const model *model, graph *graph);
+void free_graph(graph *graph);
 
-const uint32_t *node_writes(const graph_node *n);
-bool is_constant(const graph *g, uint32_t slot);
+const uint32_t *node_writes(const graph_node *node);
+bool is_constant(const graph *graph, uint32_t slot);
 
 /* The name of the first size without an upper bound, or if it has none that of its node; NULL: all
  * have a bound. */
-const char *find_unbounded_size(const graph *g);
+const char *find_unbounded_size(const graph *graph);
 /* The most bytes of temporaries and outputs that are alive at once; a view shares its operand's.
  * UINT64_MAX: a size has no bound. False: out of memory. */
-bool measure_live_peak(const graph *g, uint64_t *bytes);
+bool measure_live_peak(const graph *graph, uint64_t *bytes);
 
 /* The graph as text for graphviz, and as a drawing, in which one box stands for the repeats of each
  * fold; folds may be NULL. */
-void write_dot(const graph *g, page *out);
+void write_dot(const graph *graph, page *out);
 struct graph_folds;
-int write_svg(const graph *g, const struct graph_folds *folds, page *out) CHECK;
+int write_svg(const graph *graph, const struct graph_folds *folds, page *out) CHECK;
 /* The border colour of an op's box, and which kinds of ops have which, as HTML. */
 const char *colour_of_op(const char *op);
-void write_colours(const graph *g, page *out);
+void write_colours(const graph *graph, page *out);
 
 #endif

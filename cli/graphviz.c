@@ -17,147 +17,159 @@ static const double points_per_inch = 72;
 
 static double inches(double points) { return points / points_per_inch; }
 
-static void write_question(const layout *l, text *to) {
+static void write_question(const layout *layout, text *to) {
   text_printf(to,
               "digraph g {\n  graph [nodesep=%.3f ranksep=%.3f];\n"
               "  node [shape=box fixedsize=true label=\"\"];\n  edge [arrowsize=%.1f];\n",
               inches(LAYOUT_COLUMN_GAP), inches(LAYOUT_ROW_GAP), LAYOUT_ARROW / 10.0);
-  for (uint32_t i = 0; i < l->n_boxes; i++)
-    text_printf(to, "  %u [width=%.4f height=%.4f];\n", i, inches(l->boxes[i].width),
-                inches(l->boxes[i].height));
-  for (uint32_t i = 0; i < l->n_edges; i++)
-    if (!l->edges[i].cut) text_printf(to, "  %u -> %u;\n", l->edges[i].from, l->edges[i].to);
+  for (uint32_t i = 0; i < layout->n_boxes; i++)
+    text_printf(to, "  %u [width=%.4f height=%.4f];\n", i, inches(layout->boxes[i].width),
+                inches(layout->boxes[i].height));
+  for (uint32_t i = 0; i < layout->n_edges; i++)
+    if (!layout->edges[i].cut)
+      text_printf(to, "  %u -> %u;\n", layout->edges[i].from, layout->edges[i].to);
   text_puts(to, "}\n");
 }
 
 /* ---------------------------------------------------------------- the answer */
 
 typedef struct answer {
-  layout *l;
+  layout *layout;
   const char *at;       /* the next word, in text that a NUL ends */
   double width, height; /* of the graph, in points */
   bool *placed;         /* owned (n_boxes) */
 } answer;
 
 /* A number of at most `most` that ends in white space. */
-static bool read_real(answer *a, double most, double *out) {
+static bool read_real(answer *answer, double most, double *out) {
   char *end;
-  *out = number_read(a->at, &end);
-  const bool good = end != a->at && strchr(" \n", *end) && fabs(*out) <= most;
-  a->at = end;
+  *out = number_read(answer->at, &end);
+  const bool good = end != answer->at && strchr(" \n", *end) && fabs(*out) <= most;
+  answer->at = end;
   return good;
 }
 
-static bool read_index(answer *a, uint32_t count, uint32_t *out) {
+static bool read_index(answer *answer, uint32_t count, uint32_t *out) {
   double x;
-  if (!read_real(a, count, &x) || x < 0 || x >= count || x != floor(x)) return false;
+  if (!read_real(answer, count, &x) || x < 0 || x >= count || x != floor(x)) return false;
   *out = (uint32_t)x;
   return true;
 }
 
 /* A place in the graph: y goes up there. Splines may leave it by a little. */
-static bool read_point(answer *a, layout_point *out) {
+static bool read_point(answer *answer, layout_point *out) {
   enum { BEYOND = LAYOUT_MARGIN };
   double x, y;
-  if (!read_real(a, 1e6, &x) || !read_real(a, 1e6, &y)) return false;
+  if (!read_real(answer, 1e6, &x) || !read_real(answer, 1e6, &y)) return false;
   x *= points_per_inch;
   y *= points_per_inch;
-  *out = (layout_point){x + LAYOUT_MARGIN, a->height - y + LAYOUT_MARGIN};
-  return x >= -BEYOND && x <= a->width + BEYOND && y >= -BEYOND && y <= a->height + BEYOND;
+  *out = (layout_point){x + LAYOUT_MARGIN, answer->height - y + LAYOUT_MARGIN};
+  return x >= -BEYOND && x <= answer->width + BEYOND && y >= -BEYOND &&
+         y <= answer->height + BEYOND;
 }
 
 /* graph SCALE WIDTH HEIGHT */
-static bool read_graph_line(answer *a) {
+static bool read_graph_line(answer *answer) {
   double scale;
-  if (!read_real(a, 1, &scale) || scale != 1) return false;
-  if (!read_real(a, 1e6, &a->width) || !read_real(a, 1e6, &a->height)) return false;
-  a->width *= points_per_inch;
-  a->height *= points_per_inch;
-  a->l->width = a->width + 2 * LAYOUT_MARGIN;
-  a->l->height = a->height + 2 * LAYOUT_MARGIN;
-  return a->width > 0 && a->height > 0;
+  if (!read_real(answer, 1, &scale) || scale != 1) return false;
+  if (!read_real(answer, 1e6, &answer->width) || !read_real(answer, 1e6, &answer->height))
+    return false;
+  answer->width *= points_per_inch;
+  answer->height *= points_per_inch;
+  answer->layout->width = answer->width + 2 * LAYOUT_MARGIN;
+  answer->layout->height = answer->height + 2 * LAYOUT_MARGIN;
+  return answer->width > 0 && answer->height > 0;
 }
 
 /* node NAME X Y ...: the centre */
-static bool read_node_line(answer *a) {
+static bool read_node_line(answer *answer) {
   uint32_t i;
-  layout_point p;
-  if (!read_index(a, a->l->n_boxes, &i) || a->placed[i] || !read_point(a, &p)) return false;
-  layout_box *b = &a->l->boxes[i];
-  b->x = p.x;
-  b->y = p.y - b->height / 2;
-  a->placed[i] = true;
+  layout_point point;
+  if (!read_index(answer, answer->layout->n_boxes, &i) || answer->placed[i] ||
+      !read_point(answer, &point))
+    return false;
+  layout_box *box = &answer->layout->boxes[i];
+  box->x = point.x;
+  box->y = point.y - box->height / 2;
+  answer->placed[i] = true;
   return true;
 }
 
-static layout_edge *find_edge(const layout *l, uint32_t from, uint32_t to) {
-  for (uint32_t i = 0; i < l->n_edges; i++)
-    if (l->edges[i].from == from && l->edges[i].to == to && !l->edges[i].cut) return &l->edges[i];
+static layout_edge *find_edge(const layout *layout, uint32_t from, uint32_t to) {
+  for (uint32_t i = 0; i < layout->n_edges; i++)
+    if (layout->edges[i].from == from && layout->edges[i].to == to && !layout->edges[i].cut)
+      return &layout->edges[i];
   return NULL;
 }
 
 /* edge TAIL HEAD N X1 Y1 ... */
-static bool read_edge_line(answer *a) {
+static bool read_edge_line(answer *answer) {
   enum { MOST_POINTS = 3000 };
   uint32_t from, to, n;
-  layout_point p;
-  if (!read_index(a, a->l->n_boxes, &from) || !read_index(a, a->l->n_boxes, &to)) return false;
-  layout_edge *e = find_edge(a->l, from, to);
-  if (!e || e->n_points || !read_index(a, MOST_POINTS, &n) || n < 4 || n % 3 != 1) return false;
+  layout_point point;
+  if (!read_index(answer, answer->layout->n_boxes, &from) ||
+      !read_index(answer, answer->layout->n_boxes, &to))
+    return false;
+  layout_edge *edge = find_edge(answer->layout, from, to);
+  if (!edge || edge->n_points || !read_index(answer, MOST_POINTS, &n) || n < 4 || n % 3 != 1)
+    return false;
   for (uint32_t i = 0; i < n; i++)
-    if (!read_point(a, &p) || !add_point(a->l, e, p.x, p.y)) return false;
+    if (!read_point(answer, &point) || !add_point(answer->layout, edge, point.x, point.y))
+      return false;
   return true;
 }
 
-static bool read_line(answer *a) {
+static bool read_line(answer *reply) {
   static const struct {
     const char *word;
-    bool (*read)(answer *a);
+    bool (*read)(answer *reply);
   } kinds[] = {{"graph ", read_graph_line}, {"node ", read_node_line}, {"edge ", read_edge_line}};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     const size_t n = strlen(kinds[i].word);
-    if (strncmp(a->at, kinds[i].word, n) != 0) continue;
-    a->at += n;
+    if (strncmp(reply->at, kinds[i].word, n) != 0) continue;
+    reply->at += n;
     /* the graph's own size comes first */
-    if ((i == 0) != (a->height == 0) || !kinds[i].read(a)) return false;
-    a->at = strchr(a->at, '\n');
-    return a->at && *++a->at;
+    if ((i == 0) != (reply->height == 0) || !kinds[i].read(reply)) return false;
+    reply->at = strchr(reply->at, '\n');
+    return reply->at && *++reply->at;
   }
   return false;
 }
 
-static bool is_whole(const answer *a) {
-  for (uint32_t i = 0; i < a->l->n_boxes; i++)
-    if (!a->placed[i]) return false;
-  for (uint32_t i = 0; i < a->l->n_edges; i++)
-    if (!a->l->edges[i].cut && !a->l->edges[i].n_points) return false;
+static bool is_whole(const answer *answer) {
+  for (uint32_t i = 0; i < answer->layout->n_boxes; i++)
+    if (!answer->placed[i]) return false;
+  for (uint32_t i = 0; i < answer->layout->n_edges; i++)
+    if (!answer->layout->edges[i].cut && !answer->layout->edges[i].n_points) return false;
   return true;
 }
 
-static bool read_answer(layout *l, const char *words) {
-  answer a = {.l = l, .at = words, .placed = calloc((size_t)l->n_boxes + 1, sizeof *a.placed)};
-  bool good = a.placed != NULL;
-  while (good && strcmp(a.at, "stop\n") != 0) good = read_line(&a);
-  good = good && is_whole(&a);
-  free(a.placed);
+static bool read_answer(layout *layout, const char *words) {
+  answer answer = {.layout = layout,
+                   .at = words,
+                   .placed = calloc((size_t)layout->n_boxes + 1, sizeof *answer.placed)};
+  bool good = answer.placed != NULL;
+  while (good && strcmp(answer.at, "stop\n") != 0) good = read_line(&answer);
+  good = good && is_whole(&answer);
+  free(answer.placed);
   return good;
 }
 
 /* What is read of a wrong one leaves no trace. */
-static void forget_lines(layout *l) {
-  l->n_points = 0;
-  for (uint32_t i = 0; i < l->n_edges; i++) l->edges[i].n_points = 0;
+static void forget_lines(layout *layout) {
+  layout->n_points = 0;
+  for (uint32_t i = 0; i < layout->n_edges; i++) layout->edges[i].n_points = 0;
 }
 
 /* ---------------------------------------------------------------- dot */
 
 static bool read_file_of(const char *folder, text *to) {
   char *path = path_join(folder, "placed");
-  file_map m = {0};
-  clave_status st = path ? file_map_open(path, &m) : status_no_memory();
-  const bool good = !st && m.size <= MOST_BYTES && !memchr(m.data, 0, m.size);
-  if (good) text_append(to, (const char *)m.data, m.size);
-  file_map_close(&m);
+  file_map map = {0};
+  clave_status st = path ? file_map_open(path, &map) : status_no_memory();
+  const bool good = !st && map.size <= MOST_BYTES && !memchr(map.data, 0, map.size);
+  if (good) text_append(to, (const char *)map.data, map.size);
+  file_map_close(&map);
   free(path);
   status_free(st);
   return good && to->size && !to->failed;
@@ -165,11 +177,11 @@ static bool read_file_of(const char *folder, text *to) {
 
 static bool write_file_of(const char *folder, const text *from) {
   char *path = path_join(folder, "graph");
-  file_writer *w = NULL;
-  clave_status st = path ? file_writer_create(path, &w) : status_no_memory();
-  if (!st) st = file_writer_append(w, from->data, from->size);
-  if (!st) st = file_writer_commit(w);
-  file_writer_destroy(w);
+  file_writer *writer = NULL;
+  clave_status st = path ? file_writer_create(path, &writer) : status_no_memory();
+  if (!st) st = file_writer_append(writer, from->data, from->size);
+  if (!st) st = file_writer_commit(writer);
+  file_writer_destroy(writer);
   free(path);
   const bool good = !st;
   status_free(st);
@@ -179,44 +191,44 @@ static bool write_file_of(const char *folder, const text *from) {
 /* Without a shell. "": there is no such program. */
 static const char *run_dot(const char *program, const char *folder) {
   const char *const arguments[] = {program, "-Tplain", "-oplaced", "graph", NULL};
-  tool *t;
+  tool *tool;
   char *log = path_join(folder, "said");
-  clave_status st = log ? tool_start(arguments, folder, log, &t) : status_no_memory();
+  clave_status st = log ? tool_start(arguments, folder, log, &tool) : status_no_memory();
   free(log);
   if (st) {
     status_free(st);
     return "";
   }
-  const int code = tool_end_within(t, LATEST_MS);
+  const int code = tool_end_within(tool, LATEST_MS);
   if (code == 128 + 9) return "graphviz took too long: drawn without it";
   if (code == 127) return ""; /* where spawning tells it so late */
   return code ? "graphviz failed: drawn without it" : NULL;
 }
 
-static const char *ask(layout *l, const char *program, const char *folder) {
+static const char *ask(layout *layout, const char *program, const char *folder) {
   text words = {0};
-  write_question(l, &words);
+  write_question(layout, &words);
   const bool is_asked = !words.failed && write_file_of(folder, &words);
   text_clear(&words);
   const char *why = is_asked ? run_dot(program, folder) : "";
-  if (!why && (!read_file_of(folder, &words) || !read_answer(l, words.data))) {
-    forget_lines(l);
+  if (!why && (!read_file_of(folder, &words) || !read_answer(layout, words.data))) {
+    forget_lines(layout);
     why = "graphviz gave no layout of this graph: drawn without it";
   }
   text_free(&words);
   return why;
 }
 
-bool place_by_graphviz(layout *l, const char **why) {
+bool place_by_graphviz(layout *layout, const char **why) {
   const char *given = getenv("CLAVE_DOT"), *program = given && *given ? given : "dot";
   uint64_t removed;
   *why = "";
-  if (strcmp(program, "off") == 0 || l->n_boxes == 0) return false;
-  if (l->n_boxes > MOST_BOXES || l->n_edges > MOST_EDGES) return false;
+  if (strcmp(program, "off") == 0 || layout->n_boxes == 0) return false;
+  if (layout->n_boxes > MOST_BOXES || layout->n_edges > MOST_EDGES) return false;
   char *folder = folder_create_unique(temporary_folder(), "clave-dot-"), *path = NULL;
   clave_status st =
       strchr(program, '/') ? path_absolute(program, &path) : NULL; /* not from there */
-  const char *wrong = folder && !st ? ask(l, path ? path : program, folder) : "";
+  const char *wrong = folder && !st ? ask(layout, path ? path : program, folder) : "";
   if (folder) (void)folder_remove(folder, &removed);
   status_free(st);
   free(folder);

@@ -5,15 +5,15 @@
 
 #include "base/utf8.h"
 
-void page_markup(page *t, const char *s) {
-  for (const unsigned char *p = (const unsigned char *)s; *p;) {
+void page_markup(page *page, const char *text) {
+  for (const unsigned char *p = (const unsigned char *)text; *p;) {
     size_t size = utf8_sequence((const char *)p, 4); /* ends at NUL */
     if (!size || *p < 0x20 || *p == 0x7f) {
-      text_puts(t, "?");
+      text_puts(page, "?");
     } else if (strchr("&<>\"'", *p)) {
-      text_printf(t, "&#%d;", *p);
+      text_printf(page, "&#%d;", *p);
     } else {
-      text_append(t, (const char *)p, size);
+      text_append(page, (const char *)p, size);
     }
     p += size ? size : 1;
   }

@@ -5,7 +5,7 @@
 
 /* As text within XML or HTML, in attributes too; what is no character of those is a question mark.
  */
-void page_markup(page *t, const char *s);
+void page_markup(page *page, const char *text);
 /* Everything up to the heading, and from there on. */
 void begin_html(page *out, const char *title);
 void end_html(page *out);

@@ -16,42 +16,42 @@
 #include "cli/literals.h"
 #include "cli/values.h"
 
-int describe_inputs(const model *m, input_set *s) {
-  uint32_t n = m->method.n_inputs;
-  s->items = calloc(n ? n : 1, sizeof *s->items);
-  if (!s->items) return fail_memory();
-  s->count = n;
+int describe_inputs(const model *model, input_set *set) {
+  uint32_t n = model->method.n_inputs;
+  set->items = calloc(n ? n : 1, sizeof *set->items);
+  if (!set->items) return fail_memory();
+  set->count = n;
   for (uint32_t i = 0; i < n; i++) {
-    s->items[i].info.size = sizeof s->items[i].info;
-    TRY_STATUS(clave_program_input(m->program, m->method.name, i, &s->items[i].info));
+    set->items[i].info.size = sizeof set->items[i].info;
+    TRY_STATUS(clave_program_input(model->program, model->method.name, i, &set->items[i].info));
   }
   return EXIT_GOOD;
 }
 
 /* ---------------------------------------------------------------- names */
 
-static input *find_by_name(const input_set *s, const char *name, size_t length) {
-  for (uint32_t i = 0; i < s->count; i++) {
-    const char *own = s->items[i].info.name;
-    if (strlen(own) == length && memcmp(own, name, length) == 0) return &s->items[i];
+static input *find_by_name(const input_set *set, const char *name, size_t length) {
+  for (uint32_t i = 0; i < set->count; i++) {
+    const char *own = set->items[i].info.name;
+    if (strlen(own) == length && memcmp(own, name, length) == 0) return &set->items[i];
   }
   return NULL;
 }
 
 /* "input_3" */
-static input *find_by_position(const input_set *s, const char *name, size_t length) {
-  for (uint32_t i = 0; i < s->count; i++) {
+static input *find_by_position(const input_set *set, const char *name, size_t length) {
+  for (uint32_t i = 0; i < set->count; i++) {
     char expected[24];
     int n = snprintf(expected, sizeof expected, "input_%" PRIu32, i);
-    if ((size_t)n == length && memcmp(expected, name, length) == 0) return &s->items[i];
+    if ((size_t)n == length && memcmp(expected, name, length) == 0) return &set->items[i];
   }
   return NULL;
 }
 
-static int refuse_name(const input_set *s, const char *where, const char *name, size_t length) {
+static int refuse_name(const input_set *set, const char *where, const char *name, size_t length) {
   page known = {0};
-  for (uint32_t i = 0; i < s->count; i++) {
-    text_printf(&known, "%s%s (input_%" PRIu32 ")", i ? ", " : "", s->items[i].info.name, i);
+  for (uint32_t i = 0; i < set->count; i++) {
+    text_printf(&known, "%s%s (input_%" PRIu32 ")", i ? ", " : "", set->items[i].info.name, i);
   }
   int result = fail("%s: there is no input \"%.*s\"; the program takes %s", where, (int)length,
                     name, known.data ? known.data : "none");
@@ -85,11 +85,11 @@ static int take_tensor(input *in, const char *where, const clave_tensor *value) 
   return EXIT_GOOD;
 }
 
-static bool parse_integer(const char *s, bool with_sign, int64_t *out) {
+static bool parse_integer(const char *text, bool with_sign, int64_t *out) {
   char *end;
   errno = 0;
-  *out = with_sign ? strtoll(s, &end, 10) : (int64_t)strtoull(s, &end, 10);
-  return *s && !*end && !errno && (with_sign || !strchr(s, '-'));
+  *out = with_sign ? strtoll(text, &end, 10) : (int64_t)strtoull(text, &end, 10);
+  return *text && !*end && !errno && (with_sign || !strchr(text, '-'));
 }
 
 /* A number on the command line, for a scalar or a tensor without dimensions. */
@@ -126,13 +126,13 @@ static bool is_other(const char *name, const char *const *others) {
 }
 
 /* Whether every tensor of the file has the name of an input; if not, input_N means a position. */
-static bool names_are_own(const input_set *s, const char *const *others) {
-  for (uint32_t i = 0; i < clave_tensors_count(s->file); i++) {
+static bool names_are_own(const input_set *set, const char *const *others) {
+  for (uint32_t i = 0; i < clave_tensors_count(set->file); i++) {
     const char *name;
     clave_tensor ignored;
-    clave_tensors_get(s->file, i, &name, &ignored);
+    clave_tensors_get(set->file, i, &name, &ignored);
     if (is_other(name, others)) continue;
-    if (!find_by_name(s, name, strlen(name))) return false;
+    if (!find_by_name(set, name, strlen(name))) return false;
   }
   return true;
 }
@@ -147,28 +147,28 @@ static int copy_value(const clave_tensor *value, npy_file *out) {
   return EXIT_GOOD;
 }
 
-static int take_from_file(input_set *s, const char *path, uint32_t index, bool own,
+static int take_from_file(input_set *set, const char *path, uint32_t index, bool own,
                           const char *const *others) {
   const char *name;
   clave_tensor value;
-  clave_tensors_get(s->file, index, &name, &value);
+  clave_tensors_get(set->file, index, &name, &value);
   size_t length = strlen(name);
-  input *in = own ? NULL : find_by_position(s, name, length);
-  if (!in) in = find_by_name(s, name, length);
-  if (!in) return is_other(name, others) ? EXIT_GOOD : refuse_name(s, path, name, length);
+  input *in = own ? NULL : find_by_position(set, name, length);
+  if (!in) in = find_by_name(set, name, length);
+  if (!in) return is_other(name, others) ? EXIT_GOOD : refuse_name(set, path, name, length);
   if (in->source) return fail("%s: input %s is given twice, as %s too", path, name, in->source);
   in->source = name;
   TRY_EXIT(copy_value(&value, &in->file));
   return take_tensor(in, path, &in->file.tensor);
 }
 
-int read_input_file(input_set *s, const char *path, const char *const *others) {
-  TRY_STATUS(clave_tensors_load(path, &s->file));
-  bool own = names_are_own(s, others);
-  for (uint32_t i = 0; i < clave_tensors_count(s->file); i++) {
-    TRY_EXIT(take_from_file(s, path, i, own, others));
+int read_input_file(input_set *set, const char *path, const char *const *others) {
+  TRY_STATUS(clave_tensors_load(path, &set->file));
+  bool own = names_are_own(set, others);
+  for (uint32_t i = 0; i < clave_tensors_count(set->file); i++) {
+    TRY_EXIT(take_from_file(set, path, i, own, others));
   }
-  TRY_STATUS(clave_tensors_check(s->file));
+  TRY_STATUS(clave_tensors_check(set->file));
   return EXIT_GOOD;
 }
 
@@ -183,14 +183,14 @@ static int read_value(input *in, const char *word) {
 }
 
 /* NAME=FILE.npy, or NAME=NUMBERS. */
-static int take_from_line(input_set *s, const char *item) {
+static int take_from_line(input_set *set, const char *item) {
   const char *equals = strchr(item, '=');
   if (!equals || equals == item)
     return fail_usage("--input takes NAME=FILE.npy or NAME=NUMBERS, not \"%s\"", item);
   size_t length = (size_t)(equals - item);
-  input *in = find_by_name(s, item, length);
-  if (!in) in = find_by_position(s, item, length);
-  if (!in) return refuse_name(s, "--input", item, length);
+  input *in = find_by_name(set, item, length);
+  if (!in) in = find_by_position(set, item, length);
+  if (!in) return refuse_name(set, "--input", item, length);
   if (in->on_line) return fail("--input %s is given twice", in->info.name);
   free_npy(&in->file);
   in->on_line = true;
@@ -201,18 +201,19 @@ static int take_from_line(input_set *s, const char *item) {
   return take_tensor(in, equals + 1, &in->file.tensor);
 }
 
-int read_input_list(input_set *s, const text_list *list) {
-  for (uint32_t i = 0; i < list->count; i++) TRY_EXIT(take_from_line(s, list->items[i]));
+int read_input_list(input_set *set, const text_list *list) {
+  for (uint32_t i = 0; i < list->count; i++) TRY_EXIT(take_from_line(set, list->items[i]));
   return EXIT_GOOD;
 }
 
-int check_inputs(const input_set *s) {
+int check_inputs(const input_set *set) {
   page missing = {0};
   uint32_t n = 0;
-  for (uint32_t i = 0; i < s->count; i++) {
-    if (s->items[i].source) continue;
-    text_printf(&missing, "%s%s (input_%" PRIu32 "), ", n++ ? "; " : "", s->items[i].info.name, i);
-    page_info(&missing, &s->items[i].info);
+  for (uint32_t i = 0; i < set->count; i++) {
+    if (set->items[i].source) continue;
+    text_printf(&missing, "%s%s (input_%" PRIu32 "), ", n++ ? "; " : "", set->items[i].info.name,
+                i);
+    page_info(&missing, &set->items[i].info);
   }
   int result = n ? fail("missing input%s: %s", n > 1 ? "s" : "", missing.data ? missing.data : "")
                  : EXIT_GOOD;
@@ -220,25 +221,26 @@ int check_inputs(const input_set *s) {
   return result;
 }
 
-int set_inputs(const input_set *s, const model *m) {
-  for (uint32_t i = 0; i < s->count; i++) {
-    TRY_STATUS(clave_session_bind_input(m->session, m->method.name, i, &s->items[i].value));
+int set_inputs(const input_set *set, const model *model) {
+  for (uint32_t i = 0; i < set->count; i++) {
+    TRY_STATUS(
+        clave_session_bind_input(model->session, model->method.name, i, &set->items[i].value));
   }
   return EXIT_GOOD;
 }
 
-int collect_inputs(const model *m, const char *path, const text_list *list, input_set *s) {
-  TRY_EXIT(describe_inputs(m, s));
-  if (path) TRY_EXIT(read_input_file(s, path, NULL));
-  TRY_EXIT(read_input_list(s, list));
-  return check_inputs(s);
+int collect_inputs(const model *model, const char *path, const text_list *list, input_set *set) {
+  TRY_EXIT(describe_inputs(model, set));
+  if (path) TRY_EXIT(read_input_file(set, path, NULL));
+  TRY_EXIT(read_input_list(set, list));
+  return check_inputs(set);
 }
 
-void free_inputs(input_set *s) {
-  for (uint32_t i = 0; i < s->count; i++) free_npy(&s->items[i].file);
-  free(s->items);
-  clave_tensors_destroy(s->file);
-  *s = (input_set){0};
+void free_inputs(input_set *set) {
+  for (uint32_t i = 0; i < set->count; i++) free_npy(&set->items[i].file);
+  free(set->items);
+  clave_tensors_destroy(set->file);
+  *set = (input_set){0};
 }
 
 /* ---------------------------------------------------------------- made up */
@@ -254,12 +256,12 @@ static bool choose_sizes(const clave_tensor_info *info, int64_t *dims, uint64_t 
   return *count <= INT64_MAX / 8;
 }
 
-int read_dim(const char *given, size_t *length, int64_t *n) {
+int read_dim(const char *given, size_t *length, int64_t *count) {
   const char *equals = strchr(given, '=');
   char *end = NULL;
   errno = 0;
-  *n = equals ? strtoll(equals + 1, &end, 10) : 0;
-  if (!equals || equals == given || end == equals + 1 || *end || errno || *n < 0)
+  *count = equals ? strtoll(equals + 1, &end, 10) : 0;
+  if (!equals || equals == given || end == equals + 1 || *end || errno || *count < 0)
     return fail_usage("--dim: expected NAME=N, N not negative, got \"%s\"", given);
   *length = (size_t)(equals - given);
   return EXIT_GOOD;
@@ -277,15 +279,15 @@ static int fix_scalar(input *in, const char *given, int64_t n) {
   return EXIT_GOOD;
 }
 
-static int fix_dim(input_set *s, const char *given) {
+static int fix_dim(input_set *set, const char *given) {
   size_t length;
   int64_t n;
   bool found = false;
   TRY_EXIT(read_dim(given, &length, &n));
-  for (uint32_t i = 0; i < s->count; i++) {
-    clave_tensor_info *info = &s->items[i].info;
+  for (uint32_t i = 0; i < set->count; i++) {
+    clave_tensor_info *info = &set->items[i].info;
     if (info->is_scalar && strlen(info->name) == length && !strncmp(info->name, given, length)) {
-      TRY_EXIT(fix_scalar(&s->items[i], given, n));
+      TRY_EXIT(fix_scalar(&set->items[i], given, n));
       found = true;
     }
     for (int k = 0; k < info->rank; k++) {
@@ -309,10 +311,10 @@ static int refuse_twice(const text_list *dims, uint32_t i) {
   return EXIT_GOOD;
 }
 
-int fix_dims(input_set *s, const text_list *dims) {
+int fix_dims(input_set *set, const text_list *dims) {
   for (uint32_t i = 0; i < dims->count; i++) {
     TRY_EXIT(refuse_twice(dims, i));
-    TRY_EXIT(fix_dim(s, dims->items[i]));
+    TRY_EXIT(fix_dim(set, dims->items[i]));
   }
   return EXIT_GOOD;
 }
@@ -332,18 +334,18 @@ static int invent_input(input *in, uint64_t *seed) {
   return EXIT_GOOD;
 }
 
-int invent_inputs(input_set *s) {
+int invent_inputs(input_set *set) {
   uint64_t seed = DRAWN_SEED;
-  for (uint32_t i = 0; i < s->count; i++) TRY_EXIT(invent_input(&s->items[i], &seed));
+  for (uint32_t i = 0; i < set->count; i++) TRY_EXIT(invent_input(&set->items[i], &seed));
   return EXIT_GOOD;
 }
 
-int prepare_inputs(const model *m, const char *path, const text_list *list, const text_list *dims,
-                   input_set *s) {
+int prepare_inputs(const model *model, const char *path, const text_list *list,
+                   const text_list *dims, input_set *set) {
   if ((path || list->count) && dims->count)
     return fail_usage("--dim is for inputs that are made up, not for --inputs and --input");
-  if (path || list->count) return collect_inputs(m, path, list, s);
-  TRY_EXIT(describe_inputs(m, s));
-  TRY_EXIT(fix_dims(s, dims));
-  return invent_inputs(s);
+  if (path || list->count) return collect_inputs(model, path, list, set);
+  TRY_EXIT(describe_inputs(model, set));
+  TRY_EXIT(fix_dims(set, dims));
+  return invent_inputs(set);
 }

@@ -50,16 +50,16 @@ static void list_tensors(const clave_tensors *file, page *out) {
   uint64_t total = 0;
   for (uint32_t i = 0; i < count; i++) {
     const char *name;
-    clave_tensor t;
-    clave_tensors_get(file, i, &name, &t);
+    clave_tensor tensor;
+    clave_tensors_get(file, i, &name, &tensor);
     cell.size = 0;
     page_visible(&cell, name);
     columns_cell(&table, "%s", cell.size ? cell.data : "\"\"");
     cell.size = 0;
-    page_shape(&cell, &t);
+    page_shape(&cell, &tensor);
     columns_cell(&table, "%s", cell.data ? cell.data : "");
-    uint64_t bytes = clave_dtype_size(t.dtype);
-    for (int k = 0; k < t.rank; k++) bytes *= (uint64_t)t.dims[k];
+    uint64_t bytes = clave_dtype_size(tensor.dtype);
+    for (int k = 0; k < tensor.rank; k++) bytes *= (uint64_t)tensor.dims[k];
     total += bytes;
     cell.size = 0;
     page_size(&cell, bytes);
@@ -74,30 +74,30 @@ static void list_tensors(const clave_tensors *file, page *out) {
 }
 
 static void list_tensors_json(const clave_tensors *file, page *out) {
-  json_writer j = {.out = out};
-  emit_array(&j, NULL);
+  json_writer writer = {.out = out};
+  emit_array(&writer, NULL);
   for (uint32_t i = 0; i < clave_tensors_count(file); i++) {
     const char *name;
-    clave_tensor t;
-    clave_tensors_get(file, i, &name, &t);
-    emit_object(&j, NULL);
-    emit_string(&j, "name", name);
-    emit_string(&j, "dtype", clave_dtype_name(t.dtype));
-    emit_list(&j, "shape");
-    for (int k = 0; k < t.rank; k++) emit_integer(&j, NULL, t.dims[k]);
-    emit_end_array(&j);
-    emit_end_object(&j);
+    clave_tensor tensor;
+    clave_tensors_get(file, i, &name, &tensor);
+    emit_object(&writer, NULL);
+    emit_string(&writer, "name", name);
+    emit_string(&writer, "dtype", clave_dtype_name(tensor.dtype));
+    emit_list(&writer, "shape");
+    for (int k = 0; k < tensor.rank; k++) emit_integer(&writer, NULL, tensor.dims[k]);
+    emit_end_array(&writer);
+    emit_end_object(&writer);
   }
-  emit_end_array(&j);
+  emit_end_array(&writer);
 }
 
-static int inspect_tensors(const inspect_arguments *a, page *out) {
+static int inspect_tensors(const inspect_arguments *arguments, page *out) {
   clave_tensors *file;
-  if (a->dot || a->svg || a->placement || a->model.method) {
-    return fail("%s: a tensor file has no graph", a->model.program);
+  if (arguments->dot || arguments->svg || arguments->placement || arguments->model.method) {
+    return fail("%s: a tensor file has no graph", arguments->model.program);
   }
-  TRY_STATUS(clave_tensors_load(a->model.program, &file));
-  (a->json ? list_tensors_json : list_tensors)(file, out);
+  TRY_STATUS(clave_tensors_load(arguments->model.program, &file));
+  (arguments->json ? list_tensors_json : list_tensors)(file, out);
   clave_tensors_destroy(file);
   return EXIT_GOOD;
 }
@@ -109,24 +109,24 @@ typedef struct op_count {
   uint32_t count;
 } op_count;
 
-static int compare_names(const void *a, const void *b) {
-  return strcmp(((const op_count *)a)->op, ((const op_count *)b)->op);
+static int compare_names(const void *left, const void *right) {
+  return strcmp(((const op_count *)left)->op, ((const op_count *)right)->op);
 }
 
-static int compare_counts(const void *a, const void *b) {
-  const op_count *x = a, *y = b;
-  if (x->count != y->count) return x->count < y->count ? 1 : -1;
-  return strcmp(x->op, y->op);
+static int compare_counts(const void *left, const void *right) {
+  const op_count *count = left, *op_count = right;
+  if (count->count != op_count->count) return count->count < op_count->count ? 1 : -1;
+  return strcmp(count->op, op_count->op);
 }
 
 /* One entry per op, most frequent first; owned by the caller, NULL: out of memory. */
-static op_count *count_ops(const graph *g, uint32_t *n) {
-  op_count *list = calloc((size_t)g->n_nodes + 1, sizeof *list);
+static op_count *count_ops(const graph *graph, uint32_t *count) {
+  op_count *list = calloc((size_t)graph->n_nodes + 1, sizeof *list);
   uint32_t kept = 0;
   if (!list) return NULL;
-  for (uint32_t i = 0; i < g->n_nodes; i++) list[i] = (op_count){g->nodes[i].op, 1};
-  qsort(list, g->n_nodes, sizeof *list, compare_names);
-  for (uint32_t i = 0; i < g->n_nodes; i++) {
+  for (uint32_t i = 0; i < graph->n_nodes; i++) list[i] = (op_count){graph->nodes[i].op, 1};
+  qsort(list, graph->n_nodes, sizeof *list, compare_names);
+  for (uint32_t i = 0; i < graph->n_nodes; i++) {
     if (kept && strcmp(list[kept - 1].op, list[i].op) == 0) {
       list[kept - 1].count++;
     } else {
@@ -134,84 +134,85 @@ static op_count *count_ops(const graph *g, uint32_t *n) {
     }
   }
   qsort(list, kept, sizeof *list, compare_counts);
-  *n = kept;
+  *count = kept;
   return list;
 }
 
 /* ---------------------------------------------------------------- JSON */
 
-static void write_slots_json(json_writer *j, const char *key, const graph *g, const uint32_t *slots,
-                             uint32_t count) {
-  emit_list(j, key);
+static void write_slots_json(json_writer *writer, const char *key, const graph *graph,
+                             const uint32_t *slots, uint32_t count) {
+  emit_list(writer, key);
   for (uint32_t i = 0; i < count; i++) {
-    emit_object(j, NULL);
-    emit_integer(j, "slot", slots[i]);
-    emit_info(j, &g->slots[slots[i]]);
-    emit_end_object(j);
+    emit_object(writer, NULL);
+    emit_integer(writer, "slot", slots[i]);
+    emit_info(writer, &graph->slots[slots[i]]);
+    emit_end_object(writer);
   }
-  emit_end_array(j);
+  emit_end_array(writer);
 }
 
-static void write_node_json(json_writer *j, const graph *g, const graph_node *n) {
-  emit_object(j, NULL);
-  emit_string(j, "op", n->op);
-  emit_string(j, "name", n->name);
-  emit_string(j, "detail", n->detail);
-  if (n->where) emit_string(j, "where", n->where);
-  if (n->where) emit_string(j, "reason", n->reason);
-  write_slots_json(j, "reads", g, n->slots, n->n_reads);
-  write_slots_json(j, "writes", g, node_writes(n), n->n_writes);
-  emit_end_object(j);
+static void write_node_json(json_writer *writer, const graph *graph, const graph_node *node) {
+  emit_object(writer, NULL);
+  emit_string(writer, "op", node->op);
+  emit_string(writer, "name", node->name);
+  emit_string(writer, "detail", node->detail);
+  if (node->where) emit_string(writer, "where", node->where);
+  if (node->where) emit_string(writer, "reason", node->reason);
+  write_slots_json(writer, "reads", graph, node->slots, node->n_reads);
+  write_slots_json(writer, "writes", graph, node_writes(node), node->n_writes);
+  emit_end_object(writer);
 }
 
-static void write_arguments_json(json_writer *j, const char *key, const clave_tensor_info *list,
-                                 uint32_t count) {
-  emit_array(j, key);
+static void write_arguments_json(json_writer *writer, const char *key,
+                                 const clave_tensor_info *list, uint32_t count) {
+  emit_array(writer, key);
   for (uint32_t i = 0; i < count; i++) {
-    emit_object(j, NULL);
-    emit_info(j, &list[i]);
-    emit_end_object(j);
+    emit_object(writer, NULL);
+    emit_info(writer, &list[i]);
+    emit_end_object(writer);
   }
-  emit_end_array(j);
+  emit_end_array(writer);
 }
 
-static int write_method_json(json_writer *j, const graph *g) {
+static int write_method_json(json_writer *writer, const graph *graph) {
   uint32_t n_ops = 0;
   uint64_t peak = 0;
-  op_count *ops = count_ops(g, &n_ops);
-  if (!ops || !measure_live_peak(g, &peak)) {
+  op_count *ops = count_ops(graph, &n_ops);
+  if (!ops || !measure_live_peak(graph, &peak)) {
     free(ops);
     return fail_memory();
   }
-  emit_object(j, NULL);
-  emit_string(j, "name", g->method);
-  write_arguments_json(j, "inputs", g->inputs, g->n_inputs);
-  write_arguments_json(j, "outputs", g->outputs, g->n_outputs);
-  emit_object(j, "ops");
-  for (uint32_t i = 0; i < n_ops; i++) emit_integer(j, ops[i].op, ops[i].count);
-  emit_end_object(j);
+  emit_object(writer, NULL);
+  emit_string(writer, "name", graph->method);
+  write_arguments_json(writer, "inputs", graph->inputs, graph->n_inputs);
+  write_arguments_json(writer, "outputs", graph->outputs, graph->n_outputs);
+  emit_object(writer, "ops");
+  for (uint32_t i = 0; i < n_ops; i++) emit_integer(writer, ops[i].op, ops[i].count);
+  emit_end_object(writer);
   if (peak == UINT64_MAX) {
-    emit_string(j, "peak_bytes", NULL);
+    emit_string(writer, "peak_bytes", NULL);
   } else {
-    emit_size(j, "peak_bytes", peak);
+    emit_size(writer, "peak_bytes", peak);
   }
-  emit_array(j, "nodes");
-  for (uint32_t i = 0; i < g->n_nodes; i++) write_node_json(j, g, &g->nodes[i]);
-  emit_end_array(j);
-  emit_end_object(j);
+  emit_array(writer, "nodes");
+  for (uint32_t i = 0; i < graph->n_nodes; i++) write_node_json(writer, graph, &graph->nodes[i]);
+  emit_end_array(writer);
+  emit_end_object(writer);
   free(ops);
   return EXIT_GOOD;
 }
 
-static void write_kind_json(json_writer *j, const char *key, const graph *g, clave_slot_kind kind) {
-  emit_array(j, key);
-  for (uint32_t i = 0; i < g->n_slots; i++) {
-    if (g->slots[i].kind != kind) continue;
-    emit_object(j, NULL);
-    emit_info(j, &g->slots[i]);
-    emit_end_object(j);
+static void write_kind_json(json_writer *writer, const char *key, const graph *graph,
+                            clave_slot_kind kind) {
+  emit_array(writer, key);
+  for (uint32_t i = 0; i < graph->n_slots; i++) {
+    if (graph->slots[i].kind != kind) continue;
+    emit_object(writer, NULL);
+    emit_info(writer, &graph->slots[i]);
+    emit_end_object(writer);
   }
-  emit_end_array(j);
+  emit_end_array(writer);
 }
 
 /* ---------------------------------------------------------------- page */
@@ -242,25 +243,25 @@ static void write_arguments(const char *title, const clave_tensor_info *list, ui
   text_free(&cell);
 }
 
-static void write_nodes(const graph *g, page *out) {
+static void write_nodes(const graph *graph, page *out) {
   columns table = {.n_columns = 5, .right = {[0] = true}};
   page cell = {0};
-  for (uint32_t i = 0; i < g->n_nodes; i++) {
-    const graph_node *n = &g->nodes[i];
+  for (uint32_t i = 0; i < graph->n_nodes; i++) {
+    const graph_node *node = &graph->nodes[i];
     columns_cell(&table, "%" PRIu32, i);
-    columns_cell(&table, "%s", n->op);
+    columns_cell(&table, "%s", node->op);
     cell.size = 0;
-    page_visible(&cell, n->name);
+    page_visible(&cell, node->name);
     columns_cell(&table, "%s", cell.data ? cell.data : "");
     cell.size = 0;
     text_puts(&cell, "");
-    for (uint32_t k = 0; k < n->n_writes; k++) {
+    for (uint32_t k = 0; k < node->n_writes; k++) {
       if (k) text_puts(&cell, ", ");
-      page_info(&cell, &g->slots[node_writes(n)[k]]);
+      page_info(&cell, &graph->slots[node_writes(node)[k]]);
     }
     columns_cell(&table, "%s", cell.data ? cell.data : "");
     cell.size = 0;
-    page_visible(&cell, n->detail);
+    page_visible(&cell, node->detail);
     columns_cell(&table, "%s", cell.size ? cell.data : "");
   }
   columns_write(&table, 2, out);
@@ -281,23 +282,23 @@ static void write_ops(const op_count *ops, uint32_t n_ops, page *out) {
   text_puts(out, "\n");
 }
 
-static int write_method(const graph *g, page *out) {
+static int write_method(const graph *graph, page *out) {
   columns table = {.n_columns = 3};
   uint32_t n_ops = 0;
   uint64_t peak = 0;
-  op_count *ops = count_ops(g, &n_ops);
-  if (!ops || !measure_live_peak(g, &peak)) {
+  op_count *ops = count_ops(graph, &n_ops);
+  if (!ops || !measure_live_peak(graph, &peak)) {
     free(ops);
     return fail_memory();
   }
-  text_printf(out, "\nmethod   %s, %" PRIu32 " nodes\n", g->method, g->n_nodes);
-  write_arguments("inputs ", g->inputs, g->n_inputs, &table);
-  write_arguments("outputs", g->outputs, g->n_outputs, &table);
+  text_printf(out, "\nmethod   %s, %" PRIu32 " nodes\n", graph->method, graph->n_nodes);
+  write_arguments("inputs ", graph->inputs, graph->n_inputs, &table);
+  write_arguments("outputs", graph->outputs, graph->n_outputs, &table);
   columns_write(&table, 0, out);
   write_ops(ops, n_ops, out);
   text_puts(out, "memory   ");
   if (peak == UINT64_MAX) {
-    const char *name = find_unbounded_size(g);
+    const char *name = find_unbounded_size(graph);
     text_puts(out, "temporaries without a bound: ");
     page_visible(out, name ? name : "their sizes together");
     text_puts(out, name ? " has none" : " have none");
@@ -306,10 +307,10 @@ static int write_method(const graph *g, page *out) {
     page_size(out, peak);
   }
   text_puts(out, "\n");
-  if (g->n_nodes <= LISTED_NODES) {
-    write_nodes(g, out);
+  if (graph->n_nodes <= LISTED_NODES) {
+    write_nodes(graph, out);
   } else {
-    text_printf(out, "         --json lists the %" PRIu32 " nodes\n", g->n_nodes);
+    text_printf(out, "         --json lists the %" PRIu32 " nodes\n", graph->n_nodes);
   }
   free(ops);
   return EXIT_GOOD;
@@ -323,32 +324,33 @@ typedef struct packed_forms {
 } packed_forms;
 
 /* Of the kind of form `first`; .count 0: it was counted with one before. */
-static int count_forms(const clave_program *p, uint32_t first, uint32_t n, packed_forms *out) {
+static int count_forms(const clave_program *program, uint32_t first, uint32_t n,
+                       packed_forms *out) {
   for (uint32_t i = 0; i < n; i++) {
-    clave_form_info at = {.size = sizeof at}, f = {.size = sizeof f};
-    TRY_STATUS(clave_program_form(p, first, &at));
-    TRY_STATUS(clave_program_form(p, i, &f));
+    clave_form_info at = {.size = sizeof at}, info = {.size = sizeof info};
+    TRY_STATUS(clave_program_form(program, first, &at));
+    TRY_STATUS(clave_program_form(program, i, &info));
     if (i == 0) *out = (packed_forms){.device = at.device};
-    if (strcmp(f.device, at.device) != 0) continue;
+    if (strcmp(info.device, at.device) != 0) continue;
     if (i < first) {
       out->count = 0;
       return EXIT_GOOD;
     }
     out->count++;
-    out->bytes += f.bytes;
+    out->bytes += info.bytes;
   }
   return EXIT_GOOD;
 }
 
-/* j NULL: as a table. */
-static int write_forms(const model *m, json_writer *j, page *out) {
-  const uint32_t n = clave_program_count_forms(m->program);
-  if (j) emit_array(j, "packed");
+/* writer NULL: as a table. */
+static int write_forms(const model *model, json_writer *writer, page *out) {
+  const uint32_t n = clave_program_count_forms(model->program);
+  if (writer) emit_array(writer, "packed");
   for (uint32_t i = 0; i < n; i++) {
     packed_forms of = {0};
-    TRY_EXIT(count_forms(m->program, i, n, &of));
+    TRY_EXIT(count_forms(model->program, i, n, &of));
     if (!of.count) continue;
-    if (!j) {
+    if (!writer) {
       text_printf(out, "packed   %" PRIu32 " constants, ", of.count);
       page_size(out, of.bytes);
       text_puts(out, ", for ");
@@ -356,22 +358,22 @@ static int write_forms(const model *m, json_writer *j, page *out) {
       text_puts(out, "\n");
       continue;
     }
-    emit_object(j, NULL);
-    emit_string(j, "device", of.device);
-    emit_size(j, "constants", of.count);
-    emit_size(j, "bytes", of.bytes);
-    emit_end_object(j);
+    emit_object(writer, NULL);
+    emit_string(writer, "device", of.device);
+    emit_size(writer, "constants", of.count);
+    emit_size(writer, "bytes", of.bytes);
+    emit_end_object(writer);
   }
-  if (j) emit_end_array(j);
+  if (writer) emit_end_array(writer);
   return EXIT_GOOD;
 }
 
-static void write_program(const inspect_arguments *a, const clave_program_info *info,
-                          const graph *g, page *out) {
+static void write_program(const inspect_arguments *arguments, const clave_program_info *info,
+                          const graph *graph, page *out) {
   columns table = {.n_columns = 3};
   uint32_t listed = 0;
   text_puts(out, "program  ");
-  page_visible(out, a->model.program);
+  page_visible(out, arguments->model.program);
   text_printf(out, "\nversion  %" PRIu32 ", by ", info->version);
   page_visible(out, info->producer && *info->producer ? info->producer : "an unnamed producer");
   text_puts(out, "\nmemory   constants ");
@@ -379,38 +381,38 @@ static void write_program(const inspect_arguments *a, const clave_program_info *
   text_puts(out, ", state ");
   page_size(out, info->state_bytes);
   text_puts(out, "\n");
-  for (uint32_t i = 0; i < g->n_slots && listed < LISTED_CONSTANTS; i++) {
-    if (g->slots[i].kind != CLAVE_SLOT_CONSTANT) continue;
-    write_arguments(listed++ ? "" : "consts   ", &g->slots[i], 1, &table);
+  for (uint32_t i = 0; i < graph->n_slots && listed < LISTED_CONSTANTS; i++) {
+    if (graph->slots[i].kind != CLAVE_SLOT_CONSTANT) continue;
+    write_arguments(listed++ ? "" : "consts   ", &graph->slots[i], 1, &table);
   }
   columns_write(&table, 0, out);
   if (info->n_constants > listed)
     text_printf(out, "         and %" PRIu32 " more (--json)\n", info->n_constants - listed);
-  for (uint32_t i = 0, first = 1; i < g->n_slots; i++) {
-    if (g->slots[i].kind != CLAVE_SLOT_STATE) continue;
-    write_arguments(first ? "state    " : "", &g->slots[i], 1, &table);
+  for (uint32_t i = 0, first = 1; i < graph->n_slots; i++) {
+    if (graph->slots[i].kind != CLAVE_SLOT_STATE) continue;
+    write_arguments(first ? "state    " : "", &graph->slots[i], 1, &table);
     first = 0;
   }
   columns_write(&table, 0, out);
 }
 
-static void write_placement(const model *m, const graph *g, page *out) {
+static void write_placement(const model *model, const graph *graph, page *out) {
   columns table = {.n_columns = 5, .right = {[0] = true}};
   page cell = {0};
   text_puts(out, "device   ");
-  page_device(out, m);
+  page_device(out, model);
   text_puts(out, "\n");
-  if (m->device_info.n_tuned)
-    text_printf(out, "tuned    %" PRIu32 " rows (clave tune --list)\n", m->device_info.n_tuned);
-  for (uint32_t i = 0; i < g->n_nodes; i++) {
-    const graph_node *n = &g->nodes[i];
+  if (model->device_info.n_tuned)
+    text_printf(out, "tuned    %" PRIu32 " rows (clave tune --list)\n", model->device_info.n_tuned);
+  for (uint32_t i = 0; i < graph->n_nodes; i++) {
+    const graph_node *node = &graph->nodes[i];
     columns_cell(&table, "%" PRIu32, i);
-    columns_cell(&table, "%s", n->where ? n->where : "");
-    columns_cell(&table, "%s", n->op);
+    columns_cell(&table, "%s", node->where ? node->where : "");
+    columns_cell(&table, "%s", node->op);
     cell.size = 0;
-    page_visible(&cell, n->name);
+    page_visible(&cell, node->name);
     columns_cell(&table, "%s", cell.size ? cell.data : "");
-    columns_cell(&table, "%s", n->reason ? n->reason : "");
+    columns_cell(&table, "%s", node->reason ? node->reason : "");
   }
   columns_write(&table, 0, out);
   out->failed |= cell.failed;
@@ -419,102 +421,112 @@ static void write_placement(const model *m, const graph *g, page *out) {
 
 /* ---------------------------------------------------------------- the command */
 
-static int inspect_method(const inspect_arguments *a, model *m, json_writer *j, page *out) {
-  graph g = {0};
-  int result = read_graph(m, &g);
-  if (!result && a->placement) result = read_placement(m, &g);
-  if (!result && !a->placement) find_views(m, &g);
-  if (!result) result = a->json ? write_method_json(j, &g) : write_method(&g, out);
-  free_graph(&g);
+static int inspect_method(const inspect_arguments *arguments, model *model, json_writer *writer,
+                          page *out) {
+  graph graph = {0};
+  int result = read_graph(model, &graph);
+  if (!result && arguments->placement) result = read_placement(model, &graph);
+  if (!result && !arguments->placement) find_views(model, &graph);
+  if (!result)
+    result = arguments->json ? write_method_json(writer, &graph) : write_method(&graph, out);
+  free_graph(&graph);
   return result;
 }
 
 /* Every method, or the one asked for. */
-static int inspect_methods(const inspect_arguments *a, model *m, json_writer *j, page *out) {
+static int inspect_methods(const inspect_arguments *arguments, model *model, json_writer *writer,
+                           page *out) {
   clave_program_info info = {.size = sizeof info};
-  if (a->model.method) return inspect_method(a, m, j, out);
-  TRY_STATUS(clave_program_get_info(m->program, &info));
+  if (arguments->model.method) return inspect_method(arguments, model, writer, out);
+  TRY_STATUS(clave_program_get_info(model->program, &info));
   for (uint32_t i = 0; i < info.n_methods; i++) {
-    TRY_STATUS(clave_program_method(m->program, i, &m->method));
-    TRY_EXIT(inspect_method(a, m, j, out));
+    TRY_STATUS(clave_program_method(model->program, i, &model->method));
+    TRY_EXIT(inspect_method(arguments, model, writer, out));
   }
   return EXIT_GOOD;
 }
 
-static int inspect_all(const inspect_arguments *a, model *m, const graph *g, page *out) {
-  json_writer j = {.out = out};
+static int inspect_all(const inspect_arguments *arguments, model *model, const graph *graph,
+                       page *out) {
+  json_writer writer = {.out = out};
   clave_program_info info = {.size = sizeof info};
-  TRY_STATUS(clave_program_get_info(m->program, &info));
-  if (!a->json) {
-    TRY_EXIT(write_language_model(m, g, NULL, out));
-    write_program(a, &info, g, out);
-    TRY_EXIT(write_forms(m, NULL, out));
-    TRY_EXIT(write_carried(m->program, NULL, out));
-    return inspect_methods(a, m, NULL, out);
+  TRY_STATUS(clave_program_get_info(model->program, &info));
+  if (!arguments->json) {
+    TRY_EXIT(write_language_model(model, graph, NULL, out));
+    write_program(arguments, &info, graph, out);
+    TRY_EXIT(write_forms(model, NULL, out));
+    TRY_EXIT(write_carried(model->program, NULL, out));
+    return inspect_methods(arguments, model, NULL, out);
   }
-  emit_object(&j, NULL);
-  emit_string(&j, "program", a->model.program);
-  emit_size(&j, "version", info.version);
-  emit_string(&j, "producer", info.producer);
-  emit_size(&j, "constant_bytes", info.constant_bytes);
-  emit_size(&j, "state_bytes", info.state_bytes);
-  write_kind_json(&j, "constants", g, CLAVE_SLOT_CONSTANT);
-  write_kind_json(&j, "state", g, CLAVE_SLOT_STATE);
-  TRY_EXIT(write_forms(m, &j, out));
-  TRY_EXIT(write_carried(m->program, &j, out));
-  emit_array(&j, "methods");
-  TRY_EXIT(inspect_methods(a, m, &j, out));
-  emit_end_array(&j);
-  TRY_EXIT(write_language_model(m, g, &j, out));
-  emit_end_object(&j);
+  emit_object(&writer, NULL);
+  emit_string(&writer, "program", arguments->model.program);
+  emit_size(&writer, "version", info.version);
+  emit_string(&writer, "producer", info.producer);
+  emit_size(&writer, "constant_bytes", info.constant_bytes);
+  emit_size(&writer, "state_bytes", info.state_bytes);
+  write_kind_json(&writer, "constants", graph, CLAVE_SLOT_CONSTANT);
+  write_kind_json(&writer, "state", graph, CLAVE_SLOT_STATE);
+  TRY_EXIT(write_forms(model, &writer, out));
+  TRY_EXIT(write_carried(model->program, &writer, out));
+  emit_array(&writer, "methods");
+  TRY_EXIT(inspect_methods(arguments, model, &writer, out));
+  emit_end_array(&writer);
+  TRY_EXIT(write_language_model(model, graph, &writer, out));
+  emit_end_object(&writer);
   return EXIT_GOOD;
 }
 
-static int draw(const inspect_arguments *a, model *m, graph *g, page *out) {
+static int draw(const inspect_arguments *arguments, model *model, graph *graph, page *out) {
   node_times times = {0};
-  int result = a->profile ? read_times(a->profile, g, &times) : EXIT_GOOD;
-  if (!result && a->profile) result = show_times(&times, g);
+  int result = arguments->profile ? read_times(arguments->profile, graph, &times) : EXIT_GOOD;
+  if (!result && arguments->profile) result = show_times(&times, graph);
   if (!result)
-    result = a->html
-                 ? write_picture(m, g, a->model.program, a->profile ? &times : NULL, &a->dims, out)
-                 : write_svg(g, NULL, out);
+    result = arguments->html
+                 ? write_picture(model, graph, arguments->model.program,
+                                 arguments->profile ? &times : NULL, &arguments->dims, out)
+                 : write_svg(graph, NULL, out);
   free_times(&times);
   return result;
 }
 
-static int inspect_graph(const inspect_arguments *a, model *m, graph *g, page *out) {
-  TRY_EXIT(open_program(&a->model, m));
-  TRY_EXIT(read_graph(m, g));
-  if (a->placement || a->html) {
-    TRY_EXIT(open_device(&a->model, m));
-    TRY_EXIT(read_placement(m, g));
+static int inspect_graph(const inspect_arguments *arguments, model *model, graph *graph,
+                         page *out) {
+  TRY_EXIT(open_program(&arguments->model, model));
+  TRY_EXIT(read_graph(model, graph));
+  if (arguments->placement || arguments->html) {
+    TRY_EXIT(open_device(&arguments->model, model));
+    TRY_EXIT(read_placement(model, graph));
   }
-  if (a->svg || a->html) return draw(a, m, g, out);
-  if (a->dot) {
-    write_dot(g, out);
-  } else if (a->placement && !a->json) {
-    write_placement(m, g, out);
+  if (arguments->svg || arguments->html) return draw(arguments, model, graph, out);
+  if (arguments->dot) {
+    write_dot(graph, out);
+  } else if (arguments->placement && !arguments->json) {
+    write_placement(model, graph, out);
   } else {
-    return inspect_all(a, m, g, out);
+    return inspect_all(arguments, model, graph, out);
   }
   return EXIT_GOOD;
 }
 
 static int inspect_file(const void *arguments, page *out) {
-  const inspect_arguments *a = arguments;
-  const char *dot = strrchr(a->model.program, '.');
-  model m = {0};
-  graph g = {0};
-  if (a->json + a->dot + a->svg + a->html > 1 || (a->placement && a->dot))
+  const inspect_arguments *inspect_arguments = arguments;
+  const char *dot = strrchr(inspect_arguments->model.program, '.');
+  model model = {0};
+  graph graph = {0};
+  if (inspect_arguments->json + inspect_arguments->dot + inspect_arguments->svg +
+              inspect_arguments->html >
+          1 ||
+      (inspect_arguments->placement && inspect_arguments->dot))
     return fail_usage(
         "--json, --dot, --svg and --html exclude each other; --placement goes with all but --dot");
-  if (a->profile && !a->svg && !a->html)
+  if (inspect_arguments->profile && !inspect_arguments->svg && !inspect_arguments->html)
     return fail_usage("--profile is for drawings: --svg or --html");
-  if (a->dims.count && !a->html) return fail_usage("--dim is for --html");
-  if (dot && strcmp(dot, ".safetensors") == 0) return inspect_tensors(a, out);
-  int result = inspect_graph(a, &m, &g, out);
-  free_graph(&g);
-  close_model(&m);
+  if (inspect_arguments->dims.count && !inspect_arguments->html)
+    return fail_usage("--dim is for --html");
+  if (dot && strcmp(dot, ".safetensors") == 0) return inspect_tensors(inspect_arguments, out);
+  int result = inspect_graph(inspect_arguments, &model, &graph, out);
+  free_graph(&graph);
+  close_model(&model);
   return result;
 }
 

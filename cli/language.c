@@ -27,50 +27,51 @@ typedef struct language_model {
 
 /* ---------------------------------------------------------------- constants */
 
-static const char *form_of(const clave_tensor_info *t) {
-  return t->encoding == CLAVE_ENCODING_PLAIN ? clave_dtype_name(t->dtype) : t->encoding_text;
+static const char *form_of(const clave_tensor_info *info) {
+  return info->encoding == CLAVE_ENCODING_PLAIN ? clave_dtype_name(info->dtype)
+                                                : info->encoding_text;
 }
 
-static bool is_weight(const clave_tensor_info *t) {
-  bool is_float = t->dtype <= CLAVE_F64 && clave_dtype_size(t->dtype);
-  return t->kind == CLAVE_SLOT_CONSTANT && t->rank > 0 &&
-         (is_float || t->encoding != CLAVE_ENCODING_PLAIN);
+static bool is_weight(const clave_tensor_info *info) {
+  bool is_float = info->dtype <= CLAVE_F64 && clave_dtype_size(info->dtype);
+  return info->kind == CLAVE_SLOT_CONSTANT && info->rank > 0 &&
+         (is_float || info->encoding != CLAVE_ENCODING_PLAIN);
 }
 
-static int compare_shares(const void *a, const void *b) {
-  const form_share *x = a, *y = b;
-  if (x->count != y->count) return x->count < y->count ? 1 : -1;
-  return strcmp(x->name, y->name);
+static int compare_shares(const void *left, const void *right) {
+  const form_share *share = left, *form_share = right;
+  if (share->count != form_share->count) return share->count < form_share->count ? 1 : -1;
+  return strcmp(share->name, form_share->name);
 }
 
-static int count_parameters(const graph *g, language_model *l) {
-  l->forms = calloc((size_t)g->n_slots + 1, sizeof *l->forms);
-  if (!l->forms) return fail_memory();
-  for (uint32_t i = 0; i < g->n_slots; i++) {
-    const clave_tensor_info *t = &g->slots[i];
+static int count_parameters(const graph *graph, language_model *model) {
+  model->forms = calloc((size_t)graph->n_slots + 1, sizeof *model->forms);
+  if (!model->forms) return fail_memory();
+  for (uint32_t i = 0; i < graph->n_slots; i++) {
+    const clave_tensor_info *info = &graph->slots[i];
     uint64_t count = 1;
     uint32_t k = 0;
-    if (!is_weight(t)) continue;
-    for (int d = 0; d < t->rank; d++) count *= (uint64_t)t->dims[d];
-    while (k < l->n_forms && strcmp(l->forms[k].name, form_of(t)) != 0) k++;
-    if (k == l->n_forms) l->forms[l->n_forms++].name = form_of(t);
-    l->forms[k].count += count;
-    l->n_parameters += count;
+    if (!is_weight(info)) continue;
+    for (int d = 0; d < info->rank; d++) count *= (uint64_t)info->dims[d];
+    while (k < model->n_forms && strcmp(model->forms[k].name, form_of(info)) != 0) k++;
+    if (k == model->n_forms) model->forms[model->n_forms++].name = form_of(info);
+    model->forms[k].count += count;
+    model->n_parameters += count;
   }
-  qsort(l->forms, l->n_forms, sizeof *l->forms, compare_shares);
+  qsort(model->forms, model->n_forms, sizeof *model->forms, compare_shares);
   return EXIT_GOOD;
 }
 
 /* The width of the table from which tokens choose rows. */
-static int64_t find_embedding(const graph *g) {
-  for (uint32_t i = 0; i < g->n_nodes && g->n_inputs; i++) {
-    const graph_node *n = &g->nodes[i];
+static int64_t find_embedding(const graph *graph) {
+  for (uint32_t i = 0; i < graph->n_nodes && graph->n_inputs; i++) {
+    const graph_node *node = &graph->nodes[i];
     int64_t width = 0;
     bool by_token = false;
-    for (uint32_t k = 0; k < n->n_reads; k++) {
-      const clave_tensor_info *t = &g->slots[n->slots[k]];
-      by_token = by_token || n->slots[k] == g->inputs[0].slot;
-      if (t->kind == CLAVE_SLOT_CONSTANT && t->rank == 2) width = t->dims[1];
+    for (uint32_t k = 0; k < node->n_reads; k++) {
+      const clave_tensor_info *info = &graph->slots[node->slots[k]];
+      by_token = by_token || node->slots[k] == graph->inputs[0].slot;
+      if (info->kind == CLAVE_SLOT_CONSTANT && info->rank == 2) width = info->dims[1];
     }
     if (by_token && width) return width;
   }
@@ -80,7 +81,7 @@ static int64_t find_embedding(const graph *g) {
 /* ---------------------------------------------------------------- the chat template */
 
 /* Sets *out if the template writes tools. */
-static int look_for_tools(const clave_template *t, bool *out) {
+static int look_for_tools(const clave_template *template, bool *out) {
   const clave_template_inputs in = {
       .size = sizeof in,
       .tools =
@@ -88,37 +89,38 @@ static int look_for_tools(const clave_template *t, bool *out) {
           "\"parameters\": {\"type\": \"object\", \"properties\": {}}}}]",
       .add_generation_prompt = true};
   bool ignored, documents;
-  clave_status st = clave_template_ignores(t, &in, &ignored, &documents);
+  clave_status st = clave_template_ignores(template, &in, &ignored, &documents);
   if (st && clave_status_code(st) == CLAVE_NO_MEMORY) return fail_status(st);
   *out = !st && !ignored;
   clave_status_free(st); /* the template raises an exception: it is not known to write tools */
   return EXIT_GOOD;
 }
 
-static int read_template(language_model *l) {
-  clave_template *t = NULL;
-  const char *said = text_or_null(l->llm, "chat_template");
+static int read_template(language_model *model) {
+  clave_template *template = NULL;
+  const char *said = text_or_null(model->llm, "chat_template");
   bool is_text = said && strchr(said, '{');
-  l->has_template = said != NULL;
+  model->has_template = said != NULL;
   clave_status st = !said     ? NULL
-                    : is_text ? clave_template_create(said, strlen(said), &t)
-                              : clave_template_load(said, &t);
+                    : is_text ? clave_template_create(said, strlen(said), &template)
+                              : clave_template_load(said, &template);
   if (st && clave_status_code(st) == CLAVE_NO_MEMORY) return fail_status(st);
   clave_status_free(st); /* a chat reports why it cannot be read */
-  int result = t ? look_for_tools(t, &l->sees_tools) : EXIT_GOOD;
-  clave_template_destroy(t);
+  int result = template ? look_for_tools(template, &model->sees_tools) : EXIT_GOOD;
+  clave_template_destroy(template);
   return result;
 }
 
 /* ---------------------------------------------------------------- the tokenizer */
 
-static int read_tokenizer(const clave_program *p, clave_tokenizer **t, language_model *l) {
+static int read_tokenizer(const clave_program *program, clave_tokenizer **tokenizer,
+                          language_model *model) {
   size_t size;
-  *t = NULL;
-  l->tokenizer = (clave_tokenizer_info){.size = sizeof l->tokenizer};
-  if (!clave_program_section(p, "TOKN", &size)) return EXIT_GOOD;
-  TRY_STATUS(clave_tokenizer_of_program(p, t));
-  TRY_STATUS(clave_tokenizer_get_info(*t, &l->tokenizer));
+  *tokenizer = NULL;
+  model->tokenizer = (clave_tokenizer_info){.size = sizeof model->tokenizer};
+  if (!clave_program_section(program, "TOKN", &size)) return EXIT_GOOD;
+  TRY_STATUS(clave_tokenizer_of_program(program, tokenizer));
+  TRY_STATUS(clave_tokenizer_get_info(*tokenizer, &model->tokenizer));
   return EXIT_GOOD;
 }
 
@@ -143,17 +145,17 @@ static void write_count(uint64_t n, page *out) {
   text_printf(out, unit ? "%.1f%s" : "%.0f%s", x, units[unit]);
 }
 
-static void write_forms(const language_model *l, page *out) {
-  for (uint32_t i = 0; i < l->n_forms; i++)
-    text_printf(out, "%s%s %.1f %%", i ? ", " : "", l->forms[i].name,
-                100 * (double)l->forms[i].count / (double)l->n_parameters);
+static void write_forms(const language_model *model, page *out) {
+  for (uint32_t i = 0; i < model->n_forms; i++)
+    text_printf(out, "%s%s %.1f %%", i ? ", " : "", model->forms[i].name,
+                100 * (double)model->forms[i].count / (double)model->n_parameters);
 }
 
 /* The first line of a long text. */
-static void write_first_line(const char *s, page *out) {
-  size_t begin = strspn(s, " \t\r\n");
-  size_t n = strcspn(s + begin, "\r\n");
-  text_append(out, s + begin, n < 80 ? n : 80);
+static void write_first_line(const char *text, page *out) {
+  size_t begin = strspn(text, " \t\r\n");
+  size_t n = strcspn(text + begin, "\r\n");
+  text_append(out, text + begin, n < 80 ? n : 80);
 }
 
 static void write_sampling(const json *said, page *out) {
@@ -175,31 +177,32 @@ static void add_page(columns *table, const char *name, page *cell) {
   text_clear(cell);
 }
 
-static void write_lines(const language_model *l, page *out) {
+static void write_lines(const language_model *model, page *out) {
   columns table = {.n_columns = 3};
   page cell = {0};
-  const json *source = json_member(l->llm, "source"), *context = json_member(l->llm, "max_context");
-  const char *licence = text_or_null(l->llm, "license");
+  const json *source = json_member(model->llm, "source"),
+             *context = json_member(model->llm, "max_context");
+  const char *licence = text_or_null(model->llm, "license");
   add_text(&table, "name", source ? text_or_null(source, "name") : NULL);
   add_text(&table, "architecture", source ? text_or_null(source, "architecture") : NULL);
-  write_count(l->n_parameters, &cell);
+  write_count(model->n_parameters, &cell);
   add_page(&table, "parameters", &cell);
   if (context) write_value(context, &cell);
   add_page(&table, "context length", &cell);
-  if (l->embedding) text_printf(&cell, "%" PRId64, l->embedding);
+  if (model->embedding) text_printf(&cell, "%" PRId64, model->embedding);
   add_page(&table, "embedding length", &cell);
-  write_forms(l, &cell);
+  write_forms(model, &cell);
   add_page(&table, "quantisation", &cell);
-  if (l->tokenizer.format)
-    text_printf(&cell, "%s, %" PRIu32 " ids", l->tokenizer.format, l->tokenizer.n_ids);
+  if (model->tokenizer.format)
+    text_printf(&cell, "%s, %" PRIu32 " ids", model->tokenizer.format, model->tokenizer.n_ids);
   add_page(&table, "tokenizer", &cell);
-  add_text(&table, "chat template", l->has_template ? "yes" : "no");
-  text_printf(&cell, "completion%s%s", l->has_template ? ", chat" : "",
-              l->sees_tools ? ", tools" : "");
+  add_text(&table, "chat template", model->has_template ? "yes" : "no");
+  text_printf(&cell, "completion%s%s", model->has_template ? ", chat" : "",
+              model->sees_tools ? ", tools" : "");
   add_page(&table, "capabilities", &cell);
   if (licence) write_first_line(licence, &cell);
   add_page(&table, "licence", &cell);
-  write_sampling(json_member(l->llm, "sampling"), &cell);
+  write_sampling(json_member(model->llm, "sampling"), &cell);
   add_page(&table, "sampling", &cell);
   columns_write(&table, 0, out);
   text_puts(out, "\n");
@@ -208,67 +211,70 @@ static void write_lines(const language_model *l, page *out) {
 
 /* ---------------------------------------------------------------- as JSON */
 
-static void emit_member(json_writer *j, const char *key, const json *object, const char *name) {
-  const json *v = object ? json_member(object, name) : NULL;
-  if (v) {
-    emit_json(j, key, v);
+static void emit_member(json_writer *writer, const char *key, const json *object,
+                        const char *name) {
+  const json *json = object ? json_member(object, name) : NULL;
+  if (json) {
+    emit_json(writer, key, json);
   } else {
-    emit_string(j, key, NULL);
+    emit_string(writer, key, NULL);
   }
 }
 
-static void write_object(const language_model *l, json_writer *j) {
-  const json *source = json_member(l->llm, "source");
+static void write_object(const language_model *model, json_writer *writer) {
+  const json *source = json_member(model->llm, "source");
   bool has_source = source && json_kind_of(source) == JSON_OBJECT;
-  emit_object(j, "language_model");
-  emit_member(j, "name", has_source ? source : NULL, "name");
-  emit_member(j, "architecture", has_source ? source : NULL, "architecture");
-  emit_size(j, "parameters", l->n_parameters);
-  emit_member(j, "context_length", l->llm, "max_context");
-  if (l->embedding) emit_integer(j, "embedding_length", l->embedding);
-  if (!l->embedding) emit_string(j, "embedding_length", NULL);
-  emit_record(j, "quantisation"); /* parameters by form */
-  for (uint32_t i = 0; i < l->n_forms; i++) emit_size(j, l->forms[i].name, l->forms[i].count);
-  emit_end_object(j);
-  emit_string(j, "tokenizer", l->tokenizer.format);
-  emit_bool(j, "chat_template", l->has_template);
-  emit_list(j, "capabilities");
-  emit_string(j, NULL, "completion");
-  if (l->has_template) emit_string(j, NULL, "chat");
-  if (l->sees_tools) emit_string(j, NULL, "tools");
-  emit_end_array(j);
-  emit_member(j, "license", l->llm, "license");
-  emit_member(j, "sampling", l->llm, "sampling");
-  emit_end_object(j);
+  emit_object(writer, "language_model");
+  emit_member(writer, "name", has_source ? source : NULL, "name");
+  emit_member(writer, "architecture", has_source ? source : NULL, "architecture");
+  emit_size(writer, "parameters", model->n_parameters);
+  emit_member(writer, "context_length", model->llm, "max_context");
+  if (model->embedding) emit_integer(writer, "embedding_length", model->embedding);
+  if (!model->embedding) emit_string(writer, "embedding_length", NULL);
+  emit_record(writer, "quantisation"); /* parameters by form */
+  for (uint32_t i = 0; i < model->n_forms; i++)
+    emit_size(writer, model->forms[i].name, model->forms[i].count);
+  emit_end_object(writer);
+  emit_string(writer, "tokenizer", model->tokenizer.format);
+  emit_bool(writer, "chat_template", model->has_template);
+  emit_list(writer, "capabilities");
+  emit_string(writer, NULL, "completion");
+  if (model->has_template) emit_string(writer, NULL, "chat");
+  if (model->sees_tools) emit_string(writer, NULL, "tools");
+  emit_end_array(writer);
+  emit_member(writer, "license", model->llm, "license");
+  emit_member(writer, "sampling", model->llm, "sampling");
+  emit_end_object(writer);
 }
 
 /* ---------------------------------------------------------------- both */
 
-static int write_known(const model *m, const graph *g, language_model *l, json_writer *j,
-                       page *out) {
+static int write_known(const model *model, const graph *graph, language_model *language_model,
+                       json_writer *writer, page *out) {
   clave_tokenizer *tokenizer;
-  int result = read_tokenizer(m->program, &tokenizer, l);
-  if (!result) result = count_parameters(g, l);
-  if (!result) result = read_template(l);
-  l->embedding = find_embedding(g);
-  if (!result && j) write_object(l, j);
-  if (!result && !j) write_lines(l, out);
+  int result = read_tokenizer(model->program, &tokenizer, language_model);
+  if (!result) result = count_parameters(graph, language_model);
+  if (!result) result = read_template(language_model);
+  language_model->embedding = find_embedding(graph);
+  if (!result && writer) write_object(language_model, writer);
+  if (!result && !writer) write_lines(language_model, out);
   clave_tokenizer_destroy(tokenizer);
-  free(l->forms);
+  free(language_model->forms);
   return result;
 }
 
-int write_language_model(const model *m, const graph *g, json_writer *j, page *out) {
+int write_language_model(const model *model, const graph *graph, json_writer *writer, page *out) {
   clave_program_info info = {.size = sizeof info};
   json *document = NULL;
-  TRY_STATUS(clave_program_get_info(m->program, &info));
+  TRY_STATUS(clave_program_get_info(model->program, &info));
   if (info.metadata && *info.metadata) /* metadata of another kind is left out */
     clave_status_free(json_parse(info.metadata, strlen(info.metadata), &document));
-  language_model l = {0};
-  if (document && json_kind_of(document) == JSON_OBJECT) l.llm = json_member(document, "llm");
-  bool is_one = l.llm && json_kind_of(l.llm) == JSON_OBJECT;
-  int result = is_one ? write_known(m, g, &l, j, out) : EXIT_GOOD;
-  if (!is_one && j) emit_string(j, "language_model", NULL);
+  language_model language_model = {0};
+  if (document && json_kind_of(document) == JSON_OBJECT)
+    language_model.llm = json_member(document, "llm");
+  bool is_one = language_model.llm && json_kind_of(language_model.llm) == JSON_OBJECT;
+  int result = is_one ? write_known(model, graph, &language_model, writer, out) : EXIT_GOOD;
+  if (!is_one && writer) emit_string(writer, "language_model", NULL);
   json_free(document);
   return result;
 }

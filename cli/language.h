@@ -5,8 +5,9 @@
 #include "cli/graph.h"
 #include "json/writer.h"
 
-/* Writes the summary as lines, or to j, if it is not NULL, as the object "language_model". A
+/* Writes the summary as lines, or to writer, if it is not NULL, as the object "language_model". A
  * program without the key "llm" in its metadata gives no lines, and null in JSON. */
-int write_language_model(const model *m, const graph *g, json_writer *j, page *out) CHECK;
+int write_language_model(const model *model, const graph *graph, json_writer *writer,
+                         page *out) CHECK;
 
 #endif

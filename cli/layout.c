@@ -42,7 +42,7 @@ typedef struct passages {
 } passages;
 
 typedef struct work {
-  layout *l;
+  layout *layout;
   passage *passed;  /* (n_items - n_boxes) */
   passages *passes; /* (n_edges) of each edge: in `passed` */
   item *items;
@@ -58,27 +58,30 @@ static void *allocate(size_t count, size_t size) { return calloc(count ? count :
 
 /* ---------------------------------------------------------------- layers */
 
-bool find_layers(layout *l) {
-  uint32_t *nearest = allocate(l->n_boxes, sizeof *nearest);
-  bool *fed = allocate(l->n_boxes, sizeof *fed);
-  for (uint32_t i = 0; nearest && fed && i < l->n_edges; i++) {
-    const layout_edge *e = &l->edges[i];
-    uint32_t below = l->boxes[e->from].layer + 1;
-    if (l->boxes[e->to].layer < below) l->boxes[e->to].layer = below;
-    fed[e->to] = true;
+bool find_layers(layout *layout) {
+  uint32_t *nearest = allocate(layout->n_boxes, sizeof *nearest);
+  bool *fed = allocate(layout->n_boxes, sizeof *fed);
+  for (uint32_t i = 0; nearest && fed && i < layout->n_edges; i++) {
+    const layout_edge *edge = &layout->edges[i];
+    uint32_t below = layout->boxes[edge->from].layer + 1;
+    if (layout->boxes[edge->to].layer < below) layout->boxes[edge->to].layer = below;
+    fed[edge->to] = true;
   }
-  for (uint32_t i = 0; nearest && fed && i < l->n_edges; i++) {
-    const layout_edge *e = &l->edges[i];
-    uint32_t layer = l->boxes[e->to].layer;
-    if (!nearest[e->from] || nearest[e->from] > layer) nearest[e->from] = layer;
+  for (uint32_t i = 0; nearest && fed && i < layout->n_edges; i++) {
+    const layout_edge *layout_edge = &layout->edges[i];
+    uint32_t layer = layout->boxes[layout_edge->to].layer;
+    if (!nearest[layout_edge->from] || nearest[layout_edge->from] > layer)
+      nearest[layout_edge->from] = layer;
   }
-  for (uint32_t i = 0; nearest && fed && i < l->n_boxes; i++) {
+  for (uint32_t i = 0; nearest && fed && i < layout->n_boxes; i++) {
     if (!fed[i] && nearest[i])
-      l->boxes[i].layer = nearest[i] - 1; /* sources move down to their use */
+      layout->boxes[i].layer = nearest[i] - 1; /* sources move down to their use */
   }
-  for (uint32_t i = 0; i < l->n_edges; i++) {
-    layout_edge *e = &l->edges[i];
-    e->cut = l->boxes[e->to].layer - l->boxes[e->from].layer > LONGEST_EDGE;
+  for (uint32_t i = 0; i < layout->n_edges; i++) {
+    layout_edge *layout_edge = &layout->edges[i];
+    layout_edge->cut =
+        layout->boxes[layout_edge->to].layer - layout->boxes[layout_edge->from].layer >
+        LONGEST_EDGE;
   }
   bool good = nearest && fed;
   free(nearest);
@@ -87,221 +90,226 @@ bool find_layers(layout *l) {
 }
 
 /* Counts what is needed: a dummy per layer passed. */
-static void count_items(work *w) {
-  layout *l = w->l;
-  w->n_items = l->n_boxes;
-  for (uint32_t i = 0; i < l->n_boxes; i++) {
-    if (w->n_layers <= l->boxes[i].layer) w->n_layers = l->boxes[i].layer + 1;
+static void count_items(work *work) {
+  layout *layout = work->layout;
+  work->n_items = layout->n_boxes;
+  for (uint32_t i = 0; i < layout->n_boxes; i++) {
+    if (work->n_layers <= layout->boxes[i].layer) work->n_layers = layout->boxes[i].layer + 1;
   }
-  for (uint32_t i = 0; i < l->n_edges; i++) {
-    const layout_edge *e = &l->edges[i];
-    uint32_t layers = l->boxes[e->to].layer - l->boxes[e->from].layer;
-    if (e->cut) continue;
-    w->passes[i] = (passages){w->n_items - l->n_boxes, layers - 1};
-    w->n_items += layers - 1;
-    w->n_segments += layers;
+  for (uint32_t i = 0; i < layout->n_edges; i++) {
+    const layout_edge *edge = &layout->edges[i];
+    uint32_t layers = layout->boxes[edge->to].layer - layout->boxes[edge->from].layer;
+    if (edge->cut) continue;
+    work->passes[i] = (passages){work->n_items - layout->n_boxes, layers - 1};
+    work->n_items += layers - 1;
+    work->n_segments += layers;
   }
 }
 
-static void sort_by_layer(work *w, const segment *unsorted) {
-  uint32_t *next = w->segment_start;
-  for (uint32_t i = 0; i < w->n_segments; i++) next[w->items[unsorted[i].from].layer + 1]++;
-  for (uint32_t i = 0; i < w->n_layers; i++) next[i + 1] += next[i];
-  for (uint32_t i = w->n_segments; i-- > 0;) {
-    w->segments[--next[w->items[unsorted[i].from].layer + 1]] = unsorted[i];
+static void sort_by_layer(work *work, const segment *unsorted) {
+  uint32_t *next = work->segment_start;
+  for (uint32_t i = 0; i < work->n_segments; i++) next[work->items[unsorted[i].from].layer + 1]++;
+  for (uint32_t i = 0; i < work->n_layers; i++) next[i + 1] += next[i];
+  for (uint32_t i = work->n_segments; i-- > 0;) {
+    work->segments[--next[work->items[unsorted[i].from].layer + 1]] = unsorted[i];
   }
   /* next[k + 1] is now where layer k starts; move it to next[k] */
-  for (uint32_t i = 0; i < w->n_layers; i++) next[i] = next[i + 1];
-  next[w->n_layers] = w->n_segments;
+  for (uint32_t i = 0; i < work->n_layers; i++) next[i] = next[i + 1];
+  next[work->n_layers] = work->n_segments;
 }
 
-static bool make_items(work *w) {
-  layout *l = w->l;
-  segment *unsorted = allocate(w->n_segments, sizeof *unsorted);
+static bool make_items(work *work) {
+  layout *layout = work->layout;
+  segment *unsorted = allocate(work->n_segments, sizeof *unsorted);
   uint32_t n = 0;
   if (!unsorted) return false;
-  for (uint32_t i = 0; i < l->n_boxes; i++) {
-    w->items[i] = (item){.width = l->boxes[i].width, .layer = l->boxes[i].layer};
+  for (uint32_t i = 0; i < layout->n_boxes; i++) {
+    work->items[i] = (item){.width = layout->boxes[i].width, .layer = layout->boxes[i].layer};
   }
-  for (uint32_t i = 0; i < l->n_edges; i++) {
-    const layout_edge *e = &l->edges[i];
-    uint32_t previous = e->from, first = l->n_boxes + w->passes[i].first;
-    if (e->cut) continue;
-    for (uint32_t k = 0; k < w->passes[i].n; k++) {
-      w->items[first + k] = (item){.width = dummy_width, .layer = l->boxes[e->from].layer + 1 + k};
+  for (uint32_t i = 0; i < layout->n_edges; i++) {
+    const layout_edge *edge = &layout->edges[i];
+    uint32_t previous = edge->from, first = layout->n_boxes + work->passes[i].first;
+    if (edge->cut) continue;
+    for (uint32_t k = 0; k < work->passes[i].n; k++) {
+      work->items[first + k] =
+          (item){.width = dummy_width, .layer = layout->boxes[edge->from].layer + 1 + k};
       unsorted[n++] = (segment){previous, first + k};
       previous = first + k;
     }
-    unsorted[n++] = (segment){previous, e->to};
+    unsorted[n++] = (segment){previous, edge->to};
   }
-  sort_by_layer(w, unsorted);
+  sort_by_layer(work, unsorted);
   free(unsorted);
   return true;
 }
 
 /* Items by layer, in the order in which they were made. */
-static void make_order(work *w) {
-  for (uint32_t i = 0; i < w->n_items; i++) w->layer_start[w->items[i].layer + 1]++;
-  for (uint32_t i = 0; i < w->n_layers; i++) w->layer_start[i + 1] += w->layer_start[i];
-  for (uint32_t i = w->n_items; i-- > 0;) {
-    w->order[--w->layer_start[w->items[i].layer + 1]] = (ranked){.item = i};
+static void make_order(work *work) {
+  for (uint32_t i = 0; i < work->n_items; i++) work->layer_start[work->items[i].layer + 1]++;
+  for (uint32_t i = 0; i < work->n_layers; i++) work->layer_start[i + 1] += work->layer_start[i];
+  for (uint32_t i = work->n_items; i-- > 0;) {
+    work->order[--work->layer_start[work->items[i].layer + 1]] = (ranked){.item = i};
   }
-  for (uint32_t i = 0; i < w->n_layers; i++) w->layer_start[i] = w->layer_start[i + 1];
-  w->layer_start[w->n_layers] = w->n_items;
+  for (uint32_t i = 0; i < work->n_layers; i++) work->layer_start[i] = work->layer_start[i + 1];
+  work->layer_start[work->n_layers] = work->n_items;
 }
 
 /* ---------------------------------------------------------------- order */
 
-static void clear_sums(work *w, uint32_t layer) {
-  for (uint32_t i = w->layer_start[layer]; i < w->layer_start[layer + 1]; i++) {
-    item *it = &w->items[w->order[i].item];
+static void clear_sums(work *work, uint32_t layer) {
+  for (uint32_t i = work->layer_start[layer]; i < work->layer_start[layer + 1]; i++) {
+    item *it = &work->items[work->order[i].item];
     it->sum = 0;
     it->count = 0;
   }
 }
 
 /* Adds, for each item of `layer`, the positions of its neighbours in the layer above, or below. */
-static void sum_neighbours(work *w, uint32_t layer, bool above) {
+static void sum_neighbours(work *work, uint32_t layer, bool above) {
   if (above && layer == 0) return;
   uint32_t between = above ? layer - 1 : layer;
-  for (uint32_t i = w->segment_start[between]; i < w->segment_start[between + 1]; i++) {
-    segment s = w->segments[i];
-    item *it = &w->items[above ? s.to : s.from];
-    it->sum += w->items[above ? s.from : s.to].x;
+  for (uint32_t i = work->segment_start[between]; i < work->segment_start[between + 1]; i++) {
+    segment segment = work->segments[i];
+    item *it = &work->items[above ? segment.to : segment.from];
+    it->sum += work->items[above ? segment.from : segment.to].x;
     it->count++;
   }
 }
 
 static double mean_position(const item *it) { return it->count ? it->sum / it->count : it->x; }
 
-static int compare_ranked(const void *a, const void *b) {
-  const ranked *x = a, *y = b;
-  if (x->key != y->key) return x->key < y->key ? -1 : 1;
-  return (x->item > y->item) - (x->item < y->item);
+static int compare_ranked(const void *left, const void *right) {
+  const ranked *ranked = left, *y = right;
+  if (ranked->key != y->key) return ranked->key < y->key ? -1 : 1;
+  return (ranked->item > y->item) - (ranked->item < y->item);
 }
 
 /* Items of a layer side by side, in order. */
-static void pack_layer(work *w, uint32_t layer) {
+static void pack_layer(work *work, uint32_t layer) {
   double x = 0;
-  for (uint32_t i = w->layer_start[layer]; i < w->layer_start[layer + 1]; i++) {
-    item *it = &w->items[w->order[i].item];
+  for (uint32_t i = work->layer_start[layer]; i < work->layer_start[layer + 1]; i++) {
+    item *it = &work->items[work->order[i].item];
     it->x = x + it->width / 2;
     x += it->width + column_gap;
   }
 }
 
-static void order_layer(work *w, uint32_t layer, bool down) {
-  uint32_t start = w->layer_start[layer], end = w->layer_start[layer + 1];
-  sum_neighbours(w, layer, down);
+static void order_layer(work *work, uint32_t layer, bool down) {
+  uint32_t start = work->layer_start[layer], end = work->layer_start[layer + 1];
+  sum_neighbours(work, layer, down);
   for (uint32_t i = start; i < end; i++)
-    w->order[i].key = mean_position(&w->items[w->order[i].item]);
-  qsort(w->order + start, end - start, sizeof *w->order, compare_ranked);
-  pack_layer(w, layer);
+    work->order[i].key = mean_position(&work->items[work->order[i].item]);
+  qsort(work->order + start, end - start, sizeof *work->order, compare_ranked);
+  pack_layer(work, layer);
 }
 
 /* ---------------------------------------------------------------- coordinates */
 
 /* Least squares under the order: start from the wanted positions, less the packed ones; wherever
  * they descend, pool. */
-static void place_layer(work *w, uint32_t layer, bool down) {
-  uint32_t start = w->layer_start[layer], end = w->layer_start[layer + 1], n = 0;
+static void place_layer(work *work, uint32_t layer, bool down) {
+  uint32_t start = work->layer_start[layer], end = work->layer_start[layer + 1], n = 0;
   double packed = 0;
-  clear_sums(w, layer);
-  sum_neighbours(w, layer, down);
+  clear_sums(work, layer);
+  sum_neighbours(work, layer, down);
   for (uint32_t i = start; i < end; i++) {
-    const item *it = &w->items[w->order[i].item];
-    double weight = w->order[i].item >= w->l->n_boxes ? dummy_weight : 1;
+    const item *it = &work->items[work->order[i].item];
+    double weight = work->order[i].item >= work->layout->n_boxes ? dummy_weight : 1;
     double wanted = mean_position(it) - (packed + it->width / 2);
     packed += it->width + column_gap;
-    w->pools[n++] = (pool){wanted * weight, weight, 1};
+    work->pools[n++] = (pool){wanted * weight, weight, 1};
     while (n > 1) {
-      pool *a = &w->pools[n - 2], *b = &w->pools[n - 1];
-      if (a->sum / a->weight <= b->sum / b->weight) break;
-      *a = (pool){a->sum + b->sum, a->weight + b->weight, a->count + b->count};
+      pool *threads = &work->pools[n - 2], *b = &work->pools[n - 1];
+      if (threads->sum / threads->weight <= b->sum / b->weight) break;
+      *threads =
+          (pool){threads->sum + b->sum, threads->weight + b->weight, threads->count + b->count};
       n--;
     }
   }
   packed = 0;
   for (uint32_t i = start, p = 0; p < n; p++) {
-    for (uint32_t k = 0; k < w->pools[p].count; k++, i++) {
-      item *it = &w->items[w->order[i].item];
-      it->x = packed + it->width / 2 + w->pools[p].sum / w->pools[p].weight;
+    for (uint32_t k = 0; k < work->pools[p].count; k++, i++) {
+      item *it = &work->items[work->order[i].item];
+      it->x = packed + it->width / 2 + work->pools[p].sum / work->pools[p].weight;
       packed += it->width + column_gap;
     }
   }
 }
 
-static void sweep_layers(work *w, int sweeps, void (*visit)(work *, uint32_t, bool)) {
+static void sweep_layers(work *effort, int sweeps, void (*visit)(work *, uint32_t, bool)) {
   for (int s = 0; s < sweeps; s++) {
-    for (uint32_t i = 1; i < w->n_layers; i++)
-      visit(w, s % 2 ? w->n_layers - 1 - i : i, s % 2 == 0);
+    for (uint32_t i = 1; i < effort->n_layers; i++)
+      visit(effort, s % 2 ? effort->n_layers - 1 - i : i, s % 2 == 0);
   }
 }
 
-static void give_positions(work *w) {
-  layout *l = w->l;
+static void give_positions(work *work) {
+  layout *layout = work->layout;
   double left = 0, right = 0, y = margin;
-  for (uint32_t i = 0; i < w->n_items; i++) {
-    const item *it = &w->items[i];
+  for (uint32_t i = 0; i < work->n_items; i++) {
+    const item *it = &work->items[i];
     if (!i || it->x - it->width / 2 < left) left = it->x - it->width / 2;
     if (!i || it->x + it->width / 2 > right) right = it->x + it->width / 2;
   }
-  for (uint32_t layer = 0; layer < w->n_layers; layer++) {
+  for (uint32_t layer = 0; layer < work->n_layers; layer++) {
     double height = 0;
-    uint32_t start = w->layer_start[layer], end = w->layer_start[layer + 1];
+    uint32_t start = work->layer_start[layer], end = work->layer_start[layer + 1];
     for (uint32_t i = start; i < end; i++) {
-      uint32_t k = w->order[i].item;
-      if (k < l->n_boxes && l->boxes[k].height > height) height = l->boxes[k].height;
+      uint32_t k = work->order[i].item;
+      if (k < layout->n_boxes && layout->boxes[k].height > height) height = layout->boxes[k].height;
     }
     for (uint32_t i = start; i < end; i++) {
-      uint32_t k = w->order[i].item;
-      double x = w->items[k].x - left + margin;
-      if (k < l->n_boxes) {
-        l->boxes[k].x = x;
-        l->boxes[k].y = y + (height - l->boxes[k].height) / 2;
+      uint32_t k = work->order[i].item;
+      double x = work->items[k].x - left + margin;
+      if (k < layout->n_boxes) {
+        layout->boxes[k].x = x;
+        layout->boxes[k].y = y + (height - layout->boxes[k].height) / 2;
       } else {
-        w->passed[k - l->n_boxes] = (passage){x, y, y + height};
+        work->passed[k - layout->n_boxes] = (passage){x, y, y + height};
       }
     }
     y += height + row_gap;
   }
-  l->width = right - left + 2 * margin;
-  l->height = w->n_layers ? y - row_gap + margin : 2 * margin;
+  layout->width = right - left + 2 * margin;
+  layout->height = work->n_layers ? y - row_gap + margin : 2 * margin;
 }
 
 /* ---------------------------------------------------------------- lines */
 
-bool add_point(layout *l, layout_edge *e, double x, double y) {
-  if (!array_reserve(&l->points, &l->cap_points, (size_t)l->n_points + 1, sizeof *l->points))
+bool add_point(layout *layout, layout_edge *edge, double x, double y) {
+  if (!array_reserve(&layout->points, &layout->cap_points, (size_t)layout->n_points + 1,
+                     sizeof *layout->points))
     return false;
-  if (!e->n_points) e->first_point = l->n_points;
-  l->points[l->n_points++] = (layout_point){x, y};
-  e->n_points++;
+  if (!edge->n_points) edge->first_point = layout->n_points;
+  layout->points[layout->n_points++] = (layout_point){x, y};
+  edge->n_points++;
   return true;
 }
 
 /* From the last point on; it leaves and arrives upright. */
-static bool add_curve(layout *l, layout_edge *e, double x, double y) {
-  const layout_point last = l->points[l->n_points - 1];
+static bool add_curve(layout *layout, layout_edge *edge, double x, double y) {
+  const layout_point last = layout->points[layout->n_points - 1];
   const double middle = (last.y + y) / 2;
-  return add_point(l, e, last.x, middle) && add_point(l, e, x, middle) && add_point(l, e, x, y);
+  return add_point(layout, edge, last.x, middle) && add_point(layout, edge, x, middle) &&
+         add_point(layout, edge, x, y);
 }
 
 /* Where an edge comes from, seen from its end. */
-static double find_approach(const work *w, uint32_t i) {
-  const passages *p = &w->passes[i];
-  return p->n ? w->passed[p->first + p->n - 1].x : w->l->boxes[w->l->edges[i].from].x;
+static double find_approach(const work *work, uint32_t i) {
+  const passages *passages = &work->passes[i];
+  return passages->n ? work->passed[passages->first + passages->n - 1].x
+                     : work->layout->boxes[work->layout->edges[i].from].x;
 }
 
 /* The lines into a box, edges [first, end), end side by side, in the order in which they come. */
-static double choose_port(const work *w, uint32_t first, uint32_t end, uint32_t index) {
-  const layout *l = w->l;
-  const layout_box *box = &l->boxes[l->edges[index].to];
-  const double mine = find_approach(w, index);
+static double choose_port(const work *work, uint32_t first, uint32_t end, uint32_t index) {
+  const layout *layout = work->layout;
+  const layout_box *box = &layout->boxes[layout->edges[index].to];
+  const double mine = find_approach(work, index);
   uint32_t before = 0, count = 0;
   for (uint32_t i = first; i < end; i++) {
-    if (l->edges[i].cut) continue;
-    const double other = find_approach(w, i);
+    if (layout->edges[i].cut) continue;
+    const double other = find_approach(work, i);
     before += other < mine || (other == mine && i < index);
     count++;
   }
@@ -310,73 +318,74 @@ static double choose_port(const work *w, uint32_t first, uint32_t end, uint32_t 
   return box->x + (before - (count - 1) / 2.0) * step;
 }
 
-static bool give_line(work *w, uint32_t first, uint32_t end, uint32_t index) {
-  layout *l = w->l;
-  layout_edge *e = &l->edges[index];
-  const layout_box *from = &l->boxes[e->from];
-  const passages *p = &w->passes[index];
-  bool good = add_point(l, e, from->x, from->y + from->height);
-  for (uint32_t i = p->first; good && i < p->first + p->n; i++) {
-    const passage *at = &w->passed[i];
-    good = add_curve(l, e, at->x, at->top) && add_curve(l, e, at->x, at->bottom);
+static bool give_line(work *work, uint32_t first, uint32_t end, uint32_t index) {
+  layout *layout = work->layout;
+  layout_edge *edge = &layout->edges[index];
+  const layout_box *from = &layout->boxes[edge->from];
+  const passages *passages = &work->passes[index];
+  bool good = add_point(layout, edge, from->x, from->y + from->height);
+  for (uint32_t i = passages->first; good && i < passages->first + passages->n; i++) {
+    const passage *at = &work->passed[i];
+    good = add_curve(layout, edge, at->x, at->top) && add_curve(layout, edge, at->x, at->bottom);
   }
-  return good &&
-         add_curve(l, e, choose_port(w, first, end, index), l->boxes[e->to].y - LAYOUT_ARROW);
+  return good && add_curve(layout, edge, choose_port(work, first, end, index),
+                           layout->boxes[edge->to].y - LAYOUT_ARROW);
 }
 
-static bool give_lines(work *w) {
-  const layout *l = w->l;
+static bool give_lines(work *work) {
+  const layout *layout = work->layout;
   bool good = true;
-  for (uint32_t first = 0, end; good && first < l->n_edges; first = end) {
-    for (end = first; end < l->n_edges && l->edges[end].to == l->edges[first].to;) end++;
+  for (uint32_t first = 0, end; good && first < layout->n_edges; first = end) {
+    for (end = first; end < layout->n_edges && layout->edges[end].to == layout->edges[first].to;)
+      end++;
     for (uint32_t i = first; good && i < end; i++)
-      if (!l->edges[i].cut) good = give_line(w, first, end, i);
+      if (!layout->edges[i].cut) good = give_line(work, first, end, i);
   }
   return good;
 }
 
 /* ---------------------------------------------------------------- all of it */
 
-static bool allocate_work(work *w) {
-  w->items = allocate(w->n_items, sizeof *w->items);
-  w->order = allocate(w->n_items, sizeof *w->order);
-  w->pools = allocate(w->n_items, sizeof *w->pools);
-  w->passed = allocate(w->n_items, sizeof *w->passed);
-  w->segments = allocate(w->n_segments, sizeof *w->segments);
-  w->layer_start = allocate((size_t)w->n_layers + 2, sizeof *w->layer_start);
-  w->segment_start = allocate((size_t)w->n_layers + 2, sizeof *w->segment_start);
-  return w->items && w->order && w->pools && w->passed && w->segments && w->layer_start &&
-         w->segment_start;
+static bool allocate_work(work *work) {
+  work->items = allocate(work->n_items, sizeof *work->items);
+  work->order = allocate(work->n_items, sizeof *work->order);
+  work->pools = allocate(work->n_items, sizeof *work->pools);
+  work->passed = allocate(work->n_items, sizeof *work->passed);
+  work->segments = allocate(work->n_segments, sizeof *work->segments);
+  work->layer_start = allocate((size_t)work->n_layers + 2, sizeof *work->layer_start);
+  work->segment_start = allocate((size_t)work->n_layers + 2, sizeof *work->segment_start);
+  return work->items && work->order && work->pools && work->passed && work->segments &&
+         work->layer_start && work->segment_start;
 }
 
-static bool place(work *w) {
-  w->passes = allocate(w->l->n_edges, sizeof *w->passes);
-  if (!w->passes) return false;
-  count_items(w);
-  if (!allocate_work(w) || !make_items(w)) return false;
-  make_order(w);
-  for (uint32_t i = 0; i < w->n_layers; i++) pack_layer(w, i);
-  sweep_layers(w, ORDER_SWEEPS, order_layer);
-  sweep_layers(w, PLACE_SWEEPS, place_layer);
-  give_positions(w);
-  return give_lines(w);
+static bool place(work *work) {
+  work->passes = allocate(work->layout->n_edges, sizeof *work->passes);
+  if (!work->passes) return false;
+  count_items(work);
+  if (!allocate_work(work) || !make_items(work)) return false;
+  make_order(work);
+  for (uint32_t i = 0; i < work->n_layers; i++) pack_layer(work, i);
+  sweep_layers(work, ORDER_SWEEPS, order_layer);
+  sweep_layers(work, PLACE_SWEEPS, place_layer);
+  give_positions(work);
+  return give_lines(work);
 }
 
-bool place_boxes(layout *l) {
-  work w = {.l = l};
-  const bool good = place(&w);
-  free(w.passes);
-  free(w.passed);
-  free(w.items);
-  free(w.order);
-  free(w.pools);
-  free(w.segments);
-  free(w.layer_start);
-  free(w.segment_start);
+bool place_boxes(layout *layout) {
+  work work = {.layout = layout};
+  const bool good = place(&work);
+  free(work.passes);
+  free(work.passed);
+  free(work.items);
+  free(work.order);
+  free(work.pools);
+  free(work.segments);
+  free(work.layer_start);
+  free(work.segment_start);
   return good;
 }
 
-void free_layout(layout *l) {
-  free(l->points);
-  l->points = NULL;
+void free_layout(layout *layout) {
+  free(layout->points);
+  layout->points = NULL;
 }

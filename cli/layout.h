@@ -37,17 +37,17 @@ enum { LAYOUT_MARGIN = 24, LAYOUT_COLUMN_GAP = 28, LAYOUT_ROW_GAP = 40, LAYOUT_A
 
 /* All but place_by_graphviz return false when out of memory. The layers, and which edges are cut:
  * sizes are not needed yet. */
-bool find_layers(layout *l);
+bool find_layers(layout *layout);
 /* Then, with the sizes, everything else. */
-bool place_boxes(layout *l);
-void free_layout(layout *l);
-/* A further point of e, whose points come last. */
-bool add_point(layout *l, layout_edge *e, double x, double y);
+bool place_boxes(layout *layout);
+void free_layout(layout *layout);
+/* A further point of edge, whose points come last. */
+bool add_point(layout *layout, layout_edge *edge, double x, double y);
 
 /* ---- graphviz.c ---- */
 /* place_boxes by the program `dot`: CLAVE_DOT, a path or "off", else by PATH. False: there is none,
  * the graph is too large for it, or its answer is late or wrong; *why says which, "" where that is
  * nobody's concern. Nothing is placed then. */
-bool place_by_graphviz(layout *l, const char **why);
+bool place_by_graphviz(layout *layout, const char **why);
 
 #endif

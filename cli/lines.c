@@ -64,35 +64,36 @@ static int read_plain(const char *prompt, page *line) {
 /* ---------------------------------------------------------------- messages */
 
 int open_lines(bool color, line_reader **out) {
-  line_reader *r = calloc(1, sizeof *r);
-  if (!r) return fail_memory();
-  r->editor = open_editor();
-  r->color = color && isatty(STDERR_FILENO);
-  *out = r;
+  line_reader *reader = calloc(1, sizeof *reader);
+  if (!reader) return fail_memory();
+  reader->editor = open_editor();
+  reader->color = color && isatty(STDERR_FILENO);
+  *out = reader;
   return EXIT_GOOD;
 }
 
-void close_lines(line_reader *r) {
-  if (!r) return;
-  close_editor(r->editor);
-  text_free(&r->line);
-  free(r);
+void close_lines(line_reader *reader) {
+  if (!reader) return;
+  close_editor(reader->editor);
+  text_free(&reader->line);
+  free(reader);
 }
 
-static int read_line(line_reader *r, const char *prompt) {
-  if (r->color) (void)fputs("\x1b[1;32m", stderr);
-  int result = r->editor ? edit_line(r->editor, prompt, &r->line) : read_plain(prompt, &r->line);
-  if (r->color) (void)fputs("\x1b[0m", stderr);
+static int read_line(line_reader *reader, const char *prompt) {
+  if (reader->color) (void)fputs("\x1b[1;32m", stderr);
+  int result = reader->editor ? edit_line(reader->editor, prompt, &reader->line)
+                              : read_plain(prompt, &reader->line);
+  if (reader->color) (void)fputs("\x1b[0m", stderr);
   return result;
 }
 
 /* Lines up to one that ends in """; line ends beside the two fences are not part of the message. */
-static int read_fenced(line_reader *r, page *out) {
-  text_append(out, r->line.data + strlen(fence), r->line.size - strlen(fence));
+static int read_fenced(line_reader *reader, page *out) {
+  text_append(out, reader->line.data + strlen(fence), reader->line.size - strlen(fence));
   while (!ends_with(out, fence)) {
-    TRY_EXIT(read_line(r, ". "));
+    TRY_EXIT(read_line(reader, ". "));
     text_puts(out, "\n");
-    text_append(out, r->line.data ? r->line.data : "", r->line.size);
+    text_append(out, reader->line.data ? reader->line.data : "", reader->line.size);
     if (out->failed) return fail_memory();
   }
   out->size -= strlen(fence);
@@ -102,16 +103,16 @@ static int read_fenced(line_reader *r, page *out) {
   return EXIT_GOOD;
 }
 
-int read_message(line_reader *r, page *out) {
+int read_message(line_reader *reader, page *out) {
   text_clear(out);
-  TRY_EXIT(read_line(r, "> "));
-  if (r->line.size >= strlen(fence) && strncmp(r->line.data, fence, strlen(fence)) == 0)
-    return read_fenced(r, out);
-  while (ends_with(&r->line, "\\")) {
-    text_append(out, r->line.data, r->line.size - 1);
+  TRY_EXIT(read_line(reader, "> "));
+  if (reader->line.size >= strlen(fence) && strncmp(reader->line.data, fence, strlen(fence)) == 0)
+    return read_fenced(reader, out);
+  while (ends_with(&reader->line, "\\")) {
+    text_append(out, reader->line.data, reader->line.size - 1);
     text_puts(out, "\n");
-    TRY_EXIT(read_line(r, ". "));
+    TRY_EXIT(read_line(reader, ". "));
   }
-  text_append(out, r->line.data ? r->line.data : "", r->line.size);
+  text_append(out, reader->line.data ? reader->line.data : "", reader->line.size);
   return out->failed ? fail_memory() : EXIT_GOOD;
 }

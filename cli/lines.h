@@ -11,7 +11,7 @@ typedef struct line_reader line_reader;
 int open_lines(bool color, line_reader **out) CHECK;
 /* A line; several where they end in a backslash, stand between lines of """, or were pasted
  * together. -1: the input has ended, or Ctrl-C was typed. */
-int read_message(line_reader *r, page *out) CHECK;
-void close_lines(line_reader *r); /* takes NULL */
+int read_message(line_reader *reader, page *out) CHECK;
+void close_lines(line_reader *reader); /* takes NULL */
 
 #endif

@@ -42,10 +42,10 @@ static int answer(int argc, char *const *argv, page *out) {
   }
   if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
       strcmp(argv[1], "help") == 0) {
-    const command *c = argc > 2 ? find_command(argv[2]) : NULL;
-    if (argc > 2 && !c) return refuse_command(argv[2]);
-    if (c) {
-      write_help(c, out);
+    const command *command = argc > 2 ? find_command(argv[2]) : NULL;
+    if (argc > 2 && !command) return refuse_command(argv[2]);
+    if (command) {
+      write_help(command, out);
     } else {
       write_overview(out);
     }
@@ -55,11 +55,11 @@ static int answer(int argc, char *const *argv, page *out) {
     text_printf(out, "clave %s\n", clave_version());
     return EXIT_GOOD;
   }
-  const command *c = find_command(argv[1]);
-  if (!c) return refuse_command(argv[1]);
+  const command *command = find_command(argv[1]);
+  if (!command) return refuse_command(argv[1]);
   char prefix[64];
-  (void)snprintf(prefix, sizeof prefix, "%s ", c->name);
-  return run_command_line(c, prefix, argc - 2, argv + 2, out);
+  (void)snprintf(prefix, sizeof prefix, "%s ", command->name);
+  return run_command_line(command, prefix, argc - 2, argv + 2, out);
 }
 
 int main(int argc, char **argv) { return answer_process(answer, argc, argv); }

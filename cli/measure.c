@@ -13,17 +13,17 @@ double read_clock(void) {
 
 /* getrusage() would count what the process had before exec, a large parent's memory too. */
 double measure_peak(void) {
-  FILE *f = fopen("/proc/self/status", "r");
+  FILE *file = fopen("/proc/self/status", "r");
   char line[256];
   long long kb = 0;
-  while (f && fgets(line, sizeof line, f))
+  while (file && fgets(line, sizeof line, file))
     if (sscanf(line, "VmHWM: %lld", &kb) == 1) break;
-  if (f) (void)fclose(f);
+  if (file) (void)fclose(file);
   return (double)kb * 1024 / 1e6;
 }
 
-static int compare_numbers(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
+static int compare_numbers(const void *left, const void *right) {
+  const double x = *(const double *)left, y = *(const double *)right;
   return (x > y) - (x < y);
 }
 

@@ -6,38 +6,38 @@
 #include "clave_files.h"
 #include "cli/progress.h"
 
-int read_warm_up(const model_arguments *a, clave_warm_up *out) {
+int read_warm_up(const model_arguments *arguments, clave_warm_up *out) {
   *out = CLAVE_WARM_UP_WAIT;
-  if (!a->warm_up || strcmp(a->warm_up, "wait") == 0) return EXIT_GOOD;
-  if (strcmp(a->warm_up, "background") != 0)
-    return fail_usage("--warm-up takes wait or background, not \"%s\"", a->warm_up);
-  if (a->no_fallback)
+  if (!arguments->warm_up || strcmp(arguments->warm_up, "wait") == 0) return EXIT_GOOD;
+  if (strcmp(arguments->warm_up, "background") != 0)
+    return fail_usage("--warm-up takes wait or background, not \"%s\"", arguments->warm_up);
+  if (arguments->no_fallback)
     return fail_usage("--warm-up background lets the CPU backend answer, --no-fallback does not");
   *out = CLAVE_WARM_UP_BACKGROUND;
   return EXIT_GOOD;
 }
 
-int open_device(const model_arguments *a, model *m) {
+int open_device(const model_arguments *arguments, model *model) {
   clave_device_options options = {.size = sizeof options,
-                                  .no_fallback = a->no_fallback,
-                                  .n_threads = (int)a->threads,
+                                  .no_fallback = arguments->no_fallback,
+                                  .n_threads = (int)arguments->threads,
                                   .message = print_note,
-                                  .binaries = a->binaries,
-                                  .binaries_size = a->binaries_size};
-  m->allow_custom_kernels = a->allow_custom_kernels;
+                                  .binaries = arguments->binaries,
+                                  .binaries_size = arguments->binaries_size};
+  model->allow_custom_kernels = arguments->allow_custom_kernels;
   show_progress("opening the device");
-  TRY_STATUS(clave_device_open(a->device, &options, &m->device));
-  m->device_info.size = sizeof m->device_info;
-  TRY_STATUS(clave_device_get_info(m->device, &m->device_info));
+  TRY_STATUS(clave_device_open(arguments->device, &options, &model->device));
+  model->device_info.size = sizeof model->device_info;
+  TRY_STATUS(clave_device_get_info(model->device, &model->device_info));
   clear_progress();
   return EXIT_GOOD;
 }
 
-static int refuse_method(const model *m, const char *name, uint32_t count) {
+static int refuse_method(const model *model, const char *name, uint32_t count) {
   page names = {0};
   for (uint32_t i = 0; i < count; i++) {
     clave_method_info info = {.size = sizeof info};
-    TRY_STATUS(clave_program_method(m->program, i, &info));
+    TRY_STATUS(clave_program_method(model->program, i, &info));
     text_printf(&names, "%s%s", i ? ", " : "", info.name);
   }
   int result =
@@ -46,69 +46,69 @@ static int refuse_method(const model *m, const char *name, uint32_t count) {
   return result;
 }
 
-int choose_method(model *m, const char *name) {
+int choose_method(model *model, const char *name) {
   clave_program_info info = {.size = sizeof info};
-  m->method.size = sizeof m->method;
-  TRY_STATUS(clave_program_get_info(m->program, &info));
+  model->method.size = sizeof model->method;
+  TRY_STATUS(clave_program_get_info(model->program, &info));
   for (uint32_t i = 0; i < info.n_methods; i++) {
-    TRY_STATUS(clave_program_method(m->program, i, &m->method));
-    if (strcmp(m->method.name, name ? name : "forward") == 0) return EXIT_GOOD;
+    TRY_STATUS(clave_program_method(model->program, i, &model->method));
+    if (strcmp(model->method.name, name ? name : "forward") == 0) return EXIT_GOOD;
   }
-  if (name || !info.n_methods) return refuse_method(m, name ? name : "forward", info.n_methods);
-  TRY_STATUS(clave_program_method(m->program, 0, &m->method));
+  if (name || !info.n_methods) return refuse_method(model, name ? name : "forward", info.n_methods);
+  TRY_STATUS(clave_program_method(model->program, 0, &model->method));
   return EXIT_GOOD;
 }
 
-int open_program(const model_arguments *a, model *m) {
-  clave_program_options options = {.size = sizeof options, .consts = a->consts};
-  show_progress("loading %s", a->program);
-  TRY_STATUS(clave_program_load(a->program, &options, &m->program));
+int open_program(const model_arguments *arguments, model *model) {
+  clave_program_options options = {.size = sizeof options, .consts = arguments->consts};
+  show_progress("loading %s", arguments->program);
+  TRY_STATUS(clave_program_load(arguments->program, &options, &model->program));
   clear_progress();
-  return choose_method(m, a->method);
+  return choose_method(model, arguments->method);
 }
 
-int pack_program(model *m) {
+int pack_program(model *model) {
   const clave_session_options options = {.size = sizeof options, .progress = show_steps};
   show_progress("packing weights");
-  TRY_STATUS(clave_program_pack(m->program, m->device, &options));
+  TRY_STATUS(clave_program_pack(model->program, model->device, &options));
   clear_progress();
   return EXIT_GOOD;
 }
 
-int open_session(model *m, session_kind kind) {
+int open_session(model *model, session_kind kind) {
   clave_session_options options = {.size = sizeof options,
                                    .profile = kind == SESSION_PROFILED,
                                    .unfused = kind == SESSION_UNFUSED,
                                    .wide = kind == SESSION_WIDE,
-                                   .seed = m->seed,
-                                   .warm_up = m->warm_up,
-                                   .allow_custom_kernels = m->allow_custom_kernels,
+                                   .seed = model->seed,
+                                   .warm_up = model->warm_up,
+                                   .allow_custom_kernels = model->allow_custom_kernels,
                                    .progress = show_steps,
-                                   .cancel = m->cancel};
+                                   .cancel = model->cancel};
   show_progress("preparing");
-  TRY_STATUS(clave_session_create(m->program, m->device, &options, &m->session));
+  TRY_STATUS(clave_session_create(model->program, model->device, &options, &model->session));
   clear_progress();
   return EXIT_GOOD;
 }
 
-void note_answer(const model *m) {
-  const char *by = clave_session_answered_by(m->session);
-  if (!by || strcmp(by, m->device_info.kind) == 0) return;
+void note_answer(const model *model) {
+  const char *by = clave_session_answered_by(model->session);
+  if (!by || strcmp(by, model->device_info.kind) == 0) return;
   print_note(NULL, "the CPU backend answered: the device was not ready");
 }
 
-void close_model(model *m) {
-  clave_session_destroy(m->session);
-  clave_program_destroy(m->program);
-  clave_device_destroy(m->device);
-  *m = (model){0};
+void close_model(model *own_model) {
+  clave_session_destroy(own_model->session);
+  clave_program_destroy(own_model->program);
+  clave_device_destroy(own_model->device);
+  *own_model = (model){0};
 }
 
-void page_device(page *t, const model *m) {
-  const clave_device_info *info = &m->device_info;
-  text_puts(t, info->kind);
-  if (info->index >= 0) text_printf(t, ":%d", info->index);
-  text_puts(t, " (");
-  page_visible(t, info->name);
-  text_puts(t, ")");
+void page_device(page *page, const model *model) {
+  const clave_device_info *info = &model->device_info;
+  text_puts(page, info->kind);
+  if (info->index >= 0) text_printf(page, ":%d", info->index);
+  text_puts(page, " (");
+  page_visible(page, info->name);
+  text_puts(page, ")");
 }

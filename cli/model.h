@@ -66,13 +66,13 @@ typedef struct model {
   bool (*cancel)(void *ctx); /* of sessions' runs; NULL: none */
 } model;
 
-int read_warm_up(const model_arguments *a, clave_warm_up *out) CHECK;
+int read_warm_up(const model_arguments *arguments, clave_warm_up *out) CHECK;
 
 /* On failure, too, close_model is to be called. */
-int open_device(const model_arguments *a, model *m) CHECK;
-int open_program(const model_arguments *a, model *m) CHECK; /* and chooses the method */
-int choose_method(model *m, const char *name) CHECK;        /* NULL: forward, else the first */
-int pack_program(model *m) CHECK; /* its weights for the device; before any session */
+int open_device(const model_arguments *arguments, model *model) CHECK;
+int open_program(const model_arguments *arguments, model *model) CHECK; /* and chooses the method */
+int choose_method(model *model, const char *name) CHECK; /* NULL: forward, else the first */
+int pack_program(model *model) CHECK; /* its weights for the device; before any session */
 int check_program_ending(const char *path) CHECK; /* of a program to write */
 /* Needs both. */
 /* WIDE: values between layers are kept as the program has them. */
@@ -82,12 +82,12 @@ typedef enum session_kind {
   SESSION_UNFUSED,
   SESSION_WIDE
 } session_kind;
-int open_session(model *m, session_kind kind) CHECK;
+int open_session(model *model, session_kind kind) CHECK;
 /* A note, if it was not the device that answered the last run. */
-void note_answer(const model *m);
-void close_model(model *m);
+void note_answer(const model *model);
+void close_model(model *model);
 
 /* "opencl:0 (NAME)" or "cpu (NAME)" */
-void page_device(page *t, const model *m);
+void page_device(page *page, const model *model);
 
 #endif

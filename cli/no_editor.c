@@ -4,10 +4,10 @@
 const bool has_editor = false;
 
 editor *open_editor(void) { return NULL; }
-int edit_line(editor *e, const char *prompt, page *line) {
-  (void)e;
+int edit_line(editor *editor, const char *prompt, page *line) {
+  (void)editor;
   (void)prompt;
   (void)line;
   return -1;
 }
-void close_editor(editor *e) { (void)e; }
+void close_editor(editor *editor) { (void)editor; }

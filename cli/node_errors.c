@@ -54,10 +54,11 @@ static const struct {
     {"linalg", TERMS_ALL},
 };
 
-uint32_t find_viewed(const graph *g, uint32_t slot) {
-  for (uint32_t i = g->n_nodes; i-- > 0;) {
-    const graph_node *n = &g->nodes[i];
-    if (n->is_view && n->n_reads && n->n_writes && *node_writes(n) == slot) slot = n->slots[0];
+uint32_t find_viewed(const graph *graph, uint32_t slot) {
+  for (uint32_t i = graph->n_nodes; i-- > 0;) {
+    const graph_node *node = &graph->nodes[i];
+    if (node->is_view && node->n_reads && node->n_writes && *node_writes(node) == slot)
+      slot = node->slots[0];
   }
   return slot;
 }
@@ -68,16 +69,16 @@ size_t find_written(const records *base, size_t at, uint32_t slot) {
   return SIZE_MAX;
 }
 
-static size_t first_output(const run_pair *p) { return p->base->count - p->n_others; }
+static size_t first_output(const run_pair *pair) { return pair->base->count - pair->n_others; }
 
 /* The elements of a slot and its dimensions, as far as they are known. */
-static double count_slot(const run_pair *p, size_t at, uint32_t slot, double *dims) {
-  const clave_tensor_info *info = &p->g->slots[slot];
-  const size_t from = find_written(p->base, at, slot);
+static double count_slot(const run_pair *pair, size_t at, uint32_t slot, double *dims) {
+  const clave_tensor_info *info = &pair->graph->slots[slot];
+  const size_t from = find_written(pair->base, at, slot);
   double count = 1;
   for (int i = 0; i < info->rank; i++) {
     int64_t dim = info->dims[i];
-    if (dim == CLAVE_DYNAMIC && from != SIZE_MAX) dim = p->base->items[from].value.dims[i];
+    if (dim == CLAVE_DYNAMIC && from != SIZE_MAX) dim = pair->base->items[from].value.dims[i];
     if (dim == CLAVE_DYNAMIC) dim = info->max_dims[i] == INT64_MAX ? 1 : info->max_dims[i];
     dims[i] = (double)dim;
     count *= dims[i];
@@ -85,98 +86,104 @@ static double count_slot(const run_pair *p, size_t at, uint32_t slot, double *di
   return count;
 }
 
-static double longest_dim(const run_pair *p, size_t at, const graph_node *n) {
+static double longest_dim(const run_pair *pair, size_t at, const graph_node *node) {
   double dims[CLAVE_MAX_RANK], longest = 1;
-  for (uint32_t k = 0; k < n->n_reads; k++) {
-    (void)count_slot(p, at, n->slots[k], dims);
-    for (int i = 0; i < p->g->slots[n->slots[k]].rank; i++) longest = fmax(longest, dims[i]);
+  for (uint32_t k = 0; k < node->n_reads; k++) {
+    (void)count_slot(pair, at, node->slots[k], dims);
+    for (int i = 0; i < pair->graph->slots[node->slots[k]].rank; i++)
+      longest = fmax(longest, dims[i]);
   }
   return longest;
 }
 
-static double count_by(const run_pair *p, size_t at, const graph_node *n, terms_rule rule) {
+static double count_by(const run_pair *pair, size_t at, const graph_node *node, terms_rule rule) {
   double dims[CLAVE_MAX_RANK] = {1};
-  const uint32_t operand = rule == TERMS_FILTER && n->n_reads > 1 ? 1 : 0;
-  if (rule == TERMS_ONE || !n->n_reads) return 1;
-  const double count = count_slot(p, at, n->slots[operand], dims);
-  const int rank = p->g->slots[n->slots[operand]].rank;
+  const uint32_t operand = rule == TERMS_FILTER && node->n_reads > 1 ? 1 : 0;
+  if (rule == TERMS_ONE || !node->n_reads) return 1;
+  const double count = count_slot(pair, at, node->slots[operand], dims);
+  const int rank = pair->graph->slots[node->slots[operand]].rank;
   if (rule == TERMS_LAST) return rank ? dims[rank - 1] : 1;
   if (rule == TERMS_FILTER) return count / fmax(dims[0], 1);
   if (rule == TERMS_RATIO)
-    return count / fmax((double)count_elements(&p->base->items[at].value), 1);
+    return count / fmax((double)count_elements(&pair->base->items[at].value), 1);
   return count;
 }
 
 /* Those of what wrote it. */
-static double terms_of_output(const run_pair *p, size_t at) {
-  const size_t from =
-      find_written(p->base, first_output(p), find_viewed(p->g, p->base->items[at].slot));
-  return from == SIZE_MAX ? 1 : p->errors[from].terms;
+static double terms_of_output(const run_pair *pair, size_t at) {
+  const size_t from = find_written(pair->base, first_output(pair),
+                                   find_viewed(pair->graph, pair->base->items[at].slot));
+  return from == SIZE_MAX ? 1 : pair->errors[from].terms;
 }
 
-static double count_terms(const run_pair *p, size_t at) {
-  const uint32_t node = p->base->items[at].node;
-  if (node >= p->g->n_nodes) return terms_of_output(p, at);
-  const graph_node *n = &p->g->nodes[node];
+static double count_terms(const run_pair *pair, size_t at) {
+  const uint32_t node = pair->base->items[at].node;
+  if (node >= pair->graph->n_nodes) return terms_of_output(pair, at);
+  const graph_node *graph_node = &pair->graph->nodes[node];
   for (size_t i = 0; i < LENGTH(rules); i++)
-    if (strcmp(rules[i].op, n->op) == 0) return fmax(count_by(p, at, n, rules[i].rule), 1);
-  return longest_dim(p, at, n);
+    if (strcmp(rules[i].op, graph_node->op) == 0)
+      return fmax(count_by(pair, at, graph_node, rules[i].rule), 1);
+  return longest_dim(pair, at, graph_node);
 }
 
 /* ---------------------------------------------------------------- both runs */
 
-static difference compare_pair(const run_pair *p, size_t i, const clave_tensor *base,
-                               const reach *r, double terms, double factor) {
-  return p->subject_is_right ? compare_tensors(base, p->subject[i], r, terms, factor)
-                             : compare_tensors(p->subject[i], base, r, terms, factor);
+static difference compare_pair(const run_pair *pair, size_t i, const clave_tensor *base,
+                               const reach *reach, double terms, double factor) {
+  return pair->subject_is_right ? compare_tensors(base, pair->subject[i], reach, terms, factor)
+                                : compare_tensors(pair->subject[i], base, reach, terms, factor);
 }
 
 /* reaches: by record, or NULL. */
-static void compare_runs(run_pair *p, const reach *reaches) {
-  for (size_t i = 0; i < p->base->count; i++) {
-    if (p->errors[i].verdict != NODE_UNMATCHED && p->errors[i].verdict != NODE_OTHER_FORM)
-      p->errors[i].total = compare_pair(p, i, &p->base->items[i].value,
-                                        reaches ? &reaches[i] : NULL, p->errors[i].terms, OF_ALL);
+static void compare_runs(run_pair *pair, const reach *reaches) {
+  for (size_t i = 0; i < pair->base->count; i++) {
+    if (pair->errors[i].verdict != NODE_UNMATCHED && pair->errors[i].verdict != NODE_OTHER_FORM)
+      pair->errors[i].total =
+          compare_pair(pair, i, &pair->base->items[i].value, reaches ? &reaches[i] : NULL,
+                       pair->errors[i].terms, OF_ALL);
   }
-  for (uint32_t k = 0; k < p->n_others; k++) {
-    const size_t i = first_output(p) + k;
-    const clave_tensor *right = p->subject_is_right ? p->subject[i] : &p->base->items[i].value;
-    if (right && p->others[k].data && same_form(&p->others[k], right))
-      p->other_errors[k] = compare_tensors(&p->others[k], right, reaches ? &reaches[i] : NULL,
-                                           p->errors[i].terms, OF_ALL);
+  for (uint32_t k = 0; k < pair->n_others; k++) {
+    const size_t i = first_output(pair) + k;
+    const clave_tensor *right =
+        pair->subject_is_right ? pair->subject[i] : &pair->base->items[i].value;
+    if (right && pair->others[k].data && same_form(&pair->others[k], right))
+      pair->other_errors[k] = compare_tensors(&pair->others[k], right, reaches ? &reaches[i] : NULL,
+                                              pair->errors[i].terms, OF_ALL);
   }
 }
 
-static bool all_alike(const run_pair *p) {
+static bool all_alike(const run_pair *pair) {
   bool alike = true;
-  for (size_t i = 0; i < p->base->count; i++) alike = alike && p->errors[i].total.largest == 0;
-  for (uint32_t k = 0; k < p->n_others; k++) alike = alike && p->other_errors[k].largest == 0;
+  for (size_t i = 0; i < pair->base->count; i++)
+    alike = alike && pair->errors[i].total.largest == 0;
+  for (uint32_t k = 0; k < pair->n_others; k++) alike = alike && pair->other_errors[k].largest == 0;
   return alike;
 }
 
-static void find_inputs_error(run_pair *p, size_t at) {
-  const record *r = &p->base->items[at];
-  if (r->node >= p->g->n_nodes) return;
-  const graph_node *n = &p->g->nodes[r->node];
-  for (uint32_t k = 0; k < n->n_reads; k++) {
-    const size_t from = find_written(p->base, at, find_viewed(p->g, n->slots[k]));
+static void find_inputs_error(run_pair *pair, size_t at) {
+  const record *record = &pair->base->items[at];
+  if (record->node >= pair->graph->n_nodes) return;
+  const graph_node *node = &pair->graph->nodes[record->node];
+  for (uint32_t k = 0; k < node->n_reads; k++) {
+    const size_t from = find_written(pair->base, at, find_viewed(pair->graph, node->slots[k]));
     if (from == SIZE_MAX) continue;
-    const double by = p->errors[from].total.largest;
-    if (by > p->errors[at].inputs_error) p->errors[at].inputs_error = by;
+    const double by = pair->errors[from].total.largest;
+    if (by > pair->errors[at].inputs_error) pair->errors[at].inputs_error = by;
   }
 }
 
 /* ---------------------------------------------------------------- what rounding does */
 
 /* Runs twice on moved values; how far each record is from where `from` has it. */
-static int measure_reach(const run_pair *p, run_edit e, const records *from, reach *reaches) {
+static int measure_reach(const run_pair *pair, run_edit edit, const records *from, reach *reaches) {
   for (int opposite = 0; opposite < 2; opposite++) {
     records moved = {0};
     size_t apart;
-    e.opposite = opposite != 0;
-    int result = run_nodes(p->cpu, p->inputs, &e, &moved, &apart);
+    edit.opposite = opposite != 0;
+    int result = run_nodes(pair->cpu, pair->inputs, &edit, &moved, &apart);
     for (size_t i = 0; !result && i < from->count && i < moved.count && i < apart; i++) {
-      if (p->subject[i] && !widen_reach(&reaches[i], &from->items[i].value, &moved.items[i].value))
+      if (pair->subject[i] &&
+          !widen_reach(&reaches[i], &from->items[i].value, &moved.items[i].value))
         result = fail_memory();
     }
     free_records(&moved);
@@ -191,37 +198,37 @@ static void free_reaches(reach *reaches, size_t n) {
 }
 
 /* places: of the dtype alone, or of the terms, too. */
-static double *list_places(const run_pair *p, bool of_terms) {
-  double *places = calloc(p->base->count + 1, sizeof *places);
-  for (size_t i = 0; places && i < p->base->count; i++)
-    places[i] = places_of(p->base->items[i].value.dtype, of_terms ? p->errors[i].terms : 0);
+static double *list_places(const run_pair *pair, bool of_terms) {
+  double *places = calloc(pair->base->count + 1, sizeof *places);
+  for (size_t i = 0; places && i < pair->base->count; i++)
+    places[i] = places_of(pair->base->items[i].value.dtype, of_terms ? pair->errors[i].terms : 0);
   return places;
 }
 
-static int measure_nodes(run_pair *p, const records *forced) {
-  const size_t n = p->base->count;
-  double *places = list_places(p, false);
+static int measure_nodes(run_pair *pair, const records *forced) {
+  const size_t n = pair->base->count;
+  double *places = list_places(pair, false);
   reach *reaches = calloc(n + 1, sizeof *reaches);
-  const run_edit e = {
-      .base = p->base, .forced = p->subject, .places = places, .moves_inputs = true};
-  int result = places && reaches ? measure_reach(p, e, forced, reaches) : fail_memory();
+  const run_edit edit = {
+      .base = pair->base, .forced = pair->subject, .places = places, .moves_inputs = true};
+  int result = places && reaches ? measure_reach(pair, edit, forced, reaches) : fail_memory();
   for (size_t i = 0; i < n && !result; i++) {
-    if (p->errors[i].verdict == NODE_GOOD)
-      p->errors[i].own =
-          compare_pair(p, i, &forced->items[i].value, &reaches[i], p->errors[i].terms, OF_ONE_NODE);
+    if (pair->errors[i].verdict == NODE_GOOD)
+      pair->errors[i].own = compare_pair(pair, i, &forced->items[i].value, &reaches[i],
+                                         pair->errors[i].terms, OF_ONE_NODE);
   }
   free_reaches(reaches, n);
   free(places);
   return result;
 }
 
-static int measure_all(run_pair *p) {
-  const size_t n = p->base->count;
-  double *places = list_places(p, true);
+static int measure_all(run_pair *pair) {
+  const size_t n = pair->base->count;
+  double *places = list_places(pair, true);
   reach *reaches = calloc(n + 1, sizeof *reaches);
-  const run_edit e = {.base = p->base, .places = places, .moves_inputs = true};
-  int result = places && reaches ? measure_reach(p, e, p->base, reaches) : fail_memory();
-  if (!result) compare_runs(p, reaches);
+  const run_edit edit = {.base = pair->base, .places = places, .moves_inputs = true};
+  int result = places && reaches ? measure_reach(pair, edit, pair->base, reaches) : fail_memory();
+  if (!result) compare_runs(pair, reaches);
   free_reaches(reaches, n);
   free(places);
   return result;
@@ -229,90 +236,94 @@ static int measure_all(run_pair *p) {
 
 /* ---------------------------------------------------------------- all of it */
 
-static int force_subject(run_pair *p) {
-  const run_edit e = {.base = p->base, .forced = p->subject};
+static int force_subject(run_pair *pair) {
+  const run_edit edit = {.base = pair->base, .forced = pair->subject};
   records forced = {0};
   size_t apart;
-  int result = run_nodes(p->cpu, p->inputs, &e, &forced, &apart);
+  int result = run_nodes(pair->cpu, pair->inputs, &edit, &forced, &apart);
   /* what is behind a point where control flow parts cannot be compared node by node */
-  for (size_t i = apart; i < p->base->count; i++)
-    if (p->errors[i].verdict == NODE_GOOD) p->errors[i].verdict = NODE_UNMATCHED;
-  if (!result) result = measure_nodes(p, &forced);
+  for (size_t i = apart; i < pair->base->count; i++)
+    if (pair->errors[i].verdict == NODE_GOOD) pair->errors[i].verdict = NODE_UNMATCHED;
+  if (!result) result = measure_nodes(pair, &forced);
   free_records(&forced);
   return result;
 }
 
-static int prepare_errors(run_pair *p) {
-  p->errors = calloc(p->base->count + 1, sizeof *p->errors);
-  p->other_errors = calloc((size_t)p->n_others + 1, sizeof *p->other_errors);
-  if (!p->errors || !p->other_errors) return fail_memory();
-  for (size_t i = 0; i < p->base->count; i++) {
-    node_error *e = &p->errors[i];
-    e->terms = count_terms(p, i);
-    if (!p->subject[i]) continue;
-    const bool comparable = same_form(p->subject[i], &p->base->items[i].value);
-    e->verdict = comparable ? NODE_GOOD : NODE_OTHER_FORM;
-    if (!comparable) p->subject[i] = NULL;
+static int prepare_errors(run_pair *pair) {
+  pair->errors = calloc(pair->base->count + 1, sizeof *pair->errors);
+  pair->other_errors = calloc((size_t)pair->n_others + 1, sizeof *pair->other_errors);
+  if (!pair->errors || !pair->other_errors) return fail_memory();
+  for (size_t i = 0; i < pair->base->count; i++) {
+    node_error *error = &pair->errors[i];
+    error->terms = count_terms(pair, i);
+    if (!pair->subject[i]) continue;
+    const bool comparable = same_form(pair->subject[i], &pair->base->items[i].value);
+    error->verdict = comparable ? NODE_GOOD : NODE_OTHER_FORM;
+    if (!comparable) pair->subject[i] = NULL;
   }
   return EXIT_GOOD;
 }
 
 /* Of the record that wrote what record i shows: i itself, but for outputs. */
-static size_t find_shown(const run_pair *p, size_t i) {
-  if (p->base->items[i].node < p->g->n_nodes) return i;
-  return find_written(p->base, first_output(p), find_viewed(p->g, p->base->items[i].slot));
+static size_t find_shown(const run_pair *pair, size_t i) {
+  if (pair->base->items[i].node < pair->graph->n_nodes) return i;
+  return find_written(pair->base, first_output(pair),
+                      find_viewed(pair->graph, pair->base->items[i].slot));
 }
 
 /* A reference may sort equal elements in another order: where the sorted values are its own to the
  * bit, so may the indices be. */
-static bool may_be_reordered(const run_pair *p, size_t i) {
-  const size_t at = find_shown(p, i);
-  if (!p->subject_is_right || at == SIZE_MAX) return false;
-  const record *r = &p->base->items[at];
-  if (!is_integer(r->value.dtype) || strcmp(p->g->nodes[r->node].op, "sort") != 0 || !at)
+static bool may_be_reordered(const run_pair *pair, size_t i) {
+  const size_t at = find_shown(pair, i);
+  if (!pair->subject_is_right || at == SIZE_MAX) return false;
+  const record *entry = &pair->base->items[at];
+  if (!is_integer(entry->value.dtype) || strcmp(pair->graph->nodes[entry->node].op, "sort") != 0 ||
+      !at)
     return false;
-  const record *values = r - 1; /* which are written first */
-  return values->node == r->node && p->subject[at - 1] && p->errors[at - 1].own.largest == 0;
+  const record *values = entry - 1; /* which are written first */
+  return values->node == entry->node && pair->subject[at - 1] &&
+         pair->errors[at - 1].own.largest == 0;
 }
 
-static void judge(const run_pair *p, size_t i) {
-  node_error *e = &p->errors[i];
-  if (e->verdict != NODE_GOOD || may_be_reordered(p, i)) return;
-  if (e->own.found || (p->has_outputs_alone && e->total.found)) {
-    e->verdict = NODE_WRONG;
-  } else if (e->total.found) {
-    e->verdict = NODE_AMPLIFIES;
+static void judge(const run_pair *pair, size_t i) {
+  node_error *error = &pair->errors[i];
+  if (error->verdict != NODE_GOOD || may_be_reordered(pair, i)) return;
+  if (error->own.found || (pair->has_outputs_alone && error->total.found)) {
+    error->verdict = NODE_WRONG;
+  } else if (error->total.found) {
+    error->verdict = NODE_AMPLIFIES;
   }
 }
 
-int find_errors(run_pair *p) {
-  TRY_EXIT(prepare_errors(p));
-  compare_runs(p, NULL);
-  if (all_alike(p)) return EXIT_GOOD;
+int find_errors(run_pair *pair) {
+  TRY_EXIT(prepare_errors(pair));
+  compare_runs(pair, NULL);
+  if (all_alike(pair)) return EXIT_GOOD;
   show_progress("comparing node by node");
-  int result = p->has_outputs_alone ? EXIT_GOOD : force_subject(p);
-  if (!result) result = measure_all(p);
+  int result = pair->has_outputs_alone ? EXIT_GOOD : force_subject(pair);
+  if (!result) result = measure_all(pair);
   clear_progress();
-  for (size_t i = 0; !result && i < p->base->count; i++) {
-    find_inputs_error(p, i);
-    judge(p, i);
+  for (size_t i = 0; !result && i < pair->base->count; i++) {
+    find_inputs_error(pair, i);
+    judge(pair, i);
   }
-  for (uint32_t k = 0; !result && k < p->n_others; k++)
-    if (may_be_reordered(p, first_output(p) + k)) p->other_errors[k].found = false;
+  for (uint32_t k = 0; !result && k < pair->n_others; k++)
+    if (may_be_reordered(pair, first_output(pair) + k)) pair->other_errors[k].found = false;
   return result;
 }
 
-void free_errors(run_pair *p) {
-  free(p->errors);
-  free(p->other_errors);
-  p->errors = NULL;
-  p->other_errors = NULL;
+void free_errors(run_pair *pair) {
+  free(pair->errors);
+  free(pair->other_errors);
+  pair->errors = NULL;
+  pair->other_errors = NULL;
 }
 
-size_t first_beyond(const run_pair *p) {
-  for (size_t i = 0; i < p->base->count; i++)
-    if (p->errors[i].verdict == NODE_WRONG || p->errors[i].verdict == NODE_OTHER_FORM) return i;
-  for (size_t i = 0; i < p->base->count; i++)
-    if (p->errors[i].verdict == NODE_AMPLIFIES) return i;
-  return p->base->count;
+size_t first_beyond(const run_pair *pair) {
+  for (size_t i = 0; i < pair->base->count; i++)
+    if (pair->errors[i].verdict == NODE_WRONG || pair->errors[i].verdict == NODE_OTHER_FORM)
+      return i;
+  for (size_t i = 0; i < pair->base->count; i++)
+    if (pair->errors[i].verdict == NODE_AMPLIFIES) return i;
+  return pair->base->count;
 }

@@ -25,8 +25,8 @@ typedef struct node_error {
 /* Two runs to be compared. Arrays are by the records of `base`; of a method's outputs, which are
  * its last records, `others` are compared too (fused runs), by index, where they are not NULL. */
 typedef struct run_pair {
-  const model *cpu; /* the CPU backend with an unfused session, which gave `base` */
-  const graph *g;   /* of its program */
+  const model *cpu;   /* the CPU backend with an unfused session, which gave `base` */
+  const graph *graph; /* of its program */
   const input_set *inputs;
   const records *base;
   const clave_tensor **subject; /* NULL: it has no counterpart */
@@ -38,12 +38,12 @@ typedef struct run_pair {
   difference *other_errors; /* owned: found, (n_others) */
 } run_pair;
 
-int find_errors(run_pair *p) CHECK;
-void free_errors(run_pair *p);
+int find_errors(run_pair *pair) CHECK;
+void free_errors(run_pair *pair);
 /* The first wrong record, else the first that amplifies; base->count: none. */
-size_t first_beyond(const run_pair *p);
+size_t first_beyond(const run_pair *pair);
 /* The slot whose bytes a view shows; itself, where it is none. */
-uint32_t find_viewed(const graph *g, uint32_t slot);
+uint32_t find_viewed(const graph *graph, uint32_t slot);
 /* The newest of the records before `at` that wrote the slot; SIZE_MAX: none. */
 size_t find_written(const records *base, size_t at, uint32_t slot);
 

@@ -18,7 +18,7 @@ typedef struct run_edit {
 /* One run of an unfused session: what each op wrote, in order, as it was computed, then the
  * outputs, as nodes from the method's n_nodes on. With an edit (or NULL), *apart is the number of
  * the first record that `base` has not in the same form: from there on there is no edit. */
-int run_nodes(const model *m, const input_set *inputs, const run_edit *e, records *out,
+int run_nodes(const model *model, const input_set *inputs, const run_edit *edit, records *out,
               size_t *apart) CHECK;
 
 #endif

@@ -11,6 +11,6 @@ typedef struct npy_file {
 
 /* On failure nothing is to be freed. */
 int read_npy(const char *path, npy_file *out) CHECK;
-void free_npy(npy_file *f);
+void free_npy(npy_file *file);
 
 #endif

@@ -29,77 +29,79 @@ typedef struct told {
 } told;
 
 static void tell(void *ctx, const clave_pass_info *info) {
-  told *t = ctx;
+  told *told = ctx;
   if (info->refused)
-    text_printf(&t->refused, "the result of '%s' was not taken: %s\n", info->name, info->refused);
+    text_printf(&told->refused, "the result of '%s' was not taken: %s\n", info->name,
+                info->refused);
   if (!info->applied) return;
-  if (!t->table.cells.size) {
-    columns_cell(&t->table, "pass");
-    columns_cell(&t->table, "applied");
-    columns_cell(&t->table, "nodes");
+  if (!told->table.cells.size) {
+    columns_cell(&told->table, "pass");
+    columns_cell(&told->table, "applied");
+    columns_cell(&told->table, "nodes");
   }
-  columns_cell(&t->table, "%s", info->name);
-  columns_cell(&t->table, "%" PRIu32, info->applied);
-  columns_cell(&t->table, "%+" PRId64, -info->removed);
+  columns_cell(&told->table, "%s", info->name);
+  columns_cell(&told->table, "%" PRIu32, info->applied);
+  columns_cell(&told->table, "%+" PRId64, -info->removed);
 }
 
 typedef struct totals {
   uint64_t nodes, constant_bytes;
 } totals;
 
-static int count(const clave_program *p, totals *out) {
+static int count(const clave_program *program, totals *out) {
   clave_program_info info = {.size = sizeof info};
-  TRY_STATUS(clave_program_get_info(p, &info));
+  TRY_STATUS(clave_program_get_info(program, &info));
   *out = (totals){.constant_bytes = info.constant_bytes};
   for (uint32_t i = 0; i < info.n_methods; i++) {
-    clave_method_info m = {.size = sizeof m};
-    TRY_STATUS(clave_program_method(p, i, &m));
-    out->nodes += m.n_nodes;
+    clave_method_info method_info = {.size = sizeof method_info};
+    TRY_STATUS(clave_program_method(program, i, &method_info));
+    out->nodes += method_info.n_nodes;
   }
   return EXIT_GOOD;
 }
 
-static int write_report(const clave_program *before, const clave_program *after, told *t,
+static int write_report(const clave_program *before, const clave_program *after, told *told,
                         page *out) {
-  totals a, b;
-  TRY_EXIT(count(before, &a));
-  TRY_EXIT(count(after, &b));
-  columns_write(&t->table, 2, out);
-  text_append(out, t->refused.data ? t->refused.data : "", t->refused.size);
-  text_printf(out, "nodes      %" PRIu64 " -> %" PRIu64 "\nconstants  ", a.nodes, b.nodes);
-  page_size(out, a.constant_bytes);
+  totals totals, total;
+  TRY_EXIT(count(before, &totals));
+  TRY_EXIT(count(after, &total));
+  columns_write(&told->table, 2, out);
+  text_append(out, told->refused.data ? told->refused.data : "", told->refused.size);
+  text_printf(out, "nodes      %" PRIu64 " -> %" PRIu64 "\nconstants  ", totals.nodes, total.nodes);
+  page_size(out, totals.constant_bytes);
   text_puts(out, " -> ");
-  page_size(out, b.constant_bytes);
+  page_size(out, total.constant_bytes);
   text_puts(out, "\n");
   return EXIT_GOOD;
 }
 
-static int optimize(const optimize_arguments *a, model *m, told *t, clave_program **made,
-                    page *out) {
-  clave_optimize_options o = {.size = sizeof o,
-                              .passes = a->passes.count ? a->passes.items : NULL,
-                              .n_passes = a->passes.count,
-                              .report = tell,
-                              .report_ctx = t};
-  if (a->to) TRY_EXIT(check_program_ending(a->to));
-  TRY_EXIT(open_program(&a->model, m));
-  show_progress("optimizing %s", a->model.program);
-  clave_status st = clave_program_optimize(m->program, &o, made);
-  if (!st && a->to) st = clave_program_save(*made, a->to);
+static int optimize(const optimize_arguments *arguments, model *model, told *told,
+                    clave_program **made, page *out) {
+  clave_optimize_options options = {
+      .size = sizeof options,
+      .passes = arguments->passes.count ? arguments->passes.items : NULL,
+      .n_passes = arguments->passes.count,
+      .report = tell,
+      .report_ctx = told};
+  if (arguments->to) TRY_EXIT(check_program_ending(arguments->to));
+  TRY_EXIT(open_program(&arguments->model, model));
+  show_progress("optimizing %s", arguments->model.program);
+  clave_status st = clave_program_optimize(model->program, &options, made);
+  if (!st && arguments->to) st = clave_program_save(*made, arguments->to);
   clear_progress();
   if (st) return fail_status(st);
-  return write_report(m->program, *made, t, out);
+  return write_report(model->program, *made, told, out);
 }
 
 static int optimize_program(const void *arguments, page *out) {
-  model m = {0};
-  told t = {.table = {.n_columns = 3, .right = {false, true, true}}};
+  model model = {0};
+  told told = {.table = {.n_columns = 3, .right = {false, true, true}}};
   clave_program *made = NULL;
-  int result = optimize(arguments, &m, &t, &made, out);
-  text_free(&t.refused);
-  text_free(&t.table.cells);
+  int result = optimize(arguments, &model, &told, &made, out);
+  text_free(&told.refused);
+  text_free(&told.table.cells);
   clave_program_destroy(made);
-  close_model(&m);
+  close_model(&model);
   return result;
 }
 

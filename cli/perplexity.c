@@ -20,13 +20,15 @@ typedef struct measure {
 } measure;
 
 /* Scores ids[begin..end), of which those from `fresh` on count. */
-static int score_window(const measure *m, size_t begin, size_t end, size_t fresh, perplexity *sum) {
+static int score_window(const measure *measure, size_t begin, size_t end, size_t fresh,
+                        perplexity *sum) {
   size_t n = end - begin;
-  memcpy(m->window_ids + m->n_bos, m->ids + begin, n * sizeof *m->ids);
-  TRY_STATUS(clave_llm_reset(m->talk));
-  TRY_STATUS(clave_llm_score(m->talk, m->window_ids, m->n_bos + n, m->scores));
+  memcpy(measure->window_ids + measure->n_bos, measure->ids + begin, n * sizeof *measure->ids);
+  TRY_STATUS(clave_llm_reset(measure->talk));
+  TRY_STATUS(
+      clave_llm_score(measure->talk, measure->window_ids, measure->n_bos + n, measure->scores));
   for (size_t i = fresh - begin; i < n; i++) {
-    double score = m->scores[m->n_bos + i];
+    double score = measure->scores[measure->n_bos + i];
     if (isnan(score)) continue; /* nothing stands before it */
     sum->nats -= score;
     sum->n_tokens++;
@@ -35,59 +37,61 @@ static int score_window(const measure *m, size_t begin, size_t end, size_t fresh
   return EXIT_GOOD;
 }
 
-static int score_text(const measure *m, perplexity *sum) {
+static int score_text(const measure *measure, perplexity *sum) {
   size_t end = 0;
-  for (size_t begin = 0; end < m->n_ids; begin += m->stride) {
+  for (size_t begin = 0; end < measure->n_ids; begin += measure->stride) {
     size_t fresh = end;
-    end = begin + m->window < m->n_ids ? begin + m->window : m->n_ids;
+    end = begin + measure->window < measure->n_ids ? begin + measure->window : measure->n_ids;
     if (sum->n_tokens)
       show_progress("perplexity %.4f after %zu of %zu tokens",
-                    exp(sum->nats / (double)sum->n_tokens), fresh, m->n_ids);
-    TRY_EXIT(score_window(m, begin, end, fresh, sum));
+                    exp(sum->nats / (double)sum->n_tokens), fresh, measure->n_ids);
+    TRY_EXIT(score_window(measure, begin, end, fresh, sum));
     if (is_interrupted(NULL)) break;
   }
   clear_progress();
   if (sum->n_tokens) return EXIT_GOOD;
-  return fail("the text has %zu tokens, of which none has one before it", m->n_ids);
+  return fail("the text has %zu tokens, of which none has one before it", measure->n_ids);
 }
 
 /* Sizes that fit: a window with its BOS into the context, a stride into the window. */
 static int choose_sizes(const clave_llm_info *info, int64_t window, int64_t stride, int32_t bos,
-                        measure *m) {
+                        measure *measure) {
   size_t most = info->max_context;
-  m->n_bos = bos != CLAVE_NO_TOKEN;
+  measure->n_bos = bos != CLAVE_NO_TOKEN;
   if ((uint64_t)window > most)
     return fail("--window %lld is more than the model's context of %zu tokens", (long long)window,
                 most);
-  m->window = window ? (size_t)window : most;
-  if (m->window <= m->n_bos) return fail("a window of %zu tokens has none to score", m->window);
-  m->window -= m->n_bos;
-  m->stride = stride ? (size_t)stride : m->window;
-  if (m->stride <= m->window) return EXIT_GOOD;
-  return fail("--stride %zu leaves out tokens: at most %zu of a window", m->stride, m->window);
+  measure->window = window ? (size_t)window : most;
+  if (measure->window <= measure->n_bos)
+    return fail("a window of %zu tokens has none to score", measure->window);
+  measure->window -= measure->n_bos;
+  measure->stride = stride ? (size_t)stride : measure->window;
+  if (measure->stride <= measure->window) return EXIT_GOOD;
+  return fail("--stride %zu leaves out tokens: at most %zu of a window", measure->stride,
+              measure->window);
 }
 
-static int score_ids(speech *s, int32_t bos, measure *m, perplexity *out) {
-  m->talk = s->talk;
-  m->window_ids = calloc(m->window + 1, sizeof *m->window_ids);
-  m->scores = calloc(m->window + 1, sizeof *m->scores);
-  if (m->window_ids && m->n_bos) m->window_ids[0] = (uint32_t)bos;
-  int result = m->window_ids && m->scores ? score_text(m, out) : fail_memory();
-  free(m->window_ids);
-  free(m->scores);
+static int score_ids(speech *speech, int32_t bos, measure *measure, perplexity *out) {
+  measure->talk = speech->talk;
+  measure->window_ids = calloc(measure->window + 1, sizeof *measure->window_ids);
+  measure->scores = calloc(measure->window + 1, sizeof *measure->scores);
+  if (measure->window_ids && measure->n_bos) measure->window_ids[0] = (uint32_t)bos;
+  int result = measure->window_ids && measure->scores ? score_text(measure, out) : fail_memory();
+  free(measure->window_ids);
+  free(measure->scores);
   return result;
 }
 
-int measure_perplexity(speech *s, const char *path, int64_t window, int64_t stride, int32_t bos,
-                       perplexity *out) {
+int measure_perplexity(speech *speech, const char *path, int64_t window, int64_t stride,
+                       int32_t bos, perplexity *out) {
   clave_llm_info info = {.size = sizeof info};
-  measure m = {0};
+  measure measure = {0};
   clave_ids ids;
   page content = {0};
   *out = (perplexity){0};
-  TRY_STATUS(clave_llm_get_info(s->llm, &info));
+  TRY_STATUS(clave_llm_get_info(speech->llm, &info));
   if (!info.tokenizer) return fail("--perplexity needs a tokenizer: --tokenizer T");
-  TRY_EXIT(choose_sizes(&info, window, stride, bos, &m));
+  TRY_EXIT(choose_sizes(&info, window, stride, bos, &measure));
   int result = read_file(path, &content);
   clave_status st = result
                         ? NULL
@@ -95,38 +99,41 @@ int measure_perplexity(speech *s, const char *path, int64_t window, int64_t stri
                                                  content.size, NULL, &ids);
   if (!result && st) result = fail_status(st);
   if (!result) {
-    m.ids = ids.items;
-    m.n_ids = ids.count;
+    measure.ids = ids.items;
+    measure.n_ids = ids.count;
     out->n_bytes = content.size;
-    result = score_ids(s, bos, &m, out);
+    result = score_ids(speech, bos, &measure, out);
     clave_ids_free(&ids);
   }
   text_free(&content);
   return result;
 }
 
-static double per_token(const perplexity *p) { return p->nats / (double)p->n_tokens; }
+static double per_token(const perplexity *perplexity) {
+  return perplexity->nats / (double)perplexity->n_tokens;
+}
 
-int print_perplexity(const perplexity *p) {
+int print_perplexity(const perplexity *perplexity) {
   page out = {0};
   text_printf(&out, "perplexity %.4f: %.6f nats a token, %zu tokens in %zu windows\n",
-              exp(per_token(p)), per_token(p), p->n_tokens, p->n_windows);
+              exp(per_token(perplexity)), per_token(perplexity), perplexity->n_tokens,
+              perplexity->n_windows);
   int result = out.failed ? fail_memory() : write_output(out.data, out.size);
   text_free(&out);
   return result;
 }
 
-int write_perplexity(const speech *s, const perplexity *p, const char *path) {
+int write_perplexity(const speech *speech, const perplexity *perplexity, const char *path) {
   page out = {0};
-  json_writer j = {.out = &out};
-  emit_object(&j, NULL);
-  emit_number(&j, "perplexity", exp(per_token(p)));
-  emit_number(&j, "nats_per_token", per_token(p));
-  emit_size(&j, "tokens", p->n_tokens);
-  emit_size(&j, "windows", p->n_windows);
-  emit_size(&j, "bytes", p->n_bytes);
-  emit_string(&j, "answered_by", clave_llm_answered_by(s->talk));
-  emit_end_object(&j);
+  json_writer writer = {.out = &out};
+  emit_object(&writer, NULL);
+  emit_number(&writer, "perplexity", exp(per_token(perplexity)));
+  emit_number(&writer, "nats_per_token", per_token(perplexity));
+  emit_size(&writer, "tokens", perplexity->n_tokens);
+  emit_size(&writer, "windows", perplexity->n_windows);
+  emit_size(&writer, "bytes", perplexity->n_bytes);
+  emit_string(&writer, "answered_by", clave_llm_answered_by(speech->talk));
+  emit_end_object(&writer);
   int result = write_file(path, &out);
   text_free(&out);
   return result;

@@ -13,11 +13,11 @@ typedef struct perplexity {
 /* The text goes in windows of `window` tokens, each begun with the model's BOS if it has one, every
  * `stride` tokens; of each the tokens count that no earlier one had. 0: the model's context, and
  * the window. */
-int measure_perplexity(speech *s, const char *path, int64_t window, int64_t stride, int32_t bos,
-                       perplexity *out) CHECK;
+int measure_perplexity(speech *speech, const char *path, int64_t window, int64_t stride,
+                       int32_t bos, perplexity *out) CHECK;
 /* exp(nats / n_tokens) and what it is made of, a line on standard output. */
-int print_perplexity(const perplexity *p) CHECK;
+int print_perplexity(const perplexity *perplexity) CHECK;
 /* The same, JSON. */
-int write_perplexity(const speech *s, const perplexity *p, const char *path) CHECK;
+int write_perplexity(const speech *speech, const perplexity *perplexity, const char *path) CHECK;
 
 #endif

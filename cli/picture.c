@@ -16,7 +16,7 @@
 /* ---------------------------------------------------------------- times */
 
 /* Of a trace event "X"; others, and what names no node, are passed over. */
-static void add_event(const json *event, const graph *g, node_times *out) {
+static void add_event(const json *event, const graph *graph, node_times *out) {
   const char *kind = text_or_null(event, "ph"), *what = text_or_null(event, "cat");
   const json *took = json_member(event, "dur"), *args = json_member(event, "args"),
              *index = args ? field_or_null(args, "index") : NULL;
@@ -27,12 +27,12 @@ static void add_event(const json *event, const graph *g, node_times *out) {
   out->total += us;
   if (!what || strcmp(what, "op") != 0) {
     out->moves += us;
-  } else if (index && json_u64(index, &node) && node < g->n_nodes) {
+  } else if (index && json_u64(index, &node) && node < graph->n_nodes) {
     out->us[node] += us;
   }
 }
 
-static int read_events(const page *file, const char *path, const graph *g, node_times *out) {
+static int read_events(const page *file, const char *path, const graph *graph, node_times *out) {
   json *events = NULL;
   clave_status st = json_parse(file->data ? file->data : "", file->size, &events);
   if (st) {
@@ -42,18 +42,18 @@ static int read_events(const page *file, const char *path, const graph *g, node_
   }
   const bool good = json_kind_of(events) == JSON_ARRAY;
   for (const json *e = good ? json_first(events) : NULL; e; e = json_next(e))
-    if (json_kind_of(e) == JSON_OBJECT) add_event(e, g, out);
+    if (json_kind_of(e) == JSON_OBJECT) add_event(e, graph, out);
   json_free(events);
   return good && out->total > 0
              ? EXIT_GOOD
              : fail("%s has no times: clave run PROG --profile writes such a file", path);
 }
 
-int read_times(const char *path, const graph *g, node_times *out) {
+int read_times(const char *path, const graph *graph, node_times *out) {
   page file = {0};
-  *out = (node_times){.us = calloc((size_t)g->n_nodes + 1, sizeof *out->us)};
+  *out = (node_times){.us = calloc((size_t)graph->n_nodes + 1, sizeof *out->us)};
   int result = out->us ? read_file(path, &file) : fail_memory();
-  if (!result) result = read_events(&file, path, g, out);
+  if (!result) result = read_events(&file, path, graph, out);
   text_free(&file);
   return result;
 }
@@ -74,14 +74,14 @@ static void write_share(double us, const node_times *times, page *out) {
   text_printf(out, ", %.1f %%", 100 * us / times->total);
 }
 
-int show_times(const node_times *times, graph *g) {
-  for (uint32_t i = 0; i < g->n_nodes; i++) {
-    graph_node *n = &g->nodes[i];
+int show_times(const node_times *times, graph *graph) {
+  for (uint32_t i = 0; i < graph->n_nodes; i++) {
+    graph_node *node = &graph->nodes[i];
     page note = {0};
     if (times->us[i] > 0) write_share(times->us[i], times, &note);
-    free(n->note);
-    n->note = note.data;
-    n->fill = n->is_view ? NULL : colour_of(times->us[n->into] / times->total);
+    free(node->note);
+    node->note = note.data;
+    node->fill = node->is_view ? NULL : colour_of(times->us[node->into] / times->total);
     if (note.failed) return fail_memory();
   }
   return EXIT_GOOD;
@@ -89,19 +89,19 @@ int show_times(const node_times *times, graph *g) {
 
 /* ---------------------------------------------------------------- the page */
 
-static void write_row(const graph *g, uint32_t i, const node_times *times, page *out) {
-  const graph_node *n = &g->nodes[i];
+static void write_row(const graph *graph, uint32_t i, const node_times *times, page *out) {
+  const graph_node *node = &graph->nodes[i];
   text_printf(out, "<tr data-node=\"%" PRIu32 "\"><td>%" PRIu32 "<td>", i, i);
-  page_markup(out, n->op);
+  page_markup(out, node->op);
   text_puts(out, "<td>");
-  page_markup(out, n->name);
+  page_markup(out, node->name);
   text_puts(out, "<td>");
-  page_markup(out, n->where ? n->where : "");
-  if (n->into != i) text_printf(out, " with %" PRIu32, n->into);
+  page_markup(out, node->where ? node->where : "");
+  if (node->into != i) text_printf(out, " with %" PRIu32, node->into);
   text_puts(out, "<td>");
-  for (uint32_t k = 0; k < n->n_writes; k++) {
+  for (uint32_t k = 0; k < node->n_writes; k++) {
     page shape = {0};
-    page_info(&shape, &g->slots[node_writes(n)[k]]);
+    page_info(&shape, &graph->slots[node_writes(node)[k]]);
     text_puts(out, k ? ", " : "");
     page_markup(out, shape.data ? shape.data : "");
     out->failed |= shape.failed;
@@ -113,16 +113,16 @@ static void write_row(const graph *g, uint32_t i, const node_times *times, page 
     text_printf(out, "<td>%.1f %%", 100 * times->us[i] / times->total);
   }
   text_puts(out, "<td>");
-  page_markup(out, n->reason ? n->reason : "");
+  page_markup(out, node->reason ? node->reason : "");
   text_puts(out, "\n");
 }
 
-static void write_head(const model *m, const graph *g, const node_times *times, page *out) {
+static void write_head(const model *model, const graph *graph, const node_times *times, page *out) {
   page device = {0};
-  page_device(&device, m);
+  page_device(&device, model);
   text_puts(out, "<p>method ");
-  page_markup(out, g->method);
-  text_printf(out, ", %" PRIu32 " nodes, on ", g->n_nodes);
+  page_markup(out, graph->method);
+  text_printf(out, ", %" PRIu32 " nodes, on ", graph->n_nodes);
   page_markup(out, device.data ? device.data : "");
   if (times) {
     text_puts(out, "; the profiled run took ");
@@ -134,28 +134,28 @@ static void write_head(const model *m, const graph *g, const node_times *times, 
   text_puts(out,
             ".</p>\n<p>A dashed box runs in the kernel of the box whose colour it has; a thick "
             "line joins them.</p>\n");
-  write_colours(g, out);
+  write_colours(graph, out);
   out->failed |= device.failed;
   text_free(&device);
 }
 
 /* Runs once on inputs as clave bench makes them, so that memory is planned for their sizes. *why:
  * the program's refusal, or NULL. */
-static int run_once(model *m, const text_list *dims, clave_status *why) {
+static int run_once(model *model, const text_list *dims, clave_status *why) {
   input_set inputs = {0};
-  TRY_EXIT(open_session(m, SESSION_PLAIN));
-  int result = prepare_inputs(m, NULL, &(text_list){0}, dims, &inputs);
-  if (!result) result = set_inputs(&inputs, m);
+  TRY_EXIT(open_session(model, SESSION_PLAIN));
+  int result = prepare_inputs(model, NULL, &(text_list){0}, dims, &inputs);
+  if (!result) result = set_inputs(&inputs, model);
   show_progress("running");
-  if (!result) *why = clave_session_run(m->session, m->method.name);
+  if (!result) *why = clave_session_run(model->session, model->method.name);
   clear_progress();
   free_inputs(&inputs);
   return result;
 }
 
-static int write_memory(model *m, const graph *g, const text_list *dims, page *out) {
+static int write_memory(model *model, const graph *graph, const text_list *dims, page *out) {
   clave_status why = NULL;
-  TRY_EXIT(run_once(m, dims, &why));
+  TRY_EXIT(run_once(model, dims, &why));
   text_puts(out, "<h2>memory</h2>\n<p>A run on the smallest inputs that the program accepts");
   for (uint32_t i = 0; i < dims->count; i++) {
     text_puts(out, i ? ", " : ", with ");
@@ -166,7 +166,7 @@ static int write_memory(model *m, const graph *g, const text_list *dims, page *o
   text_puts(out, "</p>\n");
   const bool has_run = !why;
   clave_status_free(why);
-  return has_run ? write_arena(m, g, out) : EXIT_GOOD;
+  return has_run ? write_arena(model, graph, out) : EXIT_GOOD;
 }
 
 /* Notes in each fold the time of the nodes that it hides. */
@@ -186,26 +186,26 @@ static int show_fold_times(const node_times *times, graph_folds *folds) {
 }
 
 /* Draws the graph; if blocks repeat, draws it folded too, and hides the whole one. */
-static int write_graphs(graph *g, const node_times *times, page *out) {
+static int write_graphs(graph *graph, const node_times *times, page *out) {
   graph_folds folds = {0};
-  int result = find_folds(g, &folds);
+  int result = find_folds(graph, &folds);
   if (!result) result = show_fold_times(times, &folds);
   begin_graph(out, folds.n > 0);
-  if (!result && folds.n) result = write_svg(g, &folds, out);
-  if (!result) result = write_svg(g, NULL, out);
+  if (!result && folds.n) result = write_svg(graph, &folds, out);
+  if (!result) result = write_svg(graph, NULL, out);
   end_graph(out);
   free_folds(&folds);
   return result;
 }
 
-int write_picture(model *m, graph *g, const char *title, const node_times *times,
+int write_picture(model *model, graph *graph, const char *title, const node_times *times,
                   const text_list *dims, page *out) {
   begin_html(out, title);
-  write_head(m, g, times, out);
-  TRY_EXIT(write_graphs(g, times, out));
-  TRY_EXIT(write_memory(m, g, dims, out));
+  write_head(model, graph, times, out);
+  TRY_EXIT(write_graphs(graph, times, out));
+  TRY_EXIT(write_memory(model, graph, dims, out));
   text_puts(out, "<h2>nodes</h2>\n<table><tr><th>node<th>op<th>name<th>where<th>result<th>\n");
-  for (uint32_t i = 0; i < g->n_nodes; i++) write_row(g, i, times, out);
+  for (uint32_t i = 0; i < graph->n_nodes; i++) write_row(graph, i, times, out);
   text_puts(out, "</table>\n");
   end_html(out);
   return out->failed ? fail_memory() : EXIT_GOOD;

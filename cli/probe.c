@@ -39,19 +39,19 @@ typedef struct probe {
   json_writer json;
 } probe;
 
-static void begin_line(probe *p, const char *kind) {
-  p->line.size = 0;
-  p->json = (json_writer){.out = &p->line, .compact = true};
-  emit_object(&p->json, NULL);
-  emit_string(&p->json, "finding", kind);
+static void begin_line(probe *probe, const char *kind) {
+  probe->line.size = 0;
+  probe->json = (json_writer){.out = &probe->line, .compact = true};
+  emit_object(&probe->json, NULL);
+  emit_string(&probe->json, "finding", kind);
 }
 
-static int end_line(probe *p) {
-  emit_end_object(&p->json);
-  text_puts(&p->line, "\n");
-  if (p->line.failed) return fail_memory();
-  const bool good = fwrite(p->line.data, 1, p->line.size, p->file) == p->line.size;
-  return good && fflush(p->file) == 0 ? EXIT_GOOD : fail("the findings cannot be written");
+static int end_line(probe *probe) {
+  emit_end_object(&probe->json);
+  text_puts(&probe->line, "\n");
+  if (probe->line.failed) return fail_memory();
+  const bool good = fwrite(probe->line.data, 1, probe->line.size, probe->file) == probe->line.size;
+  return good && fflush(probe->file) == 0 ? EXIT_GOOD : fail("the findings cannot be written");
 }
 
 /* ---------------------------------------------------------------- one row on two devices */
@@ -67,27 +67,27 @@ static double tolerance_of(const check_row *row, clave_dtype type) {
 }
 
 static void compare(const check_row *row, const clave_tensor *got, const clave_tensor *want,
-                    comparison *c) {
+                    comparison *comparison) {
   const double tolerance = tolerance_of(row, want->dtype);
   double largest = 0;
   for (uint64_t i = 0; i < count_elements(want); i++)
     largest = fmax(largest, fabs(load_number(want->dtype, element_at(want, i))));
-  for (uint64_t i = 0; i < count_elements(want); i++, c->count++) {
+  for (uint64_t i = 0; i < count_elements(want); i++, comparison->count++) {
     const double a = load_number(got->dtype, element_at(got, i)),
                  b = load_number(want->dtype, element_at(want, i));
     const double error = number_distance(a, b);
-    c->wrong += !(error <= tolerance * largest);
-    c->error = fmax(c->error, error);
+    comparison->wrong += !(error <= tolerance * largest);
+    comparison->error = fmax(comparison->error, error);
   }
-  c->largest = fmax(c->largest, largest);
+  comparison->largest = fmax(comparison->largest, largest);
 }
 
-static clave_status run_both(const check_row *row, const check_program *c, const probe *p,
+static clave_status run_both(const check_row *row, const check_program *program, const probe *probe,
                              comparison *result) {
   clave_session *sessions[2] = {NULL, NULL};
-  clave_status st = run_check(c, p->device, false, &sessions[0]);
-  if (!st) st = run_check(c, p->reference, false, &sessions[1]);
-  for (uint32_t i = 0; i < c->n_outputs && !st; i++) {
+  clave_status st = run_check(program, probe->device, false, &sessions[0]);
+  if (!st) st = run_check(program, probe->reference, false, &sessions[1]);
+  for (uint32_t i = 0; i < program->n_outputs && !st; i++) {
     clave_tensor got, want;
     st = clave_session_output(sessions[0], NULL, i, &got);
     if (!st) st = clave_session_output(sessions[1], NULL, i, &want);
@@ -97,89 +97,89 @@ static clave_status run_both(const check_row *row, const check_program *c, const
   return st;
 }
 
-static const char *name_result(const probe *p, clave_status st, const comparison *c) {
+static const char *name_result(const probe *probe, clave_status st, const comparison *comparison) {
   if (st) return clave_status_code(st) == CLAVE_UNSUPPORTED ? "unsupported" : "error";
-  return c->wrong > 0 ? "wrong" : p->is_reference ? "runs" : "right";
+  return comparison->wrong > 0 ? "wrong" : probe->is_reference ? "runs" : "right";
 }
 
-static int check_row_on(probe *p, const check_row *row) {
-  check_program c;
+static int check_row_on(probe *probe, const check_row *row) {
+  check_program program;
   clave_status st;
   comparison result = {0};
-  begin_line(p, "checking");
-  emit_string(&p->json, "family", row->family);
-  emit_string(&p->json, "op", row->op);
-  TRY_EXIT(end_line(p));
-  int code = check_program_make(row, &c, &st);
-  if (!code && !st) st = run_both(row, &c, p, &result);
-  check_program_free(&c);
+  begin_line(probe, "checking");
+  emit_string(&probe->json, "family", row->family);
+  emit_string(&probe->json, "op", row->op);
+  TRY_EXIT(end_line(probe));
+  int code = check_program_make(row, &program, &st);
+  if (!code && !st) st = run_both(row, &program, probe, &result);
+  check_program_free(&program);
   if (code) return code;
-  begin_line(p, "check");
-  emit_string(&p->json, "family", row->family);
-  emit_string(&p->json, "op", row->op);
-  emit_string(&p->json, "operands", row->fields);
-  emit_string(&p->json, "result", name_result(p, st, &result));
-  emit_string(&p->json, "message", st ? clave_status_message(st) : NULL);
-  emit_size(&p->json, "wrong", result.wrong);
-  emit_size(&p->json, "elements", result.count);
-  emit_number(&p->json, "error", result.error);
-  emit_number(&p->json, "largest", result.largest);
+  begin_line(probe, "check");
+  emit_string(&probe->json, "family", row->family);
+  emit_string(&probe->json, "op", row->op);
+  emit_string(&probe->json, "operands", row->fields);
+  emit_string(&probe->json, "result", name_result(probe, st, &result));
+  emit_string(&probe->json, "message", st ? clave_status_message(st) : NULL);
+  emit_size(&probe->json, "wrong", result.wrong);
+  emit_size(&probe->json, "elements", result.count);
+  emit_number(&probe->json, "error", result.error);
+  emit_number(&probe->json, "largest", result.largest);
   clave_status_free(st);
-  return end_line(p);
+  return end_line(probe);
 }
 
 /* ---------------------------------------------------------------- speed */
 
-static int measure_rate(probe *p, const char *kind, const char *unit, const speed_row *row) {
+static int measure_rate(probe *probe, const char *kind, const char *unit, const speed_row *row) {
   run_time took;
   clave_status st = NULL;
-  int code = time_check(&row->row, p->device, &took, &st);
-  begin_line(p, kind);
+  int code = time_check(&row->row, probe->device, &took, &st);
+  begin_line(probe, kind);
   if (code) {
     clave_status_free(st);
     return code;
   }
-  emit_string(&p->json, "operands", row->row.fields);
-  emit_string(&p->json, "message", st ? clave_status_message(st) : NULL);
-  emit_decimal(&p->json, unit, st || took.whole <= 0 ? 0 : row->work / took.whole / 1e6, 2);
+  emit_string(&probe->json, "operands", row->row.fields);
+  emit_string(&probe->json, "message", st ? clave_status_message(st) : NULL);
+  emit_decimal(&probe->json, unit, st || took.whole <= 0 ? 0 : row->work / took.whole / 1e6, 2);
   clave_status_free(st);
-  return end_line(p);
+  return end_line(probe);
 }
 
 /* Inputs and outputs are copied in a run where a device has memory of its own: an estimate of what
  * a caller gets, not of the hardware's peak. */
-static int measure_device(probe *p) {
-  TRY_EXIT(measure_rate(p, "bandwidth", "gb_s", &bandwidth_row));
-  return measure_rate(p, "compute", "gflop_s", &product_rows[0]);
+static int measure_device(probe *probe) {
+  TRY_EXIT(measure_rate(probe, "bandwidth", "gb_s", &bandwidth_row));
+  return measure_rate(probe, "compute", "gflop_s", &product_rows[0]);
 }
 
 /* ---------------------------------------------------------------- devices */
 
-static int open_devices(probe *p, const char *spec) {
+static int open_devices(probe *probe, const char *spec) {
   const clave_device_options options = {.size = sizeof options, .no_fallback = true};
   clave_device_info info = {.size = sizeof info};
-  clave_status st = clave_device_open(spec, &options, &p->device);
-  if (!st) st = clave_device_get_info(p->device, &info);
-  if (!st) st = clave_device_open("cpu", NULL, &p->reference);
-  begin_line(p, "open");
-  emit_string(&p->json, "message", st ? clave_status_message(st) : NULL);
+  clave_status st = clave_device_open(spec, &options, &probe->device);
+  if (!st) st = clave_device_get_info(probe->device, &info);
+  if (!st) st = clave_device_open("cpu", NULL, &probe->reference);
+  begin_line(probe, "open");
+  emit_string(&probe->json, "message", st ? clave_status_message(st) : NULL);
   const bool good = !st;
-  p->is_reference = good && strcmp(info.kind, "cpu") == 0;
+  probe->is_reference = good && strcmp(info.kind, "cpu") == 0;
   clave_status_free(st);
-  TRY_EXIT(end_line(p));
+  TRY_EXIT(end_line(probe));
   return good ? EXIT_GOOD : EXIT_FAILED;
 }
 
-static int look_at(probe *p, const char *spec, const char *family) {
+static int look_at(probe *probe, const char *spec, const char *family) {
   (void)alarm(DEVICE_SECONDS);
-  int code = open_devices(p, spec);
+  int code = open_devices(probe, spec);
   for (size_t i = 0; i < n_check_rows && !code; i++) {
     if (!family || strcmp(family, check_rows[i].family) == 0)
-      code = check_row_on(p, &check_rows[i]);
+      code = check_row_on(probe, &check_rows[i]);
   }
-  if (!code && !family) code = measure_device(p);
-  clave_device_destroy(p->device);
-  clave_device_destroy(p->reference);
+  if (!code && !family) code = measure_device(probe);
+  clave_device_destroy(probe->device);
+  clave_device_destroy(probe->reference);
   return code;
 }
 
@@ -197,37 +197,39 @@ static void find_loaded(const char *name, char *out, size_t size) {
   if (maps) (void)fclose(maps);
 }
 
-static int list(probe *p) {
+static int list(probe *probe) {
   int count = 0;
   char loader[4096];
   (void)alarm(LIST_SECONDS);
   clave_status st = clave_devices_count(&count);
   find_loaded("/libOpenCL.so", loader, sizeof loader);
-  begin_line(p, "loader");
-  emit_string(&p->json, "path", *loader ? loader : NULL);
-  emit_string(&p->json, "hint", clave_devices_hint());
-  emit_string(&p->json, "message", st ? clave_status_message(st) : NULL);
+  begin_line(probe, "loader");
+  emit_string(&probe->json, "path", *loader ? loader : NULL);
+  emit_string(&probe->json, "hint", clave_devices_hint());
+  emit_string(&probe->json, "message", st ? clave_status_message(st) : NULL);
   clave_status_free(st);
-  TRY_EXIT(end_line(p));
+  TRY_EXIT(end_line(probe));
   for (int i = 0; i < count; i++) {
-    clave_device_info d = {.size = sizeof d};
-    TRY_STATUS(clave_devices_get(i, &d));
-    begin_line(p, "device");
-    write_device(&p->json, &d);
-    TRY_EXIT(end_line(p));
+    clave_device_info info = {.size = sizeof info};
+    TRY_STATUS(clave_devices_get(i, &info));
+    begin_line(probe, "device");
+    write_device(&probe->json, &info);
+    TRY_EXIT(end_line(probe));
   }
   return EXIT_GOOD;
 }
 
 static int run_probe(const void *arguments, page *out) {
-  const probe_arguments *a = arguments;
-  probe p = {.file = fopen(a->file, "w")};
+  const probe_arguments *probe_arguments = arguments;
+  probe probe = {.file = fopen(probe_arguments->file, "w")};
   (void)out;
-  if (!p.file) return fail("%s cannot be written", a->file);
+  if (!probe.file) return fail("%s cannot be written", probe_arguments->file);
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a doctor that was stopped leaves no process behind */
-  int code = a->device ? look_at(&p, a->device, a->family) : list(&p);
-  (void)fclose(p.file);
-  text_free(&p.line);
+  int code = probe_arguments->device
+                 ? look_at(&probe, probe_arguments->device, probe_arguments->family)
+                 : list(&probe);
+  (void)fclose(probe.file);
+  text_free(&probe.line);
   return code;
 }
 

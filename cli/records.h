@@ -17,9 +17,9 @@ typedef struct records {
 
 /* A clave_observe_fn; ctx is a records. */
 bool keep_record(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value);
-void free_records(records *r);
+void free_records(records *records);
 
 /* All of them as safetensors, named by node: "3.conv2d", further results of a node "3.conv2d.1". */
-int save_records(const records *r, const model *m, const char *path) CHECK;
+int save_records(const records *records, const model *model, const char *path) CHECK;
 
 #endif

@@ -49,11 +49,11 @@ typedef struct output {
   clave_tensor value;
 } output;
 
-static int get_outputs(const model *m, output *list) {
-  for (uint32_t i = 0; i < m->method.n_outputs; i++) {
+static int get_outputs(const model *model, output *list) {
+  for (uint32_t i = 0; i < model->method.n_outputs; i++) {
     list[i].info.size = sizeof list[i].info;
-    TRY_STATUS(clave_program_output(m->program, m->method.name, i, &list[i].info));
-    TRY_STATUS(clave_session_output(m->session, m->method.name, i, &list[i].value));
+    TRY_STATUS(clave_program_output(model->program, model->method.name, i, &list[i].info));
+    TRY_STATUS(clave_session_output(model->session, model->method.name, i, &list[i].value));
   }
   return EXIT_GOOD;
 }
@@ -69,62 +69,62 @@ typedef struct output_file {
 } output_file;
 
 static int save_outputs(const char *path, const output *list, uint32_t count,
-                        const output_file *f) {
+                        const output_file *file) {
   for (uint32_t i = 0; i < count; i++) {
-    (void)snprintf(f->keys[i], sizeof f->keys[i], "output_%" PRIu32, i);
-    f->names[i] = f->metadata[(size_t)2 * i] = f->keys[i];
-    f->metadata[(size_t)2 * i + 1] = list[i].info.name;
-    f->values[i] = list[i].value;
+    (void)snprintf(file->keys[i], sizeof file->keys[i], "output_%" PRIu32, i);
+    file->names[i] = file->metadata[(size_t)2 * i] = file->keys[i];
+    file->metadata[(size_t)2 * i + 1] = list[i].info.name;
+    file->values[i] = list[i].value;
   }
-  TRY_STATUS(clave_tensors_save(path, f->names, f->values, count, f->metadata, count));
+  TRY_STATUS(clave_tensors_save(path, file->names, file->values, count, file->metadata, count));
   return EXIT_GOOD;
 }
 
 static int write_outputs(const char *path, const output *list, uint32_t count) {
   size_t n = count ? count : 1;
-  output_file f = {.keys = calloc(n, sizeof *f.keys),
-                   .names = calloc(n, sizeof *f.names),
-                   .values = calloc(n, sizeof *f.values),
-                   .metadata = calloc(n, 2 * sizeof *f.metadata)};
-  bool good = f.keys && f.names && f.values && f.metadata;
-  int result = good ? save_outputs(path, list, count, &f) : fail_memory();
-  free(f.keys);
-  free(f.names);
-  free(f.values);
-  free(f.metadata);
+  output_file file = {.keys = calloc(n, sizeof *file.keys),
+                      .names = calloc(n, sizeof *file.names),
+                      .values = calloc(n, sizeof *file.values),
+                      .metadata = calloc(n, 2 * sizeof *file.metadata)};
+  bool good = file.keys && file.names && file.values && file.metadata;
+  int result = good ? save_outputs(path, list, count, &file) : fail_memory();
+  free(file.keys);
+  free(file.names);
+  free(file.values);
+  free(file.metadata);
   return result;
 }
 
 /* ---------------------------------------------------------------- the summary */
 
-static void write_first_values(page *cell, const clave_tensor *t, uint64_t count) {
-  text_puts(cell, t->rank ? "[" : "");
+static void write_first_values(page *cell, const clave_tensor *tensor, uint64_t count) {
+  text_puts(cell, tensor->rank ? "[" : "");
   for (uint64_t i = 0; i < count && i < FIRST_VALUES; i++) {
     if (i) text_puts(cell, ", ");
-    page_element(cell, t->dtype, element_at(t, i), 6);
+    page_element(cell, tensor->dtype, element_at(tensor, i), 6);
   }
   if (count > FIRST_VALUES) text_puts(cell, ", ...");
-  text_puts(cell, t->rank ? "]" : "");
+  text_puts(cell, tensor->rank ? "]" : "");
 }
 
-static void write_summary_row(columns *table, const output *o, page *cell) {
-  tensor_summary s = summarise_tensor(&o->value);
+static void write_summary_row(columns *table, const output *output, page *cell) {
+  tensor_summary summary = summarise_tensor(&output->value);
   cell->size = 0;
-  page_visible(cell, o->info.name);
+  page_visible(cell, output->info.name);
   columns_cell(table, "%s", cell->data ? cell->data : "");
   cell->size = 0;
-  page_shape(cell, &o->value);
+  page_shape(cell, &output->value);
   columns_cell(table, "%s", cell->data ? cell->data : "");
-  if (s.count == s.n_nan) {
-    for (int i = 0; i < 3; i++) columns_cell(table, "%s", s.count ? "nan" : "-");
+  if (summary.count == summary.n_nan) {
+    for (int i = 0; i < 3; i++) columns_cell(table, "%s", summary.count ? "nan" : "-");
   } else {
-    columns_cell(table, "%.6g", s.min);
-    columns_cell(table, "%.6g", s.mean);
-    columns_cell(table, "%.6g", s.max);
+    columns_cell(table, "%.6g", summary.min);
+    columns_cell(table, "%.6g", summary.mean);
+    columns_cell(table, "%.6g", summary.max);
   }
   cell->size = 0;
-  write_first_values(cell, &o->value, s.count);
-  if (s.n_nan) text_printf(cell, " (%" PRIu64 " nan)", s.n_nan);
+  write_first_values(cell, &output->value, summary.count);
+  if (summary.n_nan) text_printf(cell, " (%" PRIu64 " nan)", summary.n_nan);
   columns_cell(table, "%s", cell->data ? cell->data : "");
 }
 
@@ -140,94 +140,96 @@ static void write_summary(const output *list, uint32_t count, page *out) {
 }
 
 static void write_summary_json(const output *list, uint32_t count, page *out) {
-  json_writer j = {.out = out};
-  emit_array(&j, NULL);
+  json_writer writer = {.out = out};
+  emit_array(&writer, NULL);
   for (uint32_t i = 0; i < count; i++) {
-    const clave_tensor *t = &list[i].value;
-    tensor_summary s = summarise_tensor(t);
-    emit_object(&j, NULL);
-    emit_string(&j, "name", list[i].info.name);
-    emit_string(&j, "dtype", clave_dtype_name(t->dtype));
-    emit_list(&j, "shape");
-    for (int k = 0; k < t->rank; k++) emit_integer(&j, NULL, t->dims[k]);
-    emit_end_array(&j);
-    emit_number(&j, "min", s.min);
-    emit_number(&j, "mean", s.mean);
-    emit_number(&j, "max", s.max);
-    emit_size(&j, "nan", s.n_nan);
-    emit_list(&j, "first");
-    for (uint64_t k = 0; k < s.count && k < FIRST_VALUES; k++) {
-      emit_element(&j, NULL, t->dtype, element_at(t, k));
+    const clave_tensor *tensor = &list[i].value;
+    tensor_summary summary = summarise_tensor(tensor);
+    emit_object(&writer, NULL);
+    emit_string(&writer, "name", list[i].info.name);
+    emit_string(&writer, "dtype", clave_dtype_name(tensor->dtype));
+    emit_list(&writer, "shape");
+    for (int k = 0; k < tensor->rank; k++) emit_integer(&writer, NULL, tensor->dims[k]);
+    emit_end_array(&writer);
+    emit_number(&writer, "min", summary.min);
+    emit_number(&writer, "mean", summary.mean);
+    emit_number(&writer, "max", summary.max);
+    emit_size(&writer, "nan", summary.n_nan);
+    emit_list(&writer, "first");
+    for (uint64_t k = 0; k < summary.count && k < FIRST_VALUES; k++) {
+      emit_element(&writer, NULL, tensor->dtype, element_at(tensor, k));
     }
-    emit_end_array(&j);
-    emit_end_object(&j);
+    emit_end_array(&writer);
+    emit_end_object(&writer);
   }
-  emit_end_array(&j);
+  emit_end_array(&writer);
 }
 
 /* ---------------------------------------------------------------- the command */
 
-static int report_outputs(const run_arguments *a, const model *m, page *out) {
-  uint32_t count = m->method.n_outputs;
+static int report_outputs(const run_arguments *arguments, const model *model, page *out) {
+  uint32_t count = model->method.n_outputs;
   output *list = calloc(count ? count : 1, sizeof *list);
   if (!list) return fail_memory();
-  int result = get_outputs(m, list);
-  if (!result && a->outputs) {
-    result = write_outputs(a->outputs, list, count);
+  int result = get_outputs(model, list);
+  if (!result && arguments->outputs) {
+    result = write_outputs(arguments->outputs, list, count);
   } else if (!result) {
-    (a->json ? write_summary_json : write_summary)(list, count, out);
+    (arguments->json ? write_summary_json : write_summary)(list, count, out);
   }
   free(list);
   return result;
 }
 
 /* Ops that view other tensors write nothing and are not in the file. */
-static int run_dumped(const char *path, const model *m) {
-  records r = {0};
-  clave_status st = clave_session_observe(m->session, keep_record, &r);
-  if (!st) st = clave_session_run(m->session, m->method.name);
+static int run_dumped(const char *path, const model *model) {
+  records records = {0};
+  clave_status st = clave_session_observe(model->session, keep_record, &records);
+  if (!st) st = clave_session_run(model->session, model->method.name);
   int result = EXIT_GOOD;
-  if (r.no_memory) {
+  if (records.no_memory) {
     clave_status_free(st);
     result = fail_memory();
   } else if (st) {
     result = fail_status(st);
   }
-  if (!result) result = save_records(&r, m, path);
-  free_records(&r);
+  if (!result) result = save_records(&records, model, path);
+  free_records(&records);
   return result;
 }
 
-static int run_on_inputs(const run_arguments *a, model *m, input_set *inputs, page *out) {
-  TRY_EXIT(read_warm_up(&a->model, &m->warm_up));
-  TRY_EXIT(open_program(&a->model, m));
-  TRY_EXIT(collect_inputs(m, a->inputs, &a->input, inputs));
-  TRY_EXIT(open_device(&a->model, m));
-  if (a->profile && a->dump) return fail("--profile and --dump do not go together");
-  m->seed = (uint64_t)a->seed;
-  TRY_EXIT(open_session(m, a->profile ? SESSION_PROFILED
-                           : a->dump  ? SESSION_UNFUSED
-                                      : SESSION_PLAIN));
-  TRY_EXIT(set_inputs(inputs, m));
+static int run_on_inputs(const run_arguments *arguments, model *model, input_set *inputs,
+                         page *out) {
+  TRY_EXIT(read_warm_up(&arguments->model, &model->warm_up));
+  TRY_EXIT(open_program(&arguments->model, model));
+  TRY_EXIT(collect_inputs(model, arguments->inputs, &arguments->input, inputs));
+  TRY_EXIT(open_device(&arguments->model, model));
+  if (arguments->profile && arguments->dump) return fail("--profile and --dump do not go together");
+  model->seed = (uint64_t)arguments->seed;
+  TRY_EXIT(open_session(model, arguments->profile ? SESSION_PROFILED
+                               : arguments->dump  ? SESSION_UNFUSED
+                                                  : SESSION_PLAIN));
+  TRY_EXIT(set_inputs(inputs, model));
   show_progress("running");
-  if (a->dump) {
-    TRY_EXIT(run_dumped(a->dump, m));
+  if (arguments->dump) {
+    TRY_EXIT(run_dumped(arguments->dump, model));
   } else {
-    TRY_STATUS(clave_session_run(m->session, m->method.name));
+    TRY_STATUS(clave_session_run(model->session, model->method.name));
   }
   clear_progress();
-  note_answer(m);
-  if (a->profile) TRY_STATUS(clave_session_write_profile(m->session, a->profile));
-  return report_outputs(a, m, out);
+  note_answer(model);
+  if (arguments->profile)
+    TRY_STATUS(clave_session_write_profile(model->session, arguments->profile));
+  return report_outputs(arguments, model, out);
 }
 
 static int run_program(const void *arguments, page *out) {
-  model m = {0};
+  model model = {0};
   input_set inputs = {0};
-  int result = run_on_inputs(arguments, &m, &inputs, out);
+  int result = run_on_inputs(arguments, &model, &inputs, out);
   if (!result) result = print_page(out); /* kernels are kept when the session ends */
   free_inputs(&inputs);
-  close_model(&m);
+  close_model(&model);
   return result;
 }
 

@@ -21,21 +21,21 @@ typedef struct speech {
   chat_inputs chat;
 } speech;
 
-void free_speech(speech *s); /* what it owns */
+void free_speech(speech *speech); /* what it owns */
 
 /* A clave_progress_fn, ctx a speech: kernels are built, which is shown on no line that text is on.
  */
 void show_building(void *ctx, const char *what, int done, int total);
 /* Writes an answer to what was prompted: text, or the ids of a model without a tokenizer. */
-int speak(speech *s) CHECK;
+int speak(speech *speech) CHECK;
 /* The same on a line of its own, with a note where the answer was cut off. */
-int speak_line(speech *s) CHECK;
-bool stopped_by(const speech *s, const char *reason);
+int speak_line(speech *speech) CHECK;
+bool stopped_by(const speech *speech, const char *reason);
 /* With --verbose-prompt: the last `count` ids, on stderr. */
-int show_prompt(const speech *s, uint64_t count) CHECK;
-int write_logprobs(const speech *s) CHECK;
-void print_statistics(const speech *s); /* on stderr */
-int write_ids(const speech *s, const char *path) CHECK;
-int write_statistics(const speech *s, const char *path) CHECK; /* JSON */
+int show_prompt(const speech *speech, uint64_t count) CHECK;
+int write_logprobs(const speech *speech) CHECK;
+void print_statistics(const speech *speech); /* on stderr */
+int write_ids(const speech *speech, const char *path) CHECK;
+int write_statistics(const speech *speech, const char *path) CHECK; /* JSON */
 
 #endif

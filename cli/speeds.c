@@ -41,55 +41,55 @@ const speed_row product_rows[] = {
 };
 const size_t n_product_rows = LENGTH(product_rows);
 
-clave_status run_check(const check_program *c, clave_device *device, bool profile,
+clave_status run_check(const check_program *program, clave_device *device, bool profile,
                        clave_session **out) {
   const clave_session_options options = {
       .size = sizeof options, .unchecked = true, .profile = profile};
-  clave_status st = clave_session_create(c->program, device, &options, out);
-  for (uint32_t i = 0; i < c->n_inputs && !st; i++)
-    st = clave_session_set_input(*out, NULL, i, &c->inputs[i]);
+  clave_status st = clave_session_create(program->program, device, &options, out);
+  for (uint32_t i = 0; i < program->n_inputs && !st; i++)
+    st = clave_session_set_input(*out, NULL, i, &program->inputs[i]);
   if (!st) st = clave_session_run(*out, NULL);
   return st;
 }
 
-static void add_time(void *ctx, const clave_timing *t) {
+static void add_time(void *ctx, const clave_timing *timing) {
   double *ms = ctx;
-  if (t->kind == CLAVE_TIMING_NODE) *ms += (double)(t->end_ns - t->start_ns) * 1e-6;
+  if (timing->kind == CLAVE_TIMING_NODE) *ms += (double)(timing->end_ns - timing->start_ns) * 1e-6;
 }
 
-static clave_status time_run(clave_session *s, run_time *best) {
+static clave_status time_run(clave_session *session, run_time *best) {
   run_time took = {0};
   const double begin = read_clock();
-  clave_status st = clave_session_run(s, NULL);
+  clave_status st = clave_session_run(session, NULL);
   took.whole = read_clock() - begin;
-  if (!st) st = clave_session_timings(s, add_time, &took.kernels);
+  if (!st) st = clave_session_timings(session, add_time, &took.kernels);
   if (best->whole == 0 || took.whole < best->whole) best->whole = took.whole;
   if (best->kernels == 0 || took.kernels < best->kernels) best->kernels = took.kernels;
   return st;
 }
 
 int time_check(const check_row *row, clave_device *device, run_time *out, clave_status *status) {
-  check_program c;
+  check_program program;
   clave_session *session = NULL;
   *out = (run_time){0};
-  int code = check_program_make(row, &c, status);
-  if (!code && !*status) *status = run_check(&c, device, true, &session);
+  int code = check_program_make(row, &program, status);
+  if (!code && !*status) *status = run_check(&program, device, true, &session);
   const double begin = read_clock();
   for (int i = 0; i < MOST_RUNS && !*status && !code; i++) {
     if (i >= LEAST_RUNS && read_clock() - begin > ENOUGH_MS) break;
     *status = time_run(session, out);
   }
   clave_session_destroy(session);
-  check_program_free(&c);
+  check_program_free(&program);
   return code;
 }
 
 /* Of kernels alone, a second; 0 where the row does not run. */
-static int measure_rate(const speed_row *s, clave_device *device, double *out) {
+static int measure_rate(const speed_row *row, clave_device *device, double *out) {
   run_time took;
   clave_status st = NULL;
-  const int code = time_check(&s->row, device, &took, &st);
-  *out = st || took.kernels <= 0 ? 0 : s->work / took.kernels * 1e3;
+  const int code = time_check(&row->row, device, &took, &st);
+  *out = st || took.kernels <= 0 ? 0 : row->work / took.kernels * 1e3;
   clave_status_free(st);
   return code;
 }

@@ -6,7 +6,7 @@
 #include "cli/checks.h"
 
 /* A session of a row's program that has run once. */
-clave_status run_check(const check_program *c, clave_device *device, bool profile,
+clave_status run_check(const check_program *program, clave_device *device, bool profile,
                        clave_session **out) CLAVE_CHECK;
 
 typedef struct speed_row {

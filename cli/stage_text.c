@@ -5,95 +5,101 @@
 #include "cli/stages.h"
 
 /* "F32 [3, 4] at element 7: expected 0.25, got 0.5 (2.5e-05 allowed)" */
-static void describe_difference(page *t, const clave_tensor *got, const difference *d,
+static void describe_difference(page *page, const clave_tensor *got, const difference *difference,
                                 const char *right) {
-  page_shape(t, got);
-  text_printf(t, " at element %" PRIu64 ": %s %.9g, got %.9g (%.3g allowed)", d->element, right,
-              d->expected, d->got, d->allowed);
+  page_shape(page, got);
+  text_printf(page, " at element %" PRIu64 ": %s %.9g, got %.9g (%.3g allowed)",
+              difference->element, right, difference->expected, difference->got,
+              difference->allowed);
 }
 
-static void describe_range(page *t, const clave_tensor *value) {
-  const tensor_summary s = summarise_tensor(value);
-  text_puts(t, " ");
-  page_shape(t, value);
-  if (s.count > s.n_nan) text_printf(t, " in [%.4g, %.4g]", s.min, s.max);
-  if (s.n_nan) text_printf(t, " with %" PRIu64 " NaN", s.n_nan);
+static void describe_range(page *page, const clave_tensor *value) {
+  const tensor_summary summary = summarise_tensor(value);
+  text_puts(page, " ");
+  page_shape(page, value);
+  if (summary.count > summary.n_nan)
+    text_printf(page, " in [%.4g, %.4g]", summary.min, summary.max);
+  if (summary.n_nan) text_printf(page, " with %" PRIu64 " NaN", summary.n_nan);
 }
 
 /* The value of a slot that a node reads, as the compared run has it. False: it is not known. */
-static bool find_operand(const verification *v, const stage *s, size_t at, uint32_t slot,
-                         clave_tensor *out) {
-  const uint32_t stored = find_viewed(&v->g, slot);
-  const clave_tensor_info *info = &v->g.slots[stored];
-  const size_t from = find_written(&v->base, at, stored);
+static bool find_operand(const verification *verification, const stage *stage, size_t at,
+                         uint32_t slot, clave_tensor *out) {
+  const uint32_t stored = find_viewed(&verification->graph, slot);
+  const clave_tensor_info *info = &verification->graph.slots[stored];
+  const size_t from = find_written(&verification->base, at, stored);
   if (from != SIZE_MAX) {
-    *out = s->pointers[from] ? *s->pointers[from] : v->base.items[from].value;
+    *out = stage->pointers[from] ? *stage->pointers[from] : verification->base.items[from].value;
     return true;
   }
-  for (uint32_t i = 0; i < v->inputs.count; i++) {
-    if (v->g.inputs[i].is_scalar || v->g.inputs[i].slot != stored) continue;
-    *out = v->inputs.items[i].value;
+  for (uint32_t i = 0; i < verification->inputs.count; i++) {
+    if (verification->graph.inputs[i].is_scalar || verification->graph.inputs[i].slot != stored)
+      continue;
+    *out = verification->inputs.items[i].value;
     return true;
   }
   if (info->kind != CLAVE_SLOT_CONSTANT || info->encoding != CLAVE_ENCODING_PLAIN) return false;
-  clave_status st = clave_program_constant(v->m->program, stored, out);
+  clave_status st = clave_program_constant(verification->model->program, stored, out);
   clave_status_free(st);
   return !st;
 }
 
 /* ": x F32 [3, 4] in [0, 2.75], weight F32 [4, 4] in [-1, 1]" */
-static void describe_operands(const verification *v, const stage *s, size_t at, page *out) {
-  const graph_node *n = &v->g.nodes[v->base.items[at].node];
-  for (uint32_t k = 0; k < n->n_reads; k++) {
+static void describe_operands(const verification *verification, const stage *stage, size_t at,
+                              page *out) {
+  const graph_node *node = &verification->graph.nodes[verification->base.items[at].node];
+  for (uint32_t k = 0; k < node->n_reads; k++) {
     clave_tensor value;
     text_puts(out, k ? ", " : ": ");
-    page_visible(out, v->g.slots[n->slots[k]].name);
-    if (find_operand(v, s, at, n->slots[k], &value)) describe_range(out, &value);
+    page_visible(out, verification->graph.slots[node->slots[k]].name);
+    if (find_operand(verification, stage, at, node->slots[k], &value)) describe_range(out, &value);
   }
 }
 
-static void describe_origin(const verification *v, const stage *s, size_t at, page *out) {
-  const node_error *e = &s->pair.errors[at];
-  const graph_node *n = &v->g.nodes[v->base.items[at].node];
-  if (e->verdict == NODE_WRONG) {
-    text_printf(out, "; made there: from the same operands%s", n->n_reads ? "" : ", none");
+static void describe_origin(const verification *verification, const stage *stage, size_t at,
+                            page *out) {
+  const node_error *error = &stage->pair.errors[at];
+  const graph_node *node = &verification->graph.nodes[verification->base.items[at].node];
+  if (error->verdict == NODE_WRONG) {
+    text_printf(out, "; made there: from the same operands%s", node->n_reads ? "" : ", none");
   } else {
     text_printf(out,
                 "; amplified: from the same operands it is within its bound (off by %.3g), those "
                 "are off by %.3g",
-                e->own.largest, e->inputs_error);
+                error->own.largest, error->inputs_error);
   }
-  describe_operands(v, s, at, out);
+  describe_operands(verification, stage, at, out);
 }
 
-static void describe_node(const verification *v, const stage *s, size_t at, page *out) {
-  const record *r = &v->base.items[at];
-  const node_error *e = &s->pair.errors[at];
-  const graph_node *n = &v->g.nodes[r->node];
-  const difference *d = e->verdict == NODE_WRONG ? &e->own : &e->total;
-  text_printf(out, "node %" PRIu32 " (%s ", r->node, n->op);
-  page_visible(out, n->name);
-  text_printf(out, ") is the first that differs from %s: ", s->against);
-  page_visible(out, v->g.slots[r->slot].name);
+static void describe_node(const verification *verification, const stage *stage, size_t at,
+                          page *out) {
+  const record *record = &verification->base.items[at];
+  const node_error *error = &stage->pair.errors[at];
+  const graph_node *node = &verification->graph.nodes[record->node];
+  const difference *difference = error->verdict == NODE_WRONG ? &error->own : &error->total;
+  text_printf(out, "node %" PRIu32 " (%s ", record->node, node->op);
+  page_visible(out, node->name);
+  text_printf(out, ") is the first that differs from %s: ", stage->against);
+  page_visible(out, verification->graph.slots[record->slot].name);
   text_puts(out, " ");
-  if (e->verdict == NODE_OTHER_FORM) {
-    page_shape(out, &r->value);
+  if (error->verdict == NODE_OTHER_FORM) {
+    page_shape(out, &record->value);
     text_puts(out, " there, another shape or dtype here");
     return;
   }
-  describe_difference(out, &r->value, d, s->right);
-  describe_origin(v, s, at, out);
+  describe_difference(out, &record->value, difference, stage->right);
+  describe_origin(verification, stage, at, out);
 }
 
 /* got: NULL: of another form. */
-static void describe_output(const verification *v, const stage *s, uint32_t index,
+static void describe_output(const verification *verification, const stage *stage, uint32_t index,
                             const clave_tensor *got, const clave_tensor *expected,
-                            const difference *d, page *out) {
+                            const difference *difference, page *out) {
   text_printf(out, "output_%" PRIu32 " (", index);
-  page_visible(out, v->g.outputs[index].name);
-  text_printf(out, ") differs from %s: ", s->against);
+  page_visible(out, verification->graph.outputs[index].name);
+  text_printf(out, ") differs from %s: ", stage->against);
   if (same_form(got, expected)) {
-    describe_difference(out, got, d, s->right);
+    describe_difference(out, got, difference, stage->right);
     return;
   }
   text_puts(out, "expected ");
@@ -103,30 +109,34 @@ static void describe_output(const verification *v, const stage *s, uint32_t inde
 }
 
 /* Of fused runs: they have no nodes to name. */
-static void describe_others(const verification *v, const stage *s, page *out) {
-  const run_pair *p = &s->pair;
-  for (uint32_t i = 0; i < p->n_others && !out->size; i++) {
-    const size_t at = v->base.count - p->n_others + i;
-    const clave_tensor *right = p->subject_is_right ? s->pointers[at] : &v->base.items[at].value;
-    if (!right && p->subject_is_right) right = s->values[at].data ? &s->values[at] : NULL;
-    if (!right || !s->others[i].data) continue;
-    if (!same_form(&s->others[i], right) || p->other_errors[i].found)
-      describe_output(v, s, i, &s->others[i], right, &p->other_errors[i], out);
+static void describe_others(const verification *verification, const stage *stage, page *out) {
+  const run_pair *pair = &stage->pair;
+  for (uint32_t i = 0; i < pair->n_others && !out->size; i++) {
+    const size_t at = verification->base.count - pair->n_others + i;
+    const clave_tensor *right =
+        pair->subject_is_right ? stage->pointers[at] : &verification->base.items[at].value;
+    if (!right && pair->subject_is_right)
+      right = stage->values[at].data ? &stage->values[at] : NULL;
+    if (!right || !stage->others[i].data) continue;
+    if (!same_form(&stage->others[i], right) || pair->other_errors[i].found)
+      describe_output(verification, stage, i, &stage->others[i], right, &pair->other_errors[i],
+                      out);
   }
 }
 
-void describe_stage(const verification *v, const stage *s, page *out) {
-  const size_t at = first_beyond(&s->pair), n = v->base.count;
-  const bool is_node = at < n && v->base.items[at].node < v->g.n_nodes;
+void describe_stage(const verification *verification, const stage *stage, page *out) {
+  const size_t at = first_beyond(&stage->pair), n = verification->base.count;
+  const bool is_node = at < n && verification->base.items[at].node < verification->graph.n_nodes;
   if (is_node) {
-    describe_node(v, s, at, out);
+    describe_node(verification, stage, at, out);
     return;
   }
-  describe_others(v, s, out);
+  describe_others(verification, stage, out);
   if (at == n || out->size) return;
-  const record *r = &v->base.items[at];
-  const clave_tensor *subject = s->pointers[at] ? s->pointers[at] : &s->values[at];
-  const bool right = s->pair.subject_is_right;
-  describe_output(v, s, r->node - v->g.n_nodes, right ? &r->value : subject,
-                  right ? subject : &r->value, &s->pair.errors[at].total, out);
+  const record *record = &verification->base.items[at];
+  const clave_tensor *subject = stage->pointers[at] ? stage->pointers[at] : &stage->values[at];
+  const bool right = stage->pair.subject_is_right;
+  describe_output(verification, stage, record->node - verification->graph.n_nodes,
+                  right ? &record->value : subject, right ? subject : &record->value,
+                  &stage->pair.errors[at].total, out);
 }

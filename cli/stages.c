@@ -23,102 +23,103 @@ static void close_cpu(model *cpu) {
   close_model(cpu);
 }
 
-int begin_verification(verification *v) {
+int begin_verification(verification *verification) {
   size_t apart;
-  TRY_EXIT(open_cpu(v->m->program, v->m, &v->cpu));
-  TRY_EXIT(read_graph(v->m, &v->g));
-  find_views(v->m, &v->g);
+  TRY_EXIT(open_cpu(verification->model->program, verification->model, &verification->cpu));
+  TRY_EXIT(read_graph(verification->model, &verification->graph));
+  find_views(verification->model, &verification->graph);
   show_progress("running on the CPU backend");
-  TRY_EXIT(run_nodes(&v->cpu, &v->inputs, NULL, &v->base, &apart));
+  TRY_EXIT(run_nodes(&verification->cpu, &verification->inputs, NULL, &verification->base, &apart));
   clear_progress();
   return EXIT_GOOD;
 }
 
-static int begin_stage(verification *v, int which, stage words) {
-  stage *s = &v->stages[which];
-  *s = words;
-  s->pointers = calloc(v->base.count + 1, sizeof *s->pointers);
-  s->others = calloc((size_t)v->m->method.n_outputs + 1, sizeof *s->others);
-  s->values = calloc(v->base.count + 1, sizeof *s->values);
-  if (!s->pointers || !s->others || !s->values) return fail_memory();
-  s->pair = (run_pair){.cpu = &v->cpu,
-                       .g = &v->g,
-                       .inputs = &v->inputs,
-                       .base = &v->base,
-                       .subject = s->pointers,
-                       .others = s->others,
-                       .n_others = v->m->method.n_outputs,
-                       .subject_is_right = which == STAGE_REFERENCE};
+static int begin_stage(verification *verification, int which, stage words) {
+  stage *stage = &verification->stages[which];
+  *stage = words;
+  stage->pointers = calloc(verification->base.count + 1, sizeof *stage->pointers);
+  stage->others = calloc((size_t)verification->model->method.n_outputs + 1, sizeof *stage->others);
+  stage->values = calloc(verification->base.count + 1, sizeof *stage->values);
+  if (!stage->pointers || !stage->others || !stage->values) return fail_memory();
+  stage->pair = (run_pair){.cpu = &verification->cpu,
+                           .graph = &verification->graph,
+                           .inputs = &verification->inputs,
+                           .base = &verification->base,
+                           .subject = stage->pointers,
+                           .others = stage->others,
+                           .n_others = verification->model->method.n_outputs,
+                           .subject_is_right = which == STAGE_REFERENCE};
   return EXIT_GOOD;
 }
 
-static int end_stage(stage *s) {
-  for (size_t i = 0; i < s->pair.base->count; i++) s->compared += s->pointers[i] != NULL;
-  return find_errors(&s->pair);
+static int end_stage(stage *stage) {
+  for (size_t i = 0; i < stage->pair.base->count; i++)
+    stage->compared += stage->pointers[i] != NULL;
+  return find_errors(&stage->pair);
 }
 
 /* The fused run of the model's own session. */
-static int run_plain(verification *v, stage *s) {
-  const model *m = v->m;
-  TRY_STATUS(clave_session_reset(m->session));
-  TRY_EXIT(set_inputs(&v->inputs, m));
-  TRY_STATUS(clave_session_run(m->session, m->method.name));
-  for (uint32_t i = 0; i < m->method.n_outputs; i++)
-    TRY_STATUS(clave_session_output(m->session, m->method.name, i, &s->others[i]));
+static int run_plain(verification *verification, stage *stage) {
+  const model *model = verification->model;
+  TRY_STATUS(clave_session_reset(model->session));
+  TRY_EXIT(set_inputs(&verification->inputs, model));
+  TRY_STATUS(clave_session_run(model->session, model->method.name));
+  for (uint32_t i = 0; i < model->method.n_outputs; i++)
+    TRY_STATUS(clave_session_output(model->session, model->method.name, i, &stage->others[i]));
   return EXIT_GOOD;
 }
 
-static size_t output_record(const verification *v, uint32_t index) {
-  return v->base.count - v->m->method.n_outputs + index;
+static size_t output_record(const verification *verification, uint32_t index) {
+  return verification->base.count - verification->model->method.n_outputs + index;
 }
 
 /* ---------------------------------------------------------------- the device */
 
 /* Both runs are in program order: mostly it is the next one. */
-static const clave_tensor *find_record(const records *r, size_t *next, const record *like) {
-  for (size_t i = 0; i < r->count; i++) {
-    const size_t at = (*next + i) % r->count;
-    if (r->items[at].node != like->node || r->items[at].slot != like->slot) continue;
+static const clave_tensor *find_record(const records *records, size_t *next, const record *like) {
+  for (size_t i = 0; i < records->count; i++) {
+    const size_t at = (*next + i) % records->count;
+    if (records->items[at].node != like->node || records->items[at].slot != like->slot) continue;
     *next = at + 1;
-    return &r->items[at].value;
+    return &records->items[at].value;
   }
   return NULL;
 }
 
-static int run_device(const verification *v, records *out) {
-  model unfused = *v->m;
+static int run_device(const verification *verification, records *out) {
+  model unfused = *verification->model;
   size_t apart;
   unfused.session = NULL;
   TRY_EXIT(open_session(&unfused, SESSION_UNFUSED));
   show_progress("running on the device");
-  int result = run_nodes(&unfused, &v->inputs, NULL, out, &apart);
+  int result = run_nodes(&unfused, &verification->inputs, NULL, out, &apart);
   clear_progress();
   clave_session_destroy(unfused.session);
   return result;
 }
 
-int compare_device(verification *v) {
-  stage *s = &v->stages[STAGE_DEVICE];
+int compare_device(verification *verification) {
+  stage *step = &verification->stages[STAGE_DEVICE];
   size_t next = 0;
-  TRY_EXIT(begin_stage(v, STAGE_DEVICE,
+  TRY_EXIT(begin_stage(verification, STAGE_DEVICE,
                        (stage){.name = "device", .against = "the CPU backend", .right = "cpu"}));
-  TRY_EXIT(run_device(v, &s->subject));
-  for (size_t i = 0; i < v->base.count; i++)
-    s->pointers[i] = find_record(&s->subject, &next, &v->base.items[i]);
-  TRY_EXIT(run_plain(v, s));
-  return end_stage(s);
+  TRY_EXIT(run_device(verification, &step->subject));
+  for (size_t i = 0; i < verification->base.count; i++)
+    step->pointers[i] = find_record(&step->subject, &next, &verification->base.items[i]);
+  TRY_EXIT(run_plain(verification, step));
+  return end_stage(step);
 }
 
-int compare_fusion(verification *v) {
-  stage *s = &v->stages[STAGE_FUSION];
+int compare_fusion(verification *verification) {
+  stage *step = &verification->stages[STAGE_FUSION];
   TRY_EXIT(
-      begin_stage(v, STAGE_FUSION,
+      begin_stage(verification, STAGE_FUSION,
                   (stage){.name = "fusion", .against = "the unfused run", .right = "unfused"}));
-  s->pair.has_outputs_alone = true;
-  TRY_EXIT(run_plain(v, s));
-  for (uint32_t i = 0; i < v->m->method.n_outputs; i++)
-    if (s->others[i].data) s->pointers[output_record(v, i)] = &s->others[i];
-  return end_stage(s);
+  step->pair.has_outputs_alone = true;
+  TRY_EXIT(run_plain(verification, step));
+  for (uint32_t i = 0; i < verification->model->method.n_outputs; i++)
+    if (step->others[i].data) step->pointers[output_record(verification, i)] = &step->others[i];
+  return end_stage(step);
 }
 
 /* ---------------------------------------------------------------- by name */
@@ -129,31 +130,35 @@ typedef const clave_tensor *(*find_fn)(void *ctx, const char *name, uint32_t whi
 
 /* A pass, or a lowering, gives all that it makes of a node the node's name: the last is the result.
  */
-static bool is_last_of_name(const graph *g, uint32_t node) {
-  for (uint32_t i = node + 1; i < g->n_nodes; i++)
-    if (strcmp(g->nodes[i].name, g->nodes[node].name) == 0) return false;
+static bool is_last_of_name(const graph *graph, uint32_t node) {
+  for (uint32_t i = node + 1; i < graph->n_nodes; i++)
+    if (strcmp(graph->nodes[i].name, graph->nodes[node].name) == 0) return false;
   return true;
 }
 
 /* Records of each node, to be freed: more than it writes are those of a loop. */
-static uint32_t *count_records(const records *r, uint32_t n_nodes) {
+static uint32_t *count_records(const records *records, uint32_t n_nodes) {
   uint32_t *counts = calloc((size_t)n_nodes + 1, sizeof *counts);
-  for (size_t i = 0; counts && i < r->count; i++)
-    if (r->items[i].node < n_nodes) counts[r->items[i].node]++;
+  for (size_t i = 0; counts && i < records->count; i++)
+    if (records->items[i].node < n_nodes) counts[records->items[i].node]++;
   return counts;
 }
 
-static int pair_by_name(const verification *v, stage *s, find_fn find, void *ctx) {
-  uint32_t *counts = count_records(&v->base, v->g.n_nodes);
+static int pair_by_name(const verification *verification, stage *stage, find_fn find, void *ctx) {
+  uint32_t *counts = count_records(&verification->base, verification->graph.n_nodes);
   if (!counts) return fail_memory();
-  for (size_t i = 0; i < v->base.count; i++) {
-    const record *r = &v->base.items[i];
-    if (r->node >= v->g.n_nodes) continue;
-    const graph_node *n = &v->g.nodes[r->node];
-    if (counts[r->node] > n->n_writes || !is_last_of_name(&v->g, r->node)) continue;
-    for (uint32_t k = 0; k < n->n_writes; k++)
-      if (node_writes(n)[k] == r->slot) s->pointers[i] = find(ctx, n->name, k, &s->values[i]);
-    if (s->pointers[i] && !same_form(s->pointers[i], &r->value)) s->pointers[i] = NULL;
+  for (size_t i = 0; i < verification->base.count; i++) {
+    const record *record = &verification->base.items[i];
+    if (record->node >= verification->graph.n_nodes) continue;
+    const graph_node *node = &verification->graph.nodes[record->node];
+    if (counts[record->node] > node->n_writes ||
+        !is_last_of_name(&verification->graph, record->node))
+      continue;
+    for (uint32_t k = 0; k < node->n_writes; k++)
+      if (node_writes(node)[k] == record->slot)
+        stage->pointers[i] = find(ctx, node->name, k, &stage->values[i]);
+    if (stage->pointers[i] && !same_form(stage->pointers[i], &record->value))
+      stage->pointers[i] = NULL;
   }
   free(counts);
   return EXIT_GOOD;
@@ -162,67 +167,71 @@ static int pair_by_name(const verification *v, stage *s, find_fn find, void *ctx
 /* ---------------------------------------------------------------- the passes */
 
 typedef struct rewritten {
-  graph g;
+  graph graph;
   records run;
   uint32_t *counts; /* owned */
 } rewritten;
 
 static const clave_tensor *find_rewritten(void *ctx, const char *name, uint32_t which,
                                           clave_tensor *room) {
-  const rewritten *w = ctx;
+  const rewritten *rewritten = ctx;
   (void)room;
-  for (uint32_t i = w->g.n_nodes; i-- > 0;) {
-    const graph_node *n = &w->g.nodes[i];
-    if (strcmp(n->name, name) != 0) continue;
-    if (which >= n->n_writes || w->counts[i] > n->n_writes) return NULL;
-    for (size_t k = 0; k < w->run.count; k++)
-      if (w->run.items[k].node == i && w->run.items[k].slot == node_writes(n)[which])
-        return &w->run.items[k].value;
+  for (uint32_t i = rewritten->graph.n_nodes; i-- > 0;) {
+    const graph_node *node = &rewritten->graph.nodes[i];
+    if (strcmp(node->name, name) != 0) continue;
+    if (which >= node->n_writes || rewritten->counts[i] > node->n_writes) return NULL;
+    for (size_t k = 0; k < rewritten->run.count; k++)
+      if (rewritten->run.items[k].node == i &&
+          rewritten->run.items[k].slot == node_writes(node)[which])
+        return &rewritten->run.items[k].value;
     return NULL;
   }
   return NULL;
 }
 
-static int run_rewritten(const verification *v, clave_program *program, rewritten *w) {
+static int run_rewritten(const verification *verification, clave_program *program,
+                         rewritten *rewritten) {
   model cpu = {0}, like = {.program = program};
   size_t apart;
-  TRY_EXIT(choose_method(&like, v->m->method.name));
+  TRY_EXIT(choose_method(&like, verification->model->method.name));
   int result = open_cpu(program, &like, &cpu);
-  if (!result) result = read_graph(&cpu, &w->g);
-  if (!result) result = run_nodes(&cpu, &v->inputs, NULL, &w->run, &apart);
+  if (!result) result = read_graph(&cpu, &rewritten->graph);
+  if (!result) result = run_nodes(&cpu, &verification->inputs, NULL, &rewritten->run, &apart);
   close_cpu(&cpu);
-  if (!result && !(w->counts = count_records(&w->run, w->g.n_nodes))) result = fail_memory();
+  if (!result && !(rewritten->counts = count_records(&rewritten->run, rewritten->graph.n_nodes)))
+    result = fail_memory();
   return result;
 }
 
-static int pair_rewritten(verification *v, stage *s, rewritten *w) {
-  const uint32_t n = v->m->method.n_outputs;
-  TRY_EXIT(pair_by_name(v, s, find_rewritten, w));
+static int pair_rewritten(verification *verification, stage *stage, rewritten *rewritten) {
+  const uint32_t n = verification->model->method.n_outputs;
+  TRY_EXIT(pair_by_name(verification, stage, find_rewritten, rewritten));
   for (uint32_t i = 0; i < n; i++)
-    s->pointers[output_record(v, i)] = &w->run.items[w->run.count - n + i].value;
-  return end_stage(s);
+    stage->pointers[output_record(verification, i)] =
+        &rewritten->run.items[rewritten->run.count - n + i].value;
+  return end_stage(stage);
 }
 
 static void count_applied(void *ctx, const clave_pass_info *info) {
   *(uint32_t *)ctx += info->applied;
 }
 
-int compare_passes(verification *v) {
-  stage *s = &v->stages[STAGE_PASSES];
+int compare_passes(verification *verification) {
+  stage *step = &verification->stages[STAGE_PASSES];
   const stage words = {.name = "passes", .against = "the program as it is", .right = "without"};
-  rewritten w = {0};
+  rewritten rewritten = {0};
   clave_program *made = NULL;
-  TRY_EXIT(begin_stage(v, STAGE_PASSES, words));
-  const clave_optimize_options o = {
-      .size = sizeof o, .report = count_applied, .report_ctx = &s->n_applied};
+  TRY_EXIT(begin_stage(verification, STAGE_PASSES, words));
+  const clave_optimize_options options = {
+      .size = sizeof options, .report = count_applied, .report_ctx = &step->n_applied};
   show_progress("rewriting");
-  TRY_STATUS(clave_program_optimize(v->m->program, &o, &made));
-  int result = s->n_applied ? run_rewritten(v, made, &w) : EXIT_GOOD;
+  TRY_STATUS(clave_program_optimize(verification->model->program, &options, &made));
+  int result = step->n_applied ? run_rewritten(verification, made, &rewritten) : EXIT_GOOD;
   clear_progress();
-  if (!result && s->n_applied) result = pair_rewritten(v, s, &w);
-  s->subject = w.run;
-  free_graph(&w.g);
-  free(w.counts);
+  if (!result && step->n_applied) result = pair_rewritten(verification, step, &rewritten);
+  step->subject = rewritten.run;
+  free_graph(&rewritten.graph);
+  free(rewritten.counts);
   clave_program_destroy(made);
   return result;
 }
@@ -240,40 +249,40 @@ static const clave_tensor *find_in_file(void *ctx, const char *name, uint32_t wh
   return found ? room : NULL;
 }
 
-int compare_reference(verification *v) {
-  stage *s = &v->stages[STAGE_REFERENCE];
+int compare_reference(verification *verification) {
+  stage *step = &verification->stages[STAGE_REFERENCE];
   const stage words = {.name = "reference", .against = "the reference", .right = "expected"};
   uint32_t n_outputs = 0;
-  TRY_EXIT(begin_stage(v, STAGE_REFERENCE, words));
-  TRY_EXIT(pair_by_name(v, s, find_in_file, v->inputs.file));
-  for (uint32_t i = 0; i < v->m->method.n_outputs; i++) {
+  TRY_EXIT(begin_stage(verification, STAGE_REFERENCE, words));
+  TRY_EXIT(pair_by_name(verification, step, find_in_file, verification->inputs.file));
+  for (uint32_t i = 0; i < verification->model->method.n_outputs; i++) {
     char key[24];
-    const size_t at = output_record(v, i);
+    const size_t at = output_record(verification, i);
     (void)snprintf(key, sizeof key, "output_%" PRIu32, i);
-    if (!clave_tensors_find(v->inputs.file, key, &s->values[at])) continue;
-    s->pointers[at] = &s->values[at];
+    if (!clave_tensors_find(verification->inputs.file, key, &step->values[at])) continue;
+    step->pointers[at] = &step->values[at];
     n_outputs++;
   }
   if (!n_outputs) return fail("the reference has none of the outputs (output_0...)");
-  TRY_EXIT(run_plain(v, s));
-  TRY_EXIT(end_stage(s));
-  TRY_STATUS(clave_tensors_check(v->inputs.file));
+  TRY_EXIT(run_plain(verification, step));
+  TRY_EXIT(end_stage(step));
+  TRY_STATUS(clave_tensors_check(verification->inputs.file));
   return EXIT_GOOD;
 }
 
 /* ---------------------------------------------------------------- the end */
 
-void free_verification(verification *v) {
+void free_verification(verification *verification) {
   for (int i = 0; i < N_STAGES; i++) {
-    stage *s = &v->stages[i];
-    free_errors(&s->pair);
-    free_records(&s->subject);
-    free(s->pointers);
-    free(s->others);
-    free(s->values);
+    stage *stage = &verification->stages[i];
+    free_errors(&stage->pair);
+    free_records(&stage->subject);
+    free(stage->pointers);
+    free(stage->others);
+    free(stage->values);
   }
-  free_records(&v->base);
-  free_graph(&v->g);
-  close_cpu(&v->cpu);
-  free_inputs(&v->inputs);
+  free_records(&verification->base);
+  free_graph(&verification->graph);
+  close_cpu(&verification->cpu);
+  free_inputs(&verification->inputs);
 }

@@ -20,24 +20,24 @@ typedef struct stage {
 enum { STAGE_DEVICE, STAGE_FUSION, STAGE_PASSES, STAGE_REFERENCE, N_STAGES };
 
 typedef struct verification {
-  model *m;  /* the device, with a plain session */
-  model cpu; /* the CPU backend, unfused */
-  graph g;
+  model *model; /* the device, with a plain session */
+  model cpu;    /* the CPU backend, unfused */
+  graph graph;
   input_set inputs;
   records base;
   stage stages[N_STAGES];
 } verification;
 
 /* The inputs are there, m has its device and session. free_verification after a failure, too. */
-int begin_verification(verification *v) CHECK;
-int compare_device(verification *v) CHECK;
+int begin_verification(verification *verification) CHECK;
+int compare_device(verification *verification) CHECK;
 /* On the CPU backend: the outputs of the fused run with those of the unfused one. */
-int compare_fusion(verification *v) CHECK;
-int compare_passes(verification *v) CHECK;
-int compare_reference(verification *v) CHECK; /* inputs.file is the reference */
-void free_verification(verification *v);
+int compare_fusion(verification *verification) CHECK;
+int compare_passes(verification *verification) CHECK;
+int compare_reference(verification *verification) CHECK; /* inputs.file is the reference */
+void free_verification(verification *verification);
 
 /* What differs first, in a line. Empty: nothing. */
-void describe_stage(const verification *v, const stage *s, page *out);
+void describe_stage(const verification *verification, const stage *stage, page *out);
 
 #endif

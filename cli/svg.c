@@ -22,7 +22,7 @@ typedef struct vertex {
 } vertex;
 
 typedef struct drawing {
-  const graph *g;
+  const graph *graph;
   const graph_folds *folds; /* borrowed; NULL: every node has a box */
   vertex *vertices;         /* owned, as all below */
   layout_box *boxes;        /* one per vertex */
@@ -34,84 +34,88 @@ typedef struct drawing {
 
 /* ---------------------------------------------------------------- vertices and edges */
 
-static void add_vertex(drawing *d, const graph_node *node, const clave_tensor_info *slot) {
-  d->vertices[d->n_vertices++] = (vertex){.node = node, .slot = slot, .first_edge = d->n_edges};
+static void add_vertex(drawing *drawing, const graph_node *node, const clave_tensor_info *slot) {
+  drawing->vertices[drawing->n_vertices++] =
+      (vertex){.node = node, .slot = slot, .first_edge = drawing->n_edges};
 }
 
 /* From the writer of `slot` to the newest vertex; once, and only if there is a writer. */
-static void add_edge(drawing *d, uint32_t slot) {
-  vertex *v = &d->vertices[d->n_vertices - 1];
-  uint32_t from = d->producer[slot];
-  if (from == NONE || from + 1 == d->n_vertices) return;
-  for (uint32_t i = v->first_edge; i < d->n_edges; i++) {
-    if (d->edges[i].from == from) return;
+static void add_edge(drawing *drawing, uint32_t slot) {
+  vertex *vertex = &drawing->vertices[drawing->n_vertices - 1];
+  uint32_t from = drawing->producer[slot];
+  if (from == NONE || from + 1 == drawing->n_vertices) return;
+  for (uint32_t i = vertex->first_edge; i < drawing->n_edges; i++) {
+    if (drawing->edges[i].from == from) return;
   }
-  d->edges[d->n_edges++] = (layout_edge){.from = from, .to = d->n_vertices - 1};
-  v->n_edges++;
+  drawing->edges[drawing->n_edges++] = (layout_edge){.from = from, .to = drawing->n_vertices - 1};
+  vertex->n_edges++;
 }
 
-static void add_node(drawing *d, uint32_t index) {
-  const graph_node *n = &d->g->nodes[index];
-  const graph_fold *fold = fold_of_node(d->folds, index);
-  if (!fold && n->n_reads + n->n_writes == 0) return; /* host arithmetic on sizes */
+static void add_node(drawing *drawing, uint32_t index) {
+  const graph_node *node = &drawing->graph->nodes[index];
+  const graph_fold *fold = fold_of_node(drawing->folds, index);
+  if (!fold && node->n_reads + node->n_writes == 0) return; /* host arithmetic on sizes */
   if (!fold || index == fold->first + fold->period) {
-    add_vertex(d, n, NULL);
-    d->vertices[d->n_vertices - 1].fold = fold;
+    add_vertex(drawing, node, NULL);
+    drawing->vertices[drawing->n_vertices - 1].fold = fold;
   }
-  for (uint32_t k = 0; k < n->n_reads; k++) add_edge(d, n->slots[k]);
-  for (uint32_t k = 0; k < n->n_writes; k++) d->producer[node_writes(n)[k]] = d->n_vertices - 1;
+  for (uint32_t k = 0; k < node->n_reads; k++) add_edge(drawing, node->slots[k]);
+  for (uint32_t k = 0; k < node->n_writes; k++)
+    drawing->producer[node_writes(node)[k]] = drawing->n_vertices - 1;
 }
 
-static void add_source(drawing *d, const clave_tensor_info *slot) {
-  add_vertex(d, NULL, slot);
-  d->producer[slot->slot] = d->n_vertices - 1;
+static void add_source(drawing *drawing, const clave_tensor_info *slot) {
+  add_vertex(drawing, NULL, slot);
+  drawing->producer[slot->slot] = drawing->n_vertices - 1;
 }
 
-static void find_needed(drawing *d) {
-  for (uint32_t i = 0; i < d->g->n_nodes; i++) {
-    const graph_node *n = &d->g->nodes[i];
-    if (fold_of_node(d->folds, i)) continue;
-    for (uint32_t k = 0; k < n->n_reads; k++) d->is_needed[n->slots[k]] = true;
-  }
-}
-
-static void connect_vertices(drawing *d) {
-  const graph *g = d->g;
-  find_needed(d);
-  for (uint32_t i = 0; i < g->n_slots; i++) d->producer[i] = NONE;
-  for (uint32_t i = 0; i < g->n_inputs; i++) {
-    if (!g->inputs[i].is_scalar) add_source(d, &g->inputs[i]);
-  }
-  for (uint32_t i = 0; i < g->n_slots; i++) {
-    if (g->slots[i].kind == CLAVE_SLOT_STATE && d->is_needed[i]) add_source(d, &g->slots[i]);
-  }
-  for (uint32_t i = 0; i < g->n_nodes; i++) add_node(d, i);
-  for (uint32_t i = 0; i < g->n_outputs; i++) {
-    if (g->outputs[i].is_scalar) continue;
-    add_vertex(d, NULL, &g->outputs[i]);
-    add_edge(d, g->outputs[i].slot);
+static void find_needed(drawing *drawing) {
+  for (uint32_t i = 0; i < drawing->graph->n_nodes; i++) {
+    const graph_node *node = &drawing->graph->nodes[i];
+    if (fold_of_node(drawing->folds, i)) continue;
+    for (uint32_t k = 0; k < node->n_reads; k++) drawing->is_needed[node->slots[k]] = true;
   }
 }
 
-static bool allocate_drawing(drawing *d) {
-  const graph *g = d->g;
-  size_t n_edges = g->n_outputs,
-         n_vertices = (size_t)g->n_nodes + g->n_inputs + g->n_outputs + g->n_slots;
-  for (uint32_t i = 0; i < g->n_nodes; i++) n_edges += g->nodes[i].n_reads;
-  d->vertices = calloc(n_vertices + 1, sizeof *d->vertices);
-  d->boxes = calloc(n_vertices + 1, sizeof *d->boxes);
-  d->edges = calloc(n_edges + 1, sizeof *d->edges);
-  d->producer = calloc((size_t)g->n_slots + 1, sizeof *d->producer);
-  d->is_needed = calloc((size_t)g->n_slots + 1, sizeof *d->is_needed);
-  return d->vertices && d->boxes && d->edges && d->producer && d->is_needed;
+static void connect_vertices(drawing *drawing) {
+  const graph *graph = drawing->graph;
+  find_needed(drawing);
+  for (uint32_t i = 0; i < graph->n_slots; i++) drawing->producer[i] = NONE;
+  for (uint32_t i = 0; i < graph->n_inputs; i++) {
+    if (!graph->inputs[i].is_scalar) add_source(drawing, &graph->inputs[i]);
+  }
+  for (uint32_t i = 0; i < graph->n_slots; i++) {
+    if (graph->slots[i].kind == CLAVE_SLOT_STATE && drawing->is_needed[i])
+      add_source(drawing, &graph->slots[i]);
+  }
+  for (uint32_t i = 0; i < graph->n_nodes; i++) add_node(drawing, i);
+  for (uint32_t i = 0; i < graph->n_outputs; i++) {
+    if (graph->outputs[i].is_scalar) continue;
+    add_vertex(drawing, NULL, &graph->outputs[i]);
+    add_edge(drawing, graph->outputs[i].slot);
+  }
 }
 
-static void free_drawing(drawing *d) {
-  free(d->vertices);
-  free(d->boxes);
-  free(d->edges);
-  free(d->producer);
-  free(d->is_needed);
+static bool allocate_drawing(drawing *drawing) {
+  const graph *graph = drawing->graph;
+  size_t n_edges = graph->n_outputs,
+         n_vertices = (size_t)graph->n_nodes + graph->n_inputs + graph->n_outputs + graph->n_slots;
+  for (uint32_t i = 0; i < graph->n_nodes; i++) n_edges += graph->nodes[i].n_reads;
+  drawing->vertices = calloc(n_vertices + 1, sizeof *drawing->vertices);
+  drawing->boxes = calloc(n_vertices + 1, sizeof *drawing->boxes);
+  drawing->edges = calloc(n_edges + 1, sizeof *drawing->edges);
+  drawing->producer = calloc((size_t)graph->n_slots + 1, sizeof *drawing->producer);
+  drawing->is_needed = calloc((size_t)graph->n_slots + 1, sizeof *drawing->is_needed);
+  return drawing->vertices && drawing->boxes && drawing->edges && drawing->producer &&
+         drawing->is_needed;
+}
+
+static void free_drawing(drawing *drawing) {
+  free(drawing->vertices);
+  free(drawing->boxes);
+  free(drawing->edges);
+  free(drawing->producer);
+  free(drawing->is_needed);
 }
 
 /* ---------------------------------------------------------------- what a box says */
@@ -119,16 +123,16 @@ static void free_drawing(drawing *d) {
 /* A line: the letter of its style class, its text cut to LINE_CHARACTERS, NUL. */
 static void add_line(page *lines, char class, const char *words) {
   text_append(lines, &class, 1);
-  const unsigned char *p = (const unsigned char *)words;
-  for (int n = 0; *p; n++) {
-    size_t size = utf8_sequence((const char *)p, 4); /* ends at NUL */
-    bool bad = !size || *p < 0x20 || *p == 0x7f;
+  const unsigned char *at = (const unsigned char *)words;
+  for (int n = 0; *at; n++) {
+    size_t size = utf8_sequence((const char *)at, 4); /* ends at NUL */
+    bool bad = !size || *at < 0x20 || *at == 0x7f;
     if (n == LINE_CHARACTERS) {
       text_puts(lines, "\xe2\x80\xa6");
       break;
     }
-    text_append(lines, bad ? "?" : (const char *)p, bad ? 1 : size);
-    p += size ? size : 1;
+    text_append(lines, bad ? "?" : (const char *)at, bad ? 1 : size);
+    at += size ? size : 1;
   }
   text_append(lines, "", 1);
 }
@@ -142,10 +146,12 @@ static void add_info(page *lines, char class, const char *prefix, const clave_te
   text_free(&words);
 }
 
-static const char *name_vertex(const vertex *v) { return v->node ? v->node->name : v->slot->name; }
+static const char *name_vertex(const vertex *vertex) {
+  return vertex->node ? vertex->node->name : vertex->slot->name;
+}
 
-static uint32_t number_of(const drawing *d, const graph_node *n) {
-  return (uint32_t)(n - d->g->nodes);
+static uint32_t number_of(const drawing *drawing, const graph_node *node) {
+  return (uint32_t)(node - drawing->graph->nodes);
 }
 
 static void describe_fold(const graph_fold *fold, page *lines) {
@@ -171,47 +177,48 @@ static void add_constant(page *lines, const clave_tensor_info *info) {
   text_free(&words);
 }
 
-static void describe_vertex(const drawing *d, const vertex *v, page *lines) {
-  const graph_node *n = v->node;
-  if (!n) {
-    add_line(lines, 't', v->slot->name);
-    add_info(lines, 's', "", v->slot);
+static void describe_vertex(const drawing *drawing, const vertex *vertex, page *lines) {
+  const graph_node *node = vertex->node;
+  if (!node) {
+    add_line(lines, 't', vertex->slot->name);
+    add_info(lines, 's', "", vertex->slot);
     return;
   }
-  if (v->fold) {
-    describe_fold(v->fold, lines);
+  if (vertex->fold) {
+    describe_fold(vertex->fold, lines);
     return;
   }
-  add_line(lines, 't', n->op);
-  if (*n->name && strcmp(n->name, n->op) != 0) add_line(lines, 'n', n->name);
-  if (*n->detail) add_line(lines, 'd', n->detail);
-  for (uint32_t k = 0; k < n->n_reads; k++) {
-    if (is_constant(d->g, n->slots[k])) add_constant(lines, &d->g->slots[n->slots[k]]);
+  add_line(lines, 't', node->op);
+  if (*node->name && strcmp(node->name, node->op) != 0) add_line(lines, 'n', node->name);
+  if (*node->detail) add_line(lines, 'd', node->detail);
+  for (uint32_t k = 0; k < node->n_reads; k++) {
+    if (is_constant(drawing->graph, node->slots[k]))
+      add_constant(lines, &drawing->graph->slots[node->slots[k]]);
   }
-  for (uint32_t i = v->first_edge; i < v->first_edge + v->n_edges; i++) {
-    if (!d->edges[i].cut) continue;
+  for (uint32_t i = vertex->first_edge; i < vertex->first_edge + vertex->n_edges; i++) {
+    if (!drawing->edges[i].cut) continue;
     page words = {0};
-    text_printf(&words, "from %s", name_vertex(&d->vertices[d->edges[i].from]));
+    text_printf(&words, "from %s", name_vertex(&drawing->vertices[drawing->edges[i].from]));
     add_line(lines, 'r', words.data ? words.data : "");
     text_free(&words);
   }
-  for (uint32_t k = 0; k < n->n_writes; k++) {
-    add_info(lines, 's', "\xe2\x86\x92 ", &d->g->slots[node_writes(n)[k]]);
+  for (uint32_t k = 0; k < node->n_writes; k++) {
+    add_info(lines, 's', "\xe2\x86\x92 ", &drawing->graph->slots[node_writes(node)[k]]);
   }
-  if (n->note) add_line(lines, 'c', n->note);
+  if (node->note) add_line(lines, 'c', node->note);
 }
 
-static size_t count_characters(const char *s) {
+static size_t count_characters(const char *text) {
   size_t n = 0;
-  for (; *s; s++) n += ((unsigned char)*s & 0xc0) != 0x80;
+  for (; *text; text++) n += ((unsigned char)*text & 0xc0) != 0x80;
   return n;
 }
 
-static void measure_box(const drawing *d, uint32_t index, page *lines) {
-  layout_box *box = &d->boxes[index];
+static void measure_box(const drawing *drawing, uint32_t index, page *lines) {
+  layout_box *box = &drawing->boxes[index];
   uint32_t layer = box->layer;
   lines->size = 0;
-  describe_vertex(d, &d->vertices[index], lines);
+  describe_vertex(drawing, &drawing->vertices[index], lines);
   *box = (layout_box){.width = 60, .height = 2 * padding - 4, .layer = layer};
   for (size_t at = 0; at < lines->size; at += strlen(lines->data + at) + 1) {
     double each = lines->data[at] == 't' ? title_width : character_width;
@@ -247,12 +254,12 @@ static const palette slot_palettes[] = {{"input", "#2f3b4c", "#2f3b4c"},
                                         {"output", "#2f3b4c", "#2f3b4c"}};
 
 /* What runs a node: itself, or the one that it is fused with. */
-static const graph_node *runner_of(const drawing *d, const graph_node *n) {
-  return &d->g->nodes[n->into];
+static const graph_node *runner_of(const drawing *drawing, const graph_node *node) {
+  return &drawing->graph->nodes[node->into];
 }
 
-static bool is_fused(const drawing *d, const vertex *v) {
-  return v->node && !v->fold && runner_of(d, v->node) != v->node;
+static bool is_fused(const drawing *drawing, const vertex *vertex) {
+  return vertex->node && !vertex->fold && runner_of(drawing, vertex->node) != vertex->node;
 }
 
 static const palette *palette_of_op(const char *op) {
@@ -265,7 +272,7 @@ static const palette *palette_of_op(const char *op) {
 const char *colour_of_op(const char *op) { return palette_of_op(op)->stroke; }
 
 /* One entry for each border colour that the graph's ops have. */
-void write_colours(const graph *g, page *out) {
+void write_colours(const graph *graph, page *out) {
   static const struct {
     const char *op, *words;
   } kinds[] = {{"matmul", "products and convolutions"},
@@ -279,37 +286,37 @@ void write_colours(const graph *g, page *out) {
   for (size_t k = 0; k < LENGTH(kinds); k++) {
     const char *colour = colour_of_op(kinds[k].op);
     bool is_used = false;
-    for (uint32_t i = 0; i < g->n_nodes && !is_used; i++)
-      is_used = strcmp(colour_of_op(g->nodes[i].op), colour) == 0;
+    for (uint32_t i = 0; i < graph->n_nodes && !is_used; i++)
+      is_used = strcmp(colour_of_op(graph->nodes[i].op), colour) == 0;
     if (is_used)
       text_printf(out, "<span style=\"border:2px solid %s\">%s</span> ", colour, kinds[k].words);
   }
   text_puts(out, "</p>\n");
 }
 
-static const palette *choose_palette(const drawing *d, const vertex *v) {
-  if (v->slot) {
-    bool state = v->slot->kind == CLAVE_SLOT_STATE;
-    return &slot_palettes[state ? 1 : v->slot->kind == CLAVE_SLOT_OUTPUT ? 2 : 0];
+static const palette *choose_palette(const drawing *drawing, const vertex *vertex) {
+  if (vertex->slot) {
+    bool state = vertex->slot->kind == CLAVE_SLOT_STATE;
+    return &slot_palettes[state ? 1 : vertex->slot->kind == CLAVE_SLOT_OUTPUT ? 2 : 0];
   }
-  return v->fold ? &fold_palette : palette_of_op(runner_of(d, v->node)->op);
+  return vertex->fold ? &fold_palette : palette_of_op(runner_of(drawing, vertex->node)->op);
 }
 
 /* Writes what hovering shows: the whole description of the node. */
-static void write_hover(const drawing *d, const vertex *v, page *out) {
+static void write_hover(const drawing *drawing, const vertex *vertex, page *out) {
   page words = {0};
-  const graph_node *n = v->fold ? NULL : v->node;
-  text_puts(&words, name_vertex(v));
-  if (n) text_printf(&words, "\nnode %" PRIu32 ", %s", number_of(d, n), n->op);
-  if (n && *n->detail) text_printf(&words, "\n%s", n->detail);
-  for (uint32_t k = 0; n && k < n->n_reads + n->n_writes; k++) {
-    const clave_tensor_info *slot = &d->g->slots[n->slots[k]];
-    text_printf(&words, "\n%s %s ", k < n->n_reads ? "reads" : "writes", slot->name);
+  const graph_node *node = vertex->fold ? NULL : vertex->node;
+  text_puts(&words, name_vertex(vertex));
+  if (node) text_printf(&words, "\nnode %" PRIu32 ", %s", number_of(drawing, node), node->op);
+  if (node && *node->detail) text_printf(&words, "\n%s", node->detail);
+  for (uint32_t k = 0; node && k < node->n_reads + node->n_writes; k++) {
+    const clave_tensor_info *slot = &drawing->graph->slots[node->slots[k]];
+    text_printf(&words, "\n%s %s ", k < node->n_reads ? "reads" : "writes", slot->name);
     page_info(&words, slot);
   }
-  if (n && n->where) text_printf(&words, "\nruns on %s", n->where);
-  if (n && n->reason) text_printf(&words, ": %s", n->reason);
-  if (n && n->note) text_printf(&words, "\n%s", n->note);
+  if (node && node->where) text_printf(&words, "\nruns on %s", node->where);
+  if (node && node->reason) text_printf(&words, ": %s", node->reason);
+  if (node && node->note) text_printf(&words, "\n%s", node->note);
   for (char *line = words.data; line && *line;) { /* page_markup knows no line breaks */
     char *end = line + strcspn(line, "\n");
     const bool is_last = !*end;
@@ -323,30 +330,31 @@ static void write_hover(const drawing *d, const vertex *v, page *out) {
   text_free(&words);
 }
 
-static void begin_box(const drawing *d, const vertex *v, page *out) {
-  const bool is_dark = v->slot && v->slot->kind != CLAVE_SLOT_STATE;
+static void begin_box(const drawing *drawing, const vertex *vertex, page *out) {
+  const bool is_dark = vertex->slot && vertex->slot->kind != CLAVE_SLOT_STATE;
   text_printf(out, "<g class=\"box%s\"", is_dark ? " dark" : "");
-  if (v->node) text_printf(out, " data-node=\"%" PRIu32 "\"", number_of(d, v->node));
+  if (vertex->node)
+    text_printf(out, " data-node=\"%" PRIu32 "\"", number_of(drawing, vertex->node));
   text_puts(out, "><title>");
-  write_hover(d, v, out);
+  write_hover(drawing, vertex, out);
   text_puts(out, "</title>");
 }
 
-static void draw_box(const drawing *d, uint32_t index, page *lines, page *out) {
-  const vertex *v = &d->vertices[index];
-  const layout_box *box = &d->boxes[index];
-  const palette *colours = choose_palette(d, v);
-  const char *fill = v->node && v->node->fill ? v->node->fill : colours->fill;
+static void draw_box(const drawing *drawing, uint32_t index, page *lines, page *out) {
+  const vertex *vertex = &drawing->vertices[index];
+  const layout_box *box = &drawing->boxes[index];
+  const palette *colours = choose_palette(drawing, vertex);
+  const char *fill = vertex->node && vertex->node->fill ? vertex->node->fill : colours->fill;
   const double left = box->x - box->width / 2;
   double y = box->y + padding + 8;
-  begin_box(d, v, out);
+  begin_box(drawing, vertex, out);
   text_printf(out,
               "<rect%s x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%d\" "
               "fill=\"%s\" stroke=\"%s\"/>\n",
-              is_fused(d, v) ? " class=\"f\"" : "", left, box->y, box->width, box->height,
-              v->slot ? 14 : 5, fill, colours->stroke);
+              is_fused(drawing, vertex) ? " class=\"f\"" : "", left, box->y, box->width,
+              box->height, vertex->slot ? 14 : 5, fill, colours->stroke);
   lines->size = 0;
-  describe_vertex(d, v, lines);
+  describe_vertex(drawing, vertex, lines);
   for (size_t at = 0; at < lines->size; at += strlen(lines->data + at) + 1, y += line_height) {
     text_printf(out, "<text class=\"%c\" x=\"%.1f\" y=\"%.1f\">", lines->data[at], box->x, y);
     page_markup(out, lines->data + at + 1);
@@ -356,18 +364,19 @@ static void draw_box(const drawing *d, uint32_t index, page *lines, page *out) {
 }
 
 /* Between nodes of one kernel. */
-static bool is_within(const drawing *d, const layout_edge *e) {
-  const vertex *from = &d->vertices[e->from], *to = &d->vertices[e->to];
+static bool is_within(const drawing *drawing, const layout_edge *edge) {
+  const vertex *from = &drawing->vertices[edge->from], *to = &drawing->vertices[edge->to];
   return from->node && to->node && !from->fold && !to->fold && from->node->into == to->node->into;
 }
 
-static void draw_edge(const drawing *d, const layout *l, uint32_t index, page *out) {
-  const layout_edge *e = &d->edges[index];
-  const layout_point *p = l->points + e->first_point;
-  text_printf(out, "<path%s d=\"M%.1f %.1f", is_within(d, e) ? " class=\"g\"" : "", p->x, p->y);
-  for (uint32_t i = 1; i + 2 < e->n_points; i += 3)
-    text_printf(out, " C%.1f %.1f %.1f %.1f %.1f %.1f", p[i].x, p[i].y, p[i + 1].x, p[i + 1].y,
-                p[i + 2].x, p[i + 2].y);
+static void draw_edge(const drawing *drawing, const layout *layout, uint32_t index, page *out) {
+  const layout_edge *edge = &drawing->edges[index];
+  const layout_point *point = layout->points + edge->first_point;
+  text_printf(out, "<path%s d=\"M%.1f %.1f", is_within(drawing, edge) ? " class=\"g\"" : "",
+              point->x, point->y);
+  for (uint32_t i = 1; i + 2 < edge->n_points; i += 3)
+    text_printf(out, " C%.1f %.1f %.1f %.1f %.1f %.1f", point[i].x, point[i].y, point[i + 1].x,
+                point[i + 1].y, point[i + 2].x, point[i + 2].y);
   text_puts(out, "\" marker-end=\"url(#arrow)\"/>\n");
 }
 
@@ -384,42 +393,44 @@ static const char style[] =
     "markerHeight=\"9\" markerUnits=\"userSpaceOnUse\" "
     "orient=\"auto\"><path class=\"tip\" d=\"M0 0 L8 4 L0 8 z\"/></marker></defs>\n";
 
-static void draw_all(const drawing *d, const layout *l, page *lines, page *out) {
+static void draw_all(const drawing *drawing, const layout *layout, page *lines, page *out) {
   text_printf(
       out,
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
       "viewBox=\"0 0 %.0f %.0f\">\n%s<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n",
-      l->width, l->height, l->width, l->height, style);
-  for (uint32_t i = 0; i < d->n_edges; i++) {
-    if (!d->edges[i].cut) draw_edge(d, l, i, out);
+      layout->width, layout->height, layout->width, layout->height, style);
+  for (uint32_t i = 0; i < drawing->n_edges; i++) {
+    if (!drawing->edges[i].cut) draw_edge(drawing, layout, i, out);
   }
-  for (uint32_t i = 0; i < d->n_vertices; i++) draw_box(d, i, lines, out);
+  for (uint32_t i = 0; i < drawing->n_vertices; i++) draw_box(drawing, i, lines, out);
   text_puts(out, "</svg>\n");
 }
 
-static int draw_graph(drawing *d, layout *l, page *lines, page *out) {
-  if (!allocate_drawing(d)) return fail_memory();
-  connect_vertices(d);
-  *l = (layout){
-      .boxes = d->boxes, .edges = d->edges, .n_boxes = d->n_vertices, .n_edges = d->n_edges};
-  if (!find_layers(l)) return fail_memory();
-  for (uint32_t i = 0; i < d->n_vertices; i++) measure_box(d, i, lines);
+static int draw_graph(drawing *drawing, layout *placed, page *lines, page *out) {
+  if (!allocate_drawing(drawing)) return fail_memory();
+  connect_vertices(drawing);
+  *placed = (layout){.boxes = drawing->boxes,
+                     .edges = drawing->edges,
+                     .n_boxes = drawing->n_vertices,
+                     .n_edges = drawing->n_edges};
+  if (!find_layers(placed)) return fail_memory();
+  for (uint32_t i = 0; i < drawing->n_vertices; i++) measure_box(drawing, i, lines);
   const char *why;
   if (lines->failed) return fail_memory();
-  const bool is_placed = place_by_graphviz(l, &why);
+  const bool is_placed = place_by_graphviz(placed, &why);
   if (*why) print_note(NULL, why);
-  if (!is_placed && !place_boxes(l)) return fail_memory();
-  draw_all(d, l, lines, out);
+  if (!is_placed && !place_boxes(placed)) return fail_memory();
+  draw_all(drawing, placed, lines, out);
   return lines->failed ? fail_memory() : EXIT_GOOD;
 }
 
-int write_svg(const graph *g, const graph_folds *folds, page *out) {
-  drawing d = {.g = g, .folds = folds};
+int write_svg(const graph *graph, const graph_folds *folds, page *out) {
+  drawing drawing = {.graph = graph, .folds = folds};
   layout l = {0};
   page lines = {0};
-  int result = draw_graph(&d, &l, &lines, out);
+  int result = draw_graph(&drawing, &l, &lines, out);
   text_free(&lines);
   free_layout(&l);
-  free_drawing(&d);
+  free_drawing(&drawing);
   return result;
 }

@@ -17,51 +17,51 @@ static const char *name_kind(flag_kind kind) {
   return names[kind];
 }
 
-static void write_flag(json_writer *j, const command *c, const flag *f) {
-  const char letter[] = {short_of(c, f), '\0'};
-  emit_record(j, NULL);
-  emit_string(j, "name", f->name);
-  emit_string(j, "short", *letter ? letter : NULL);
-  emit_string(j, "kind", name_kind(f->kind));
-  emit_string(j, "value", f->value);
-  emit_string(j, "help", f->help);
-  emit_end_object(j);
+static void write_flag(json_writer *writer, const command *command, const flag *flag) {
+  const char letter[] = {short_of(command, flag), '\0'};
+  emit_record(writer, NULL);
+  emit_string(writer, "name", flag->name);
+  emit_string(writer, "short", *letter ? letter : NULL);
+  emit_string(writer, "kind", name_kind(flag->kind));
+  emit_string(writer, "value", flag->value);
+  emit_string(writer, "help", flag->help);
+  emit_end_object(writer);
 }
 
-static void write_command(json_writer *j, const command *c) {
-  emit_object(j, NULL);
-  emit_string(j, "name", c->name);
-  emit_string(j, "usage", c->usage);
-  emit_string(j, "summary", c->summary);
-  emit_string(j, "more", c->more);
-  emit_array(j, "flags");
-  for (size_t i = 0; i < c->n_flags; i++) write_flag(j, c, &c->flags[i]);
-  emit_end_array(j);
-  emit_end_object(j);
+static void write_command(json_writer *writer, const command *command) {
+  emit_object(writer, NULL);
+  emit_string(writer, "name", command->name);
+  emit_string(writer, "usage", command->usage);
+  emit_string(writer, "summary", command->summary);
+  emit_string(writer, "more", command->more);
+  emit_array(writer, "flags");
+  for (size_t i = 0; i < command->n_flags; i++) write_flag(writer, command, &command->flags[i]);
+  emit_end_array(writer);
+  emit_end_object(writer);
 }
 
-static void write_variable(json_writer *j, const variable *v) {
-  emit_record(j, NULL);
-  emit_string(j, "name", v->name);
-  emit_string(j, "value", v->value);
-  emit_string(j, "help", v->help);
-  emit_end_object(j);
+static void write_variable(json_writer *writer, const variable *variable) {
+  emit_record(writer, NULL);
+  emit_string(writer, "name", variable->name);
+  emit_string(writer, "value", variable->value);
+  emit_string(writer, "help", variable->help);
+  emit_end_object(writer);
 }
 
 static int write_tables(const void *arguments, page *out) {
-  json_writer j = {.out = out};
+  json_writer writer = {.out = out};
   (void)arguments;
-  emit_object(&j, NULL);
-  emit_string(&j, "version", clave_version());
-  emit_string(&j, "devices", devices_help);
-  emit_string(&j, "exits", exits_help);
-  emit_array(&j, "variables");
-  for (size_t i = 0; i < n_variables; i++) write_variable(&j, &all_variables[i]);
-  emit_end_array(&j);
-  emit_array(&j, "commands");
-  for (size_t i = 0; i < n_commands; i++) write_command(&j, all_commands[i]);
-  emit_end_array(&j);
-  emit_end_object(&j);
+  emit_object(&writer, NULL);
+  emit_string(&writer, "version", clave_version());
+  emit_string(&writer, "devices", devices_help);
+  emit_string(&writer, "exits", exits_help);
+  emit_array(&writer, "variables");
+  for (size_t i = 0; i < n_variables; i++) write_variable(&writer, &all_variables[i]);
+  emit_end_array(&writer);
+  emit_array(&writer, "commands");
+  for (size_t i = 0; i < n_commands; i++) write_command(&writer, all_commands[i]);
+  emit_end_array(&writer);
+  emit_end_object(&writer);
   return EXIT_GOOD;
 }
 

@@ -31,34 +31,34 @@ static const flag template_flags[] = {
     {"--json", FLAG_SWITCH, FIELD(json), NULL, "prints {\"text\": ...}", 0, 0},
 };
 
-static int note_ignored(const clave_template *t, const clave_template_inputs *in) {
+static int note_ignored(const clave_template *template, const clave_template_inputs *in) {
   bool tools, documents;
-  clave_status st = clave_template_ignores(t, in, &tools, &documents);
+  clave_status st = clave_template_ignores(template, in, &tools, &documents);
   return note_ignored_inputs(st, tools, documents);
 }
 
-static int render(const template_arguments *a, const chat_inputs *given, page *out) {
-  clave_template *t;
+static int render(const template_arguments *arguments, const chat_inputs *given, page *out) {
+  clave_template *template;
   char *rendered = NULL;
   size_t size = 0;
   clave_template_inputs in = chat_template_inputs(given);
-  in.bos = a->bos;
-  in.eos = a->eos;
-  in.name = a->name;
-  in.add_generation_prompt = !a->no_generation_prompt;
-  TRY_STATUS(clave_template_load(a->file, &t));
-  clave_status st = clave_template_render(t, &in, &rendered, &size);
-  int result = st ? fail_status(st) : note_ignored(t, &in);
-  clave_template_destroy(t);
+  in.bos = arguments->bos;
+  in.eos = arguments->eos;
+  in.name = arguments->name;
+  in.add_generation_prompt = !arguments->no_generation_prompt;
+  TRY_STATUS(clave_template_load(arguments->file, &template));
+  clave_status st = clave_template_render(template, &in, &rendered, &size);
+  int result = st ? fail_status(st) : note_ignored(template, &in);
+  clave_template_destroy(template);
   if (result) {
     clave_text_free(rendered);
     return result;
   }
-  if (a->json) {
-    json_writer j = {.out = out};
-    emit_record(&j, NULL);
-    emit_text(&j, "text", rendered, size);
-    emit_end_object(&j);
+  if (arguments->json) {
+    json_writer writer = {.out = out};
+    emit_record(&writer, NULL);
+    emit_text(&writer, "text", rendered, size);
+    emit_end_object(&writer);
   } else {
     text_append(out, rendered, size);
   }
@@ -67,14 +67,15 @@ static int render(const template_arguments *a, const chat_inputs *given, page *o
 }
 
 static int run_template(const void *arguments, page *out) {
-  const template_arguments *a = arguments;
+  const template_arguments *template_arguments = arguments;
   chat_inputs given = {0};
-  if (!a->messages) return fail_usage("template needs --messages");
-  int result = read_chat_arguments("--arg", &a->arguments, &given.arguments);
-  if (!result) result = read_chat_file(a->messages, "messages", &given.messages);
-  if (!result) result = read_chat_file(a->tools, "functions", &given.tools);
-  if (!result) result = read_chat_file(a->documents, "documents", &given.documents);
-  if (!result) result = render(a, &given, out);
+  if (!template_arguments->messages) return fail_usage("template needs --messages");
+  int result = read_chat_arguments("--arg", &template_arguments->arguments, &given.arguments);
+  if (!result) result = read_chat_file(template_arguments->messages, "messages", &given.messages);
+  if (!result) result = read_chat_file(template_arguments->tools, "functions", &given.tools);
+  if (!result)
+    result = read_chat_file(template_arguments->documents, "documents", &given.documents);
+  if (!result) result = render(template_arguments, &given, out);
   free_chat_inputs(&given);
   return result;
 }

@@ -4,8 +4,8 @@
 #include "clave.h"
 #include "json/writer.h"
 
-void emit_element(json_writer *j, const char *key, clave_dtype dtype, const void *element);
+void emit_element(json_writer *writer, const char *key, clave_dtype dtype, const void *element);
 /* {"name", "dtype", "shape", ...} is built of these. */
-void emit_info(json_writer *j, const clave_tensor_info *info); /* members of an open object */
+void emit_info(json_writer *writer, const clave_tensor_info *info); /* members of an open object */
 
 #endif

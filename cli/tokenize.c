@@ -49,98 +49,103 @@ static int fail_line(size_t number, clave_status status) {
   return EXIT_FAILED;
 }
 
-static int encode_line(work *w, const char *line, size_t size, size_t number) {
-  const tokenize_arguments *a = w->arguments;
+static int encode_line(work *work, const char *line, size_t size, size_t number) {
+  const tokenize_arguments *arguments = work->arguments;
   clave_encode_options options = {
       .size = sizeof options,
-      .bos = a->bos,
-      .eos = a->eos,
-      .special = a->special ? CLAVE_SPECIAL_MATCH : CLAVE_SPECIAL_DEFAULT};
+      .bos = arguments->bos,
+      .eos = arguments->eos,
+      .special = arguments->special ? CLAVE_SPECIAL_MATCH : CLAVE_SPECIAL_DEFAULT};
   clave_ids ids;
-  text_clear(&w->line);
-  clave_status st = json_read_string(line, size, &w->line);
-  if (!st) st = clave_tokenizer_encode(w->tokenizer, w->line.data, w->line.size, &options, &ids);
+  text_clear(&work->line);
+  clave_status st = json_read_string(line, size, &work->line);
+  if (!st)
+    st = clave_tokenizer_encode(work->tokenizer, work->line.data, work->line.size, &options, &ids);
   if (st) return fail_line(number, st);
-  json_writer j = {.out = w->out};
-  emit_list(&j, NULL);
-  for (size_t i = 0; i < ids.count; i++) emit_size(&j, NULL, ids.items[i]);
-  emit_end_array(&j);
+  json_writer writer = {.out = work->out};
+  emit_list(&writer, NULL);
+  for (size_t i = 0; i < ids.count; i++) emit_size(&writer, NULL, ids.items[i]);
+  emit_end_array(&writer);
   clave_ids_free(&ids);
   return EXIT_GOOD;
 }
 
-static clave_status read_ids(work *w, const char *line, size_t size) {
-  if (!array_reserve(&w->ids, &w->capacity, size / 2 + 1, sizeof *w->ids))
+static clave_status read_ids(work *work, const char *line, size_t size) {
+  if (!array_reserve(&work->ids, &work->capacity, size / 2 + 1, sizeof *work->ids))
     return status_no_memory();
-  return json_read_u32s(line, size, w->ids, &w->n_ids);
+  return json_read_u32s(line, size, work->ids, &work->n_ids);
 }
 
-static int decode_line(work *w, const char *line, size_t size, size_t number) {
+static int decode_line(work *work, const char *line, size_t size, size_t number) {
   char *back;
   size_t text_size;
-  clave_status st = read_ids(w, line, size);
+  clave_status st = read_ids(work, line, size);
   if (!st)
-    st = clave_tokenizer_decode(w->tokenizer, w->ids, w->n_ids, w->arguments->skip_special, &back,
-                                &text_size);
+    st = clave_tokenizer_decode(work->tokenizer, work->ids, work->n_ids,
+                                work->arguments->skip_special, &back, &text_size);
   if (st) return fail_line(number, st);
-  json_writer j = {.out = w->out};
-  emit_text(&j, NULL, back, text_size);
-  text_puts(w->out, "\n");
+  json_writer writer = {.out = work->out};
+  emit_text(&writer, NULL, back, text_size);
+  text_puts(work->out, "\n");
   clave_text_free(back);
   return EXIT_GOOD;
 }
 
-static int do_lines(work *w) {
+static int do_lines(work *work) {
   page in = {0};
   int result = read_file("-", &in);
   const char *at = in.data ? in.data : "", *end = at + in.size;
   for (size_t number = 1; at < end && !result; number++) {
     const char *newline = memchr(at, '\n', (size_t)(end - at));
     size_t size = (size_t)((newline ? newline : end) - at);
-    result = (w->arguments->encode ? encode_line : decode_line)(w, at, size, number);
+    result = (work->arguments->encode ? encode_line : decode_line)(work, at, size, number);
     at += size + (newline != NULL);
   }
   text_free(&in);
   return result;
 }
 
-static int check_flags(const tokenize_arguments *a) {
-  if (!a->tokenizer) return fail_usage("tokenize needs --tokenizer");
-  if (!a->encode && !a->decode) return fail_usage("tokenize needs --encode or --decode");
-  if (a->encode && a->decode) return fail_usage("--encode and --decode exclude each other");
-  if (a->decode && (a->bos || a->eos || a->special)) {
+static int check_flags(const tokenize_arguments *arguments) {
+  if (!arguments->tokenizer) return fail_usage("tokenize needs --tokenizer");
+  if (!arguments->encode && !arguments->decode)
+    return fail_usage("tokenize needs --encode or --decode");
+  if (arguments->encode && arguments->decode)
+    return fail_usage("--encode and --decode exclude each other");
+  if (arguments->decode && (arguments->bos || arguments->eos || arguments->special)) {
     return fail_usage("--bos, --eos and --special go with --encode");
   }
-  return a->encode && a->skip_special ? fail_usage("--skip-special goes with --decode") : EXIT_GOOD;
+  return arguments->encode && arguments->skip_special
+             ? fail_usage("--skip-special goes with --decode")
+             : EXIT_GOOD;
 }
 
 /* A .clv carries its tokenizer. */
-static int load_tokenizer(const tokenize_arguments *a, clave_tokenizer **out) {
-  clave_tokenizer_options options = {.size = sizeof options, .pattern = a->pattern};
-  const char *ending = strrchr(a->tokenizer, '.');
+static int load_tokenizer(const tokenize_arguments *arguments, clave_tokenizer **out) {
+  clave_tokenizer_options options = {.size = sizeof options, .pattern = arguments->pattern};
+  const char *ending = strrchr(arguments->tokenizer, '.');
   clave_program *program;
   if (!ending || strcmp(ending, ".clv") != 0) {
-    TRY_STATUS(clave_tokenizer_load(a->tokenizer, &options, out));
+    TRY_STATUS(clave_tokenizer_load(arguments->tokenizer, &options, out));
     return EXIT_GOOD;
   }
-  if (a->pattern) return fail_usage("--pattern is of a rank file, not of a .clv");
-  TRY_STATUS(clave_program_load(a->tokenizer, NULL, &program));
+  if (arguments->pattern) return fail_usage("--pattern is of a rank file, not of a .clv");
+  TRY_STATUS(clave_program_load(arguments->tokenizer, NULL, &program));
   clave_status st = clave_tokenizer_of_program(program, out);
   clave_program_destroy(program);
   if (!st) return EXIT_GOOD;
-  int result = fail("%s: %s", a->tokenizer, clave_status_message(st));
+  int result = fail("%s: %s", arguments->tokenizer, clave_status_message(st));
   clave_status_free(st);
   return result;
 }
 
 static int run_tokenize(const void *arguments, page *out) {
-  work w = {.arguments = arguments, .out = out};
-  TRY_EXIT(check_flags(w.arguments));
-  TRY_EXIT(load_tokenizer(w.arguments, &w.tokenizer));
-  int result = do_lines(&w);
-  clave_tokenizer_destroy(w.tokenizer);
-  text_free(&w.line);
-  free(w.ids);
+  work work = {.arguments = arguments, .out = out};
+  TRY_EXIT(check_flags(work.arguments));
+  TRY_EXIT(load_tokenizer(work.arguments, &work.tokenizer));
+  int result = do_lines(&work);
+  clave_tokenizer_destroy(work.tokenizer);
+  text_free(&work.line);
+  free(work.ids);
   return result;
 }
 

@@ -66,82 +66,84 @@ typedef struct tuning_run {
 
 static const char *const how_names[] = {"begins", "measured", "known", "rule", "unmeasured"};
 
-static bool keep_event(tuning_run *r, const clave_tune_event *e) {
-  if (!array_reserve(&r->items, &r->capacity, r->n + 1, sizeof *r->items)) return false;
-  chosen *c = &r->items[r->n++];
-  *c = (chosen){.device = strdup(e->device),
-                .family = strdup(e->family),
-                .key = strdup(e->key),
-                .variant = strdup(e->variant),
-                .by_rule = strdup(e->by_rule),
-                .ratio = e->ratio,
-                .n_variants = e->n_variants,
-                .how = e->how};
-  return c->device && c->family && c->key && c->variant && c->by_rule;
+static bool keep_event(tuning_run *run, const clave_tune_event *event) {
+  if (!array_reserve(&run->items, &run->capacity, run->n + 1, sizeof *run->items)) return false;
+  chosen *picked = &run->items[run->n++];
+  *picked = (chosen){.device = strdup(event->device),
+                     .family = strdup(event->family),
+                     .key = strdup(event->key),
+                     .variant = strdup(event->variant),
+                     .by_rule = strdup(event->by_rule),
+                     .ratio = event->ratio,
+                     .n_variants = event->n_variants,
+                     .how = event->how};
+  return picked->device && picked->family && picked->key && picked->variant && picked->by_rule;
 }
 
-static bool take_event(void *ctx, const clave_tune_event *e) {
-  tuning_run *r = ctx;
-  if (e->how == CLAVE_TUNE_BEGINS) {
-    show_progress("tuning %u/%u: %s %.80s", e->done + 1, e->total, e->family, e->key);
+static bool take_event(void *ctx, const clave_tune_event *event) {
+  tuning_run *run = ctx;
+  if (event->how == CLAVE_TUNE_BEGINS) {
+    show_progress("tuning %u/%u: %s %.80s", event->done + 1, event->total, event->family,
+                  event->key);
     return true;
   }
-  r->no_memory = !keep_event(r, e);
-  return !r->no_memory;
+  run->no_memory = !keep_event(run, event);
+  return !run->no_memory;
 }
 
-static void free_run(tuning_run *r) {
-  for (size_t i = 0; i < r->n; i++) {
-    free(r->items[i].device);
-    free(r->items[i].family);
-    free(r->items[i].key);
-    free(r->items[i].variant);
-    free(r->items[i].by_rule);
+static void free_run(tuning_run *run) {
+  for (size_t i = 0; i < run->n; i++) {
+    free(run->items[i].device);
+    free(run->items[i].family);
+    free(run->items[i].key);
+    free(run->items[i].variant);
+    free(run->items[i].by_rule);
   }
-  free(r->items);
+  free(run->items);
 }
 
 /* ---------------------------------------------------------------- measuring */
 
-static int tune_session(const tune_arguments *a, model *m, bool unkept, input_set *inputs,
-                        tuning_run *r) {
-  const clave_tune_options o = {.size = sizeof o,
-                                .again = a->again,
-                                .dry = a->dry,
-                                .unkept = unkept,
-                                .budget_s = a->budget,
-                                .report = take_event,
-                                .cancel = is_interrupted,
-                                .ctx = r};
-  r->result.size = sizeof r->result;
-  TRY_EXIT(open_session(m, SESSION_PLAIN));
-  TRY_EXIT(prepare_inputs(m, a->inputs, &a->input, &a->dims, inputs));
-  TRY_EXIT(set_inputs(inputs, m));
+static int tune_session(const tune_arguments *arguments, model *model, bool unkept,
+                        input_set *inputs, tuning_run *run) {
+  const clave_tune_options options = {.size = sizeof options,
+                                      .again = arguments->again,
+                                      .dry = arguments->dry,
+                                      .unkept = unkept,
+                                      .budget_s = arguments->budget,
+                                      .report = take_event,
+                                      .cancel = is_interrupted,
+                                      .ctx = run};
+  run->result.size = sizeof run->result;
+  TRY_EXIT(open_session(model, SESSION_PLAIN));
+  TRY_EXIT(prepare_inputs(model, arguments->inputs, &arguments->input, &arguments->dims, inputs));
+  TRY_EXIT(set_inputs(inputs, model));
   catch_interrupts();
-  clave_status st = clave_session_tune(m->session, m->method.name, &o, &r->result);
+  clave_status st = clave_session_tune(model->session, model->method.name, &options, &run->result);
   clear_progress();
   if (st) return fail_status(st);
-  return r->no_memory ? fail_memory() : EXIT_GOOD;
+  return run->no_memory ? fail_memory() : EXIT_GOOD;
 }
 
-int tune_quietly(model *m, const tune_request *q) {
+int tune_quietly(model *model, const tune_request *request) {
   input_set inputs = {0};
-  tuning_run r = {0};
-  const tune_arguments a = {.dims = *q->dims, .budget = q->budget};
-  int result = tune_session(&a, m, q->unkept, &inputs, &r);
-  free_run(&r);
+  tuning_run run = {0};
+  const tune_arguments arguments = {.dims = *request->dims, .budget = request->budget};
+  int result = tune_session(&arguments, model, request->unkept, &inputs, &run);
+  free_run(&run);
   free_inputs(&inputs);
   return result;
 }
 
-static int tune_program(const tune_arguments *a, model *m, tuning_run *r) {
+static int tune_program(const tune_arguments *arguments, model *model, tuning_run *run) {
   input_set inputs = {0};
-  int result = open_program(&a->model, m);
-  if (!result) result = tune_session(a, m, a->exported && !has_cache(), &inputs, r);
+  int result = open_program(&arguments->model, model);
+  if (!result)
+    result = tune_session(arguments, model, arguments->exported && !has_cache(), &inputs, run);
   free_inputs(&inputs);
-  if (!result && r->result.has_rest)
+  if (!result && run->result.has_rest)
     print_note(NULL, "what comes behind a size that is read from data was not tuned");
-  if (!result && r->result.done < r->result.total && !a->dry)
+  if (!result && run->result.done < run->result.total && !arguments->dry)
     print_note(NULL, is_interrupted(NULL) ? "interrupted; the next tune goes on"
                                           : "the budget is spent; the next tune goes on");
   return result;
@@ -149,102 +151,104 @@ static int tune_program(const tune_arguments *a, model *m, tuning_run *r) {
 
 /* ---------------------------------------------------------------- the answer */
 
-static void write_choices_json(const tuning_run *r, json_writer *j) {
-  emit_array(j, "choices");
-  for (size_t i = 0; i < r->n; i++) {
-    const chosen *c = &r->items[i];
-    emit_record(j, NULL);
-    emit_string(j, "device", c->device);
-    emit_string(j, "family", c->family);
-    emit_string(j, "key", c->key);
-    emit_string(j, "variant", c->variant);
-    emit_string(j, "by_rule", c->by_rule);
-    emit_string(j, "how", how_names[c->how]);
-    emit_decimal(j, "ratio", c->ratio, 3);
-    emit_integer(j, "variants", c->n_variants);
-    emit_end_object(j);
+static void write_choices_json(const tuning_run *run, json_writer *writer) {
+  emit_array(writer, "choices");
+  for (size_t i = 0; i < run->n; i++) {
+    const chosen *chosen = &run->items[i];
+    emit_record(writer, NULL);
+    emit_string(writer, "device", chosen->device);
+    emit_string(writer, "family", chosen->family);
+    emit_string(writer, "key", chosen->key);
+    emit_string(writer, "variant", chosen->variant);
+    emit_string(writer, "by_rule", chosen->by_rule);
+    emit_string(writer, "how", how_names[chosen->how]);
+    emit_decimal(writer, "ratio", chosen->ratio, 3);
+    emit_integer(writer, "variants", chosen->n_variants);
+    emit_end_object(writer);
   }
-  emit_end_array(j);
+  emit_end_array(writer);
 }
 
-static void write_json(const model *m, const tuning_run *r, page *out) {
-  json_writer j = {.out = out};
+static void write_json(const model *model, const tuning_run *run, page *out) {
+  json_writer writer = {.out = out};
   clave_device_info info = {.size = sizeof info};
-  clave_status_free(clave_device_get_info(m->device, &info));
-  emit_object(&j, NULL);
-  emit_string(&j, "device", clave_tuning_device(m->device));
-  emit_integer(&j, "rows", info.n_tuned);
-  emit_integer(&j, "imported", r->imported);
-  emit_integer(&j, "done", r->result.done);
-  emit_integer(&j, "total", r->result.total);
-  write_choices_json(r, &j);
-  emit_end_object(&j);
+  clave_status_free(clave_device_get_info(model->device, &info));
+  emit_object(&writer, NULL);
+  emit_string(&writer, "device", clave_tuning_device(model->device));
+  emit_integer(&writer, "rows", info.n_tuned);
+  emit_integer(&writer, "imported", run->imported);
+  emit_integer(&writer, "done", run->result.done);
+  emit_integer(&writer, "total", run->result.total);
+  write_choices_json(run, &writer);
+  emit_end_object(&writer);
 }
 
-static void write_text(const tuning_run *r, page *out) {
+static void write_text(const tuning_run *run, page *out) {
   columns table = {.n_columns = 6, .right = {[4] = true}};
   static const char *const titles[] = {"family", "variant", "by rule", "how", "ratio", "key"};
-  for (size_t i = 0; i < LENGTH(titles) && r->n; i++) columns_cell(&table, "%s", titles[i]);
-  for (size_t i = 0; i < r->n; i++) {
-    const chosen *c = &r->items[i];
-    columns_cell(&table, "%s", c->family);
-    columns_cell(&table, "%s", c->variant);
-    columns_cell(&table, "%s", c->by_rule);
-    columns_cell(&table, "%s", how_names[c->how]);
-    columns_cell(&table, "%.2f", c->ratio);
-    columns_cell(&table, "%s", c->key);
+  for (size_t i = 0; i < LENGTH(titles) && run->n; i++) columns_cell(&table, "%s", titles[i]);
+  for (size_t i = 0; i < run->n; i++) {
+    const chosen *chosen = &run->items[i];
+    columns_cell(&table, "%s", chosen->family);
+    columns_cell(&table, "%s", chosen->variant);
+    columns_cell(&table, "%s", chosen->by_rule);
+    columns_cell(&table, "%s", how_names[chosen->how]);
+    columns_cell(&table, "%.2f", chosen->ratio);
+    columns_cell(&table, "%s", chosen->key);
   }
   columns_write(&table, 0, out);
-  text_printf(out, "%u of %u choices\n", r->result.done, r->result.total);
+  text_printf(out, "%u of %u choices\n", run->result.done, run->result.total);
 }
 
-static int export_table(const tune_arguments *a, const model *m) {
+static int export_table(const tune_arguments *arguments, const model *model) {
   page content = {0};
-  int result = write_table(m, &content);
-  if (!result) result = write_file(a->exported, &content);
+  int result = write_table(model, &content);
+  if (!result) result = write_file(arguments->exported, &content);
   text_free(&content);
   return result;
 }
 
-static int import_first(const tune_arguments *a, model *m, tuning_run *r) {
-  if (a->clear) TRY_STATUS(clave_tuning_clear(m->device));
-  if (!a->imported) return EXIT_GOOD;
-  TRY_EXIT(import_table(m, a->imported, a->force, &r->imported));
-  if (!a->dry) TRY_STATUS(clave_tuning_save(m->device));
+static int import_first(const tune_arguments *arguments, model *model, tuning_run *run) {
+  if (arguments->clear) TRY_STATUS(clave_tuning_clear(model->device));
+  if (!arguments->imported) return EXIT_GOOD;
+  TRY_EXIT(import_table(model, arguments->imported, arguments->force, &run->imported));
+  if (!arguments->dry) TRY_STATUS(clave_tuning_save(model->device));
   return EXIT_GOOD;
 }
 
-static int do_tune(const tune_arguments *a, model *m, tuning_run *r, page *out) {
-  TRY_EXIT(open_device(&a->model, m));
-  TRY_EXIT(import_first(a, m, r));
-  if (a->model.program) TRY_EXIT(tune_program(a, m, r));
-  if (a->exported) TRY_EXIT(export_table(a, m));
-  if (a->json && a->list) return write_table(m, out);
-  if (a->json) write_json(m, r, out);
-  if (!a->json && a->model.program) write_text(r, out);
-  if (!a->json && a->list) list_table(m, out);
-  if (!a->json && a->imported) text_printf(out, "%u rows imported\n", r->imported);
+static int do_tune(const tune_arguments *arguments, model *model, tuning_run *run, page *out) {
+  TRY_EXIT(open_device(&arguments->model, model));
+  TRY_EXIT(import_first(arguments, model, run));
+  if (arguments->model.program) TRY_EXIT(tune_program(arguments, model, run));
+  if (arguments->exported) TRY_EXIT(export_table(arguments, model));
+  if (arguments->json && arguments->list) return write_table(model, out);
+  if (arguments->json) write_json(model, run, out);
+  if (!arguments->json && arguments->model.program) write_text(run, out);
+  if (!arguments->json && arguments->list) list_table(model, out);
+  if (!arguments->json && arguments->imported)
+    text_printf(out, "%u rows imported\n", run->imported);
   return EXIT_GOOD;
 }
 
 /* As if the environment said so: sessions look there. */
-static int read_precision(const tune_arguments *a) {
-  if (!a->precision) return EXIT_GOOD;
-  if (strcmp(a->precision, "strict") != 0 && strcmp(a->precision, "fast") != 0)
-    return fail_usage("--precision takes strict or fast, not \"%s\"", a->precision);
-  return setenv("CLAVE_PRECISION", a->precision, 1) ? fail_memory() : EXIT_GOOD;
+static int read_precision(const tune_arguments *arguments) {
+  if (!arguments->precision) return EXIT_GOOD;
+  if (strcmp(arguments->precision, "strict") != 0 && strcmp(arguments->precision, "fast") != 0)
+    return fail_usage("--precision takes strict or fast, not \"%s\"", arguments->precision);
+  return setenv("CLAVE_PRECISION", arguments->precision, 1) ? fail_memory() : EXIT_GOOD;
 }
 
 static int tune(const void *arguments, page *out) {
-  const tune_arguments *a = arguments;
-  model m = {0};
-  tuning_run r = {0};
-  if (!a->model.program && !a->list && !a->clear && !a->exported && !a->imported)
+  const tune_arguments *tune_arguments = arguments;
+  model model = {0};
+  tuning_run run = {0};
+  if (!tune_arguments->model.program && !tune_arguments->list && !tune_arguments->clear &&
+      !tune_arguments->exported && !tune_arguments->imported)
     return fail_usage("tune needs PROG, or --list, --export, --import or --clear");
-  TRY_EXIT(read_precision(a));
-  int result = do_tune(a, &m, &r, out);
-  free_run(&r);
-  close_model(&m);
+  TRY_EXIT(read_precision(tune_arguments));
+  int result = do_tune(tune_arguments, &model, &run, out);
+  free_run(&run);
+  close_model(&model);
   return result;
 }
 

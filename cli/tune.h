@@ -9,6 +9,6 @@ typedef struct tune_request {
   bool unkept;           /* winners count for the device that is open alone */
 } tune_request;
 /* Device and program are open; a session is, too, then. */
-int tune_quietly(model *m, const tune_request *r) CHECK;
+int tune_quietly(model *model, const tune_request *request) CHECK;
 
 #endif

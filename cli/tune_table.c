@@ -10,70 +10,70 @@
 
 enum { FORMAT_VERSION = 1, MOST_BYTES = 8 << 20 };
 
-static uint32_t count_rows(const model *m) {
+static uint32_t count_rows(const model *model) {
   clave_device_info info = {.size = sizeof info};
-  clave_status_free(clave_device_get_info(m->device, &info));
+  clave_status_free(clave_device_get_info(model->device, &info));
   return info.n_tuned;
 }
 
-int write_table(const model *m, page *out) {
-  json_writer j = {.out = out};
-  emit_object(&j, NULL);
-  emit_integer(&j, "clave_tuning", FORMAT_VERSION);
-  emit_string(&j, "device", clave_tuning_device(m->device));
-  emit_array(&j, "rows");
-  for (uint32_t i = 0; i < count_rows(m); i++) {
-    clave_tuning_row r = {.size = sizeof r};
-    TRY_STATUS(clave_tuning_get(m->device, i, &r));
-    emit_record(&j, NULL);
-    emit_string(&j, "family", r.family);
-    emit_string(&j, "key", r.key);
-    emit_string(&j, "variant", r.variant);
-    emit_end_object(&j);
+int write_table(const model *model, page *out) {
+  json_writer writer = {.out = out};
+  emit_object(&writer, NULL);
+  emit_integer(&writer, "clave_tuning", FORMAT_VERSION);
+  emit_string(&writer, "device", clave_tuning_device(model->device));
+  emit_array(&writer, "rows");
+  for (uint32_t i = 0; i < count_rows(model); i++) {
+    clave_tuning_row row = {.size = sizeof row};
+    TRY_STATUS(clave_tuning_get(model->device, i, &row));
+    emit_record(&writer, NULL);
+    emit_string(&writer, "family", row.family);
+    emit_string(&writer, "key", row.key);
+    emit_string(&writer, "variant", row.variant);
+    emit_end_object(&writer);
   }
-  emit_end_array(&j);
-  emit_end_object(&j);
+  emit_end_array(&writer);
+  emit_end_object(&writer);
   return EXIT_GOOD;
 }
 
-void list_table(const model *m, page *out) {
+void list_table(const model *model, page *out) {
   columns table = {.n_columns = 3};
   text_puts(out, "device  ");
-  page_visible(out, clave_tuning_device(m->device));
-  text_printf(out, "\nrows    %u\n", count_rows(m));
-  for (uint32_t i = 0; i < count_rows(m); i++) {
-    clave_tuning_row r = {.size = sizeof r};
-    clave_status st = clave_tuning_get(m->device, i, &r);
+  page_visible(out, clave_tuning_device(model->device));
+  text_printf(out, "\nrows    %u\n", count_rows(model));
+  for (uint32_t i = 0; i < count_rows(model); i++) {
+    clave_tuning_row row = {.size = sizeof row};
+    clave_status st = clave_tuning_get(model->device, i, &row);
     clave_status_free(st);
     if (st) continue;
-    columns_cell(&table, "%s", r.family);
-    columns_cell(&table, "%s", r.variant);
-    columns_cell(&table, "%s", r.key);
+    columns_cell(&table, "%s", row.family);
+    columns_cell(&table, "%s", row.variant);
+    columns_cell(&table, "%s", row.key);
   }
   columns_write(&table, 0, out);
 }
 
 /* ---------------------------------------------------------------- reading */
 
-static int put_row(const model *m, const char *path, const json *row, uint32_t number) {
+static int put_row(const model *model, const char *path, const json *row, uint32_t number) {
   const char *family = text_or_null(row, "family"), *key = text_or_null(row, "key"),
              *variant = text_or_null(row, "variant");
   if (!family || !key || !variant)
     return fail("%s: row %u is not {\"family\", \"key\", \"variant\"} of texts", path, number);
-  clave_status st = clave_tuning_put(m->device, family, key, variant);
+  clave_status st = clave_tuning_put(model->device, family, key, variant);
   if (!st) return EXIT_GOOD;
   int result = fail("%s: row %u: %s", path, number, clave_status_message(st));
   clave_status_free(st);
   return result;
 }
 
-static int put_rows(const model *m, const char *path, const json *document, bool any_device,
-                    uint32_t *n) {
+static int put_rows(const model *model, const char *path, const json *document, bool any_device,
+                    uint32_t *count) {
   const json *version = json_kind_of(document) == JSON_OBJECT
                             ? json_member(document, "clave_tuning")
                             : NULL,
              *rows = version ? json_member(document, "rows") : NULL;
-  const char *device = text_or_null(document, "device"), *own = clave_tuning_device(m->device);
+  const char *device = text_or_null(document, "device"), *own = clave_tuning_device(model->device);
   int64_t number;
   if (!version || !json_i64(version, &number) || !device || !rows ||
       json_kind_of(rows) != JSON_ARRAY)
@@ -86,15 +86,15 @@ static int put_rows(const model *m, const char *path, const json *document, bool
         "%s was measured on another device, \"%.300s\", not \"%.300s\"; --force takes it "
         "all the same",
         path, device, own);
-  for (const json *r = json_first(rows); r; r = json_next(r), ++*n)
-    TRY_EXIT(put_row(m, path, r, *n));
+  for (const json *r = json_first(rows); r; r = json_next(r), ++*count)
+    TRY_EXIT(put_row(model, path, r, *count));
   return EXIT_GOOD;
 }
 
-int import_table(const model *m, const char *path, bool any_device, uint32_t *n) {
+int import_table(const model *model, const char *path, bool any_device, uint32_t *count) {
   page content = {0};
   json *document = NULL;
-  *n = 0;
+  *count = 0;
   int result = read_file(path, &content);
   if (!result && content.size > MOST_BYTES)
     result = fail("%s is too large for a tuning table", path);
@@ -105,7 +105,7 @@ int import_table(const model *m, const char *path, bool any_device, uint32_t *n)
       clave_status_free(st);
     }
   }
-  if (!result) result = put_rows(m, path, document, any_device, n);
+  if (!result) result = put_rows(model, path, document, any_device, count);
   json_free(document);
   text_free(&content);
   return result;

@@ -5,9 +5,9 @@
 #include "cli/model.h"
 
 /* JSON: what the table is for and its rows. */
-int write_table(const model *m, page *out) CHECK;
-void list_table(const model *m, page *out);
+int write_table(const model *model, page *out) CHECK;
+void list_table(const model *model, page *out);
 /* Puts the file's rows; any_device: of whatever device they are. */
-int import_table(const model *m, const char *path, bool any_device, uint32_t *n) CHECK;
+int import_table(const model *model, const char *path, bool any_device, uint32_t *count) CHECK;
 
 #endif

@@ -83,44 +83,44 @@ void store_number(clave_dtype type, double value, void *element) {
   }
 }
 
-uint64_t count_elements(const clave_tensor *t) {
+uint64_t count_elements(const clave_tensor *tensor) {
   uint64_t n = 1;
-  for (int i = 0; i < t->rank; i++) n *= (uint64_t)t->dims[i];
+  for (int i = 0; i < tensor->rank; i++) n *= (uint64_t)tensor->dims[i];
   return n;
 }
 
-bool is_contiguous(const clave_tensor *t) {
+bool is_contiguous(const clave_tensor *tensor) {
   int64_t expected = 1;
-  for (int i = t->rank - 1; i >= 0; i--) {
-    if (t->dims[i] > 1 && t->strides[i] != expected) return false;
-    expected *= t->dims[i];
+  for (int i = tensor->rank - 1; i >= 0; i--) {
+    if (tensor->dims[i] > 1 && tensor->strides[i] != expected) return false;
+    expected *= tensor->dims[i];
   }
   return true;
 }
 
-const void *element_at(const clave_tensor *t, uint64_t flat) {
+const void *element_at(const clave_tensor *tensor, uint64_t flat) {
   int64_t offset = 0;
-  for (int i = t->rank - 1; i >= 0; i--) {
-    uint64_t size = (uint64_t)t->dims[i];
-    offset += (int64_t)(flat % size) * t->strides[i];
+  for (int i = tensor->rank - 1; i >= 0; i--) {
+    uint64_t size = (uint64_t)tensor->dims[i];
+    offset += (int64_t)(flat % size) * tensor->strides[i];
     flat /= size;
   }
-  return (const char *)t->data + offset * (int64_t)clave_dtype_size(t->dtype);
+  return (const char *)tensor->data + offset * (int64_t)clave_dtype_size(tensor->dtype);
 }
 
-tensor_summary summarise_tensor(const clave_tensor *t) {
-  tensor_summary s = {.count = count_elements(t)};
+tensor_summary summarise_tensor(const clave_tensor *tensor) {
+  tensor_summary summary = {.count = count_elements(tensor)};
   double sum = 0;
   uint64_t n = 0;
-  for (uint64_t i = 0; i < s.count; i++) {
-    double value = load_number(t->dtype, element_at(t, i));
+  for (uint64_t i = 0; i < summary.count; i++) {
+    double value = load_number(tensor->dtype, element_at(tensor, i));
     if (isnan(value)) continue;
-    if (!n || value < s.min) s.min = value;
-    if (!n || value > s.max) s.max = value;
+    if (!n || value < summary.min) summary.min = value;
+    if (!n || value > summary.max) summary.max = value;
     sum += value;
     n++;
   }
-  if (n) s.mean = sum / (double)n;
-  s.n_nan = s.count - n;
-  return s;
+  if (n) summary.mean = sum / (double)n;
+  summary.n_nan = summary.count - n;
+  return summary;
 }

@@ -15,16 +15,16 @@ double load_number(clave_dtype type, const void *element); /* any dtype */
 /* Rounds to nearest even; integers must fit. */
 void store_number(clave_dtype type, double value, void *element);
 
-uint64_t count_elements(const clave_tensor *t);
-bool is_contiguous(const clave_tensor *t);
+uint64_t count_elements(const clave_tensor *tensor);
+bool is_contiguous(const clave_tensor *tensor);
 /* Element number `flat` in row-major order. */
-const void *element_at(const clave_tensor *t, uint64_t flat);
+const void *element_at(const clave_tensor *tensor, uint64_t flat);
 
 /* Over the elements that are numbers; all zero if there are none. */
 typedef struct tensor_summary {
   double min, mean, max;
   uint64_t count, n_nan;
 } tensor_summary;
-tensor_summary summarise_tensor(const clave_tensor *t);
+tensor_summary summarise_tensor(const clave_tensor *tensor);
 
 #endif

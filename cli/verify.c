@@ -43,32 +43,36 @@ static const flag verify_flags[] = {
 /* Others than inputs in a reference. */
 static const char *const others[] = {"output_", "node.", NULL};
 
-static bool wants_results(const verify_arguments *a) {
-  return a->reference || a->run || a->inputs || a->input.count || a->executable || a->all ||
-         a->json || a->html;
+static bool wants_results(const verify_arguments *arguments) {
+  return arguments->reference || arguments->run || arguments->inputs || arguments->input.count ||
+         arguments->executable || arguments->all || arguments->json || arguments->html;
 }
 
-static int take_inputs(const verify_arguments *a, const model *m, input_set *inputs) {
-  if (a->reference && a->inputs) return fail("--reference has the inputs: --inputs adds none");
-  TRY_EXIT(describe_inputs(m, inputs));
-  if (!a->reference && !a->inputs && !a->input.count) return invent_inputs(inputs);
-  if (a->reference) TRY_EXIT(read_input_file(inputs, a->reference, others));
-  if (a->inputs) TRY_EXIT(read_input_file(inputs, a->inputs, NULL));
-  TRY_EXIT(read_input_list(inputs, &a->input));
+static int take_inputs(const verify_arguments *arguments, const model *model, input_set *inputs) {
+  if (arguments->reference && arguments->inputs)
+    return fail("--reference has the inputs: --inputs adds none");
+  TRY_EXIT(describe_inputs(model, inputs));
+  if (!arguments->reference && !arguments->inputs && !arguments->input.count)
+    return invent_inputs(inputs);
+  if (arguments->reference) TRY_EXIT(read_input_file(inputs, arguments->reference, others));
+  if (arguments->inputs) TRY_EXIT(read_input_file(inputs, arguments->inputs, NULL));
+  TRY_EXIT(read_input_list(inputs, &arguments->input));
   return check_inputs(inputs);
 }
 
 /* ---------------------------------------------------------------- the comparisons */
 
-static bool is_on_cpu(const model *m) { return strcmp(m->device_info.kind, "cpu") == 0; }
+static bool is_on_cpu(const model *model) { return strcmp(model->device_info.kind, "cpu") == 0; }
 
-static void say_compared(const verification *v, page *out) {
-  const stage *device = &v->stages[STAGE_DEVICE], *fusion = &v->stages[STAGE_FUSION],
-              *passes = &v->stages[STAGE_PASSES], *file = &v->stages[STAGE_REFERENCE];
-  const uint32_t n_outputs = v->m->method.n_outputs;
+static void say_compared(const verification *verification, page *out) {
+  const stage *device = &verification->stages[STAGE_DEVICE],
+              *fusion = &verification->stages[STAGE_FUSION],
+              *passes = &verification->stages[STAGE_PASSES],
+              *file = &verification->stages[STAGE_REFERENCE];
+  const uint32_t n_outputs = verification->model->method.n_outputs;
   if (device->name) {
     text_printf(out, "ops      %" PRIu32 " results equal on ", device->compared - n_outputs);
-    page_device(out, v->m);
+    page_device(out, verification->model);
     text_puts(out, " and the CPU backend\n");
   }
   if (fusion->name)
@@ -82,21 +86,21 @@ static void say_compared(const verification *v, page *out) {
   if (!file->name) return;
   uint32_t equal = 0;
   for (uint32_t i = 0; i < n_outputs; i++)
-    equal += file->pointers[v->base.count - n_outputs + i] != NULL;
+    equal += file->pointers[verification->base.count - n_outputs + i] != NULL;
   if (file->compared > equal)
     text_printf(out, "nodes    %" PRIu32 " results equal to the reference\n",
                 file->compared - equal);
   text_printf(out, "outputs  %" PRIu32 " equal to the reference on ", equal);
-  page_device(out, v->m);
+  page_device(out, verification->model);
   text_puts(out, "\n");
 }
 
 /* What the comparisons say, after all were made that could be: the first that failed. */
-static int judge(const verification *v) {
+static int judge(const verification *verification) {
   for (int i = 0; i < N_STAGES; i++) {
-    const stage *s = &v->stages[i];
+    const stage *stage = &verification->stages[i];
     page what = {0};
-    if (s->name && s->pair.errors) describe_stage(v, s, &what);
+    if (stage->name && stage->pair.errors) describe_stage(verification, stage, &what);
     int result = what.failed ? fail_memory() : what.size ? fail("%s", what.data) : EXIT_GOOD;
     text_free(&what);
     TRY_EXIT(result);
@@ -104,87 +108,96 @@ static int judge(const verification *v) {
   return EXIT_GOOD;
 }
 
-static int compare(const verify_arguments *a, verification *v, page *out) {
-  TRY_EXIT(begin_verification(v));
-  TRY_EXIT(is_on_cpu(v->m) ? compare_fusion(v) : compare_device(v));
-  TRY_EXIT(compare_passes(v));
-  if (a->reference) TRY_EXIT(compare_reference(v));
-  if (a->html) TRY_EXIT(write_error_page(v, a->model.program, a->html));
-  if (a->json) out->size = 0;
-  if (a->json) write_errors_json(v, out);
-  if (a->all && !a->json) write_errors_table(v, out);
-  int result = judge(v);
-  if (result && (a->all || a->json)) TRY_EXIT(print_page(out));
+static int compare(const verify_arguments *arguments, verification *verification, page *out) {
+  TRY_EXIT(begin_verification(verification));
+  TRY_EXIT(is_on_cpu(verification->model) ? compare_fusion(verification)
+                                          : compare_device(verification));
+  TRY_EXIT(compare_passes(verification));
+  if (arguments->reference) TRY_EXIT(compare_reference(verification));
+  if (arguments->html)
+    TRY_EXIT(write_error_page(verification, arguments->model.program, arguments->html));
+  if (arguments->json) out->size = 0;
+  if (arguments->json) write_errors_json(verification, out);
+  if (arguments->all && !arguments->json) write_errors_table(verification, out);
+  int result = judge(verification);
+  if (result && (arguments->all || arguments->json)) TRY_EXIT(print_page(out));
   return result;
 }
 
-/* m: with the device that the executable runs on. */
-static int compare_with(const verify_arguments *a, const verification *v, model *m, page *out) {
+/* model: with the device that the executable runs on. */
+static int compare_with(const verify_arguments *arguments, const verification *verification,
+                        model *model, page *out) {
   page ignored = {0};
-  TRY_EXIT(open_session(m, SESSION_WIDE));
-  int result = set_inputs(&v->inputs, m);
-  clave_status st = result ? NULL : clave_session_run(m->session, m->method.name);
+  TRY_EXIT(open_session(model, SESSION_WIDE));
+  int result = set_inputs(&verification->inputs, model);
+  clave_status st = result ? NULL : clave_session_run(model->session, model->method.name);
   if (st) result = fail_status(st);
-  if (!result) result = compare_executable(a->executable, m, &v->inputs, a->json ? &ignored : out);
+  if (!result)
+    result = compare_executable(arguments->executable, model, &verification->inputs,
+                                arguments->json ? &ignored : out);
   text_free(&ignored);
-  clave_session_destroy(m->session);
+  clave_session_destroy(model->session);
   return result;
 }
 
 /* The device that CLAVE_DEVICE chooses for an executable of --target opencl. */
-static int open_executables_device(const verify_arguments *a, model *m) {
+static int open_executables_device(const verify_arguments *arguments, model *model) {
   const char *named = getenv("CLAVE_DEVICE");
   const model_arguments on = {.device = named && *named ? NULL : "opencl",
-                              .allow_custom_kernels = a->model.allow_custom_kernels};
-  TRY_EXIT(open_device(&on, m));
-  if (strcmp(m->device_info.kind, "opencl") == 0) return EXIT_GOOD;
-  return fail("%s runs on OpenCL devices, and CLAVE_DEVICE is \"%s\"", a->executable, named);
+                              .allow_custom_kernels = arguments->model.allow_custom_kernels};
+  TRY_EXIT(open_device(&on, model));
+  if (strcmp(model->device_info.kind, "opencl") == 0) return EXIT_GOOD;
+  return fail("%s runs on OpenCL devices, and CLAVE_DEVICE is \"%s\"", arguments->executable,
+              named);
 }
 
-static int verify_executable(const verify_arguments *a, const verification *v, page *out) {
-  model m = {.program = v->m->program, .method = v->m->method};
+static int verify_executable(const verify_arguments *arguments, const verification *verification,
+                             page *out) {
+  model model = {.program = verification->model->program, .method = verification->model->method};
   bool is_opencl;
-  TRY_EXIT(ask_executable(a->executable, &is_opencl));
+  TRY_EXIT(ask_executable(arguments->executable, &is_opencl));
   if (!is_opencl) {
-    m.device = v->cpu.device;
-    m.device_info.kind = "cpu";
-    return compare_with(a, v, &m, out);
+    model.device = verification->cpu.device;
+    model.device_info.kind = "cpu";
+    return compare_with(arguments, verification, &model, out);
   }
-  int result = open_executables_device(a, &m);
-  if (!result) result = compare_with(a, v, &m, out);
-  clave_device_destroy(m.device);
+  int result = open_executables_device(arguments, &model);
+  if (!result) result = compare_with(arguments, verification, &model, out);
+  clave_device_destroy(model.device);
   return result;
 }
 
-static int verify_results(const verify_arguments *a, model *m, page *out) {
-  verification v = {.m = m};
-  int result = take_inputs(a, m, &v.inputs);
-  if (!result) result = open_device(&a->model, m);
-  if (!result) result = open_session(m, SESSION_WIDE);
-  if (!result) result = compare(a, &v, out);
-  if (!result && !a->json) say_compared(&v, out);
-  if (!result && a->executable) result = verify_executable(a, &v, out);
-  free_verification(&v);
+static int verify_results(const verify_arguments *arguments, model *model, page *out) {
+  verification verification = {.model = model};
+  int result = take_inputs(arguments, model, &verification.inputs);
+  if (!result) result = open_device(&arguments->model, model);
+  if (!result) result = open_session(model, SESSION_WIDE);
+  if (!result) result = compare(arguments, &verification, out);
+  if (!result && !arguments->json) say_compared(&verification, out);
+  if (!result && arguments->executable) result = verify_executable(arguments, &verification, out);
+  free_verification(&verification);
   return result;
 }
 
 static int verify_program(const void *arguments, page *out) {
-  const verify_arguments *a = arguments;
-  model m = {0};
-  int result = open_program(&a->model, &m);
+  const verify_arguments *verify_arguments = arguments;
+  model model = {0};
+  int result = open_program(&verify_arguments->model, &model);
   if (!result) {
     show_progress("checking hashes");
-    clave_status st = clave_program_check_hashes(m.program);
+    clave_status st = clave_program_check_hashes(model.program);
     clear_progress();
     result = st ? fail_status(st) : EXIT_GOOD;
   }
   if (!result) text_puts(out, "program  good: structure, shapes, dtypes, hashes\n");
-  if (!result && wants_results(a)) result = verify_results(a, &m, out);
-  if (!result && !wants_results(a) && (a->model.device || a->model.no_fallback))
+  if (!result && wants_results(verify_arguments))
+    result = verify_results(verify_arguments, &model, out);
+  if (!result && !wants_results(verify_arguments) &&
+      (verify_arguments->model.device || verify_arguments->model.no_fallback))
     print_note(NULL,
                "only the structure was checked, nothing was compared on a device: --run or "
                "--reference does");
-  close_model(&m);
+  close_model(&model);
   return result;
 }
 

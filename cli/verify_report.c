@@ -14,126 +14,138 @@ static const char *const verdicts[] = {[NODE_UNMATCHED] = "",
                                        [NODE_AMPLIFIES] = "amplified",
                                        [NODE_OTHER_FORM] = "other shape"};
 
-static bool is_compared(const stage *s) { return s->name && s->pair.errors && s->compared; }
-
-/* "output_0" for what is no node. */
-static const char *op_of(const verification *v, const record *r) {
-  return r->node < v->g.n_nodes ? v->g.nodes[r->node].op : "output";
+static bool is_compared(const stage *stage) {
+  return stage->name && stage->pair.errors && stage->compared;
 }
 
-static const char *name_of(const verification *v, const record *r) {
-  return r->node < v->g.n_nodes ? v->g.nodes[r->node].name
-                                : v->g.outputs[r->node - v->g.n_nodes].name;
+/* "output_0" for what is no node. */
+static const char *op_of(const verification *verification, const record *record) {
+  return record->node < verification->graph.n_nodes ? verification->graph.nodes[record->node].op
+                                                    : "output";
+}
+
+static const char *name_of(const verification *verification, const record *record) {
+  return record->node < verification->graph.n_nodes
+             ? verification->graph.nodes[record->node].name
+             : verification->graph.outputs[record->node - verification->graph.n_nodes].name;
 }
 
 /* What an element may differ by, where it differed most, of the whole run. */
-static double bound_of(const node_error *e) { return e->total.allowed; }
+static double bound_of(const node_error *error) { return error->total.allowed; }
 
 /* ---------------------------------------------------------------- text */
 
-static void write_number_cell(columns *table, const stage *s, size_t i, double number) {
-  if (s->pointers[i]) {
+static void write_number_cell(columns *table, const stage *stage, size_t i, double number) {
+  if (stage->pointers[i]) {
     columns_cell(table, "%.3g", number);
   } else {
     columns_cell(table, "-");
   }
 }
 
-static void write_row(const verification *v, const stage *s, size_t i, columns *table, page *cell) {
-  const record *r = &v->base.items[i];
-  const node_error *e = &s->pair.errors[i];
-  columns_cell(table, "%" PRIu32, r->node);
-  columns_cell(table, "%s", op_of(v, r));
+static void write_row(const verification *verification, const stage *stage, size_t i,
+                      columns *table, page *cell) {
+  const record *record = &verification->base.items[i];
+  const node_error *error = &stage->pair.errors[i];
+  columns_cell(table, "%" PRIu32, record->node);
+  columns_cell(table, "%s", op_of(verification, record));
   cell->size = 0;
-  page_visible(cell, name_of(v, r));
+  page_visible(cell, name_of(verification, record));
   columns_cell(table, "%s", cell->size ? cell->data : "");
-  write_number_cell(table, s, i, e->total.largest);
-  write_number_cell(table, s, i, bound_of(e));
-  write_number_cell(table, s, i, e->own.largest);
-  write_number_cell(table, s, i, e->own.allowed);
-  write_number_cell(table, s, i, e->inputs_error);
-  columns_cell(table, "%s", verdicts[e->verdict]);
+  write_number_cell(table, stage, i, error->total.largest);
+  write_number_cell(table, stage, i, bound_of(error));
+  write_number_cell(table, stage, i, error->own.largest);
+  write_number_cell(table, stage, i, error->own.allowed);
+  write_number_cell(table, stage, i, error->inputs_error);
+  columns_cell(table, "%s", verdicts[error->verdict]);
 }
 
-static void write_table(const verification *v, const stage *s, page *out) {
+static void write_table(const verification *verification, const stage *stage, page *out) {
   columns table = {
       .n_columns = 9,
       .right = {[0] = true, [3] = true, [4] = true, [5] = true, [6] = true, [7] = true}};
   static const char *const titles[] = {"node",      "op",    "name",   "error", "bound",
                                        "own error", "bound", "inputs", ""};
   page cell = {0};
-  text_printf(out, "\n%s, compared with %s\n", s->name, s->against);
+  text_printf(out, "\n%s, compared with %s\n", stage->name, stage->against);
   for (size_t i = 0; i < LENGTH(titles); i++) columns_cell(&table, "%s", titles[i]);
-  for (size_t i = 0; i < v->base.count; i++)
-    if (s->pointers[i] || !s->pair.has_outputs_alone) write_row(v, s, i, &table, &cell);
+  for (size_t i = 0; i < verification->base.count; i++)
+    if (stage->pointers[i] || !stage->pair.has_outputs_alone)
+      write_row(verification, stage, i, &table, &cell);
   columns_write(&table, 0, out);
   out->failed |= cell.failed;
   text_free(&cell);
 }
 
-void write_errors_table(const verification *v, page *out) {
+void write_errors_table(const verification *verification, page *out) {
   for (int k = 0; k < N_STAGES; k++)
-    if (is_compared(&v->stages[k])) write_table(v, &v->stages[k], out);
+    if (is_compared(&verification->stages[k]))
+      write_table(verification, &verification->stages[k], out);
   text_puts(out, "\n");
 }
 
 /* ---------------------------------------------------------------- JSON */
 
-static void write_difference(json_writer *j, const char *key, const difference *d) {
-  emit_record(j, key);
-  emit_number(j, "largest", d->largest);
-  emit_size(j, "element", d->element);
-  emit_number(j, "got", d->got);
-  emit_number(j, "expected", d->expected);
-  emit_number(j, "allowed", d->allowed);
-  emit_bool(j, "beyond", d->found);
-  emit_end_object(j);
+static void write_difference(json_writer *writer, const char *key, const difference *difference) {
+  emit_record(writer, key);
+  emit_number(writer, "largest", difference->largest);
+  emit_size(writer, "element", difference->element);
+  emit_number(writer, "got", difference->got);
+  emit_number(writer, "expected", difference->expected);
+  emit_number(writer, "allowed", difference->allowed);
+  emit_bool(writer, "beyond", difference->found);
+  emit_end_object(writer);
 }
 
-static void write_node_json(json_writer *j, const verification *v, const stage *s, size_t i) {
-  const record *r = &v->base.items[i];
-  const node_error *e = &s->pair.errors[i];
-  emit_object(j, NULL);
-  emit_integer(j, "node", r->node);
-  emit_string(j, "op", op_of(v, r));
-  emit_string(j, "name", name_of(v, r));
-  emit_integer(j, "slot", r->slot);
-  emit_string(j, "verdict", e->verdict == NODE_UNMATCHED ? NULL : verdicts[e->verdict]);
-  emit_number(j, "terms", e->terms);
-  emit_number(j, "inputs_error", e->inputs_error);
-  if (s->pointers[i]) write_difference(j, "total", &e->total);
-  if (s->pointers[i]) write_difference(j, "own", &e->own);
-  emit_end_object(j);
+static void write_node_json(json_writer *writer, const verification *verification,
+                            const stage *stage, size_t i) {
+  const record *record = &verification->base.items[i];
+  const node_error *error = &stage->pair.errors[i];
+  emit_object(writer, NULL);
+  emit_integer(writer, "node", record->node);
+  emit_string(writer, "op", op_of(verification, record));
+  emit_string(writer, "name", name_of(verification, record));
+  emit_integer(writer, "slot", record->slot);
+  emit_string(writer, "verdict",
+              error->verdict == NODE_UNMATCHED ? NULL : verdicts[error->verdict]);
+  emit_number(writer, "terms", error->terms);
+  emit_number(writer, "inputs_error", error->inputs_error);
+  if (stage->pointers[i]) write_difference(writer, "total", &error->total);
+  if (stage->pointers[i]) write_difference(writer, "own", &error->own);
+  emit_end_object(writer);
 }
 
-static void write_stage_json(json_writer *j, const verification *v, const stage *s) {
+static void write_stage_json(json_writer *writer, const verification *verification,
+                             const stage *stage) {
   page what = {0};
-  describe_stage(v, s, &what);
-  emit_object(j, NULL);
-  emit_string(j, "stage", s->name);
-  emit_string(j, "against", s->against);
-  emit_size(j, "compared", s->compared);
-  emit_string(j, "differs", what.size ? what.data : NULL);
-  emit_array(j, "nodes");
-  for (size_t i = 0; i < v->base.count; i++) write_node_json(j, v, s, i);
-  emit_end_array(j);
-  emit_end_object(j);
-  j->out->failed |= what.failed;
+  describe_stage(verification, stage, &what);
+  emit_object(writer, NULL);
+  emit_string(writer, "stage", stage->name);
+  emit_string(writer, "against", stage->against);
+  emit_size(writer, "compared", stage->compared);
+  emit_string(writer, "differs", what.size ? what.data : NULL);
+  emit_array(writer, "nodes");
+  for (size_t i = 0; i < verification->base.count; i++)
+    write_node_json(writer, verification, stage, i);
+  emit_end_array(writer);
+  emit_end_object(writer);
+  writer->out->failed |= what.failed;
   text_free(&what);
 }
 
-void write_errors_json(const verification *v, page *out) {
-  json_writer j = {.out = out};
+void write_errors_json(const verification *verification, page *out) {
+  json_writer writer = {.out = out};
   page device = {0};
-  page_device(&device, v->m);
-  emit_object(&j, NULL);
-  emit_string(&j, "method", v->m->method.name);
-  emit_string(&j, "device", device.data);
-  emit_array(&j, "stages");
+  page_device(&device, verification->model);
+  emit_object(&writer, NULL);
+  emit_string(&writer, "method", verification->model->method.name);
+  emit_string(&writer, "device", device.data);
+  emit_array(&writer, "stages");
   for (int k = 0; k < N_STAGES; k++)
-    if (is_compared(&v->stages[k])) write_stage_json(&j, v, &v->stages[k]);
-  emit_end_array(&j);
-  emit_end_object(&j);
+    if (is_compared(&verification->stages[k]))
+      write_stage_json(&writer, verification, &verification->stages[k]);
+  emit_end_array(&writer);
+  emit_end_object(&writer);
   out->failed |= device.failed;
   text_free(&device);
 }
@@ -165,78 +177,81 @@ static bool is_worse(node_verdict a, node_verdict b) {
 }
 
 /* Of a node that ran more than once, or gives more than one tensor, the worst. */
-static int colour_nodes(verification *v, const stage *s) {
-  for (uint32_t i = 0; i < v->g.n_nodes; i++) {
+static int colour_nodes(verification *verification, const stage *stage) {
+  for (uint32_t i = 0; i < verification->graph.n_nodes; i++) {
     node_verdict worst = NODE_UNMATCHED;
     const node_error *shown = NULL;
-    graph_node *n = &v->g.nodes[i];
-    for (size_t k = 0; k < v->base.count; k++) {
-      const node_error *e = &s->pair.errors[k];
-      if (v->base.items[k].node != i || !s->pointers[k] || !(!shown || is_worse(e->verdict, worst)))
+    graph_node *node = &verification->graph.nodes[i];
+    for (size_t k = 0; k < verification->base.count; k++) {
+      const node_error *error = &stage->pair.errors[k];
+      if (verification->base.items[k].node != i || !stage->pointers[k] ||
+          !(!shown || is_worse(error->verdict, worst)))
         continue;
-      worst = e->verdict;
-      shown = e;
+      worst = error->verdict;
+      shown = error;
     }
     page note = {0};
     if (shown) text_printf(&note, "off by %.3g of %.3g", shown->total.largest, bound_of(shown));
-    free(n->note);
-    n->note = note.data;
-    n->fill = n->is_view ? NULL : colour_of(worst);
+    free(node->note);
+    node->note = note.data;
+    node->fill = node->is_view ? NULL : colour_of(worst);
     if (note.failed) return fail_memory();
   }
   return EXIT_GOOD;
 }
 
-static void write_html_row(const verification *v, const stage *s, size_t i, page *out) {
-  const record *r = &v->base.items[i];
-  const node_error *e = &s->pair.errors[i];
-  if (!s->pointers[i]) return;
-  text_printf(out, "<tr style=\"background:%s\"><td>%" PRIu32 "<td>", colour_of(e->verdict),
-              r->node);
-  page_markup(out, op_of(v, r));
+static void write_html_row(const verification *verification, const stage *stage, size_t i,
+                           page *out) {
+  const record *record = &verification->base.items[i];
+  const node_error *error = &stage->pair.errors[i];
+  if (!stage->pointers[i]) return;
+  text_printf(out, "<tr style=\"background:%s\"><td>%" PRIu32 "<td>", colour_of(error->verdict),
+              record->node);
+  page_markup(out, op_of(verification, record));
   text_puts(out, "<td>");
-  page_markup(out, name_of(v, r));
-  text_printf(out, "<td>%.3g<td>%.3g<td>%.3g<td>%.3g<td>%.3g<td>%s\n", e->total.largest,
-              bound_of(e), e->own.largest, e->own.allowed, e->inputs_error, verdicts[e->verdict]);
+  page_markup(out, name_of(verification, record));
+  text_printf(out, "<td>%.3g<td>%.3g<td>%.3g<td>%.3g<td>%.3g<td>%s\n", error->total.largest,
+              bound_of(error), error->own.largest, error->own.allowed, error->inputs_error,
+              verdicts[error->verdict]);
 }
 
-static int write_graph(verification *v, const stage *s, page *out) {
+static int write_graph(verification *verification, const stage *stage, page *out) {
   text_puts(out, "<p>");
   for (size_t i = 0; i < LENGTH(colours); i++)
     text_printf(out, "<span style=\"background:%s\">%s</span> ", colours[i].fill, colours[i].words);
   text_puts(out, "</p>\n");
-  TRY_EXIT(colour_nodes(v, s));
+  TRY_EXIT(colour_nodes(verification, stage));
   begin_graph(out, false);
-  TRY_EXIT(write_svg(&v->g, NULL, out));
+  TRY_EXIT(write_svg(&verification->graph, NULL, out));
   end_graph(out);
   return EXIT_GOOD;
 }
 
-static int write_section(verification *v, const stage *s, page *out) {
+static int write_section(verification *verification, const stage *stage, page *out) {
   page what = {0};
-  describe_stage(v, s, &what);
-  text_printf(out, "<h2>%s, compared with %s</h2>\n<p>", s->name, s->against);
+  describe_stage(verification, stage, &what);
+  text_printf(out, "<h2>%s, compared with %s</h2>\n<p>", stage->name, stage->against);
   page_markup(out, what.size ? what.data : "Nothing differs by more than rounding explains.");
   text_puts(out, "</p>\n");
   int result = what.failed ? fail_memory() : EXIT_GOOD;
   text_free(&what);
-  if (!result && !s->pair.has_outputs_alone) result = write_graph(v, s, out);
+  if (!result && !stage->pair.has_outputs_alone) result = write_graph(verification, stage, out);
   text_puts(out,
             "<table><tr><th>node<th>op<th>name<th>error<th>bound<th>own error<th>bound"
             "<th>error of what it reads<th>\n");
-  for (size_t i = 0; i < v->base.count; i++) write_html_row(v, s, i, out);
+  for (size_t i = 0; i < verification->base.count; i++) write_html_row(verification, stage, i, out);
   text_puts(out, "</table>\n");
   return result;
 }
 
-int write_error_page(verification *v, const char *title, const char *path) {
+int write_error_page(verification *verification, const char *title, const char *path) {
   page out = {0};
   int result = EXIT_GOOD;
   bool any = false;
   begin_html(&out, title);
   for (int k = 0; k < N_STAGES && !result; k++) {
-    if (!is_compared(&v->stages[k])) continue;
-    result = write_section(v, &v->stages[k], &out);
+    if (!is_compared(&verification->stages[k])) continue;
+    result = write_section(verification, &verification->stages[k], &out);
     any = true;
   }
   if (!any) text_puts(&out, "<p>There was nothing to compare the CPU backend with.</p>\n");

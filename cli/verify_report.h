@@ -4,10 +4,10 @@
 #include "cli/files.h"
 #include "cli/stages.h"
 
-void write_errors_table(const verification *v, page *out);
-void write_errors_json(const verification *v, page *out);
+void write_errors_table(const verification *verification, page *out);
+void write_errors_json(const verification *verification, page *out);
 /* A page that needs nothing else: the graph, coloured by error, and the table. title: the program.
  */
-int write_error_page(verification *v, const char *title, const char *path) CHECK;
+int write_error_page(verification *verification, const char *title, const char *path) CHECK;
 
 #endif

@@ -5,22 +5,22 @@
 #include "compile/parameters.h"
 #include "compile/tables.h"
 
-static void write_run(const compile_plan *k, const char *name, text *to) {
+static void write_run(const compile_plan *plan, const char *name, text *to) {
   text_printf(to, "int %s_run(", name);
-  parameters_write(k, "", to);
+  parameters_write(plan, "", to);
   text_puts(to, ")");
 }
 
-clave_status bare_write_header(const compile_plan *k, const compile_options *o, text *to) {
-  const char *n = o->library;
-  library_begin_header(n, to);
+clave_status bare_write_header(const compile_plan *plan, const compile_options *options, text *to) {
+  const char *name = options->library;
+  library_begin_header(name, to);
   text_puts(to,
             "/* One model, in static memory, used by one thread at a time. It calls functions of\n"
             " * string.h and math.h alone. The first run packs the weights that\n"
             " * are not packed for its processor. */\n\n");
-  library_describe_run(k, to);
+  library_describe_run(plan, to);
   text_puts(to, " * 0: good; else a code, and outputs hold nothing. */\n");
-  write_run(k, n, to);
+  write_run(plan, name, to);
   text_printf(
       to,
       ";\n/* What a code of %s_run says, \"index out of range\"; \"\" of 0. Static. */\n"
@@ -28,7 +28,7 @@ clave_status bare_write_header(const compile_plan *k, const compile_options *o, 
       "/* Where the last run ended, \"node 3 (matmul, linear_1)\"; \"\": nowhere. Static. */\n"
       "const char *%s_where(void);\n"
       "void %s_reset(void); /* state as it is at first */\n",
-      n, n, n, n);
+      name, name, name, name);
   library_end_header(to);
   return text_status(to);
 }
@@ -47,51 +47,52 @@ static void write_texts(const char *name, text *to) {
               name);
 }
 
-clave_status bare_write_source(const compile_plan *k, const compile_options *o, text *to) {
-  const char *n = o->library;
-  const ir_method *m = k->g->method;
+clave_status bare_write_source(const compile_plan *plan, const compile_options *options, text *to) {
+  const char *name = options->library;
+  const ir_method *method = plan->graph->method;
   text_printf(to,
               "/* Made by clave compile: the function. */\n#include \"%s.h\"\n\n"
               "#include <string.h>\n\n#include \"compile/runtime/core.h\"\n\n"
               "static bool is_ready;\n\n",
-              n);
-  write_texts(n, to);
+              name);
+  write_texts(name, to);
   text_puts(to,
             "static int start(void) {\n  const model_memory *own = &compiled_model.memory;\n"
-            "  *own->m = (model){.forms = own->forms, .rebased = own->rebased};\n"
-            "  return (int)core_start(own->m);\n}\n\n");
-  text_printf(to,
-              "const char *%s_where(void) {\n"
-              "  const model *m = compiled_model.memory.m;\n"
-              "  return m->failed && m->node ? m->node : \"\";\n}\n\n"
-              "void %s_reset(void) {\n  if (is_ready) core_reset(compiled_model.memory.m);\n}\n\n",
-              n, n);
-  write_run(k, n, to);
+            "  *own->model = (model){.forms = own->forms, .rebased = own->rebased};\n"
+            "  return (int)core_start(own->model);\n}\n\n");
+  text_printf(
+      to,
+      "const char *%s_where(void) {\n"
+      "  const model *m = compiled_model.memory.model;\n"
+      "  return m->failed && m->node ? m->node : \"\";\n}\n\n"
+      "void %s_reset(void) {\n  if (is_ready) core_reset(compiled_model.memory.model);\n}\n\n",
+      name, name);
+  write_run(plan, name, to);
   text_puts(to, " {\n");
-  parameters_write_values(k, to);
+  parameters_write_values(plan, to);
   text_puts(to,
-            "  model *m = compiled_model.memory.m;\n"
+            "  model *m = compiled_model.memory.model;\n"
             "  int code = is_ready ? MODEL_GOOD : start();\n"
             "  is_ready = code == MODEL_GOOD;\n"
             "  if (is_ready) code = (int)core_run(m, inputs);\n");
-  if (m->outputs.count)
+  if (method->outputs.count)
     text_printf(to,
                 "  for (int i = 0; code == MODEL_GOOD && i < %u; i++)\n"
                 "    memcpy(outputs[i], core_output(m, i), compiled_model.outputs[i].bytes);\n",
-                m->outputs.count);
-  text_printf(to, "%s  return code;\n}\n", m->outputs.count ? "" : "  (void)outputs;\n");
+                method->outputs.count);
+  text_printf(to, "%s  return code;\n}\n", method->outputs.count ? "" : "  (void)outputs;\n");
   return text_status(to);
 }
 
-clave_status bare_write_names(const compile_plan *k, const compile_options *o, text *to) {
-  (void)k;
+clave_status bare_write_names(const compile_plan *plan, const compile_options *options, text *to) {
+  (void)plan;
   text_puts(to, "/* Made by clave compile: names that the linker sees. */\n");
-  text_printf(to, "#define model_weights %s_model_weights\n", o->library);
-  text_printf(to, "#define model_forms %s_model_forms\n", o->library);
-  text_printf(to, "#define compiled_model %s_compiled_model\n", o->library);
+  text_printf(to, "#define model_weights %s_model_weights\n", options->library);
+  text_printf(to, "#define model_forms %s_model_forms\n", options->library);
+  text_printf(to, "#define compiled_model %s_compiled_model\n", options->library);
   for (int i = 0; i < n_source_files; i++)
     for (int j = 0; j < source_files[i].n_names; j++)
-      text_printf(to, "#define %s %s_%s\n", source_files[i].names[j], o->library,
+      text_printf(to, "#define %s %s_%s\n", source_files[i].names[j], options->library,
                   source_files[i].names[j]);
   return text_status(to);
 }

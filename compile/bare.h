@@ -5,11 +5,11 @@
  * programs fit into one firmware. */
 #include "compile/plan.h"
 
-clave_status bare_write_header(const compile_plan *k, const compile_options *o,
+clave_status bare_write_header(const compile_plan *plan, const compile_options *options,
                                text *to) STATUS_CHECK;
-clave_status bare_write_source(const compile_plan *k, const compile_options *o,
+clave_status bare_write_source(const compile_plan *plan, const compile_options *options,
                                text *to) STATUS_CHECK;
-clave_status bare_write_names(const compile_plan *k, const compile_options *o,
+clave_status bare_write_names(const compile_plan *plan, const compile_options *options,
                               text *to) STATUS_CHECK;
 
 #endif

@@ -13,8 +13,8 @@
 enum { MOST_WORDS = 16, MOST_JOBS = 64 };
 
 typedef struct build {
-  const compile_options *o;
-  project *k;
+  const compile_options *options;
+  project *project;
   char *words;                          /* owned: the compiler's, each ended by NUL */
   char *path;                           /* owned: the first, if it is a path; or NULL */
   const char *compiler[MOST_WORDS + 1]; /* in words; NULL ends */
@@ -32,19 +32,19 @@ static bool is_error(const char *line) {
 }
 
 /* Tells the log line by line; to: what is worth a line of ours, the first with an error. */
-static void tell_log(const build *b, text *to) {
-  file_map m = {0};
+static void tell_log(const build *build, text *to) {
+  file_map map = {0};
   text line = {0};
   bool has_error = false;
-  status_free(file_map_open(b->log.path, &m));
-  for (size_t at = 0; at < m.size; at++) {
-    const char *begin = (const char *)m.data + at, *end = memchr(begin, '\n', m.size - at);
-    const size_t n = end ? (size_t)(end - begin) : m.size - at;
+  status_free(file_map_open(build->log.path, &map));
+  for (size_t at = 0; at < map.size; at++) {
+    const char *begin = (const char *)map.data + at, *end = memchr(begin, '\n', map.size - at);
+    const size_t n = end ? (size_t)(end - begin) : map.size - at;
     text_clear(&line);
     text_append(&line, begin, n);
     at += n;
     if (line.failed || !n) continue;
-    if (b->o->message) b->o->message(b->o->ctx, line.data);
+    if (build->options->message) build->options->message(build->options->ctx, line.data);
     if (!to->size || (!has_error && is_error(line.data))) {
       text_clear(to);
       text_puts(to, line.data);
@@ -52,22 +52,24 @@ static void tell_log(const build *b, text *to) {
     }
   }
   text_free(&line);
-  file_map_close(&m);
+  file_map_close(&map);
 }
 
 /* source: NULL: while linking. */
-static clave_status failed(const build *b, int code, const char *source) {
+static clave_status failed(const build *build, int code, const char *source) {
   text said = {0};
-  tell_log(b, &said);
+  tell_log(build, &said);
   const bool has_said = said.size && !said.failed;
-  clave_status st = status_new(STATUS_IO, "%s: exit status %d while %s%s%s%s", b->compiler[0], code,
-                               source ? "compiling " : "linking", source ? source : "",
+  clave_status st = status_new(STATUS_IO, "%s: exit status %d while %s%s%s%s", build->compiler[0],
+                               code, source ? "compiling " : "linking", source ? source : "",
                                has_said ? ": " : "", has_said ? said.data : "");
   text_free(&said);
   return st;
 }
 
-static bool is_cancelled(const build *b) { return b->o->cancel && b->o->cancel(b->o->ctx); }
+static bool is_cancelled(const build *build) {
+  return build->options->cancel && build->options->cancel(build->options->ctx);
+}
 static clave_status cancelled(void) { return CANCELLED("interrupted"); }
 
 /* ---------------------------------------------------------------- running it */
@@ -77,82 +79,88 @@ typedef struct words {
   size_t n, capacity;
 } words;
 
-static bool add_word(words *w, const char *word) {
-  if (!array_reserve(&w->items, &w->capacity, w->n + 2, sizeof *w->items)) return false;
-  w->items[w->n++] = word;
-  w->items[w->n] = NULL;
+static bool add_word(words *words, const char *word) {
+  if (!array_reserve(&words->items, &words->capacity, words->n + 2, sizeof *words->items))
+    return false;
+  words->items[words->n++] = word;
+  words->items[words->n] = NULL;
   return true;
 }
 
-static bool add_words(words *w, const char *const *all) {
+static bool add_words(words *words, const char *const *all) {
   for (; *all; all++)
-    if (!add_word(w, *all)) return false;
+    if (!add_word(words, *all)) return false;
   return true;
 }
 
-static clave_status start(const build *b, words *w, bool is_whole, tool **out) {
+static clave_status start(const build *build, words *words, bool is_whole, tool **out) {
   *out = NULL;
-  clave_status st =
-      is_whole ? tool_start(w->items, b->k->folder, b->log.path, out) : status_no_memory();
-  free(w->items);
+  clave_status st = is_whole
+                        ? tool_start(words->items, build->project->folder, build->log.path, out)
+                        : status_no_memory();
+  free(words->items);
   return status_while(st, "CC names the C compiler (default: cc)");
 }
 
-static clave_status start_compiling(const build *b, size_t i, tool **out) {
+static clave_status start_compiling(const build *build, size_t i, tool **out) {
   const char *flags[MOST_FLAGS];
-  words w = {0};
-  project_compile_flags(b->k, b->o, flags);
-  const char *const own[] = {project_source_flag(b->o, b->k->sources[i]), NULL};
-  const bool is_whole = add_words(&w, b->compiler) && add_words(&w, flags) && add_words(&w, own) &&
-                        add_word(&w, "-c") && add_word(&w, "-o") && add_word(&w, b->objects[i]) &&
-                        add_word(&w, b->k->sources[i]);
-  return start(b, &w, is_whole, out);
+  words words = {0};
+  project_compile_flags(build->project, build->options, flags);
+  const char *const own[] = {project_source_flag(build->options, build->project->sources[i]), NULL};
+  const bool is_whole = add_words(&words, build->compiler) && add_words(&words, flags) &&
+                        add_words(&words, own) && add_word(&words, "-c") &&
+                        add_word(&words, "-o") && add_word(&words, build->objects[i]) &&
+                        add_word(&words, build->project->sources[i]);
+  return start(build, &words, is_whole, out);
 }
 
 /* The first line of what the compiler answers; empty: it says nothing. */
-static clave_status ask_compiler(const build *b, const char *question, text *answer) {
-  tool *t;
-  file_map m = {0};
-  words w = {0};
+static clave_status ask_compiler(const build *build, const char *question, text *answer) {
+  tool *tool;
+  file_map map = {0};
+  words words = {0};
   tool_log log;
-  TRY(tool_log_open(b->k->folder, "answer", &log));
-  const bool is_whole = add_words(&w, b->compiler) && add_word(&w, question);
-  clave_status st = is_whole ? tool_start(w.items, b->k->folder, log.path, &t) : status_no_memory();
-  free(w.items);
-  if (!st && tool_end(t, b->o->cancel, b->o->ctx) == 0) st = file_map_open(log.path, &m);
-  const char *said = (const char *)m.data, *end = said ? memchr(said, '\n', m.size) : NULL;
-  if (said) text_append(answer, said, end ? (size_t)(end - said) : m.size);
-  file_map_close(&m);
+  TRY(tool_log_open(build->project->folder, "answer", &log));
+  const bool is_whole = add_words(&words, build->compiler) && add_word(&words, question);
+  clave_status st = is_whole ? tool_start(words.items, build->project->folder, log.path, &tool)
+                             : status_no_memory();
+  free(words.items);
+  if (!st && tool_end(tool, build->options->cancel, build->options->ctx) == 0)
+    st = file_map_open(log.path, &map);
+  const char *said = (const char *)map.data, *end = said ? memchr(said, '\n', map.size) : NULL;
+  if (said) text_append(answer, said, end ? (size_t)(end - said) : map.size);
+  file_map_close(&map);
   tool_log_close(&log);
   return st ? st : text_status(answer);
 }
 
 /* Sets *out to lib<name>.a if it is stored beside the runtime, as in a Python wheel, else to NULL.
  */
-static clave_status find_beside_runtime(const build *b, const char *name, char **out) {
-  const char *runtime = b->k->archives[1], *slash = runtime ? strrchr(runtime, '/') : NULL;
-  text t = {0};
+static clave_status find_beside_runtime(const build *build, const char *name, char **out) {
+  const char *runtime = build->project->archives[1],
+             *slash = runtime ? strrchr(runtime, '/') : NULL;
+  text text = {0};
   *out = NULL;
   if (!slash) return NULL;
-  text_printf(&t, "%.*s/lib%s.a", (int)(slash - runtime), runtime, name);
-  clave_status st = text_status(&t);
-  if (!st && file_exists(t.data)) {
-    *out = t.data;
+  text_printf(&text, "%.*s/lib%s.a", (int)(slash - runtime), runtime, name);
+  clave_status st = text_status(&text);
+  if (!st && file_exists(text.data)) {
+    *out = text.data;
     return NULL;
   }
-  text_free(&t);
+  text_free(&text);
   return st;
 }
 
 /* A library that language models need: the static one beside the runtime, else the compiler's, else
  * "-lNAME". */
-static clave_status find_library(const build *b, const char *name, char **out) {
+static clave_status find_library(const build *build, const char *name, char **out) {
   text asked = {0}, found = {0};
-  TRY(find_beside_runtime(b, name, out));
+  TRY(find_beside_runtime(build, name, out));
   if (*out) return NULL;
   text_printf(&asked, "-print-file-name=lib%s.a", name);
   clave_status st = text_status(&asked);
-  if (!st) st = ask_compiler(b, asked.data, &found);
+  if (!st) st = ask_compiler(build, asked.data, &found);
   text_free(&asked);
   if (!st && !(found.size && *found.data == '/')) {
     text_clear(&found);
@@ -163,46 +171,49 @@ static clave_status find_library(const build *b, const char *name, char **out) {
   return st;
 }
 
-static clave_status find_libraries(const build *b) {
-  for (int i = 0; i < N_HOST_LIBRARIES && b->o->text; i++)
-    TRY(find_library(b, host_libraries[i].name, &b->k->libs[i]));
+static clave_status find_libraries(const build *build) {
+  for (int i = 0; i < N_HOST_LIBRARIES && build->options->text; i++)
+    TRY(find_library(build, host_libraries[i].name, &build->project->libs[i]));
   return NULL;
 }
 
-static clave_status link_all(const build *b) {
+static clave_status link_all(const build *build) {
   const char *flags[MOST_FLAGS];
-  tool *t;
-  words w = {0};
-  project_link_flags(b->k, b->o, flags);
-  bool is_whole = add_words(&w, b->compiler) && add_word(&w, "-o") && add_word(&w, MADE);
-  for (size_t i = 0; i < b->k->n_sources; i++) is_whole = is_whole && add_word(&w, b->objects[i]);
-  is_whole = is_whole && add_words(&w, flags);
-  TRY(start(b, &w, is_whole, &t));
-  const int code = tool_end(t, b->o->cancel, b->o->ctx);
-  if (is_cancelled(b)) return cancelled();
-  return code ? failed(b, code, NULL) : NULL;
+  tool *tool;
+  words words = {0};
+  project_link_flags(build->project, build->options, flags);
+  bool is_whole =
+      add_words(&words, build->compiler) && add_word(&words, "-o") && add_word(&words, MADE);
+  for (size_t i = 0; i < build->project->n_sources; i++)
+    is_whole = is_whole && add_word(&words, build->objects[i]);
+  is_whole = is_whole && add_words(&words, flags);
+  TRY(start(build, &words, is_whole, &tool));
+  const int code = tool_end(tool, build->options->cancel, build->options->ctx);
+  if (is_cancelled(build)) return cancelled();
+  return code ? failed(build, code, NULL) : NULL;
 }
 
-static void tell_done(const build *b, size_t done) {
-  const compile_options *o = b->o;
-  if (o->progress) o->progress(o->ctx, "compiling", (int)done, (int)b->k->n_sources);
+static void tell_done(const build *build, size_t done) {
+  const compile_options *options = build->options;
+  if (options->progress)
+    options->progress(options->ctx, "compiling", (int)done, (int)build->project->n_sources);
 }
 
 /* The oldest of those at work ends first. */
-static clave_status compile_all(const build *b) {
+static clave_status compile_all(const build *build) {
   tool *at_work[MOST_JOBS] = {0};
-  const size_t n = b->k->n_sources, jobs = (size_t)b->jobs;
+  const size_t n = build->project->n_sources, jobs = (size_t)build->jobs;
   clave_status st = NULL;
   for (size_t i = 0; i < n + jobs; i++) {
     tool **slot = &at_work[i % jobs];
     if (*slot) {
-      const int code = tool_end(*slot, b->o->cancel, b->o->ctx);
+      const int code = tool_end(*slot, build->options->cancel, build->options->ctx);
       *slot = NULL;
-      if (!st && is_cancelled(b)) st = cancelled();
-      if (code && !st) st = failed(b, code, b->k->sources[i - jobs]);
-      tell_done(b, i - jobs + 1);
+      if (!st && is_cancelled(build)) st = cancelled();
+      if (code && !st) st = failed(build, code, build->project->sources[i - jobs]);
+      tell_done(build, i - jobs + 1);
     }
-    if (i < n && !st) st = start_compiling(b, i, slot);
+    if (i < n && !st) st = start_compiling(build, i, slot);
   }
   return st;
 }
@@ -210,78 +221,81 @@ static clave_status compile_all(const build *b) {
 /* ---------------------------------------------------------------- the build */
 
 /* It runs in the folder of sources, whereto a path from here does not lead. */
-static clave_status find_compiler(build *b) {
-  if (!strchr(b->compiler[0], '/')) return NULL;
-  TRY(path_absolute(b->compiler[0], &b->path));
-  b->compiler[0] = b->path;
+static clave_status find_compiler(build *build) {
+  if (!strchr(build->compiler[0], '/')) return NULL;
+  TRY(path_absolute(build->compiler[0], &build->path));
+  build->compiler[0] = build->path;
   return NULL;
 }
 
-static clave_status split_compiler(build *b) {
+static clave_status split_compiler(build *build) {
   size_t n = 0;
-  b->words = strdup(b->o->compiler);
-  if (!b->words) return status_no_memory();
-  for (char *left = b->words, *word; (word = strtok_r(left, " ", &left));) {
+  build->words = strdup(build->options->compiler);
+  if (!build->words) return status_no_memory();
+  for (char *left = build->words, *word; (word = strtok_r(left, " ", &left));) {
     if (n == MOST_WORDS) return INVALID("CC has more than %d words", (int)MOST_WORDS);
-    b->compiler[n++] = word;
+    build->compiler[n++] = word;
   }
   if (!n) return INVALID("CC names no compiler");
-  return find_compiler(b);
+  return find_compiler(build);
 }
 
 /* "base/dtype.c" becomes "base/dtype.c.o". */
-static clave_status name_objects(build *b) {
-  b->objects = calloc(b->k->n_sources + 1, sizeof *b->objects);
-  if (!b->objects) return status_no_memory();
-  for (size_t i = 0; i < b->k->n_sources; i++) {
-    text t = {0};
-    text_printf(&t, "%s.o", b->k->sources[i]);
-    b->objects[i] = t.data;
-    if (t.failed) return status_no_memory();
+static clave_status name_objects(build *build) {
+  build->objects = calloc(build->project->n_sources + 1, sizeof *build->objects);
+  if (!build->objects) return status_no_memory();
+  for (size_t i = 0; i < build->project->n_sources; i++) {
+    text text = {0};
+    text_printf(&text, "%s.o", build->project->sources[i]);
+    build->objects[i] = text.data;
+    if (text.failed) return status_no_memory();
   }
   return NULL;
 }
 
-static clave_status make_build(build *b) {
-  TRY(split_compiler(b));
-  TRY(name_objects(b));
-  TRY(tool_log_open(b->k->folder, "log", &b->log));
-  TRY(compile_all(b));
-  TRY(find_libraries(b));
-  return link_all(b);
+static clave_status make_build(build *build) {
+  TRY(split_compiler(build));
+  TRY(name_objects(build));
+  TRY(tool_log_open(build->project->folder, "log", &build->log));
+  TRY(compile_all(build));
+  TRY(find_libraries(build));
+  return link_all(build);
 }
 
 /* What is made of a program: its schedule, written out, or itself, carried. */
 typedef struct form {
-  const program *p;
-  const compile_options *o;
+  const program *program;
+  const compile_options *options;
   compile_plan plan; /* of what is written out */
   char *runtime;     /* owned: libclave.a, of what is carried */
   bool carries;
 } form;
 
 /* Before what was made is moved. */
-static clave_status write_sbom(const project *k, const program *p, const build *b,
+static clave_status write_sbom(const project *project, const program *program, const build *build,
                                file_writer **out) {
   text version = {0};
-  if (!b->o->sbom) return NULL;
-  clave_status st = ask_compiler(b, "--version", &version);
-  if (!st) st = sbom_write(k, p, b->o, MADE, version.size ? version.data : "unknown", out);
+  if (!build->options->sbom) return NULL;
+  clave_status st = ask_compiler(build, "--version", &version);
+  if (!st)
+    st = sbom_write(project, program, build->options, MADE, version.size ? version.data : "unknown",
+                    out);
   text_free(&version);
   return st;
 }
 
 /* sbom: gets what is to be committed once all else is there. */
-static clave_status build_project(project *k, const form *f, file_writer **sbom) {
-  const int jobs = f->carries ? 2 : (int)f->plan.cpu->info.compute_units;
-  build b = {.o = f->o, .k = k, .jobs = jobs < MOST_JOBS ? jobs : MOST_JOBS};
-  clave_status st = make_build(&b);
-  if (!st) st = write_sbom(k, f->p, &b, sbom);
-  for (size_t i = 0; b.objects && i < k->n_sources; i++) free(b.objects[i]);
-  free(b.objects);
-  free(b.words);
-  free(b.path);
-  tool_log_close(&b.log);
+static clave_status build_project(project *project, const form *desc, file_writer **sbom) {
+  const int jobs = desc->carries ? 2 : (int)desc->plan.cpu->info.compute_units;
+  build build = {
+      .options = desc->options, .project = project, .jobs = jobs < MOST_JOBS ? jobs : MOST_JOBS};
+  clave_status st = make_build(&build);
+  if (!st) st = write_sbom(project, desc->program, &build, sbom);
+  for (size_t i = 0; build.objects && i < project->n_sources; i++) free(build.objects[i]);
+  free(build.objects);
+  free(build.words);
+  free(build.path);
+  tool_log_close(&build.log);
   return st;
 }
 
@@ -296,24 +310,24 @@ static void remove_by(remove_fn fn, const char *folder) {
 }
 
 /* Beside the executable; NULL where it could not be made. */
-static char *make_build_folder(const compile_options *o, const char *path) {
-  text t = {0};
-  if (o->keep_build) {
-    text_printf(&t, "%s.build", path);
-    clave_status st = t.failed ? status_no_memory() : make_folders(t.data, FOLDERS_SHARED);
-    if (st) text_free(&t);
+static char *make_build_folder(const compile_options *options, const char *path) {
+  text text = {0};
+  if (options->keep_build) {
+    text_printf(&text, "%s.build", path);
+    clave_status st = text.failed ? status_no_memory() : make_folders(text.data, FOLDERS_SHARED);
+    if (st) text_free(&text);
     status_free(st);
-    return t.data;
+    return text.data;
   }
   const char *slash = strrchr(path, '/');
   if (slash) {
-    text_append(&t, path, (size_t)(slash - path));
+    text_append(&text, path, (size_t)(slash - path));
   } else {
-    text_puts(&t, ".");
+    text_puts(&text, ".");
   }
-  if (slash == path) text_puts(&t, "/");
-  char *made = t.failed ? NULL : folder_create_unique(t.data, ".clave-compile-");
-  text_free(&t);
+  if (slash == path) text_puts(&text, "/");
+  char *made = text.failed ? NULL : folder_create_unique(text.data, ".clave-compile-");
+  text_free(&text);
   return made;
 }
 
@@ -325,67 +339,69 @@ static clave_status name_beside(const char *path, const char *name, text *to) {
   return text_status(to);
 }
 
-static clave_status move_header(const compile_options *o, const char *folder, const char *path) {
+static clave_status move_header(const compile_options *options, const char *folder,
+                                const char *path) {
   text from = {0}, to = {0};
-  text_printf(&from, "%s/%s.h", folder, o->library);
+  text_printf(&from, "%s/%s.h", folder, options->library);
   clave_status st = text_status(&from);
-  if (!st) st = name_beside(path, o->library, &to);
+  if (!st) st = name_beside(path, options->library, &to);
   if (!st) st = file_move(from.data, to.data);
   text_free(&from);
   text_free(&to);
   return st;
 }
 
-static clave_status move_made(const compile_options *o, const char *folder, const char *path) {
+static clave_status move_made(const compile_options *options, const char *folder,
+                              const char *path) {
   char *made = path_join(folder, MADE);
   clave_status st = made ? file_move(made, path) : status_no_memory();
   free(made);
-  if (st || !o->library) return st;
-  st = move_header(o, folder, path);
+  if (st || !options->library) return st;
+  st = move_header(options, folder, path);
   if (st) (void)file_remove(path);
   return st;
 }
 
-static void remove_made(const compile_options *o, const char *path) {
+static void remove_made(const compile_options *options, const char *path) {
   text header = {0};
   (void)file_remove(path);
-  clave_status st = o->library ? name_beside(path, o->library, &header) : NULL;
-  if (!st && o->library) (void)file_remove(header.data);
+  clave_status st = options->library ? name_beside(path, options->library, &header) : NULL;
+  if (!st && options->library) (void)file_remove(header.data);
   status_free(st);
   text_free(&header);
 }
 
-static clave_status write_form(form *f, const char *folder, project *out) {
-  return f->carries ? carry_write(f->p, f->o, f->runtime, folder, out)
-                    : project_write(&f->plan, f->o, folder, out);
+static clave_status write_form(form *desc, const char *folder, project *out) {
+  return desc->carries ? carry_write(desc->program, desc->options, desc->runtime, folder, out)
+                       : project_write(&desc->plan, desc->options, folder, out);
 }
 
-static clave_status build_in(form *f, const char *folder, const char *path) {
-  project k;
+static clave_status build_in(form *desc, const char *folder, const char *path) {
+  project project;
   file_writer *sbom = NULL;
-  TRY(write_form(f, folder, &k));
-  clave_status st = program_check_files(f->p);
-  if (!st) st = build_project(&k, f, &sbom);
-  if (!st) st = move_made(f->o, folder, path);
+  TRY(write_form(desc, folder, &project));
+  clave_status st = program_check_files(desc->program);
+  if (!st) st = build_project(&project, desc, &sbom);
+  if (!st) st = move_made(desc->options, folder, path);
   if (!st && sbom) {
     st = file_writer_commit(sbom);
-    if (st) remove_made(f->o, path);
+    if (st) remove_made(desc->options, path);
   }
   file_writer_destroy(sbom);
-  if (!st && f->o->memory_bytes) *f->o->memory_bytes = k.memory_bytes;
-  project_free(&k);
+  if (!st && desc->options->memory_bytes) *desc->options->memory_bytes = project.memory_bytes;
+  project_free(&project);
   return st;
 }
 
-static clave_status build_form(form *f, const char *path) {
-  const compile_options *o = f->o;
+static clave_status build_form(form *desc, const char *path) {
+  const compile_options *options = desc->options;
   if (folder_exists(path)) return status_new(STATUS_IO, "%s: is a folder, not a file", path);
   if (file_is_special(path)) return status_new(STATUS_IO, "%s: is a device or a pipe", path);
-  if (f->carries) TRY(carry_find_runtime(o, &f->runtime));
-  char *folder = make_build_folder(o, path);
+  if (desc->carries) TRY(carry_find_runtime(options, &desc->runtime));
+  char *folder = make_build_folder(options, path);
   if (!folder) return status_new(STATUS_IO, "%s: its folder cannot be written to", path);
-  clave_status st = build_in(f, folder, path);
-  if (!o->keep_build) remove_by(folder_remove, folder);
+  clave_status st = build_in(desc, folder, path);
+  if (!options->keep_build) remove_by(folder_remove, folder);
   free(folder);
   return st;
 }
@@ -403,19 +419,20 @@ static clave_status check_empty(const char *folder) {
 }
 
 /* A folder that was there stays, as empty as it was. */
-static clave_status write_to(form *f, const char *folder) {
+static clave_status write_to(form *desc, const char *folder) {
   const bool is_new = !folder_exists(folder);
-  project k;
+  project project;
   file_writer *sbom = NULL;
   TRY(make_folders(folder, FOLDERS_SHARED));
   TRY(check_empty(folder));
-  clave_status st = write_form(f, folder, &k);
-  if (!st) st = program_check_files(f->p);
-  if (!st && f->o->sbom) st = sbom_write(&k, f->p, f->o, NULL, NULL, &sbom);
+  clave_status st = write_form(desc, folder, &project);
+  if (!st) st = program_check_files(desc->program);
+  if (!st && desc->options->sbom)
+    st = sbom_write(&project, desc->program, desc->options, NULL, NULL, &sbom);
   if (!st && sbom) st = file_writer_commit(sbom);
   file_writer_destroy(sbom);
-  if (!st && f->o->memory_bytes) *f->o->memory_bytes = k.memory_bytes;
-  if (k.folder) project_free(&k);
+  if (!st && desc->options->memory_bytes) *desc->options->memory_bytes = project.memory_bytes;
+  if (project.folder) project_free(&project);
   if (st) remove_by(is_new ? folder_remove : folder_empty, folder);
   return st;
 }
@@ -423,57 +440,59 @@ static clave_status write_to(form *f, const char *folder) {
 /* ---------------------------------------------------------------- both */
 
 /* why: what stands against writing it out; NULL: that it is carried was asked for. Consumed. */
-static clave_status carry(form *f, clave_status why) {
-  text t = {0};
-  f->carries = true;
-  clave_status st = carry_check(f->p, f->o);
+static clave_status carry(form *desc, clave_status why) {
+  text text = {0};
+  desc->carries = true;
+  clave_status st = carry_check(desc->program, desc->options);
   if (why && st) st = status_while(st, "%s", status_message(why));
-  if (why && !st && f->o->message) {
-    text_printf(&t, "the %s carries the runtime: %s", f->o->library ? "library" : "executable",
-                status_message(why));
-    if (!t.failed) f->o->message(f->o->ctx, t.data);
+  if (why && !st && desc->options->message) {
+    text_printf(&text, "the %s carries the runtime: %s",
+                desc->options->library ? "library" : "executable", status_message(why));
+    if (!text.failed) desc->options->message(desc->options->ctx, text.data);
   }
-  text_free(&t);
+  text_free(&text);
   status_free(why);
   return st;
 }
 
-static clave_status choose_form(form *f) {
-  const compile_options *o = f->o;
-  if (o->is_opencl || o->all_methods || o->text) return carry(f, NULL);
-  clave_status st = plan_create(f->p, o, &f->plan);
-  if (status_code_of(st) == STATUS_UNSUPPORTED) return carry(f, st);
-  if (!st) st = packed_make(&f->plan, o);
-  if (st) plan_destroy(&f->plan);
+static clave_status choose_form(form *desc) {
+  const compile_options *options = desc->options;
+  if (options->is_opencl || options->all_methods || options->text) return carry(desc, NULL);
+  clave_status st = plan_create(desc->program, options, &desc->plan);
+  if (status_code_of(st) == STATUS_UNSUPPORTED) return carry(desc, st);
+  if (!st) st = packed_make(&desc->plan, options);
+  if (st) plan_destroy(&desc->plan);
   return st;
 }
 
-static clave_status check_dims(const compile_options *o) {
-  for (uint32_t i = 1; i < o->n_dims; i++)
+static clave_status check_dims(const compile_options *options) {
+  for (uint32_t i = 1; i < options->n_dims; i++)
     for (uint32_t k = 0; k < i; k++)
-      if (strcmp(o->dims[i].name, o->dims[k].name) == 0)
-        return INVALID("size '%s' is given twice", o->dims[i].name);
+      if (strcmp(options->dims[i].name, options->dims[k].name) == 0)
+        return INVALID("size '%s' is given twice", options->dims[i].name);
   return NULL;
 }
 
-typedef clave_status (*make_fn)(form *f, const char *path);
+typedef clave_status (*make_fn)(form *desc, const char *path);
 
-static clave_status make_of(const program *p, const compile_options *o, const char *path,
-                            make_fn make) {
-  form f = {.p = p, .o = o};
-  TRY(check_dims(o));
-  TRY(sbom_check(o));
-  TRY(choose_form(&f));
-  clave_status st = make(&f, path);
-  if (!f.carries) plan_destroy(&f.plan);
-  free(f.runtime);
+static clave_status make_of(const program *program, const compile_options *options,
+                            const char *path, make_fn make) {
+  form desc = {.program = program, .options = options};
+  TRY(check_dims(options));
+  TRY(sbom_check(options));
+  TRY(choose_form(&desc));
+  clave_status st = make(&desc, path);
+  if (!desc.carries) plan_destroy(&desc.plan);
+  free(desc.runtime);
   return st;
 }
 
-clave_status compile_executable(const program *p, const compile_options *o, const char *path) {
-  return make_of(p, o, path, build_form);
+clave_status compile_executable(const program *program, const compile_options *options,
+                                const char *path) {
+  return make_of(program, options, path, build_form);
 }
 
-clave_status compile_sources(const program *p, const compile_options *o, const char *folder) {
-  return make_of(p, o, folder, write_to);
+clave_status compile_sources(const program *program, const compile_options *options,
+                             const char *folder) {
+  return make_of(program, options, folder, write_to);
 }

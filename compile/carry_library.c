@@ -20,90 +20,96 @@ static void put(text *to, const char *name, const char *form) {
 
 /* ---------------------------------------------------------------- tensors in words */
 
-static bool is_of_inputs(const program *p, const ir_method *m, uint32_t vid) {
-  return plan_find_size(p, m, p->ir.values.items[vid].name) == vid;
+static bool is_of_inputs(const program *program, const ir_method *method, uint32_t vid) {
+  return plan_find_size(program, method, program->ir.values.items[vid].name) == vid;
 }
 
-static bool is_scalar(const program *p, const ir_method *m, uint32_t vid) {
+static bool is_scalar(const program *program, const ir_method *method, uint32_t vid) {
   bool is = false;
-  for (uint32_t i = 0; i < m->inputs.count; i++)
-    is = is || plan_is_scalar(p, &m->inputs.items[i], p->ir.values.items[vid].name);
+  for (uint32_t i = 0; i < method->inputs.count; i++)
+    is =
+        is || plan_is_scalar(program, &method->inputs.items[i], program->ir.values.items[vid].name);
   return is;
 }
 
-static void describe_dim(const program *p, const compile_options *o, const ir_method *m,
-                         const ir_int_or_vid *d, text *to) {
-  if (d->vid == IR_NONE) {
-    text_printf(to, "%" PRId64, d->literal);
+static void describe_dim(const program *program, const compile_options *options,
+                         const ir_method *method, const ir_int_or_vid *value, text *to) {
+  if (value->vid == IR_NONE) {
+    text_printf(to, "%" PRId64, value->literal);
     return;
   }
-  const char *name = p->ir.values.items[d->vid].name;
-  const compile_dim *fixed = plan_find_dim(o, name);
+  const char *name = program->ir.values.items[value->vid].name;
+  const compile_dim *fixed = plan_find_dim(options, name);
   if (fixed) {
     text_printf(to, "%" PRId64, fixed->size);
-  } else if (is_of_inputs(p, m, d->vid)) {
+  } else if (is_of_inputs(program, method, value->vid)) {
     parameter_describe_name(name, to);
   } else {
     text_puts(to, "?");
   }
 }
 
-static const char *scalar_name(const ir_value *v) {
-  return v->type == IR_VALUE_TYPE_FLOAT ? "F64" : v->type == IR_VALUE_TYPE_BOOL ? "BOOL" : "I64";
+static const char *scalar_name(const ir_value *value) {
+  return value->type == IR_VALUE_TYPE_FLOAT  ? "F64"
+         : value->type == IR_VALUE_TYPE_BOOL ? "BOOL"
+                                             : "I64";
 }
 
-static void describe_argument(const program *p, const compile_options *o, const ir_method *m,
-                              const ir_argument *a, text *to) {
-  parameter_describe_name(a->name, to);
-  if (a->tensor == IR_NONE) {
-    text_printf(to, ", %s ()\n", scalar_name(&p->ir.values.items[a->value]));
+static void describe_argument(const program *program, const compile_options *options,
+                              const ir_method *method, const ir_argument *argument, text *to) {
+  parameter_describe_name(argument->name, to);
+  if (argument->tensor == IR_NONE) {
+    text_printf(to, ", %s ()\n", scalar_name(&program->ir.values.items[argument->value]));
     return;
   }
-  const ir_int_or_vids *shape = &p->ir.tensors.items[a->tensor].shape;
-  text_printf(to, ", %s (", dtype_name(p->types[a->tensor].type));
+  const ir_int_or_vids *shape = &program->ir.tensors.items[argument->tensor].shape;
+  text_printf(to, ", %s (", dtype_name(program->types[argument->tensor].type));
   for (uint32_t i = 0; i < shape->count; i++) {
     if (i) text_puts(to, ", ");
-    describe_dim(p, o, m, &shape->items[i], to);
+    describe_dim(program, options, method, &shape->items[i], to);
   }
   text_puts(to, ")\n");
 }
 
-static bool is_fixed(const program *p, const compile_options *o, const ir_argument *a) {
-  return a->tensor == IR_NONE && plan_find_dim(o, p->ir.values.items[a->value].name);
+static bool is_fixed(const program *program, const compile_options *options,
+                     const ir_argument *argument) {
+  return argument->tensor == IR_NONE &&
+         plan_find_dim(options, program->ir.values.items[argument->value].name);
 }
 
 /* Each open size once. */
-static void describe_sizes(const program *p, const compile_options *o, const ir_method *m,
-                           text *to) {
-  for (uint32_t vid = 0; vid < p->ir.values.count; vid++) {
-    const ir_value *v = &p->ir.values.items[vid];
-    if (v->type != IR_VALUE_TYPE_INT || !is_of_inputs(p, m, vid) || plan_find_dim(o, v->name) ||
-        is_scalar(p, m, vid))
+static void describe_sizes(const program *program, const compile_options *options,
+                           const ir_method *method, text *to) {
+  for (uint32_t vid = 0; vid < program->ir.values.count; vid++) {
+    const ir_value *value = &program->ir.values.items[vid];
+    if (value->type != IR_VALUE_TYPE_INT || !is_of_inputs(program, method, vid) ||
+        plan_find_dim(options, value->name) || is_scalar(program, method, vid))
       continue;
     text_puts(to, " *     ");
-    parameter_describe_name(v->name, to);
-    text_printf(to, ": from %" PRId64, v->min.present && v->min.value > 0 ? v->min.value : 0);
-    if (v->max.present) text_printf(to, " to %" PRId64, v->max.value);
+    parameter_describe_name(value->name, to);
+    text_printf(to, ": from %" PRId64,
+                value->min.present && value->min.value > 0 ? value->min.value : 0);
+    if (value->max.present) text_printf(to, " to %" PRId64, value->max.value);
     text_puts(to, "\n");
   }
 }
 
-static void describe_method(const program *p, const compile_options *o, const ir_method *m,
-                            text *to) {
+static void describe_method(const program *program, const compile_options *options,
+                            const ir_method *method, text *to) {
   int n = 0;
   text_puts(to, " *   ");
-  parameter_describe_name(m->name, to);
+  parameter_describe_name(method->name, to);
   text_puts(to, "\n");
-  for (uint32_t i = 0; i < m->inputs.count; i++) {
-    if (is_fixed(p, o, &m->inputs.items[i])) continue;
+  for (uint32_t i = 0; i < method->inputs.count; i++) {
+    if (is_fixed(program, options, &method->inputs.items[i])) continue;
     text_printf(to, " *     inputs[%d]: ", n++);
-    describe_argument(p, o, m, &m->inputs.items[i], to);
+    describe_argument(program, options, method, &method->inputs.items[i], to);
   }
-  for (uint32_t i = 0; i < m->outputs.count; i++) {
+  for (uint32_t i = 0; i < method->outputs.count; i++) {
     text_printf(to, " *     outputs[%u]: ", i);
-    describe_argument(p, o, m, &m->outputs.items[i], to);
+    describe_argument(program, options, method, &method->outputs.items[i], to);
   }
-  describe_sizes(p, o, m, to);
+  describe_sizes(program, options, method, to);
 }
 
 /* ---------------------------------------------------------------- the header */
@@ -121,9 +127,9 @@ static const char lifetime[] =
     "COMPILED_API const char *@_error(const @_model *m);\n";
 
 /* Ahead of lifetime. */
-static void describe_threads(const compile_options *o, text *to) {
-  text_printf(to, "/* n_threads of %s_create: with the caller; 0: %s. */\n", o->library,
-              library_threads(o));
+static void describe_threads(const compile_options *options, text *to) {
+  text_printf(to, "/* n_threads of %s_create: with the caller; 0: %s. */\n", options->library,
+              library_threads(options));
 }
 
 static const char opencl_device[] =
@@ -168,24 +174,26 @@ static const char text_functions[] =
     "*how,\n                        @_piece_fn piece, void *ctx);\n"
     "COMPILED_API int @_reset(@_model *m); /* nothing was said */\n";
 
-clave_status carry_library_header(const program *p, const compile_options *o, text *to) {
-  const char *n = o->library;
-  library_begin_header(n, to);
-  put(to, n, "#define COMPILED_API __attribute__((visibility(\"default\")))\n\n");
-  if (o->is_opencl) put(to, n, opencl_device);
-  describe_threads(o, to);
-  put(to, n, lifetime);
-  if (o->text) {
-    put(to, n, text_functions);
+clave_status carry_library_header(const program *program, const compile_options *options,
+                                  text *to) {
+  const char *name = options->library;
+  library_begin_header(name, to);
+  put(to, name, "#define COMPILED_API __attribute__((visibility(\"default\")))\n\n");
+  if (options->is_opencl) put(to, name, opencl_device);
+  describe_threads(options, to);
+  put(to, name, lifetime);
+  if (options->text) {
+    put(to, name, text_functions);
   } else {
-    put(to, n, tensors_type);
-    put(to, n, "/* Methods:\n");
-    for (uint32_t i = 0; i < p->ir.methods.count; i++)
-      if (plan_has_method(o, i)) describe_method(p, o, &p->ir.methods.items[i], to);
-    put(to, n, tensors_run);
+    put(to, name, tensors_type);
+    put(to, name, "/* Methods:\n");
+    for (uint32_t i = 0; i < program->ir.methods.count; i++)
+      if (plan_has_method(options, i))
+        describe_method(program, options, &program->ir.methods.items[i], to);
+    put(to, name, tensors_run);
   }
-  if (o->verify) put(to, n, library_verify_comment);
-  if (o->verify) put(to, n, "COMPILED_API int @_verify(@_model *m);\n");
+  if (options->verify) put(to, name, library_verify_comment);
+  if (options->verify) put(to, name, "COMPILED_API int @_verify(@_model *m);\n");
   library_end_header(to);
   return text_status(to);
 }
@@ -210,15 +218,16 @@ static const char text_source[] =
     "            @_piece_fn piece, void *ctx) {\n"
     "  return carried_text_generate(m, role, content, how, piece, ctx);\n}\n";
 
-clave_status carry_library_source(const compile_options *o, text *to) {
-  const char *n = o->library;
-  put(to, n, "/* Made by clave compile: the library's functions. */\n#include \"@.h\"\n\n");
-  put(to, n,
-      o->text ? "#include \"compile/carried/library.h\"\n\n#define CARRIED(what) carried_text_"
-              : "#include \"compile/runtime/tensors.h\"\n\n#define CARRIED(what) model_tensors_");
-  put(to, n, "##what\n\n");
-  put(to, n, common_source);
-  put(to, n, o->text ? text_source : tensors_source);
-  if (o->verify) put(to, n, "int @_verify(@_model *m) { return CARRIED(verify)(m); }\n");
+clave_status carry_library_source(const compile_options *options, text *to) {
+  const char *name = options->library;
+  put(to, name, "/* Made by clave compile: the library's functions. */\n#include \"@.h\"\n\n");
+  put(to, name,
+      options->text
+          ? "#include \"compile/carried/library.h\"\n\n#define CARRIED(what) carried_text_"
+          : "#include \"compile/runtime/tensors.h\"\n\n#define CARRIED(what) model_tensors_");
+  put(to, name, "##what\n\n");
+  put(to, name, common_source);
+  put(to, name, options->text ? text_source : tensors_source);
+  if (options->verify) put(to, name, "int @_verify(@_model *m) { return CARRIED(verify)(m); }\n");
   return text_status(to);
 }

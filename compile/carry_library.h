@@ -5,8 +5,8 @@
  * NAME.h and library.c. */
 #include "compile/plan.h"
 
-clave_status carry_library_header(const program *p, const compile_options *o,
+clave_status carry_library_header(const program *program, const compile_options *options,
                                   text *to) STATUS_CHECK;
-clave_status carry_library_source(const compile_options *o, text *to) STATUS_CHECK;
+clave_status carry_library_source(const compile_options *options, text *to) STATUS_CHECK;
 
 #endif

@@ -5,7 +5,7 @@
 
 /* Runs its methods on the CPU backend and appends the definitions that model_tests refers to; where
  * it runs elsewhere the outputs lie in the project, too. */
-clave_status carry_write_tests(const program *p, const compile_options *o, project *k,
-                               text *to) STATUS_CHECK;
+clave_status carry_write_tests(const program *program, const compile_options *options,
+                               project *project, text *to) STATUS_CHECK;
 
 #endif

@@ -51,11 +51,11 @@ typedef struct compile_options {
 /* Whether it can begin the names of a library's functions. */
 bool is_library_name(const char *name);
 /* Sources and a Makefile in `folder`, which is made and must be empty. */
-clave_status compile_sources(const program *p, const compile_options *o,
+clave_status compile_sources(const program *program, const compile_options *options,
                              const char *folder) STATUS_CHECK;
 /* An executable at `path`, or a library with its header beside it, LIBRARY.h, whole or not at all.
  * It is built in a folder beside it, PATH.build where it is kept. */
-clave_status compile_executable(const program *p, const compile_options *o,
+clave_status compile_executable(const program *program, const compile_options *options,
                                 const char *path) STATUS_CHECK;
 
 #endif

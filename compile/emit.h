@@ -5,11 +5,11 @@
 #include "compile/plan.h"
 #include "compile/self_test.h"
 
-clave_status emitted_create(const compile_plan *k, emitted *out) STATUS_CHECK;
-void emitted_free(emitted *e);
+clave_status emitted_create(const compile_plan *plan, emitted *out) STATUS_CHECK;
+void emitted_free(emitted *emitted);
 
 /* kept: (n_outputs), of drawn inputs; NULL: none are. */
-clave_status emit_model(const compile_plan *k, const compile_options *o, const test_output *kept,
-                        text *to, emitted *used) STATUS_CHECK;
+clave_status emit_model(const compile_plan *plan, const compile_options *options,
+                        const test_output *kept, text *to, emitted *used) STATUS_CHECK;
 
 #endif

@@ -13,41 +13,44 @@
 
 /* ---------------------------------------------------------------- addresses */
 
-static void write_block(const emitter *e, uint32_t index, int64_t offset, text *to) {
-  const block *b = &e->p->blocks[index];
-  const char *base = b->kind == BLOCK_CONSTANT ? "model_weights"
-                     : b->kind == BLOCK_STATE  ? "m->state"
-                                               : "m->arena";
-  if (b->kind == BLOCK_REBASED) {
-    text_printf(to, "model_at(m->rebased[%zu], %" PRId64 ")", e->k->place[index], offset);
+static void write_block(const emitter *emitter, uint32_t index, int64_t offset, text *to) {
+  const block *block = &emitter->schedule->blocks[index];
+  const char *base = block->kind == BLOCK_CONSTANT ? "model_weights"
+                     : block->kind == BLOCK_STATE  ? "m->state"
+                                                   : "m->arena";
+  if (block->kind == BLOCK_REBASED) {
+    text_printf(to, "model_at(m->rebased[%zu], %" PRId64 ")", emitter->plan->place[index], offset);
     return;
   }
-  if (b->kind == BLOCK_CONSTANT) e->used->constants[b->slot] = true;
-  const bool is_slots = b->kind == BLOCK_CONSTANT || b->kind == BLOCK_STATE;
-  const size_t at = is_slots ? e->k->slot_place[b->slot] : e->k->place[index];
+  if (block->kind == BLOCK_CONSTANT) emitter->used->constants[block->slot] = true;
+  const bool is_slots = block->kind == BLOCK_CONSTANT || block->kind == BLOCK_STATE;
+  const size_t at = is_slots ? emitter->plan->slot_place[block->slot] : emitter->plan->place[index];
   text_printf(to, "model_at(%s, %" PRId64 ")", base, (int64_t)at + offset);
 }
 
 /* What has no memory is of no elements. */
-void write_storage(const emitter *e, uint32_t in, int64_t offset, text *to) {
-  const uint32_t b = in == NO_INDEX ? NO_INDEX : e->p->storages[in].block[0];
+void write_storage(const emitter *emitter, uint32_t in, int64_t offset, text *to) {
+  const uint32_t b = in == NO_INDEX ? NO_INDEX : emitter->schedule->storages[in].block[0];
   if (b == NO_INDEX) {
     text_puts(to, "m->arena");
   } else {
-    write_block(e, b, offset, to);
+    write_block(emitter, b, offset, to);
   }
 }
 
-int64_t byte_offset(const tensor *t) { return t->offset * (int64_t)dtype_size(t->type); }
+int64_t byte_offset(const tensor *tensor) {
+  return tensor->offset * (int64_t)dtype_size(tensor->type);
+}
 
-static void write_slot(const emitter *e, uint32_t slot, int64_t offset, text *to) {
-  const uint32_t n = slot_count(e->k->prog);
+static void write_slot(const emitter *emitter, uint32_t slot, int64_t offset, text *to) {
+  const uint32_t n = slot_count(emitter->plan->prog);
   if (slot < n) {
-    write_storage(e, e->now[slot].storage, offset, to);
-  } else if (slot == n && e->source) {
-    text_printf(to, "model_at(%s, %" PRId64 ")", e->source, offset);
+    write_storage(emitter, emitter->now[slot].storage, offset, to);
+  } else if (slot == n && emitter->source) {
+    text_printf(to, "model_at(%s, %" PRId64 ")", emitter->source, offset);
   } else {
-    write_storage(e, slot == n ? e->copy->x.storage : e->copy->out.storage, offset, to);
+    write_storage(emitter, slot == n ? emitter->copy->x.storage : emitter->copy->out.storage,
+                  offset, to);
   }
 }
 
@@ -55,30 +58,30 @@ static void write_slot(const emitter *e, uint32_t slot, int64_t offset, text *to
 
 enum { NO_FORM = -1 }; /* of those that others make, none is made */
 
-static int find_kernel(const kernel_desc *k) {
+static int find_kernel(const kernel_desc *desc) {
   int i = 0;
-  while (kernel_infos[i].kernel != k) i++; /* all of them are there */
+  while (kernel_infos[i].kernel != desc) i++; /* all of them are there */
   return i;
 }
 
 typedef struct call_writer {
-  const emitter *e;
-  const cpu_command *c;
+  const emitter *emitter;
+  const cpu_command *command;
   const int *forms; /* of the recording: their numbers in the model */
 } call_writer;
 
 static bool write_pointer(void *ctx, size_t at, text *to) {
-  const call_writer *w = ctx;
-  for (int i = 0; i < w->c->n_operands; i++) {
-    const cpu_operand_place *o = &w->c->operands[i];
-    if (o->at != at) continue;
-    const bool is_there = !o->is_packed || w->forms[o->slot] != NO_FORM;
-    if (!is_there || (o->unless && w->forms[o->unless - 1] != NO_FORM)) {
+  const call_writer *writer = ctx;
+  for (int i = 0; i < writer->command->n_operands; i++) {
+    const cpu_operand_place *place = &writer->command->operands[i];
+    if (place->at != at) continue;
+    const bool is_there = !place->is_packed || writer->forms[place->slot] != NO_FORM;
+    if (!is_there || (place->unless && writer->forms[place->unless - 1] != NO_FORM)) {
       text_puts(to, "NULL");
-    } else if (o->is_packed) {
-      text_printf(to, "m->forms[%d]", w->forms[o->slot]);
+    } else if (place->is_packed) {
+      text_printf(to, "m->forms[%d]", writer->forms[place->slot]);
     } else {
-      write_slot(w->e, o->slot, o->offset, to);
+      write_slot(writer->emitter, place->slot, place->offset, to);
     }
     return true;
   }
@@ -98,136 +101,143 @@ static void mark_short_steps(emitted *used, const short_elementwise_args *few) {
   mark_steps(used, few->steps, few->head.n_steps);
 }
 
-static void mark_used(emitted *used, int kernel, const cpu_command *c) {
-  const elementwise_args *all = c->args;
-  const conv_integer_steps_args *sums = c->args;
-  const matmul_integer_steps_args *products = c->args;
-  const void *few = (const char *)c->args + (c->k->steps ? c->k->steps - 1 : 0);
+static void mark_used(emitted *used, int kernel, const cpu_command *command) {
+  const elementwise_args *all = command->args;
+  const conv_integer_steps_args *sums = command->args;
+  const matmul_integer_steps_args *products = command->args;
+  const void *few =
+      (const char *)command->args + (command->desc->steps ? command->desc->steps - 1 : 0);
   used->kernels[kernel] = true;
-  if (c->k == &kernel_conv_integer_steps)
+  if (command->desc == &kernel_conv_integer_steps)
     mark_steps(used, sums->steps.steps, sums->steps.head.n_steps);
-  if (c->k == &kernel_matmul_integer_steps)
+  if (command->desc == &kernel_matmul_integer_steps)
     mark_steps(used, products->steps.steps, products->steps.head.n_steps);
-  if (c->k == &kernel_elementwise) mark_steps(used, all->steps, all->head.n_steps);
-  if (c->k->steps) mark_short_steps(used, few);
+  if (command->desc == &kernel_elementwise) mark_steps(used, all->steps, all->head.n_steps);
+  if (command->desc->steps) mark_short_steps(used, few);
 }
 
 /* call: "model_call(m" or "model_form(m, 3", to which kernel and arguments are added. */
-static void write_call(emitter *e, const cpu_command *c, const int *forms, const char *call,
-                       text *to) {
-  const int kernel = find_kernel(c->k);
+static void write_call(emitter *emitter, const cpu_command *command, const int *forms,
+                       const char *call, text *to) {
+  const int kernel = find_kernel(command->desc);
   const kernel_info *info = &kernel_infos[kernel];
-  const call_writer w = {e, c, forms};
-  mark_used(e->used, kernel, c);
+  const call_writer writer = {emitter, command, forms};
+  mark_used(emitter->used, kernel, command);
   text_printf(to, "  {\n    const %s args = ", info->args->name);
-  write_struct(to, info->args, c->args, &(pointer_writer){write_pointer, (void *)(uintptr_t)&w});
+  write_struct(to, info->args, command->args,
+               &(pointer_writer){write_pointer, (void *)(uintptr_t)&writer});
   text_printf(to, ";\n    %s, &%s, &args);\n  }\n", call, info->name);
 }
 
-static void write_calls(emitter *e, const recording *r, const int *forms, const char *call,
-                        text *to) {
+static void write_calls(emitter *emitter, const recording *recording, const int *forms,
+                        const char *call, text *to) {
   int n;
-  const cpu_command *c = cpu_recorded_commands(r, &n);
+  const cpu_command *command = cpu_recorded_commands(recording, &n);
   for (int i = 0; i < n; i++) {
     char limited[48];
-    (void)snprintf(limited, sizeof limited, "model_call_on(m, %d", c[i].n_threads);
-    write_call(e, &c[i], forms, c[i].n_threads ? limited : call, to);
+    (void)snprintf(limited, sizeof limited, "model_call_on(m, %d", command[i].n_threads);
+    write_call(emitter, &command[i], forms, command[i].n_threads ? limited : call, to);
   }
 }
 
 /* ---------------------------------------------------------------- forms */
 
-static clave_status add_form(form_list *l, const packed_weight_request *f, int *number,
+static clave_status add_form(form_list *list, const packed_weight_request *request, int *number,
                              bool *is_new) {
-  for (size_t i = 0; i < l->n; i++) {
+  for (size_t i = 0; i < list->n; i++) {
     *number = (int)i;
     *is_new = false;
-    if (packed_weights_equal(&l->items[i], f)) return NULL;
+    if (packed_weights_equal(&list->items[i], request)) return NULL;
   }
-  if (!array_reserve(&l->items, &l->capacity, l->n + 1, sizeof *l->items))
+  if (!array_reserve(&list->items, &list->capacity, list->n + 1, sizeof *list->items))
     return status_no_memory();
-  *number = (int)l->n;
+  *number = (int)list->n;
   *is_new = true;
-  l->items[l->n++] = *f;
+  list->items[list->n++] = *request;
   return NULL;
 }
 
 /* The processors that the program may run on, as plan_scratch has them. */
-static const char *levels_of(const compile_options *o) {
-  return o->is_portable ? "portable" : NULL;
+static const char *levels_of(const compile_options *options) {
+  return options->is_portable ? "portable" : NULL;
 }
 
 /* How form `number` comes about when the program starts. */
-static clave_status emit_form(emitter *e, const packed_weight_request *f, int number) {
+static clave_status emit_form(emitter *emitter, const packed_weight_request *request, int number) {
   char call[48];
   bool is_packed;
-  TRY(packed_add(e->k, e->o, number, f, &e->used->packed, &is_packed));
-  if (e->o->packed_only && !is_packed)
+  TRY(packed_add(emitter->plan, emitter->options, number, request, &emitter->used->packed,
+                 &is_packed));
+  if (emitter->options->packed_only && !is_packed)
     return INVALID(
         "without plain weights there must be packed ones for this processor (%s), and the program "
         "has none",
-        e->k->cpu->info.weight_layout);
-  if (e->o->packed_only) {
-    text_printf(&e->pack, "  model_packed_form(m, %d);\n", number);
+        emitter->plan->cpu->info.weight_layout);
+  if (emitter->options->packed_only) {
+    text_printf(&emitter->pack, "  model_packed_form(m, %d);\n", number);
     return NULL;
   }
   (void)snprintf(call, sizeof call, "model_form(m, %d", number);
-  write_calls(e, f->pack, NULL, call, &e->pack);
-  e->form_bytes += plan_aligned(plan_scratch(f->pack, levels_of(e->o)));
+  write_calls(emitter, request->pack, NULL, call, &emitter->pack);
+  emitter->form_bytes += plan_aligned(plan_scratch(request->pack, levels_of(emitter->options)));
   return NULL;
 }
 
-/* f itself, or the form of another command that serves it; NULL: there is none. */
-static const packed_weight_request *made_form(const emitter *e, const packed_weight_request *f) {
-  if (f->pack) return f;
-  for (uint32_t i = 0; i < e->p->n_commands; i++) {
-    const recording *r = e->p->commands[i].recorded;
-    for (int k = 0; r && k < r->n_weights; k++)
-      if (r->weights[k].pack && packed_weight_serves(&r->weights[k], f)) return &r->weights[k];
+/* request itself, or the form of another command that serves it; NULL: there is none. */
+static const packed_weight_request *made_form(const emitter *emitter,
+                                              const packed_weight_request *request) {
+  if (request->pack) return request;
+  for (uint32_t i = 0; i < emitter->schedule->n_commands; i++) {
+    const recording *recording = emitter->schedule->commands[i].recorded;
+    for (int k = 0; recording && k < recording->n_weights; k++)
+      if (recording->weights[k].pack && packed_weight_serves(&recording->weights[k], request))
+        return &recording->weights[k];
   }
   return NULL;
 }
 
 /* numbers: of those that the recording reads. */
-static clave_status emit_forms(emitter *e, const recording *r, int numbers[MAX_PACKED_WEIGHTS]) {
-  for (int i = 0; i < r->n_weights; i++) {
-    const packed_weight_request *f = made_form(e, &r->weights[i]);
+static clave_status emit_forms(emitter *emitter, const recording *recording,
+                               int numbers[MAX_PACKED_WEIGHTS]) {
+  for (int i = 0; i < recording->n_weights; i++) {
+    const packed_weight_request *request = made_form(emitter, &recording->weights[i]);
     bool is_new = false;
     numbers[i] = NO_FORM;
-    if (f) TRY(add_form(&e->forms, f, &numbers[i], &is_new));
-    if (is_new) TRY(emit_form(e, f, numbers[i]));
+    if (request) TRY(add_form(&emitter->forms, request, &numbers[i], &is_new));
+    if (is_new) TRY(emit_form(emitter, request, numbers[i]));
   }
   return NULL;
 }
 
 /* ---------------------------------------------------------------- commands */
 
-static void write_node(const emitter *e, uint32_t instruction, text *to) {
-  const graph *g = e->k->g;
-  if (instruction >= g->n) { /* a state's update */
+static void write_node(const emitter *emitter, uint32_t instruction, text *to) {
+  const graph *graph = emitter->plan->graph;
+  if (instruction >= graph->n) { /* a state's update */
     text_puts(to, "NULL");
     return;
   }
   text name = {0};
-  const ir_instruction *ins = &g->instructions[instruction];
-  text_printf(&name, "node %u (%s, %s)", g->source[instruction], op_table[ins->op_type].name,
+  const ir_instruction *ins = &graph->instructions[instruction];
+  text_printf(&name, "node %u (%s, %s)", graph->source[instruction], op_table[ins->op_type].name,
               ins->name);
   if (name.failed) to->failed = 1;
   if (!name.failed) write_string(to, name.data);
   text_free(&name);
 }
 
-clave_status emit_function(emitter *e, const command *c, const char *name, const char *parameters) {
+clave_status emit_function(emitter *emitter, const command *command, const char *name,
+                           const char *parameters) {
   int forms[MAX_PACKED_WEIGHTS];
-  TRY(emit_forms(e, c->recorded, forms));
-  text_printf(&e->functions, "static void %s(model *m%s) {\n  if (!model_begin(m, ", name,
+  TRY(emit_forms(emitter, command->recorded, forms));
+  text_printf(&emitter->functions, "static void %s(model *m%s) {\n  if (!model_begin(m, ", name,
               parameters);
-  write_node(e, c->instruction, &e->functions);
-  text_puts(&e->functions, ")) return;\n");
-  const size_t scratch = plan_scratch(c->recorded, levels_of(e->o));
-  if (scratch > e->scratch_bytes) e->scratch_bytes = scratch;
-  e->copy = c;
-  write_calls(e, c->recorded, forms, "model_call(m", &e->functions);
-  text_puts(&e->functions, "}\n\n");
+  write_node(emitter, command->instruction, &emitter->functions);
+  text_puts(&emitter->functions, ")) return;\n");
+  const size_t scratch = plan_scratch(command->recorded, levels_of(emitter->options));
+  if (scratch > emitter->scratch_bytes) emitter->scratch_bytes = scratch;
+  emitter->copy = command;
+  write_calls(emitter, command->recorded, forms, "model_call(m", &emitter->functions);
+  text_puts(&emitter->functions, "}\n\n");
   return NULL;
 }

@@ -5,6 +5,6 @@
 
 void emit_open_head(text *to); /* what it includes */
 /* open_code, the tables of ops and `sizes`; notes in `used` what these refer to. */
-void emit_open_tables(const compile_plan *k, emitted *used, text *to);
+void emit_open_tables(const compile_plan *plan, emitted *used, text *to);
 
 #endif

@@ -14,5 +14,5 @@ typedef struct emitted {
 } emitted;
 
 /* Whether it plans when sizes come: the planner's copies are an op of any such program. */
-static inline bool emits_planner(const emitted *e) { return e->ops[IR_OP_COPY]; }
+static inline bool emits_planner(const emitted *emitted) { return emitted->ops[IR_OP_COPY]; }
 #endif

@@ -11,13 +11,13 @@ typedef struct form_list {
 } form_list;
 
 typedef struct emitter {
-  const compile_plan *k;
-  const compile_options *o;
-  const schedule *p;   /* the plan's */
-  location *now;       /* owned: (n_slots) where a slot is; copies move some */
-  const command *copy; /* whose operands are the two slots behind the program's */
-  const char *source;  /* of what a loop carries: the expression for where the first of them is, or
-                          NULL */
+  const compile_plan *plan;
+  const compile_options *options;
+  const schedule *schedule; /* the plan's */
+  location *now;            /* owned: (n_slots) where a slot is; copies move some */
+  const command *copy;      /* whose operands are the two slots behind the program's */
+  const char *source; /* of what a loop carries: the expression for where the first of them is, or
+                         NULL */
   const test_output *kept; /* borrowed, or NULL */
   emitted *used;           /* borrowed */
   form_list forms;
@@ -30,13 +30,13 @@ typedef struct emitter {
 
 /* ---- emit_calls.c ---- */
 /* An expression for the address `offset` bytes behind the beginning of a storage. */
-void write_storage(const emitter *e, uint32_t in, int64_t offset, text *to);
-int64_t byte_offset(const tensor *t);
+void write_storage(const emitter *emitter, uint32_t in, int64_t offset, text *to);
+int64_t byte_offset(const tensor *tensor);
 /* static void NAME(model *m PARAMETERS): the kernels of a command. */
-clave_status emit_function(emitter *e, const command *c, const char *name,
+clave_status emit_function(emitter *emitter, const command *command, const char *name,
                            const char *parameters) STATUS_CHECK;
 /* ---- emit_control.c ---- */
 /* The statements of run_model. */
-clave_status emit_commands(emitter *e, range commands) STATUS_CHECK;
+clave_status emit_commands(emitter *emitter, range commands) STATUS_CHECK;
 
 #endif

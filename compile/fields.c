@@ -14,40 +14,40 @@ typedef struct printer {
 
 /* ---------------------------------------------------------------- numbers */
 
-static int64_t read_int(const void *p, size_t size) {
+static int64_t read_int(const void *memory, size_t size) {
   int64_t wide;
   int32_t word;
   int16_t half;
   int8_t byte;
   switch (size) {
     case 8:
-      memcpy(&wide, p, sizeof wide);
+      memcpy(&wide, memory, sizeof wide);
       return wide;
     case 4:
-      memcpy(&word, p, sizeof word);
+      memcpy(&word, memory, sizeof word);
       return word;
     case 2:
-      memcpy(&half, p, sizeof half);
+      memcpy(&half, memory, sizeof half);
       return half;
     default:
-      memcpy(&byte, p, sizeof byte);
+      memcpy(&byte, memory, sizeof byte);
       return byte;
   }
 }
 
-static uint64_t read_uint(const void *p, size_t size) {
-  const uint64_t all = (uint64_t)read_int(p, size);
+static uint64_t read_uint(const void *memory, size_t size) {
+  const uint64_t all = (uint64_t)read_int(memory, size);
   return size == 8 ? all : all & (((uint64_t)1 << 8 * size) - 1);
 }
 
-static double read_float(const void *p, size_t size) {
+static double read_float(const void *memory, size_t size) {
   double wide;
   float narrow;
   if (size == sizeof narrow) {
-    memcpy(&narrow, p, sizeof narrow);
+    memcpy(&narrow, memory, sizeof narrow);
     return (double)narrow;
   }
-  memcpy(&wide, p, sizeof wide);
+  memcpy(&wide, memory, sizeof wide);
   return wide;
 }
 
@@ -75,11 +75,11 @@ void write_float(text *to, double v) {
   }
 }
 
-static void write_enum(text *to, const struct_field *f, const void *p) {
-  const int64_t v = read_int(p, f->size);
-  for (int i = 0; i < f->n_names; i++) {
-    if (f->names[i].value != v) continue;
-    text_puts(to, f->names[i].name);
+static void write_enum(text *to, const struct_field *field, const void *memory) {
+  const int64_t v = read_int(memory, field->size);
+  for (int i = 0; i < field->n_names; i++) {
+    if (field->names[i].value != v) continue;
+    text_puts(to, field->names[i].name);
     return;
   }
   write_int(to, v);
@@ -88,89 +88,93 @@ static void write_enum(text *to, const struct_field *f, const void *p) {
 /* ---------------------------------------------------------------- fields */
 
 /* separator: what goes before a field. */
-static bool print_struct(const printer *p, const struct_info *s, size_t at, const char *separator);
+static bool print_struct(const printer *printer, const struct_info *info, size_t at,
+                         const char *separator);
 
 /* One value, `at` bytes from where the outermost struct begins. False: it is 0, and was not
  * written. */
-static bool print_value(const printer *p, const struct_field *f, size_t at) {
-  const char *data = p->data + at;
-  if (f->kind == FIELD_STRUCT) return print_struct(p, f->of, at, "");
-  if (f->kind == FIELD_POINTER) return p->pointers->write(p->pointers->ctx, at, p->to);
-  if (read_uint(data, f->size) == 0) return false; /* -0.0 is none */
-  switch (f->kind) {
+static bool print_value(const printer *printer, const struct_field *field, size_t at) {
+  const char *data = printer->data + at;
+  if (field->kind == FIELD_STRUCT) return print_struct(printer, field->of, at, "");
+  if (field->kind == FIELD_POINTER)
+    return printer->pointers->write(printer->pointers->ctx, at, printer->to);
+  if (read_uint(data, field->size) == 0) return false; /* -0.0 is none */
+  switch (field->kind) {
     case FIELD_BOOL:
-      text_puts(p->to, "true");
+      text_puts(printer->to, "true");
       break;
     case FIELD_ENUM:
-      write_enum(p->to, f, data);
+      write_enum(printer->to, field, data);
       break;
     case FIELD_UINT:
-      text_printf(p->to, "%" PRIu64 "u", read_uint(data, f->size));
+      text_printf(printer->to, "%" PRIu64 "u", read_uint(data, field->size));
       break;
     case FIELD_INT:
-      write_int(p->to, read_int(data, f->size));
+      write_int(printer->to, read_int(data, field->size));
       break;
     default:
-      write_float(p->to, read_float(data, f->size));
+      write_float(printer->to, read_float(data, field->size));
   }
   return true;
 }
 
-static void cut(text *t, size_t size) {
-  t->size = size;
-  if (t->data) t->data[size] = '\0';
+static void cut(text *text, size_t size) {
+  text->size = size;
+  if (text->data) text->data[size] = '\0';
 }
 
 /* Elements up to the last that is not 0. */
-static bool print_array(const printer *p, const struct_field *f, size_t at) {
-  size_t end = p->to->size;
-  text_puts(p->to, "{");
+static bool print_array(const printer *printer, const struct_field *field, size_t at) {
+  size_t end = printer->to->size;
+  text_puts(printer->to, "{");
   bool any = false;
-  for (size_t i = 0; i < f->count; i++) {
-    if (i) text_puts(p->to, ", ");
-    if (print_value(p, f, at + i * f->size)) {
+  for (size_t i = 0; i < field->count; i++) {
+    if (i) text_puts(printer->to, ", ");
+    if (print_value(printer, field, at + i * field->size)) {
       any = true;
-      end = p->to->size;
+      end = printer->to->size;
     } else {
-      text_puts(p->to, f->kind == FIELD_STRUCT ? "{0}" : "0");
+      text_puts(printer->to, field->kind == FIELD_STRUCT ? "{0}" : "0");
     }
   }
-  cut(p->to, end);
-  if (any) text_puts(p->to, "}");
+  cut(printer->to, end);
+  if (any) text_puts(printer->to, "}");
   return any;
 }
 
-static bool print_struct(const printer *p, const struct_info *s, size_t at, const char *separator) {
-  const size_t begin = p->to->size;
+static bool print_struct(const printer *printer, const struct_info *info, size_t at,
+                         const char *separator) {
+  const size_t begin = printer->to->size;
   bool any = false;
-  text_puts(p->to, "{");
-  for (int i = 0; i < s->n_fields; i++) {
-    const struct_field *f = &s->fields[i];
-    const size_t before = p->to->size;
-    text_printf(p->to, "%s%s.%s = ", any ? "," : "",
+  text_puts(printer->to, "{");
+  for (int i = 0; i < info->n_fields; i++) {
+    const struct_field *field = &info->fields[i];
+    const size_t before = printer->to->size;
+    text_printf(printer->to, "%s%s.%s = ", any ? "," : "",
                 *separator ? separator
                 : any      ? " "
                            : "",
-                f->name);
-    const bool is_set =
-        f->count ? print_array(p, f, at + f->offset) : print_value(p, f, at + f->offset);
-    if (!is_set) cut(p->to, before);
+                field->name);
+    const bool is_set = field->count ? print_array(printer, field, at + field->offset)
+                                     : print_value(printer, field, at + field->offset);
+    if (!is_set) cut(printer->to, before);
     any = any || is_set;
   }
-  if (!any) cut(p->to, begin);
-  if (any) text_puts(p->to, "}");
+  if (!any) cut(printer->to, begin);
+  if (any) text_puts(printer->to, "}");
   return any;
 }
 
-void write_struct(text *to, const struct_info *s, const void *data, const pointer_writer *w) {
-  const printer p = {to, w, data};
-  if (!print_struct(&p, s, 0, "\n      ")) text_puts(to, "{0}");
+void write_struct(text *to, const struct_info *info, const void *data,
+                  const pointer_writer *writer) {
+  const printer printer = {to, writer, data};
+  if (!print_struct(&printer, info, 0, "\n      ")) text_puts(to, "{0}");
 }
 
-void write_string(text *to, const char *s) {
+void write_string(text *to, const char *string) {
   text_puts(to, "\"");
-  for (; *s; s++) {
-    const unsigned char c = (unsigned char)*s;
+  for (; *string; string++) {
+    const unsigned char c = (unsigned char)*string;
     const bool is_plain = c >= ' ' && c < 127 && c != '"' && c != '\\' && c != '?';
     text_printf(to, is_plain ? "%c" : "\\%03o", c);
   }

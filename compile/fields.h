@@ -12,10 +12,11 @@ typedef struct pointer_writer {
 } pointer_writer;
 
 /* "{.x = 1, .dims = {2, 3}}": designated, without what is 0; floats as they are read again. */
-void write_struct(text *to, const struct_info *s, const void *data, const pointer_writer *w);
+void write_struct(text *to, const struct_info *info, const void *data,
+                  const pointer_writer *writer);
 void write_int(text *to, int64_t v);
 void write_float(text *to, double v); /* as it is read again */
 /* A string literal; other bytes than plain ASCII as escapes. */
-void write_string(text *to, const char *s);
+void write_string(text *to, const char *string);
 
 #endif

@@ -15,15 +15,15 @@ void write_ir_name(text *to, const char *name) {
 
 /* ---------------------------------------------------------------- values */
 
-typedef void (*value_writer)(text *to, const ir_field *f, const void *at);
+typedef void (*value_writer)(text *to, const ir_field *field, const void *at);
 
-static void write_bool(text *to, const ir_field *f, const void *at) {
-  (void)f;
+static void write_bool(text *to, const ir_field *field, const void *at) {
+  (void)field;
   text_puts(to, *(const bool *)at ? "true" : "false");
 }
 
-static void write_i32(text *to, const ir_field *f, const void *at) {
-  (void)f;
+static void write_i32(text *to, const ir_field *field, const void *at) {
+  (void)field;
   text_printf(to, "%" PRId32, *(const int32_t *)at);
 }
 
@@ -35,123 +35,123 @@ static void write_number(text *to, uint32_t n) {
   }
 }
 
-static void write_u32(text *to, const ir_field *f, const void *at) {
-  (void)f;
+static void write_u32(text *to, const ir_field *field, const void *at) {
+  (void)field;
   write_number(to, *(const uint32_t *)at);
 }
 
-static void write_i64(text *to, const ir_field *f, const void *at) {
-  (void)f;
+static void write_i64(text *to, const ir_field *field, const void *at) {
+  (void)field;
   write_int(to, *(const int64_t *)at);
 }
 
-static void write_u64(text *to, const ir_field *f, const void *at) {
-  (void)f;
+static void write_u64(text *to, const ir_field *field, const void *at) {
+  (void)field;
   text_printf(to, "%" PRIu64 "u", *(const uint64_t *)at);
 }
 
-static void write_f64(text *to, const ir_field *f, const void *at) {
-  (void)f;
+static void write_f64(text *to, const ir_field *field, const void *at) {
+  (void)field;
   write_float(to, *(const double *)at);
 }
 
-static void write_text(text *to, const ir_field *f, const void *at) {
-  (void)f;
+static void write_text(text *to, const ir_field *field, const void *at) {
+  (void)field;
   write_string(to, *(const char *const *)at);
 }
 
 static const char *truth(bool b) { return b ? "true" : "false"; }
 
-static void write_int_or_vid(text *to, const ir_field *f, const void *at) {
-  const ir_int_or_vid *v = at;
-  (void)f;
+static void write_int_or_vid(text *to, const ir_field *field, const void *at) {
+  const ir_int_or_vid *value = at;
+  (void)field;
   text_puts(to, "{");
-  write_int(to, v->literal);
+  write_int(to, value->literal);
   text_puts(to, ", ");
-  write_number(to, v->vid);
-  text_printf(to, ", %s}", truth(v->present));
+  write_number(to, value->vid);
+  text_printf(to, ", %s}", truth(value->present));
 }
 
-static void write_float_or_vid(text *to, const ir_field *f, const void *at) {
-  const ir_float_or_vid *v = at;
-  (void)f;
+static void write_float_or_vid(text *to, const ir_field *field, const void *at) {
+  const ir_float_or_vid *value = at;
+  (void)field;
   text_puts(to, "{");
-  write_float(to, v->literal);
+  write_float(to, value->literal);
   text_puts(to, ", ");
-  write_number(to, v->vid);
-  text_printf(to, ", %s}", truth(v->present));
+  write_number(to, value->vid);
+  text_printf(to, ", %s}", truth(value->present));
 }
 
-static void write_opt_i32(text *to, const ir_field *f, const void *at) {
-  const ir_opt_i32 *v = at;
-  (void)f;
-  text_printf(to, "{%" PRId32 ", %s}", v->value, truth(v->present));
+static void write_opt_i32(text *to, const ir_field *field, const void *at) {
+  const ir_opt_i32 *opt_i32 = at;
+  (void)field;
+  text_printf(to, "{%" PRId32 ", %s}", opt_i32->value, truth(opt_i32->present));
 }
 
-static void write_opt_i64(text *to, const ir_field *f, const void *at) {
-  const ir_opt_i64 *v = at;
-  (void)f;
+static void write_opt_i64(text *to, const ir_field *field, const void *at) {
+  const ir_opt_i64 *opt_i64 = at;
+  (void)field;
   text_puts(to, "{");
-  write_int(to, v->value);
-  text_printf(to, ", %s}", truth(v->present));
+  write_int(to, opt_i64->value);
+  text_printf(to, ", %s}", truth(opt_i64->present));
 }
 
-static void write_opt_f64(text *to, const ir_field *f, const void *at) {
-  const ir_opt_f64 *v = at;
-  (void)f;
+static void write_opt_f64(text *to, const ir_field *field, const void *at) {
+  const ir_opt_f64 *opt_f64 = at;
+  (void)field;
   text_puts(to, "{");
-  write_float(to, v->value);
-  text_printf(to, ", %s}", truth(v->present));
+  write_float(to, opt_f64->value);
+  text_printf(to, ", %s}", truth(opt_f64->present));
 }
 
-static void write_struct_type(text *to, const ir_field *f) {
+static void write_struct_type(text *to, const ir_field *field) {
   text_puts(to, "ir_");
-  write_ir_name(to, f->table->name);
+  write_ir_name(to, field->table->name);
 }
 
-static void write_table(text *to, const ir_field *f, const void *at) {
+static void write_table(text *to, const ir_field *field, const void *at) {
   text_puts(to, "&(");
-  write_struct_type(to, f);
+  write_struct_type(to, field);
   text_puts(to, ")");
-  write_ir(to, f->table, *(const void *const *)at);
+  write_ir(to, field->table, *(const void *const *)at);
 }
 
 /* ---------------------------------------------------------------- vectors */
 
 /* (TYPE[]){ITEM, ...}, without the last brace. */
-static void begin_items(text *to, const ir_field *f) {
+static void begin_items(text *to, const ir_field *field) {
   text_puts(to, "{(");
-  if (f->kind == IR_FIELD_TABLES) {
-    write_struct_type(to, f);
+  if (field->kind == IR_FIELD_TABLES) {
+    write_struct_type(to, field);
   } else {
-    text_puts(to, f->kind == IR_FIELD_I32S   ? "int32_t"
-                  : f->kind == IR_FIELD_TIDS ? "uint32_t"
-                                             : "ir_int_or_vid");
+    text_puts(to, field->kind == IR_FIELD_I32S   ? "int32_t"
+                  : field->kind == IR_FIELD_TIDS ? "uint32_t"
+                                                 : "ir_int_or_vid");
   }
   text_puts(to, "[]){");
 }
 
-static void write_item(text *to, const ir_field *f, const void *at) {
-  if (f->kind == IR_FIELD_TABLES) {
-    write_ir(to, f->table, at);
-  } else if (f->kind == IR_FIELD_I32S) {
-    write_i32(to, f, at);
-  } else if (f->kind == IR_FIELD_TIDS) {
-    write_u32(to, f, at);
+static void write_item(text *to, const ir_field *field, const void *at) {
+  if (field->kind == IR_FIELD_TABLES) {
+    write_ir(to, field->table, at);
+  } else if (field->kind == IR_FIELD_I32S) {
+    write_i32(to, field, at);
+  } else if (field->kind == IR_FIELD_TIDS) {
+    write_u32(to, field, at);
   } else {
-    write_int_or_vid(to, f, at);
+    write_int_or_vid(to, field, at);
   }
 }
 
-static void write_vector(text *to, const ir_field *f, const void *at) {
-  const ir_vector *v = at;
-  const size_t size = vector_item_size(f);
-  begin_items(to, f);
-  for (uint32_t i = 0; i < v->count; i++) {
+static void write_vector(text *to, const ir_field *field, const void *at) {
+  const ir_vector *vector = at;
+  const size_t size = vector_item_size(field);
+  begin_items(to, field);
+  for (uint32_t i = 0; i < vector->count; i++) {
     if (i) text_puts(to, ", ");
-    write_item(to, f, (const char *)v->items + i * size);
+    write_item(to, field, (const char *)vector->items + i * size);
   }
-  text_printf(to, "}, %" PRIu32 "}", v->count);
+  text_printf(to, "}, %" PRIu32 "}", vector->count);
 }
 
 /* ---------------------------------------------------------------- structs */
@@ -188,23 +188,23 @@ static const size_t sizes[] = {
 };
 
 /* Of kinds without a size: an empty vector; all else is written. */
-static bool is_zero(const ir_field *f, const char *at) {
-  if (field_is_vector(f->kind)) return ((const ir_vector *)(const void *)at)->count == 0;
-  const size_t size = (size_t)f->kind < sizeof sizes / sizeof *sizes ? sizes[f->kind] : 0;
+static bool is_zero(const ir_field *field, const char *at) {
+  if (field_is_vector(field->kind)) return ((const ir_vector *)(const void *)at)->count == 0;
+  const size_t size = (size_t)field->kind < sizeof sizes / sizeof *sizes ? sizes[field->kind] : 0;
   size_t zeros = 0;
   while (zeros < size && at[zeros] == 0) zeros++;
   return size && zeros == size;
 }
 
-void write_ir(text *to, const ir_table *t, const void *base) {
+void write_ir(text *to, const ir_table *table, const void *base) {
   bool any = false;
   text_puts(to, "{");
-  for (uint32_t i = 0; i < t->n_fields; i++) {
-    const ir_field *f = &t->fields[i];
-    const char *at = (const char *)base + f->offset;
-    if (is_zero(f, at)) continue;
-    text_printf(to, "%s.%s = ", any ? ", " : "", f->name);
-    writers[f->kind](to, f, at);
+  for (uint32_t i = 0; i < table->n_fields; i++) {
+    const ir_field *field = &table->fields[i];
+    const char *at = (const char *)base + field->offset;
+    if (is_zero(field, at)) continue;
+    text_printf(to, "%s.%s = ", any ? ", " : "", field->name);
+    writers[field->kind](to, field, at);
     any = true;
   }
   text_puts(to, any ? "}" : "0}");

@@ -5,7 +5,7 @@
 #include "ir.h"
 
 /* "{.x = 3, .stride = {(int32_t[]){1, 1}, 2}}": designated, without what is 0. */
-void write_ir(text *to, const ir_table *t, const void *base);
+void write_ir(text *to, const ir_table *table, const void *base);
 /* "layer_norm" of "LayerNorm". */
 void write_ir_name(text *to, const char *name);
 

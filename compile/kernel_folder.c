@@ -8,13 +8,13 @@
 
 /* Returns "softmax.c" for "backend/cpu/kernels/softmax.c" and for a file in a folder of that room;
  * NULL for a source outside of it. */
-static const char *name_of(const source_file *f) {
+static const char *name_of(const source_file *file) {
   static const char room[] = "backend/cpu/kernels/";
-  return strncmp(f->path, room, sizeof room - 1) == 0 ? strrchr(f->path, '/') + 1 : NULL;
+  return strncmp(file->path, room, sizeof room - 1) == 0 ? strrchr(file->path, '/') + 1 : NULL;
 }
 
-clave_status kernel_folder_find(const char *folder, const source_file *f, char **path) {
-  const char *name = name_of(f);
+clave_status kernel_folder_find(const char *folder, const source_file *file, char **path) {
+  const char *name = name_of(file);
   *path = NULL;
   if (!folder || !name) return NULL;
   *path = path_join(folder, name);
@@ -27,19 +27,19 @@ clave_status kernel_folder_find(const char *folder, const source_file *f, char *
 
 /* Every kernel that our source defines is in the other, too. */
 static clave_status check_kernels(const char *path, int source) {
-  file_map m;
-  clave_status st = file_map_open(path, &m);
+  file_map map;
+  clave_status st = file_map_open(path, &map);
   for (int i = 0; i < n_kernel_infos && !st; i++) {
     if (kernel_infos[i].source != source) continue;
     text want = {0};
     text_printf(&want, "kernel_desc %s ", kernel_infos[i].name);
     st = text_status(&want);
-    if (!st && !(m.data && memmem(m.data, m.size, want.data, want.size)))
+    if (!st && !(map.data && memmem(map.data, map.size, want.data, want.size)))
       st = INVALID("%s: does not define `const kernel_desc %s`, which its header declares", path,
                    kernel_infos[i].name);
     text_free(&want);
   }
-  if (m.data) file_map_close(&m);
+  if (map.data) file_map_close(&map);
   return st;
 }
 

@@ -8,6 +8,7 @@
  * folder; one is there that lacks a kernel that ours defines. */
 clave_status kernel_folder_check(const char *folder, const bool *needed) STATUS_CHECK;
 /* NULL in *path: ours is used. Else the path of the source in its place, to be freed. */
-clave_status kernel_folder_find(const char *folder, const source_file *f, char **path) STATUS_CHECK;
+clave_status kernel_folder_find(const char *folder, const source_file *file,
+                                char **path) STATUS_CHECK;
 
 #endif

@@ -28,10 +28,10 @@ bool is_library_name(const char *name) {
   bool is_good = *name && !is_ascii_digit(*name) && strncmp(name, "clave", 5) != 0;
   for (const char *c = name; *c; c++) is_good = is_good && is_word(*c);
   for (size_t i = 0; is_good && i < sizeof endings / sizeof *endings; i++) {
-    text t = {0};
-    text_printf(&t, "%s_%s(", name, endings[i]);
-    is_good = !t.failed && !is_taken(&t);
-    text_free(&t);
+    text text = {0};
+    text_printf(&text, "%s_%s(", name, endings[i]);
+    is_good = !text.failed && !is_taken(&text);
+    text_free(&text);
   }
   return is_good;
 }
@@ -50,8 +50,8 @@ void library_begin_header(const char *name, text *to) {
               name, name);
 }
 
-void library_describe_run(const compile_plan *k, text *to) {
-  const parameters in = parameters_of(k, true), out = parameters_of(k, false);
+void library_describe_run(const compile_plan *plan, text *to) {
+  const parameters in = parameters_of(plan, true), out = parameters_of(plan, false);
   text_puts(to, "/* Contiguous tensors; F16, BF16 and 8-bit floats are their bits:\n");
   each_parameter(&in, to, parameter_describe);
   each_parameter(&out, to, parameter_describe);
@@ -62,49 +62,52 @@ void library_describe_run(const compile_plan *k, text *to) {
 
 void library_end_header(text *to) { text_puts(to, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n"); }
 
-static void write_run(const compile_plan *k, const char *name, text *to) {
-  text m = {0};
-  text_printf(&m, "%s_model *m", name);
+static void write_run(const compile_plan *plan, const char *name, text *to) {
+  text text = {0};
+  text_printf(&text, "%s_model *m", name);
   text_printf(to, "int %s_run(", name);
-  if (m.failed) to->failed = 1;
-  if (!m.failed) parameters_write(k, m.data, to);
+  if (text.failed) to->failed = 1;
+  if (!text.failed) parameters_write(plan, text.data, to);
   text_puts(to, ")");
-  text_free(&m);
+  text_free(&text);
 }
 
-const char *library_threads(const compile_options *o) {
-  return o->n_threads < 0   ? "one, which any number is here"
-         : o->n_threads > 0 ? "as it was compiled"
-                            : "CLAVE_THREADS, else as many as there are CPUs";
+const char *library_threads(const compile_options *options) {
+  return options->n_threads < 0   ? "one, which any number is here"
+         : options->n_threads > 0 ? "as it was compiled"
+                                  : "CLAVE_THREADS, else as many as there are CPUs";
 }
 
-clave_status library_write_header(const compile_plan *k, const compile_options *o, text *to) {
-  const char *n = o->library;
-  library_begin_header(n, to);
+clave_status library_write_header(const compile_plan *plan, const compile_options *options,
+                                  text *to) {
+  const char *name = options->library;
+  library_begin_header(name, to);
   text_printf(
       to,
       "#define COMPILED_API __attribute__((visibility(\"default\")))\n\n"
       "/* Memory, threads and state for runs. Each is used by one thread at a time; several "
       "are\n * independent and share the weights. */\ntypedef struct %s_model %s_model;\n",
-      n, n);
+      name, name);
   text_printf(to,
               "/* n_threads: with the caller; 0: %s. NULL: no memory%s. */\n"
               "COMPILED_API %s_model *%s_create(int n_threads);\n"
               "COMPILED_API void %s_destroy(%s_model *m); /* takes NULL */\n",
-              library_threads(o),
-              o->packed_only ? ", or the weights are packed for other processors" : "", n, n, n, n);
-  library_describe_run(k, to);
+              library_threads(options),
+              options->packed_only ? ", or the weights are packed for other processors" : "", name,
+              name, name, name);
+  library_describe_run(plan, to);
   text_puts(
       to,
       " * 0: good; else outputs hold nothing, and the error's text says why. */\nCOMPILED_API ");
-  write_run(k, n, to);
+  write_run(plan, name, to);
   text_printf(to,
               ";\n/* Of the last run; \"\": it was good. Until the next run. */\n"
               "COMPILED_API const char *%s_error(const %s_model *m);\n"
               "COMPILED_API void %s_reset(%s_model *m); /* state as it is at first */\n",
-              n, n, n, n);
-  if (o->verify)
-    text_printf(to, "%sCOMPILED_API int %s_verify(%s_model *m);\n", library_verify_comment, n, n);
+              name, name, name, name);
+  if (options->verify)
+    text_printf(to, "%sCOMPILED_API int %s_verify(%s_model *m);\n", library_verify_comment, name,
+                name);
   library_end_header(to);
   return text_status(to);
 }
@@ -112,24 +115,26 @@ clave_status library_write_header(const compile_plan *k, const compile_options *
 /* ---------------------------------------------------------------- the source */
 
 /* It includes no type of the runtime's: the library's names may be anything. */
-clave_status library_write_source(const compile_plan *k, const compile_options *o, text *to) {
-  const char *n = o->library;
+clave_status library_write_source(const compile_plan *plan, const compile_options *options,
+                                  text *to) {
+  const char *name = options->library;
   text_printf(to,
               "/* Made by clave compile: the library's functions. */\n#include \"%s.h\"\n\n"
               "#include <stddef.h>\n\n#include \"compile/runtime/library.h\"\n\n",
-              n);
+              name);
   text_printf(to,
               "%s_model *%s_create(int n_threads) {\n  return (%s_model *)"
               "model_library_create(n_threads);\n}\n"
               "void %s_destroy(%s_model *m) { model_library_destroy(m); }\n"
               "const char *%s_error(const %s_model *m) { return model_library_error(m); }\n"
               "void %s_reset(%s_model *m) { model_library_reset(m); }\n\n",
-              n, n, n, n, n, n, n, n, n);
-  if (o->verify)
-    text_printf(to, "int %s_verify(%s_model *m) { return model_library_verify(m); }\n\n", n, n);
-  write_run(k, n, to);
+              name, name, name, name, name, name, name, name, name);
+  if (options->verify)
+    text_printf(to, "int %s_verify(%s_model *m) { return model_library_verify(m); }\n\n", name,
+                name);
+  write_run(plan, name, to);
   text_puts(to, " {\n");
-  parameters_write_arrays(k, to);
+  parameters_write_arrays(plan, to);
   text_puts(to, "  return model_library_run(m, inputs, outputs);\n}\n");
   return text_status(to);
 }

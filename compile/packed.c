@@ -14,30 +14,32 @@ static const char *level_of(const char *layout) {
   return level ? level + 1 : "";
 }
 
-const char *packed_level(const packed_entry *e) { return level_of(e->form->layout); }
+const char *packed_level(const packed_entry *entry) { return level_of(entry->form->layout); }
 
 /* ---------------------------------------------------------------- made now */
 
-static bool is_packed_here(const compile_plan *k) {
-  for (size_t i = 0; i < k->prog->n_forms; i++)
-    if (strcmp(k->prog->forms[i].layout, k->cpu->info.weight_layout) == 0) return true;
+static bool is_packed_here(const compile_plan *plan) {
+  for (size_t i = 0; i < plan->prog->n_forms; i++)
+    if (strcmp(plan->prog->forms[i].layout, plan->cpu->info.weight_layout) == 0) return true;
   return false;
 }
 
-static clave_status pack_method(compile_plan *k, const compile_options *o, constant_store *store) {
-  const session_options packs = {.packs = true, .message = o->message, .message_ctx = o->ctx};
-  session *s;
-  TRY(session_create(k->x, &store, &packs, &s));
-  clave_status st = session_prepare(s, k->method, &(method_sizes){.values = k->sizes});
-  session_destroy(s);
-  return st ? st : constant_store_keep_packed(store, &k->made);
+static clave_status pack_method(compile_plan *plan, const compile_options *options,
+                                constant_store *store) {
+  const session_options packs = {
+      .packs = true, .message = options->message, .message_ctx = options->ctx};
+  session *session;
+  TRY(session_create(plan->executable, &store, &packs, &session));
+  clave_status st = session_prepare(session, plan->method, &(method_sizes){.values = plan->sizes});
+  session_destroy(session);
+  return st ? st : constant_store_keep_packed(store, &plan->made);
 }
 
-clave_status packed_make(compile_plan *k, const compile_options *o) {
+clave_status packed_make(compile_plan *plan, const compile_options *options) {
   constant_store *store;
-  if (o->kernel_dir || !is_packed_here(k)) return NULL;
-  TRY(constant_store_create(k->prog, k->cpu, &store));
-  clave_status st = pack_method(k, o, store);
+  if (options->kernel_dir || !is_packed_here(plan)) return NULL;
+  TRY(constant_store_create(plan->prog, plan->cpu, &store));
+  clave_status st = pack_method(plan, options, store);
   constant_store_destroy(store);
   return status_while(st, "packing weights");
 }
@@ -45,60 +47,62 @@ clave_status packed_make(compile_plan *k, const compile_options *o) {
 /* ---------------------------------------------------------------- those of a form */
 
 /* Whatever processor it is for, on which its bytes depend. */
-static bool is_of(const program_form *p, const packed_weight_request *f) {
-  return p->constant == f->constant && p->kind == f->kind &&
-         memcmp(p->size, f->size, sizeof p->size) == 0 && tensor_same_view(&p->view, &f->view);
+static bool is_of(const program_form *desc, const packed_weight_request *request) {
+  return desc->constant == request->constant && desc->kind == request->kind &&
+         memcmp(desc->size, request->size, sizeof desc->size) == 0 &&
+         tensor_same_view(&desc->view, &request->view);
 }
 
-static bool is_for_cpus(const compile_plan *k, const program_form *p) {
-  const char *own = k->cpu->info.weight_layout, *level = level_of(own);
-  return strncmp(p->layout, own, (size_t)(level - own)) == 0;
+static bool is_for_cpus(const compile_plan *plan, const program_form *desc) {
+  const char *own = plan->cpu->info.weight_layout, *level = level_of(own);
+  return strncmp(desc->layout, own, (size_t)(level - own)) == 0;
 }
 
-/* "" or what is wrong with what a file gives for f. A processor that is not known here may read
- * packed weights of any size. */
-static const char *find_damage(const program_form *p, const packed_weight_request *f) {
-  const size_t bytes = plan_scratch(f->pack, level_of(p->layout));
-  if (bytes && bytes != p->bytes) return "size";
-  return program_form_is_whole(p) ? "" : "hash";
+/* "" or what is wrong with what a file gives for request. A processor that is not known here may
+ * read packed weights of any size. */
+static const char *find_damage(const program_form *desc, const packed_weight_request *request) {
+  const size_t bytes = plan_scratch(request->pack, level_of(desc->layout));
+  if (bytes && bytes != desc->bytes) return "size";
+  return program_form_is_whole(desc) ? "" : "hash";
 }
 
-static clave_status append(packed_list *l, int number, const program_form *p) {
-  if (!array_reserve(&l->items, &l->capacity, l->n + 1, sizeof *l->items))
+static clave_status append(packed_list *list, int number, const program_form *desc) {
+  if (!array_reserve(&list->items, &list->capacity, list->n + 1, sizeof *list->items))
     return status_no_memory();
-  l->items[l->n++] = (packed_entry){.number = number, .form = p, .offset = l->bytes};
-  l->bytes += plan_aligned(p->bytes);
+  list->items[list->n++] = (packed_entry){.number = number, .form = desc, .offset = list->bytes};
+  list->bytes += plan_aligned(desc->bytes);
   return NULL;
 }
 
-static void tell_damaged(const compile_plan *k, const compile_options *o, const program_form *p,
-                         const char *why) {
-  text t = {0};
-  text_printf(&t, "the packed form of constant '%.100s' for '%s' is damaged (%s): it is left out",
-              k->prog->ir.constants.items[p->constant].name, p->layout, why);
-  if (o->message && !t.failed) o->message(o->ctx, t.data);
-  text_free(&t);
+static void tell_damaged(const compile_plan *plan, const compile_options *options,
+                         const program_form *desc, const char *why) {
+  text text = {0};
+  text_printf(&text,
+              "the packed form of constant '%.100s' for '%s' is damaged (%s): it is left out",
+              plan->prog->ir.constants.items[desc->constant].name, desc->layout, why);
+  if (options->message && !text.failed) options->message(options->ctx, text.data);
+  text_free(&text);
 }
 
-clave_status packed_add(const compile_plan *k, const compile_options *o, int number,
-                        const packed_weight_request *f, packed_list *to, bool *is_own) {
+clave_status packed_add(const compile_plan *plan, const compile_options *options, int number,
+                        const packed_weight_request *request, packed_list *to, bool *is_own) {
   *is_own = false;
-  if (o->kernel_dir) return NULL; /* the caller's kernels may pack otherwise */
-  for (size_t i = 0; i < k->made.n_forms && !*is_own; i++) {
-    if (!is_of(&k->made.forms[i], f)) continue;
-    TRY(append(to, number, &k->made.forms[i]));
+  if (options->kernel_dir) return NULL; /* the caller's kernels may pack otherwise */
+  for (size_t i = 0; i < plan->made.n_forms && !*is_own; i++) {
+    if (!is_of(&plan->made.forms[i], request)) continue;
+    TRY(append(to, number, &plan->made.forms[i]));
     *is_own = true;
   }
-  for (size_t i = 0; i < k->prog->n_forms; i++) {
-    const program_form *p = &k->prog->forms[i];
-    const bool is_here = strcmp(p->layout, k->cpu->info.weight_layout) == 0;
-    if (!is_of(p, f) || !is_for_cpus(k, p) || (is_here && *is_own)) continue;
-    const char *why = find_damage(p, f);
+  for (size_t i = 0; i < plan->prog->n_forms; i++) {
+    const program_form *desc = &plan->prog->forms[i];
+    const bool is_here = strcmp(desc->layout, plan->cpu->info.weight_layout) == 0;
+    if (!is_of(desc, request) || !is_for_cpus(plan, desc) || (is_here && *is_own)) continue;
+    const char *why = find_damage(desc, request);
     if (*why) {
-      tell_damaged(k, o, p, why);
+      tell_damaged(plan, options, desc, why);
       continue;
     }
-    TRY(append(to, number, p));
+    TRY(append(to, number, desc));
     *is_own = *is_own || is_here;
   }
   return NULL;
@@ -106,26 +110,27 @@ clave_status packed_add(const compile_plan *k, const compile_options *o, int num
 
 /* ---------------------------------------------------------------- all of them */
 
-static bool is_first(const packed_list *l, size_t i) {
+static bool is_first(const packed_list *list, size_t i) {
   for (size_t j = 0; j < i; j++)
-    if (strcmp(packed_level(&l->items[j]), packed_level(&l->items[i])) == 0) return false;
+    if (strcmp(packed_level(&list->items[j]), packed_level(&list->items[i])) == 0) return false;
   return true;
 }
 
-void packed_write_levels(const packed_list *l, text *to) {
-  for (size_t i = 0; i < l->n; i++)
-    if (is_first(l, i)) text_printf(to, "%s%s", i ? ", " : "", packed_level(&l->items[i]));
+void packed_write_levels(const packed_list *list, text *to) {
+  for (size_t i = 0; i < list->n; i++)
+    if (is_first(list, i)) text_printf(to, "%s%s", i ? ", " : "", packed_level(&list->items[i]));
 }
 
-static clave_status append_bytes(const void *list, file_writer *w) {
-  const packed_list *l = list;
-  for (size_t i = 0; i < l->n; i++) {
-    TRY(file_writer_append(w, l->items[i].form->data, l->items[i].form->bytes));
-    TRY(file_writer_pad(w, MEMORY_ALIGNMENT));
+static clave_status append_bytes(const void *list, file_writer *writer) {
+  const packed_list *packed_list = list;
+  for (size_t i = 0; i < packed_list->n; i++) {
+    TRY(file_writer_append(writer, packed_list->items[i].form->data,
+                           packed_list->items[i].form->bytes));
+    TRY(file_writer_pad(writer, MEMORY_ALIGNMENT));
   }
   return NULL;
 }
 
-clave_status packed_write(const packed_list *l, const char *path) {
-  return plan_write(path, append_bytes, l);
+clave_status packed_write(const packed_list *list, const char *path) {
+  return plan_write(path, append_bytes, list);
 }

@@ -11,11 +11,11 @@
 typedef struct compile_plan {
   const program *prog; /* borrowed */
   uint32_t method;
-  const graph *g;
+  const graph *graph;
   backend *cpu;              /* owned */
-  executable *x;             /* owned */
+  executable *executable;    /* owned */
   constant_store *constants; /* owned */
-  schedule *p;               /* held; NULL: sizes are open */
+  schedule *schedule;        /* held; NULL: sizes are open */
   size_t *place; /* owned, by block: bytes from where the arena begins; of rebased ones a number */
   size_t *slot_place; /* owned, by slot: bytes from where the weights, or the state, begin */
   uint32_t *weights;  /* owned (n_weights): slots of constants, in the order of their bytes */
@@ -42,34 +42,35 @@ typedef struct packed_list {
 } packed_list;
 
 /* UNSUPPORTED names what cannot be compiled. */
-clave_status plan_create(const program *p, const compile_options *o,
+clave_status plan_create(const program *program, const compile_options *options,
                          compile_plan *out) STATUS_CHECK;
-void plan_destroy(compile_plan *k); /* takes half-built ones */
+void plan_destroy(compile_plan *plan); /* takes half-built ones */
 /* Leaves out the constants that `wanted` (n_slots) has not. */
-void plan_keep_weights(compile_plan *k, const bool *wanted);
+void plan_keep_weights(compile_plan *plan, const bool *wanted);
 /* The weights as the executable maps them: weight_bytes. */
-clave_status plan_write_weights(const compile_plan *k, const char *path) STATUS_CHECK;
+clave_status plan_write_weights(const compile_plan *plan, const char *path) STATUS_CHECK;
 /* A file of what `append` appends; none where it fails. */
-clave_status plan_write(const char *path, clave_status (*append)(const void *of, file_writer *w),
+clave_status plan_write(const char *path,
+                        clave_status (*append)(const void *of, file_writer *writer),
                         const void *of) STATUS_CHECK;
 /* Bytes as they are taken of a buffer. */
 size_t plan_aligned(size_t bytes);
 /* The scratch memory of a recording's commands, one after the other, on one thread; level: as
  * cpu_command_scratch has it. */
-size_t plan_scratch(const recording *r, const char *level);
+size_t plan_scratch(const recording *recording, const char *level);
 /* Whether an input is one of the compiled program's: not a scalar that is fixed. */
-bool plan_has_input(const compile_plan *k, const ir_argument *a);
-uint32_t compiled_inputs(const compile_plan *k); /* how many */
+bool plan_has_input(const compile_plan *plan, const ir_argument *argument);
+uint32_t compiled_inputs(const compile_plan *plan); /* how many */
 /* A dimension of an argument as model_argument has it. */
-int64_t plan_dim(const compile_plan *k, const ir_int_or_vid *d);
+int64_t plan_dim(const compile_plan *plan, const ir_int_or_vid *value);
 /* Whether the method is one of those that are compiled. */
-bool plan_has_method(const compile_options *o, uint32_t number);
+bool plan_has_method(const compile_options *options, uint32_t number);
 /* What fixes the size, or scalar input, of that name; NULL: nothing does. */
-const compile_dim *plan_find_dim(const compile_options *o, const char *name);
+const compile_dim *plan_find_dim(const compile_options *options, const char *name);
 /* The open size, or scalar input, of that name; IR_NONE: the method has none. */
-uint32_t plan_find_size(const program *p, const ir_method *m, const char *name);
-bool plan_is_scalar(const program *p, const ir_argument *a, const char *name);
+uint32_t plan_find_size(const program *program, const ir_method *method, const char *name);
+bool plan_is_scalar(const program *program, const ir_argument *argument, const char *name);
 /* The constant that state tensor i begins as; IR_NONE: zeros. */
-uint32_t plan_initial_constant(const program *p, uint32_t i);
+uint32_t plan_initial_constant(const program *program, uint32_t i);
 
 #endif

@@ -58,26 +58,27 @@ static void copy_flags(const char *const *from, size_t n, const char **to) {
   for (size_t i = 0; i < n; i++) to[i] = from[i];
 }
 
-void project_compile_flags(const project *k, const compile_options *o,
+void project_compile_flags(const project *project, const compile_options *options,
                            const char *flags[MOST_FLAGS]) {
   size_t n = sizeof compile_flags / sizeof *compile_flags;
   copy_flags(compile_flags, n, flags);
-  flags[n++] = o->debug ? "-O1" : "-O3";
-  flags[n++] = o->debug ? "-g" : "-fno-asynchronous-unwind-tables";
+  flags[n++] = options->debug ? "-O1" : "-O3";
+  flags[n++] = options->debug ? "-g" : "-fno-asynchronous-unwind-tables";
   flags[n++] = "-DKERNEL_COMPILED=1";
-  if (k->is_plain) flags[n++] = "-DKERNEL_PLAIN=1";
-  if (k->is_whole) flags[n++] = "-DKERNEL_WHOLE=1";
-  if (k->is_single) flags[n++] = "-DKERNEL_SINGLE=1";
-  if (!k->carries && o->n_threads < 0) flags[n++] = "-DKERNEL_ALONE=1";
-  if (o->is_portable) flags[n++] = "-DKERNEL_PORTABLE=1";
-  if (k->room[0]) flags[n++] = k->room;
-  if (o->bare) flags[n++] = "-include" NAMES;
-  if (!k->carries) flags[n++] = k->steps[0];
-  if (!k->carries) flags[n++] = k->steps[1];
-  if (o->library && !o->bare) flags[n++] = "-fPIC";
-  if (o->library && !o->bare) flags[n++] = "-fvisibility=hidden";
-  if (o->march && !o->is_portable && !k->is_packed) flags[n++] = "-DKERNEL_MARCH=1";
-  if (o->march) flags[n++] = o->march;
+  if (project->is_plain) flags[n++] = "-DKERNEL_PLAIN=1";
+  if (project->is_whole) flags[n++] = "-DKERNEL_WHOLE=1";
+  if (project->is_single) flags[n++] = "-DKERNEL_SINGLE=1";
+  if (!project->carries && options->n_threads < 0) flags[n++] = "-DKERNEL_ALONE=1";
+  if (options->is_portable) flags[n++] = "-DKERNEL_PORTABLE=1";
+  if (project->room[0]) flags[n++] = project->room;
+  if (options->bare) flags[n++] = "-include" NAMES;
+  if (!project->carries) flags[n++] = project->steps[0];
+  if (!project->carries) flags[n++] = project->steps[1];
+  if (options->library && !options->bare) flags[n++] = "-fPIC";
+  if (options->library && !options->bare) flags[n++] = "-fvisibility=hidden";
+  if (options->march && !options->is_portable && !project->is_packed)
+    flags[n++] = "-DKERNEL_MARCH=1";
+  if (options->march) flags[n++] = options->march;
   flags[n] = NULL;
 }
 
@@ -91,43 +92,47 @@ const char *project_source_flag(const compile_options *options, const char *sour
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* The host's libraries behind the archives. */
-static size_t add_libraries(const project *k, const compile_options *o, const char **flags) {
+static size_t add_libraries(const project *project, const compile_options *options,
+                            const char **flags) {
   size_t n = 0;
-  if (k->carries) {
+  if (project->carries) {
     copy_flags(carried_link_flags, COUNT(carried_link_flags), flags);
     n += COUNT(carried_link_flags);
-    if (o->library) flags[n++] = "-Wl,--exclude-libs,ALL"; /* its own functions alone are seen */
-    if (o->library) flags[n++] = "-Wl,-z,defs";
+    if (options->library)
+      flags[n++] = "-Wl,--exclude-libs,ALL"; /* its own functions alone are seen */
+    if (options->library) flags[n++] = "-Wl,-z,defs";
     return n;
   }
   flags[n++] = "-Wl,--gc-sections";
-  if (o->n_threads >= 0) flags[n++] = "-lpthread";
+  if (options->n_threads >= 0) flags[n++] = "-lpthread";
   flags[n++] = "-lm";
   return n;
 }
 
-void project_link_flags(const project *k, const compile_options *o, const char *flags[MOST_FLAGS]) {
+void project_link_flags(const project *project, const compile_options *options,
+                        const char *flags[MOST_FLAGS]) {
   size_t n = 0;
-  for (int i = 0; i < 2 && k->archives[i]; i++) flags[n++] = k->archives[i];
-  for (int i = 0; k->libs[i]; i++) flags[n++] = k->libs[i];
-  if (o->bare) {
+  for (int i = 0; i < 2 && project->archives[i]; i++) flags[n++] = project->archives[i];
+  for (int i = 0; project->libs[i]; i++) flags[n++] = project->libs[i];
+  if (options->bare) {
     flags[n++] = "-r";
     flags[n++] = "-nostdlib";
   } else {
-    n += add_libraries(k, o, flags + n);
-    if (!o->debug) flags[n++] = "-s";
-    if (o->library) flags[n++] = "-shared";
+    n += add_libraries(project, options, flags + n);
+    if (!options->debug) flags[n++] = "-s";
+    if (options->library) flags[n++] = "-shared";
   }
   flags[n] = NULL;
 }
 
 /* ---------------------------------------------------------------- files */
 
-clave_status project_add_file(project *k, const char *name) {
-  if (!array_reserve(&k->files, &k->cap_files, k->n_files + 1, sizeof *k->files))
+clave_status project_add_file(project *project, const char *name) {
+  if (!array_reserve(&project->files, &project->cap_files, project->n_files + 1,
+                     sizeof *project->files))
     return status_no_memory();
-  k->files[k->n_files] = (project_file){.path = strdup(name)};
-  return k->files[k->n_files].path ? (k->n_files++, NULL) : status_no_memory();
+  project->files[project->n_files] = (project_file){.path = strdup(name)};
+  return project->files[project->n_files].path ? (project->n_files++, NULL) : status_no_memory();
 }
 
 /* What `path` lies in. */
@@ -139,64 +144,65 @@ static clave_status make_folders_of(char *path) {
   return st;
 }
 
-clave_status project_write_file(project *k, const char *name, const void *data, size_t size) {
-  TRY(project_add_file(k, name));
-  char *path = path_join(k->folder, name);
-  file_writer *w = NULL;
+clave_status project_write_file(project *project, const char *name, const void *data, size_t size) {
+  TRY(project_add_file(project, name));
+  char *path = path_join(project->folder, name);
+  file_writer *writer = NULL;
   clave_status st = path ? make_folders_of(path) : status_no_memory();
-  if (!st) st = file_writer_create(path, &w);
-  if (!st) st = file_writer_append(w, data, size);
-  if (!st) st = file_writer_commit(w);
-  file_writer_destroy(w);
+  if (!st) st = file_writer_create(path, &writer);
+  if (!st) st = file_writer_append(writer, data, size);
+  if (!st) st = file_writer_commit(writer);
+  file_writer_destroy(writer);
   free(path);
   return st;
 }
 
-clave_status project_embed(project *k, const embedded_file *e) {
-  text t = {0};
-  text_printf(&t, "/* %s, mapped with the program and read in place. */\n%s", e->file,
-              e->is_far ? far_section : "  .section .rodata\n");
+clave_status project_embed(project *project, const embedded_file *file) {
+  text text = {0};
+  text_printf(&text, "/* %s, mapped with the program and read in place. */\n%s", file->file,
+              file->is_far ? far_section : "  .section .rodata\n");
   text_printf(
-      &t,
+      &text,
       "  .balign 4096\n  .globl %s\n  .hidden %s\n%s:\n  .incbin \"%s\"\n  .byte 0\n"
       "#ifdef __unix__ /* firmware has no such notes, and the linker warns where only some do */\n"
       "  .section .note.GNU-stack,\"\",%%progbits\n"
       "#endif\n",
-      e->symbol, e->symbol, e->symbol, e->file);
-  clave_status st = text_status(&t);
-  if (!st) st = project_write_file(k, e->source, t.data, t.size);
-  text_free(&t);
-  k->sources[k->n_sources++] = e->source;
-  k->embedded[k->n_embedded++] = e;
+      file->symbol, file->symbol, file->symbol, file->file);
+  clave_status st = text_status(&text);
+  if (!st) st = project_write_file(project, file->source, text.data, text.size);
+  text_free(&text);
+  project->sources[project->n_sources++] = file->source;
+  project->embedded[project->n_embedded++] = file;
   return st;
 }
 
-clave_status project_embed_by(project *k, const embedded_file *e, project_file_fn write,
+clave_status project_embed_by(project *project, const embedded_file *file, project_file_fn write,
                               const void *from, size_t *bytes) {
-  TRY(project_add_file(k, e->file));
-  char *path = path_join(k->folder, e->file);
-  file_map m = {0};
+  TRY(project_add_file(project, file->file));
+  char *path = path_join(project->folder, file->file);
+  file_map map = {0};
   clave_status st = path ? write(from, path) : status_no_memory();
-  if (!st && bytes) st = file_map_open(path, &m);
-  if (bytes) *bytes = m.size;
-  file_map_close(&m);
+  if (!st && bytes) st = file_map_open(path, &map);
+  if (bytes) *bytes = map.size;
+  file_map_close(&map);
   free(path);
-  return st ? st : project_embed(k, e);
+  return st ? st : project_embed(project, file);
 }
 
 /* Of the caller's folder of kernels, or ours. */
-clave_status project_write_source(project *k, const char *kernel_dir, const source_file *f) {
+clave_status project_write_source(project *project, const char *kernel_dir,
+                                  const source_file *file) {
   char *own;
-  file_map m;
-  TRY(kernel_folder_find(kernel_dir, f, &own));
+  file_map map;
+  TRY(kernel_folder_find(kernel_dir, file, &own));
   if (!own) {
-    TRY(project_write_file(k, f->path, f->data, f->size));
-    k->files[k->n_files - 1].is_ours = true;
+    TRY(project_write_file(project, file->path, file->data, file->size));
+    project->files[project->n_files - 1].is_ours = true;
     return NULL;
   }
-  clave_status st = file_map_open(own, &m);
-  if (!st) st = project_write_file(k, f->path, m.data, m.size);
-  file_map_close(&m);
+  clave_status st = file_map_open(own, &map);
+  if (!st) st = project_write_file(project, file->path, map.data, map.size);
+  file_map_close(&map);
   free(own);
   return st;
 }
@@ -237,14 +243,14 @@ static void mark_planned(const emitted *used, bool *needed) {
 }
 
 /* What model.c and the caller name of the runtime. */
-static void mark_all(const emitted *used, const compile_options *o, bool *needed) {
+static void mark_all(const emitted *used, const compile_options *options, bool *needed) {
   if (emits_planner(used)) mark_planned(used, needed);
   mark_path(needed, "compile/runtime/core.c");
-  if (o->n_threads >= 0) mark_path(needed, "compile/runtime/pool.c");
-  if (!o->static_memory) mark_path(needed, "compile/runtime/heap.c");
-  if (!o->bare) mark_path(needed, "compile/runtime/written.c");
-  if (!o->library) mark_path(needed, "compile/runtime/start.c");
-  if (o->library && !o->bare)
+  if (options->n_threads >= 0) mark_path(needed, "compile/runtime/pool.c");
+  if (!options->static_memory) mark_path(needed, "compile/runtime/heap.c");
+  if (!options->bare) mark_path(needed, "compile/runtime/written.c");
+  if (!options->library) mark_path(needed, "compile/runtime/start.c");
+  if (options->library && !options->bare)
     mark_path(needed,
               emits_planner(used) ? "compile/runtime/tensors.c" : "compile/runtime/library.c");
   for (int i = 0; i < n_kernel_infos; i++)
@@ -255,27 +261,30 @@ static void mark_all(const emitted *used, const compile_options *o, bool *needed
 static bool is_compiled(const char *path) { return path_has_ending(path, ".c"); }
 
 /* Kernels of the caller's may include any header. */
-static bool is_written(const bool *needed, const compile_options *o, int i) {
-  return needed[i] || (o->kernel_dir && !is_compiled(source_files[i].path));
+static bool is_written(const bool *needed, const compile_options *options, int i) {
+  return needed[i] || (options->kernel_dir && !is_compiled(source_files[i].path));
 }
 
-static clave_status write_needed(project *k, const compile_options *o, const bool *needed) {
-  if (o->library) k->sources[k->n_sources++] = o->bare ? "bare.c" : "library.c";
+static clave_status write_needed(project *project, const compile_options *options,
+                                 const bool *needed) {
+  if (options->library)
+    project->sources[project->n_sources++] = options->bare ? "bare.c" : "library.c";
   for (int i = 0; i < n_source_files; i++) {
-    if (!is_written(needed, o, i)) continue;
-    TRY(project_write_source(k, o->kernel_dir, &source_files[i]));
-    if (is_compiled(source_files[i].path)) k->sources[k->n_sources++] = source_files[i].path;
+    if (!is_written(needed, options, i)) continue;
+    TRY(project_write_source(project, options->kernel_dir, &source_files[i]));
+    if (is_compiled(source_files[i].path))
+      project->sources[project->n_sources++] = source_files[i].path;
   }
   return NULL;
 }
 
 /* Of source_files those that it is built of: owned by the caller. INVALID: the caller's folder of
  * kernels does not fit. */
-static clave_status find_needed(const compile_options *o, const emitted *used, bool **out) {
+static clave_status find_needed(const compile_options *options, const emitted *used, bool **out) {
   *out = calloc((size_t)n_source_files, sizeof **out);
   if (!*out) return status_no_memory();
-  mark_all(used, o, *out);
-  return o->kernel_dir ? kernel_folder_check(o->kernel_dir, *out) : NULL;
+  mark_all(used, options, *out);
+  return options->kernel_dir ? kernel_folder_check(options->kernel_dir, *out) : NULL;
 }
 
 static const char carried_makefile[] =
@@ -283,38 +292,40 @@ static const char carried_makefile[] =
     "CLAVE_LIBDIR ?= $(shell pkg-config --variable=libdir clave)\n"
     "CLAVE = $(CLAVE_LIBDIR)/libclave_main.a $(CLAVE_LIBDIR)/libclave.a";
 
-static void add_words(text *t, const char *const *words) {
-  for (; *words; words++) text_printf(t, " %s", *words);
+static void add_words(text *text, const char *const *words) {
+  for (; *words; words++) text_printf(text, " %s", *words);
 }
 
-clave_status project_write_makefile(project *k, const compile_options *o) {
+clave_status project_write_makefile(project *project, const compile_options *options) {
   const char *compile[MOST_FLAGS], *link[MOST_FLAGS];
-  text t = {0};
-  project_compile_flags(k, o, compile);
-  project_link_flags(k, o, link);
-  text_puts(&t, "# make CC=aarch64-linux-gnu-gcc builds for another processor.\nFLAGS =");
-  add_words(&t, compile);
-  if (k->carries) text_puts(&t, carried_makefile);
-  text_puts(&t, "\nSOURCES =");
-  for (size_t i = 0; i < k->n_sources; i++) text_printf(&t, " \\\n  %s", k->sources[i]);
-  text_puts(&t, "\nOBJECTS = $(addsuffix .o,$(SOURCES))\n\n" MADE
-                ": $(OBJECTS)\n\t$(CC) $(LDFLAGS) -o $@ $^");
-  if (k->carries) text_puts(&t, " $(CLAVE)");
-  for (int i = 0; i < N_HOST_LIBRARIES && o->text; i++)
-    text_printf(&t, " -l%s", host_libraries[i].name);
-  add_words(&t, link);
-  text_puts(&t, "\n");
-  for (size_t i = 0; i < k->n_sources; i++)
-    if (project_source_flag(o, k->sources[i]))
-      text_printf(&t, "%s.o: FLAGS += %s\n", k->sources[i], project_source_flag(o, k->sources[i]));
-  for (int i = 0; i < k->n_embedded; i++)
-    text_printf(&t, "%s.o: %s\n", k->embedded[i]->source, k->embedded[i]->file);
-  text_puts(&t,
+  text text = {0};
+  project_compile_flags(project, options, compile);
+  project_link_flags(project, options, link);
+  text_puts(&text, "# make CC=aarch64-linux-gnu-gcc builds for another processor.\nFLAGS =");
+  add_words(&text, compile);
+  if (project->carries) text_puts(&text, carried_makefile);
+  text_puts(&text, "\nSOURCES =");
+  for (size_t i = 0; i < project->n_sources; i++)
+    text_printf(&text, " \\\n  %s", project->sources[i]);
+  text_puts(&text, "\nOBJECTS = $(addsuffix .o,$(SOURCES))\n\n" MADE
+                   ": $(OBJECTS)\n\t$(CC) $(LDFLAGS) -o $@ $^");
+  if (project->carries) text_puts(&text, " $(CLAVE)");
+  for (int i = 0; i < N_HOST_LIBRARIES && options->text; i++)
+    text_printf(&text, " -l%s", host_libraries[i].name);
+  add_words(&text, link);
+  text_puts(&text, "\n");
+  for (size_t i = 0; i < project->n_sources; i++)
+    if (project_source_flag(options, project->sources[i]))
+      text_printf(&text, "%s.o: FLAGS += %s\n", project->sources[i],
+                  project_source_flag(options, project->sources[i]));
+  for (int i = 0; i < project->n_embedded; i++)
+    text_printf(&text, "%s.o: %s\n", project->embedded[i]->source, project->embedded[i]->file);
+  text_puts(&text,
             "$(OBJECTS): %.o: %\n\t$(CC) $(FLAGS) $(CFLAGS) -c -o $@ $<\n"
             "clean:\n\trm -f " MADE " $(OBJECTS)\n.PHONY: clean\n");
-  clave_status st = text_status(&t);
-  if (!st) st = project_write_file(k, "Makefile", t.data, t.size);
-  text_free(&t);
+  clave_status st = text_status(&text);
+  if (!st) st = project_write_file(project, "Makefile", text.data, text.size);
+  text_free(&text);
   return st;
 }
 
@@ -326,47 +337,52 @@ static clave_status write_packed(const void *list, const char *path) {
   return packed_write(list, path);
 }
 
-typedef clave_status (*library_writer)(const compile_plan *k, const compile_options *o, text *to);
+typedef clave_status (*library_writer)(const compile_plan *plan, const compile_options *options,
+                                       text *to);
 
-static clave_status write_text(project *k, const compile_plan *plan, const compile_options *o,
-                               library_writer write, const char *name) {
-  text t = {0};
-  clave_status st = write(plan, o, &t);
-  if (!st) st = project_write_file(k, name, t.data, t.size);
-  text_free(&t);
+static clave_status write_text(project *project, const compile_plan *plan,
+                               const compile_options *options, library_writer write,
+                               const char *name) {
+  text text = {0};
+  clave_status st = write(plan, options, &text);
+  if (!st) st = project_write_file(project, name, text.data, text.size);
+  text_free(&text);
   return st;
 }
 
-static clave_status open_header(const compile_plan *k, const compile_options *o, text *to) {
-  return carry_library_header(k->prog, o, to);
+static clave_status open_header(const compile_plan *plan, const compile_options *options,
+                                text *to) {
+  return carry_library_header(plan->prog, options, to);
 }
 
-static clave_status open_source(const compile_plan *k, const compile_options *o, text *to) {
-  (void)k;
-  return carry_library_source(o, to);
+static clave_status open_source(const compile_plan *plan, const compile_options *options,
+                                text *to) {
+  (void)plan;
+  return carry_library_source(options, to);
 }
 
 typedef struct library_form {
   library_writer header, source;
 } library_form;
 
-static library_form form_of(const compile_plan *k, const compile_options *o) {
-  if (o->bare) return (library_form){bare_write_header, bare_write_source};
-  if (!k->p) return (library_form){open_header, open_source};
+static library_form form_of(const compile_plan *plan, const compile_options *options) {
+  if (options->bare) return (library_form){bare_write_header, bare_write_source};
+  if (!plan->schedule) return (library_form){open_header, open_source};
   return (library_form){library_write_header, library_write_source};
 }
 
-static clave_status write_library(project *k, const compile_plan *plan, const compile_options *o) {
+static clave_status write_library(project *project, const compile_plan *plan,
+                                  const compile_options *options) {
   text header = {0};
-  if (!o->library) return NULL;
-  const library_form form = form_of(plan, o);
-  text_printf(&header, "%s.h", o->library);
+  if (!options->library) return NULL;
+  const library_form form = form_of(plan, options);
+  text_printf(&header, "%s.h", options->library);
   clave_status st = text_status(&header);
-  if (!st) st = write_text(k, plan, o, form.header, header.data);
+  if (!st) st = write_text(project, plan, options, form.header, header.data);
   text_free(&header);
   if (st) return st;
-  TRY(write_text(k, plan, o, form.source, o->bare ? "bare.c" : "library.c"));
-  return o->bare ? write_text(k, plan, o, bare_write_names, NAMES) : NULL;
+  TRY(write_text(project, plan, options, form.source, options->bare ? "bare.c" : "library.c"));
+  return options->bare ? write_text(project, plan, options, bare_write_names, NAMES) : NULL;
 }
 
 static void name_steps(const char *class, const uint64_t bits[2], char flag[80]) {
@@ -375,78 +391,83 @@ static void name_steps(const char *class, const uint64_t bits[2], char flag[80])
 }
 
 /* What the command line of a program with static memory takes for itself. */
-static void name_room(project *k, const compile_plan *plan, const compile_options *o) {
+static void name_room(project *project, const compile_plan *plan, const compile_options *options) {
   enum { ROOM = 64 << 10, ROOM_OF_INPUT = 1 << 10, ROOM_OF_OUTPUT = 16 << 10 };
-  const ir_method *m = plan->g->method;
-  if (!o->static_memory || o->bare) return;
-  const size_t bytes = ROOM + m->inputs.count * ROOM_OF_INPUT + m->outputs.count * ROOM_OF_OUTPUT +
-                       (o->verify ? self_test_bytes(plan) : 0);
-  (void)snprintf(k->room, sizeof k->room, "-DMEMORY_STATIC=%zu", bytes);
-  k->memory_bytes += bytes;
+  const ir_method *method = plan->graph->method;
+  if (!options->static_memory || options->bare) return;
+  const size_t bytes = ROOM + method->inputs.count * ROOM_OF_INPUT +
+                       method->outputs.count * ROOM_OF_OUTPUT +
+                       (options->verify ? self_test_bytes(plan) : 0);
+  (void)snprintf(project->room, sizeof project->room, "-DMEMORY_STATIC=%zu", bytes);
+  project->memory_bytes += bytes;
 }
 
 /* Without the constants that it reads packed alone: which these are is known once it is written. */
-static clave_status emit_without(compile_plan *plan, const compile_options *o,
+static clave_status emit_without(compile_plan *plan, const compile_options *options,
                                  const test_output *kept, text *model, emitted *used) {
   plan_keep_weights(plan, used->constants);
   emitted_free(used);
   text_clear(model);
   TRY(emitted_create(plan, used));
-  return emit_model(plan, o, kept, model, used);
+  return emit_model(plan, options, kept, model, used);
 }
 
-static clave_status make_model(compile_plan *plan, const compile_options *o, text *model,
+static clave_status make_model(compile_plan *plan, const compile_options *options, text *model,
                                emitted *used) {
   test_output *kept = NULL;
   clave_status st = NULL;
-  if (o->verify) kept = calloc((size_t)plan->g->method->outputs.count + 1, sizeof *kept);
-  if (o->verify && !kept) return status_no_memory();
-  if (kept) st = self_test_run(plan->prog, o, plan->x, plan->constants, plan->method, kept, NULL);
-  if (!st) st = emit_model(plan, o, kept, model, used);
-  if (!st && o->packed_only) st = emit_without(plan, o, kept, model, used);
+  if (options->verify) kept = calloc((size_t)plan->graph->method->outputs.count + 1, sizeof *kept);
+  if (options->verify && !kept) return status_no_memory();
+  if (kept)
+    st = self_test_run(plan->prog, options, plan->executable, plan->constants, plan->method, kept,
+                       NULL);
+  if (!st) st = emit_model(plan, options, kept, model, used);
+  if (!st && options->packed_only) st = emit_without(plan, options, kept, model, used);
   free(kept);
   return st;
 }
 
-static clave_status write_files(project *k, const compile_plan *plan, const compile_options *o,
-                                const text *model, const emitted *used, const bool *needed) {
-  k->sources = calloc((size_t)n_source_files + 4, sizeof *k->sources);
-  if (!k->sources) return status_no_memory();
-  TRY(project_write_file(k, "model.c", model->data, model->size));
-  k->sources[k->n_sources++] = "model.c";
-  TRY(write_library(k, plan, o));
-  TRY(project_embed_by(k, &embedded_weights, write_weights, plan, NULL));
-  k->is_packed = used->packed.n > 0;
-  if (k->is_packed) TRY(project_embed_by(k, &embedded_forms, write_packed, &used->packed, NULL));
-  return write_needed(k, o, needed);
+static clave_status write_files(project *project, const compile_plan *plan,
+                                const compile_options *options, const text *model,
+                                const emitted *used, const bool *needed) {
+  project->sources = calloc((size_t)n_source_files + 4, sizeof *project->sources);
+  if (!project->sources) return status_no_memory();
+  TRY(project_write_file(project, "model.c", model->data, model->size));
+  project->sources[project->n_sources++] = "model.c";
+  TRY(write_library(project, plan, options));
+  TRY(project_embed_by(project, &embedded_weights, write_weights, plan, NULL));
+  project->is_packed = used->packed.n > 0;
+  if (project->is_packed)
+    TRY(project_embed_by(project, &embedded_forms, write_packed, &used->packed, NULL));
+  return write_needed(project, options, needed);
 }
 
-static clave_status write_project(project *k, compile_plan *plan, const compile_options *o,
-                                  emitted *used) {
+static clave_status write_project(project *project, compile_plan *plan,
+                                  const compile_options *options, emitted *used) {
   text model = {0};
   bool *needed = NULL;
-  clave_status st = make_model(plan, o, &model, used);
-  if (!st) st = find_needed(o, used, &needed);
-  if (!st) st = write_files(k, plan, o, &model, used, needed);
+  clave_status st = make_model(plan, options, &model, used);
+  if (!st) st = find_needed(options, used, &needed);
+  if (!st) st = write_files(project, plan, options, &model, used, needed);
   free(needed);
   text_free(&model);
   if (st) return st;
-  k->memory_bytes = used->memory_bytes;
-  name_room(k, plan, o);
-  name_steps("FLOAT", used->float_steps, k->steps[0]);
-  name_steps("INT", used->int_steps, k->steps[1]);
-  return project_write_makefile(k, o);
+  project->memory_bytes = used->memory_bytes;
+  name_room(project, plan, options);
+  name_steps("FLOAT", used->float_steps, project->steps[0]);
+  name_steps("INT", used->int_steps, project->steps[1]);
+  return project_write_makefile(project, options);
 }
 
-static bool has_encoded(const program *p) {
-  for (uint32_t i = 0; i < p->ir.constants.count; i++)
-    if (p->types[i].encoding.kind) return true;
+static bool has_encoded(const program *program) {
+  for (uint32_t i = 0; i < program->ir.constants.count; i++)
+    if (program->types[i].encoding.kind) return true;
   return false;
 }
 
-static bool has_halves(const program *p) {
-  for (uint32_t i = 0; i < slot_count(p); i++)
-    if (p->types[i].type == DTYPE_F16 || p->types[i].type == DTYPE_BF16) return true;
+static bool has_halves(const program *program) {
+  for (uint32_t i = 0; i < slot_count(program); i++)
+    if (program->types[i].type == DTYPE_F16 || program->types[i].type == DTYPE_BF16) return true;
   return false;
 }
 
@@ -463,16 +484,16 @@ static int32_t groups_of(const ir_instruction *ins) {
   }
 }
 
-static bool has_groups(const program *p) {
-  for (uint32_t c = 0; c < p->ir.chains.count; c++) {
-    const ir_instructions *all = &p->ir.chains.items[c].instructions;
+static bool has_groups(const program *program) {
+  for (uint32_t c = 0; c < program->ir.chains.count; c++) {
+    const ir_instructions *all = &program->ir.chains.items[c].instructions;
     for (uint32_t i = 0; i < all->count; i++)
       if (groups_of(&all->items[i]) != 1) return true;
   }
   return false;
 }
 
-clave_status project_write(compile_plan *plan, const compile_options *o, const char *folder,
+clave_status project_write(compile_plan *plan, const compile_options *options, const char *folder,
                            project *out) {
   *out = (project){.folder = strdup(folder),
                    .is_plain = !has_encoded(plan->prog),
@@ -481,19 +502,19 @@ clave_status project_write(compile_plan *plan, const compile_options *o, const c
   emitted used;
   clave_status st = emitted_create(plan, &used);
   if (!st && !out->folder) st = status_no_memory();
-  if (!st) st = write_project(out, plan, o, &used);
+  if (!st) st = write_project(out, plan, options, &used);
   emitted_free(&used);
   if (st) project_free(out);
   return st;
 }
 
-void project_free(project *k) {
-  for (size_t i = 0; i < k->n_files; i++) free(k->files[i].path);
-  free(k->files);
-  free(k->archives[0]);
-  free(k->archives[1]);
-  for (int i = 0; k->libs[i]; i++) free(k->libs[i]);
-  free(k->folder);
-  free(k->sources);
-  *k = (project){0};
+void project_free(project *build) {
+  for (size_t i = 0; i < build->n_files; i++) free(build->files[i].path);
+  free(build->files);
+  free(build->archives[0]);
+  free(build->archives[1]);
+  for (int i = 0; build->libs[i]; i++) free(build->libs[i]);
+  free(build->folder);
+  free(build->sources);
+  *build = (project){0};
 }

@@ -50,32 +50,33 @@ typedef struct project {
 } project;
 
 /* Writes it to `folder`, which exists. Weights that are not wanted leave the plan. */
-clave_status project_write(compile_plan *plan, const compile_options *o, const char *folder,
+clave_status project_write(compile_plan *plan, const compile_options *options, const char *folder,
                            project *out) STATUS_CHECK;
-void project_free(project *k);
+void project_free(project *project);
 /* In its folder, with the folders that they lie in. */
-clave_status project_write_file(project *k, const char *name, const void *data,
+clave_status project_write_file(project *project, const char *name, const void *data,
                                 size_t size) STATUS_CHECK;
-clave_status project_write_source(project *k, const char *kernel_dir,
-                                  const source_file *f) STATUS_CHECK;
+clave_status project_write_source(project *project, const char *kernel_dir,
+                                  const source_file *file) STATUS_CHECK;
 /* A file that was written otherwise. */
-clave_status project_add_file(project *k, const char *name) STATUS_CHECK;
+clave_status project_add_file(project *project, const char *name) STATUS_CHECK;
 /* Writes the source, which is compiled then; the file is there, or will be. */
-clave_status project_embed(project *k, const embedded_file *e) STATUS_CHECK;
+clave_status project_embed(project *project, const embedded_file *file) STATUS_CHECK;
 /* Both: `write` makes the file of `from`. bytes: gets its size; may be NULL. */
 typedef clave_status (*project_file_fn)(const void *from, const char *path);
-clave_status project_embed_by(project *k, const embedded_file *e, project_file_fn write,
+clave_status project_embed_by(project *project, const embedded_file *file, project_file_fn write,
                               const void *from, size_t *bytes) STATUS_CHECK;
-clave_status project_write_makefile(project *k, const compile_options *o) STATUS_CHECK;
+clave_status project_write_makefile(project *project, const compile_options *options) STATUS_CHECK;
 
 /* Flags of the compiler, in their order, and of the linker behind the objects: NULL ends. */
 enum { MOST_FLAGS = 32 };
 #define MADE "model" /* what is linked */
-void project_compile_flags(const project *k, const compile_options *o,
+void project_compile_flags(const project *project, const compile_options *options,
                            const char *flags[MOST_FLAGS]);
 /* An extra flag for one source, which follows those, or NULL. Sources that only read and write
  * values are compiled with -O2: -O3 makes them larger and no program faster. */
 const char *project_source_flag(const compile_options *options, const char *source);
-void project_link_flags(const project *k, const compile_options *o, const char *flags[MOST_FLAGS]);
+void project_link_flags(const project *project, const compile_options *options,
+                        const char *flags[MOST_FLAGS]);
 
 #endif

@@ -12,64 +12,65 @@
 
 #define OUR_LICENCE "MIT"
 
-static void write_hash(json_writer *j, const void *bytes, size_t n) {
+static void write_hash(json_writer *writer, const void *bytes, size_t n) {
   char hex[SHA256_TEXT];
-  sha256 h;
-  sha256_begin(&h);
-  sha256_add(&h, bytes, n);
-  sha256_end(&h, hex);
-  emit_array(j, "hashes");
-  emit_record(j, NULL);
-  emit_string(j, "alg", "SHA-256");
-  emit_string(j, "content", hex);
-  emit_end_object(j);
-  emit_end_array(j);
+  sha256 sha256;
+  sha256_begin(&sha256);
+  sha256_add(&sha256, bytes, n);
+  sha256_end(&sha256, hex);
+  emit_array(writer, "hashes");
+  emit_record(writer, NULL);
+  emit_string(writer, "alg", "SHA-256");
+  emit_string(writer, "content", hex);
+  emit_end_object(writer);
+  emit_end_array(writer);
 }
 
-static clave_status write_path_hash(json_writer *j, const char *path) {
-  file_map m;
-  TRY(file_map_open(path, &m));
-  write_hash(j, m.data, m.size);
-  file_map_close(&m);
+static clave_status write_path_hash(json_writer *writer, const char *path) {
+  file_map map;
+  TRY(file_map_open(path, &map));
+  write_hash(writer, map.data, map.size);
+  file_map_close(&map);
   return NULL;
 }
 
-static clave_status write_file_hash(json_writer *j, const char *folder, const char *name) {
+static clave_status write_file_hash(json_writer *writer, const char *folder, const char *name) {
   char *path = path_join(folder, name);
-  clave_status st = path ? write_path_hash(j, path) : status_no_memory();
+  clave_status st = path ? write_path_hash(writer, path) : status_no_memory();
   free(path);
   return st;
 }
 
-static void begin_component(json_writer *j, const char *key, const char *type, const char *name) {
-  emit_object(j, key);
-  emit_string(j, "type", type);
-  emit_string(j, "name", name);
+static void begin_component(json_writer *writer, const char *key, const char *type,
+                            const char *name) {
+  emit_object(writer, key);
+  emit_string(writer, "type", type);
+  emit_string(writer, "name", name);
 }
 
-static void write_licence(json_writer *j, const char *id) {
-  emit_array(j, "licenses");
-  emit_object(j, NULL);
-  emit_object(j, "license");
-  emit_string(j, "id", id);
-  emit_end_object(j);
-  emit_end_object(j);
-  emit_end_array(j);
+static void write_licence(json_writer *writer, const char *id) {
+  emit_array(writer, "licenses");
+  emit_object(writer, NULL);
+  emit_object(writer, "license");
+  emit_string(writer, "id", id);
+  emit_end_object(writer);
+  emit_end_object(writer);
+  emit_end_array(writer);
 }
 
-static void write_property(json_writer *j, const char *name, const char *value) {
-  emit_record(j, NULL);
-  emit_string(j, "name", name);
-  emit_string(j, "value", value);
-  emit_end_object(j);
+static void write_property(json_writer *writer, const char *name, const char *value) {
+  emit_record(writer, NULL);
+  emit_string(writer, "name", name);
+  emit_string(writer, "value", value);
+  emit_end_object(writer);
 }
 
-static clave_status write_flags(json_writer *j, const char *name, const char *const *flags) {
-  text t = {0};
-  for (; *flags; flags++) text_printf(&t, "%s%s", t.size ? " " : "", *flags);
-  clave_status st = text_status(&t);
-  if (!st) write_property(j, name, t.data);
-  text_free(&t);
+static clave_status write_flags(json_writer *writer, const char *name, const char *const *flags) {
+  text text = {0};
+  for (; *flags; flags++) text_printf(&text, "%s%s", text.size ? " " : "", *flags);
+  clave_status st = text_status(&text);
+  if (!st) write_property(writer, name, text.data);
+  text_free(&text);
   return st;
 }
 
@@ -91,120 +92,124 @@ static clave_status read_time(char written[32]) {
   return NULL;
 }
 
-static clave_status write_time(json_writer *j) {
+static clave_status write_time(json_writer *writer) {
   char written[32];
   TRY(read_time(written));
-  if (*written) emit_string(j, "timestamp", written);
+  if (*written) emit_string(writer, "timestamp", written);
   return NULL;
 }
 
-clave_status sbom_check(const compile_options *o) {
+clave_status sbom_check(const compile_options *options) {
   char written[32];
-  file_writer *w = NULL;
-  if (!o->sbom) return NULL;
+  file_writer *writer = NULL;
+  if (!options->sbom) return NULL;
   TRY(read_time(written));
-  clave_status st = file_writer_create(o->sbom, &w);
-  file_writer_destroy(w);
+  clave_status st = file_writer_create(options->sbom, &writer);
+  file_writer_destroy(writer);
   return st;
 }
 
-static void write_tools(json_writer *j, const char *compiler) {
-  emit_object(j, "tools");
-  emit_array(j, "components");
-  begin_component(j, NULL, "application", "clave");
-  emit_string(j, "version", CLAVE_VERSION);
-  write_licence(j, OUR_LICENCE);
-  emit_end_object(j);
+static void write_tools(json_writer *writer, const char *compiler) {
+  emit_object(writer, "tools");
+  emit_array(writer, "components");
+  begin_component(writer, NULL, "application", "clave");
+  emit_string(writer, "version", CLAVE_VERSION);
+  write_licence(writer, OUR_LICENCE);
+  emit_end_object(writer);
   if (compiler) {
-    begin_component(j, NULL, "application", "C compiler");
-    emit_string(j, "version", compiler);
-    emit_end_object(j);
+    begin_component(writer, NULL, "application", "C compiler");
+    emit_string(writer, "version", compiler);
+    emit_end_object(writer);
   }
-  emit_end_array(j);
-  emit_end_object(j);
+  emit_end_array(writer);
+  emit_end_object(writer);
 }
 
-static clave_status write_metadata(json_writer *j, const project *k, const compile_options *o,
-                                   const char *made, const char *compiler) {
+static clave_status write_metadata(json_writer *writer, const project *project,
+                                   const compile_options *options, const char *made,
+                                   const char *compiler) {
   const char *compile[MOST_FLAGS], *link[MOST_FLAGS];
-  project_compile_flags(k, o, compile);
-  project_link_flags(k, o, link);
-  emit_object(j, "metadata");
-  TRY(write_time(j));
-  write_tools(j, compiler);
-  begin_component(j, "component", o->library ? "library" : "application", o->name);
-  if (made) TRY(write_file_hash(j, k->folder, made));
-  emit_array(j, "properties");
-  if (made) write_property(j, "clave:compiler", o->compiler);
-  TRY(write_flags(j, "clave:compile-flags", compile));
-  TRY(write_flags(j, "clave:link-flags", link));
-  emit_end_array(j);
-  emit_end_object(j);
-  emit_end_object(j);
+  project_compile_flags(project, options, compile);
+  project_link_flags(project, options, link);
+  emit_object(writer, "metadata");
+  TRY(write_time(writer));
+  write_tools(writer, compiler);
+  begin_component(writer, "component", options->library ? "library" : "application", options->name);
+  if (made) TRY(write_file_hash(writer, project->folder, made));
+  emit_array(writer, "properties");
+  if (made) write_property(writer, "clave:compiler", options->compiler);
+  TRY(write_flags(writer, "clave:compile-flags", compile));
+  TRY(write_flags(writer, "clave:link-flags", link));
+  emit_end_array(writer);
+  emit_end_object(writer);
+  emit_end_object(writer);
   return NULL;
 }
 
 /* The program as it was read; of a text the constants alone are bytes that stay. */
-static void write_program(json_writer *j, const program *p, const char *name) {
-  const file_map *m = p->maps[0].data ? &p->maps[0] : &p->maps[1];
-  begin_component(j, NULL, "machine-learning-model", name);
-  if (m->data) write_hash(j, m->data, m->size);
-  emit_end_object(j);
+static void write_program(json_writer *writer, const program *program, const char *name) {
+  const file_map *map = program->maps[0].data ? &program->maps[0] : &program->maps[1];
+  begin_component(writer, NULL, "machine-learning-model", name);
+  if (map->data) write_hash(writer, map->data, map->size);
+  emit_end_object(writer);
 }
 
-static clave_status write_linked(json_writer *j, const char *path, const char *licence) {
-  begin_component(j, NULL, "library", strrchr(path, '/') + 1);
-  TRY(write_path_hash(j, path));
-  write_licence(j, licence);
-  emit_end_object(j);
+static clave_status write_linked(json_writer *writer, const char *path, const char *licence) {
+  begin_component(writer, NULL, "library", strrchr(path, '/') + 1);
+  TRY(write_path_hash(writer, path));
+  write_licence(writer, licence);
+  emit_end_object(writer);
   return NULL;
 }
 
 /* The archives that went in; shared libraries (-lNAME) are the host's where it runs. */
-static clave_status write_archives(json_writer *j, const project *k) {
-  for (int i = 0; i < 2 && k->archives[i]; i++) TRY(write_linked(j, k->archives[i], OUR_LICENCE));
-  for (int i = 0; k->libs[i]; i++)
-    if (*k->libs[i] == '/') TRY(write_linked(j, k->libs[i], host_libraries[i].licence));
+static clave_status write_archives(json_writer *writer, const project *project) {
+  for (int i = 0; i < 2 && project->archives[i]; i++)
+    TRY(write_linked(writer, project->archives[i], OUR_LICENCE));
+  for (int i = 0; project->libs[i]; i++)
+    if (*project->libs[i] == '/')
+      TRY(write_linked(writer, project->libs[i], host_libraries[i].licence));
   return NULL;
 }
 
-static clave_status write_components(json_writer *j, const project *k, const program *p,
-                                     const compile_options *o) {
-  emit_array(j, "components");
-  write_program(j, p, o->name);
-  for (size_t i = 0; i < k->n_files; i++) {
-    begin_component(j, NULL, "file", k->files[i].path);
-    TRY(write_file_hash(j, k->folder, k->files[i].path));
-    if (k->files[i].is_ours) write_licence(j, OUR_LICENCE);
-    emit_end_object(j);
+static clave_status write_components(json_writer *writer, const project *project,
+                                     const program *program, const compile_options *options) {
+  emit_array(writer, "components");
+  write_program(writer, program, options->name);
+  for (size_t i = 0; i < project->n_files; i++) {
+    begin_component(writer, NULL, "file", project->files[i].path);
+    TRY(write_file_hash(writer, project->folder, project->files[i].path));
+    if (project->files[i].is_ours) write_licence(writer, OUR_LICENCE);
+    emit_end_object(writer);
   }
-  TRY(write_archives(j, k));
-  emit_end_array(j);
+  TRY(write_archives(writer, project));
+  emit_end_array(writer);
   return NULL;
 }
 
-static clave_status write_document(json_writer *j, const project *k, const program *p,
-                                   const compile_options *o, const char *made,
-                                   const char *compiler) {
-  emit_object(j, NULL);
-  emit_string(j, "bomFormat", "CycloneDX");
-  emit_string(j, "specVersion", "1.5");
-  emit_integer(j, "version", 1);
-  TRY(write_metadata(j, k, o, made, compiler));
-  TRY(write_components(j, k, p, o));
-  emit_end_object(j);
+static clave_status write_document(json_writer *writer, const project *project,
+                                   const program *program, const compile_options *options,
+                                   const char *made, const char *compiler) {
+  emit_object(writer, NULL);
+  emit_string(writer, "bomFormat", "CycloneDX");
+  emit_string(writer, "specVersion", "1.5");
+  emit_integer(writer, "version", 1);
+  TRY(write_metadata(writer, project, options, made, compiler));
+  TRY(write_components(writer, project, program, options));
+  emit_end_object(writer);
   return NULL;
 }
 
-clave_status sbom_write(const project *k, const program *p, const compile_options *o,
-                        const char *made, const char *compiler, file_writer **out) {
-  text t = {0};
+clave_status sbom_write(const project *project, const program *program,
+                        const compile_options *options, const char *made, const char *compiler,
+                        file_writer **out) {
+  text text = {0};
   *out = NULL;
-  json_writer j = {.out = &t};
-  clave_status st = write_document(&j, k, p, o, made, compiler);
-  if (!st) st = text_status(&t);
-  if (!st) st = file_writer_create(o->sbom, out);
-  if (!st) st = file_writer_append(*out, t.data, t.size);
-  text_free(&t);
+  json_writer writer = {.out = &text};
+  clave_status st = write_document(&writer, project, program, options, made, compiler);
+  if (!st) st = text_status(&text);
+  if (!st) st = file_writer_create(options->sbom, out);
+  if (!st) st = file_writer_append(*out, text.data, text.size);
+  text_free(&text);
   return st;
 }

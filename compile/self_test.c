@@ -8,14 +8,16 @@
 #include "interp/interp.h"
 #include "interp/scalar.h"
 
-static size_t bytes_of(const tensor *t) { return (size_t)tensor_numel(t) * dtype_size(t->type); }
+static size_t bytes_of(const tensor *tensor) {
+  return (size_t)tensor_numel(tensor) * dtype_size(tensor->type);
+}
 
-size_t self_test_bytes(const compile_plan *k) {
-  const ir_arguments *all = &k->g->method->inputs;
+size_t self_test_bytes(const compile_plan *plan) {
+  const ir_arguments *all = &plan->graph->method->inputs;
   size_t bytes = 0;
   for (uint32_t i = 0; i < all->count; i++)
     if (all->items[i].tensor != IR_NONE)
-      bytes += plan_aligned(bytes_of(&k->p->types[all->items[i].tensor]));
+      bytes += plan_aligned(bytes_of(&plan->schedule->types[all->items[i].tensor]));
   return bytes;
 }
 
@@ -23,118 +25,122 @@ size_t self_test_bytes(const compile_plan *k) {
 
 /* A method under test. */
 typedef struct self_test {
-  const program *p;
-  const compile_options *o;
-  session *s;
+  const program *program;
+  const compile_options *options;
+  session *session;
   uint32_t method;
   uint64_t seed;
 } self_test;
 
-static dtype scalar_dtype(const ir_value *v) {
-  return v->type == IR_VALUE_TYPE_FLOAT  ? DTYPE_F64
-         : v->type == IR_VALUE_TYPE_BOOL ? DTYPE_BOOL
-                                         : DTYPE_I64;
+static dtype scalar_dtype(const ir_value *value) {
+  return value->type == IR_VALUE_TYPE_FLOAT  ? DTYPE_F64
+         : value->type == IR_VALUE_TYPE_BOOL ? DTYPE_BOOL
+                                             : DTYPE_I64;
 }
 
 /* A fixed one is none of the program's inputs: nothing is drawn for it. */
-static clave_status set_scalar(self_test *t, uint32_t i, const ir_argument *a) {
-  const ir_value *v = &t->p->ir.values.items[a->value];
-  const compile_dim *fixed = plan_find_dim(t->o, v->name);
+static clave_status set_scalar(self_test *test, uint32_t i, const ir_argument *argument) {
+  const ir_value *ir_value = &test->program->ir.values.items[argument->value];
+  const compile_dim *fixed = plan_find_dim(test->options, ir_value->name);
   unsigned char bytes[8] = {0};
-  host_tensor h = {.t = {.type = scalar_dtype(v)}, .data = bytes};
+  host_tensor tensor = {.t = {.type = scalar_dtype(ir_value)}, .data = bytes};
   if (fixed) {
-    scalar_value value = {.known = true, .type = v->type, .i = fixed->size};
-    if (v->type == IR_VALUE_TYPE_FLOAT) value.f = (double)fixed->size;
-    scalar_to_bytes(&value, &h.t, bytes);
+    scalar_value value = {.known = true, .type = ir_value->type, .i = fixed->size};
+    if (ir_value->type == IR_VALUE_TYPE_FLOAT) value.f = (double)fixed->size;
+    scalar_to_bytes(&value, &tensor.t, bytes);
   } else {
-    draw_elements(h.t.type, 1, bytes, &t->seed);
+    draw_elements(tensor.t.type, 1, bytes, &test->seed);
   }
-  return session_set_input(t->s, t->method, i, &h);
+  return session_set_input(test->session, test->method, i, &tensor);
 }
 
-static int64_t choose_dim(const self_test *t, const ir_int_or_vid *d) {
-  if (d->vid == IR_NONE) return d->literal;
-  const ir_value *v = &t->p->ir.values.items[d->vid];
-  const compile_dim *fixed = plan_find_dim(t->o, v->name);
+static int64_t choose_dim(const self_test *test, const ir_int_or_vid *value) {
+  if (value->vid == IR_NONE) return value->literal;
+  const ir_value *ir_value = &test->program->ir.values.items[value->vid];
+  const compile_dim *fixed = plan_find_dim(test->options, ir_value->name);
   if (fixed) return fixed->size;
-  return drawn_size(v->min.present ? v->min.value : 0, v->max.present ? v->max.value : INT64_MAX);
+  return drawn_size(ir_value->min.present ? ir_value->min.value : 0,
+                    ir_value->max.present ? ir_value->max.value : INT64_MAX);
 }
 
-static clave_status set_tensor(self_test *t, uint32_t i, const ir_argument *a) {
-  const ir_tensor *of = &t->p->ir.tensors.items[a->tensor];
-  host_tensor h = {.t = {.type = t->p->types[a->tensor].type, .rank = (int)of->shape.count}};
-  size_t bytes = dtype_size(h.t.type);
+static clave_status set_tensor(self_test *test, uint32_t i, const ir_argument *argument) {
+  const ir_tensor *of = &test->program->ir.tensors.items[argument->tensor];
+  host_tensor tensor = {
+      .t = {.type = test->program->types[argument->tensor].type, .rank = (int)of->shape.count}};
+  size_t bytes = dtype_size(tensor.t.type);
   for (uint32_t k = 0; k < of->shape.count; k++) {
-    h.t.dims[k] = choose_dim(t, &of->shape.items[k]);
-    if (__builtin_mul_overflow(bytes, (size_t)h.t.dims[k], &bytes)) return status_no_memory();
+    tensor.t.dims[k] = choose_dim(test, &of->shape.items[k]);
+    if (__builtin_mul_overflow(bytes, (size_t)tensor.t.dims[k], &bytes)) return status_no_memory();
   }
-  tensor_set_contiguous(&h.t);
-  h.data = malloc(bytes + 1);
-  if (!h.data) return status_no_memory();
-  draw_elements(h.t.type, bytes / dtype_size(h.t.type), h.data, &t->seed);
-  clave_status st = session_set_input(t->s, t->method, i, &h);
-  free(h.data);
+  tensor_set_contiguous(&tensor.t);
+  tensor.data = malloc(bytes + 1);
+  if (!tensor.data) return status_no_memory();
+  draw_elements(tensor.t.type, bytes / dtype_size(tensor.t.type), tensor.data, &test->seed);
+  clave_status st = session_set_input(test->session, test->method, i, &tensor);
+  free(tensor.data);
   return st;
 }
 
 /* ---------------------------------------------------------------- runs */
 
-static clave_status take_output(const self_test *t, uint32_t i, test_output *out, text *elements) {
+static clave_status take_output(const self_test *test, uint32_t i, test_output *out,
+                                text *elements) {
   static const char zeros[MEMORY_ALIGNMENT];
-  host_tensor h;
-  TRY(session_output(t->s, t->method, i, &h));
-  *out = (test_output){.bytes = bytes_of(&h.t)};
-  digest_elements(h.t.type, (size_t)tensor_numel(&h.t), h.data, out->digest);
+  host_tensor tensor;
+  TRY(session_output(test->session, test->method, i, &tensor));
+  *out = (test_output){.bytes = bytes_of(&tensor.t)};
+  digest_elements(tensor.t.type, (size_t)tensor_numel(&tensor.t), tensor.data, out->digest);
   if (!elements) return NULL;
   out->offset = elements->size;
-  text_append(elements, h.data, out->bytes);
+  text_append(elements, tensor.data, out->bytes);
   text_append(elements, zeros, plan_aligned(out->bytes) - out->bytes);
   return text_status(elements);
 }
 
-static clave_status run(self_test *t, test_output *out, text *elements) {
-  const ir_method *m = &t->p->ir.methods.items[t->method];
-  for (uint32_t i = 0; i < m->inputs.count; i++) {
-    const ir_argument *a = &m->inputs.items[i];
-    TRY(a->tensor == IR_NONE ? set_scalar(t, i, a) : set_tensor(t, i, a));
+static clave_status run(self_test *test, test_output *out, text *elements) {
+  const ir_method *method = &test->program->ir.methods.items[test->method];
+  for (uint32_t i = 0; i < method->inputs.count; i++) {
+    const ir_argument *argument = &method->inputs.items[i];
+    TRY(argument->tensor == IR_NONE ? set_scalar(test, i, argument)
+                                    : set_tensor(test, i, argument));
   }
-  TRY(session_run(t->s, t->method));
-  for (uint32_t i = 0; i < m->outputs.count; i++) TRY(take_output(t, i, &out[i], elements));
+  TRY(session_run(test->session, test->method));
+  for (uint32_t i = 0; i < method->outputs.count; i++) TRY(take_output(test, i, &out[i], elements));
   return NULL;
 }
 
-clave_status self_test_run(const program *p, const compile_options *o, executable *x,
-                           constant_store *store, uint32_t number, test_output *out,
-                           text *elements) {
-  self_test t = {.p = p, .o = o, .method = number, .seed = DRAWN_SEED};
-  clave_status st = session_create(x, &store, &(session_options){0}, &t.s);
-  if (!st) st = run(&t, out, elements);
-  session_destroy(t.s);
+clave_status self_test_run(const program *program, const compile_options *options,
+                           executable *executable, constant_store *store, uint32_t number,
+                           test_output *out, text *elements) {
+  self_test test = {.program = program, .options = options, .method = number, .seed = DRAWN_SEED};
+  clave_status st = session_create(executable, &store, &(session_options){0}, &test.session);
+  if (!st) st = run(&test, out, elements);
+  session_destroy(test.session);
   return status_while(st, "running method '%s' on drawn inputs, whose results --verify would keep",
-                      p->ir.methods.items[number].name);
+                      program->ir.methods.items[number].name);
 }
 
 /* ---------------------------------------------------------------- the bench */
 
-static clave_status set_up(const program *p, test_bench *b) {
-  TRY(cpu_backend_create(0, &b->cpu));
-  const device_set devices = {.backends = {b->cpu}, .count = 1};
-  TRY(executable_create(p, &devices, &(executable_options){0}, &b->x));
-  return constant_store_create(p, b->cpu, &b->store);
+static clave_status set_up(const program *program, test_bench *bench) {
+  TRY(cpu_backend_create(0, &bench->cpu));
+  const device_set devices = {.backends = {bench->cpu}, .count = 1};
+  TRY(executable_create(program, &devices, &(executable_options){0}, &bench->executable));
+  return constant_store_create(program, bench->cpu, &bench->store);
 }
 
-clave_status test_bench_create(const program *p, test_bench *out) {
+clave_status test_bench_create(const program *program, test_bench *out) {
   *out = (test_bench){0};
-  clave_status st = set_up(p, out);
+  clave_status st = set_up(program, out);
   if (st) test_bench_destroy(out);
   return st;
 }
 
-void test_bench_destroy(test_bench *b) {
-  constant_store_destroy(b->store);
-  executable_destroy(b->x);
-  if (b->cpu) b->cpu->vt->destroy(b->cpu);
-  *b = (test_bench){0};
+void test_bench_destroy(test_bench *bench) {
+  constant_store_destroy(bench->store);
+  executable_destroy(bench->executable);
+  if (bench->cpu) bench->cpu->vt->destroy(bench->cpu);
+  *bench = (test_bench){0};
 }
 
 void write_digests(const test_output *kept, uint32_t n, uint32_t number, text *to) {

@@ -13,50 +13,52 @@ clave_status delegate_devices_get(int index, clave_device_info *info) {
   return own(clave_devices_get(index, info));
 }
 
-static void destroy_device(object *o) {
-  delegate_device *d = (delegate_device *)o;
-  clave_device_destroy(d->d);
-  free(d);
+static void destroy_device(object *object) {
+  delegate_device *device = (delegate_device *)object;
+  clave_device_destroy(device->device);
+  free(device);
 }
 
-static clave_status open_device(const clave_delegate_device_options *o, clave_device **out) {
+static clave_status open_device(const clave_delegate_device_options *device_options,
+                                clave_device **out) {
   const clave_device_options options = {.size = sizeof options,
-                                        .no_fallback = o->no_fallback,
-                                        .n_threads = o->n_threads,
-                                        .cache_dir = o->cache_dir,
-                                        .message = o->log,
-                                        .message_ctx = o->log_ctx};
-  if (!o->cl_context && !o->cl_device && !o->cl_queue)
-    return own(clave_device_open(o->device, &options, out));
-  if (!o->cl_context || !o->cl_device)
+                                        .no_fallback = device_options->no_fallback,
+                                        .n_threads = device_options->n_threads,
+                                        .cache_dir = device_options->cache_dir,
+                                        .message = device_options->log,
+                                        .message_ctx = device_options->log_ctx};
+  if (!device_options->cl_context && !device_options->cl_device && !device_options->cl_queue)
+    return own(clave_device_open(device_options->device, &options, out));
+  if (!device_options->cl_context || !device_options->cl_device)
     return INVALID("cl_context and cl_device are given together, and cl_queue with both");
-  if (o->device)
-    return INVALID("device is '%s', though cl_device says which: give one of them", o->device);
-  return own(
-      clave_device_create_from_opencl(o->cl_context, o->cl_device, o->cl_queue, &options, out));
+  if (device_options->device)
+    return INVALID("device is '%s', though cl_device says which: give one of them",
+                   device_options->device);
+  return own(clave_device_create_from_opencl(device_options->cl_context, device_options->cl_device,
+                                             device_options->cl_queue, &options, out));
 }
 
 clave_status delegate_open(const clave_delegate_device_options *options,
                            clave_delegate_handle *device) {
-  clave_delegate_device_options o;
+  clave_delegate_device_options device_options;
   TRY_GIVEN(device);
   *device = 0;
-  TRY(sized_read(options, &o, SIZED(clave_delegate_device_options, cl_queue)));
-  delegate_device *d = calloc(1, sizeof *d);
-  if (!d) return status_no_memory();
-  d->o.destroy = destroy_device;
-  clave_status st = open_device(&o, &d->d);
-  if (!st) st = handle_give(HANDLE_DEVICE, &d->o, device);
-  if (st) destroy_device(&d->o);
+  TRY(sized_read(options, &device_options, SIZED(clave_delegate_device_options, cl_queue)));
+  delegate_device *delegate_device = calloc(1, sizeof *delegate_device);
+  if (!delegate_device) return status_no_memory();
+  delegate_device->object.destroy = destroy_device;
+  clave_status st = open_device(&device_options, &delegate_device->device);
+  if (!st) st = handle_give(HANDLE_DEVICE, &delegate_device->object, device);
+  if (st) destroy_device(&delegate_device->object);
   return st;
 }
 
 clave_status delegate_device_info(clave_delegate_handle device, clave_device_info *info) {
-  delegate_device *d;
+  delegate_device *delegate_device;
   TRY_GIVEN(info);
-  TRY(handle_take(HANDLE_DEVICE, device, &d));
-  clave_status st = own(clave_device_get_info(d->d, info));
-  object_release(&d->o);
+  TRY(handle_take(HANDLE_DEVICE, device, &delegate_device));
+  clave_status st = own(clave_device_get_info(delegate_device->device, info));
+  object_release(&delegate_device->object);
   return st;
 }
 

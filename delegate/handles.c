@@ -9,7 +9,7 @@
 
 typedef struct entry {
   clave_delegate_handle handle; /* serial << KIND_BITS | kind */
-  object *o;
+  object *object;
 } entry;
 
 enum { KIND_BITS = 2 };
@@ -50,59 +50,59 @@ static clave_status no_such(handle_kind kind, clave_delegate_handle h) {
                  (unsigned long long)h);
 }
 
-clave_status handle_give(handle_kind kind, object *o, clave_delegate_handle *out) {
+clave_status handle_give(handle_kind kind, object *object, clave_delegate_handle *out) {
   lock_table();
   const bool room = array_reserve(&table.entries, &table.capacity, table.n + 1, sizeof(entry));
   if (room) {
     *out = ++table.serial << KIND_BITS | (uint64_t)kind;
-    table.entries[table.n++] = (entry){*out, o};
-    o->holds++;
+    table.entries[table.n++] = (entry){*out, object};
+    object->holds++;
   }
   unlock_table();
   return room ? NULL : status_no_memory();
 }
 
 clave_status handle_take(handle_kind kind, clave_delegate_handle h, void *out) {
-  object *o = NULL;
+  object *object = NULL;
   lock_table();
-  entry *e = find_entry(h);
-  if (e && (handle_kind)(h & ((1 << KIND_BITS) - 1)) == kind) {
-    o = e->o;
-    o->holds++;
+  entry *entry = find_entry(h);
+  if (entry && (handle_kind)(h & ((1 << KIND_BITS) - 1)) == kind) {
+    object = entry->object;
+    object->holds++;
   }
   unlock_table();
-  memcpy(out, &o, sizeof o);
-  return o ? NULL : no_such(kind, h);
+  memcpy(out, &object, sizeof object);
+  return object ? NULL : no_such(kind, h);
 }
 
 static object *remove_entry(handle_kind kind, clave_delegate_handle h) {
-  entry *e = find_entry(h);
-  if (!e || (handle_kind)(h & ((1 << KIND_BITS) - 1)) != kind) return NULL;
-  object *o = e->o;
-  memmove(e, e + 1, (size_t)(&table.entries[table.n] - (e + 1)) * sizeof *e);
+  entry *entry = find_entry(h);
+  if (!entry || (handle_kind)(h & ((1 << KIND_BITS) - 1)) != kind) return NULL;
+  object *object = entry->object;
+  memmove(entry, entry + 1, (size_t)(&table.entries[table.n] - (entry + 1)) * sizeof *entry);
   if (--table.n == 0) {
     free(table.entries);
     table.entries = NULL;
     table.capacity = 0;
   }
-  return o;
+  return object;
 }
 
 clave_status handle_close(handle_kind kind, clave_delegate_handle h) {
   lock_table();
-  object *o = remove_entry(kind, h);
+  object *object = remove_entry(kind, h);
   unlock_table();
-  if (!o) return no_such(kind, h);
-  object_release(o);
+  if (!object) return no_such(kind, h);
+  object_release(object);
   return NULL;
 }
 
-void object_release(object *o) {
-  if (!o) return;
+void object_release(object *object) {
+  if (!object) return;
   lock_table();
-  const bool last = --o->holds == 0;
+  const bool last = --object->holds == 0;
   unlock_table();
-  if (last) o->destroy(o);
+  if (last) object->destroy(object);
 }
 
 clave_status own(clave_status st) {

@@ -42,7 +42,7 @@ static clave_status take_instance(clave_delegate_handle h, instance_state state,
     const unsigned next = calls / ONE_CALL * ONE_CALL + ONE_CALL;
     if (atomic_compare_exchange_weak(&(*out)->calls, &calls, next + (unsigned)state)) return NULL;
   }
-  object_release(&(*out)->o);
+  object_release(&(*out)->object);
   *out = NULL;
   return instance_taken(state_in(calls));
 }
@@ -53,7 +53,7 @@ clave_status instance_enter(clave_delegate_handle h, delegate_instance **out) {
 
 void instance_leave(delegate_instance *in) {
   (void)instance_move(in, INSTANCE_BUSY, INSTANCE_IDLE);
-  object_release(&in->o);
+  object_release(&in->object);
 }
 
 /* Of the call that is under way, and not of one that follows it meanwhile. */
@@ -80,12 +80,12 @@ static void stop_worker(delegate_instance *in) {
   status_free(in->status);
 }
 
-static void destroy_instance(object *o) {
-  delegate_instance *in = (delegate_instance *)o;
+static void destroy_instance(object *object) {
+  delegate_instance *in = (delegate_instance *)object;
   stop_worker(in);
-  clave_session_destroy(in->s);
-  object_release(in->program ? &in->program->o : NULL);
-  object_release(in->device ? &in->device->o : NULL);
+  clave_session_destroy(in->session);
+  object_release(in->program ? &in->program->object : NULL);
+  object_release(in->device ? &in->device->object : NULL);
   free(in);
 }
 
@@ -95,18 +95,20 @@ static bool is_cancelled(void *ctx) {
 }
 
 static clave_status create_session(delegate_instance *in) {
-  const clave_delegate_instance_options *o = &in->options;
-  const clave_session_options options = {.size = sizeof options,
-                                         .memory_budget = o->memory_budget,
-                                         .fast = o->fast,
-                                         .allow_custom_kernels = o->allow_custom_kernels,
-                                         .seed = o->seed,
-                                         .profile = o->event && o->node_events,
-                                         .progress = o->progress,
-                                         .progress_ctx = o->progress_ctx,
-                                         .cancel = is_cancelled,
-                                         .cancel_ctx = in};
-  return own(clave_session_create(in->program->p, in->device->d, &options, &in->s));
+  const clave_delegate_instance_options *instance_options = &in->options;
+  const clave_session_options options = {
+      .size = sizeof options,
+      .memory_budget = instance_options->memory_budget,
+      .fast = instance_options->fast,
+      .allow_custom_kernels = instance_options->allow_custom_kernels,
+      .seed = instance_options->seed,
+      .profile = instance_options->event && instance_options->node_events,
+      .progress = instance_options->progress,
+      .progress_ctx = instance_options->progress_ctx,
+      .cancel = is_cancelled,
+      .cancel_ctx = in};
+  return own(
+      clave_session_create(in->program->program, in->device->device, &options, &in->session));
 }
 
 static clave_status init_instance(delegate_instance *in, clave_delegate_handle program,
@@ -119,17 +121,17 @@ static clave_status init_instance(delegate_instance *in, clave_delegate_handle p
 clave_status delegate_create(clave_delegate_handle program, clave_delegate_handle device,
                              const clave_delegate_instance_options *options,
                              clave_delegate_handle *instance) {
-  clave_delegate_instance_options o;
+  clave_delegate_instance_options instance_options;
   TRY_GIVEN(instance);
   *instance = 0;
-  TRY(sized_read(options, &o, SIZED(clave_delegate_instance_options, progress_ctx)));
+  TRY(sized_read(options, &instance_options, SIZED(clave_delegate_instance_options, progress_ctx)));
   delegate_instance *in = calloc(1, sizeof *in);
   if (!in) return status_no_memory();
-  in->o.destroy = destroy_instance;
-  in->options = o;
+  in->object.destroy = destroy_instance;
+  in->options = instance_options;
   clave_status st = init_instance(in, program, device);
-  if (!st) st = handle_give(HANDLE_INSTANCE, &in->o, instance);
-  if (st) destroy_instance(&in->o);
+  if (!st) st = handle_give(HANDLE_INSTANCE, &in->object, instance);
+  if (st) destroy_instance(&in->object);
   return st;
 }
 
@@ -138,7 +140,7 @@ clave_status delegate_destroy(clave_delegate_handle instance) {
   if (!instance) return NULL;
   TRY(take_instance(instance, INSTANCE_GONE, &in));
   clave_status st = handle_close(HANDLE_INSTANCE, instance);
-  object_release(&in->o);
+  object_release(&in->object);
   return st;
 }
 
@@ -148,7 +150,7 @@ clave_status delegate_destroy(clave_delegate_handle instance) {
 #define WITH_SESSION(call)            \
   delegate_instance *in;              \
   TRY(instance_enter(instance, &in)); \
-  clave_session *s = in->s;           \
+  clave_session *s = in->session;     \
   clave_status st = own(call);        \
   instance_leave(in);                 \
   return st
@@ -179,19 +181,19 @@ clave_status delegate_observe(clave_delegate_handle instance, clave_observe_fn e
 }
 
 clave_status delegate_copy_state(clave_delegate_handle to, clave_delegate_handle from) {
-  delegate_instance *a, *b;
-  TRY(instance_enter(to, &a));
+  delegate_instance *instance, *delegate_instance;
+  TRY(instance_enter(to, &instance));
   if (to == from) {
-    instance_leave(a);
+    instance_leave(instance);
     return NULL;
   }
-  clave_status st = instance_enter(from, &b);
+  clave_status st = instance_enter(from, &delegate_instance);
   if (!st) {
-    st = a->program == b->program
-             ? own(clave_session_copy_state(a->s, b->s))
+    st = instance->program == delegate_instance->program
+             ? own(clave_session_copy_state(instance->session, delegate_instance->session))
              : INVALID("state is copied between instances of one program, these are of two");
-    instance_leave(b);
+    instance_leave(delegate_instance);
   }
-  instance_leave(a);
+  instance_leave(instance);
   return st;
 }

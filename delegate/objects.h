@@ -15,16 +15,16 @@ typedef enum handle_kind { HANDLE_DEVICE = 1, HANDLE_PROGRAM, HANDLE_INSTANCE } 
 /* The head of whatever has a handle. It goes when its handle is closed and nobody holds it. */
 typedef struct object {
   int holds; /* the handle's, calls under way, other objects; of handles.c */
-  void (*destroy)(struct object *o);
+  void (*destroy)(struct object *object);
 } object;
 
-/* Gives o a handle, which holds it. */
-clave_status handle_give(handle_kind kind, object *o, clave_delegate_handle *out) STATUS_CHECK;
+/* Gives object a handle, which holds it. */
+clave_status handle_give(handle_kind kind, object *object, clave_delegate_handle *out) STATUS_CHECK;
 /* What the handle stands for, held until object_release. */
 clave_status handle_take(handle_kind kind, clave_delegate_handle h, void *out) STATUS_CHECK;
 /* The handle is none from here on. */
 clave_status handle_close(handle_kind kind, clave_delegate_handle h) STATUS_CHECK;
-void object_release(object *o); /* takes NULL */
+void object_release(object *object); /* takes NULL */
 
 /* The same error, made here; consumes `st`. */
 clave_status own(clave_status st) STATUS_CHECK;
@@ -34,8 +34,8 @@ clave_status own(clave_status st) STATUS_CHECK;
 
 /* ---- device.c ---- */
 typedef struct delegate_device {
-  object o;
-  clave_device *d;
+  object object;
+  clave_device *device;
 } delegate_device;
 clave_status delegate_devices_get(int index, clave_device_info *info) STATUS_CHECK;
 clave_status delegate_devices_count(int *count) STATUS_CHECK;
@@ -48,16 +48,16 @@ clave_status delegate_close(clave_delegate_handle device) STATUS_CHECK;
 /* ---- graph.c ---- */
 clave_status graph_check(const clave_delegate_graph *given, clave_delegate_graph *own) STATUS_CHECK;
 /* The graph as a program; constants are borrowed, or copied. */
-clave_status graph_build(const clave_delegate_graph *g, bool copy,
+clave_status graph_build(const clave_delegate_graph *graph, bool copy,
                          clave_program **out) STATUS_CHECK;
 /* One node of it, its operands as inputs, its results as outputs, zeros for constants: *borrowed is
  * to be freed behind the program, also after a failure. */
-clave_status graph_build_node(const clave_delegate_graph *g, uint32_t node, void **borrowed,
+clave_status graph_build_node(const clave_delegate_graph *graph, uint32_t node, void **borrowed,
                               clave_program **out) STATUS_CHECK;
 
 /* ---- query.c ---- */
 /* NULL is the first. */
-clave_status find_method(const clave_program *p, const char *method,
+clave_status find_method(const clave_program *program, const char *method,
                          clave_method_info *out) STATUS_CHECK;
 clave_status delegate_query(clave_delegate_handle device, const clave_delegate_graph *graph,
                             clave_delegate_answer *answers) STATUS_CHECK;
@@ -67,8 +67,8 @@ clave_status delegate_query_program(clave_delegate_handle device, clave_delegate
 
 /* ---- program.c ---- */
 typedef struct delegate_program {
-  object o;
-  clave_program *p;
+  object object;
+  clave_program *program;
   void **copies; /* owned, each too: of payload and constants (n_copies) */
   size_t n_copies, cap_copies;
   void (*release)(void *ctx); /* the host's, once nothing is read; NULL: was called */
@@ -98,10 +98,10 @@ typedef enum instance_state {
   INSTANCE_GONE
 } instance_state;
 typedef struct delegate_instance {
-  object o;
+  object object;
   delegate_program *program; /* held */
   delegate_device *device;   /* held */
-  clave_session *s;
+  clave_session *session;
   clave_delegate_instance_options options;
   atomic_uint calls; /* of instance.c: the state, whether the call is cancelled, its number */
   /* Of submitted runs, made at the first: the worker waits for `work`, and opens `over`. */

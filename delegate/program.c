@@ -9,20 +9,22 @@
 
 /* ---------------------------------------------------------------- what a program owns */
 
-static void destroy_program(object *o) {
-  delegate_program *p = (delegate_program *)o;
-  clave_program_destroy(p->p);
-  for (size_t i = 0; i < p->n_copies; i++) free(p->copies[i]);
-  free(p->copies);
-  if (p->release) p->release(p->release_ctx);
-  free(p);
+static void destroy_program(object *object) {
+  delegate_program *program = (delegate_program *)object;
+  clave_program_destroy(program->program);
+  for (size_t i = 0; i < program->n_copies; i++) free(program->copies[i]);
+  free(program->copies);
+  if (program->release) program->release(program->release_ctx);
+  free(program);
 }
 
 /* A copy that lives as long as the program; NULL: no memory. */
-static void *keep_copy(delegate_program *p, const void *data, size_t bytes) {
-  if (!array_reserve(&p->copies, &p->cap_copies, p->n_copies + 1, sizeof *p->copies)) return NULL;
+static void *keep_copy(delegate_program *program, const void *data, size_t bytes) {
+  if (!array_reserve(&program->copies, &program->cap_copies, program->n_copies + 1,
+                     sizeof *program->copies))
+    return NULL;
   void *copy = memory_alloc(bytes ? bytes : 1);
-  if (copy) p->copies[p->n_copies++] = memcpy(copy, data, bytes);
+  if (copy) program->copies[program->n_copies++] = memcpy(copy, data, bytes);
   return copy;
 }
 
@@ -30,7 +32,7 @@ static void *keep_copy(delegate_program *p, const void *data, size_t bytes) {
 
 typedef struct constant_finder {
   const clave_delegate_payload *payload;
-  delegate_program *p;
+  delegate_program *program;
   bool no_memory;
 } constant_finder;
 
@@ -44,89 +46,92 @@ static bool look_up(const clave_delegate_payload *given, const char *name, clave
 }
 
 /* As clave compares them: the stride of a dimension of one says nothing. */
-static bool is_same(const clave_tensor *a, const clave_tensor *b) {
-  if (a->dtype != b->dtype || a->rank != b->rank) return false;
-  for (int k = 0; k < a->rank; k++)
-    if (a->dims[k] != b->dims[k] || (a->dims[k] != 1 && a->strides[k] != b->strides[k]))
+static bool is_same(const clave_tensor *left, const clave_tensor *right) {
+  if (left->dtype != right->dtype || left->rank != right->rank) return false;
+  for (int k = 0; k < left->rank; k++)
+    if (left->dims[k] != right->dims[k] ||
+        (left->dims[k] != 1 && left->strides[k] != right->strides[k]))
       return false;
   return true;
 }
 
 /* What is not as the program declares it is left to clave to refuse, and not copied. */
 static bool find_constant(void *ctx, const char *name, clave_tensor *constant) {
-  constant_finder *f = ctx;
+  constant_finder *finder = ctx;
   const clave_tensor declared = *constant;
-  if (!look_up(f->payload, name, constant)) return false;
-  if (!f->payload->copy || !constant->data || !is_same(constant, &declared)) return true;
+  if (!look_up(finder->payload, name, constant)) return false;
+  if (!finder->payload->copy || !constant->data || !is_same(constant, &declared)) return true;
   size_t bytes = clave_dtype_size(declared.dtype);
   for (int k = 0; k < declared.rank; k++) bytes *= (size_t)declared.dims[k];
-  constant->data = keep_copy(f->p, constant->data, bytes);
-  f->no_memory = f->no_memory || !constant->data;
+  constant->data = keep_copy(finder->program, constant->data, bytes);
+  finder->no_memory = finder->no_memory || !constant->data;
   return constant->data != NULL;
 }
 
 /* ---------------------------------------------------------------- payloads */
 
-static clave_status read_clv(delegate_program *p, const clave_delegate_payload *given) {
+static clave_status read_clv(delegate_program *program, const clave_delegate_payload *given) {
   const void *bytes = given->data;
   TRY_GIVEN(given->data);
-  if (given->copy) bytes = keep_copy(p, given->data, given->data_size);
-  return bytes ? own(clave_program_load_bytes(bytes, given->data_size, "the payload", &p->p))
+  if (given->copy) bytes = keep_copy(program, given->data, given->data_size);
+  return bytes ? own(clave_program_load_bytes(bytes, given->data_size, "the payload",
+                                              &program->program))
                : status_no_memory();
 }
 
-static clave_status read_program(delegate_program *p, const clave_delegate_payload *given) {
-  constant_finder f = {.payload = given, .p = p};
+static clave_status read_program(delegate_program *program, const clave_delegate_payload *given) {
+  constant_finder finder = {.payload = given, .program = program};
   TRY_GIVEN(given->data);
   if (given->n_constants) TRY_GIVEN(given->constants);
-  clave_status st =
-      own(clave_program_create_by_name(given->data, given->data_size, find_constant, &f, &p->p));
-  if (!f.no_memory) return st;
+  clave_status st = own(clave_program_create_by_name(given->data, given->data_size, find_constant,
+                                                     &finder, &program->program));
+  if (!finder.no_memory) return st;
   status_free(st);
   return status_no_memory();
 }
 
-static clave_status read_graph(delegate_program *p, const clave_delegate_payload *given) {
-  clave_delegate_graph g;
-  TRY(graph_check(given->graph, &g));
-  return graph_build(&g, given->copy, &p->p);
+static clave_status read_graph(delegate_program *program, const clave_delegate_payload *given) {
+  clave_delegate_graph graph;
+  TRY(graph_check(given->graph, &graph));
+  return graph_build(&graph, given->copy, &program->program);
 }
 
-static clave_status read_payload(delegate_program *p, const clave_delegate_payload *given) {
+static clave_status read_payload(delegate_program *program, const clave_delegate_payload *given) {
   switch (given->format) {
     case CLAVE_DELEGATE_CLV:
-      return read_clv(p, given);
+      return read_clv(program, given);
     case CLAVE_DELEGATE_PROGRAM:
-      return read_program(p, given);
+      return read_program(program, given);
     case CLAVE_DELEGATE_GRAPH:
-      return read_graph(p, given);
+      return read_graph(program, given);
   }
   return INVALID("format: expected a clave_delegate_format, got %d", (int)given->format);
 }
 
 /* The program, without a handle. */
 static clave_status make_program(const clave_delegate_payload *given, delegate_program **out) {
-  delegate_program *p = *out = calloc(1, sizeof *p);
-  if (!p) return status_no_memory();
-  p->o.destroy = destroy_program;
-  return status_while(read_payload(p, given), "payload");
+  delegate_program *program = *out = calloc(1, sizeof *program);
+  if (!program) return status_no_memory();
+  program->object.destroy = destroy_program;
+  return status_while(read_payload(program, given), "payload");
 }
 
 clave_status delegate_load(const clave_delegate_payload *payload, clave_delegate_handle *program) {
   clave_delegate_payload given;
-  delegate_program *p = NULL;
+  delegate_program *delegate_program = NULL;
   TRY_GIVEN(program);
   *program = 0;
   TRY_GIVEN(payload);
   TRY(sized_read(payload, &given, SIZED(clave_delegate_payload, release_ctx)));
-  clave_status st = make_program(&given, &p);
+  clave_status st = make_program(&given, &delegate_program);
   if (!st) {
-    p->release = given.copy ? NULL : given.release; /* before another thread could unload it */
-    p->release_ctx = given.release_ctx;
-    st = handle_give(HANDLE_PROGRAM, &p->o, program);
-    if (st) p->release = NULL;
+    delegate_program->release =
+        given.copy ? NULL : given.release; /* before another thread could unload it */
+    delegate_program->release_ctx = given.release_ctx;
+    st = handle_give(HANDLE_PROGRAM, &delegate_program->object, program);
+    if (st) delegate_program->release = NULL;
   }
-  if (st && p) destroy_program(&p->o);
+  if (st && delegate_program) destroy_program(&delegate_program->object);
   if ((st || given.copy) && given.release) given.release(given.release_ctx);
   return st;
 }
@@ -142,9 +147,9 @@ clave_status delegate_unload(clave_delegate_handle program) {
   delegate_program *held;                           \
   TRY_GIVEN(info);                                  \
   TRY(handle_take(HANDLE_PROGRAM, program, &held)); \
-  const clave_program *p = held->p;                 \
+  const clave_program *p = held->program;           \
   clave_status st = own(call);                      \
-  object_release(&held->o);                         \
+  object_release(&held->object);                    \
   return st
 
 clave_status delegate_program_info(clave_delegate_handle program, clave_program_info *info) {

@@ -5,11 +5,11 @@
 
 #include "delegate/objects.h"
 
-static void write_answer(clave_delegate_answer *a, bool supported, const char *where,
+static void write_answer(clave_delegate_answer *answer, bool supported, const char *where,
                          const char *reason) {
-  *a = (clave_delegate_answer){.supported = supported};
-  (void)snprintf(a->where, sizeof a->where, "%s", where);
-  (void)snprintf(a->reason, sizeof a->reason, "%s", reason ? reason : "");
+  *answer = (clave_delegate_answer){.supported = supported};
+  (void)snprintf(answer->where, sizeof answer->where, "%s", where);
+  (void)snprintf(answer->reason, sizeof answer->reason, "%s", reason ? reason : "");
 }
 
 static clave_status read_placement(const clave_placement *placement, const char *method,
@@ -21,11 +21,11 @@ static clave_status read_placement(const clave_placement *placement, const char 
 }
 
 /* Of the first n nodes of a method. */
-static clave_status ask_program(clave_program *p, clave_device *d, const char *method,
+static clave_status ask_program(clave_program *program, clave_device *device, const char *method,
                                 clave_delegate_answer *answers, uint32_t n) {
   const clave_session_options options = {.size = sizeof options, .unfused = true};
   clave_placement *placement;
-  TRY_CLAVE(clave_program_supported(p, d, &options, &placement));
+  TRY_CLAVE(clave_program_supported(program, device, &options, &placement));
   clave_status st = NULL;
   for (uint32_t i = 0; i < n && !st; i++) st = read_placement(placement, method, i, &answers[i]);
   clave_placement_destroy(placement);
@@ -33,13 +33,13 @@ static clave_status ask_program(clave_program *p, clave_device *d, const char *m
 }
 
 /* A node that cannot be built is one that no device takes: that is an answer. */
-static clave_status ask_node(const clave_delegate_graph *g, uint32_t node, clave_device *d,
+static clave_status ask_node(const clave_delegate_graph *graph, uint32_t node, clave_device *device,
                              clave_delegate_answer *answer) {
-  clave_program *p;
+  clave_program *program;
   void *borrowed;
-  clave_status st = graph_build_node(g, node, &borrowed, &p);
-  if (!st) st = ask_program(p, d, NULL, answer, 1);
-  clave_program_destroy(p);
+  clave_status st = graph_build_node(graph, node, &borrowed, &program);
+  if (!st) st = ask_program(program, device, NULL, answer, 1);
+  clave_program_destroy(program);
   free(borrowed);
   const status_code code = status_code_of(st);
   if (code != STATUS_INVALID && code != STATUS_UNSUPPORTED) return st;
@@ -50,23 +50,24 @@ static clave_status ask_node(const clave_delegate_graph *g, uint32_t node, clave
 
 clave_status delegate_query(clave_delegate_handle device, const clave_delegate_graph *graph,
                             clave_delegate_answer *answers) {
-  clave_delegate_graph g;
-  delegate_device *d;
-  TRY(graph_check(graph, &g));
-  if (g.n_nodes) TRY_GIVEN(answers);
-  TRY(handle_take(HANDLE_DEVICE, device, &d));
+  clave_delegate_graph described;
+  delegate_device *delegate_device;
+  TRY(graph_check(graph, &described));
+  if (described.n_nodes) TRY_GIVEN(answers);
+  TRY(handle_take(HANDLE_DEVICE, device, &delegate_device));
   clave_status st = NULL;
-  for (uint32_t i = 0; i < g.n_nodes && !st; i++) st = ask_node(&g, i, d->d, &answers[i]);
-  object_release(&d->o);
+  for (uint32_t i = 0; i < described.n_nodes && !st; i++)
+    st = ask_node(&described, i, delegate_device->device, &answers[i]);
+  object_release(&delegate_device->object);
   return st;
 }
 
-clave_status find_method(const clave_program *p, const char *method, clave_method_info *out) {
+clave_status find_method(const clave_program *program, const char *method, clave_method_info *out) {
   clave_program_info info = {.size = sizeof info};
-  TRY_CLAVE(clave_program_get_info(p, &info));
+  TRY_CLAVE(clave_program_get_info(program, &info));
   for (uint32_t i = 0; i < info.n_methods; i++) {
     *out = (clave_method_info){.size = sizeof *out};
-    TRY_CLAVE(clave_program_method(p, i, out));
+    TRY_CLAVE(clave_program_method(program, i, out));
     if (!method || strcmp(out->name, method) == 0) return NULL;
   }
   return INVALID("no method '%.200s'", method ? method : "");
@@ -75,17 +76,17 @@ clave_status find_method(const clave_program *p, const char *method, clave_metho
 clave_status delegate_query_program(clave_delegate_handle device, clave_delegate_handle program,
                                     const char *method, clave_delegate_answer *answers,
                                     uint32_t n) {
-  delegate_device *d;
-  delegate_program *p = NULL;
+  delegate_device *delegate_device;
+  delegate_program *delegate_program = NULL;
   clave_method_info info;
   if (n) TRY_GIVEN(answers);
-  TRY(handle_take(HANDLE_DEVICE, device, &d));
-  clave_status st = handle_take(HANDLE_PROGRAM, program, &p);
-  if (!st) st = find_method(p->p, method, &info);
+  TRY(handle_take(HANDLE_DEVICE, device, &delegate_device));
+  clave_status st = handle_take(HANDLE_PROGRAM, program, &delegate_program);
+  if (!st) st = find_method(delegate_program->program, method, &info);
   if (!st && n != info.n_nodes)
     st = INVALID("room for %u answers, method '%.200s' has %u nodes", n, info.name, info.n_nodes);
-  if (!st) st = ask_program(p->p, d->d, method, answers, n);
-  object_release(p ? &p->o : NULL);
-  object_release(&d->o);
+  if (!st) st = ask_program(delegate_program->program, delegate_device->device, method, answers, n);
+  object_release(delegate_program ? &delegate_program->object : NULL);
+  object_release(&delegate_device->object);
   return st;
 }

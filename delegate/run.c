@@ -9,42 +9,43 @@
 
 /* ---------------------------------------------------------------- a run */
 
-static void relay_timing(void *ctx, const clave_timing *t) {
+static void relay_timing(void *ctx, const clave_timing *timing) {
   const delegate_instance *in = ctx;
-  const clave_delegate_event e = {
-      .size = sizeof e,
-      .kind = t->kind == CLAVE_TIMING_NODE ? CLAVE_DELEGATE_EVENT_NODE : CLAVE_DELEGATE_EVENT_COPY,
-      .node = t->node,
-      .op = t->op,
-      .name = t->name,
-      .device = t->device,
-      .start_ns = t->start_ns,
-      .end_ns = t->end_ns};
-  in->options.event(in->options.event_ctx, &e);
+  const clave_delegate_event event = {.size = sizeof event,
+                                      .kind = timing->kind == CLAVE_TIMING_NODE
+                                                  ? CLAVE_DELEGATE_EVENT_NODE
+                                                  : CLAVE_DELEGATE_EVENT_COPY,
+                                      .node = timing->node,
+                                      .op = timing->op,
+                                      .name = timing->name,
+                                      .device = timing->device,
+                                      .start_ns = timing->start_ns,
+                                      .end_ns = timing->end_ns};
+  in->options.event(in->options.event_ctx, &event);
 }
 
 static clave_status tell_run(delegate_instance *in, const char *method, int64_t start) {
   clave_device_info info = {.size = sizeof info};
   clave_method_info run_method;
   const int64_t end = clock_ns();
-  if (in->options.node_events) TRY_CLAVE(clave_session_timings(in->s, relay_timing, in));
-  TRY_CLAVE(clave_device_get_info(in->device->d, &info));
-  TRY(find_method(in->program->p, method, &run_method));
-  const clave_delegate_event e = {.size = sizeof e,
-                                  .kind = CLAVE_DELEGATE_EVENT_RUN,
-                                  .op = "run",
-                                  .name = run_method.name,
-                                  .device = info.name,
-                                  .start_ns = start,
-                                  .end_ns = end};
-  in->options.event(in->options.event_ctx, &e);
+  if (in->options.node_events) TRY_CLAVE(clave_session_timings(in->session, relay_timing, in));
+  TRY_CLAVE(clave_device_get_info(in->device->device, &info));
+  TRY(find_method(in->program->program, method, &run_method));
+  const clave_delegate_event event = {.size = sizeof event,
+                                      .kind = CLAVE_DELEGATE_EVENT_RUN,
+                                      .op = "run",
+                                      .name = run_method.name,
+                                      .device = info.name,
+                                      .start_ns = start,
+                                      .end_ns = end};
+  in->options.event(in->options.event_ctx, &event);
   return NULL;
 }
 
 static clave_status run(delegate_instance *in, const char *method) {
-  if (!in->options.event) return own(clave_session_run(in->s, method));
+  if (!in->options.event) return own(clave_session_run(in->session, method));
   const int64_t start = clock_ns();
-  TRY_CLAVE(clave_session_run(in->s, method));
+  TRY_CLAVE(clave_session_run(in->session, method));
   return tell_run(in, method, start);
 }
 
@@ -61,7 +62,7 @@ clave_status delegate_cancel(clave_delegate_handle instance) {
   delegate_instance *in;
   TRY(handle_take(HANDLE_INSTANCE, instance, &in));
   instance_cancel(in);
-  object_release(&in->o);
+  object_release(&in->object);
   return NULL;
 }
 
@@ -116,7 +117,7 @@ clave_status delegate_submit(clave_delegate_handle instance, const char *method,
   wait_event_set(in->over, false);
   (void)instance_move(in, INSTANCE_BUSY, INSTANCE_SUBMITTED);
   wait_event_set(in->work, true);
-  object_release(&in->o); /* it cannot be destroyed until it was waited for */
+  object_release(&in->object); /* it cannot be destroyed until it was waited for */
   return NULL;
 }
 
@@ -149,6 +150,6 @@ clave_status delegate_wait(clave_delegate_handle instance, int timeout_ms, bool 
   *over = false;
   TRY(handle_take(HANDLE_INSTANCE, instance, &in));
   clave_status st = wait_for(in, timeout_ms, over);
-  object_release(&in->o);
+  object_release(&in->object);
   return st;
 }

@@ -56,9 +56,9 @@ typedef enum clave_code {
 } clave_code;
 
 CLAVE_API clave_code clave_status_code(const struct clave_error *status); /* CLAVE_OK for NULL */
-CLAVE_API const char *clave_status_message(const struct clave_error *s);  /* a line; "" for NULL */
-CLAVE_API void clave_status_free(clave_status status);                    /* takes NULL */
-CLAVE_API const char *clave_version(void);                                /* "0.1.0" */
+CLAVE_API const char *clave_status_message(const struct clave_error *status); /* NULL: "" */
+CLAVE_API void clave_status_free(clave_status status);                        /* accepts NULL */
+CLAVE_API const char *clave_version(void);                                    /* "0.1.0" */
 
 /* ---------------------------------------------------------------- tensors */
 
@@ -120,7 +120,7 @@ CLAVE_API clave_status clave_devices_get(int index, clave_device_info *info) CLA
 /* Why there is no OpenCL device, and which package would help; NULL if there is one. */
 CLAVE_API const char *clave_devices_hint(void);
 
-/* A note, one line; perhaps by a thread that builds kernels. */
+/* A note of one line, perhaps by a thread that builds kernels. */
 typedef void (*clave_message_fn)(void *ctx, const char *line);
 typedef void (*clave_progress_fn)(void *ctx, const char *what, int done, int total);
 
@@ -184,7 +184,6 @@ typedef enum clave_slot_kind {
 } clave_slot_kind;
 
 enum { CLAVE_DYNAMIC = -1 }; /* a dimension known at run time only */
-
 /* How a tensor's bytes are laid out; only constants are other than plain. */
 typedef enum clave_encoding {
   CLAVE_ENCODING_PLAIN = 0,  /* each element by itself, row-major */
@@ -192,17 +191,15 @@ typedef enum clave_encoding {
   CLAVE_ENCODING_BLOCKS = 3  /* one of llama.cpp's blocks */
 } clave_encoding;
 
-/* A tensor slot of the program, or a host scalar argument (is_scalar: dtype I64, F64 or BOOL, rank
- * 0). */
+/* A tensor slot of the program, or a host scalar argument (is_scalar: I64, F64 or BOOL, rank 0). */
 typedef struct clave_tensor_info {
   size_t size; /* sizeof(clave_tensor_info) */
   const char *name;
   clave_dtype dtype;
   int rank;
   int64_t dims[CLAVE_MAX_RANK]; /* CLAVE_DYNAMIC where known at run time only */
-  int64_t min_dims[CLAVE_MAX_RANK],
-      max_dims[CLAVE_MAX_RANK];          /* inclusive bounds; INT64_MAX: none */
-  const char *dim_names[CLAVE_MAX_RANK]; /* of dynamic ones, else NULL */
+  int64_t min_dims[CLAVE_MAX_RANK], max_dims[CLAVE_MAX_RANK]; /* inclusive; INT64_MAX: none */
+  const char *dim_names[CLAVE_MAX_RANK];                      /* of dynamic ones, else NULL */
   clave_slot_kind kind;
   bool is_scalar;
   uint32_t slot;
@@ -266,8 +263,7 @@ CLAVE_API clave_status clave_program_constant(const clave_program *program, uint
  * `method` names an entry point of the program; NULL is the first one. */
 
 /* Called after each instruction with what it wrote, copied to the host; false stops the run. */
-typedef bool (*clave_observe_fn)(void *ctx, uint32_t node, uint32_t slot,
-                                 const clave_tensor *value);
+typedef bool (*clave_observe_fn)(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *out);
 
 /* What a run does whose device has yet to build kernels for it. */
 typedef enum clave_warm_up {
@@ -299,52 +295,55 @@ typedef struct clave_session_options {
   int wide;   /* 1: fast, yet values between layers are as the program has them (docs/export.md) */
   int strict; /* 1: not fast, whatever CLAVE_PRECISION says */
 } clave_session_options;
-
 CLAVE_API clave_status clave_session_create(clave_program *program, clave_device *device,
                                             const clave_session_options *options,
                                             clave_session **out) CLAVE_CHECK;
 CLAVE_API void clave_session_destroy(clave_session *session);
 /* Copies the tensor in (it may be strided). Errors name the input, what it is and should be. */
-CLAVE_API clave_status clave_session_set_input(clave_session *s, const char *method, uint32_t index,
+CLAVE_API clave_status clave_session_set_input(clave_session *session, const char *method,
+                                               uint32_t index,
                                                const clave_tensor *value) CLAVE_CHECK;
 /* As set_input, but each run reads the tensor where it is: it must live, and not change during a
  * run, until set or bound again; NULL: no input. Devices that share the host's memory do not copy
  * it at all if it is contiguous, 64 KB or more, and aligned (64 bytes mostly do, 4096 always). */
-CLAVE_API clave_status clave_session_bind_input(clave_session *s, const char *method,
+CLAVE_API clave_status clave_session_bind_input(clave_session *session, const char *method,
                                                 uint32_t index,
                                                 const clave_tensor *value) CLAVE_CHECK;
 /* Runs write the result to `data`, likewise; NULL: to the session's own memory. More than `size`
  * bytes fail the run. Results are those of the inputs as they were: inputs may share memory, and
  * outputs lie on inputs, but not on other outputs or constants. In a device's: clave_opencl.h. */
-CLAVE_API clave_status clave_session_bind_output(clave_session *s, const char *method,
+CLAVE_API clave_status clave_session_bind_output(clave_session *session, const char *method,
                                                  uint32_t index, void *data,
                                                  size_t size) CLAVE_CHECK;
 /* Runs a method on its inputs. A run that fails on bad data may leave state changed, in part. */
-CLAVE_API clave_status clave_session_run(clave_session *s, const char *method) CLAVE_CHECK;
+CLAVE_API clave_status clave_session_run(clave_session *session, const char *method) CLAVE_CHECK;
 /* The kind of the device that the last good run was for: "opencl", or "cpu" where the CPU backend
  * answered for it (warm_up); NULL before. clave_session_placement tells of each node. */
-CLAVE_API const char *clave_session_answered_by(const clave_session *s);
+CLAVE_API const char *clave_session_answered_by(const clave_session *session);
 /* The last run's result: contiguous; the session's, until its next run, or where it was bound. */
-CLAVE_API clave_status clave_session_output(clave_session *s, const char *method, uint32_t index,
-                                            clave_tensor *out) CLAVE_CHECK;
+CLAVE_API clave_status clave_session_output(clave_session *session, const char *method,
+                                            uint32_t index, clave_tensor *out) CLAVE_CHECK;
 /* State (KV caches, mutated buffers) back to its initial value, random numbers to their first. */
-CLAVE_API clave_status clave_session_reset(clave_session *s) CLAVE_CHECK;
+CLAVE_API clave_status clave_session_reset(clave_session *session) CLAVE_CHECK;
 
 /* State tensor `index` (clave_program_state), row-major; size: its bytes. */
-CLAVE_API clave_status clave_session_read_state(clave_session *s, uint32_t index, void *data,
+CLAVE_API clave_status clave_session_read_state(clave_session *session, uint32_t index, void *data,
                                                 size_t size) CLAVE_CHECK;
-CLAVE_API clave_status clave_session_write_state(clave_session *s, uint32_t index, const void *data,
-                                                 size_t size) CLAVE_CHECK;
+CLAVE_API clave_status clave_session_write_state(clave_session *session, uint32_t index,
+                                                 const void *data, size_t size) CLAVE_CHECK;
 /* Bytes [from, from + size) of it; copy_state_part: within it, to `to`, without overlap. */
-CLAVE_API clave_status clave_session_read_state_part(clave_session *s, uint32_t index, size_t from,
-                                                     void *data, size_t size) CLAVE_CHECK;
-CLAVE_API clave_status clave_session_write_state_part(clave_session *s, uint32_t index, size_t from,
-                                                      const void *data, size_t size) CLAVE_CHECK;
-CLAVE_API clave_status clave_session_copy_state_part(clave_session *s, uint32_t index, size_t from,
-                                                     size_t to, size_t size) CLAVE_CHECK;
+CLAVE_API clave_status clave_session_read_state_part(clave_session *session, uint32_t index,
+                                                     size_t from, void *data,
+                                                     size_t size) CLAVE_CHECK;
+CLAVE_API clave_status clave_session_write_state_part(clave_session *session, uint32_t index,
+                                                      size_t from, const void *data,
+                                                      size_t size) CLAVE_CHECK;
+CLAVE_API clave_status clave_session_copy_state_part(clave_session *session, uint32_t index,
+                                                     size_t from, size_t to,
+                                                     size_t size) CLAVE_CHECK;
 /* An open dimension of state (clave_program_state), the largest in a new session, becomes n. What
  * state holds stays, as far as there is room, with zeros behind it. */
-CLAVE_API clave_status clave_session_resize(clave_session *s, const char *size,
+CLAVE_API clave_status clave_session_resize(clave_session *session, const char *size,
                                             int64_t n) CLAVE_CHECK;
 /* All state, its sizes, and how far the random numbers are, between sessions of one program. */
 CLAVE_API clave_status clave_session_copy_state(clave_session *to, clave_session *from) CLAVE_CHECK;
@@ -355,12 +354,12 @@ typedef struct clave_memory_info {
   uint64_t arena_bytes;                 /* planned for the last run; 0 before */
   uint64_t constant_bytes_in_place;     /* of the constants: mapped, not copied */
 } clave_memory_info;
-CLAVE_API clave_status clave_session_memory(const clave_session *s,
+CLAVE_API clave_status clave_session_memory(const clave_session *session,
                                             clave_memory_info *info) CLAVE_CHECK;
-CLAVE_API clave_status clave_session_observe(clave_session *s, clave_observe_fn observe,
+CLAVE_API clave_status clave_session_observe(clave_session *session, clave_observe_fn observe,
                                              void *ctx) CLAVE_CHECK; /* NULL: off */
 /* The last run as a trace for Perfetto or chrome://tracing (JSON). Needs options.profile. */
-CLAVE_API clave_status clave_session_write_profile(const clave_session *s,
+CLAVE_API clave_status clave_session_write_profile(const clave_session *session,
                                                    const char *path) CLAVE_CHECK;
 
 /* ---------------------------------------------------------------- placement

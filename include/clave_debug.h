@@ -13,7 +13,7 @@ extern "C" {
 typedef bool (*clave_edit_fn)(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value,
                               bool *edited);
 /* In the place of what observes; NULL: off. */
-CLAVE_API clave_status clave_session_edit(clave_session *s, clave_edit_fn edit,
+CLAVE_API clave_status clave_session_edit(clave_session *session, clave_edit_fn edit,
                                           void *ctx) CLAVE_CHECK;
 
 /* A block of a device's arena, as the last run of a method had it planned. */
@@ -28,10 +28,10 @@ typedef struct clave_block_info {
   uint64_t node;        /* what the first of them belongs to; n_nodes: none */
 } clave_block_info;
 /* INVALID before the method has run. commands: of the whole plan. */
-CLAVE_API clave_status clave_session_count_blocks(const clave_session *s, const char *method,
+CLAVE_API clave_status clave_session_count_blocks(const clave_session *session, const char *method,
                                                   uint32_t *blocks, uint32_t *commands) CLAVE_CHECK;
 /* Names are borrowed from the program. */
-CLAVE_API clave_status clave_session_block(const clave_session *s, const char *method,
+CLAVE_API clave_status clave_session_block(const clave_session *session, const char *method,
                                            uint32_t index, clave_block_info *info) CLAVE_CHECK;
 
 #ifdef __cplusplus

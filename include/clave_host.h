@@ -76,11 +76,11 @@ typedef struct clave_peak {
   double bytes_a_second; /* as this */
 } clave_peak;
 /* Replaces those given before; copied. */
-CLAVE_API clave_status clave_session_set_peaks(clave_session *s, const clave_peak *peaks,
+CLAVE_API clave_status clave_session_set_peaks(clave_session *session, const clave_peak *peaks,
                                                size_t n) CLAVE_CHECK;
 
 /* What the last run did, in order; texts are valid during the call. Needs options.profile. */
-CLAVE_API clave_status clave_session_timings(const clave_session *s, clave_timing_fn each,
+CLAVE_API clave_status clave_session_timings(const clave_session *session, clave_timing_fn each,
                                              void *ctx) CLAVE_CHECK;
 
 /* ---------------------------------------------------------------- dma-bufs
@@ -100,14 +100,14 @@ CLAVE_API clave_status clave_session_timings(const clave_session *s, clave_timin
  * returns; the memory is held until the input is set or bound again. fd -1: no input. shape: dtype
  * and dims, contiguous; its data is not used. The elements lie from `offset` on, in bytes, a
  * multiple of an element's size. Host scalars are not bound this way. */
-CLAVE_API clave_status clave_session_bind_input_dma_buf(clave_session *s, const char *method,
+CLAVE_API clave_status clave_session_bind_input_dma_buf(clave_session *session, const char *method,
                                                         uint32_t index, const clave_tensor *shape,
                                                         int fd, size_t offset) CLAVE_CHECK;
 /* As clave_session_bind_output: runs write the result, contiguous, to the `size` bytes from
  * `offset` on. fd -1: to the session's own memory. It may lie in an input's memory, not in another
  * output's, of whatever descriptors. clave_session_output gives its dtype and dims, with data NULL.
  */
-CLAVE_API clave_status clave_session_bind_output_dma_buf(clave_session *s, const char *method,
+CLAVE_API clave_status clave_session_bind_output_dma_buf(clave_session *session, const char *method,
                                                          uint32_t index, int fd, size_t offset,
                                                          size_t size) CLAVE_CHECK;
 

@@ -56,7 +56,7 @@ CLAVE_API clave_status clave_device_save_binaries(const clave_device *device,
  * and the like), though ops that run on the CPU backend get a copy, and kernels are compared with
  * it when they first run. Host scalars are not bound this way; nothing is while the CPU backend
  * answers for the device (clave_session_options.warm_up). */
-CLAVE_API clave_status clave_session_bind_input_mem(clave_session *s, const char *method,
+CLAVE_API clave_status clave_session_bind_input_mem(clave_session *session, const char *method,
                                                     uint32_t index, const clave_tensor *shape,
                                                     void *memory, size_t offset) CLAVE_CHECK;
 /* As clave_session_bind_output: runs write the result, contiguous, to the `size` bytes of a cl_mem
@@ -65,7 +65,7 @@ CLAVE_API clave_status clave_session_bind_input_mem(clave_session *s, const char
  * memory (CL_MEM_USE_HOST_PTR), are told by where they lie. A result that lies on an input, or is
  * not made as a whole on that device, is copied there when the run ends; others are made there.
  * clave_session_output gives its dtype and dims, with data NULL. */
-CLAVE_API clave_status clave_session_bind_output_mem(clave_session *s, const char *method,
+CLAVE_API clave_status clave_session_bind_output_mem(clave_session *session, const char *method,
                                                      uint32_t index, void *memory, size_t offset,
                                                      size_t size) CLAVE_CHECK;
 

@@ -30,7 +30,7 @@ CLAVE_API clave_status clave_template_create(const char *text, size_t size,
 /* A template's file; a tokenizer_config.json, with its special tokens; a Hugging Face folder; a
  * .clv; or the name of a built-in template ("llama3", ...; clave_template_builtin). */
 CLAVE_API clave_status clave_template_load(const char *path, clave_template **out) CLAVE_CHECK;
-CLAVE_API void clave_template_destroy(clave_template *t); /* takes NULL */
+CLAVE_API void clave_template_destroy(clave_template *template); /* takes NULL */
 /* NULL after the last: the names of the built-in templates. */
 CLAVE_API const char *clave_template_builtin(size_t index);
 
@@ -53,7 +53,7 @@ typedef struct clave_template_inputs {
 
 /* A template that raises an exception is CLAVE_INVALID with its message. *text ends in NUL and is
  * freed with clave_text_free of clave_tokenizer.h. */
-CLAVE_API clave_status clave_template_render(const clave_template *t,
+CLAVE_API clave_status clave_template_render(const clave_template *template,
                                              const clave_template_inputs *inputs, char **text,
                                              size_t *size) CLAVE_CHECK;
 

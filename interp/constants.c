@@ -21,20 +21,21 @@ struct constant_store {
   bool *is_whole; /* (n_forms of the program) owned; of those for this device; NULL: not checked */
 };
 
-clave_status constant_store_create(const program *p, backend *b, constant_store **out) {
+clave_status constant_store_create(const program *program, backend *backend, constant_store **out) {
   *out = NULL;
-  constant_store *c = calloc(1, sizeof *c);
-  if (!c) return status_no_memory();
-  c->prog = p;
-  c->owner = b;
-  c->buffers = calloc((size_t)slot_count(p) + 1, sizeof *c->buffers);
-  c->decoded = calloc((size_t)slot_count(p) + 1, sizeof *c->decoded);
-  clave_status st = c->buffers && c->decoded ? mutex_create(&c->lock) : status_no_memory();
+  constant_store *store = calloc(1, sizeof *store);
+  if (!store) return status_no_memory();
+  store->prog = program;
+  store->owner = backend;
+  store->buffers = calloc((size_t)slot_count(program) + 1, sizeof *store->buffers);
+  store->decoded = calloc((size_t)slot_count(program) + 1, sizeof *store->decoded);
+  clave_status st =
+      store->buffers && store->decoded ? mutex_create(&store->lock) : status_no_memory();
   if (st) {
-    constant_store_destroy(c);
+    constant_store_destroy(store);
     return st;
   }
-  *out = c;
+  *out = store;
   return NULL;
 }
 
@@ -43,155 +44,158 @@ static void free_packed(const constant_store *store, packed_weight *weight) {
   free(weight);
 }
 
-void constant_store_destroy(constant_store *c) {
-  if (!c) return;
-  for (uint32_t i = 0; c->buffers && i < slot_count(c->prog); i++)
-    c->owner->vt->buffer_destroy(c->owner, c->buffers[i]);
-  for (uint32_t i = 0; c->decoded && i < slot_count(c->prog); i++) free(c->decoded[i]);
-  free(c->buffers);
-  free(c->decoded);
-  for (packed_weight *w = c->packed, *next; w; w = next) {
+void constant_store_destroy(constant_store *store) {
+  if (!store) return;
+  for (uint32_t i = 0; store->buffers && i < slot_count(store->prog); i++)
+    store->owner->vt->buffer_destroy(store->owner, store->buffers[i]);
+  for (uint32_t i = 0; store->decoded && i < slot_count(store->prog); i++) free(store->decoded[i]);
+  free(store->buffers);
+  free(store->decoded);
+  for (packed_weight *w = store->packed, *next; w; w = next) {
     next = w->next;
-    free_packed(c, w);
+    free_packed(store, w);
   }
-  free(c->is_whole);
-  mutex_destroy(c->lock);
-  free(c);
+  free(store->is_whole);
+  mutex_destroy(store->lock);
+  free(store);
 }
 
-const backend *constant_store_backend(const constant_store *c) { return c->owner; }
+const backend *constant_store_backend(const constant_store *store) { return store->owner; }
 
-uint64_t constant_store_bytes(const constant_store *c) {
-  mutex_lock(c->lock);
-  uint64_t bytes = c->bytes + c->packed_bytes;
-  mutex_unlock(c->lock);
+uint64_t constant_store_bytes(const constant_store *store) {
+  mutex_lock(store->lock);
+  uint64_t bytes = store->bytes + store->packed_bytes;
+  mutex_unlock(store->lock);
   return bytes;
 }
 
-uint64_t constant_store_packed_bytes(const constant_store *c) {
-  mutex_lock(c->lock);
-  uint64_t bytes = c->packed_bytes;
-  mutex_unlock(c->lock);
+uint64_t constant_store_packed_bytes(const constant_store *store) {
+  mutex_lock(store->lock);
+  uint64_t bytes = store->packed_bytes;
+  mutex_unlock(store->lock);
   return bytes;
 }
 
-uint64_t constant_store_mapped_bytes(const constant_store *c) {
-  mutex_lock(c->lock);
-  uint64_t bytes = c->mapped_bytes;
-  mutex_unlock(c->lock);
+uint64_t constant_store_mapped_bytes(const constant_store *store) {
+  mutex_lock(store->lock);
+  uint64_t bytes = store->mapped_bytes;
+  mutex_unlock(store->lock);
   return bytes;
 }
 
-bool constant_store_has(const constant_store *c, uint32_t tid) {
-  mutex_lock(c->lock);
-  bool has = c->buffers[tid] != NULL;
-  mutex_unlock(c->lock);
+bool constant_store_has(const constant_store *store, uint32_t tid) {
+  mutex_lock(store->lock);
+  bool has = store->buffers[tid] != NULL;
+  mutex_unlock(store->lock);
   return has;
 }
 
-const void *constant_store_host(const constant_store *c, const buffer *b) {
+const void *constant_store_host(const constant_store *store, const buffer *buffer) {
   const void *found = NULL;
-  mutex_lock(c->lock);
-  for (uint32_t i = 0; b && i < c->prog->ir.constants.count && !found; i++)
-    if (c->buffers[i] == b) found = c->prog->constants[i];
-  mutex_unlock(c->lock);
+  mutex_lock(store->lock);
+  for (uint32_t i = 0; buffer && i < store->prog->ir.constants.count && !found; i++)
+    if (store->buffers[i] == buffer) found = store->prog->constants[i];
+  mutex_unlock(store->lock);
   return found;
 }
 
 /* The device has its own copy, or a packed one: the mapped pages need not stay in memory. */
-static void release_pages(const program *p, const void *data, size_t bytes) {
+static void release_pages(const program *program, const void *data, size_t bytes) {
   const uintptr_t at = (uintptr_t)data;
-  for (; p; p = p->base) {
-    for (size_t i = 0; i < sizeof p->maps / sizeof p->maps[0]; i++) {
-      const file_map *m = &p->maps[i];
-      uintptr_t start = (uintptr_t)m->data;
-      if (m->data && at >= start && at < start + m->size) file_map_release(m, at - start, bytes);
+  for (; program; program = program->base) {
+    for (size_t i = 0; i < sizeof program->maps / sizeof program->maps[0]; i++) {
+      const file_map *map = &program->maps[i];
+      uintptr_t start = (uintptr_t)map->data;
+      if (map->data && at >= start && at < start + map->size)
+        file_map_release(map, at - start, bytes);
     }
   }
 }
 
 /* The Dequantize that gives the slot. */
-static const ir_dequantize *decoder_of(const program *p, uint32_t tid) {
-  for (uint32_t c = 0; c < p->ir.chains.count; c++) {
-    const ir_instructions *all = &p->ir.chains.items[c].instructions;
+static const ir_dequantize *decoder_of(const program *program, uint32_t tid) {
+  for (uint32_t c = 0; c < program->ir.chains.count; c++) {
+    const ir_instructions *all = &program->ir.chains.items[c].instructions;
     for (uint32_t i = 0; i < all->count; i++) {
-      const ir_dequantize *o = all->items[i].op;
-      if (all->items[i].op_type == IR_OP_DEQUANTIZE && o->out == tid) return o;
+      const ir_dequantize *op = all->items[i].op;
+      if (all->items[i].op_type == IR_OP_DEQUANTIZE && op->out == tid) return op;
     }
   }
   return NULL;
 }
 
 /* The constant that a slot is, or is decoded from. */
-static uint32_t source_of(const program *p, uint32_t tid) {
-  return is_slot(p, tid, SLOT_CONSTANT) ? tid : decoder_of(p, tid)->x;
+static uint32_t source_of(const program *program, uint32_t tid) {
+  return is_slot(program, tid, SLOT_CONSTANT) ? tid : decoder_of(program, tid)->x;
 }
 
 /* type: F32, F16 or BF16. */
-static void store_floats(const float *x, int n, dtype type, void *to) {
+static void store_floats(const float *values, int n, dtype type, void *to) {
   uint16_t *narrow = to;
-  if (type == DTYPE_F32) memcpy(to, x, (size_t)n * sizeof *x);
-  for (int i = 0; i < n && type == DTYPE_F16; i++) narrow[i] = f32_to_f16(x[i]);
-  for (int i = 0; i < n && type == DTYPE_BF16; i++) narrow[i] = f32_to_bf16(x[i]);
+  if (type == DTYPE_F32) memcpy(to, values, (size_t)n * sizeof *values);
+  for (int i = 0; i < n && type == DTYPE_F16; i++) narrow[i] = f32_to_f16(values[i]);
+  for (int i = 0; i < n && type == DTYPE_BF16; i++) narrow[i] = f32_to_bf16(values[i]);
 }
 
-static void decode_row(const encoding *e, code_bytes row, int64_t elements, dtype type, char *to) {
+static void decode_row(const encoding *encoding, code_bytes row, int64_t elements, dtype type,
+                       char *to) {
   float x[DECODED_AT_ONCE];
   for (int64_t first = 0; first < elements; first += DECODED_AT_ONCE) {
     const int64_t left = elements - first;
-    encoding_decode(e, row, elements, first / DECODED_AT_ONCE, x);
+    encoding_decode(encoding, row, elements, first / DECODED_AT_ONCE, x);
     store_floats(x, (int)(left < DECODED_AT_ONCE ? left : DECODED_AT_ONCE), type,
                  to + (size_t)first * dtype_size(type));
   }
 }
 
-static clave_status decode(constant_store *c, uint32_t tid, size_t *bytes) {
-  const uint32_t x = decoder_of(c->prog, tid)->x;
-  tensor t = c->prog->types[x];
-  const int64_t rows = tensor_rows(&t), elements = tensor_row(&t);
-  const encoding e = t.encoding;
-  const size_t row_bytes = encoding_row_bytes(&e, elements);
-  t.encoding = (encoding){0};
-  t.type = c->prog->types[tid].type;
-  TRY(known_bytes(&t, bytes));
+static clave_status decode(constant_store *store, uint32_t tid, size_t *bytes) {
+  const uint32_t x = decoder_of(store->prog, tid)->x;
+  tensor tensor = store->prog->types[x];
+  const int64_t rows = tensor_rows(&tensor), elements = tensor_row(&tensor);
+  const encoding code = tensor.encoding;
+  const size_t row_bytes = encoding_row_bytes(&code, elements);
+  tensor.encoding = (encoding){0};
+  tensor.type = store->prog->types[tid].type;
+  TRY(known_bytes(&tensor, bytes));
   char *made = memory_alloc(*bytes + 1);
   if (!made) return status_no_memory();
   for (int64_t r = 0; r < rows; r++)
-    decode_row(&e, (code_bytes)c->prog->constants[x] + (size_t)r * row_bytes, elements, t.type,
-               made + (size_t)(r * elements) * dtype_size(t.type));
-  c->decoded[tid] = made;
+    decode_row(&code, (code_bytes)store->prog->constants[x] + (size_t)r * row_bytes, elements,
+               tensor.type, made + (size_t)(r * elements) * dtype_size(tensor.type));
+  store->decoded[tid] = made;
   return NULL;
 }
 
-static clave_status wrap(constant_store *c, uint32_t tid, size_t *bytes) {
-  const bool is_decoded = !is_slot(c->prog, tid, SLOT_CONSTANT);
-  TRY(is_decoded ? decode(c, tid, bytes) : known_bytes(&c->prog->types[tid], bytes));
-  const void *data = is_decoded ? c->decoded[tid] : c->prog->constants[tid];
-  clave_status st = c->owner->vt->buffer_wrap(c->owner, data, *bytes, false, &c->buffers[tid]);
-  if (st || c->owner->info.shares_host_memory) return st;
-  if (!is_decoded) release_pages(c->prog, data, *bytes);
-  free(c->decoded[tid]);
-  c->decoded[tid] = NULL;
+static clave_status wrap(constant_store *store, uint32_t tid, size_t *bytes) {
+  const bool is_decoded = !is_slot(store->prog, tid, SLOT_CONSTANT);
+  TRY(is_decoded ? decode(store, tid, bytes) : known_bytes(&store->prog->types[tid], bytes));
+  const void *data = is_decoded ? store->decoded[tid] : store->prog->constants[tid];
+  clave_status st =
+      store->owner->vt->buffer_wrap(store->owner, data, *bytes, false, &store->buffers[tid]);
+  if (st || store->owner->info.shares_host_memory) return st;
+  if (!is_decoded) release_pages(store->prog, data, *bytes);
+  free(store->decoded[tid]);
+  store->decoded[tid] = NULL;
   return NULL;
 }
 
-static clave_status name_constant(clave_status st, const char *what, const constant_store *c,
+static clave_status name_constant(clave_status st, const char *what, const constant_store *store,
                                   uint32_t tid) {
   return status_while(st, "%s'%s'", what,
-                      c->prog->ir.constants.items[source_of(c->prog, tid)].name);
+                      store->prog->ir.constants.items[source_of(store->prog, tid)].name);
 }
 
-clave_status constant_store_get(constant_store *c, uint32_t tid, buffer **out) {
+clave_status constant_store_get(constant_store *store, uint32_t tid, buffer **out) {
   clave_status st = NULL;
-  mutex_lock(c->lock);
-  if (!c->buffers[tid]) {
+  mutex_lock(store->lock);
+  if (!store->buffers[tid]) {
     size_t bytes = 0;
-    st = wrap(c, tid, &bytes);
-    if (!st) c->bytes += bytes;
-    if (st) st = name_constant(st, "constant ", c, tid);
+    st = wrap(store, tid, &bytes);
+    if (!st) store->bytes += bytes;
+    if (st) st = name_constant(st, "constant ", store, tid);
   }
-  *out = c->buffers[tid];
-  mutex_unlock(c->lock);
+  *out = store->buffers[tid];
+  mutex_unlock(store->lock);
   return st;
 }
 
@@ -213,22 +217,22 @@ static packed_weight *find_serving(const constant_store *store,
 
 /* As files have it. */
 static program_form form_for(const backend *owner, const packed_weight_request *request) {
-  program_form p = {.constant = request->constant,
-                    .kind = request->kind,
-                    .view = request->view,
-                    .bytes = request->bytes};
-  memcpy(p.size, request->size, sizeof p.size);
+  program_form desc = {.constant = request->constant,
+                       .kind = request->kind,
+                       .view = request->view,
+                       .bytes = request->bytes};
+  memcpy(desc.size, request->size, sizeof desc.size);
   if (owner->info.weight_layout)
-    (void)snprintf(p.layout, sizeof p.layout, "%s", owner->info.weight_layout);
-  return p;
+    (void)snprintf(desc.layout, sizeof desc.layout, "%s", owner->info.weight_layout);
+  return desc;
 }
 
 static void check_some(void *ctx, int64_t begin, int64_t end) {
   const constant_store *store = ctx;
   for (int64_t i = begin; i < end; i++) {
-    const program_form *f = &store->prog->forms[i];
+    const program_form *desc = &store->prog->forms[i];
     store->is_whole[i] =
-        strcmp(f->layout, store->owner->info.weight_layout) == 0 && program_form_is_whole(f);
+        strcmp(desc->layout, store->owner->info.weight_layout) == 0 && program_form_is_whole(desc);
   }
 }
 
@@ -263,13 +267,13 @@ static clave_status find_in_file(constant_store *store, const packed_weight_requ
   return NULL;
 }
 
-static clave_status take_from_file(constant_store *store, const program_form *p,
+static clave_status take_from_file(constant_store *store, const program_form *desc,
                                    packed_weight *made) {
-  TRY(store->owner->vt->buffer_wrap(store->owner, p->data, p->bytes, false, &made->buf));
+  TRY(store->owner->vt->buffer_wrap(store->owner, desc->data, desc->bytes, false, &made->buf));
   if (!store->owner->info.shares_host_memory)
-    release_pages(store->prog, p->data, p->bytes);
-  else if ((uintptr_t)p->data % store->owner->info.alignment == 0)
-    store->mapped_bytes += p->bytes;
+    release_pages(store->prog, desc->data, desc->bytes);
+  else if ((uintptr_t)desc->data % store->owner->info.alignment == 0)
+    store->mapped_bytes += desc->bytes;
   return NULL;
 }
 

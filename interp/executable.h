@@ -12,7 +12,7 @@
 enum { WHERE_NOWHERE = 252, WHERE_CONTROL = 253, WHERE_HOST = 254, WHERE_VIEW = 255 };
 
 typedef struct method {
-  graph g;
+  graph graph;
   uint8_t *where;             /* (n) index of a backend, or WHERE_* */
   const char **reason;        /* (n) why not on the preferred device; NULL */
   schedule_list schedules;    /* of the sizes that inputs had; under the executable's lock */
@@ -21,7 +21,7 @@ typedef struct method {
 
 /* Told of each node that is planned, before it is recorded. */
 typedef struct plan_observer {
-  clave_status (*see)(void *ctx, int backend, const node *n);
+  clave_status (*see)(void *ctx, int backend, const node *node);
   void *ctx;
 } plan_observer;
 
@@ -43,15 +43,15 @@ struct executable {
 
 /* The same but for instructions that another device shall run: those that have a reason in
  * reasons[method][instruction], which is copied. State lives where it did. */
-clave_status executable_move(const executable *x, const char *const *const *reasons, uint8_t to,
+clave_status executable_move(const executable *input, const char *const *const *reasons, uint8_t to,
                              executable **out) STATUS_CHECK;
 
 /* ---- placement.c ---- */
 /* Each instruction on the first device that supports it; views and host ops need none. */
-clave_status place_method(const executable *x, method *m) STATUS_CHECK;
+clave_status place_method(const executable *executable, method *method) STATUS_CHECK;
 /* UNSUPPORTED names the first instruction that is nowhere. */
-clave_status check_placement(const method *m) STATUS_CHECK;
+clave_status check_placement(const method *method) STATUS_CHECK;
 /* A state lives where most operands of the ops that touch it are. */
-clave_status place_state(executable *x) STATUS_CHECK;
+clave_status place_state(executable *executable) STATUS_CHECK;
 
 #endif

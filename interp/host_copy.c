@@ -13,24 +13,24 @@ static void copy_row(const char *from, int64_t n, int64_t stride, size_t size, c
     memcpy(to + (size_t)i * size, from + i * stride * (int64_t)size, size);
 }
 
-void copy_to_contiguous(const tensor *x, const void *data, void *out) {
-  tensor t = *x;
-  if (tensor_numel(&t) == 0) return;
-  tensors_collapse(&t, 1);
-  size_t size = dtype_size(t.type);
-  int outer = t.rank > 0 ? t.rank - 1 : 0;
-  int64_t n = t.rank ? t.dims[outer] : 1, stride = t.rank ? t.strides[outer] : 1,
-          index[MAX_RANK] = {0};
-  const char *from = (const char *)data + t.offset * (int64_t)size;
+void copy_to_contiguous(const tensor *value, const void *data, void *out) {
+  tensor tensor = *value;
+  if (tensor_numel(&tensor) == 0) return;
+  tensors_collapse(&tensor, 1);
+  size_t size = dtype_size(tensor.type);
+  int outer = tensor.rank > 0 ? tensor.rank - 1 : 0;
+  int64_t n = tensor.rank ? tensor.dims[outer] : 1,
+          stride = tensor.rank ? tensor.strides[outer] : 1, index[MAX_RANK] = {0};
+  const char *from = (const char *)data + tensor.offset * (int64_t)size;
   char *to = out;
   for (;;) {
     copy_row(from, n, stride, size, to);
     to += (size_t)n * size;
     int d = outer - 1;
     for (; d >= 0; d--) {
-      from += t.strides[d] * (int64_t)size;
-      if (++index[d] < t.dims[d]) break;
-      from -= t.dims[d] * t.strides[d] * (int64_t)size;
+      from += tensor.strides[d] * (int64_t)size;
+      if (++index[d] < tensor.dims[d]) break;
+      from -= tensor.dims[d] * tensor.strides[d] * (int64_t)size;
       index[d] = 0;
     }
     if (d < 0) return;

@@ -8,14 +8,14 @@
 
 #include "base/checked.h"
 
-static int64_t literal_int(const ir_int_or_vid *v, const scalar_value *values) {
-  return v->vid == IR_NONE ? v->literal : values[v->vid].i;
+static int64_t literal_int(const ir_int_or_vid *value, const scalar_value *values) {
+  return value->vid == IR_NONE ? value->literal : values[value->vid].i;
 }
 
-static double literal_float(const ir_float_or_vid *v, const scalar_value *values) {
-  if (v->vid == IR_NONE) return v->literal;
-  const scalar_value *s = &values[v->vid];
-  return s->type == IR_VALUE_TYPE_FLOAT ? s->f : (double)s->i;
+static double literal_float(const ir_float_or_vid *value, const scalar_value *values) {
+  if (value->vid == IR_NONE) return value->literal;
+  const scalar_value *scalar_value = &values[value->vid];
+  return scalar_value->type == IR_VALUE_TYPE_FLOAT ? scalar_value->f : (double)scalar_value->i;
 }
 
 static int64_t floor_div_i64(int64_t a, int64_t b) {
@@ -185,27 +185,29 @@ static clave_status eval_float(ir_scalar_kind kind, double a, double b, double *
   }
 }
 
-clave_status scalar_set(const ir_program *program, uint32_t vid, scalar_value v,
+clave_status scalar_set(const ir_program *program, uint32_t vid, scalar_value value,
                         scalar_value *values, const char *what) {
-  const ir_value *d = &program->values.items[vid];
-  if (d->type == IR_VALUE_TYPE_INT &&
-      ((d->min.present && v.i < d->min.value) || (d->max.present && v.i > d->max.value))) {
+  const ir_value *ir_value = &program->values.items[vid];
+  if (ir_value->type == IR_VALUE_TYPE_INT &&
+      ((ir_value->min.present && value.i < ir_value->min.value) ||
+       (ir_value->max.present && value.i > ir_value->max.value))) {
     char low[24] = "-inf", high[24] = "inf";
-    if (d->min.present) snprintf(low, sizeof low, "%" PRId64, d->min.value);
-    if (d->max.present) snprintf(high, sizeof high, "%" PRId64, d->max.value);
-    return INVALID("%s is %" PRId64 "; '%s' must be in [%s, %s]", what, v.i, d->name, low, high);
+    if (ir_value->min.present) snprintf(low, sizeof low, "%" PRId64, ir_value->min.value);
+    if (ir_value->max.present) snprintf(high, sizeof high, "%" PRId64, ir_value->max.value);
+    return INVALID("%s is %" PRId64 "; '%s' must be in [%s, %s]", what, value.i, ir_value->name,
+                   low, high);
   }
-  v.known = true;
-  v.type = d->type;
-  values[vid] = v;
+  value.known = true;
+  value.type = ir_value->type;
+  values[vid] = value;
   return NULL;
 }
 
 clave_status scalar_bind_dims(const ir_program *program, const ir_argument *input,
                               const int64_t *dims, scalar_value *values) {
-  const ir_tensor *d = &program->tensors.items[input->tensor];
-  for (uint32_t k = 0; k < d->shape.count; k++) {
-    const uint32_t vid = d->shape.items[k].vid;
+  const ir_tensor *tensor = &program->tensors.items[input->tensor];
+  for (uint32_t k = 0; k < tensor->shape.count; k++) {
+    const uint32_t vid = tensor->shape.items[k].vid;
     char what[160];
     if (vid == IR_NONE) continue;
     if (values[vid].known && values[vid].i != dims[k])
@@ -220,12 +222,12 @@ clave_status scalar_bind_dims(const ir_program *program, const ir_argument *inpu
 
 clave_status scalar_bind(const ir_program *program, const ir_argument *input, scalar_value given,
                          scalar_value *values) {
-  const scalar_value *v = &values[input->value];
+  const scalar_value *value = &values[input->value];
   char what[160];
   (void)snprintf(what, sizeof what, "input '%.100s'", input->name);
-  if (v->known && v->i != given.i)
+  if (value->known && value->i != given.i)
     return INVALID("%s is %" PRId64 ", but the sizes of other inputs make it %" PRId64, what,
-                   given.i, v->i);
+                   given.i, value->i);
   return scalar_set(program, input->value, given, values, what);
 }
 
@@ -240,10 +242,10 @@ static clave_status run_check(const ir_check *op, const scalar_value *values) {
 
 static clave_status run_int_scalar(const ir_program *program, const ir_int_scalar *op,
                                    scalar_value *values) {
-  scalar_value v = {0};
+  scalar_value value = {0};
   TRY(eval_int(op->kind, literal_int(&op->a, values),
-               op->b.present ? literal_int(&op->b, values) : 0, &v.i));
-  return scalar_set(program, op->out, v, values, "a computed size");
+               op->b.present ? literal_int(&op->b, values) : 0, &value.i));
+  return scalar_set(program, op->out, value, values, "a computed size");
 }
 
 static clave_status run_scalar(const ir_program *program, const ir_scalar *op,
@@ -251,13 +253,13 @@ static clave_status run_scalar(const ir_program *program, const ir_scalar *op,
   double r;
   TRY(eval_float(op->kind, literal_float(&op->a, values),
                  op->b.present ? literal_float(&op->b, values) : 0, &r));
-  scalar_value v = {.f = r};
+  scalar_value value = {.f = r};
   if (program->values.items[op->out].type != IR_VALUE_TYPE_FLOAT) {
     if (!(r >= -9223372036854775808.0 && r < 9223372036854775808.0))
       return INVALID("%g does not fit a 64-bit integer", r);
-    v.i = (int64_t)r;
+    value.i = (int64_t)r;
   }
-  return scalar_set(program, op->out, v, values, "a computed value");
+  return scalar_set(program, op->out, value, values, "a computed value");
 }
 
 clave_status scalar_run(const ir_program *program, const ir_instruction *ins,
@@ -275,12 +277,12 @@ clave_status scalar_run(const ir_program *program, const ir_instruction *ins,
 }
 
 /* Of 64 bits all, which a double does not hold. */
-static clave_status element_integer(dtype t, const void *e, int64_t *out) {
+static clave_status element_integer(dtype t, const void *element, int64_t *out) {
   if (dtype_size(t) < sizeof *out) {
-    *out = (int64_t)element_number(t, e);
+    *out = (int64_t)element_number(t, element);
     return NULL;
   }
-  memcpy(out, e, sizeof *out);
+  memcpy(out, element, sizeof *out);
   if (t != DTYPE_U64 || *out >= 0) return NULL;
   return INVALID("%llu does not fit a 64-bit integer with a sign", (unsigned long long)*out);
 }
@@ -301,24 +303,25 @@ clave_status scalar_from_bytes(dtype t, const void *element, ir_value_type type,
   return NULL;
 }
 
-void scalar_to_bytes(const scalar_value *v, tensor *out, void *element) {
+void scalar_to_bytes(const scalar_value *value, tensor *out, void *element) {
   *out = (tensor){.rank = 0};
-  if (v->type == IR_VALUE_TYPE_FLOAT) {
+  if (value->type == IR_VALUE_TYPE_FLOAT) {
     out->type = DTYPE_F64;
-    memcpy(element, &v->f, sizeof v->f);
-  } else if (v->type == IR_VALUE_TYPE_BOOL) {
+    memcpy(element, &value->f, sizeof value->f);
+  } else if (value->type == IR_VALUE_TYPE_BOOL) {
     out->type = DTYPE_BOOL;
-    *(uint8_t *)element = v->i != 0;
+    *(uint8_t *)element = value->i != 0;
   } else {
     out->type = DTYPE_I64;
-    memcpy(element, &v->i, sizeof v->i);
+    memcpy(element, &value->i, sizeof value->i);
   }
 }
 
-bool scalars_equal(const scalar_value *a, const scalar_value *b, uint32_t n) {
+bool scalars_equal(const scalar_value *left, const scalar_value *right, uint32_t n) {
   for (uint32_t i = 0; i < n; i++)
-    if (a[i].known != b[i].known ||
-        (a[i].known && (a[i].i != b[i].i || memcmp(&a[i].f, &b[i].f, sizeof a[i].f) != 0)))
+    if (left[i].known != right[i].known ||
+        (left[i].known &&
+         (left[i].i != right[i].i || memcmp(&left[i].f, &right[i].f, sizeof left[i].f) != 0)))
       return false;
   return true;
 }

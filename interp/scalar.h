@@ -10,7 +10,7 @@ clave_status scalar_run(const ir_program *program, const ir_instruction *ins,
                         scalar_value *values) STATUS_CHECK;
 /* Sets a value after checking its bounds; `what` names it in the error ("dimension 0 of input
  * 'x'"). */
-clave_status scalar_set(const ir_program *program, uint32_t vid, scalar_value v,
+clave_status scalar_set(const ir_program *program, uint32_t vid, scalar_value value,
                         scalar_value *values, const char *what) STATUS_CHECK;
 /* The sizes that an input's dims give; and the value of a scalar one. INVALID where another input
  * has given another, too. */
@@ -23,8 +23,8 @@ clave_status scalar_bind(const ir_program *program, const ir_argument *input, sc
 clave_status scalar_from_bytes(dtype t, const void *element, ir_value_type type,
                                scalar_value *out) STATUS_CHECK;
 /* Bit by bit; both known or not. */
-bool scalars_equal(const scalar_value *a, const scalar_value *b, uint32_t n);
-/* Writes v as I64, F64 or BOOL and sets out's type and rank. */
-void scalar_to_bytes(const scalar_value *v, tensor *out, void *element);
+bool scalars_equal(const scalar_value *left, const scalar_value *right, uint32_t n);
+/* Writes value as I64, F64 or BOOL and sets out's type and rank. */
+void scalar_to_bytes(const scalar_value *value, tensor *out, void *element);
 
 #endif

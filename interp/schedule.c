@@ -6,61 +6,63 @@
 
 /* ---------------------------------------------------------------- lifetime */
 
-void hold_first(recording *r) {
+void hold_first(recording *recording) {
   static uint64_t serial;
-  r->serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
-  r->holds = 1;
+  recording->serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
+  recording->holds = 1;
 }
 
-static void release(const device_set *d, int b, recording *r) {
-  backend *be = d->backends[b];
-  if (r && --r->holds == 0) be->vt->recording_destroy(be, r);
+static void release(const device_set *set, int b, recording *recording) {
+  backend *be = set->backends[b];
+  if (recording && --recording->holds == 0) be->vt->recording_destroy(be, recording);
 }
 
-static recording *retain(recording *r) {
-  if (r) r->holds++;
-  return r;
+static recording *retain(recording *recording) {
+  if (recording) recording->holds++;
+  return recording;
 }
 
-static void control_destroy(const device_set *d, control *c) {
-  if (!c) return;
-  for (uint32_t k = 0; c->results && k < c->n_results; k++)
-    release(d, c->results[k].home, c->results[k].copied);
-  free(c->now);
-  free(c->results);
-  free(c->slices);
-  free(c->rebased);
-  free(c);
+static void control_destroy(const device_set *set, control *control) {
+  if (!control) return;
+  for (uint32_t k = 0; control->results && k < control->n_results; k++)
+    release(set, control->results[k].home, control->results[k].copied);
+  free(control->now);
+  free(control->results);
+  free(control->slices);
+  free(control->rebased);
+  free(control);
 }
 
 /* Those from some on. */
-static void drop_commands(schedule *p, uint32_t commands, uint32_t controls) {
-  for (uint32_t i = controls; p->controls && i < p->n_controls; i++)
-    control_destroy(p->devices, p->controls[i]);
-  for (uint32_t i = commands; p->commands && i < p->n_commands; i++)
-    release(p->devices, p->commands[i].backend, p->commands[i].recorded);
-  p->n_commands = commands;
-  p->n_controls = controls;
+static void drop_commands(schedule *schedule, uint32_t commands, uint32_t controls) {
+  for (uint32_t i = controls; schedule->controls && i < schedule->n_controls; i++)
+    control_destroy(schedule->devices, schedule->controls[i]);
+  for (uint32_t i = commands; schedule->commands && i < schedule->n_commands; i++)
+    release(schedule->devices, schedule->commands[i].backend, schedule->commands[i].recorded);
+  schedule->n_commands = commands;
+  schedule->n_controls = controls;
 }
 
-void schedule_destroy(schedule *p) {
-  if (!p) return;
-  schedule_list_clear(&p->next);
-  drop_commands(p, 0, 0);
-  for (int b = 0; b < MAX_BACKENDS; b++) free(p->chunk_bytes[b]);
-  void *const arrays[] = {p->key,    p->values, p->types,    p->at,       p->now,
-                          p->target, p->blocks, p->storages, p->commands, p->controls};
+void schedule_destroy(schedule *schedule) {
+  if (!schedule) return;
+  schedule_list_clear(&schedule->next);
+  drop_commands(schedule, 0, 0);
+  for (int b = 0; b < MAX_BACKENDS; b++) free(schedule->chunk_bytes[b]);
+  void *const arrays[] = {schedule->key,     schedule->values,   schedule->types,
+                          schedule->at,      schedule->now,      schedule->target,
+                          schedule->blocks,  schedule->storages, schedule->commands,
+                          schedule->controls};
   for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) free(arrays[i]);
-  free(p);
+  free(schedule);
 }
 
-void schedule_drop(schedule *p) {
-  if (p && --p->holds == 0) schedule_destroy(p);
+void schedule_drop(schedule *schedule) {
+  if (schedule && --schedule->holds == 0) schedule_destroy(schedule);
 }
 
-void schedule_list_clear(schedule_list *l) {
-  for (int i = 0; i < KEPT_SCHEDULES; i++) schedule_drop(l->items[i]);
-  *l = (schedule_list){0};
+void schedule_list_clear(schedule_list *list) {
+  for (int i = 0; i < KEPT_SCHEDULES; i++) schedule_drop(list->items[i]);
+  *list = (schedule_list){0};
 }
 
 /* ---------------------------------------------------------------- copies */
@@ -77,194 +79,207 @@ static void *copy_array(const void *from, size_t count, size_t size) {
 clave_status schedule_create(const program *prog, const device_set *devices,
                              const scalar_value *values, schedule **out) {
   size_t n = slot_count(prog);
-  schedule *p = *out = calloc(1, sizeof *p);
-  if (!p) return status_no_memory();
-  p->prog = prog;
-  p->devices = devices;
-  p->number = 1;
-  p->key = COPY_ARRAY(values, prog->ir.values.count);
-  p->values = COPY_ARRAY(values, prog->ir.values.count);
-  p->types = COPY_ARRAY(prog->types, n);
-  p->at = calloc(n + 1, sizeof *p->at);
-  p->now = calloc(n + 1, sizeof *p->now);
-  p->target = calloc(n + 1, sizeof *p->target);
-  if (!p->key || !p->values || !p->types || !p->at || !p->now || !p->target) {
-    schedule_destroy(p);
+  schedule *schedule = *out = calloc(1, sizeof *schedule);
+  if (!schedule) return status_no_memory();
+  schedule->prog = prog;
+  schedule->devices = devices;
+  schedule->number = 1;
+  schedule->key = COPY_ARRAY(values, prog->ir.values.count);
+  schedule->values = COPY_ARRAY(values, prog->ir.values.count);
+  schedule->types = COPY_ARRAY(prog->types, n);
+  schedule->at = calloc(n + 1, sizeof *schedule->at);
+  schedule->now = calloc(n + 1, sizeof *schedule->now);
+  schedule->target = calloc(n + 1, sizeof *schedule->target);
+  if (!schedule->key || !schedule->values || !schedule->types || !schedule->at || !schedule->now ||
+      !schedule->target) {
+    schedule_destroy(schedule);
     *out = NULL;
     return status_no_memory();
   }
-  for (size_t i = 0; i < n; i++) p->at[i].storage = p->now[i].storage = p->target[i] = NO_INDEX;
+  for (size_t i = 0; i < n; i++)
+    schedule->at[i].storage = schedule->now[i].storage = schedule->target[i] = NO_INDEX;
   return NULL;
 }
 
-static control *copy_control(const schedule *p, const control *from) {
-  size_t n_slots = slot_count(p->prog);
-  control *c = COPY_ARRAY(from, 1);
-  if (!c) return NULL;
-  c->now = from->now ? COPY_ARRAY(from->now, n_slots) : NULL;
-  c->results = COPY_ARRAY(from->results, from->n_results);
-  c->slices = COPY_ARRAY(from->slices, from->n_slices);
-  c->rebased = COPY_ARRAY(from->rebased, from->n_rebased);
-  for (uint32_t k = 0; c->results && k < c->n_results; k++) (void)retain(c->results[k].copied);
-  if (c->results && c->slices && c->rebased && (c->now || !from->now)) return c;
-  control_destroy(p->devices, c);
+static control *copy_control(const schedule *schedule, const control *from) {
+  size_t n_slots = slot_count(schedule->prog);
+  control *control = COPY_ARRAY(from, 1);
+  if (!control) return NULL;
+  control->now = from->now ? COPY_ARRAY(from->now, n_slots) : NULL;
+  control->results = COPY_ARRAY(from->results, from->n_results);
+  control->slices = COPY_ARRAY(from->slices, from->n_slices);
+  control->rebased = COPY_ARRAY(from->rebased, from->n_rebased);
+  for (uint32_t k = 0; control->results && k < control->n_results; k++)
+    (void)retain(control->results[k].copied);
+  if (control->results && control->slices && control->rebased && (control->now || !from->now))
+    return control;
+  control_destroy(schedule->devices, control);
   return NULL;
 }
 
-static bool copy_tables(const schedule *from, schedule *p) {
-  size_t n = slot_count(p->prog);
-  p->values = COPY_ARRAY(from->values, p->prog->ir.values.count);
-  p->types = COPY_ARRAY(from->types, n);
-  p->at = COPY_ARRAY(from->at, n);
-  p->now = COPY_ARRAY(from->now, n);
-  p->target = COPY_ARRAY(from->target, n);
-  p->blocks = COPY_ARRAY(from->blocks, from->n_blocks);
-  p->storages = COPY_ARRAY(from->storages, from->n_storages);
-  p->commands = COPY_ARRAY(from->commands, from->n_commands);
-  p->cap_blocks = p->n_blocks = from->n_blocks;
-  p->cap_storages = p->n_storages = from->n_storages;
-  p->cap_commands = p->n_commands = from->n_commands;
-  for (uint32_t i = 0; p->commands && i < p->n_commands; i++) (void)retain(p->commands[i].recorded);
-  return p->values && p->types && p->at && p->now && p->target && p->blocks && p->storages &&
-         p->commands;
+static bool copy_tables(const schedule *from, schedule *first_schedule) {
+  size_t n = slot_count(first_schedule->prog);
+  first_schedule->values = COPY_ARRAY(from->values, first_schedule->prog->ir.values.count);
+  first_schedule->types = COPY_ARRAY(from->types, n);
+  first_schedule->at = COPY_ARRAY(from->at, n);
+  first_schedule->now = COPY_ARRAY(from->now, n);
+  first_schedule->target = COPY_ARRAY(from->target, n);
+  first_schedule->blocks = COPY_ARRAY(from->blocks, from->n_blocks);
+  first_schedule->storages = COPY_ARRAY(from->storages, from->n_storages);
+  first_schedule->commands = COPY_ARRAY(from->commands, from->n_commands);
+  first_schedule->cap_blocks = first_schedule->n_blocks = from->n_blocks;
+  first_schedule->cap_storages = first_schedule->n_storages = from->n_storages;
+  first_schedule->cap_commands = first_schedule->n_commands = from->n_commands;
+  for (uint32_t i = 0; first_schedule->commands && i < first_schedule->n_commands; i++)
+    (void)retain(first_schedule->commands[i].recorded);
+  return first_schedule->values && first_schedule->types && first_schedule->at &&
+         first_schedule->now && first_schedule->target && first_schedule->blocks &&
+         first_schedule->storages && first_schedule->commands;
 }
 
-static bool copy_controls(const schedule *from, schedule *p) {
-  if (!array_reserve(&p->controls, &p->cap_controls, from->n_controls, sizeof *p->controls))
+static bool copy_controls(const schedule *from, schedule *first_schedule) {
+  if (!array_reserve(&first_schedule->controls, &first_schedule->cap_controls, from->n_controls,
+                     sizeof *first_schedule->controls))
     return false;
   for (uint32_t i = 0; i < from->n_controls; i++) {
-    p->controls[i] = copy_control(p, from->controls[i]);
-    if (!p->controls[i]) return false;
-    p->n_controls++;
+    first_schedule->controls[i] = copy_control(first_schedule, from->controls[i]);
+    if (!first_schedule->controls[i]) return false;
+    first_schedule->n_controls++;
   }
   return true;
 }
 
-static bool copy_chunks(const schedule *from, schedule *p) {
+static bool copy_chunks(const schedule *from, schedule *first_schedule) {
   bool good = true;
   for (int b = 0; b < MAX_BACKENDS; b++) {
-    p->chunk_bytes[b] = COPY_ARRAY(from->chunk_bytes[b], from->n_chunks[b]);
-    p->n_chunks[b] = p->first_chunk[b] = from->n_chunks[b];
-    p->scratch_bytes[b] = from->scratch_bytes[b];
-    good = good && p->chunk_bytes[b];
+    first_schedule->chunk_bytes[b] = COPY_ARRAY(from->chunk_bytes[b], from->n_chunks[b]);
+    first_schedule->n_chunks[b] = first_schedule->first_chunk[b] = from->n_chunks[b];
+    first_schedule->scratch_bytes[b] = from->scratch_bytes[b];
+    good = good && first_schedule->chunk_bytes[b];
   }
   return good;
 }
 
 clave_status schedule_extend(const schedule *from, schedule **out) {
-  schedule *p = *out = calloc(1, sizeof *p);
-  if (!p) return status_no_memory();
-  p->prog = from->prog;
-  p->devices = from->devices;
-  bool good = copy_tables(from, p);
-  good = copy_controls(from, p) && good;
-  good = copy_chunks(from, p) && good;
+  schedule *schedule = *out = calloc(1, sizeof *schedule);
+  if (!schedule) return status_no_memory();
+  schedule->prog = from->prog;
+  schedule->devices = from->devices;
+  bool good = copy_tables(from, schedule);
+  good = copy_controls(from, schedule) && good;
+  good = copy_chunks(from, schedule) && good;
   if (!good) {
-    schedule_destroy(p);
+    schedule_destroy(schedule);
     *out = NULL;
     return status_no_memory();
   }
-  p->number = from->number + 1;
-  p->first_command = from->n_commands;
-  p->first_control = from->n_controls;
-  p->first_storage = from->n_storages;
-  p->first_block = from->n_blocks;
+  schedule->number = from->number + 1;
+  schedule->first_command = from->n_commands;
+  schedule->first_control = from->n_controls;
+  schedule->first_storage = from->n_storages;
+  schedule->first_block = from->n_blocks;
   return NULL;
 }
 
 /* ---------------------------------------------------------------- growth */
 
-clave_status add_block(schedule *p, uint8_t kind, uint8_t on, size_t bytes, uint32_t slot,
+clave_status add_block(schedule *schedule, uint8_t kind, uint8_t on, size_t bytes, uint32_t slot,
                        uint32_t *out) {
-  if (!array_reserve(&p->blocks, &p->cap_blocks, (size_t)p->n_blocks + 1, sizeof *p->blocks))
+  if (!array_reserve(&schedule->blocks, &schedule->cap_blocks, (size_t)schedule->n_blocks + 1,
+                     sizeof *schedule->blocks))
     return status_no_memory();
-  p->blocks[p->n_blocks] =
-      (block){.a = {.bytes = bytes, .first = p->n_commands, .last = p->n_commands},
+  schedule->blocks[schedule->n_blocks] =
+      (block){.a = {.bytes = bytes, .first = schedule->n_commands, .last = schedule->n_commands},
               .kind = kind,
               .backend = on,
               .slot = slot};
-  *out = p->n_blocks++;
+  *out = schedule->n_blocks++;
   return NULL;
 }
 
-clave_status add_storage(schedule *p, size_t bytes, uint8_t home, uint32_t slot, uint32_t *out) {
-  if (!array_reserve(&p->storages, &p->cap_storages, (size_t)p->n_storages + 1,
-                     sizeof *p->storages))
+clave_status add_storage(schedule *schedule, size_t bytes, uint8_t home, uint32_t slot,
+                         uint32_t *out) {
+  if (!array_reserve(&schedule->storages, &schedule->cap_storages, (size_t)schedule->n_storages + 1,
+                     sizeof *schedule->storages))
     return status_no_memory();
-  storage *g = &p->storages[p->n_storages];
-  *g = (storage){.home = home, .slot = slot, .bytes = bytes, .last_use = NO_INDEX};
-  for (int b = 0; b < MAX_BACKENDS; b++) g->block[b] = NO_INDEX;
-  *out = p->n_storages++;
+  storage *block = &schedule->storages[schedule->n_storages];
+  *block = (storage){.home = home, .slot = slot, .bytes = bytes, .last_use = NO_INDEX};
+  for (int b = 0; b < MAX_BACKENDS; b++) block->block[b] = NO_INDEX;
+  *out = schedule->n_storages++;
   return NULL;
 }
 
-clave_status add_command(schedule *p, command c) {
-  if (!array_reserve(&p->commands, &p->cap_commands, (size_t)p->n_commands + 1,
-                     sizeof *p->commands)) {
-    release(p->devices, c.backend, c.recorded);
+clave_status add_command(schedule *schedule, command command) {
+  if (!array_reserve(&schedule->commands, &schedule->cap_commands, (size_t)schedule->n_commands + 1,
+                     sizeof *schedule->commands)) {
+    release(schedule->devices, command.backend, command.recorded);
     return status_no_memory();
   }
-  p->commands[p->n_commands++] = c;
+  schedule->commands[schedule->n_commands++] = command;
   return NULL;
 }
 
-clave_status add_control(schedule *p, uint32_t instruction, uint32_t n_results, uint32_t n_slices,
-                         uint32_t *out) {
-  bool room =
-      array_reserve(&p->controls, &p->cap_controls, (size_t)p->n_controls + 1, sizeof *p->controls);
-  control *c = room ? calloc(1, sizeof *c) : NULL;
-  if (!c) return status_no_memory();
-  *out = p->n_controls;
-  p->controls[p->n_controls++] = c;
-  c->instruction = instruction;
-  c->known = -1;
-  c->results = calloc(n_results + 1, sizeof *c->results);
-  c->slices = calloc(n_slices + 1, sizeof *c->slices);
-  return c->results && c->slices ? NULL : status_no_memory();
+clave_status add_control(schedule *schedule, uint32_t instruction, uint32_t n_results,
+                         uint32_t n_slices, uint32_t *out) {
+  bool room = array_reserve(&schedule->controls, &schedule->cap_controls,
+                            (size_t)schedule->n_controls + 1, sizeof *schedule->controls);
+  control *control = room ? calloc(1, sizeof *control) : NULL;
+  if (!control) return status_no_memory();
+  *out = schedule->n_controls;
+  schedule->controls[schedule->n_controls++] = control;
+  control->instruction = instruction;
+  control->known = -1;
+  control->results = calloc(n_results + 1, sizeof *control->results);
+  control->slices = calloc(n_slices + 1, sizeof *control->slices);
+  return control->results && control->slices ? NULL : status_no_memory();
 }
 
 /* ---------------------------------------------------------------- forgetting */
 
-schedule_mark schedule_marked(const schedule *p) {
-  return (schedule_mark){p->n_blocks, p->n_storages, p->n_commands, p->n_controls};
+schedule_mark schedule_marked(const schedule *schedule) {
+  return (schedule_mark){schedule->n_blocks, schedule->n_storages, schedule->n_commands,
+                         schedule->n_controls};
 }
 
-static void forget_slot(schedule *p, const graph *g, const schedule_mark *to, range instructions,
-                        uint32_t tid) {
-  if (p->target[tid] != NO_INDEX && p->target[tid] >= to->storages) p->target[tid] = NO_INDEX;
-  uint32_t w = g->writer[tid];
+static void forget_slot(schedule *schedule, const graph *graph, const schedule_mark *to,
+                        range instructions, uint32_t tid) {
+  if (schedule->target[tid] != NO_INDEX && schedule->target[tid] >= to->storages)
+    schedule->target[tid] = NO_INDEX;
+  uint32_t w = graph->writer[tid];
   bool written = w != NO_INDEX && w >= instructions.first && w < instructions.end;
-  bool older = p->at[tid].storage == NO_INDEX || p->at[tid].storage < to->storages;
+  bool older = schedule->at[tid].storage == NO_INDEX || schedule->at[tid].storage < to->storages;
   if (!older || written) {
-    p->at[tid].storage = p->now[tid].storage = NO_INDEX;
-  } else if (p->now[tid].storage != NO_INDEX && p->now[tid].storage >= to->storages) {
-    p->now[tid] = p->at[tid];
+    schedule->at[tid].storage = schedule->now[tid].storage = NO_INDEX;
+  } else if (schedule->now[tid].storage != NO_INDEX && schedule->now[tid].storage >= to->storages) {
+    schedule->now[tid] = schedule->at[tid];
   }
 }
 
-void schedule_rewind(schedule *p, const graph *g, const schedule_mark *to, range instructions) {
-  for (slot_iter i = slots_of(g, instructions); next_slot(&i);)
-    forget_slot(p, g, to, instructions, i.tid);
-  drop_commands(p, to->commands, to->controls);
+void schedule_rewind(schedule *schedule, const graph *graph, const schedule_mark *to,
+                     range instructions) {
+  for (slot_iter i = slots_of(graph, instructions); next_slot(&i);)
+    forget_slot(schedule, graph, to, instructions, i.tid);
+  drop_commands(schedule, to->commands, to->controls);
   for (uint32_t i = 0; i < to->storages; i++)
     for (int b = 0; b < MAX_BACKENDS; b++)
-      if (p->storages[i].block[b] != NO_INDEX && p->storages[i].block[b] >= to->blocks)
-        p->storages[i].block[b] = NO_INDEX;
-  p->n_blocks = to->blocks;
-  p->n_storages = to->storages;
+      if (schedule->storages[i].block[b] != NO_INDEX &&
+          schedule->storages[i].block[b] >= to->blocks)
+        schedule->storages[i].block[b] = NO_INDEX;
+  schedule->n_blocks = to->blocks;
+  schedule->n_storages = to->storages;
 }
 
 /* ---------------------------------------------------------------- use */
 
-uint64_t schedule_arena_bytes(const schedule *p) {
+uint64_t schedule_arena_bytes(const schedule *schedule) {
   uint64_t sum = 0;
   for (int b = 0; b < MAX_BACKENDS; b++) {
-    sum += p->scratch_bytes[b];
-    for (uint32_t c = 0; c < p->n_chunks[b]; c++) sum += p->chunk_bytes[b][c];
+    sum += schedule->scratch_bytes[b];
+    for (uint32_t c = 0; c < schedule->n_chunks[b]; c++) sum += schedule->chunk_bytes[b][c];
   }
   return sum;
 }
 
-int schedule_home(const schedule *p, uint32_t index) {
-  return p->storages[index].home == NO_HOME ? 0 : p->storages[index].home;
+int schedule_home(const schedule *schedule, uint32_t index) {
+  return schedule->storages[index].home == NO_HOME ? 0 : schedule->storages[index].home;
 }

@@ -149,29 +149,31 @@ clave_status schedule_create(const program *prog, const device_set *devices,
                              const scalar_value *values, schedule **out) STATUS_CHECK;
 /* One with the tables of another, behind which it goes on. */
 clave_status schedule_extend(const schedule *from, schedule **out) STATUS_CHECK;
-void schedule_destroy(schedule *p); /* takes NULL */
-void schedule_drop(schedule *p);    /* a hold; takes NULL */
-void schedule_list_clear(schedule_list *l);
-uint64_t schedule_arena_bytes(const schedule *p); /* on all devices, with scratch */
+void schedule_destroy(schedule *schedule); /* takes NULL */
+void schedule_drop(schedule *schedule);    /* a hold; takes NULL */
+void schedule_list_clear(schedule_list *list);
+uint64_t schedule_arena_bytes(const schedule *schedule); /* on all devices, with scratch */
 /* The preferred device for what the host has. */
-int schedule_home(const schedule *p, uint32_t storage);
+int schedule_home(const schedule *schedule, uint32_t storage);
 
 /* ---- filling one ---- */
-clave_status add_storage(schedule *p, size_t bytes, uint8_t home, uint32_t slot,
+clave_status add_storage(schedule *schedule, size_t bytes, uint8_t home, uint32_t slot,
                          uint32_t *out) STATUS_CHECK;
-clave_status add_block(schedule *p, uint8_t kind, uint8_t on, size_t bytes, uint32_t slot,
+clave_status add_block(schedule *schedule, uint8_t kind, uint8_t on, size_t bytes, uint32_t slot,
                        uint32_t *out) STATUS_CHECK;
 /* What was just recorded: no other has its serial. */
-void hold_first(recording *r);
-clave_status add_command(schedule *p, command c) STATUS_CHECK; /* takes its recording over */
-clave_status add_control(schedule *p, uint32_t instruction, uint32_t n_results, uint32_t n_slices,
-                         uint32_t *out) STATUS_CHECK;
+void hold_first(recording *recording);
+clave_status add_command(schedule *schedule,
+                         command command) STATUS_CHECK; /* takes its recording over */
+clave_status add_control(schedule *schedule, uint32_t instruction, uint32_t n_results,
+                         uint32_t n_slices, uint32_t *out) STATUS_CHECK;
 /* How far a schedule is filled. */
 typedef struct schedule_mark {
   uint32_t blocks, storages, commands, controls;
 } schedule_mark;
-schedule_mark schedule_marked(const schedule *p);
+schedule_mark schedule_marked(const schedule *schedule);
 /* Forgets everything planned since, of which slots of these instructions are all that is left. */
-void schedule_rewind(schedule *p, const graph *g, const schedule_mark *to, range instructions);
+void schedule_rewind(schedule *schedule, const graph *graph, const schedule_mark *to,
+                     range instructions);
 
 #endif

@@ -6,15 +6,17 @@
 
 static clave_status overflow(void) { return INVALID("an integer of more than 64 bits"); }
 
-static int64_t whole(value v) { return v.kind == VALUE_BOOL ? (int64_t)v.u.truth : v.u.integer; }
+static int64_t whole(value value) {
+  return value.kind == VALUE_BOOL ? (int64_t)value.u.truth : value.u.integer;
+}
 
-clave_status negate(value x, value *out) {
+clave_status negate(value input, value *out) {
   int64_t i;
-  if (x.kind == VALUE_FLOAT) {
-    *out = value_float(-x.u.real);
+  if (input.kind == VALUE_FLOAT) {
+    *out = value_float(-input.u.real);
     return NULL;
   }
-  if (__builtin_sub_overflow((int64_t)0, whole(x), &i)) return overflow();
+  if (__builtin_sub_overflow((int64_t)0, whole(input), &i)) return overflow();
   *out = value_int(i);
   return NULL;
 }
@@ -112,122 +114,128 @@ static clave_status divide_exactly(int64_t x, int64_t y, value *out) {
   return NULL;
 }
 
-static clave_status numbers(binary_op op, value x, value y, value *out) {
-  bool real = x.kind == VALUE_FLOAT || y.kind == VALUE_FLOAT;
-  if (!real && op == OP_DIV) return divide_exactly(whole(x), whole(y), out);
-  real = real || (op == OP_POW && whole(y) < 0);
-  return real ? real_numbers(op, value_real(x), value_real(y), out)
-              : whole_numbers(op, whole(x), whole(y), out);
+static clave_status numbers(binary_op op, value left, value right, value *out) {
+  bool real = left.kind == VALUE_FLOAT || right.kind == VALUE_FLOAT;
+  if (!real && op == OP_DIV) return divide_exactly(whole(left), whole(right), out);
+  real = real || (op == OP_POW && whole(right) < 0);
+  return real ? real_numbers(op, value_real(left), value_real(right), out)
+              : whole_numbers(op, whole(left), whole(right), out);
 }
 
 /* ---------------------------------------------------------------- strings, lists */
 
-static bool has_html(const string *s) {
-  for (size_t i = 0; i < s->size; i++) {
-    if (s->data[i] && strchr("&<>'\"", s->data[i])) return true;
+static bool has_html(const string *string) {
+  for (size_t i = 0; i < string->size; i++) {
+    if (string->data[i] && strchr("&<>'\"", string->data[i])) return true;
   }
   return false;
 }
 
-static clave_status add_strings(render *r, const string *x, const string *y, value *out) {
-  if (x->escaped != y->escaped && has_html(x->escaped ? y : x)) {
+static clave_status add_strings(render *render, const string *left, const string *right,
+                                value *out) {
+  if (left->escaped != right->escaped && has_html(left->escaped ? right : left)) {
     value safe; /* as markupsafe does: the filter safe changes what is added to its result */
-    TRY(escape_html(r, value_string(x->escaped ? y : x), &safe));
-    return x->escaped ? add_strings(r, x, safe.u.text, out) : add_strings(r, safe.u.text, y, out);
+    TRY(escape_html(render, value_string(left->escaped ? right : left), &safe));
+    return left->escaped ? add_strings(render, left, safe.u.text, out)
+                         : add_strings(render, safe.u.text, right, out);
   }
-  TRY(concat_strings(&r->arena, x, y, out));
-  if (!x->escaped && !y->escaped) return NULL;
-  string *s;
-  TRY(arena_alloc(&r->arena, 1, sizeof *s, &s));
-  *s = *out->u.text;
-  s->escaped = true;
-  *out = value_string(s);
+  TRY(concat_strings(&render->arena, left, right, out));
+  if (!left->escaped && !right->escaped) return NULL;
+  string *string;
+  TRY(arena_alloc(&render->arena, 1, sizeof *string, &string));
+  *string = *out->u.text;
+  string->escaped = true;
+  *out = value_string(string);
   return NULL;
 }
 
-clave_status repeat_string(render *r, const string *s, int64_t times, value *out) {
-  builder b = {0};
-  if (s->escaped) return UNSUPPORTED("repeating escaped text is not supported");
+clave_status repeat_string(render *render, const string *string, int64_t times, value *out) {
+  builder builder = {0};
+  if (string->escaped) return UNSUPPORTED("repeating escaped text is not supported");
   size_t n = times > 0 ? (size_t)times : 0;
-  if (s->size && n > JINJA_MAX_OUTPUT / s->size)
+  if (string->size && n > JINJA_MAX_OUTPUT / string->size)
     return INVALID("a text of more than %d bytes", JINJA_MAX_OUTPUT);
-  if (s->size == 0) n = 0;
-  TRY(arena_charge(&r->arena, n));
-  for (size_t i = 0; i < n; i++) builder_add(&b, s);
-  return builder_string(&r->arena, &b, out);
+  if (string->size == 0) n = 0;
+  TRY(arena_charge(&render->arena, n));
+  for (size_t i = 0; i < n; i++) builder_add(&builder, string);
+  return builder_string(&render->arena, &builder, out);
 }
 
-static clave_status join_lists(render *r, value_kind kind, const list *x, const list *y,
+static clave_status join_lists(render *render, value_kind kind, const list *left, const list *right,
                                value *out) {
-  TRY(make_list(&r->arena, kind, x->count + y->count, out));
-  for (size_t i = 0; i < x->count; i++) TRY(list_add(&r->arena, out->u.list, x->items[i]));
-  for (size_t i = 0; i < y->count; i++) TRY(list_add(&r->arena, out->u.list, y->items[i]));
+  TRY(make_list(&render->arena, kind, left->count + right->count, out));
+  for (size_t i = 0; i < left->count; i++)
+    TRY(list_add(&render->arena, out->u.list, left->items[i]));
+  for (size_t i = 0; i < right->count; i++)
+    TRY(list_add(&render->arena, out->u.list, right->items[i]));
   return NULL;
 }
 
-static clave_status repeat_list(render *r, value l, int64_t times, value *out) {
-  TRY(make_list(&r->arena, (value_kind)l.kind, 0, out));
-  for (int64_t i = 0; i < times && l.u.list->count; i++) {
-    for (size_t k = 0; k < l.u.list->count; k++)
-      TRY(list_add(&r->arena, out->u.list, l.u.list->items[k]));
+static clave_status repeat_list(render *render, value left, int64_t times, value *out) {
+  TRY(make_list(&render->arena, (value_kind)left.kind, 0, out));
+  for (int64_t i = 0; i < times && left.u.list->count; i++) {
+    for (size_t k = 0; k < left.u.list->count; k++)
+      TRY(list_add(&render->arena, out->u.list, left.u.list->items[k]));
   }
   return NULL;
 }
 
-static clave_status multiply(render *r, value x, value y, value *out) {
-  bool sequence = x.kind == VALUE_STRING || x.kind == VALUE_LIST || x.kind == VALUE_TUPLE;
-  value s = sequence ? x : y, n = sequence ? y : x;
-  if (s.kind == VALUE_STRING) return repeat_string(r, s.u.text, whole(n), out);
-  return repeat_list(r, s, whole(n), out);
+static clave_status multiply(render *render, value left, value right, value *out) {
+  bool sequence = left.kind == VALUE_STRING || left.kind == VALUE_LIST || left.kind == VALUE_TUPLE;
+  value value = sequence ? left : right, result = sequence ? right : left;
+  if (value.kind == VALUE_STRING) return repeat_string(render, value.u.text, whole(result), out);
+  return repeat_list(render, value, whole(result), out);
 }
 
-static bool is_whole(value v) { return v.kind == VALUE_INT || v.kind == VALUE_BOOL; }
-static bool is_sequence(value v) {
-  return v.kind == VALUE_STRING || v.kind == VALUE_LIST || v.kind == VALUE_TUPLE;
+static bool is_whole(value value) { return value.kind == VALUE_INT || value.kind == VALUE_BOOL; }
+static bool is_sequence(value value) {
+  return value.kind == VALUE_STRING || value.kind == VALUE_LIST || value.kind == VALUE_TUPLE;
 }
 
-clave_status arithmetic(render *r, binary_op op, value x, value y, value *out) {
+clave_status arithmetic(render *render, binary_op op, value left, value right, value *out) {
   static const char *const names[] = {"+", "-", "*", "/", "//", "%", "**"};
-  if (value_number(x) && value_number(y)) return numbers(op, x, y, out);
-  if (op == OP_MOD && x.kind == VALUE_STRING && x.u.text->escaped)
+  if (value_number(left) && value_number(right)) return numbers(op, left, right, out);
+  if (op == OP_MOD && left.kind == VALUE_STRING && left.u.text->escaped)
     return UNSUPPORTED("%% of escaped text is not supported");
-  if (op == OP_MOD && x.kind == VALUE_STRING) return format_percent(r, x.u.text, y, out);
-  TRY(refuse_undefined(x));
-  TRY(refuse_undefined(y));
-  bool same = x.kind == y.kind;
-  if (op == OP_ADD && same && x.kind == VALUE_STRING)
-    return add_strings(r, x.u.text, y.u.text, out);
-  if (op == OP_ADD && same && is_sequence(x))
-    return join_lists(r, (value_kind)x.kind, x.u.list, y.u.list, out);
-  if (op == OP_MUL && ((is_sequence(x) && is_whole(y)) || (is_whole(x) && is_sequence(y))))
-    return multiply(r, x, y, out);
-  return INVALID("unsupported operand types for %s: '%s' and '%s'", names[op], value_type(x),
-                 value_type(y));
+  if (op == OP_MOD && left.kind == VALUE_STRING)
+    return format_percent(render, left.u.text, right, out);
+  TRY(refuse_undefined(left));
+  TRY(refuse_undefined(right));
+  bool same = left.kind == right.kind;
+  if (op == OP_ADD && same && left.kind == VALUE_STRING)
+    return add_strings(render, left.u.text, right.u.text, out);
+  if (op == OP_ADD && same && is_sequence(left))
+    return join_lists(render, (value_kind)left.kind, left.u.list, right.u.list, out);
+  if (op == OP_MUL &&
+      ((is_sequence(left) && is_whole(right)) || (is_whole(left) && is_sequence(right))))
+    return multiply(render, left, right, out);
+  return INVALID("unsupported operand types for %s: '%s' and '%s'", names[op], value_type(left),
+                 value_type(right));
 }
 
 /* ---------------------------------------------------------------- comparisons */
 
-static clave_status order(render *r, binary_op op, value x, value y, bool *out) {
+static clave_status order(render *render, binary_op op, value left, value right, bool *out) {
   static const char *const names[] = {"<", "<=", ">", ">="};
   int way;
-  TRY(refuse_undefined(x));
-  TRY(refuse_undefined(y));
-  TRY(value_order(&r->arena, x, y, names[op - OP_LT], &way));
+  TRY(refuse_undefined(left));
+  TRY(refuse_undefined(right));
+  TRY(value_order(&render->arena, left, right, names[op - OP_LT], &way));
   bool less = way == -1, more = way == 1, equal = way == 0;
   *out = op == OP_LT ? less : op == OP_LE ? less || equal : op == OP_GT ? more : more || equal;
   return NULL;
 }
 
-clave_status compare(render *r, binary_op op, value x, value y, bool *out) {
+clave_status compare(render *render, binary_op op, value left, value right, bool *out) {
   if (op == OP_EQ || op == OP_NE) {
-    TRY(value_equal(&r->arena, x, y, out));
+    TRY(value_equal(&render->arena, left, right, out));
     if (op == OP_NE) *out = !*out;
     return NULL;
   }
   if (op == OP_IN || op == OP_NOT_IN) {
-    TRY(value_contains(&r->arena, x, y, out));
+    TRY(value_contains(&render->arena, left, right, out));
     if (op == OP_NOT_IN) *out = !*out;
     return NULL;
   }
-  return order(r, op, x, y, out);
+  return order(render, op, left, right, out);
 }

@@ -108,8 +108,8 @@ struct jinja_template {
 };
 
 /* resolve.c: fills levels, slots and scopes. */
-clave_status resolve_names(jinja_template *t, arena *a) STATUS_CHECK;
-clave_status error_at(const node *n, status_code code, const char *format, ...)
+clave_status resolve_names(jinja_template *template, arena *arena) STATUS_CHECK;
+clave_status error_at(const node *node, status_code code, const char *format, ...)
     STATUS_PRINTF(3, 4) STATUS_CHECK STATUS_NEVER_NULL;
 /* filters.c, tests.c: the number of a filter or test, -1 if Jinja has none, -2 if only we lack it.
  */

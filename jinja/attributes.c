@@ -32,8 +32,8 @@ int find_loop_name(const string *name) {
   return -1;
 }
 
-value get_loop(const loop_state *l, int number) {
-  int64_t at = (int64_t)l->at, n = (int64_t)l->items.count;
+value get_loop(const loop_state *state, int number) {
+  int64_t at = (int64_t)state->at, n = (int64_t)state->items.count;
   switch (number) {
     case LOOP_INDEX:
       return value_int(at + 1);
@@ -50,13 +50,13 @@ value get_loop(const loop_state *l, int number) {
     case LOOP_REVINDEX0:
       return value_int(n - at - 1);
     case LOOP_DEPTH:
-      return value_int(l->depth);
+      return value_int(state->depth);
     case LOOP_DEPTH0:
-      return value_int(l->depth - 1);
+      return value_int(state->depth - 1);
     case LOOP_PREVITEM:
-      return at > 0 ? l->items.items[at - 1] : value_undefined("there is no previous item");
+      return at > 0 ? state->items.items[at - 1] : value_undefined("there is no previous item");
     case LOOP_NEXTITEM:
-      return at + 1 < n ? l->items.items[at + 1] : value_undefined("there is no next item");
+      return at + 1 < n ? state->items.items[at + 1] : value_undefined("there is no next item");
     default:
       return value_undefined(NULL);
   }
@@ -64,52 +64,53 @@ value get_loop(const loop_state *l, int number) {
 
 /* ---------------------------------------------------------------- attributes */
 
-static clave_status bind_method(render *r, value of, int index, value *out) {
-  method *m;
-  TRY(arena_alloc(&r->arena, 1, sizeof *m, &m));
-  *m = (method){of, method_name(index), index};
-  *out = (value){VALUE_METHOD, {.method = m}};
+static clave_status bind_method(render *render, value of, int index, value *out) {
+  method *own_method;
+  TRY(arena_alloc(&render->arena, 1, sizeof *own_method, &own_method));
+  *own_method = (method){of, method_name(index), index};
+  *out = (value){VALUE_METHOD, {.method = own_method}};
   return NULL;
 }
 
 /* Attributes of macros, as Jinja2 has them. */
-static clave_status get_of_macro(render *r, const macro *m, const string *name, value *out) {
-  const node *n = m->node;
-  value s;
-  if (string_is(name, "name")) return make_puts(&r->arena, n->name, out);
-  if (string_is(name, "catch_kwargs")) *out = value_bool(n->kwargs != SLOT_NONE);
-  if (string_is(name, "catch_varargs")) *out = value_bool(n->varargs != SLOT_NONE);
-  if (string_is(name, "caller")) *out = value_bool(n->caller != SLOT_NONE);
+static clave_status get_of_macro(render *render, const macro *macro, const string *name,
+                                 value *out) {
+  const node *op_node = macro->node;
+  value value;
+  if (string_is(name, "name")) return make_puts(&render->arena, op_node->name, out);
+  if (string_is(name, "catch_kwargs")) *out = value_bool(op_node->kwargs != SLOT_NONE);
+  if (string_is(name, "catch_varargs")) *out = value_bool(op_node->varargs != SLOT_NONE);
+  if (string_is(name, "caller")) *out = value_bool(op_node->caller != SLOT_NONE);
   if (string_is(name, "explicit_caller"))
     return UNSUPPORTED("the attribute 'explicit_caller' of a macro is not supported");
   if (!string_is(name, "arguments")) return NULL;
-  TRY(make_list(&r->arena, VALUE_TUPLE, 0, out));
-  for (const node *p = n->a; p; p = p->next) {
-    TRY(make_puts(&r->arena, p->name, &s));
-    TRY(list_add(&r->arena, out->u.list, s));
+  TRY(make_list(&render->arena, VALUE_TUPLE, 0, out));
+  for (const node *p = op_node->a; p; p = p->next) {
+    TRY(make_puts(&render->arena, p->name, &value));
+    TRY(list_add(&render->arena, out->u.list, value));
   }
   return NULL;
 }
 
 /* *found: the value has it, even if the sandbox makes it undefined. */
-static clave_status own_attribute(render *r, value of, const string *name, value *out,
+static clave_status own_attribute(render *render, value of, const string *name, value *out,
                                   bool *found) {
   *found = true;
   *out = value_undefined(NULL);
   if (of.kind == VALUE_LOOP) *out = get_loop(of.u.loop, find_loop_name(name));
   if (out->kind != VALUE_UNDEFINED) return NULL;
-  if (of.kind == VALUE_MACRO) TRY(get_of_macro(r, of.u.macro, name, out));
+  if (of.kind == VALUE_MACRO) TRY(get_of_macro(render, of.u.macro, name, out));
   if (out->kind != VALUE_UNDEFINED) return NULL;
   if (of.kind == VALUE_FUNCTION && name->size && *name->data != '_')
     return UNSUPPORTED("attributes of functions are not supported");
   if (of.kind == VALUE_NAMESPACE) {
-    const value *v = dict_find_text(of.u.dict, name);
-    if (v) *out = *v;
-    *found = v != NULL;
+    const value *value = dict_find_text(of.u.dict, name);
+    if (value) *out = *value;
+    *found = value != NULL;
     return NULL;
   }
   int index = find_method((value_kind)of.kind, name);
-  if (index >= 0) return bind_method(r, of, index, out);
+  if (index >= 0) return bind_method(render, of, index, out);
   if (index == -2)
     return UNSUPPORTED("the attribute '%.*s' of '%s' is not supported", (int)name->size, name->data,
                        value_type(of));
@@ -117,9 +118,9 @@ static clave_status own_attribute(render *r, value of, const string *name, value
   return NULL;
 }
 
-static value missing(render *r, const string *name) {
+static value missing(render *render, const string *name) {
   char *copy;
-  clave_status st = arena_alloc(&r->arena, name->size + 1, 1, &copy);
+  clave_status st = arena_alloc(&render->arena, name->size + 1, 1, &copy);
   if (st) {
     status_free(st);
     return value_undefined("an attribute");
@@ -132,12 +133,12 @@ static const value *find_key(value of, const string *key) {
   return of.kind == VALUE_DICT ? dict_find_text(of.u.dict, key) : NULL;
 }
 
-clave_status get_attribute(render *r, value of, const string *name, value *out) {
+clave_status get_attribute(render *render, value of, const string *name, value *out) {
   bool found;
-  TRY(own_attribute(r, of, name, out, &found));
+  TRY(own_attribute(render, of, name, out, &found));
   if (out->kind != VALUE_UNDEFINED) return NULL;
   const value *item = found ? NULL : find_key(of, name);
-  *out = item ? *item : found && of.kind == VALUE_NAMESPACE ? *out : missing(r, name);
+  *out = item ? *item : found && of.kind == VALUE_NAMESPACE ? *out : missing(render, name);
   return NULL;
 }
 
@@ -149,18 +150,18 @@ static bool whole_key(value key, int64_t *out) {
   return true;
 }
 
-static clave_status nth_character(render *r, const string *s, int64_t i, value *out) {
-  int64_t n = (int64_t)string_length(s);
+static clave_status nth_character(render *render, const string *string, int64_t i, value *out) {
+  int64_t n = (int64_t)string_length(string);
   if (i < 0) i += n;
   if (i < 0 || i >= n) return NULL;
-  TRY(arena_charge(&r->arena, s->size / 64));
-  size_t at = string_at(s, (size_t)i), next = at + 1;
-  while (next < s->size && ((unsigned char)s->data[next] & 0xC0) == 0x80) next++;
-  return make_part(&r->arena, s, at, next - at, out);
+  TRY(arena_charge(&render->arena, string->size / 64));
+  size_t at = string_at(string, (size_t)i), next = at + 1;
+  while (next < string->size && ((unsigned char)string->data[next] & 0xC0) == 0x80) next++;
+  return make_part(&render->arena, string, at, next - at, out);
 }
 
-static clave_status nth_item(render *r, value of, int64_t i, value *out) {
-  if (of.kind == VALUE_STRING) return nth_character(r, of.u.text, i, out);
+static clave_status nth_item(render *render, value of, int64_t i, value *out) {
+  if (of.kind == VALUE_STRING) return nth_character(render, of.u.text, i, out);
   bool is_range = of.kind == VALUE_RANGE;
   if (!is_range && of.kind != VALUE_LIST && of.kind != VALUE_TUPLE) return NULL;
   int64_t n = is_range ? (int64_t)of.u.range->count : (int64_t)of.u.list->count;
@@ -170,12 +171,12 @@ static clave_status nth_item(render *r, value of, int64_t i, value *out) {
   return NULL;
 }
 
-static clave_status refuse_escaped(value v) {
-  if (v.kind != VALUE_STRING || !v.u.text->escaped) return NULL;
+static clave_status refuse_escaped(value value) {
+  if (value.kind != VALUE_STRING || !value.u.text->escaped) return NULL;
   return UNSUPPORTED("parts of escaped text are not supported");
 }
 
-clave_status get_item(render *r, value of, value key, value *out) {
+clave_status get_item(render *render, value of, value key, value *out) {
   int64_t i;
   bool found;
   *out = value_undefined(NULL);
@@ -192,31 +193,31 @@ clave_status get_item(render *r, value of, value key, value *out) {
       return NULL;
     }
   } else if (whole_key(key, &i)) {
-    TRY(nth_item(r, of, i, out));
+    TRY(nth_item(render, of, i, out));
   }
   if (out->kind == VALUE_UNDEFINED && !out->u.name && key.kind == VALUE_STRING) {
-    TRY(own_attribute(r, of, key.u.text, out, &found));
-    if (out->kind == VALUE_UNDEFINED && !out->u.name) *out = missing(r, key.u.text);
+    TRY(own_attribute(render, of, key.u.text, out, &found));
+    if (out->kind == VALUE_UNDEFINED && !out->u.name) *out = missing(render, key.u.text);
   }
   if (out->kind == VALUE_UNDEFINED && !out->u.name) *out = value_undefined("an item");
   return NULL;
 }
 
 /* Parts between dots; those of digits are numbers. */
-clave_status get_path(render *r, value of, value path, value *out) {
+clave_status get_path(render *render, value of, value path, value *out) {
   *out = of;
-  if (path.kind == VALUE_INT) return get_item(r, of, path, out);
+  if (path.kind == VALUE_INT) return get_item(render, of, path, out);
   if (path.kind != VALUE_STRING) return INVALID("attribute is of '%s'", value_type(path));
-  const string *s = path.u.text;
-  for (size_t at = 0; at <= s->size;) {
-    const char *dot = memchr(s->data + at, '.', s->size - at);
-    size_t n = dot ? (size_t)(dot - s->data) - at : s->size - at;
+  const string *string = path.u.text;
+  for (size_t at = 0; at <= string->size;) {
+    const char *dot = memchr(string->data + at, '.', string->size - at);
+    size_t n = dot ? (size_t)(dot - string->data) - at : string->size - at;
     value key;
-    TRY(make_string(&r->arena, s->data + at, n, &key));
+    TRY(make_string(&render->arena, string->data + at, n, &key));
     bool digits = n > 0 && n < 18 && strspn(key.u.text->data, "0123456789") == n;
     if (digits) key = value_int(strtoll(key.u.text->data, NULL, 10));
     TRY(refuse_undefined(*out));
-    TRY(get_item(r, *out, key, out));
+    TRY(get_item(render, *out, key, out));
     at += n + 1;
   }
   return NULL;
@@ -224,9 +225,9 @@ clave_status get_path(render *r, value of, value path, value *out) {
 
 /* ---------------------------------------------------------------- slices */
 
-static clave_status slice_bound(value v, int64_t otherwise, int64_t *out) {
+static clave_status slice_bound(value value, int64_t otherwise, int64_t *out) {
   *out = otherwise;
-  return v.kind == VALUE_NONE ? NULL : want_integer(v, out);
+  return value.kind == VALUE_NONE ? NULL : want_integer(value, out);
 }
 
 static int64_t clamp(int64_t i, int64_t n, int64_t least, int64_t most) {
@@ -252,47 +253,49 @@ static clave_status slice_indices(const value bounds[3], int64_t n, int64_t *sta
   return NULL;
 }
 
-static clave_status slice_string(render *r, const string *s, const value bounds[3], value *out) {
+static clave_status slice_string(render *render, const string *string, const value bounds[3],
+                                 value *out) {
   int64_t start, stop, step, count;
-  builder b = {0};
-  TRY(arena_charge(&r->arena, s->size / 16));
-  TRY(slice_indices(bounds, (int64_t)string_length(s), &start, &stop, &step, &count));
-  if (count == 0) return make_puts(&r->arena, "", out);
+  builder builder = {0};
+  TRY(arena_charge(&render->arena, string->size / 16));
+  TRY(slice_indices(bounds, (int64_t)string_length(string), &start, &stop, &step, &count));
+  if (count == 0) return make_puts(&render->arena, "", out);
   if (step == 1) {
-    size_t from = string_at(s, (size_t)start), to = string_at(s, (size_t)(start + count));
-    return make_part(&r->arena, s, from, to - from, out);
+    size_t from = string_at(string, (size_t)start), to = string_at(string, (size_t)(start + count));
+    return make_part(&render->arena, string, from, to - from, out);
   }
   list characters;
-  TRY(value_items(&r->arena, value_string(s), &characters));
-  for (int64_t i = 0; i < count; i++) builder_add(&b, characters.items[start + i * step].u.text);
-  return builder_string(&r->arena, &b, out);
+  TRY(value_items(&render->arena, value_string(string), &characters));
+  for (int64_t i = 0; i < count; i++)
+    builder_add(&builder, characters.items[start + i * step].u.text);
+  return builder_string(&render->arena, &builder, out);
 }
 
-static clave_status slice_list(render *r, value of, const value bounds[3], value *out) {
+static clave_status slice_list(render *render, value of, const value bounds[3], value *out) {
   int64_t start, stop, step, count;
   TRY(slice_indices(bounds, (int64_t)of.u.list->count, &start, &stop, &step, &count));
-  TRY(make_list(&r->arena, (value_kind)of.kind, (size_t)count, out));
+  TRY(make_list(&render->arena, (value_kind)of.kind, (size_t)count, out));
   for (int64_t i = 0; i < count; i++)
-    TRY(list_add(&r->arena, out->u.list, of.u.list->items[start + i * step]));
+    TRY(list_add(&render->arena, out->u.list, of.u.list->items[start + i * step]));
   return NULL;
 }
 
-static clave_status slice_range(render *r, const range_value *of, const value bounds[3],
+static clave_status slice_range(render *render, const range_value *of, const value bounds[3],
                                 value *out) {
   int64_t start, stop, step, count;
   TRY(slice_indices(bounds, (int64_t)of->count, &start, &stop, &step, &count));
-  range_value *s;
-  TRY(arena_alloc(&r->arena, 1, sizeof *s, &s));
-  *s = (range_value){of->start + start * of->step, of->start + stop * of->step, of->step * step,
-                     (uint64_t)count};
-  *out = (value){VALUE_RANGE, {.range = s}};
+  range_value *range;
+  TRY(arena_alloc(&render->arena, 1, sizeof *range, &range));
+  *range = (range_value){of->start + start * of->step, of->start + stop * of->step, of->step * step,
+                         (uint64_t)count};
+  *out = (value){VALUE_RANGE, {.range = range}};
   return NULL;
 }
 
-clave_status get_slice(render *r, value of, const value bounds[3], value *out) {
+clave_status get_slice(render *render, value of, const value bounds[3], value *out) {
   TRY(refuse_escaped(of));
-  if (of.kind == VALUE_STRING) return slice_string(r, of.u.text, bounds, out);
-  if (of.kind == VALUE_LIST || of.kind == VALUE_TUPLE) return slice_list(r, of, bounds, out);
-  if (of.kind == VALUE_RANGE) return slice_range(r, of.u.range, bounds, out);
+  if (of.kind == VALUE_STRING) return slice_string(render, of.u.text, bounds, out);
+  if (of.kind == VALUE_LIST || of.kind == VALUE_TUPLE) return slice_list(render, of, bounds, out);
+  if (of.kind == VALUE_RANGE) return slice_range(render, of.u.range, bounds, out);
   return INVALID("'%s' object is not subscriptable", value_type(of));
 }

@@ -12,25 +12,32 @@ static const char *const months[] = {"January",   "February", "March",    "April
                                      "September", "October",  "November", "December"};
 
 /* What the directive writes. False: there is none of that letter, or none that we know. */
-static bool write_directive(char letter, const struct tm *t, char out[64]) {
-  int hour = t->tm_hour % 12 ? t->tm_hour % 12 : 12, year = t->tm_year + 1900;
+static bool write_directive(char letter, const struct tm *date, char out[64]) {
+  int hour = date->tm_hour % 12 ? date->tm_hour % 12 : 12, year = date->tm_year + 1900;
   const struct {
     char letter;
     const char *format;
     int number;
-  } numbers[] = {{'d', "%02d", t->tm_mday},    {'e', "%2d", t->tm_mday},
-                 {'m', "%02d", t->tm_mon + 1}, {'Y', "%d", year},
-                 {'y', "%02d", year % 100},    {'H', "%02d", t->tm_hour},
-                 {'I', "%02d", hour},          {'M', "%02d", t->tm_min},
-                 {'S', "%02d", t->tm_sec},     {'j', "%03d", t->tm_yday + 1},
-                 {'w', "%d", t->tm_wday},      {'u', "%d", t->tm_wday ? t->tm_wday : 7},
-                 {'C', "%02d", year / 100},    {'f', "%06d", 0}};
+  } numbers[] = {{'d', "%02d", date->tm_mday},
+                 {'e', "%2d", date->tm_mday},
+                 {'m', "%02d", date->tm_mon + 1},
+                 {'Y', "%d", year},
+                 {'y', "%02d", year % 100},
+                 {'H', "%02d", date->tm_hour},
+                 {'I', "%02d", hour},
+                 {'M', "%02d", date->tm_min},
+                 {'S', "%02d", date->tm_sec},
+                 {'j', "%03d", date->tm_yday + 1},
+                 {'w', "%d", date->tm_wday},
+                 {'u', "%d", date->tm_wday ? date->tm_wday : 7},
+                 {'C', "%02d", year / 100},
+                 {'f', "%06d", 0}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
     if (numbers[i].letter != letter) continue;
     (void)snprintf(out, 64, numbers[i].format, numbers[i].number);
     return true;
   }
-  const char *day = days[t->tm_wday], *month = months[t->tm_mon];
+  const char *day = days[date->tm_wday], *month = months[date->tm_mon];
   if (letter == 'A' || letter == 'a')
     (void)snprintf(out, 64, "%.*s", letter == 'a' ? 3 : 9, day);
   else if (letter == 'B')
@@ -38,7 +45,7 @@ static bool write_directive(char letter, const struct tm *t, char out[64]) {
   else if (letter == 'b' || letter == 'h')
     (void)snprintf(out, 64, "%.3s", month);
   else if (letter == 'p')
-    (void)snprintf(out, 64, "%s", t->tm_hour < 12 ? "AM" : "PM");
+    (void)snprintf(out, 64, "%s", date->tm_hour < 12 ? "AM" : "PM");
   else if (letter == '%')
     (void)snprintf(out, 64, "%%");
   else if (letter == 'n' || letter == 't')
@@ -69,22 +76,23 @@ static const char *long_form(char letter) {
   return NULL;
 }
 
-static clave_status append_date(builder *b, const char *s, size_t size, const struct tm *t) {
+static clave_status append_date(builder *builder, const char *text, size_t size,
+                                const struct tm *date) {
   for (size_t i = 0; i < size; i++) {
-    if (s[i] != '%' || i + 1 == size) {
-      builder_bytes(b, s + i, 1);
+    if (text[i] != '%' || i + 1 == size) {
+      builder_bytes(builder, text + i, 1);
       continue;
     }
-    char field[64], letter = s[++i];
+    char field[64], letter = text[++i];
     bool bare = letter == '-' && i + 1 < size; /* glibc: without padding */
-    if (bare) letter = s[++i];
+    if (bare) letter = text[++i];
     const char *form = long_form(letter);
     if (form && !bare) {
-      TRY(append_date(b, form, strlen(form), t));
-    } else if (write_directive(letter, t, field)) {
+      TRY(append_date(builder, form, strlen(form), date));
+    } else if (write_directive(letter, date, field)) {
       const char *at = field;
       while (bare && (*at == '0' || *at == ' ') && at[1]) at++;
-      builder_puts(b, at);
+      builder_puts(builder, at);
     } else {
       return UNSUPPORTED("strftime_now's %%%c is not supported", letter);
     }
@@ -92,13 +100,13 @@ static clave_status append_date(builder *b, const char *s, size_t size, const st
   return NULL;
 }
 
-clave_status format_date(render *r, const string *format, value *out) {
-  time_t now = r->options->now ? (time_t)r->options->now : time(NULL);
+clave_status format_date(render *render, const string *format, value *out) {
+  time_t now = render->options->now ? (time_t)render->options->now : time(NULL);
   struct tm t;
-  builder b = {0};
+  builder builder = {0};
   if (!localtime_r(&now, &t)) return INVALID("the time is out of range");
-  clave_status st = append_date(&b, format->data, format->size, &t);
-  if (!st) return builder_string(&r->arena, &b, out);
-  builder_free(&b);
+  clave_status st = append_date(&builder, format->data, format->size, &t);
+  if (!st) return builder_string(&render->arena, &builder, out);
+  builder_free(&builder);
   return st;
 }

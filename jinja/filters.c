@@ -13,122 +13,125 @@
 
 /* ---------------------------------------------------------------- text */
 
-static clave_status change_case(render *r, value v, case_change change, value *out) {
-  value s;
-  TRY(make_str(&r->arena, v, &s));
-  return string_case(r, s.u.text, change, out);
+static clave_status change_case(render *render, value values, case_change change, value *out) {
+  value value;
+  TRY(make_str(&render->arena, values, &value));
+  return string_case(render, value.u.text, change, out);
 }
-static clave_status filter_lower(render *r, value v, const bound *b, value *out) {
-  (void)b;
-  return change_case(r, v, CHANGE_LOWER, out);
+static clave_status filter_lower(render *render, value values, const bound *bound, value *out) {
+  (void)bound;
+  return change_case(render, values, CHANGE_LOWER, out);
 }
-static clave_status filter_upper(render *r, value v, const bound *b, value *out) {
-  (void)b;
-  return change_case(r, v, CHANGE_UPPER, out);
+static clave_status filter_upper(render *render, value values, const bound *bound, value *out) {
+  (void)bound;
+  return change_case(render, values, CHANGE_UPPER, out);
 }
-static clave_status filter_title(render *r, value v, const bound *b, value *out) {
-  (void)b;
-  return change_case(r, v, CHANGE_WORDS, out);
+static clave_status filter_title(render *render, value values, const bound *bound, value *out) {
+  (void)bound;
+  return change_case(render, values, CHANGE_WORDS, out);
 }
-static clave_status filter_capitalize(render *r, value v, const bound *b, value *out) {
-  (void)b;
-  return change_case(r, v, CHANGE_CAPITALIZE, out);
+static clave_status filter_capitalize(render *render, value values, const bound *bound,
+                                      value *out) {
+  (void)bound;
+  return change_case(render, values, CHANGE_CAPITALIZE, out);
 }
 
-static clave_status filter_trim(render *r, value v, const bound *b, value *out) {
-  value s;
+static clave_status filter_trim(render *render, value values, const bound *bound, value *out) {
+  value value;
   const string *chars = NULL;
-  TRY(make_str(&r->arena, v, &s));
-  if (b->given[0] && b->v[0].kind != VALUE_NONE) TRY(want_string(b->v[0], &chars));
-  return string_strip(r, s.u.text, chars, STRIP_BOTH, out);
+  TRY(make_str(&render->arena, values, &value));
+  if (bound->given[0] && bound->v[0].kind != VALUE_NONE) TRY(want_string(bound->v[0], &chars));
+  return string_strip(render, value.u.text, chars, STRIP_BOTH, out);
 }
 
-static clave_status filter_replace(render *r, value v, const bound *b, value *out) {
-  value s, old, new;
+static clave_status filter_replace(render *render, value values, const bound *bound, value *out) {
+  value value, old, new;
   int64_t most = -1;
-  TRY(make_str(&r->arena, v, &s));
-  TRY(make_str(&r->arena, b->v[0], &old));
-  TRY(make_str(&r->arena, b->v[1], &new));
-  if (b->given[2] && b->v[2].kind != VALUE_NONE) TRY(want_integer(b->v[2], &most));
-  return string_replace(r, s.u.text, old.u.text, new.u.text, most, out);
+  TRY(make_str(&render->arena, values, &value));
+  TRY(make_str(&render->arena, bound->v[0], &old));
+  TRY(make_str(&render->arena, bound->v[1], &new));
+  if (bound->given[2] && bound->v[2].kind != VALUE_NONE) TRY(want_integer(bound->v[2], &most));
+  return string_replace(render, value.u.text, old.u.text, new.u.text, most, out);
 }
 
-static clave_status filter_string(render *r, value v, const bound *b, value *out) {
-  (void)b;
-  return make_str(&r->arena, v, out);
+static clave_status filter_string(render *render, value values, const bound *bound, value *out) {
+  (void)bound;
+  return make_str(&render->arena, values, out);
 }
 
-static clave_status mark_escaped(render *r, value v, value *out) {
-  string *s;
-  TRY(arena_alloc(&r->arena, 1, sizeof *s, &s));
-  *s = *v.u.text;
-  s->escaped = true;
-  *out = value_string(s);
+static clave_status mark_escaped(render *render, value values, value *out) {
+  string *string;
+  TRY(arena_alloc(&render->arena, 1, sizeof *string, &string));
+  *string = *values.u.text;
+  string->escaped = true;
+  *out = value_string(string);
   return NULL;
 }
-static clave_status filter_safe(render *r, value v, const bound *b, value *out) {
-  value s;
-  (void)b;
-  TRY(make_str(&r->arena, v, &s));
-  return mark_escaped(r, s, out);
+static clave_status filter_safe(render *render, value values, const bound *bound, value *out) {
+  value value;
+  (void)bound;
+  TRY(make_str(&render->arena, values, &value));
+  return mark_escaped(render, value, out);
 }
 
-clave_status escape_html(render *r, value s, value *out) {
+clave_status escape_html(render *render, value scale, value *out) {
   static const char special[] = "&<>'\"";
   static const char *const names[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
-  builder b = {0};
-  const string *t = s.u.text;
-  for (size_t i = 0; i < t->size; i++) {
-    const char *at = t->data[i] ? strchr(special, t->data[i]) : NULL;
-    string c = {.data = t->data + i,
-                .size = 1,
-                .mask = t->mask ? t->mask + i : NULL,
-                .written = t->written};
+  builder builder = {0};
+  const string *str = scale.u.text;
+  for (size_t i = 0; i < str->size; i++) {
+    const char *at = str->data[i] ? strchr(special, str->data[i]) : NULL;
+    string string = {.data = str->data + i,
+                     .size = 1,
+                     .mask = str->mask ? str->mask + i : NULL,
+                     .written = str->written};
     if (at) {
-      builder_like(&b, names[at - special], strlen(names[at - special]), &c);
+      builder_like(&builder, names[at - special], strlen(names[at - special]), &string);
     } else {
-      builder_add(&b, &c);
+      builder_add(&builder, &string);
     }
   }
   value plain;
-  TRY(builder_string(&r->arena, &b, &plain));
-  return mark_escaped(r, plain, out);
+  TRY(builder_string(&render->arena, &builder, &plain));
+  return mark_escaped(render, plain, out);
 }
-static clave_status filter_forceescape(render *r, value v, const bound *b, value *out) {
-  value s;
-  (void)b;
-  TRY(make_str(&r->arena, v, &s));
-  return escape_html(r, s, out);
+static clave_status filter_forceescape(render *render, value values, const bound *bound,
+                                       value *out) {
+  value value;
+  (void)bound;
+  TRY(make_str(&render->arena, values, &value));
+  return escape_html(render, value, out);
 }
-static clave_status filter_escape(render *r, value v, const bound *b, value *out) {
-  *out = v;
-  if (v.kind == VALUE_STRING && v.u.text->escaped) return NULL;
-  return filter_forceescape(r, v, b, out);
+static clave_status filter_escape(render *render, value values, const bound *bound, value *out) {
+  *out = values;
+  if (values.kind == VALUE_STRING && values.u.text->escaped) return NULL;
+  return filter_forceescape(render, values, bound, out);
 }
 
-static clave_status indent_width(render *r, const bound *b, value *out) {
+static clave_status indent_width(render *render, const bound *bound, value *out) {
   value space;
   int64_t width;
   *out = value_none();
-  if (b->given[0] && b->v[0].kind == VALUE_STRING) *out = b->v[0];
+  if (bound->given[0] && bound->v[0].kind == VALUE_STRING) *out = bound->v[0];
   if (out->kind == VALUE_STRING) return NULL;
-  TRY(bound_integer(b, 0, 4, &width));
-  TRY(make_puts(&r->arena, " ", &space));
-  return repeat_string(r, space.u.text, width, out);
+  TRY(bound_integer(bound, 0, 4, &width));
+  TRY(make_puts(&render->arena, " ", &space));
+  return repeat_string(render, space.u.text, width, out);
 }
 
 /* width, first, blank */
-static clave_status filter_indent(render *r, value v, const bound *b, value *out) {
-  value s, width, lines;
+static clave_status filter_indent(render *render, value values, const bound *bound, value *out) {
+  value value, width, lines;
   builder built = {0};
-  bool first = b->given[1] && value_truth(b->v[1]), blank = b->given[2] && value_truth(b->v[2]);
-  TRY(refuse_undefined(v));
-  if (v.kind != VALUE_STRING) return INVALID("indent of '%s'", value_type(v));
-  TRY(indent_width(r, b, &width));
-  builder_add(&built, v.u.text);
+  bool first = bound->given[1] && value_truth(bound->v[1]),
+       blank = bound->given[2] && value_truth(bound->v[2]);
+  TRY(refuse_undefined(values));
+  if (values.kind != VALUE_STRING) return INVALID("indent of '%s'", value_type(values));
+  TRY(indent_width(render, bound, &width));
+  builder_add(&built, values.u.text);
   builder_puts(&built, "\n");
-  TRY(builder_string(&r->arena, &built, &s));
-  TRY(string_lines(r, s.u.text, false, &lines));
+  TRY(builder_string(&render->arena, &built, &value));
+  TRY(string_lines(render, value.u.text, false, &lines));
   built = (builder){0};
   for (size_t i = 0; i < lines.u.list->count; i++) {
     const string *line = lines.u.list->items[i].u.text;
@@ -136,35 +139,36 @@ static clave_status filter_indent(render *r, value v, const bound *b, value *out
     if (i ? blank || line->size > 0 : first) builder_add(&built, width.u.text);
     builder_add(&built, line);
   }
-  return builder_string(&r->arena, &built, out);
+  return builder_string(&render->arena, &built, out);
 }
 
-static clave_status filter_center(render *r, value v, const bound *b, value *out) {
-  value s, name, method_value;
-  TRY(make_str(&r->arena, v, &s));
-  TRY(make_puts(&r->arena, "center", &name));
-  TRY(get_attribute(r, s, name.u.text, &method_value));
-  value width = b->given[0] ? b->v[0] : value_int(80);
-  return call_value(r, method_value, &(call_args){.items = &width, .count = 1}, out);
+static clave_status filter_center(render *render, value values, const bound *bound, value *out) {
+  value result, name, method_value;
+  TRY(make_str(&render->arena, values, &result));
+  TRY(make_puts(&render->arena, "center", &name));
+  TRY(get_attribute(render, result, name.u.text, &method_value));
+  value width = bound->given[0] ? bound->v[0] : value_int(80);
+  return call_value(render, method_value, &(call_args){.items = &width, .count = 1}, out);
 }
 
-static clave_status filter_format(render *r, value v, const call_args *args, value *out) {
-  value s, given;
+static clave_status filter_format(render *render, value values, const call_args *args, value *out) {
+  value result, given;
   if (args->count && args->n_named)
     return INVALID("can't handle positional and keyword arguments at the same time");
-  TRY(make_str(&r->arena, v, &s));
+  TRY(make_str(&render->arena, values, &result));
   if (args->n_named) {
-    TRY(make_dict(&r->arena, VALUE_DICT, &given));
+    TRY(make_dict(&render->arena, VALUE_DICT, &given));
     for (size_t i = 0; i < args->n_named; i++) {
       value key;
-      TRY(make_puts(&r->arena, args->named[i].name, &key));
-      TRY(dict_set(&r->arena, given.u.dict, key, args->named[i].v));
+      TRY(make_puts(&render->arena, args->named[i].name, &key));
+      TRY(dict_set(&render->arena, given.u.dict, key, args->named[i].v));
     }
   } else {
-    TRY(make_list(&r->arena, VALUE_TUPLE, args->count, &given));
-    for (size_t i = 0; i < args->count; i++) TRY(list_add(&r->arena, given.u.list, args->items[i]));
+    TRY(make_list(&render->arena, VALUE_TUPLE, args->count, &given));
+    for (size_t i = 0; i < args->count; i++)
+      TRY(list_add(&render->arena, given.u.list, args->items[i]));
   }
-  return format_percent(r, s.u.text, given, out);
+  return format_percent(render, result.u.text, given, out);
 }
 
 /* ---------------------------------------------------------------- numbers */
@@ -174,30 +178,30 @@ static bool is_hexadecimal(char c) {
 }
 
 /* True for an underscore that Python permits between two digits. */
-static bool joins_digits(const string *s, size_t i, int64_t base) {
-  if (i == 0 || i + 1 >= s->size) return false;
-  const char before = s->data[i - 1], after = s->data[i + 1];
+static bool joins_digits(const string *string, size_t i, int64_t base) {
+  if (i == 0 || i + 1 >= string->size) return false;
+  const char before = string->data[i - 1], after = string->data[i + 1];
   if (base <= 10) return is_ascii_digit(before) && is_ascii_digit(after);
   return is_hexadecimal(before) && is_hexadecimal(after);
 }
 
 /* A copy that ends in NUL, without white space around it and without the underscores that Python
  * allows between digits. NULL: it holds NUL, or an underscore elsewhere. */
-static clave_status number_text(render *r, const string *s, int64_t base, const char **out) {
+static clave_status number_text(render *render, const string *str, int64_t base, const char **out) {
   value trimmed;
   char *copy;
   size_t n = 0;
   *out = NULL;
-  TRY(string_strip(r, s, NULL, STRIP_BOTH, &trimmed));
-  const string *t = trimmed.u.text;
-  TRY(arena_alloc(&r->arena, t->size + 1, 1, &copy));
-  for (size_t i = 0; i < t->size; i++) {
+  TRY(string_strip(render, str, NULL, STRIP_BOTH, &trimmed));
+  const string *string = trimmed.u.text;
+  TRY(arena_alloc(&render->arena, string->size + 1, 1, &copy));
+  for (size_t i = 0; i < string->size; i++) {
     uint32_t c;
-    (void)utf8_read(t->data + i, &c);
+    (void)utf8_read(string->data + i, &c);
     if (c >= 0x80 && is_decimal(c))
       return UNSUPPORTED("digits beyond ASCII are not supported as a number");
-    if (!t->data[i] || (t->data[i] == '_' && !joins_digits(t, i, base))) return NULL;
-    if (t->data[i] != '_') copy[n++] = t->data[i];
+    if (!string->data[i] || (string->data[i] == '_' && !joins_digits(string, i, base))) return NULL;
+    if (string->data[i] != '_') copy[n++] = string->data[i];
   }
   copy[n] = '\0';
   *out = copy;
@@ -205,13 +209,13 @@ static clave_status number_text(render *r, const string *s, int64_t base, const 
 }
 
 /* What Python's float() reads; false: it does not. */
-static bool read_real(const char *s, double *out) {
+static bool read_real(const char *text, double *out) {
   char *end;
-  const char *digits = s + (*s == '-' || *s == '+');
+  const char *digits = text + (*text == '-' || *text == '+');
   bool word =
       equal_ascii(digits, "nan") || equal_ascii(digits, "inf") || equal_ascii(digits, "infinity");
-  if (!word && (!*s || digits[strspn(digits, "0123456789.eE+-")])) return false;
-  *out = number_read(s, &end);
+  if (!word && (!*text || digits[strspn(digits, "0123456789.eE+-")])) return false;
+  *out = number_read(text, &end);
   return !*end;
 }
 
@@ -221,13 +225,13 @@ static bool real_to_whole(double d, int64_t *out) {
   return true;
 }
 
-static clave_status string_to_whole(render *r, const string *s, int64_t base, bool *good,
+static clave_status string_to_whole(render *render, const string *string, int64_t base, bool *good,
                                     int64_t *out) {
   const char *digits;
   char *end;
   double d;
   *good = false;
-  TRY(number_text(r, s, base, &digits));
+  TRY(number_text(render, string, base, &digits));
   if (!digits || !*digits) return NULL;
   errno = 0;
   *out = strtoll(digits, &end, (int)base);
@@ -240,69 +244,69 @@ static clave_status string_to_whole(render *r, const string *s, int64_t base, bo
 }
 
 /* default, base */
-static clave_status filter_int(render *r, value v, const bound *b, value *out) {
+static clave_status filter_int(render *render, value values, const bound *bound, value *out) {
   int64_t base, i = 0;
   bool good = false;
-  TRY(bound_integer(b, 1, 10, &base));
+  TRY(bound_integer(bound, 1, 10, &base));
   if (base != 10 && base != 16 && base != 8 && base != 2)
     return UNSUPPORTED("int of base %lld is not supported", (long long)base);
-  if (v.kind == VALUE_UNDEFINED) TRY(refuse_undefined(v));
-  if (v.kind == VALUE_STRING) TRY(string_to_whole(r, v.u.text, base, &good, &i));
-  if (v.kind == VALUE_FLOAT) good = real_to_whole(v.u.real, &i);
-  if (v.kind == VALUE_FLOAT && !good && isfinite(v.u.real))
+  if (values.kind == VALUE_UNDEFINED) TRY(refuse_undefined(values));
+  if (values.kind == VALUE_STRING) TRY(string_to_whole(render, values.u.text, base, &good, &i));
+  if (values.kind == VALUE_FLOAT) good = real_to_whole(values.u.real, &i);
+  if (values.kind == VALUE_FLOAT && !good && isfinite(values.u.real))
     return INVALID("an integer of more than 64 bits");
-  if (v.kind == VALUE_INT || v.kind == VALUE_BOOL) {
-    TRY(want_integer(v, &i));
+  if (values.kind == VALUE_INT || values.kind == VALUE_BOOL) {
+    TRY(want_integer(values, &i));
     good = true;
   }
-  *out = good ? value_int(i) : b->given[0] ? b->v[0] : value_int(0);
+  *out = good ? value_int(i) : bound->given[0] ? bound->v[0] : value_int(0);
   return NULL;
 }
 
-static clave_status filter_float(render *r, value v, const bound *b, value *out) {
+static clave_status filter_float(render *render, value values, const bound *bound, value *out) {
   double d = 0;
-  bool good = value_number(v);
-  if (v.kind == VALUE_UNDEFINED) TRY(refuse_undefined(v));
-  if (good) d = value_real(v);
-  if (v.kind == VALUE_STRING) {
+  bool good = value_number(values);
+  if (values.kind == VALUE_UNDEFINED) TRY(refuse_undefined(values));
+  if (good) d = value_real(values);
+  if (values.kind == VALUE_STRING) {
     const char *digits;
-    TRY(number_text(r, v.u.text, 10, &digits));
+    TRY(number_text(render, values.u.text, 10, &digits));
     good = digits && read_real(digits, &d);
   }
-  *out = good ? value_float(d) : b->given[0] ? b->v[0] : value_float(0);
+  *out = good ? value_float(d) : bound->given[0] ? bound->v[0] : value_float(0);
   return NULL;
 }
 
-static clave_status filter_abs(render *r, value v, const bound *b, value *out) {
-  (void)r, (void)b;
-  TRY(refuse_undefined(v));
-  if (!value_number(v)) return INVALID("bad operand type for abs(): '%s'", value_type(v));
-  if (v.kind == VALUE_BOOL) v = value_int((int64_t)v.u.truth);
-  *out = v;
-  if (v.kind == VALUE_FLOAT) *out = value_float(fabs(v.u.real));
-  return v.kind == VALUE_INT && v.u.integer < 0 ? negate(v, out) : NULL;
+static clave_status filter_abs(render *render, value values, const bound *bound, value *out) {
+  (void)render, (void)bound;
+  TRY(refuse_undefined(values));
+  if (!value_number(values)) return INVALID("bad operand type for abs(): '%s'", value_type(values));
+  if (values.kind == VALUE_BOOL) values = value_int((int64_t)values.u.truth);
+  *out = values;
+  if (values.kind == VALUE_FLOAT) *out = value_float(fabs(values.u.real));
+  return values.kind == VALUE_INT && values.u.integer < 0 ? negate(values, out) : NULL;
 }
 
 /* precision, method */
-static clave_status filter_round(render *r, value v, const bound *b, value *out) {
+static clave_status filter_round(render *render, value values, const bound *bound, value *out) {
   int64_t precision;
   char text_[400];
   const string *name = NULL;
-  (void)r;
-  TRY(refuse_undefined(v));
-  TRY(bound_integer(b, 0, 0, &precision));
-  if (b->given[1]) TRY(want_string(b->v[1], &name));
+  (void)render;
+  TRY(refuse_undefined(values));
+  TRY(bound_integer(bound, 0, 0, &precision));
+  if (bound->given[1]) TRY(want_string(bound->v[1], &name));
   bool common = !name || string_is(name, "common"), up = name && string_is(name, "ceil");
   if (!common && !up && !string_is(name, "floor"))
     return INVALID("round's method must be common, ceil or floor");
-  if (!value_number(v)) return INVALID("'%s' cannot be rounded", value_type(v));
+  if (!value_number(values)) return INVALID("'%s' cannot be rounded", value_type(values));
   if (precision < 0 || precision > 20)
     return UNSUPPORTED("round to %lld places is not supported", (long long)precision);
-  if (common && v.kind != VALUE_FLOAT) {
-    *out = v.kind == VALUE_BOOL ? value_int((int64_t)v.u.truth) : v;
+  if (common && values.kind != VALUE_FLOAT) {
+    *out = values.kind == VALUE_BOOL ? value_int((int64_t)values.u.truth) : values;
     return NULL;
   }
-  double d = value_real(v), scale = pow(10, (double)precision);
+  double d = value_real(values), scale = pow(10, (double)precision);
   if (!isfinite(d) && !common) return INVALID("cannot convert float infinity to integer");
   if (common && isfinite(d)) {
     (void)number_print(text_, sizeof text_, "%.*f", (int)precision, d);
@@ -315,35 +319,35 @@ static clave_status filter_round(render *r, value v, const bound *b, value *out)
 /* ---------------------------------------------------------------- any value */
 
 /* default_value, boolean */
-static clave_status filter_default(render *r, value v, const bound *b, value *out) {
-  bool boolean = b->given[1] && value_truth(b->v[1]);
-  *out = v;
-  if (v.kind != VALUE_UNDEFINED && !(boolean && !value_truth(v))) return NULL;
-  if (!b->given[0]) return make_puts(&r->arena, "", out);
-  *out = b->v[0];
+static clave_status filter_default(render *render, value values, const bound *bound, value *out) {
+  bool boolean = bound->given[1] && value_truth(bound->v[1]);
+  *out = values;
+  if (values.kind != VALUE_UNDEFINED && !(boolean && !value_truth(values))) return NULL;
+  if (!bound->given[0]) return make_puts(&render->arena, "", out);
+  *out = bound->v[0];
   return NULL;
 }
 
-static clave_status filter_length(render *r, value v, const bound *b, value *out) {
+static clave_status filter_length(render *render, value values, const bound *bound, value *out) {
   int64_t n;
-  (void)b;
-  TRY(value_length(&r->arena, v, &n));
+  (void)bound;
+  TRY(value_length(&render->arena, values, &n));
   *out = value_int(n);
   return NULL;
 }
 
-static clave_status filter_attr(render *r, value v, const bound *b, value *out) {
+static clave_status filter_attr(render *render, value values, const bound *bound, value *out) {
   const string *name;
-  TRY(want_string(b->v[0], &name));
-  if (v.kind == VALUE_DICT && find_method(VALUE_DICT, name) == -1) {
+  TRY(want_string(bound->v[0], &name));
+  if (values.kind == VALUE_DICT && find_method(VALUE_DICT, name) == -1) {
     *out = value_undefined("an attribute");
     return NULL;
   }
-  TRY(refuse_undefined(v));
-  return get_attribute(r, v, name, out);
+  TRY(refuse_undefined(values));
+  return get_attribute(render, values, name, out);
 }
 
-static clave_status json_indent(render *r, value indent, json_style *style) {
+static clave_status json_indent(render *render, value indent, json_style *style) {
   value space, width;
   if (indent.kind == VALUE_NONE) return NULL;
   style->has_indent = true;
@@ -353,19 +357,19 @@ static clave_status json_indent(render *r, value indent, json_style *style) {
   }
   int64_t n;
   TRY(want_integer(indent, &n));
-  TRY(make_puts(&r->arena, " ", &space));
-  TRY(repeat_string(r, space.u.text, n, &width));
+  TRY(make_puts(&render->arena, " ", &space));
+  TRY(repeat_string(render, space.u.text, n, &width));
   style->indent = width.u.text;
   return NULL;
 }
 
-static clave_status json_separators(render *r, value separators, json_style *style) {
+static clave_status json_separators(render *render, value separators, json_style *style) {
   value item, key;
   list pair = {0};
-  TRY(make_puts(&r->arena, style->has_indent ? "," : ", ", &item));
-  TRY(make_puts(&r->arena, ": ", &key));
+  TRY(make_puts(&render->arena, style->has_indent ? "," : ", ", &item));
+  TRY(make_puts(&render->arena, ": ", &key));
   if (separators.kind != VALUE_NONE) {
-    TRY(value_items(&r->arena, separators, &pair));
+    TRY(value_items(&render->arena, separators, &pair));
     if (pair.count != 2) return INVALID("separators of tojson are two");
     item = pair.items[0];
     key = pair.items[1];
@@ -375,14 +379,14 @@ static clave_status json_separators(render *r, value separators, json_style *sty
 }
 
 /* ensure_ascii, indent, separators, sort_keys */
-static clave_status filter_tojson(render *r, value v, const bound *b, value *out) {
+static clave_status filter_tojson(render *render, value values, const bound *bound, value *out) {
   builder built = {0};
-  json_style style = {.ascii = b->given[0] && value_truth(b->v[0]),
-                      .sort = b->given[3] && value_truth(b->v[3])};
-  TRY(json_indent(r, b->given[1] ? b->v[1] : value_none(), &style));
-  TRY(json_separators(r, b->given[2] ? b->v[2] : value_none(), &style));
-  clave_status st = append_json(&r->arena, &built, v, &style, 0);
-  if (!st) return builder_string(&r->arena, &built, out);
+  json_style style = {.ascii = bound->given[0] && value_truth(bound->v[0]),
+                      .sort = bound->given[3] && value_truth(bound->v[3])};
+  TRY(json_indent(render, bound->given[1] ? bound->v[1] : value_none(), &style));
+  TRY(json_separators(render, bound->given[2] ? bound->v[2] : value_none(), &style));
+  clave_status st = append_json(&render->arena, &built, values, &style, 0);
+  if (!st) return builder_string(&render->arena, &built, out);
   builder_free(&built);
   return st;
 }
@@ -450,13 +454,14 @@ int filter_index(const char *name) {
   return -1;
 }
 
-clave_status call_filter(render *r, int index, value input, const call_args *args, value *out) {
-  bound b;
+clave_status call_filter(render *render, int index, value input, const call_args *args,
+                         value *out) {
+  bound bound;
   if (input.kind == VALUE_STRING && input.u.text->escaped && filters[index].call != filter_string &&
       filters[index].call != filter_safe && filters[index].call != filter_escape &&
       filters[index].call != filter_tojson && filters[index].call != filter_length)
     return UNSUPPORTED("the filter '%s' of escaped text is not supported", filters[index].name);
-  if (filters[index].any) return filters[index].any(r, input, args, out);
-  TRY(bind_args(filters[index].name, &filters[index].arguments, args, &b));
-  return filters[index].call(r, input, &b, out);
+  if (filters[index].any) return filters[index].any(render, input, args, out);
+  TRY(bind_args(filters[index].name, &filters[index].arguments, args, &bound));
+  return filters[index].call(render, input, &bound, out);
 }

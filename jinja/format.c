@@ -21,23 +21,23 @@ enum { MAX_WIDTH = 10000, MAX_PRECISION = 200 };
 
 /* Appends the bytes, with sign and padding. prefix: bytes of a sign or 0x, behind which zeros go.
  */
-static void append_padded(builder *b, const string *s, size_t prefix, const spec *f,
+static void append_padded(builder *builder, const string *str, size_t prefix, const spec *spec,
                           char default_align) {
-  size_t width = f->width > 0 ? (size_t)f->width : 0, n = string_length(s);
+  size_t width = spec->width > 0 ? (size_t)spec->width : 0, n = string_length(str);
   size_t missing = width > n ? width - n : 0;
-  char align = f->align ? f->align : f->zero ? '=' : default_align;
+  char align = spec->align ? spec->align : spec->zero ? '=' : default_align;
   size_t before = align == '>' ? missing : align == '^' ? missing / 2 : 0;
-  const char *fill = *f->fill ? f->fill : f->zero ? "0" : " ";
-  string head = {.data = s->data, .size = prefix, .mask = s->mask, .written = s->written};
-  string rest = {.data = s->data + prefix,
-                 .size = s->size - prefix,
-                 .mask = s->mask ? s->mask + prefix : NULL,
-                 .written = s->written};
-  for (size_t i = 0; i < before; i++) builder_puts(b, fill);
-  if (prefix) builder_add(b, &head);
-  for (size_t i = 0; align == '=' && i < missing; i++) builder_puts(b, fill);
-  if (rest.size) builder_add(b, &rest);
-  for (size_t i = 0; align != '=' && i < missing - before; i++) builder_puts(b, fill);
+  const char *fill = *spec->fill ? spec->fill : spec->zero ? "0" : " ";
+  string head = {.data = str->data, .size = prefix, .mask = str->mask, .written = str->written};
+  string rest = {.data = str->data + prefix,
+                 .size = str->size - prefix,
+                 .mask = str->mask ? str->mask + prefix : NULL,
+                 .written = str->written};
+  for (size_t i = 0; i < before; i++) builder_puts(builder, fill);
+  if (prefix) builder_add(builder, &head);
+  for (size_t i = 0; align == '=' && i < missing; i++) builder_puts(builder, fill);
+  if (rest.size) builder_add(builder, &rest);
+  for (size_t i = 0; align != '=' && i < missing - before; i++) builder_puts(builder, fill);
 }
 
 /* Commas between groups of three digits of the whole part; out: room for twice the text. */
@@ -51,18 +51,18 @@ static void add_commas(const char *digits, char *out) {
 }
 
 /* The digits with sign and base. */
-static void append_number(builder *b, bool negative, const char *base, const char *digits,
-                          const spec *f) {
+static void append_number(builder *builder, bool negative, const char *base, const char *digits,
+                          const spec *spec) {
   char grouped[1200], all[1300];
-  const char *sign = negative ? "-" : f->sign == '+' ? "+" : f->sign == ' ' ? " " : "";
-  if (f->comma) add_commas(digits, grouped);
-  (void)snprintf(all, sizeof all, "%s%s%s", sign, base, f->comma ? grouped : digits);
-  string s = {.data = all, .size = strlen(all)};
-  append_padded(b, &s, strlen(sign) + strlen(base), f, '>');
+  const char *sign = negative ? "-" : spec->sign == '+' ? "+" : spec->sign == ' ' ? " " : "";
+  if (spec->comma) add_commas(digits, grouped);
+  (void)snprintf(all, sizeof all, "%s%s%s", sign, base, spec->comma ? grouped : digits);
+  string string = {.data = all, .size = strlen(all)};
+  append_padded(builder, &string, strlen(sign) + strlen(base), spec, '>');
 }
 
-static clave_status append_whole(builder *b, int64_t i, const spec *f) {
-  char digits[80], type = f->type ? f->type : 'd';
+static clave_status append_whole(builder *builder, int64_t i, const spec *spec) {
+  char digits[80], type = spec->type ? spec->type : 'd';
   uint64_t size = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
   size_t at = sizeof digits - 1;
   unsigned base = type == 'x' || type == 'X' ? 16 : type == 'o' ? 8 : type == 'b' ? 2 : 10;
@@ -71,27 +71,27 @@ static clave_status append_whole(builder *b, int64_t i, const spec *f) {
     unsigned d = (unsigned)(size % base);
     digits[--at] = (type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef")[d];
     size /= base;
-  } while (size || (int)(sizeof digits - 1 - at) < (f->precision < 60 ? f->precision : 60));
+  } while (size || (int)(sizeof digits - 1 - at) < (spec->precision < 60 ? spec->precision : 60));
   const char prefix[] = {'0', type, '\0'};
-  append_number(b, i < 0, f->alternate && base != 10 ? prefix : "", digits + at, f);
+  append_number(builder, i < 0, spec->alternate && base != 10 ? prefix : "", digits + at, spec);
   return NULL;
 }
 
 /* The digits of |d|; out: of 600 bytes. */
-static clave_status real_digits(double d, const spec *f, char *out) {
-  int precision = f->precision < 0 ? 6 : f->precision;
-  char type = f->type ? f->type : 'g', form[] = {'%', '.', '*', type, '\0'};
+static clave_status real_digits(double d, const spec *spec, char *out) {
+  int precision = spec->precision < 0 ? 6 : spec->precision;
+  char type = spec->type ? spec->type : 'g', form[] = {'%', '.', '*', type, '\0'};
   if (isnan(d) || isinf(d)) {
     (void)strcpy(out, isnan(d) ? "nan" : "inf");
     for (char *c = out; *c && is_ascii_upper(type); c++) *c = ascii_upper(*c);
     return NULL;
   }
-  if (f->alternate) return UNSUPPORTED("# in the format of a float is not supported");
+  if (spec->alternate) return UNSUPPORTED("# in the format of a float is not supported");
   if (type == '%') {
     (void)number_print(out, 600, "%.*f%%", precision, fabs(d) * 100);
-  } else if (!f->type && f->precision < 0) {
+  } else if (!spec->type && spec->precision < 0) {
     format_real(fabs(d), out);
-  } else if (!f->type) {
+  } else if (!spec->type) {
     return UNSUPPORTED("a precision without a type is not supported");
   } else {
     (void)number_print(out, 600, form, precision, fabs(d));
@@ -99,27 +99,29 @@ static clave_status real_digits(double d, const spec *f, char *out) {
   return NULL;
 }
 
-static clave_status append_real_format(builder *b, double d, const spec *f) {
+static clave_status append_real_format(builder *builder, double d, const spec *spec) {
   char digits[600];
-  TRY(real_digits(d, f, digits));
-  append_number(b, signbit(d) && !isnan(d), "", digits, f);
+  TRY(real_digits(d, spec, digits));
+  append_number(builder, signbit(d) && !isnan(d), "", digits, spec);
   return NULL;
 }
 
-static clave_status append_text_format(render *r, builder *b, const string *s, const spec *f) {
-  value cut = value_string(s);
-  if (f->precision >= 0)
-    TRY(get_slice(r, cut, (value[]){value_none(), value_int(f->precision), value_none()}, &cut));
-  spec text_ = *f; /* a text is padded with zeros after it, unlike a number */
+static clave_status append_text_format(render *render, builder *builder, const string *string,
+                                       const spec *format) {
+  value cut = value_string(string);
+  if (format->precision >= 0)
+    TRY(get_slice(render, cut, (value[]){value_none(), value_int(format->precision), value_none()},
+                  &cut));
+  spec text_ = *format; /* a text is padded with zeros after it, unlike a number */
   if (!text_.align) text_.align = '<';
-  append_padded(b, cut.u.text, 0, &text_, '<');
+  append_padded(builder, cut.u.text, 0, &text_, '<');
   return NULL;
 }
 
 /* ---------------------------------------------------------------- % */
 
 typedef struct percent {
-  render *r;
+  render *render;
   const string *format;
   size_t at;
   value args;
@@ -127,231 +129,241 @@ typedef struct percent {
   builder out;
 } percent;
 
-static char peek(const percent *p) {
-  return p->at < p->format->size ? p->format->data[p->at] : '\0';
+static char peek(const percent *percent) {
+  return percent->at < percent->format->size ? percent->format->data[percent->at] : '\0';
 }
 
-static clave_status next_argument(percent *p, value *out) {
-  if (p->args.kind == VALUE_TUPLE) {
-    if (p->used >= p->args.u.list->count) return INVALID("not enough arguments for format string");
-    *out = p->args.u.list->items[p->used++];
+static clave_status next_argument(percent *percent, value *out) {
+  if (percent->args.kind == VALUE_TUPLE) {
+    if (percent->used >= percent->args.u.list->count)
+      return INVALID("not enough arguments for format string");
+    *out = percent->args.u.list->items[percent->used++];
     return NULL;
   }
-  if (p->used++) return INVALID("not enough arguments for format string");
-  *out = p->args;
+  if (percent->used++) return INVALID("not enough arguments for format string");
+  *out = percent->args;
   return NULL;
 }
 
 /* (name) */
-static clave_status named_argument(percent *p, value *out) {
-  const char *begin = p->format->data + p->at + 1;
-  const char *end = memchr(begin, ')', p->format->size - p->at - 1);
+static clave_status named_argument(percent *percent, value *out) {
+  const char *begin = percent->format->data + percent->at + 1;
+  const char *end = memchr(begin, ')', percent->format->size - percent->at - 1);
   if (!end) return INVALID("incomplete format key");
   value key, *found;
-  TRY(make_string(&p->r->arena, begin, (size_t)(end - begin), &key));
-  p->at += (size_t)(end - begin) + 2;
-  if (p->args.kind != VALUE_DICT) return INVALID("format requires a mapping");
-  TRY(dict_find(p->args.u.dict, key, &found));
+  TRY(make_string(&percent->render->arena, begin, (size_t)(end - begin), &key));
+  percent->at += (size_t)(end - begin) + 2;
+  if (percent->args.kind != VALUE_DICT) return INVALID("format requires a mapping");
+  TRY(dict_find(percent->args.u.dict, key, &found));
   if (!found) return INVALID("'%.100s' is not among the values to format", key.u.text->data);
   *out = *found;
   return NULL;
 }
 
-static clave_status read_count(percent *p, int most, int *out) {
-  value v;
+static clave_status read_count(percent *percent, int most, int *out) {
+  value value;
   int64_t i = 0;
-  if (peek(p) == '*') {
-    p->at++;
-    TRY(next_argument(p, &v));
-    if (v.kind != VALUE_INT) return INVALID("* wants int");
-    i = v.u.integer;
+  if (peek(percent) == '*') {
+    percent->at++;
+    TRY(next_argument(percent, &value));
+    if (value.kind != VALUE_INT) return INVALID("* wants int");
+    i = value.u.integer;
   }
-  while (peek(p) >= '0' && peek(p) <= '9' && i <= most)
-    i = i * 10 + (p->format->data[p->at++] - '0');
+  while (peek(percent) >= '0' && peek(percent) <= '9' && i <= most)
+    i = i * 10 + (percent->format->data[percent->at++] - '0');
   if (i < 0 || i > most) return UNSUPPORTED("a width or precision of %lld", (long long)i);
   *out = (int)i;
   return NULL;
 }
 
-static clave_status read_percent_spec(percent *p, spec *f) {
+static clave_status read_percent_spec(percent *percent, spec *spec) {
   bool left = false;
-  for (; peek(p) && strchr("-+ #0", peek(p)); p->at++) {
-    char c = peek(p);
+  for (; peek(percent) && strchr("-+ #0", peek(percent)); percent->at++) {
+    char c = peek(percent);
     left |= c == '-';
-    f->zero |= c == '0';
-    f->alternate |= c == '#';
-    if (c == '+' || (c == ' ' && f->sign != '+')) f->sign = c;
+    spec->zero |= c == '0';
+    spec->alternate |= c == '#';
+    if (c == '+' || (c == ' ' && spec->sign != '+')) spec->sign = c;
   }
-  if (left) f->align = '<';
-  if (left) f->zero = false;
-  TRY(read_count(p, MAX_WIDTH, &f->width));
-  if (peek(p) == '.') {
-    p->at++;
-    TRY(read_count(p, MAX_PRECISION, &f->precision));
+  if (left) spec->align = '<';
+  if (left) spec->zero = false;
+  TRY(read_count(percent, MAX_WIDTH, &spec->width));
+  if (peek(percent) == '.') {
+    percent->at++;
+    TRY(read_count(percent, MAX_PRECISION, &spec->precision));
   }
-  while (peek(p) && strchr("hlL", peek(p))) p->at++;
-  f->type = peek(p);
-  p->at++;
+  while (peek(percent) && strchr("hlL", peek(percent))) percent->at++;
+  spec->type = peek(percent);
+  percent->at++;
   return NULL;
 }
 
-static clave_status percent_whole(percent *p, value v, const spec *f) {
+static clave_status percent_whole(percent *percent, value value, const spec *format) {
   int64_t i;
-  spec whole = *f;
-  if (!value_number(v))
-    return INVALID("%%%c format: a number is required, not %s", f->type, value_type(v));
-  if (v.kind == VALUE_FLOAT) {
-    if (!(fabs(v.u.real) < 0x1p63)) return INVALID("an integer of more than 64 bits");
-    if (!strchr("diu", f->type)) return INVALID("%%%c format: an integer is required", f->type);
-    v = value_int((int64_t)v.u.real);
+  spec whole = *format;
+  if (!value_number(value))
+    return INVALID("%%%c format: a number is required, not %s", format->type, value_type(value));
+  if (value.kind == VALUE_FLOAT) {
+    if (!(fabs(value.u.real) < 0x1p63)) return INVALID("an integer of more than 64 bits");
+    if (!strchr("diu", format->type))
+      return INVALID("%%%c format: an integer is required", format->type);
+    value = value_int((int64_t)value.u.real);
   }
-  TRY(want_integer(v, &i));
-  if (strchr("iu", f->type)) whole.type = 'd';
-  return append_whole(&p->out, i, &whole);
+  TRY(want_integer(value, &i));
+  if (strchr("iu", format->type)) whole.type = 'd';
+  return append_whole(&percent->out, i, &whole);
 }
 
-static clave_status percent_text(percent *p, value v, const spec *f) {
-  builder b = {0};
-  value s;
-  clave_status st =
-      f->type == 'r' ? append_repr(&p->r->arena, &b, v) : append_str(&p->r->arena, &b, v);
+static clave_status percent_text(percent *percent, value result, const spec *format) {
+  builder builder = {0};
+  value value;
+  clave_status st = format->type == 'r' ? append_repr(&percent->render->arena, &builder, result)
+                                        : append_str(&percent->render->arena, &builder, result);
   if (st) {
-    builder_free(&b);
+    builder_free(&builder);
     return st;
   }
-  TRY(builder_string(&p->r->arena, &b, &s));
-  spec plain = *f;
+  TRY(builder_string(&percent->render->arena, &builder, &value));
+  spec plain = *format;
   plain.zero = false;
   if (!plain.align) plain.align = '>';
-  return append_text_format(p->r, &p->out, s.u.text, &plain);
+  return append_text_format(percent->render, &percent->out, value.u.text, &plain);
 }
 
-static clave_status percent_value(percent *p) {
-  spec f = {.precision = -1};
-  value v = value_none();
-  bool named = peek(p) == '(';
-  if (named) TRY(named_argument(p, &v));
-  TRY(read_percent_spec(p, &f));
-  if (f.type == '%') {
-    if (f.width || f.precision >= 0 || f.zero || f.alternate || f.sign || f.align || named)
+static clave_status percent_value(percent *percent) {
+  spec spec = {.precision = -1};
+  value value = value_none();
+  bool named = peek(percent) == '(';
+  if (named) TRY(named_argument(percent, &value));
+  TRY(read_percent_spec(percent, &spec));
+  if (spec.type == '%') {
+    if (spec.width || spec.precision >= 0 || spec.zero || spec.alternate || spec.sign ||
+        spec.align || named)
       return UNSUPPORTED("%%%% with a width or flags is not supported");
-    builder_puts(&p->out, "%");
+    builder_puts(&percent->out, "%");
     return NULL;
   }
-  if (!f.type) return INVALID("incomplete format");
-  if (!named) TRY(next_argument(p, &v));
-  if (strchr("diuxXo", f.type)) return percent_whole(p, v, &f);
-  if (strchr("sr", f.type)) return percent_text(p, v, &f);
-  if (!strchr("eEfFgG", f.type))
-    return strchr("ac", f.type) ? UNSUPPORTED("%%%c is not supported", f.type)
-                                : INVALID("unsupported format character '%c'", f.type);
-  if (!value_number(v)) return INVALID("must be real number, not %s", value_type(v));
-  return append_real_format(&p->out, value_real(v), &f);
+  if (!spec.type) return INVALID("incomplete format");
+  if (!named) TRY(next_argument(percent, &value));
+  if (strchr("diuxXo", spec.type)) return percent_whole(percent, value, &spec);
+  if (strchr("sr", spec.type)) return percent_text(percent, value, &spec);
+  if (!strchr("eEfFgG", spec.type))
+    return strchr("ac", spec.type) ? UNSUPPORTED("%%%c is not supported", spec.type)
+                                   : INVALID("unsupported format character '%c'", spec.type);
+  if (!value_number(value)) return INVALID("must be real number, not %s", value_type(value));
+  return append_real_format(&percent->out, value_real(value), &spec);
 }
 
-static clave_status run_percent(percent *p) {
-  while (p->at < p->format->size) {
-    size_t from = p->at;
-    const char *sign = memchr(p->format->data + from, '%', p->format->size - from);
-    p->at = sign ? (size_t)(sign - p->format->data) : p->format->size;
-    string plain = {.data = p->format->data + from,
-                    .size = p->at - from,
-                    .mask = p->format->mask ? p->format->mask + from : NULL,
-                    .written = p->format->written};
-    if (plain.size) builder_add(&p->out, &plain);
+static clave_status run_percent(percent *percent) {
+  while (percent->at < percent->format->size) {
+    size_t from = percent->at;
+    const char *sign = memchr(percent->format->data + from, '%', percent->format->size - from);
+    percent->at = sign ? (size_t)(sign - percent->format->data) : percent->format->size;
+    string plain = {.data = percent->format->data + from,
+                    .size = percent->at - from,
+                    .mask = percent->format->mask ? percent->format->mask + from : NULL,
+                    .written = percent->format->written};
+    if (plain.size) builder_add(&percent->out, &plain);
     if (!sign) break;
-    p->at++;
-    TRY(percent_value(p));
-    TRY(arena_charge(&p->r->arena, 1));
+    percent->at++;
+    TRY(percent_value(percent));
+    TRY(arena_charge(&percent->render->arena, 1));
   }
-  bool left = p->args.kind == VALUE_TUPLE
-                  ? p->used < p->args.u.list->count
-                  : p->used == 0 && p->args.kind != VALUE_DICT && p->args.kind != VALUE_LIST &&
-                        p->args.kind != VALUE_RANGE && p->args.kind != VALUE_UNDEFINED;
+  bool left = percent->args.kind == VALUE_TUPLE
+                  ? percent->used < percent->args.u.list->count
+                  : percent->used == 0 && percent->args.kind != VALUE_DICT &&
+                        percent->args.kind != VALUE_LIST && percent->args.kind != VALUE_RANGE &&
+                        percent->args.kind != VALUE_UNDEFINED;
   return left ? INVALID("not all arguments converted during string formatting") : NULL;
 }
 
-clave_status format_percent(render *r, const string *format, value args, value *out) {
-  percent p = {.r = r, .format = format, .args = args};
-  clave_status st = run_percent(&p);
-  if (!st) return builder_string(&r->arena, &p.out, out);
-  builder_free(&p.out);
+clave_status format_percent(render *render, const string *format, value args, value *out) {
+  percent percent = {.render = render, .format = format, .args = args};
+  clave_status st = run_percent(&percent);
+  if (!st) return builder_string(&render->arena, &percent.out, out);
+  builder_free(&percent.out);
   return st;
 }
 
 /* ---------------------------------------------------------------- {} */
 
-static clave_status read_digits(const char **s, const char *end, int most, int *out) {
+static clave_status read_digits(const char **text, const char *end, int most, int *out) {
   *out = 0;
-  while (*s < end && **s >= '0' && **s <= '9' && *out <= most) *out = *out * 10 + (*(*s)++ - '0');
+  while (*text < end && **text >= '0' && **text <= '9' && *out <= most)
+    *out = *out * 10 + (*(*text)++ - '0');
   return *out > most ? UNSUPPORTED("a width or precision of %d", *out) : NULL;
 }
 
 /* [[fill]align][sign][#][0][width][,][.precision][type] */
-static clave_status read_spec(const char *s, const char *end, spec *f) {
-  size_t n = s < end ? 1 : 0;
-  while (s + n < end && ((unsigned char)s[n] & 0xC0) == 0x80) n++;
-  if (s + n < end && strchr("<>^=", s[n])) {
-    memcpy(f->fill, s, n);
-    s += n;
-    f->align = *s++;
-  } else if (s < end && strchr("<>^=", *s)) {
-    f->align = *s++;
+static clave_status read_spec(const char *text, const char *end, spec *spec) {
+  size_t n = text < end ? 1 : 0;
+  while (text + n < end && ((unsigned char)text[n] & 0xC0) == 0x80) n++;
+  if (text + n < end && strchr("<>^=", text[n])) {
+    memcpy(spec->fill, text, n);
+    text += n;
+    spec->align = *text++;
+  } else if (text < end && strchr("<>^=", *text)) {
+    spec->align = *text++;
   }
-  if (s < end && strchr("+- ", *s)) f->sign = *s++;
-  if (s < end && *s == '#') f->alternate = *s++ == '#';
-  if (s < end && *s == '0') f->zero = *s++ == '0';
-  TRY(read_digits(&s, end, MAX_WIDTH, &f->width));
-  if (s < end && *s == ',') f->comma = *s++ == ',';
-  if (s < end && *s == '.') {
-    s++;
-    if (s == end || !is_ascii_digit(*s)) return INVALID("a format has no precision behind '.'");
-    TRY(read_digits(&s, end, MAX_PRECISION, &f->precision));
+  if (text < end && strchr("+- ", *text)) spec->sign = *text++;
+  if (text < end && *text == '#') spec->alternate = *text++ == '#';
+  if (text < end && *text == '0') spec->zero = *text++ == '0';
+  TRY(read_digits(&text, end, MAX_WIDTH, &spec->width));
+  if (text < end && *text == ',') spec->comma = *text++ == ',';
+  if (text < end && *text == '.') {
+    text++;
+    if (text == end || !is_ascii_digit(*text))
+      return INVALID("a format has no precision behind '.'");
+    TRY(read_digits(&text, end, MAX_PRECISION, &spec->precision));
   }
-  if (s < end) f->type = *s++;
-  return s < end ? UNSUPPORTED("the format '%.*s' is not supported", (int)(end - s), s) : NULL;
+  if (text < end) spec->type = *text++;
+  return text < end ? UNSUPPORTED("the format '%.*s' is not supported", (int)(end - text), text)
+                    : NULL;
 }
 
-static clave_status append_formatted(render *r, builder *b, value v, const spec *f, bool bare) {
-  value s;
+static clave_status append_formatted(render *render, builder *builder, value result,
+                                     const spec *spec, bool bare) {
+  value value;
   int64_t i;
-  bool real = v.kind == VALUE_FLOAT || (f->type && strchr("eEfFgG%", f->type));
-  if (v.kind == VALUE_STRING || bare) {
-    if (f->type && f->type != 's') return INVALID("unknown format code '%c' for str", f->type);
-    if (f->sign || f->comma || f->alternate || f->align == '=')
+  bool real = result.kind == VALUE_FLOAT || (spec->type && strchr("eEfFgG%", spec->type));
+  if (result.kind == VALUE_STRING || bare) {
+    if (spec->type && spec->type != 's')
+      return INVALID("unknown format code '%c' for str", spec->type);
+    if (spec->sign || spec->comma || spec->alternate || spec->align == '=')
       return INVALID("a sign, ',', '#' or '=' is not allowed in the format of a str");
-    TRY(make_str(&r->arena, v, &s));
-    return append_text_format(r, b, s.u.text, f);
+    TRY(make_str(&render->arena, result, &value));
+    return append_text_format(render, builder, value.u.text, spec);
   }
-  if (!value_number(v)) return INVALID("unsupported format string for %s", value_type(v));
-  if (v.kind == VALUE_BOOL && !f->type)
+  if (!value_number(result)) return INVALID("unsupported format string for %s", value_type(result));
+  if (result.kind == VALUE_BOOL && !spec->type)
     return UNSUPPORTED("the format of a bool without a type is not supported");
-  if (f->type && !strchr(v.kind == VALUE_FLOAT ? "eEfFgG%" : "eEfFgG%dxXob", f->type))
-    return INVALID("unknown format code '%c' for %s", f->type, value_type(v));
-  if (real) return append_real_format(b, value_real(v), f);
-  if (f->precision >= 0) return INVALID("precision not allowed in integer format");
-  if (f->comma && f->type && f->type != 'd')
-    return INVALID("cannot specify ',' with '%c'", f->type);
-  TRY(want_integer(v, &i));
-  return append_whole(b, i, f);
+  if (spec->type && !strchr(result.kind == VALUE_FLOAT ? "eEfFgG%" : "eEfFgG%dxXob", spec->type))
+    return INVALID("unknown format code '%c' for %s", spec->type, value_type(result));
+  if (real) return append_real_format(builder, value_real(result), spec);
+  if (spec->precision >= 0) return INVALID("precision not allowed in integer format");
+  if (spec->comma && spec->type && spec->type != 'd')
+    return INVALID("cannot specify ',' with '%c'", spec->type);
+  TRY(want_integer(result, &i));
+  return append_whole(builder, i, spec);
 }
 
 typedef struct braces {
-  render *r;
+  render *render;
   const call_args *args;
   size_t next;
   bool numbered;
   builder out;
 } braces;
 
-static clave_status find_field(braces *p, const char *name, size_t n, value *out) {
+static clave_status find_field(braces *braces, const char *name, size_t n, value *out) {
   size_t i = 0;
   if (memchr(name, '.', n) || memchr(name, '[', n) || memchr(name, '!', n))
     return UNSUPPORTED("the field '%.*s' of format is not supported", (int)n, name);
-  for (size_t k = 0; k < p->args->n_named; k++) {
-    if (strlen(p->args->named[k].name) != n || memcmp(p->args->named[k].name, name, n) != 0)
+  for (size_t k = 0; k < braces->args->n_named; k++) {
+    if (strlen(braces->args->named[k].name) != n ||
+        memcmp(braces->args->named[k].name, name, n) != 0)
       continue;
-    *out = p->args->named[k].v;
+    *out = braces->args->named[k].v;
     return NULL;
   }
   bool digits = n > 0 && n < 6;
@@ -360,52 +372,53 @@ static clave_status find_field(braces *p, const char *name, size_t n, value *out
     i = i * 10 + (size_t)(name[k] - '0');
   }
   if (n && !digits) return INVALID("'%.*s' is not among the values to format", (int)n, name);
-  if ((digits && p->next) || (!digits && p->numbered))
+  if ((digits && braces->next) || (!digits && braces->numbered))
     return INVALID("numbered and automatic fields of format are mixed");
-  p->numbered |= digits;
-  if (!n) i = p->next++;
-  if (i >= p->args->count) return INVALID("index %zu of format is out of range", i);
-  *out = p->args->items[i];
+  braces->numbered |= digits;
+  if (!n) i = braces->next++;
+  if (i >= braces->args->count) return INVALID("index %zu of format is out of range", i);
+  *out = braces->args->items[i];
   return NULL;
 }
 
-static clave_status brace_field(braces *p, const char *s, const char *end) {
-  const char *colon = memchr(s, ':', (size_t)(end - s)), *name_end = colon ? colon : end;
-  spec f = {.precision = -1};
-  value v;
+static clave_status brace_field(braces *braces, const char *text, const char *end) {
+  const char *colon = memchr(text, ':', (size_t)(end - text)), *name_end = colon ? colon : end;
+  spec spec = {.precision = -1};
+  value value;
   if (colon && memchr(colon, '{', (size_t)(end - colon)))
     return UNSUPPORTED("fields within the formats of fields are not supported");
-  TRY(find_field(p, s, (size_t)(name_end - s), &v));
-  if (colon) TRY(read_spec(colon + 1, end, &f));
-  return append_formatted(p->r, &p->out, v, &f, !colon || colon + 1 == end);
+  TRY(find_field(braces, text, (size_t)(name_end - text), &value));
+  if (colon) TRY(read_spec(colon + 1, end, &spec));
+  return append_formatted(braces->render, &braces->out, value, &spec, !colon || colon + 1 == end);
 }
 
-static clave_status run_braces(braces *p, const string *format) {
-  const char *s = format->data, *end = s + format->size;
-  while (s < end) {
-    string c = {.data = s,
-                .size = 1,
-                .mask = format->mask ? format->mask + (s - format->data) : NULL,
-                .written = format->written};
-    bool twice = s + 1 < end && s[1] == *s;
-    if ((*s != '{' && *s != '}') || twice) {
-      builder_add(&p->out, &c);
-      s += twice && (*s == '{' || *s == '}') ? 2 : 1;
+static clave_status run_braces(braces *braces, const string *format) {
+  const char *text = format->data, *end = text + format->size;
+  while (text < end) {
+    string string = {.data = text,
+                     .size = 1,
+                     .mask = format->mask ? format->mask + (text - format->data) : NULL,
+                     .written = format->written};
+    bool twice = text + 1 < end && text[1] == *text;
+    if ((*text != '{' && *text != '}') || twice) {
+      builder_add(&braces->out, &string);
+      text += twice && (*text == '{' || *text == '}') ? 2 : 1;
       continue;
     }
-    const char *close = *s == '{' ? memchr(s, '}', (size_t)(end - s)) : NULL;
-    if (!close) return INVALID("single '%c' encountered in format string", *s);
-    TRY(brace_field(p, s + 1, close));
-    TRY(arena_charge(&p->r->arena, 1));
-    s = close + 1;
+    const char *close = *text == '{' ? memchr(text, '}', (size_t)(end - text)) : NULL;
+    if (!close) return INVALID("single '%c' encountered in format string", *text);
+    TRY(brace_field(braces, text + 1, close));
+    TRY(arena_charge(&braces->render->arena, 1));
+    text = close + 1;
   }
   return NULL;
 }
 
-clave_status format_braces(render *r, const string *format, const call_args *args, value *out) {
-  braces p = {.r = r, .args = args};
-  clave_status st = run_braces(&p, format);
-  if (!st) return builder_string(&r->arena, &p.out, out);
-  builder_free(&p.out);
+clave_status format_braces(render *render, const string *format, const call_args *args,
+                           value *out) {
+  braces braces = {.render = render, .args = args};
+  clave_status st = run_braces(&braces, format);
+  if (!st) return builder_string(&render->arena, &braces.out, out);
+  builder_free(&braces.out);
   return st;
 }

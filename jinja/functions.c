@@ -5,42 +5,42 @@
 
 /* ---------------------------------------------------------------- dict, namespace */
 
-static clave_status add_pairs(render *r, value from, dict *to) {
+static clave_status add_pairs(render *render, value from, dict *to) {
   list items, pair;
   if (from.kind == VALUE_DICT) {
     for (size_t i = 0; i < from.u.dict->count; i++)
-      TRY(dict_set(&r->arena, to, from.u.dict->entries[i].key, from.u.dict->entries[i].value));
+      TRY(dict_set(&render->arena, to, from.u.dict->entries[i].key, from.u.dict->entries[i].value));
     return NULL;
   }
   TRY(refuse_undefined(from));
-  TRY(value_items(&r->arena, from, &items));
+  TRY(value_items(&render->arena, from, &items));
   for (size_t i = 0; i < items.count; i++) {
-    TRY(value_items(&r->arena, items.items[i], &pair));
+    TRY(value_items(&render->arena, items.items[i], &pair));
     if (pair.count != 2)
       return INVALID("item %zu of a dict: expected 2 parts, got %zu", i, pair.count);
-    TRY(dict_set(&r->arena, to, pair.items[0], pair.items[1]));
+    TRY(dict_set(&render->arena, to, pair.items[0], pair.items[1]));
   }
   return NULL;
 }
 
-static clave_status fill_dict(render *r, value_kind kind, const call_args *args, value *out) {
-  TRY(make_dict(&r->arena, kind, out));
+static clave_status fill_dict(render *render, value_kind kind, const call_args *args, value *out) {
+  TRY(make_dict(&render->arena, kind, out));
   if (args->count > 1) return INVALID("dict takes at most 1 argument, not %zu", args->count);
-  if (args->count) TRY(add_pairs(r, args->items[0], out->u.dict));
+  if (args->count) TRY(add_pairs(render, args->items[0], out->u.dict));
   for (size_t i = 0; i < args->n_named; i++) {
     value key;
-    TRY(make_puts(&r->arena, args->named[i].name, &key));
-    TRY(dict_set(&r->arena, out->u.dict, key, args->named[i].v));
+    TRY(make_puts(&render->arena, args->named[i].name, &key));
+    TRY(dict_set(&render->arena, out->u.dict, key, args->named[i].v));
   }
   return NULL;
 }
 
-static clave_status call_dict(render *r, const call_args *args, value *out) {
-  return fill_dict(r, VALUE_DICT, args, out);
+static clave_status call_dict(render *render, const call_args *args, value *out) {
+  return fill_dict(render, VALUE_DICT, args, out);
 }
 
-static clave_status call_namespace(render *r, const call_args *args, value *out) {
-  TRY(fill_dict(r, VALUE_NAMESPACE, args, out));
+static clave_status call_namespace(render *render, const call_args *args, value *out) {
+  TRY(fill_dict(render, VALUE_NAMESPACE, args, out));
   for (size_t i = 0; i < out->u.dict->count; i++) {
     value key = out->u.dict->entries[i].key;
     if (key.kind == VALUE_STRING && key.u.text->size && *key.u.text->data == '_')
@@ -51,7 +51,7 @@ static clave_status call_namespace(render *r, const call_args *args, value *out)
 
 /* ---------------------------------------------------------------- range */
 
-static clave_status call_range(render *r, const call_args *args, value *out) {
+static clave_status call_range(render *render, const call_args *args, value *out) {
   enum { MAX_RANGE = 100000 };
   int64_t v[3] = {0, 0, 1};
   if (args->n_named || args->count < 1 || args->count > 3)
@@ -61,7 +61,7 @@ static clave_status call_range(render *r, const call_args *args, value *out) {
     TRY(want_integer(args->items[i], &v[args->count == 1 ? 1 : i]));
   }
   if (v[2] == 0) return INVALID("range's step must not be zero");
-  TRY(make_range(&r->arena, v[0], v[1], v[2], out));
+  TRY(make_range(&render->arena, v[0], v[1], v[2], out));
   if (out->u.range->count > MAX_RANGE) return INVALID("a range of more than %d numbers", MAX_RANGE);
   return NULL;
 }
@@ -69,32 +69,32 @@ static clave_status call_range(render *r, const call_args *args, value *out) {
 /* ---------------------------------------------------------------- transformers' own */
 
 /* The message alone, as Python would print it. */
-static clave_status call_raise(render *r, const call_args *args, value *out) {
+static clave_status call_raise(render *render, const call_args *args, value *out) {
   static const signature one = {{"message"}, 1};
-  bound b;
+  bound bound;
   value message;
-  TRY(bind_args("raise_exception", &one, args, &b));
-  TRY(make_str(&r->arena, b.v[0], &message));
+  TRY(bind_args("raise_exception", &one, args, &bound));
+  TRY(make_str(&render->arena, bound.v[0], &message));
   (void)out;
-  r->located = true;
-  const string *s = message.u.text;
-  return INVALID("%.*s", (int)(s->size < 10000 ? s->size : 10000), s->data);
+  render->located = true;
+  const string *string = message.u.text;
+  return INVALID("%.*s", (int)(string->size < 10000 ? string->size : 10000), string->data);
 }
 
-static clave_status call_strftime(render *r, const call_args *args, value *out) {
+static clave_status call_strftime(render *render, const call_args *args, value *out) {
   static const signature one = {{"format"}, 1};
-  bound b;
+  bound bound;
   const string *format;
-  TRY(bind_args("strftime_now", &one, args, &b));
-  TRY(want_string(b.v[0], &format));
-  return format_date(r, format, out);
+  TRY(bind_args("strftime_now", &one, args, &bound));
+  TRY(want_string(bound.v[0], &format));
+  return format_date(render, format, out);
 }
 
 /* ---------------------------------------------------------------- the table */
 
 static const struct {
   const char *name;
-  clave_status (*call)(render *r, const call_args *args, value *out); /* NULL: refused */
+  clave_status (*call)(render *render, const call_args *args, value *out); /* NULL: refused */
 } functions[] = {{"raise_exception", call_raise},
                  {"strftime_now", call_strftime},
                  {"namespace", call_namespace},
@@ -114,12 +114,12 @@ bool find_global(const char *name, value *out) {
   return false;
 }
 
-bool is_template_itself(value v) {
-  return v.kind == VALUE_FUNCTION && strcmp(functions[v.u.function].name, "self") == 0;
+bool is_template_itself(value value) {
+  return value.kind == VALUE_FUNCTION && strcmp(functions[value.u.function].name, "self") == 0;
 }
 
-clave_status call_function(render *r, int index, const call_args *args, value *out) {
+clave_status call_function(render *render, int index, const call_args *args, value *out) {
   if (!functions[index].call)
     return UNSUPPORTED("the function '%s' is not supported", functions[index].name);
-  return functions[index].call(r, args, out);
+  return functions[index].call(render, args, out);
 }

@@ -19,47 +19,47 @@ typedef struct reader {
   size_t depth;
 } reader;
 
-static clave_status place_value(reader *r, value v) {
-  if (r->depth == 0) {
-    r->root = v;
+static clave_status place_value(reader *reader, value result) {
+  if (reader->depth == 0) {
+    reader->root = result;
     return NULL;
   }
-  value in = r->open[r->depth - 1];
-  if (in.kind == VALUE_LIST) return list_add(r->arena, in.u.list, v);
-  value key = r->key[r->depth - 1];
+  value in = reader->open[reader->depth - 1];
+  if (in.kind == VALUE_LIST) return list_add(reader->arena, in.u.list, result);
+  value key = reader->key[reader->depth - 1];
   bool added;
-  TRY(dict_add(r->arena, in.u.dict, key, v, &added));
+  TRY(dict_add(reader->arena, in.u.dict, key, result, &added));
   if (added) return NULL;
   int shown = key.u.text->size < 200 ? (int)key.u.text->size : 200;
   return INVALID("key \"%.*s\" twice in an object", shown, key.u.text->data);
 }
 
 /* Names that templates print within tokens of their own: <|user|>. */
-static bool is_role(const string *s) {
+static bool is_role(const string *string) {
   static const char *const roles[] = {"system",   "user",  "assistant", "tool",       "developer",
                                       "function", "model", "ipython",   "environment"};
   for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
-    if (string_is(s, roles[i])) return true;
+    if (string_is(string, roles[i])) return true;
   }
   return false;
 }
 
-static clave_status read_text(reader *r, span s, bool is_key, value *out) {
-  bool member = !is_key && r->depth == 2 && r->open[1].kind == VALUE_DICT;
-  const string said = {.data = s.data, .size = s.size};
-  bool role = r->origin == JINJA_MESSAGES && member && string_is(r->key[1].u.text, "role") &&
-              is_role(&said);
-  bool written = r->origin != JINJA_TRUSTED && !role;
-  uintptr_t at = (uintptr_t)s.data, first = (uintptr_t)r->source.data;
-  return at >= first && at - first < r->source.size /* it has no escapes */
-             ? make_borrowed(r->arena, s.data, s.size, written, out)
-             : make_written(r->arena, s.data, s.size, written, out);
+static clave_status read_text(reader *reader, span span, bool is_key, value *out) {
+  bool member = !is_key && reader->depth == 2 && reader->open[1].kind == VALUE_DICT;
+  const string said = {.data = span.data, .size = span.size};
+  bool role = reader->origin == JINJA_MESSAGES && member &&
+              string_is(reader->key[1].u.text, "role") && is_role(&said);
+  bool written = reader->origin != JINJA_TRUSTED && !role;
+  uintptr_t at = (uintptr_t)span.data, first = (uintptr_t)reader->source.data;
+  return at >= first && at - first < reader->source.size /* it has no escapes */
+             ? make_borrowed(reader->arena, span.data, span.size, written, out)
+             : make_written(reader->arena, span.data, span.size, written, out);
 }
 
-static clave_status read_number(span s, value *out) {
+static clave_status read_number(span span, value *out) {
   char digits[JSON_MAX_NUMBER + 1];
-  memcpy(digits, s.data, s.size);
-  digits[s.size] = '\0';
+  memcpy(digits, span.data, span.size);
+  digits[span.size] = '\0';
   errno = 0;
   *out = strpbrk(digits, ".eE") ? value_float(number_read(digits, NULL))
                                 : value_int(strtoll(digits, NULL, 10));
@@ -68,46 +68,47 @@ static clave_status read_number(span s, value *out) {
   return NULL;
 }
 
-static clave_status open_value(reader *r, bool is_object) {
-  value v;
-  TRY(is_object ? make_dict(r->arena, VALUE_DICT, &v) : make_list(r->arena, VALUE_LIST, 0, &v));
-  TRY(place_value(r, v));
-  r->open[r->depth++] = v;
+static clave_status open_value(reader *reader, bool is_object) {
+  value value;
+  TRY(is_object ? make_dict(reader->arena, VALUE_DICT, &value)
+                : make_list(reader->arena, VALUE_LIST, 0, &value));
+  TRY(place_value(reader, value));
+  reader->open[reader->depth++] = value;
   return NULL;
 }
 
-static clave_status take_event(void *ctx, json_event event, span s) {
-  reader *r = ctx;
-  value v = value_none();
+static clave_status take_event(void *ctx, json_event event, span span) {
+  reader *reader = ctx;
+  value value = value_none();
   switch (event) {
     case JSON_EVENT_OBJECT:
     case JSON_EVENT_ARRAY:
-      return open_value(r, event == JSON_EVENT_OBJECT);
+      return open_value(reader, event == JSON_EVENT_OBJECT);
     case JSON_EVENT_END:
-      r->depth--;
+      reader->depth--;
       return NULL;
     case JSON_EVENT_KEY:
-      return read_text(r, s, true, &r->key[r->depth - 1]);
+      return read_text(reader, span, true, &reader->key[reader->depth - 1]);
     case JSON_EVENT_STRING:
-      TRY(read_text(r, s, false, &v));
+      TRY(read_text(reader, span, false, &value));
       break;
     case JSON_EVENT_NUMBER:
-      TRY(read_number(s, &v));
+      TRY(read_number(span, &value));
       break;
     case JSON_EVENT_WORD:
-      if (*s.data != 'n') v = value_bool(*s.data == 't');
+      if (*span.data != 'n') value = value_bool(*span.data == 't');
       break;
   }
-  return place_value(r, v);
+  return place_value(reader, value);
 }
 
-static clave_status read_input(render *r, const jinja_input *in, value *out) {
+static clave_status read_input(render *render, const jinja_input *in, value *out) {
   reader own; /* most of it is set where it is read */
-  own.arena = &r->arena;
+  own.arena = &render->arena;
   own.source = (span){in->value, in->size};
   own.origin = in->origin;
   own.depth = 0;
-  if (in->is_text) return make_borrowed(&r->arena, in->value, in->size, false, out);
+  if (in->is_text) return make_borrowed(&render->arena, in->value, in->size, false, out);
   TRY(status_while(json_walk(in->value, in->size, 0, take_event, &own), "%s",
                    in->name ? in->name : "arguments"));
   *out = own.root;
@@ -116,9 +117,10 @@ static clave_status read_input(render *r, const jinja_input *in, value *out) {
   return NULL;
 }
 
-clave_status read_inputs(render *r) {
-  const jinja_options *o = r->options;
-  TRY(arena_alloc(&r->arena, o->n_inputs, sizeof *r->inputs, &r->inputs));
-  for (size_t i = 0; i < o->n_inputs; i++) TRY(read_input(r, &o->inputs[i], &r->inputs[i]));
+clave_status read_inputs(render *render) {
+  const jinja_options *options = render->options;
+  TRY(arena_alloc(&render->arena, options->n_inputs, sizeof *render->inputs, &render->inputs));
+  for (size_t i = 0; i < options->n_inputs; i++)
+    TRY(read_input(render, &options->inputs[i], &render->inputs[i]));
   return NULL;
 }

@@ -21,7 +21,7 @@ enum {
 typedef struct jinja_template jinja_template;
 /* Errors name line and column. CLAVE_UNSUPPORTED: what Jinja has and we have not. */
 clave_status jinja_parse(const char *source, size_t size, jinja_template **out) STATUS_CHECK;
-void jinja_destroy(jinja_template *t); /* takes NULL */
+void jinja_destroy(jinja_template *template); /* takes NULL */
 
 typedef enum jinja_origin {
   JINJA_TRUSTED, /* special tokens in its texts count */
@@ -50,11 +50,11 @@ typedef struct jinja_output {
   text text, written;
 } jinja_output;
 /* A template that raises an exception is CLAVE_INVALID with its message alone. */
-clave_status jinja_render(const jinja_template *t, const jinja_options *options,
+clave_status jinja_render(const jinja_template *template, const jinja_options *options,
                           jinja_output *out) STATUS_CHECK;
-void jinja_output_free(jinja_output *o);
+void jinja_output_free(jinja_output *output);
 
 /* The texts that stand in the template itself, in order; NULL after the last. */
-const char *jinja_literal(const jinja_template *t, size_t index, size_t *size);
+const char *jinja_literal(const jinja_template *template, size_t index, size_t *size);
 
 #endif

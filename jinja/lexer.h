@@ -31,6 +31,6 @@ typedef struct token_list {
 /* source: with "\n" alone as line ends; tokens point into it. */
 clave_status lex_template(span source, token_list *out) STATUS_CHECK;
 /* What a string token stands for. */
-clave_status lex_string(const token *t, builder *out) STATUS_CHECK;
+clave_status lex_string(const token *token, builder *out) STATUS_CHECK;
 
 #endif

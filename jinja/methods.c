@@ -5,218 +5,227 @@
 #include "jinja/render.h"
 #include "jinja/unicode.h"
 
-typedef clave_status (*method_function)(render *r, value self, const bound *b, value *out);
+typedef clave_status (*method_function)(render *render, value self, const bound *bound, value *out);
 
 /* A string argument that may be None or not given. */
-static clave_status optional_string(const bound *b, size_t i, const string **out) {
+static clave_status optional_string(const bound *bound, size_t i, const string **out) {
   *out = NULL;
-  return b->given[i] && b->v[i].kind != VALUE_NONE ? want_string(b->v[i], out) : NULL;
+  return bound->given[i] && bound->v[i].kind != VALUE_NONE ? want_string(bound->v[i], out) : NULL;
 }
 
 /* ---------------------------------------------------------------- str: text from text */
 
-static clave_status str_lower(render *r, value s, const bound *b, value *out) {
-  (void)b;
-  return string_case(r, s.u.text, CHANGE_LOWER, out);
+static clave_status str_lower(render *render, value scale, const bound *bound, value *out) {
+  (void)bound;
+  return string_case(render, scale.u.text, CHANGE_LOWER, out);
 }
-static clave_status str_upper(render *r, value s, const bound *b, value *out) {
-  (void)b;
-  return string_case(r, s.u.text, CHANGE_UPPER, out);
+static clave_status str_upper(render *render, value scale, const bound *bound, value *out) {
+  (void)bound;
+  return string_case(render, scale.u.text, CHANGE_UPPER, out);
 }
-static clave_status str_title(render *r, value s, const bound *b, value *out) {
-  (void)b;
-  return string_case(r, s.u.text, CHANGE_TITLE, out);
+static clave_status str_title(render *render, value scale, const bound *bound, value *out) {
+  (void)bound;
+  return string_case(render, scale.u.text, CHANGE_TITLE, out);
 }
-static clave_status str_capitalize(render *r, value s, const bound *b, value *out) {
-  (void)b;
-  return string_case(r, s.u.text, CHANGE_CAPITALIZE, out);
+static clave_status str_capitalize(render *render, value scale, const bound *bound, value *out) {
+  (void)bound;
+  return string_case(render, scale.u.text, CHANGE_CAPITALIZE, out);
 }
-static clave_status str_swapcase(render *r, value s, const bound *b, value *out) {
-  (void)b;
-  return string_case(r, s.u.text, CHANGE_SWAP, out);
+static clave_status str_swapcase(render *render, value scale, const bound *bound, value *out) {
+  (void)bound;
+  return string_case(render, scale.u.text, CHANGE_SWAP, out);
 }
 
-static clave_status strip(render *r, value s, const bound *b, strip_side side, value *out) {
+static clave_status strip(render *render, value scale, const bound *bound, strip_side side,
+                          value *out) {
   const string *chars;
-  TRY(optional_string(b, 0, &chars));
-  return string_strip(r, s.u.text, chars, side, out);
+  TRY(optional_string(bound, 0, &chars));
+  return string_strip(render, scale.u.text, chars, side, out);
 }
-static clave_status str_strip(render *r, value s, const bound *b, value *out) {
-  return strip(r, s, b, STRIP_BOTH, out);
+static clave_status str_strip(render *render, value scale, const bound *bound, value *out) {
+  return strip(render, scale, bound, STRIP_BOTH, out);
 }
-static clave_status str_lstrip(render *r, value s, const bound *b, value *out) {
-  return strip(r, s, b, STRIP_LEFT, out);
+static clave_status str_lstrip(render *render, value scale, const bound *bound, value *out) {
+  return strip(render, scale, bound, STRIP_LEFT, out);
 }
-static clave_status str_rstrip(render *r, value s, const bound *b, value *out) {
-  return strip(r, s, b, STRIP_RIGHT, out);
+static clave_status str_rstrip(render *render, value scale, const bound *bound, value *out) {
+  return strip(render, scale, bound, STRIP_RIGHT, out);
 }
 
-static clave_status str_replace(render *r, value s, const bound *b, value *out) {
+static clave_status str_replace(render *render, value scale, const bound *bound, value *out) {
   const string *old, *new;
   int64_t most;
-  TRY(want_string(b->v[0], &old));
-  TRY(want_string(b->v[1], &new));
-  TRY(bound_integer(b, 2, -1, &most));
-  return string_replace(r, s.u.text, old, new, most, out);
+  TRY(want_string(bound->v[0], &old));
+  TRY(want_string(bound->v[1], &new));
+  TRY(bound_integer(bound, 2, -1, &most));
+  return string_replace(render, scale.u.text, old, new, most, out);
 }
 
-static clave_status remove_affix(render *r, value s, const bound *b, bool prefix, value *out) {
-  const string *affix, *t = s.u.text;
-  TRY(want_string(b->v[0], &affix));
-  *out = s;
-  if (affix->size > t->size) return NULL;
-  size_t at = prefix ? 0 : t->size - affix->size;
-  if (affix->size && memcmp(t->data + at, affix->data, affix->size) != 0) return NULL;
-  return make_part(&r->arena, t, prefix ? affix->size : 0, t->size - affix->size, out);
+static clave_status remove_affix(render *render, value scale, const bound *bound, bool prefix,
+                                 value *out) {
+  const string *affix, *string = scale.u.text;
+  TRY(want_string(bound->v[0], &affix));
+  *out = scale;
+  if (affix->size > string->size) return NULL;
+  size_t at = prefix ? 0 : string->size - affix->size;
+  if (affix->size && memcmp(string->data + at, affix->data, affix->size) != 0) return NULL;
+  return make_part(&render->arena, string, prefix ? affix->size : 0, string->size - affix->size,
+                   out);
 }
-static clave_status str_removeprefix(render *r, value s, const bound *b, value *out) {
-  return remove_affix(r, s, b, true, out);
+static clave_status str_removeprefix(render *render, value scale, const bound *bound, value *out) {
+  return remove_affix(render, scale, bound, true, out);
 }
-static clave_status str_removesuffix(render *r, value s, const bound *b, value *out) {
-  return remove_affix(r, s, b, false, out);
+static clave_status str_removesuffix(render *render, value scale, const bound *bound, value *out) {
+  return remove_affix(render, scale, bound, false, out);
 }
 
 /* Fills up to a width: `before` and `after` of the filling are given by how many are missing. */
-static clave_status pad(render *r, value s, const bound *b, int where, value *out) {
+static clave_status pad(render *render, value scale, const bound *bound, int where, value *out) {
   int64_t width, missing, before;
   const string *fill;
   value space;
-  TRY(make_puts(&r->arena, " ", &space));
-  TRY(bound_integer(b, 0, 0, &width));
-  TRY(optional_string(b, 1, &fill));
+  TRY(make_puts(&render->arena, " ", &space));
+  TRY(bound_integer(bound, 0, 0, &width));
+  TRY(optional_string(bound, 1, &fill));
   if (!fill) fill = space.u.text;
   if (string_length(fill) != 1) return INVALID("the fill character must be exactly one");
-  missing = width - (int64_t)string_length(s.u.text);
-  *out = s;
+  missing = width - (int64_t)string_length(scale.u.text);
+  *out = scale;
   if (missing <= 0) return NULL;
   before = where == 0 ? missing / 2 + (missing & width & 1) : where < 0 ? 0 : missing;
   value left, right;
-  TRY(repeat_string(r, fill, before, &left));
-  TRY(repeat_string(r, fill, missing - before, &right));
-  list parts = {.items = (value[]){left, s, right}, .count = 3};
+  TRY(repeat_string(render, fill, before, &left));
+  TRY(repeat_string(render, fill, missing - before, &right));
+  list parts = {.items = (value[]){left, scale, right}, .count = 3};
   value none;
-  TRY(make_puts(&r->arena, "", &none));
-  return string_join(r, none.u.text, &parts, false, out);
+  TRY(make_puts(&render->arena, "", &none));
+  return string_join(render, none.u.text, &parts, false, out);
 }
-static clave_status str_center(render *r, value s, const bound *b, value *out) {
-  return pad(r, s, b, 0, out);
+static clave_status str_center(render *render, value scale, const bound *bound, value *out) {
+  return pad(render, scale, bound, 0, out);
 }
-static clave_status str_ljust(render *r, value s, const bound *b, value *out) {
-  return pad(r, s, b, -1, out);
+static clave_status str_ljust(render *render, value scale, const bound *bound, value *out) {
+  return pad(render, scale, bound, -1, out);
 }
-static clave_status str_rjust(render *r, value s, const bound *b, value *out) {
-  return pad(r, s, b, 1, out);
+static clave_status str_rjust(render *render, value scale, const bound *bound, value *out) {
+  return pad(render, scale, bound, 1, out);
 }
 
-static clave_status str_zfill(render *r, value s, const bound *b, value *out) {
+static clave_status str_zfill(render *render, value scale, const bound *bound, value *out) {
   int64_t width, missing;
-  const string *t = s.u.text;
+  const string *str = scale.u.text;
   builder built = {0};
-  TRY(want_integer(b->v[0], &width));
-  missing = width - (int64_t)string_length(t);
+  TRY(want_integer(bound->v[0], &width));
+  missing = width - (int64_t)string_length(str);
   if (missing > JINJA_MAX_OUTPUT) return INVALID("a text of more than %d bytes", JINJA_MAX_OUTPUT);
-  size_t sign = t->size && (*t->data == '-' || *t->data == '+');
-  string head = {.data = t->data, .size = sign, .mask = t->mask, .written = t->written};
-  string rest = {.data = t->data + sign,
-                 .size = t->size - sign,
-                 .mask = t->mask ? t->mask + sign : NULL,
-                 .written = t->written};
+  size_t sign = str->size && (*str->data == '-' || *str->data == '+');
+  string head = {.data = str->data, .size = sign, .mask = str->mask, .written = str->written};
+  string rest = {.data = str->data + sign,
+                 .size = str->size - sign,
+                 .mask = str->mask ? str->mask + sign : NULL,
+                 .written = str->written};
   builder_add(&built, &head);
   for (int64_t i = 0; i < missing; i++) builder_puts(&built, "0");
   builder_add(&built, &rest);
-  return builder_string(&r->arena, &built, out);
+  return builder_string(&render->arena, &built, out);
 }
 
 /* ---------------------------------------------------------------- str: lists */
 
-static clave_status split(render *r, value s, const bound *b, bool from_right, value *out) {
+static clave_status split(render *render, value scale, const bound *bound, bool from_right,
+                          value *out) {
   const string *separator;
   int64_t most;
-  TRY(optional_string(b, 0, &separator));
-  TRY(bound_integer(b, 1, -1, &most));
-  return string_split(r, s.u.text, separator, most < 0 ? -1 : most, from_right, out);
+  TRY(optional_string(bound, 0, &separator));
+  TRY(bound_integer(bound, 1, -1, &most));
+  return string_split(render, scale.u.text, separator, most < 0 ? -1 : most, from_right, out);
 }
-static clave_status str_split(render *r, value s, const bound *b, value *out) {
-  return split(r, s, b, false, out);
+static clave_status str_split(render *render, value scale, const bound *bound, value *out) {
+  return split(render, scale, bound, false, out);
 }
-static clave_status str_rsplit(render *r, value s, const bound *b, value *out) {
-  return split(r, s, b, true, out);
-}
-
-static clave_status str_splitlines(render *r, value s, const bound *b, value *out) {
-  return string_lines(r, s.u.text, b->given[0] && value_truth(b->v[0]), out);
+static clave_status str_rsplit(render *render, value scale, const bound *bound, value *out) {
+  return split(render, scale, bound, true, out);
 }
 
-static clave_status partition(render *r, value s, const bound *b, bool last, value *out) {
-  const string *separator, *t = s.u.text;
+static clave_status str_splitlines(render *render, value scale, const bound *bound, value *out) {
+  return string_lines(render, scale.u.text, bound->given[0] && value_truth(bound->v[0]), out);
+}
+
+static clave_status partition(render *render, value scale, const bound *bound, bool last,
+                              value *out) {
+  const string *separator, *string = scale.u.text;
   value parts, empty;
-  TRY(want_string(b->v[0], &separator));
-  TRY(make_puts(&r->arena, "", &empty));
-  TRY(string_split(r, t, separator, 1, last, &parts));
-  list *l = parts.u.list;
-  TRY(make_list(&r->arena, VALUE_TUPLE, 3, out));
-  bool found = l->count == 2;
-  value first = found || !last ? l->items[0] : empty;
-  TRY(list_add(&r->arena, out->u.list, first));
-  TRY(list_add(&r->arena, out->u.list, found ? value_string(separator) : empty));
-  return list_add(&r->arena, out->u.list, found ? l->items[1] : last ? l->items[0] : empty);
+  TRY(want_string(bound->v[0], &separator));
+  TRY(make_puts(&render->arena, "", &empty));
+  TRY(string_split(render, string, separator, 1, last, &parts));
+  list *list = parts.u.list;
+  TRY(make_list(&render->arena, VALUE_TUPLE, 3, out));
+  bool found = list->count == 2;
+  value first = found || !last ? list->items[0] : empty;
+  TRY(list_add(&render->arena, out->u.list, first));
+  TRY(list_add(&render->arena, out->u.list, found ? value_string(separator) : empty));
+  return list_add(&render->arena, out->u.list,
+                  found  ? list->items[1]
+                  : last ? list->items[0]
+                         : empty);
 }
-static clave_status str_partition(render *r, value s, const bound *b, value *out) {
-  return partition(r, s, b, false, out);
+static clave_status str_partition(render *render, value scale, const bound *bound, value *out) {
+  return partition(render, scale, bound, false, out);
 }
-static clave_status str_rpartition(render *r, value s, const bound *b, value *out) {
-  return partition(r, s, b, true, out);
+static clave_status str_rpartition(render *render, value scale, const bound *bound, value *out) {
+  return partition(render, scale, bound, true, out);
 }
 
-static clave_status str_join(render *r, value s, const bound *b, value *out) {
+static clave_status str_join(render *render, value scale, const bound *bound, value *out) {
   list items;
-  TRY(refuse_undefined(b->v[0].kind == VALUE_UNDEFINED ? value_none() : b->v[0]));
-  TRY(value_items(&r->arena, b->v[0], &items));
-  return string_join(r, s.u.text, &items, false, out);
+  TRY(refuse_undefined(bound->v[0].kind == VALUE_UNDEFINED ? value_none() : bound->v[0]));
+  TRY(value_items(&render->arena, bound->v[0], &items));
+  return string_join(render, scale.u.text, &items, false, out);
 }
 
 /* ---------------------------------------------------------------- str: questions */
 
-static clave_status bounds_of(const bound *b, int64_t range[2]) {
+static clave_status bounds_of(const bound *bound, int64_t range[2]) {
   range[0] = 0;
   range[1] = INT64_MAX;
   for (size_t i = 0; i < 2; i++) {
-    if (b->given[i + 1] && b->v[i + 1].kind != VALUE_NONE)
-      TRY(want_integer(b->v[i + 1], &range[i]));
+    if (bound->given[i + 1] && bound->v[i + 1].kind != VALUE_NONE)
+      TRY(want_integer(bound->v[i + 1], &range[i]));
   }
   return NULL;
 }
 
-static clave_status find(render *r, value s, const bound *b, bool last, bool must, value *out) {
+static clave_status find(render *render, value scale, const bound *bound, bool last, bool must,
+                         value *out) {
   const string *what;
   int64_t range[2], at;
-  TRY(want_string(b->v[0], &what));
-  TRY(bounds_of(b, range));
-  TRY(string_find(r, s.u.text, what, range, last, &at));
+  TRY(want_string(bound->v[0], &what));
+  TRY(bounds_of(bound, range));
+  TRY(string_find(render, scale.u.text, what, range, last, &at));
   if (must && at < 0) return INVALID("substring not found");
   *out = value_int(at);
   return NULL;
 }
-static clave_status str_find(render *r, value s, const bound *b, value *out) {
-  return find(r, s, b, false, false, out);
+static clave_status str_find(render *render, value scale, const bound *bound, value *out) {
+  return find(render, scale, bound, false, false, out);
 }
-static clave_status str_rfind(render *r, value s, const bound *b, value *out) {
-  return find(r, s, b, true, false, out);
+static clave_status str_rfind(render *render, value scale, const bound *bound, value *out) {
+  return find(render, scale, bound, true, false, out);
 }
-static clave_status str_index(render *r, value s, const bound *b, value *out) {
-  return find(r, s, b, false, true, out);
+static clave_status str_index(render *render, value scale, const bound *bound, value *out) {
+  return find(render, scale, bound, false, true, out);
 }
-static clave_status str_rindex(render *r, value s, const bound *b, value *out) {
-  return find(r, s, b, true, true, out);
+static clave_status str_rindex(render *render, value scale, const bound *bound, value *out) {
+  return find(render, scale, bound, true, true, out);
 }
 
-static clave_status str_count(render *r, value s, const bound *b, value *out) {
+static clave_status str_count(render *render, value scale, const bound *bound, value *out) {
   const string *what;
   int64_t range[2], at, n = 0;
-  TRY(want_string(b->v[0], &what));
-  TRY(bounds_of(b, range));
+  TRY(want_string(bound->v[0], &what));
+  TRY(bounds_of(bound, range));
   for (;;) {
-    TRY(string_find(r, s.u.text, what, range, false, &at));
+    TRY(string_find(render, scale.u.text, what, range, false, &at));
     if (at < 0) break;
     n++;
     range[0] = at + (what->size ? (int64_t)string_length(what) : 1);
@@ -225,19 +234,22 @@ static clave_status str_count(render *r, value s, const bound *b, value *out) {
   return NULL;
 }
 
-static bool has_affix(const string *s, const string *affix, bool prefix) {
-  return affix->size <= s->size &&
-         memcmp(s->data + (prefix ? 0 : s->size - affix->size), affix->data, affix->size) == 0;
+static bool has_affix(const string *scale, const string *affix, bool prefix) {
+  return affix->size <= scale->size &&
+         memcmp(scale->data + (prefix ? 0 : scale->size - affix->size), affix->data, affix->size) ==
+             0;
 }
 
-static clave_status affix_test(render *r, value s, const bound *b, bool prefix, value *out) {
-  value what = b->v[0], cut;
+static clave_status affix_test(render *render, value scale, const bound *bound, bool prefix,
+                               value *out) {
+  value what = bound->v[0], cut;
   int64_t range[2];
   list one = {.items = &what, .count = 1}, *all = what.kind == VALUE_TUPLE ? what.u.list : &one;
-  TRY(bounds_of(b, range));
+  TRY(bounds_of(bound, range));
   *out = value_bool(false);
-  if (range[0] > (int64_t)string_length(s.u.text)) return NULL;
-  TRY(get_slice(r, s, (value[]){value_int(range[0]), value_int(range[1]), value_none()}, &cut));
+  if (range[0] > (int64_t)string_length(scale.u.text)) return NULL;
+  TRY(get_slice(render, scale, (value[]){value_int(range[0]), value_int(range[1]), value_none()},
+                &cut));
   for (size_t i = 0; i < all->count; i++) {
     const string *affix;
     TRY(want_string(all->items[i], &affix));
@@ -245,141 +257,142 @@ static clave_status affix_test(render *r, value s, const bound *b, bool prefix, 
   }
   return NULL;
 }
-static clave_status str_startswith(render *r, value s, const bound *b, value *out) {
-  return affix_test(r, s, b, true, out);
+static clave_status str_startswith(render *render, value scale, const bound *bound, value *out) {
+  return affix_test(render, scale, bound, true, out);
 }
-static clave_status str_endswith(render *r, value s, const bound *b, value *out) {
-  return affix_test(r, s, b, false, out);
+static clave_status str_endswith(render *render, value scale, const bound *bound, value *out) {
+  return affix_test(render, scale, bound, false, out);
 }
 
-static clave_status all_characters(value s, bool (*is)(uint32_t), value *out) {
-  bool all = s.u.text->size > 0;
-  for (size_t at = 0; at < s.u.text->size && all;) {
+static clave_status all_characters(value scale, bool (*is)(uint32_t), value *out) {
+  bool all = scale.u.text->size > 0;
+  for (size_t at = 0; at < scale.u.text->size && all;) {
     uint32_t c;
-    at += utf8_read(s.u.text->data + at, &c);
+    at += utf8_read(scale.u.text->data + at, &c);
     all = is(c);
   }
   *out = value_bool(all);
   return NULL;
 }
 static bool is_ascii(uint32_t c) { return c < 0x80; }
-static clave_status str_isspace(render *r, value s, const bound *b, value *out) {
-  (void)r, (void)b;
-  return all_characters(s, is_space, out);
+static clave_status str_isspace(render *render, value scale, const bound *bound, value *out) {
+  (void)render, (void)bound;
+  return all_characters(scale, is_space, out);
 }
-static clave_status str_isalpha(render *r, value s, const bound *b, value *out) {
-  (void)r, (void)b;
-  return all_characters(s, is_alpha, out);
+static clave_status str_isalpha(render *render, value scale, const bound *bound, value *out) {
+  (void)render, (void)bound;
+  return all_characters(scale, is_alpha, out);
 }
-static clave_status str_isdecimal(render *r, value s, const bound *b, value *out) {
-  (void)r, (void)b;
-  return all_characters(s, is_decimal, out);
+static clave_status str_isdecimal(render *render, value scale, const bound *bound, value *out) {
+  (void)render, (void)bound;
+  return all_characters(scale, is_decimal, out);
 }
-static clave_status str_isascii(render *r, value s, const bound *b, value *out) {
-  (void)r, (void)b;
-  if (s.u.text->size) return all_characters(s, is_ascii, out);
+static clave_status str_isascii(render *render, value scale, const bound *bound, value *out) {
+  (void)render, (void)bound;
+  if (scale.u.text->size) return all_characters(scale, is_ascii, out);
   *out = value_bool(true);
   return NULL;
 }
 
 /* isdigit and isnumeric also take superscripts and fractions, which nobody counts with. */
 static bool is_digit_or_refused(uint32_t c) { return is_decimal(c); }
-static clave_status str_isdigit(render *r, value s, const bound *b, value *out) {
+static clave_status str_isdigit(render *render, value scale, const bound *bound, value *out) {
   value ascii;
-  TRY(str_isascii(r, s, b, &ascii));
+  TRY(str_isascii(render, scale, bound, &ascii));
   if (!ascii.u.truth) return UNSUPPORTED("isdigit of characters beyond ASCII is not supported");
-  return all_characters(s, is_digit_or_refused, out);
+  return all_characters(scale, is_digit_or_refused, out);
 }
 static bool is_alnum_ascii(uint32_t c) { return is_alpha(c) || is_decimal(c); }
-static clave_status str_isalnum(render *r, value s, const bound *b, value *out) {
+static clave_status str_isalnum(render *render, value scale, const bound *bound, value *out) {
   value ascii;
-  TRY(str_isascii(r, s, b, &ascii));
+  TRY(str_isascii(render, scale, bound, &ascii));
   if (!ascii.u.truth) return UNSUPPORTED("isalnum of characters beyond ASCII is not supported");
-  return all_characters(s, is_alnum_ascii, out);
+  return all_characters(scale, is_alnum_ascii, out);
 }
 
-static clave_status one_case(value s, bool upper, value *out) {
+static clave_status one_case(value scale, bool upper, value *out) {
   bool any = false, all = true;
-  for (size_t at = 0; at < s.u.text->size;) {
+  for (size_t at = 0; at < scale.u.text->size;) {
     uint32_t c;
-    at += utf8_read(s.u.text->data + at, &c);
+    at += utf8_read(scale.u.text->data + at, &c);
     any |= upper ? is_upper(c) : is_lower(c);
     all &= !is_cased(c) || (upper ? is_upper(c) : is_lower(c));
   }
   *out = value_bool(any && all);
   return NULL;
 }
-static clave_status str_isupper(render *r, value s, const bound *b, value *out) {
-  (void)r, (void)b;
-  return one_case(s, true, out);
+static clave_status str_isupper(render *render, value scale, const bound *bound, value *out) {
+  (void)render, (void)bound;
+  return one_case(scale, true, out);
 }
-static clave_status str_islower(render *r, value s, const bound *b, value *out) {
-  (void)r, (void)b;
-  return one_case(s, false, out);
+static clave_status str_islower(render *render, value scale, const bound *bound, value *out) {
+  (void)render, (void)bound;
+  return one_case(scale, false, out);
 }
 
 /* ---------------------------------------------------------------- dict, list, loop */
 
-static clave_status make_view(render *r, value of, view_kind kind, value *out) {
-  view *v;
-  TRY(arena_alloc(&r->arena, 1, sizeof *v, &v));
-  *v = (view){of.u.dict, kind};
-  *out = (value){VALUE_VIEW, {.view = v}};
+static clave_status make_view(render *render, value of, view_kind kind, value *out) {
+  view *seen;
+  TRY(arena_alloc(&render->arena, 1, sizeof *seen, &seen));
+  *seen = (view){of.u.dict, kind};
+  *out = (value){VALUE_VIEW, {.view = seen}};
   return NULL;
 }
-static clave_status dict_keys(render *r, value d, const bound *b, value *out) {
-  (void)b;
-  return make_view(r, d, VIEW_KEYS, out);
+static clave_status dict_keys(render *render, value to, const bound *bound, value *out) {
+  (void)bound;
+  return make_view(render, to, VIEW_KEYS, out);
 }
-static clave_status dict_values(render *r, value d, const bound *b, value *out) {
-  (void)b;
-  return make_view(r, d, VIEW_VALUES, out);
+static clave_status dict_values(render *render, value to, const bound *bound, value *out) {
+  (void)bound;
+  return make_view(render, to, VIEW_VALUES, out);
 }
-static clave_status dict_items(render *r, value d, const bound *b, value *out) {
-  (void)b;
-  return make_view(r, d, VIEW_ITEMS, out);
+static clave_status dict_items(render *render, value to, const bound *bound, value *out) {
+  (void)bound;
+  return make_view(render, to, VIEW_ITEMS, out);
 }
 
-static clave_status dict_get(render *r, value d, const bound *b, value *out) {
+static clave_status dict_get(render *render, value to, const bound *bound, value *out) {
   value *found;
-  (void)r;
-  TRY(dict_find(d.u.dict, b->v[0], &found));
-  *out = found ? *found : b->given[1] ? b->v[1] : value_none();
+  (void)render;
+  TRY(dict_find(to.u.dict, bound->v[0], &found));
+  *out = found ? *found : bound->given[1] ? bound->v[1] : value_none();
   return NULL;
 }
 
-static clave_status dict_copy(render *r, value d, const bound *b, value *out) {
-  (void)b;
-  TRY(make_dict(&r->arena, VALUE_DICT, out));
-  for (size_t i = 0; i < d.u.dict->count; i++)
-    TRY(dict_set(&r->arena, out->u.dict, d.u.dict->entries[i].key, d.u.dict->entries[i].value));
+static clave_status dict_copy(render *render, value to, const bound *bound, value *out) {
+  (void)bound;
+  TRY(make_dict(&render->arena, VALUE_DICT, out));
+  for (size_t i = 0; i < to.u.dict->count; i++)
+    TRY(dict_set(&render->arena, out->u.dict, to.u.dict->entries[i].key,
+                 to.u.dict->entries[i].value));
   return NULL;
 }
 
-static clave_status list_copy(render *r, value l, const bound *b, value *out) {
-  (void)b;
-  TRY(make_list(&r->arena, VALUE_LIST, l.u.list->count, out));
-  for (size_t i = 0; i < l.u.list->count; i++)
-    TRY(list_add(&r->arena, out->u.list, l.u.list->items[i]));
+static clave_status list_copy(render *render, value left, const bound *bound, value *out) {
+  (void)bound;
+  TRY(make_list(&render->arena, VALUE_LIST, left.u.list->count, out));
+  for (size_t i = 0; i < left.u.list->count; i++)
+    TRY(list_add(&render->arena, out->u.list, left.u.list->items[i]));
   return NULL;
 }
 
-static clave_status list_count(render *r, value l, const bound *b, value *out) {
+static clave_status list_count(render *render, value left, const bound *bound, value *out) {
   int64_t n = 0;
-  for (size_t i = 0; i < l.u.list->count; i++) {
+  for (size_t i = 0; i < left.u.list->count; i++) {
     bool equal;
-    TRY(value_equal(&r->arena, l.u.list->items[i], b->v[0], &equal));
+    TRY(value_equal(&render->arena, left.u.list->items[i], bound->v[0], &equal));
     n += equal;
   }
   *out = value_int(n);
   return NULL;
 }
 
-static clave_status list_index(render *r, value l, const bound *b, value *out) {
-  if (b->given[1]) return UNSUPPORTED("index with bounds is not supported");
-  for (size_t i = 0; i < l.u.list->count; i++) {
+static clave_status list_index(render *render, value left, const bound *bound, value *out) {
+  if (bound->given[1]) return UNSUPPORTED("index with bounds is not supported");
+  for (size_t i = 0; i < left.u.list->count; i++) {
     bool equal;
-    TRY(value_equal(&r->arena, l.u.list->items[i], b->v[0], &equal));
+    TRY(value_equal(&render->arena, left.u.list->items[i], bound->v[0], &equal));
     *out = value_int((int64_t)i);
     if (equal) return NULL;
   }
@@ -509,9 +522,9 @@ static bool takes_any_arguments(value_kind kind, const char *name) {
 
 int find_method(value_kind kind, const string *name) {
   for (size_t i = 0; i < methods[kind].count; i++) {
-    const method_row *m = &methods[kind].rows[i];
-    if (!string_is(name, m->name)) continue;
-    bool ours = m->call || takes_any_arguments(kind, m->name);
+    const method_row *row = &methods[kind].rows[i];
+    if (!string_is(name, row->name)) continue;
+    bool ours = row->call || takes_any_arguments(kind, row->name);
     return ours ? (int)kind * METHODS_OF_KIND + (int)i : -2;
   }
   for (const char *const *refused = methods[kind].refused; refused && *refused; refused++) {
@@ -524,21 +537,23 @@ const char *method_name(int index) {
   return methods[index / METHODS_OF_KIND].rows[index % METHODS_OF_KIND].name;
 }
 
-static clave_status call_loop(render *r, const method *m, const call_args *args, value *out) {
-  loop_state *l = m->self.u.loop;
-  if (args->n_named) return INVALID("loop.%s takes no named arguments", m->name);
-  if (strcmp(m->name, "cycle") == 0) {
+static clave_status call_loop(render *render, const method *method, const call_args *args,
+                              value *out) {
+  loop_state *state = method->self.u.loop;
+  if (args->n_named) return INVALID("loop.%s takes no named arguments", method->name);
+  if (strcmp(method->name, "cycle") == 0) {
     if (args->count == 0) return INVALID("no items for cycling given");
-    *out = args->items[l->at % args->count];
+    *out = args->items[state->at % args->count];
     return NULL;
   }
   value now;
   bool same = false;
-  TRY(make_list(&r->arena, VALUE_TUPLE, args->count, &now));
-  for (size_t i = 0; i < args->count; i++) TRY(list_add(&r->arena, now.u.list, args->items[i]));
-  if (l->changed_before) TRY(value_equal(&r->arena, now, l->last_seen, &same));
-  l->changed_before = true;
-  l->last_seen = now;
+  TRY(make_list(&render->arena, VALUE_TUPLE, args->count, &now));
+  for (size_t i = 0; i < args->count; i++)
+    TRY(list_add(&render->arena, now.u.list, args->items[i]));
+  if (state->changed_before) TRY(value_equal(&render->arena, now, state->last_seen, &same));
+  state->changed_before = true;
+  state->last_seen = now;
   *out = value_bool(!same);
   return NULL;
 }
@@ -551,15 +566,16 @@ static bool takes_names(const char *name) {
   return false;
 }
 
-clave_status call_method(render *r, const method *m, const call_args *args, value *out) {
-  const method_row *row = &methods[m->index / METHODS_OF_KIND].rows[m->index % METHODS_OF_KIND];
-  bound b;
-  if (m->self.kind == VALUE_LOOP) return call_loop(r, m, args, out);
-  if (m->self.kind == VALUE_STRING && m->self.u.text->escaped)
+clave_status call_method(render *render, const method *method, const call_args *args, value *out) {
+  const method_row *row =
+      &methods[method->index / METHODS_OF_KIND].rows[method->index % METHODS_OF_KIND];
+  bound bound;
+  if (method->self.kind == VALUE_LOOP) return call_loop(render, method, args, out);
+  if (method->self.kind == VALUE_STRING && method->self.u.text->escaped)
     return UNSUPPORTED("methods of escaped text are not supported");
-  if (!row->call) return format_braces(r, m->self.u.text, args, out);
+  if (!row->call) return format_braces(render, method->self.u.text, args, out);
   if (args->n_named && !takes_names(row->name))
     return INVALID("%s() takes no keyword arguments", row->name);
-  TRY(bind_args(row->name, &row->arguments, args, &b));
-  return row->call(r, m->self, &b, out);
+  TRY(bind_args(row->name, &row->arguments, args, &bound));
+  return row->call(render, method->self, &bound, out);
 }

@@ -7,7 +7,7 @@
 enum { PARSE_MAX_DEPTH = 200 };
 
 typedef struct parser {
-  jinja_template *t;
+  jinja_template *template;
   arena arena;
   const token *at; /* the next token */
   int depth;
@@ -16,28 +16,28 @@ typedef struct parser {
   int within_loops; /* macros within loops count, too */
 } parser;
 
-clave_status parse_error(const parser *p, const char *format, ...)
+clave_status parse_error(const parser *parser, const char *format, ...)
     STATUS_PRINTF(2, 3) STATUS_CHECK STATUS_NEVER_NULL;
-clave_status new_node(parser *p, node_kind kind, const token *at, node **out) STATUS_CHECK;
+clave_status new_node(parser *parser, node_kind kind, const token *at, node **out) STATUS_CHECK;
 /* A copy of the token's text, that ends in NUL. */
-clave_status copy_name(parser *p, const token *t, const char **out) STATUS_CHECK;
-bool at_operator(const parser *p, const char *op);
-bool at_name(const parser *p, const char *name);
-bool skip_operator(parser *p, const char *op);
-bool skip_name(parser *p, const char *name);
-clave_status expect_operator(parser *p, const char *op) STATUS_CHECK;
-clave_status expect_name(parser *p, const token **out) STATUS_CHECK;
-clave_status enter(parser *p) STATUS_CHECK; /* and p->depth-- on the way out */
+clave_status copy_name(parser *parser, const token *token, const char **out) STATUS_CHECK;
+bool at_operator(const parser *parser, const char *op);
+bool at_name(const parser *parser, const char *name);
+bool skip_operator(parser *parser, const char *op);
+bool skip_name(parser *parser, const char *name);
+clave_status expect_operator(parser *parser, const char *op) STATUS_CHECK;
+clave_status expect_name(parser *parser, const token **out) STATUS_CHECK;
+clave_status enter(parser *parser) STATUS_CHECK; /* and parser->depth-- on the way out */
 
-clave_status parse_expression(parser *p, bool with_cond, node **out) STATUS_CHECK;
+clave_status parse_expression(parser *parser, bool with_cond, node **out) STATUS_CHECK;
 /* Expressions between commas; one without a comma is itself. end: a name that ends them, or NULL.
  * in_parentheses: may be empty. */
-clave_status parse_tuple(parser *p, bool with_cond, const char *end, bool in_parentheses,
+clave_status parse_tuple(parser *parser, bool with_cond, const char *end, bool in_parentheses,
                          node **out) STATUS_CHECK;
 /* A name, attribute of a namespace, or a tuple of them. */
-clave_status parse_target(parser *p, bool with_namespace, node **out) STATUS_CHECK;
-clave_status parse_postfix(parser *p, node **n) STATUS_CHECK;
+clave_status parse_target(parser *parser, bool with_namespace, node **out) STATUS_CHECK;
+clave_status parse_postfix(parser *parser, node **node) STATUS_CHECK;
 /* `| name(...)`, any number of them; inline: the first without its bar. */
-clave_status parse_filters(parser *p, node *input, bool inline_first, node **out) STATUS_CHECK;
+clave_status parse_filters(parser *parser, node *input, bool inline_first, node **out) STATUS_CHECK;
 
 #endif

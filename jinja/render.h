@@ -13,7 +13,7 @@ typedef enum flow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE } flow;
 
 typedef struct render {
   arena arena;
-  const jinja_template *t;
+  const jinja_template *template;
   const jinja_options *options;
   value *inputs; /* (n_inputs) */
   activation *now;
@@ -60,43 +60,47 @@ typedef struct bound {
   value v[MAX_PARAMETERS];
   bool given[MAX_PARAMETERS];
 } bound;
-clave_status bind_args(const char *what, const signature *s, const call_args *args,
+clave_status bind_args(const char *what, const signature *signature, const call_args *args,
                        bound *out) STATUS_CHECK;
 /* An integer among bound arguments, or `otherwise`. */
-clave_status bound_integer(const bound *b, size_t i, int64_t otherwise, int64_t *out) STATUS_CHECK;
-clave_status want_string(value v, const string **out) STATUS_CHECK;
-clave_status want_integer(value v, int64_t *out) STATUS_CHECK;
-clave_status refuse_undefined(value v) STATUS_CHECK; /* CLAVE_INVALID if it is */
+clave_status bound_integer(const bound *bound, size_t i, int64_t otherwise,
+                           int64_t *out) STATUS_CHECK;
+clave_status want_string(value value, const string **out) STATUS_CHECK;
+clave_status want_integer(value value, int64_t *out) STATUS_CHECK;
+clave_status refuse_undefined(value value) STATUS_CHECK; /* CLAVE_INVALID if it is */
 
 /* eval.c, exec.c, call.c */
-clave_status eval(render *r, const node *n, value *out) STATUS_CHECK;
-clave_status exec(render *r, const node *n) STATUS_CHECK;
+clave_status eval(render *render, const node *node, value *out) STATUS_CHECK;
+clave_status exec(render *render, const node *node) STATUS_CHECK;
 /* What `body` prints, through `filters` if those are not NULL. */
-clave_status exec_to_string(render *r, const node *body, const node *filters,
+clave_status exec_to_string(render *render, const node *body, const node *filters,
                             value *out) STATUS_CHECK;
-clave_status enter_scope(render *r, const scope *s) STATUS_CHECK;
-clave_status assign(render *r, const node *target, value v) STATUS_CHECK;
-clave_status eval_args(render *r, const node *arguments, call_args *out) STATUS_CHECK;
-clave_status call_value(render *r, value callee, const call_args *args, value *out) STATUS_CHECK;
-clave_status make_macro(render *r, const node *n, value *out) STATUS_CHECK;
+clave_status enter_scope(render *render, const scope *scope) STATUS_CHECK;
+clave_status assign(render *render, const node *target, value value) STATUS_CHECK;
+clave_status eval_args(render *render, const node *arguments, call_args *out) STATUS_CHECK;
+clave_status call_value(render *render, value callee, const call_args *args,
+                        value *out) STATUS_CHECK;
+clave_status make_macro(render *render, const node *node, value *out) STATUS_CHECK;
 
 /* arithmetic.c */
-clave_status arithmetic(render *r, binary_op op, value x, value y, value *out) STATUS_CHECK;
-clave_status negate(value x, value *out) STATUS_CHECK;
-clave_status compare(render *r, binary_op op, value x, value y, bool *out) STATUS_CHECK;
-clave_status repeat_string(render *r, const string *s, int64_t times, value *out) STATUS_CHECK;
+clave_status arithmetic(render *render, binary_op op, value left, value right,
+                        value *out) STATUS_CHECK;
+clave_status negate(value input, value *out) STATUS_CHECK;
+clave_status compare(render *render, binary_op op, value left, value right, bool *out) STATUS_CHECK;
+clave_status repeat_string(render *render, const string *string, int64_t times,
+                           value *out) STATUS_CHECK;
 
 /* attributes.c: as x.name and x[key] look things up */
-clave_status get_attribute(render *r, value of, const string *name, value *out) STATUS_CHECK;
-value get_loop(const loop_state *l, int number); /* by find_loop_name */
-clave_status get_item(render *r, value of, value key, value *out) STATUS_CHECK;
-clave_status get_slice(render *r, value of, const value bounds[3], value *out) STATUS_CHECK;
+clave_status get_attribute(render *render, value of, const string *name, value *out) STATUS_CHECK;
+value get_loop(const loop_state *state, int number); /* by find_loop_name */
+clave_status get_item(render *render, value of, value key, value *out) STATUS_CHECK;
+clave_status get_slice(render *render, value of, const value bounds[3], value *out) STATUS_CHECK;
 /* "a.0.b" on a value, as the filters' attribute= does. */
-clave_status get_path(render *r, value of, value path, value *out) STATUS_CHECK;
+clave_status get_path(render *render, value of, value path, value *out) STATUS_CHECK;
 
 /* methods.c */
 const char *method_name(int index);
-clave_status call_method(render *r, const method *m, const call_args *args,
+clave_status call_method(render *render, const method *method, const call_args *args,
                          value *out) STATUS_CHECK;
 
 /* strings.c: what methods and filters do with strings */
@@ -108,66 +112,81 @@ typedef enum case_change {
   CHANGE_CAPITALIZE,
   CHANGE_SWAP
 } case_change;
-clave_status string_case(render *r, const string *s, case_change change, value *out) STATUS_CHECK;
+clave_status string_case(render *render, const string *string, case_change change,
+                         value *out) STATUS_CHECK;
 typedef enum strip_side { STRIP_LEFT = 1, STRIP_RIGHT = 2, STRIP_BOTH = 3 } strip_side;
 /* chars: NULL for white space. */
-clave_status string_strip(render *r, const string *s, const string *chars, strip_side side,
+clave_status string_strip(render *render, const string *scale, const string *chars, strip_side side,
                           value *out) STATUS_CHECK;
 /* most: -1 for all. */
-clave_status string_replace(render *r, const string *s, const string *old, const string *new,
-                            int64_t most, value *out) STATUS_CHECK;
+clave_status string_replace(render *render, const string *scale, const string *old,
+                            const string *new, int64_t most, value *out) STATUS_CHECK;
 /* separator: NULL for runs of white space; most: -1 for all. */
-clave_status string_split(render *r, const string *s, const string *separator, int64_t most,
-                          bool from_right, value *out) STATUS_CHECK;
-clave_status string_lines(render *r, const string *s, bool keep_ends, value *out) STATUS_CHECK;
-clave_status string_join(render *r, const string *separator, const list *items, bool as_text,
+clave_status string_split(render *render, const string *scale, const string *separator,
+                          int64_t most, bool from_right, value *out) STATUS_CHECK;
+clave_status string_lines(render *render, const string *string, bool keep_ends,
+                          value *out) STATUS_CHECK;
+clave_status string_join(render *render, const string *separator, const list *items, bool as_text,
                          value *out) STATUS_CHECK;
 /* & < > ' " as entities; the result is escaped text. */
-clave_status escape_html(render *r, value s, value *out) STATUS_CHECK;
+clave_status escape_html(render *render, value scale, value *out) STATUS_CHECK;
 /* Byte of the i-th code point, which may be the end. */
-size_t string_at(const string *s, size_t i);
+size_t string_at(const string *string, size_t i);
 /* Where `what` stands in code points from `start` to `end`, as Python takes them; -1: nowhere. */
-clave_status string_find(render *r, const string *s, const string *what, const int64_t range[2],
-                         bool last, int64_t *out) STATUS_CHECK;
+clave_status string_find(render *render, const string *scale, const string *what,
+                         const int64_t range[2], bool last, int64_t *out) STATUS_CHECK;
 
 /* functions.c */
 bool find_global(const char *name, value *out);
-bool is_template_itself(value v); /* the name `self` */
-clave_status call_function(render *r, int index, const call_args *args, value *out) STATUS_CHECK;
+bool is_template_itself(value value); /* the name `self` */
+clave_status call_function(render *render, int index, const call_args *args,
+                           value *out) STATUS_CHECK;
 
 /* filters.c, sequences.c, tests.c */
-typedef clave_status (*filter_function)(render *r, value input, const bound *b, value *out);
-typedef clave_status (*filter_any)(render *r, value input, const call_args *args, value *out);
-clave_status filter_map(render *r, value v, const call_args *args, value *out) STATUS_CHECK;
-clave_status filter_select(render *r, value v, const call_args *args, value *out) STATUS_CHECK;
-clave_status filter_reject(render *r, value v, const call_args *args, value *out) STATUS_CHECK;
-clave_status filter_selectattr(render *r, value v, const call_args *args, value *out) STATUS_CHECK;
-clave_status filter_rejectattr(render *r, value v, const call_args *args, value *out) STATUS_CHECK;
-clave_status filter_sort(render *r, value v, const bound *b, value *out) STATUS_CHECK;
-clave_status filter_unique(render *r, value v, const bound *b, value *out) STATUS_CHECK;
-clave_status filter_min(render *r, value v, const bound *b, value *out) STATUS_CHECK;
-clave_status filter_max(render *r, value v, const bound *b, value *out) STATUS_CHECK;
-clave_status filter_sum(render *r, value v, const bound *b, value *out) STATUS_CHECK;
-clave_status filter_dictsort(render *r, value v, const bound *b, value *out) STATUS_CHECK;
-clave_status filter_join(render *r, value v, const bound *b, value *out) STATUS_CHECK;
-clave_status filter_first(render *r, value v, const bound *b, value *out) STATUS_CHECK;
-clave_status filter_last(render *r, value v, const bound *b, value *out) STATUS_CHECK;
-clave_status filter_reverse(render *r, value v, const bound *b, value *out) STATUS_CHECK;
-clave_status filter_items(render *r, value v, const bound *b, value *out) STATUS_CHECK;
-clave_status filter_list(render *r, value v, const bound *b, value *out) STATUS_CHECK;
-clave_status call_filter(render *r, int index, value input, const call_args *args,
+typedef clave_status (*filter_function)(render *render, value input, const bound *bound,
+                                        value *out);
+typedef clave_status (*filter_any)(render *render, value input, const call_args *args, value *out);
+clave_status filter_map(render *render, value values, const call_args *args,
+                        value *out) STATUS_CHECK;
+clave_status filter_select(render *render, value values, const call_args *args,
+                           value *out) STATUS_CHECK;
+clave_status filter_reject(render *render, value values, const call_args *args,
+                           value *out) STATUS_CHECK;
+clave_status filter_selectattr(render *render, value values, const call_args *args,
+                               value *out) STATUS_CHECK;
+clave_status filter_rejectattr(render *render, value values, const call_args *args,
+                               value *out) STATUS_CHECK;
+clave_status filter_sort(render *render, value values, const bound *bound, value *out) STATUS_CHECK;
+clave_status filter_unique(render *render, value values, const bound *bound,
+                           value *out) STATUS_CHECK;
+clave_status filter_min(render *render, value values, const bound *bound, value *out) STATUS_CHECK;
+clave_status filter_max(render *render, value values, const bound *bound, value *out) STATUS_CHECK;
+clave_status filter_sum(render *render, value values, const bound *bound, value *out) STATUS_CHECK;
+clave_status filter_dictsort(render *render, value values, const bound *bound,
+                             value *out) STATUS_CHECK;
+clave_status filter_join(render *render, value values, const bound *bound, value *out) STATUS_CHECK;
+clave_status filter_first(render *render, value values, const bound *bound,
+                          value *out) STATUS_CHECK;
+clave_status filter_last(render *render, value values, const bound *bound, value *out) STATUS_CHECK;
+clave_status filter_reverse(render *render, value values, const bound *bound,
+                            value *out) STATUS_CHECK;
+clave_status filter_items(render *render, value values, const bound *bound,
+                          value *out) STATUS_CHECK;
+clave_status filter_list(render *render, value values, const bound *bound, value *out) STATUS_CHECK;
+clave_status call_filter(render *render, int index, value input, const call_args *args,
                          value *out) STATUS_CHECK;
-clave_status call_test(render *r, int index, value input, const call_args *args,
+clave_status call_test(render *render, int index, value input, const call_args *args,
                        bool *out) STATUS_CHECK;
 
 /* format.c */
-clave_status format_percent(render *r, const string *format, value args, value *out) STATUS_CHECK;
-clave_status format_braces(render *r, const string *format, const call_args *args,
+clave_status format_percent(render *render, const string *format, value args,
+                            value *out) STATUS_CHECK;
+clave_status format_braces(render *render, const string *format, const call_args *args,
                            value *out) STATUS_CHECK;
 
 /* inputs.c */
-clave_status read_inputs(render *r) STATUS_CHECK;
+clave_status read_inputs(render *render) STATUS_CHECK;
 /* date.c */
-clave_status format_date(render *r, const string *format, value *out) STATUS_CHECK;
+clave_status format_date(render *render, const string *format, value *out) STATUS_CHECK;
 
 #endif

@@ -23,25 +23,26 @@ typedef struct resolver {
   int depth;
 } resolver;
 
-static clave_status go_deeper(resolver *r, const node *n) {
-  if (++r->depth > RESOLVE_MAX_DEPTH) return error_at(n, STATUS_INVALID, "nested too deeply");
+static clave_status go_deeper(resolver *resolver, const node *node) {
+  if (++resolver->depth > RESOLVE_MAX_DEPTH)
+    return error_at(node, STATUS_INVALID, "nested too deeply");
   return NULL;
 }
 
-static load *find_load(const scope *s, const char *name) {
-  for (size_t i = 0; i < s->count; i++) {
-    if (strcmp(s->loads[i].name, name) == 0) return &s->loads[i];
+static load *find_load(const scope *scope, const char *name) {
+  for (size_t i = 0; i < scope->count; i++) {
+    if (strcmp(scope->loads[i].name, name) == 0) return &scope->loads[i];
   }
   return NULL;
 }
 
-/* In the frames around `f`; *level: how many functions up. */
-static const load *find_outer(const frame *f, const char *name, uint32_t *level) {
-  uint32_t own = f->function->level;
-  for (f = f->parent; f; f = f->parent) {
-    const load *l = find_load(f->scope, name);
-    *level = own - f->function->level;
-    if (l) return l;
+/* In the frames around `frame`; *level: how many functions up. */
+static const load *find_outer(const frame *frame, const char *name, uint32_t *level) {
+  uint32_t own = frame->function->level;
+  for (frame = frame->parent; frame; frame = frame->parent) {
+    const load *load = find_load(frame->scope, name);
+    *level = own - frame->function->level;
+    if (load) return load;
   }
   return NULL;
 }
@@ -56,166 +57,172 @@ typedef struct names {
   scope now;
 } names;
 
-static clave_status add_load(resolver *r, scope *s, load l, load **out) {
-  if (s->count == s->capacity) {
-    size_t capacity = s->capacity ? 2 * s->capacity : 8;
+static clave_status add_load(resolver *resolver, scope *scope, load left, load **out) {
+  if (scope->count == scope->capacity) {
+    size_t capacity = scope->capacity ? 2 * scope->capacity : 8;
     load *grown;
-    TRY(arena_alloc(r->arena, capacity, sizeof *grown, &grown));
-    if (s->count) memcpy(grown, s->loads, s->count * sizeof *grown);
-    s->loads = grown;
-    s->capacity = capacity;
+    TRY(arena_alloc(resolver->arena, capacity, sizeof *grown, &grown));
+    if (scope->count) memcpy(grown, scope->loads, scope->count * sizeof *grown);
+    scope->loads = grown;
+    scope->capacity = capacity;
   }
-  s->loads[s->count] = l;
-  *out = &s->loads[s->count++];
+  scope->loads[scope->count] = left;
+  *out = &scope->loads[scope->count++];
   return NULL;
 }
 
-static clave_status define(resolver *r, names *n, load l) {
-  load *known = find_load(n->slots, l.name), *own = find_load(&n->now, l.name);
+static clave_status define(resolver *resolver, names *names, load loading) {
+  load *known = find_load(names->slots, loading.name), *own = find_load(&names->now, loading.name);
   if (!known) {
-    l.slot = n->frame->function->n_slots++;
-    TRY(add_load(r, n->slots, l, &known));
+    loading.slot = names->frame->function->n_slots++;
+    TRY(add_load(resolver, names->slots, loading, &known));
   }
-  l.slot = known->slot;
-  if (!own) TRY(add_load(r, &n->now, l, &own));
-  l.stored |= own->stored;
-  *own = l;
+  loading.slot = known->slot;
+  if (!own) TRY(add_load(resolver, &names->now, loading, &own));
+  loading.stored |= own->stored;
+  *own = loading;
   return NULL;
 }
 
-static clave_status load_name(resolver *r, names *n, const char *name) {
+static clave_status load_name(resolver *resolver, names *names, const char *name) {
   uint32_t level;
-  if (find_load(&n->now, name) || find_outer(n->frame, name, &level)) return NULL;
-  return define(r, n, (load){.name = name, .kind = LOAD_CONTEXT});
+  if (find_load(&names->now, name) || find_outer(names->frame, name, &level)) return NULL;
+  return define(resolver, names, (load){.name = name, .kind = LOAD_CONTEXT});
 }
 
-static clave_status store_name(resolver *r, names *n, const char *name) {
-  load *own = find_load(&n->now, name), l = {.name = name, .kind = LOAD_UNDEFINED, .stored = true};
+static clave_status store_name(resolver *resolver, names *names, const char *name) {
+  load *own = find_load(&names->now, name),
+       loading = {.name = name, .kind = LOAD_UNDEFINED, .stored = true};
   if (own) {
     own->stored = true;
     return NULL;
   }
-  const load *outer = find_outer(n->frame, name, &l.level);
+  const load *outer = find_outer(names->frame, name, &loading.level);
   if (outer) {
-    l.kind = LOAD_ALIAS;
-    l.from = outer->slot;
+    loading.kind = LOAD_ALIAS;
+    loading.from = outer->slot;
   }
-  return define(r, n, l);
+  return define(resolver, names, loading);
 }
 
-static clave_status declare_parameter(resolver *r, names *n, const char *name) {
-  return define(r, n, (load){.name = name, .kind = LOAD_PARAMETER, .stored = true});
+static clave_status declare_parameter(resolver *resolver, names *names, const char *name) {
+  return define(resolver, names, (load){.name = name, .kind = LOAD_PARAMETER, .stored = true});
 }
 
 typedef enum target_use { USE_STORE, USE_PARAMETER } target_use;
 
-static clave_status collect(resolver *r, names *n, const node *nodes);
+static clave_status collect(resolver *resolver, names *names, const node *nodes);
 
-static clave_status collect_target(resolver *r, names *n, const node *t, target_use use) {
-  if (t->kind == NODE_MEMBER) return load_name(r, n, t->name);
-  if (t->kind == NODE_NAME)
-    return use == USE_STORE ? store_name(r, n, t->name) : declare_parameter(r, n, t->name);
-  for (t = t->a; t; t = t->next) TRY(collect_target(r, n, t, use));
+static clave_status collect_target(resolver *resolver, names *names, const node *node,
+                                   target_use use) {
+  if (node->kind == NODE_MEMBER) return load_name(resolver, names, node->name);
+  if (node->kind == NODE_NAME)
+    return use == USE_STORE ? store_name(resolver, names, node->name)
+                            : declare_parameter(resolver, names, node->name);
+  for (node = node->a; node; node = node->next) TRY(collect_target(resolver, names, node, use));
   return NULL;
 }
 
-static clave_status copy_scope(resolver *r, const scope *from, scope *to) {
-  load *l;
+static clave_status copy_scope(resolver *resolver, const scope *from, scope *to) {
+  load *load;
   *to = (scope){0};
-  for (size_t i = 0; i < from->count; i++) TRY(add_load(r, to, from->loads[i], &l));
+  for (size_t i = 0; i < from->count; i++) TRY(add_load(resolver, to, from->loads[i], &load));
   return NULL;
 }
 
-static clave_status collect_branch(resolver *r, names *n, const node *nodes, scope *out) {
-  scope before = n->now;
-  TRY(copy_scope(r, &before, &n->now));
-  TRY(collect(r, n, nodes));
-  *out = n->now;
-  n->now = before;
+static clave_status collect_branch(resolver *resolver, names *names, const node *nodes,
+                                   scope *out) {
+  scope before = names->now;
+  TRY(copy_scope(resolver, &before, &names->now));
+  TRY(collect(resolver, names, nodes));
+  *out = names->now;
+  names->now = before;
   return NULL;
 }
 
 /* What a branch, but not each of them, assigns begins as the context's or the outer one. */
-static clave_status join_branches(resolver *r, names *n, const scope branches[3]) {
+static clave_status join_branches(resolver *resolver, names *names, const scope branches[3]) {
   scope before;
-  TRY(copy_scope(r, &n->now, &before));
+  TRY(copy_scope(resolver, &names->now, &before));
   for (int b = 0; b < 3; b++) {
-    for (size_t i = 0; i < branches[b].count; i++) TRY(define(r, n, branches[b].loads[i]));
+    for (size_t i = 0; i < branches[b].count; i++)
+      TRY(define(resolver, names, branches[b].loads[i]));
   }
-  for (size_t i = 0; i < n->now.count; i++) {
-    load *l = &n->now.loads[i];
-    const load *was = find_load(&before, l->name);
-    if (!l->stored || (was && was->stored)) continue;
+  for (size_t i = 0; i < names->now.count; i++) {
+    load *loading = &names->now.loads[i];
+    const load *was = find_load(&before, loading->name);
+    if (!loading->stored || (was && was->stored)) continue;
     int stores = 0;
     for (int b = 0; b < 3; b++) {
-      const load *in = find_load(&branches[b], l->name);
+      const load *in = find_load(&branches[b], loading->name);
       stores += in && in->stored;
     }
     if (stores == 3) continue;
-    const load *outer = find_outer(n->frame, l->name, &l->level);
-    l->kind = outer ? LOAD_ALIAS : LOAD_CONTEXT;
-    l->from = outer ? outer->slot : 0;
+    const load *outer = find_outer(names->frame, loading->name, &loading->level);
+    loading->kind = outer ? LOAD_ALIAS : LOAD_CONTEXT;
+    loading->from = outer ? outer->slot : 0;
   }
   return NULL;
 }
 
-static clave_status collect_if(resolver *r, names *n, const node *s) {
+static clave_status collect_if(resolver *resolver, names *names, const node *node) {
   scope branches[3];
-  TRY(collect(r, n, s->a));
-  TRY(collect_branch(r, n, s->b, &branches[0]));
-  TRY(collect_branch(r, n, s->c, &branches[1]));
-  TRY(collect_branch(r, n, s->d, &branches[2]));
-  return join_branches(r, n, branches);
+  TRY(collect(resolver, names, node->a));
+  TRY(collect_branch(resolver, names, node->b, &branches[0]));
+  TRY(collect_branch(resolver, names, node->c, &branches[1]));
+  TRY(collect_branch(resolver, names, node->d, &branches[2]));
+  return join_branches(resolver, names, branches);
 }
 
-static clave_status collect_one(resolver *r, names *n, const node *s) {
-  switch (s->kind) {
+static clave_status collect_one(resolver *resolver, names *names, const node *node) {
+  switch (node->kind) {
     case NODE_NAME:
-      return load_name(r, n, s->name);
+      return load_name(resolver, names, node->name);
     case NODE_SET:
-      TRY(collect(r, n, s->b));
-      return collect_target(r, n, s->a, USE_STORE);
+      TRY(collect(resolver, names, node->b));
+      return collect_target(resolver, names, node->a, USE_STORE);
     case NODE_SET_BLOCK:
-      return collect_target(r, n, s->a, USE_STORE);
+      return collect_target(resolver, names, node->a, USE_STORE);
     case NODE_FOR:
-      return collect(r, n, s->b);
+      return collect(resolver, names, node->b);
     case NODE_IF:
-      return collect_if(r, n, s);
+      return collect_if(resolver, names, node);
     case NODE_MACRO:
-      return store_name(r, n, s->name);
+      return store_name(resolver, names, node->name);
     case NODE_CALL_BLOCK:
-      return collect(r, n, s->a);
+      return collect(resolver, names, node->a);
     case NODE_GENERATION:
       return NULL;
     case NODE_FILTER_BLOCK:
     case NODE_WITH:
-      return collect(r, n, s->b);
+      return collect(resolver, names, node->b);
     default:
-      TRY(collect(r, n, s->a));
-      TRY(collect(r, n, s->b));
-      return collect(r, n, s->c);
+      TRY(collect(resolver, names, node->a));
+      TRY(collect(resolver, names, node->b));
+      return collect(resolver, names, node->c);
   }
 }
 
-static clave_status collect(resolver *r, names *n, const node *nodes) {
+static clave_status collect(resolver *resolver, names *names, const node *nodes) {
   for (; nodes; nodes = nodes->next) {
-    TRY(go_deeper(r, nodes));
-    TRY(collect_one(r, n, nodes));
-    r->depth--;
+    TRY(go_deeper(resolver, nodes));
+    TRY(collect_one(resolver, names, nodes));
+    resolver->depth--;
   }
   return NULL;
 }
 
 /* ---------------------------------------------------------------- slots */
 
-static clave_status place(resolver *r, frame *f, node *nodes);
+static clave_status place(resolver *resolver, frame *frame, node *nodes);
 
-static clave_status place_name(const frame *f, node *n) {
-  const load *l = find_load(f->scope, n->name);
-  n->level = 0;
-  if (!l) l = find_outer(f, n->name, &n->level);
-  if (!l) return error_at(n, STATUS_UNSUPPORTED, "the name '%s' here is not supported", n->name);
-  n->slot = l->slot;
+static clave_status place_name(const frame *frame, node *node) {
+  const load *load = find_load(frame->scope, node->name);
+  node->level = 0;
+  if (!load) load = find_outer(frame, node->name, &node->level);
+  if (!load)
+    return error_at(node, STATUS_UNSUPPORTED, "the name '%s' here is not supported", node->name);
+  node->slot = load->slot;
   return NULL;
 }
 
@@ -229,169 +236,171 @@ static bool mentions(const node *nodes, const char *name) {
   return false;
 }
 
-static void begin_names(names *n, frame *f, scope *slots) {
+static void begin_names(names *known, frame *frame, scope *slots) {
   *slots = (scope){0};
-  *n = (names){.frame = f, .slots = slots};
+  *known = (names){.frame = frame, .slots = slots};
 }
 
 /* ---- loops */
 
-static clave_status place_loop_body(resolver *r, frame *outer, node *s) {
-  frame f = {outer, outer->function, s->scope};
+static clave_status place_loop_body(resolver *resolver, frame *outer, node *node) {
+  frame frame = {outer, outer->function, node->scope};
   scope slots;
-  names n;
-  begin_names(&n, &f, &slots);
-  bool extended = mentions(s->c, "loop");
-  if (extended) TRY(declare_parameter(r, &n, "loop"));
-  TRY(collect_target(r, &n, s->a, USE_PARAMETER));
-  TRY(collect(r, &n, s->c));
-  *s->scope = n.now;
-  if (extended) s->loop = find_load(s->scope, "loop")->slot;
-  TRY(place(r, &f, s->a));
-  return place(r, &f, s->c);
+  names names;
+  begin_names(&names, &frame, &slots);
+  bool extended = mentions(node->c, "loop");
+  if (extended) TRY(declare_parameter(resolver, &names, "loop"));
+  TRY(collect_target(resolver, &names, node->a, USE_PARAMETER));
+  TRY(collect(resolver, &names, node->c));
+  *node->scope = names.now;
+  if (extended) node->loop = find_load(node->scope, "loop")->slot;
+  TRY(place(resolver, &frame, node->a));
+  return place(resolver, &frame, node->c);
 }
 
 /* The target has slots of its own while the condition looks at it. The body is placed. */
-static clave_status place_loop_test(resolver *r, frame *outer, node *s) {
-  frame f = {outer, outer->function, s->test_scope};
+static clave_status place_loop_test(resolver *resolver, frame *outer, node *node) {
+  frame frame = {outer, outer->function, node->test_scope};
   scope slots;
-  names n;
-  if (!s->e) return NULL;
-  begin_names(&n, &f, &slots);
-  TRY(collect_target(r, &n, s->a, USE_PARAMETER));
-  TRY(collect(r, &n, s->e));
-  *s->test_scope = n.now;
-  for (size_t i = 0; i < n.now.count; i++) {
-    load *l = &s->test_scope->loads[i];
-    if (l->kind == LOAD_PARAMETER) l->from = find_load(s->scope, l->name)->slot;
+  names names;
+  if (!node->e) return NULL;
+  begin_names(&names, &frame, &slots);
+  TRY(collect_target(resolver, &names, node->a, USE_PARAMETER));
+  TRY(collect(resolver, &names, node->e));
+  *node->test_scope = names.now;
+  for (size_t i = 0; i < names.now.count; i++) {
+    load *load = &node->test_scope->loads[i];
+    if (load->kind == LOAD_PARAMETER) load->from = find_load(node->scope, load->name)->slot;
   }
-  return place(r, &f, s->e);
+  return place(resolver, &frame, node->e);
 }
 
-static clave_status place_loop_else(resolver *r, frame *outer, node *s) {
-  frame f = {outer, outer->function, s->else_scope};
+static clave_status place_loop_else(resolver *resolver, frame *outer, node *node) {
+  frame frame = {outer, outer->function, node->else_scope};
   scope slots;
-  names n;
-  begin_names(&n, &f, &slots);
-  TRY(collect(r, &n, s->d));
-  *s->else_scope = n.now;
-  return place(r, &f, s->d);
+  names names;
+  begin_names(&names, &frame, &slots);
+  TRY(collect(resolver, &names, node->d));
+  *node->else_scope = names.now;
+  return place(resolver, &frame, node->d);
 }
 
-static clave_status check_loop_target(const node *t) {
-  if (t->kind == NODE_NAME && strcmp(t->name, "loop") == 0)
-    return error_at(t, STATUS_INVALID, "loop cannot be assigned to by a loop");
-  for (t = t->kind == NODE_TUPLE ? t->a : NULL; t; t = t->next) TRY(check_loop_target(t));
+static clave_status check_loop_target(const node *node) {
+  if (node->kind == NODE_NAME && strcmp(node->name, "loop") == 0)
+    return error_at(node, STATUS_INVALID, "loop cannot be assigned to by a loop");
+  for (node = node->kind == NODE_TUPLE ? node->a : NULL; node; node = node->next)
+    TRY(check_loop_target(node));
   return NULL;
 }
 
-static clave_status place_for(resolver *r, frame *f, node *s) {
-  TRY(check_loop_target(s->a));
-  TRY(place(r, f, s->b));
-  TRY(place_loop_body(r, f, s));
-  TRY(place_loop_test(r, f, s));
-  return place_loop_else(r, f, s);
+static clave_status place_for(resolver *resolver, frame *frame, node *node) {
+  TRY(check_loop_target(node->a));
+  TRY(place(resolver, frame, node->b));
+  TRY(place_loop_body(resolver, frame, node));
+  TRY(place_loop_test(resolver, frame, node));
+  return place_loop_else(resolver, frame, node);
 }
 
 /* ---- functions */
 
-static clave_status declare_special(resolver *r, names *n, const node *m, const char *name,
-                                    bool *declared) {
-  for (const node *p = m->a; p; p = p->next) {
+static clave_status declare_special(resolver *resolver, names *names, const node *op_node,
+                                    const char *name, bool *declared) {
+  for (const node *p = op_node->a; p; p = p->next) {
     if (strcmp(p->name, name) == 0) return NULL;
   }
-  *declared = mentions(m->c, name);
-  return *declared ? declare_parameter(r, n, name) : NULL;
+  *declared = mentions(op_node->c, name);
+  return *declared ? declare_parameter(resolver, names, name) : NULL;
 }
 
-static clave_status place_function(resolver *r, frame *outer, node *m) {
+static clave_status place_function(resolver *resolver, frame *outer, node *op_node) {
   function fn = {outer->function->level + 1, 0};
-  frame f = {outer, &fn, m->scope};
+  frame frame = {outer, &fn, op_node->scope};
   scope slots;
-  names n;
+  names names;
   bool caller = false, kwargs = false, varargs = false;
-  begin_names(&n, &f, &slots);
-  for (const node *p = m->a; p; p = p->next) TRY(declare_parameter(r, &n, p->name));
-  TRY(declare_special(r, &n, m, "caller", &caller));
-  TRY(declare_special(r, &n, m, "kwargs", &kwargs));
-  TRY(declare_special(r, &n, m, "varargs", &varargs));
-  TRY(collect(r, &n, m->b));
-  TRY(collect(r, &n, m->c));
-  *m->scope = n.now;
-  if (caller) m->caller = find_load(m->scope, "caller")->slot;
-  if (kwargs) m->kwargs = find_load(m->scope, "kwargs")->slot;
-  if (varargs) m->varargs = find_load(m->scope, "varargs")->slot;
-  TRY(place(r, &f, m->a));
-  TRY(place(r, &f, m->b));
-  TRY(place(r, &f, m->c));
-  m->n_slots = fn.n_slots;
+  begin_names(&names, &frame, &slots);
+  for (const node *p = op_node->a; p; p = p->next)
+    TRY(declare_parameter(resolver, &names, p->name));
+  TRY(declare_special(resolver, &names, op_node, "caller", &caller));
+  TRY(declare_special(resolver, &names, op_node, "kwargs", &kwargs));
+  TRY(declare_special(resolver, &names, op_node, "varargs", &varargs));
+  TRY(collect(resolver, &names, op_node->b));
+  TRY(collect(resolver, &names, op_node->c));
+  *op_node->scope = names.now;
+  if (caller) op_node->caller = find_load(op_node->scope, "caller")->slot;
+  if (kwargs) op_node->kwargs = find_load(op_node->scope, "kwargs")->slot;
+  if (varargs) op_node->varargs = find_load(op_node->scope, "varargs")->slot;
+  TRY(place(resolver, &frame, op_node->a));
+  TRY(place(resolver, &frame, op_node->b));
+  TRY(place(resolver, &frame, op_node->c));
+  op_node->n_slots = fn.n_slots;
   return NULL;
 }
 
 /* ---- other scopes */
 
-static clave_status place_inner(resolver *r, frame *outer, node *s) {
-  frame f = {outer, outer->function, s->scope};
+static clave_status place_inner(resolver *resolver, frame *outer, node *op_node) {
+  frame frame = {outer, outer->function, op_node->scope};
   scope slots;
-  names n;
-  begin_names(&n, &f, &slots);
-  bool with = s->kind == NODE_WITH;
-  for (const node *t = with ? s->a : NULL; t; t = t->next)
-    TRY(collect_target(r, &n, t, USE_PARAMETER));
-  if (!with) TRY(collect(r, &n, s->b));
-  TRY(collect(r, &n, s->c));
-  *s->scope = n.now;
-  TRY(place(r, with ? outer : &f, s->b));
-  TRY(place(r, with ? &f : outer, s->a));
-  return place(r, &f, s->c);
+  names names;
+  begin_names(&names, &frame, &slots);
+  bool with = op_node->kind == NODE_WITH;
+  for (const node *t = with ? op_node->a : NULL; t; t = t->next)
+    TRY(collect_target(resolver, &names, t, USE_PARAMETER));
+  if (!with) TRY(collect(resolver, &names, op_node->b));
+  TRY(collect(resolver, &names, op_node->c));
+  *op_node->scope = names.now;
+  TRY(place(resolver, with ? outer : &frame, op_node->b));
+  TRY(place(resolver, with ? &frame : outer, op_node->a));
+  return place(resolver, &frame, op_node->c);
 }
 
-static clave_status place_one(resolver *r, frame *f, node *n) {
-  switch (n->kind) {
+static clave_status place_one(resolver *resolver, frame *frame, node *node) {
+  switch (node->kind) {
     case NODE_NAME:
     case NODE_MEMBER:
-      return place_name(f, n);
+      return place_name(frame, node);
     case NODE_FOR:
-      return place_for(r, f, n);
+      return place_for(resolver, frame, node);
     case NODE_MACRO:
-      TRY(place_name(f, n));
-      return place_function(r, f, n);
+      TRY(place_name(frame, node));
+      return place_function(resolver, frame, node);
     case NODE_CALL_BLOCK:
-      TRY(place(r, f, n->a));
-      return place_function(r, f, n->b);
+      TRY(place(resolver, frame, node->a));
+      return place_function(resolver, frame, node->b);
     case NODE_GENERATION:
-      return place_function(r, f, n->b);
+      return place_function(resolver, frame, node->b);
     case NODE_SET_BLOCK:
     case NODE_FILTER_BLOCK:
     case NODE_WITH:
-      return place_inner(r, f, n);
+      return place_inner(resolver, frame, node);
     default:
-      TRY(place(r, f, n->a));
-      TRY(place(r, f, n->b));
-      TRY(place(r, f, n->c));
-      return place(r, f, n->d);
+      TRY(place(resolver, frame, node->a));
+      TRY(place(resolver, frame, node->b));
+      TRY(place(resolver, frame, node->c));
+      return place(resolver, frame, node->d);
   }
 }
 
-static clave_status place(resolver *r, frame *f, node *nodes) {
+static clave_status place(resolver *resolver, frame *frame, node *nodes) {
   for (; nodes; nodes = nodes->next) {
-    TRY(go_deeper(r, nodes));
-    TRY(place_one(r, f, nodes));
-    r->depth--;
+    TRY(go_deeper(resolver, nodes));
+    TRY(place_one(resolver, frame, nodes));
+    resolver->depth--;
   }
   return NULL;
 }
 
-clave_status resolve_names(jinja_template *t, arena *a) {
-  resolver r = {.arena = a};
+clave_status resolve_names(jinja_template *template, arena *arena) {
+  resolver resolver = {.arena = arena};
   function fn = {0};
-  frame f = {NULL, &fn, &t->scope};
+  frame frame = {NULL, &fn, &template->scope};
   scope slots;
-  names n;
-  begin_names(&n, &f, &slots);
-  TRY(collect(&r, &n, t->body));
-  t->scope = n.now;
-  TRY(place(&r, &f, t->body));
-  t->n_slots = fn.n_slots;
+  names names;
+  begin_names(&names, &frame, &slots);
+  TRY(collect(&resolver, &names, template->body));
+  template->scope = names.now;
+  TRY(place(&resolver, &frame, template->body));
+  template->n_slots = fn.n_slots;
   return NULL;
 }

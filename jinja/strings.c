@@ -5,11 +5,11 @@
 #include "jinja/render.h"
 #include "jinja/unicode.h"
 
-size_t string_at(const string *s, size_t i) {
+size_t string_at(const string *string, size_t i) {
   size_t at = 0;
-  while (at < s->size && i--) {
+  while (at < string->size && i--) {
     at++;
-    while (at < s->size && ((unsigned char)s->data[at] & 0xC0) == 0x80) at++;
+    while (at < string->size && ((unsigned char)string->data[at] & 0xC0) == 0x80) at++;
   }
   return at;
 }
@@ -17,20 +17,20 @@ size_t string_at(const string *s, size_t i) {
 /* ---------------------------------------------------------------- case */
 
 /* Is there a cased character next to `at`, beyond those that do not count? */
-static bool cased_before(const string *s, size_t at) {
+static bool cased_before(const string *string, size_t at) {
   while (at > 0) {
     uint32_t c;
     do at--;
-    while (at > 0 && ((unsigned char)s->data[at] & 0xC0) == 0x80);
-    utf8_read(s->data + at, &c);
+    while (at > 0 && ((unsigned char)string->data[at] & 0xC0) == 0x80);
+    utf8_read(string->data + at, &c);
     if (!is_case_ignorable(c)) return is_cased(c);
   }
   return false;
 }
-static bool cased_after(const string *s, size_t at) {
-  while (at < s->size) {
+static bool cased_after(const string *string, size_t at) {
+  while (at < string->size) {
     uint32_t c;
-    at += utf8_read(s->data + at, &c);
+    at += utf8_read(string->data + at, &c);
     if (!is_case_ignorable(c)) return is_cased(c);
   }
   return false;
@@ -64,268 +64,275 @@ static case_form choose_form(case_change change, uint32_t c, case_state *state) 
   }
 }
 
-static size_t change_character(const string *s, size_t at, size_t n, uint32_t c, case_form form,
-                               uint32_t out[3]) {
+static size_t change_character(const string *string, size_t at, size_t n, uint32_t c,
+                               case_form form, uint32_t out[3]) {
   if (form != CASE_LOWER || c != 0x3A3) return map_case(c, form, out);
-  out[0] = cased_before(s, at) && !cased_after(s, at + n) ? 0x3C2 : 0x3C3;
+  out[0] = cased_before(string, at) && !cased_after(string, at + n) ? 0x3C2 : 0x3C3;
   return 1;
 }
 
-static bool all_ascii(const string *s) {
+static bool all_ascii(const string *string) {
   unsigned char any = 0;
-  for (size_t i = 0; i < s->size; i++) any |= (unsigned char)s->data[i];
+  for (size_t i = 0; i < string->size; i++) any |= (unsigned char)string->data[i];
   return any < 0x80;
 }
 
 /* ASCII that one origin wrote. */
-static clave_status change_ascii(render *r, const string *s, case_change change, value *out) {
+static clave_status change_ascii(render *render, const string *string, case_change change,
+                                 value *out) {
   case_state state = {.first = true};
   char *bytes;
-  TRY(arena_alloc(&r->arena, s->size, 1, &bytes));
-  for (size_t i = 0; i < s->size; i++) {
-    uint32_t c = (unsigned char)s->data[i], to[3];
+  TRY(arena_alloc(&render->arena, string->size, 1, &bytes));
+  for (size_t i = 0; i < string->size; i++) {
+    uint32_t c = (unsigned char)string->data[i], to[3];
     (void)map_case(c, choose_form(change, c, &state), to);
     bytes[i] = (char)to[0];
   }
-  return make_borrowed(&r->arena, bytes, s->size, s->written, out);
+  return make_borrowed(&render->arena, bytes, string->size, string->written, out);
 }
 
-clave_status string_case(render *r, const string *s, case_change change, value *out) {
-  builder b = {0};
-  if (!s->mask && all_ascii(s)) {
-    TRY(arena_charge(&r->arena, s->size / 16));
-    return change_ascii(r, s, change, out);
+clave_status string_case(render *render, const string *str, case_change change, value *out) {
+  builder builder = {0};
+  if (!str->mask && all_ascii(str)) {
+    TRY(arena_charge(&render->arena, str->size / 16));
+    return change_ascii(render, str, change, out);
   }
   case_state state = {.first = true};
-  clave_status st = arena_charge(&r->arena, s->size / 16);
-  for (size_t at = 0, n; at < s->size && !st; at += n) {
+  clave_status st = arena_charge(&render->arena, str->size / 16);
+  for (size_t at = 0, n; at < str->size && !st; at += n) {
     uint32_t c, to[3];
-    n = utf8_read(s->data + at, &c);
+    n = utf8_read(str->data + at, &c);
     if (c == 0x3A3 && change == CHANGE_WORDS)
       st = UNSUPPORTED("the filter title of a text with a capital sigma is not supported");
-    size_t count = change_character(s, at, n, c, choose_form(change, c, &state), to);
-    string was = {.data = s->data + at,
+    size_t count = change_character(str, at, n, c, choose_form(change, c, &state), to);
+    string was = {.data = str->data + at,
                   .size = n,
-                  .mask = s->mask ? s->mask + at : NULL,
-                  .written = s->written};
+                  .mask = str->mask ? str->mask + at : NULL,
+                  .written = str->written};
     for (size_t i = 0; i < count; i++) {
       char bytes[4];
-      builder_like(&b, bytes, utf8_write(to[i], bytes), &was);
+      builder_like(&builder, bytes, utf8_write(to[i], bytes), &was);
     }
-    if (c == 0x3A3 && !st) st = arena_charge(&r->arena, s->size / 64);
+    if (c == 0x3A3 && !st) st = arena_charge(&render->arena, str->size / 64);
   }
-  if (!st) return builder_string(&r->arena, &b, out);
-  builder_free(&b);
+  if (!st) return builder_string(&render->arena, &builder, out);
+  builder_free(&builder);
   return st;
 }
 
 /* ---------------------------------------------------------------- strip, replace */
 
-static size_t strips_at(const char *s, size_t size, const string *chars) {
-  if (!chars) return space_at(s, size);
-  size_t n = utf8_sequence(s, size);
-  return n && memmem(chars->data, chars->size, s, n) ? n : 0;
+static size_t strips_at(const char *text, size_t size, const string *chars) {
+  if (!chars) return space_at(text, size);
+  size_t n = utf8_sequence(text, size);
+  return n && memmem(chars->data, chars->size, text, n) ? n : 0;
 }
 
-static size_t strips_before(const char *s, size_t size, const string *chars) {
+static size_t strips_before(const char *text, size_t size, const string *chars) {
   size_t at = size;
-  if (!chars) return space_before(s, size);
-  while (at && ((unsigned char)s[at - 1] & 0xC0) == 0x80) at--;
+  if (!chars) return space_before(text, size);
+  while (at && ((unsigned char)text[at - 1] & 0xC0) == 0x80) at--;
   if (at) at--;
-  return strips_at(s + at, size - at, chars);
+  return strips_at(text + at, size - at, chars);
 }
 
-clave_status string_strip(render *r, const string *s, const string *chars, strip_side side,
+clave_status string_strip(render *render, const string *scale, const string *chars, strip_side side,
                           value *out) {
-  size_t from = 0, to = s->size, n;
+  size_t from = 0, to = scale->size, n;
   if (side & STRIP_LEFT) {
-    while (from < to && (n = strips_at(s->data + from, to - from, chars))) from += n;
+    while (from < to && (n = strips_at(scale->data + from, to - from, chars))) from += n;
   }
   if (side & STRIP_RIGHT) {
-    while (to > from && (n = strips_before(s->data + from, to - from, chars))) to -= n;
+    while (to > from && (n = strips_before(scale->data + from, to - from, chars))) to -= n;
   }
-  TRY(arena_charge(&r->arena, (s->size - to + from) / 16));
-  return make_part(&r->arena, s, from, to - from, out);
+  TRY(arena_charge(&render->arena, (scale->size - to + from) / 16));
+  return make_part(&render->arena, scale, from, to - from, out);
 }
 
-static string piece(const string *s, size_t at, size_t size) {
-  return (string){.data = s->data + at,
+static string piece(const string *str, size_t at, size_t size) {
+  return (string){.data = str->data + at,
                   .size = size,
-                  .mask = s->mask ? s->mask + at : NULL,
-                  .written = s->written};
+                  .mask = str->mask ? str->mask + at : NULL,
+                  .written = str->written};
 }
 
-static void add_piece(builder *b, const string *s, size_t at, size_t size) {
-  string p = piece(s, at, size);
-  if (size) builder_add(b, &p);
+static void add_piece(builder *builder, const string *str, size_t at, size_t size) {
+  string string = piece(str, at, size);
+  if (size) builder_add(builder, &string);
 }
 
 /* Before each character, and at the end. */
-static void replace_between(builder *b, const string *s, const string *new, int64_t most) {
-  for (size_t at = 0, n; at < s->size; at += n) {
-    n = utf8_sequence(s->data + at, s->size - at);
-    if (most-- > 0) builder_add(b, new);
-    add_piece(b, s, at, n);
+static void replace_between(builder *builder, const string *scale, const string *new,
+                            int64_t most) {
+  for (size_t at = 0, n; at < scale->size; at += n) {
+    n = utf8_sequence(scale->data + at, scale->size - at);
+    if (most-- > 0) builder_add(builder, new);
+    add_piece(builder, scale, at, n);
   }
-  if (most > 0) builder_add(b, new);
+  if (most > 0) builder_add(builder, new);
 }
 
-clave_status string_replace(render *r, const string *s, const string *old, const string *new,
-                            int64_t most, value *out) {
-  builder b = {0};
-  size_t from = 0, times = s->size / (old->size ? old->size : 1) + 1;
-  TRY(arena_charge(&r->arena, s->size / 64));
+clave_status string_replace(render *render, const string *scale, const string *old,
+                            const string *new, int64_t most, value *out) {
+  builder builder = {0};
+  size_t from = 0, times = scale->size / (old->size ? old->size : 1) + 1;
+  TRY(arena_charge(&render->arena, scale->size / 64));
   if (new->size && times > (4 * (size_t)JINJA_MAX_OUTPUT) / new->size &&
-      !(old->size && !memmem(s->data, s->size, old->data, old->size)))
+      !(old->size && !memmem(scale->data, scale->size, old->data, old->size)))
     return INVALID("replacing may make a text of more than %d bytes", JINJA_MAX_OUTPUT);
   if (most < 0) most = INT64_MAX;
   if (old->size == 0) {
-    replace_between(&b, s, new, most);
-    return builder_string(&r->arena, &b, out);
+    replace_between(&builder, scale, new, most);
+    return builder_string(&render->arena, &builder, out);
   }
   while (most-- > 0) {
-    const char *at = memmem(s->data + from, s->size - from, old->data, old->size);
+    const char *at = memmem(scale->data + from, scale->size - from, old->data, old->size);
     if (!at) break;
-    add_piece(&b, s, from, (size_t)(at - s->data) - from);
-    builder_add(&b, new);
-    from = (size_t)(at - s->data) + old->size;
+    add_piece(&builder, scale, from, (size_t)(at - scale->data) - from);
+    builder_add(&builder, new);
+    from = (size_t)(at - scale->data) + old->size;
   }
-  add_piece(&b, s, from, s->size - from);
-  return builder_string(&r->arena, &b, out);
+  add_piece(&builder, scale, from, scale->size - from);
+  return builder_string(&render->arena, &builder, out);
 }
 
 /* ---------------------------------------------------------------- split, join */
 
-static clave_status add_part(render *r, const string *s, size_t from, size_t to, list *l) {
+static clave_status add_part(render *render, const string *string, size_t from, size_t to,
+                             list *list) {
   value part;
-  TRY(make_part(&r->arena, s, from, to - from, &part));
-  return list_add(&r->arena, l, part);
+  TRY(make_part(&render->arena, string, from, to - from, &part));
+  return list_add(&render->arena, list, part);
 }
 
-static void reverse_list(list *l) {
-  for (size_t i = 0; i < l->count / 2; i++) {
-    value v = l->items[i];
-    l->items[i] = l->items[l->count - 1 - i];
-    l->items[l->count - 1 - i] = v;
+static void reverse_list(list *list) {
+  for (size_t i = 0; i < list->count / 2; i++) {
+    value value = list->items[i];
+    list->items[i] = list->items[list->count - 1 - i];
+    list->items[list->count - 1 - i] = value;
   }
 }
 
-static clave_status split_space(render *r, const string *s, int64_t most, list *l) {
+static clave_status split_space(render *render, const string *string, int64_t most, list *list) {
   size_t at = 0, n;
   for (;;) {
-    while (at < s->size && (n = space_at(s->data + at, s->size - at))) at += n;
-    if (at == s->size) return NULL;
+    while (at < string->size && (n = space_at(string->data + at, string->size - at))) at += n;
+    if (at == string->size) return NULL;
     size_t from = at;
-    if (most-- == 0) return add_part(r, s, from, s->size, l);
-    while (at < s->size && !space_at(s->data + at, s->size - at))
-      at += utf8_sequence(s->data + at, s->size - at);
-    TRY(add_part(r, s, from, at, l));
+    if (most-- == 0) return add_part(render, string, from, string->size, list);
+    while (at < string->size && !space_at(string->data + at, string->size - at))
+      at += utf8_sequence(string->data + at, string->size - at);
+    TRY(add_part(render, string, from, at, list));
   }
 }
 
-static clave_status split_space_right(render *r, const string *s, int64_t most, list *l) {
-  size_t end = s->size, n;
+static clave_status split_space_right(render *render, const string *string, int64_t most,
+                                      list *list) {
+  size_t end = string->size, n;
   for (;;) {
-    while (end && (n = space_before(s->data, end))) end -= n;
+    while (end && (n = space_before(string->data, end))) end -= n;
     if (end == 0) return NULL;
     size_t to = end, from = 0;
     if (most-- == 0) {
-      while (from < to && (n = space_at(s->data + from, to - from))) from += n;
-      return add_part(r, s, from, to, l);
+      while (from < to && (n = space_at(string->data + from, to - from))) from += n;
+      return add_part(render, string, from, to, list);
     }
-    while (end && !space_before(s->data, end)) {
+    while (end && !space_before(string->data, end)) {
       do end--;
-      while (end && ((unsigned char)s->data[end] & 0xC0) == 0x80);
+      while (end && ((unsigned char)string->data[end] & 0xC0) == 0x80);
     }
-    TRY(add_part(r, s, end, to, l));
+    TRY(add_part(render, string, end, to, list));
   }
 }
 
-static clave_status split_at(render *r, const string *s, const string *sep, int64_t most, list *l) {
+static clave_status split_at(render *render, const string *scale, const string *sep, int64_t most,
+                             list *list) {
   size_t from = 0;
   while (most-- != 0) {
-    const char *at = memmem(s->data + from, s->size - from, sep->data, sep->size);
+    const char *at = memmem(scale->data + from, scale->size - from, sep->data, sep->size);
     if (!at) break;
-    TRY(add_part(r, s, from, (size_t)(at - s->data), l));
-    from = (size_t)(at - s->data) + sep->size;
+    TRY(add_part(render, scale, from, (size_t)(at - scale->data), list));
+    from = (size_t)(at - scale->data) + sep->size;
   }
-  return add_part(r, s, from, s->size, l);
+  return add_part(render, scale, from, scale->size, list);
 }
 
 /* Where the last `what` begins that ends at or before `end`; SIZE_MAX: nowhere. */
-static size_t find_last(const string *s, size_t end, const string *what) {
+static size_t find_last(const string *scale, size_t end, const string *what) {
   if (what->size > end) return SIZE_MAX;
   for (size_t at = end - what->size + 1; at-- > 0;) {
-    if (memcmp(s->data + at, what->data, what->size) == 0) return at;
+    if (memcmp(scale->data + at, what->data, what->size) == 0) return at;
   }
   return SIZE_MAX;
 }
 
-static clave_status split_at_right(render *r, const string *s, const string *sep, int64_t most,
-                                   list *l) {
-  size_t end = s->size;
+static clave_status split_at_right(render *render, const string *scale, const string *sep,
+                                   int64_t most, list *list) {
+  size_t end = scale->size;
   while (most-- != 0) {
-    size_t at = find_last(s, end, sep);
+    size_t at = find_last(scale, end, sep);
     if (at == SIZE_MAX) break;
-    TRY(add_part(r, s, at + sep->size, end, l));
+    TRY(add_part(render, scale, at + sep->size, end, list));
     end = at;
   }
-  return add_part(r, s, 0, end, l);
+  return add_part(render, scale, 0, end, list);
 }
 
-clave_status string_split(render *r, const string *s, const string *sep, int64_t most,
+clave_status string_split(render *render, const string *scale, const string *sep, int64_t most,
                           bool from_right, value *out) {
   if (sep && sep->size == 0) return INVALID("empty separator");
-  TRY(arena_charge(&r->arena, s->size / 16));
-  TRY(make_list(&r->arena, VALUE_LIST, 0, out));
-  list *l = out->u.list;
-  if (!from_right) return sep ? split_at(r, s, sep, most, l) : split_space(r, s, most, l);
-  TRY(sep ? split_at_right(r, s, sep, most, l) : split_space_right(r, s, most, l));
-  reverse_list(l);
+  TRY(arena_charge(&render->arena, scale->size / 16));
+  TRY(make_list(&render->arena, VALUE_LIST, 0, out));
+  list *list = out->u.list;
+  if (!from_right)
+    return sep ? split_at(render, scale, sep, most, list) : split_space(render, scale, most, list);
+  TRY(sep ? split_at_right(render, scale, sep, most, list)
+          : split_space_right(render, scale, most, list));
+  reverse_list(list);
   return NULL;
 }
 
-/* Bytes of the line end at s, 0 if there is none. */
-static size_t line_end(const char *s, size_t size) {
+/* Bytes of the line end at text, 0 if there is none. */
+static size_t line_end(const char *text, size_t size) {
   uint32_t c;
-  size_t n = utf8_read(s, &c);
-  if (c == '\r') return size > 1 && s[1] == '\n' ? 2 : 1;
+  size_t n = utf8_read(text, &c);
+  if (c == '\r') return size > 1 && text[1] == '\n' ? 2 : 1;
   bool ends = (c >= 0x0A && c <= 0x0C) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 ||
               c == 0x2029;
   return ends ? n : 0;
 }
 
-clave_status string_lines(render *r, const string *s, bool keep_ends, value *out) {
+clave_status string_lines(render *render, const string *string, bool keep_ends, value *out) {
   size_t from = 0;
-  TRY(arena_charge(&r->arena, s->size / 16));
-  TRY(make_list(&r->arena, VALUE_LIST, 0, out));
-  for (size_t at = 0; at < s->size;) {
-    size_t n = line_end(s->data + at, s->size - at);
+  TRY(arena_charge(&render->arena, string->size / 16));
+  TRY(make_list(&render->arena, VALUE_LIST, 0, out));
+  for (size_t at = 0; at < string->size;) {
+    size_t n = line_end(string->data + at, string->size - at);
     if (!n) {
-      at += utf8_sequence(s->data + at, s->size - at);
+      at += utf8_sequence(string->data + at, string->size - at);
       continue;
     }
-    TRY(add_part(r, s, from, at + (keep_ends ? n : 0), out->u.list));
+    TRY(add_part(render, string, from, at + (keep_ends ? n : 0), out->u.list));
     from = at += n;
   }
-  return from < s->size ? add_part(r, s, from, s->size, out->u.list) : NULL;
+  return from < string->size ? add_part(render, string, from, string->size, out->u.list) : NULL;
 }
 
-clave_status string_join(render *r, const string *separator, const list *items, bool as_text,
+clave_status string_join(render *render, const string *separator, const list *items, bool as_text,
                          value *out) {
-  builder b = {0};
+  builder builder = {0};
   clave_status st = NULL;
   for (size_t i = 0; i < items->count && !st; i++) {
-    value v = items->items[i];
-    if (i) builder_add(&b, separator);
-    if (!as_text && v.kind != VALUE_STRING)
-      st = INVALID("sequence item %zu: expected str instance, %s found", i, value_type(v));
-    if (!st) st = append_str(&r->arena, &b, v);
-    if (!st && b.data.size > JINJA_MAX_OUTPUT)
+    value value = items->items[i];
+    if (i) builder_add(&builder, separator);
+    if (!as_text && value.kind != VALUE_STRING)
+      st = INVALID("sequence item %zu: expected str instance, %s found", i, value_type(value));
+    if (!st) st = append_str(&render->arena, &builder, value);
+    if (!st && builder.data.size > JINJA_MAX_OUTPUT)
       st = INVALID("a text of more than %d bytes", JINJA_MAX_OUTPUT);
   }
-  if (!st) return builder_string(&r->arena, &b, out);
-  builder_free(&b);
+  if (!st) return builder_string(&render->arena, &builder, out);
+  builder_free(&builder);
   return st;
 }
 
@@ -336,15 +343,15 @@ static int64_t clamp_index(int64_t i, int64_t n) {
   return i > n ? n : i;
 }
 
-clave_status string_find(render *r, const string *s, const string *what, const int64_t range[2],
-                         bool last, int64_t *out) {
-  int64_t n = (int64_t)string_length(s);
+clave_status string_find(render *render, const string *scale, const string *what,
+                         const int64_t range[2], bool last, int64_t *out) {
+  int64_t n = (int64_t)string_length(scale);
   int64_t start = clamp_index(range[0], n), end = clamp_index(range[1], n);
   *out = -1;
-  TRY(arena_charge(&r->arena, s->size / 16));
+  TRY(arena_charge(&render->arena, scale->size / 16));
   if (range[0] > n || start > end) return NULL;
-  size_t from = string_at(s, (size_t)start), to = string_at(s, (size_t)end), at;
-  string in = {.data = s->data + from, .size = to - from};
+  size_t from = string_at(scale, (size_t)start), to = string_at(scale, (size_t)end), at;
+  string in = {.data = scale->data + from, .size = to - from};
   if (last) {
     at = find_last(&in, in.size, what);
   } else {

@@ -6,182 +6,185 @@
 #include "jinja/render.h"
 #include "jinja/unicode.h"
 
-static clave_status is_defined(render *r, value v, const value *other, bool *out) {
-  (void)r, (void)other;
-  *out = v.kind != VALUE_UNDEFINED;
+static clave_status is_defined(render *render, value values, const value *other, bool *out) {
+  (void)render, (void)other;
+  *out = values.kind != VALUE_UNDEFINED;
   return NULL;
 }
-static clave_status is_undefined(render *r, value v, const value *other, bool *out) {
-  (void)r, (void)other;
-  *out = v.kind == VALUE_UNDEFINED;
+static clave_status is_undefined(render *render, value values, const value *other, bool *out) {
+  (void)render, (void)other;
+  *out = values.kind == VALUE_UNDEFINED;
   return NULL;
 }
-static clave_status is_none(render *r, value v, const value *other, bool *out) {
-  (void)r, (void)other;
-  *out = v.kind == VALUE_NONE;
+static clave_status is_none(render *render, value values, const value *other, bool *out) {
+  (void)render, (void)other;
+  *out = values.kind == VALUE_NONE;
   return NULL;
 }
-static clave_status is_boolean(render *r, value v, const value *other, bool *out) {
-  (void)r, (void)other;
-  *out = v.kind == VALUE_BOOL;
+static clave_status is_boolean(render *render, value values, const value *other, bool *out) {
+  (void)render, (void)other;
+  *out = values.kind == VALUE_BOOL;
   return NULL;
 }
-static clave_status is_true(render *r, value v, const value *other, bool *out) {
-  (void)r, (void)other;
-  *out = v.kind == VALUE_BOOL && v.u.truth;
+static clave_status is_true(render *render, value values, const value *other, bool *out) {
+  (void)render, (void)other;
+  *out = values.kind == VALUE_BOOL && values.u.truth;
   return NULL;
 }
-static clave_status is_false(render *r, value v, const value *other, bool *out) {
-  (void)r, (void)other;
-  *out = v.kind == VALUE_BOOL && !v.u.truth;
+static clave_status is_false(render *render, value values, const value *other, bool *out) {
+  (void)render, (void)other;
+  *out = values.kind == VALUE_BOOL && !values.u.truth;
   return NULL;
 }
-static clave_status is_integer(render *r, value v, const value *other, bool *out) {
-  (void)r, (void)other;
-  *out = v.kind == VALUE_INT;
+static clave_status is_integer(render *render, value values, const value *other, bool *out) {
+  (void)render, (void)other;
+  *out = values.kind == VALUE_INT;
   return NULL;
 }
-static clave_status is_float(render *r, value v, const value *other, bool *out) {
-  (void)r, (void)other;
-  *out = v.kind == VALUE_FLOAT;
+static clave_status is_float(render *render, value values, const value *other, bool *out) {
+  (void)render, (void)other;
+  *out = values.kind == VALUE_FLOAT;
   return NULL;
 }
-static clave_status is_number(render *r, value v, const value *other, bool *out) {
-  (void)r, (void)other;
-  *out = value_number(v);
+static clave_status is_number(render *render, value values, const value *other, bool *out) {
+  (void)render, (void)other;
+  *out = value_number(values);
   return NULL;
 }
-static clave_status is_string(render *r, value v, const value *other, bool *out) {
-  (void)r, (void)other;
-  *out = v.kind == VALUE_STRING;
+static clave_status is_string(render *render, value values, const value *other, bool *out) {
+  (void)render, (void)other;
+  *out = values.kind == VALUE_STRING;
   return NULL;
 }
-static clave_status is_mapping(render *r, value v, const value *other, bool *out) {
-  (void)r, (void)other;
-  *out = v.kind == VALUE_DICT;
+static clave_status is_mapping(render *render, value values, const value *other, bool *out) {
+  (void)render, (void)other;
+  *out = values.kind == VALUE_DICT;
   return NULL;
 }
 
 /* What has a length and can be subscripted: views and iterators cannot, undefined fails nowhere. */
-static clave_status is_sequence(render *r, value v, const value *other, bool *out) {
-  (void)r, (void)other;
-  *out = v.kind == VALUE_STRING || v.kind == VALUE_LIST || v.kind == VALUE_TUPLE ||
-         v.kind == VALUE_DICT || v.kind == VALUE_RANGE || v.kind == VALUE_UNDEFINED;
+static clave_status is_sequence(render *render, value values, const value *other, bool *out) {
+  (void)render, (void)other;
+  *out = values.kind == VALUE_STRING || values.kind == VALUE_LIST || values.kind == VALUE_TUPLE ||
+         values.kind == VALUE_DICT || values.kind == VALUE_RANGE || values.kind == VALUE_UNDEFINED;
   return NULL;
 }
-static clave_status is_iterable(render *r, value v, const value *other, bool *out) {
-  TRY(is_sequence(r, v, other, out));
-  *out = *out || v.kind == VALUE_VIEW || v.kind == VALUE_ITERATOR || v.kind == VALUE_LOOP;
+static clave_status is_iterable(render *render, value values, const value *other, bool *out) {
+  TRY(is_sequence(render, values, other, out));
+  *out = *out || values.kind == VALUE_VIEW || values.kind == VALUE_ITERATOR ||
+         values.kind == VALUE_LOOP;
   return NULL;
 }
-static clave_status is_callable(render *r, value v, const value *other, bool *out) {
-  (void)r, (void)other;
+static clave_status is_callable(render *render, value values, const value *other, bool *out) {
+  (void)render, (void)other;
   /* An undefined value has a __call__, which raises. */
-  *out = v.kind == VALUE_MACRO || v.kind == VALUE_METHOD || v.kind == VALUE_FUNCTION ||
-         v.kind == VALUE_UNDEFINED || v.kind == VALUE_LOOP;
+  *out = values.kind == VALUE_MACRO || values.kind == VALUE_METHOD ||
+         values.kind == VALUE_FUNCTION || values.kind == VALUE_UNDEFINED ||
+         values.kind == VALUE_LOOP;
   return NULL;
 }
-static clave_status is_escaped(render *r, value v, const value *other, bool *out) {
-  (void)r, (void)other;
-  *out = v.kind == VALUE_STRING && v.u.text->escaped;
+static clave_status is_escaped(render *render, value values, const value *other, bool *out) {
+  (void)render, (void)other;
+  *out = values.kind == VALUE_STRING && values.u.text->escaped;
   return NULL;
 }
 
-static clave_status modulo(render *r, value v, value by, value *out) {
-  TRY(refuse_undefined(v));
-  if (v.kind == VALUE_STRING) return UNSUPPORTED("a string as a number is not supported");
-  return arithmetic(r, OP_MOD, v, by, out);
+static clave_status modulo(render *render, value values, value by, value *out) {
+  TRY(refuse_undefined(values));
+  if (values.kind == VALUE_STRING) return UNSUPPORTED("a string as a number is not supported");
+  return arithmetic(render, OP_MOD, values, by, out);
 }
-static clave_status rest_is(render *r, value v, value by, int64_t what, bool *out) {
+static clave_status rest_is(render *render, value values, value by, int64_t what, bool *out) {
   value rest;
-  TRY(modulo(r, v, by, &rest));
-  return value_equal(&r->arena, rest, value_int(what), out);
+  TRY(modulo(render, values, by, &rest));
+  return value_equal(&render->arena, rest, value_int(what), out);
 }
-static clave_status is_odd(render *r, value v, const value *other, bool *out) {
+static clave_status is_odd(render *render, value values, const value *other, bool *out) {
   (void)other;
-  return rest_is(r, v, value_int(2), 1, out);
+  return rest_is(render, values, value_int(2), 1, out);
 }
-static clave_status is_even(render *r, value v, const value *other, bool *out) {
+static clave_status is_even(render *render, value values, const value *other, bool *out) {
   (void)other;
-  return rest_is(r, v, value_int(2), 0, out);
+  return rest_is(render, values, value_int(2), 0, out);
 }
-static clave_status is_divisible(render *r, value v, const value *other, bool *out) {
-  return rest_is(r, v, *other, 0, out);
+static clave_status is_divisible(render *render, value values, const value *other, bool *out) {
+  return rest_is(render, values, *other, 0, out);
 }
 
-static clave_status one_case(render *r, value v, bool upper, bool *out) {
-  value s;
+static clave_status one_case(render *render, value result, bool upper, bool *out) {
+  value value;
   bool any = false, all = true;
-  TRY(make_str(&r->arena, v, &s));
-  for (size_t at = 0; at < s.u.text->size;) {
+  TRY(make_str(&render->arena, result, &value));
+  for (size_t at = 0; at < value.u.text->size;) {
     uint32_t c;
-    at += utf8_read(s.u.text->data + at, &c);
+    at += utf8_read(value.u.text->data + at, &c);
     any |= upper ? is_upper(c) : is_lower(c);
     all &= !is_cased(c) || (upper ? is_upper(c) : is_lower(c));
   }
   *out = any && all;
   return NULL;
 }
-static clave_status is_upper_case(render *r, value v, const value *other, bool *out) {
+static clave_status is_upper_case(render *render, value values, const value *other, bool *out) {
   (void)other;
-  return one_case(r, v, true, out);
+  return one_case(render, values, true, out);
 }
-static clave_status is_lower_case(render *r, value v, const value *other, bool *out) {
+static clave_status is_lower_case(render *render, value values, const value *other, bool *out) {
   (void)other;
-  return one_case(r, v, false, out);
+  return one_case(render, values, false, out);
 }
 
-static clave_status is_equal(render *r, value v, const value *other, bool *out) {
-  return compare(r, OP_EQ, v, *other, out);
+static clave_status is_equal(render *render, value values, const value *other, bool *out) {
+  return compare(render, OP_EQ, values, *other, out);
 }
-static clave_status is_unequal(render *r, value v, const value *other, bool *out) {
-  return compare(r, OP_NE, v, *other, out);
+static clave_status is_unequal(render *render, value values, const value *other, bool *out) {
+  return compare(render, OP_NE, values, *other, out);
 }
-static clave_status is_less(render *r, value v, const value *other, bool *out) {
-  return compare(r, OP_LT, v, *other, out);
+static clave_status is_less(render *render, value values, const value *other, bool *out) {
+  return compare(render, OP_LT, values, *other, out);
 }
-static clave_status is_at_most(render *r, value v, const value *other, bool *out) {
-  return compare(r, OP_LE, v, *other, out);
+static clave_status is_at_most(render *render, value values, const value *other, bool *out) {
+  return compare(render, OP_LE, values, *other, out);
 }
-static clave_status is_greater(render *r, value v, const value *other, bool *out) {
-  return compare(r, OP_GT, v, *other, out);
+static clave_status is_greater(render *render, value values, const value *other, bool *out) {
+  return compare(render, OP_GT, values, *other, out);
 }
-static clave_status is_at_least(render *r, value v, const value *other, bool *out) {
-  return compare(r, OP_GE, v, *other, out);
+static clave_status is_at_least(render *render, value values, const value *other, bool *out) {
+  return compare(render, OP_GE, values, *other, out);
 }
-static clave_status is_in(render *r, value v, const value *other, bool *out) {
-  return value_contains(&r->arena, v, *other, out);
+static clave_status is_in(render *render, value values, const value *other, bool *out) {
+  return value_contains(&render->arena, values, *other, out);
 }
 
 /* The same object: small values are the same where they are equal. */
-static clave_status is_same(render *r, value v, const value *other, bool *out) {
+static clave_status is_same(render *render, value values, const value *other, bool *out) {
   *out = false;
-  if (v.kind != other->kind) return NULL;
-  if (v.kind == VALUE_NONE || v.kind == VALUE_BOOL) return value_equal(&r->arena, v, *other, out);
-  return UNSUPPORTED("sameas of '%s' is not supported", value_type(v));
+  if (values.kind != other->kind) return NULL;
+  if (values.kind == VALUE_NONE || values.kind == VALUE_BOOL)
+    return value_equal(&render->arena, values, *other, out);
+  return UNSUPPORTED("sameas of '%s' is not supported", value_type(values));
 }
 
-static clave_status check_hashable(render *r, value v) {
+static clave_status check_hashable(render *render, value result) {
   value none, *found;
-  TRY(make_dict(&r->arena, VALUE_DICT, &none));
-  return dict_find(none.u.dict, v, &found);
+  TRY(make_dict(&render->arena, VALUE_DICT, &none));
+  return dict_find(none.u.dict, result, &found);
 }
 
-static clave_status names_filter(render *r, value v, const value *other, bool *out) {
+static clave_status names_filter(render *render, value values, const value *other, bool *out) {
   (void)other;
   value name;
   *out = false;
-  if (v.kind != VALUE_STRING) return check_hashable(r, v);
-  TRY(make_string(&r->arena, v.u.text->data, v.u.text->size, &name));
+  if (values.kind != VALUE_STRING) return check_hashable(render, values);
+  TRY(make_string(&render->arena, values.u.text->data, values.u.text->size, &name));
   *out = filter_index(name.u.text->data) != -1;
   return NULL;
 }
-static clave_status names_test(render *r, value v, const value *other, bool *out) {
+static clave_status names_test(render *render, value values, const value *other, bool *out) {
   (void)other;
   value name;
   *out = false;
-  if (v.kind != VALUE_STRING) return check_hashable(r, v);
-  TRY(make_string(&r->arena, v.u.text->data, v.u.text->size, &name));
+  if (values.kind != VALUE_STRING) return check_hashable(render, values);
+  TRY(make_string(&render->arena, values.u.text->data, values.u.text->size, &name));
   *out = test_index(name.u.text->data) != -1;
   return NULL;
 }
@@ -190,7 +193,7 @@ static clave_status names_test(render *r, value v, const value *other, bool *out
 
 static const struct {
   const char *name;
-  clave_status (*call)(render *r, value v, const value *other, bool *out);
+  clave_status (*call)(render *render, value result, const value *other, bool *out);
   const char *parameter; /* of `other`, NULL: none */
 } tests[] = {{"defined", is_defined, NULL},
              {"none", is_none, NULL},
@@ -239,13 +242,14 @@ int test_index(const char *name) {
   return -1;
 }
 
-clave_status call_test(render *r, int index, value input, const call_args *args, bool *out) {
-  signature s = {{tests[index].parameter}, tests[index].parameter != NULL};
-  bound b;
+clave_status call_test(render *render, int index, value input, const call_args *args, bool *out) {
+  signature signature = {{tests[index].parameter}, tests[index].parameter != NULL};
+  bound bound;
   if (is_template_itself(input) && tests[index].call != is_defined &&
       tests[index].call != is_undefined && tests[index].call != is_none)
     return UNSUPPORTED("the test '%s' of 'self' is not supported", tests[index].name);
-  if (!s.required && !args->count && !args->n_named) return tests[index].call(r, input, NULL, out);
-  TRY(bind_args(tests[index].name, &s, args, &b));
-  return tests[index].call(r, input, b.v, out);
+  if (!signature.required && !args->count && !args->n_named)
+    return tests[index].call(render, input, NULL, out);
+  TRY(bind_args(tests[index].name, &signature, args, &bound));
+  return tests[index].call(render, input, bound.v, out);
 }

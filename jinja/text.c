@@ -17,16 +17,16 @@
 /* Adds 1 to the last digit of "d.ddde+xx" if that reads as d. Below a power of two numbers are
  * twice as dense as above it, so that a farther decimal may read as d where the nearest does not.
  */
-static bool next_digits_read(char *s, double d) {
+static bool next_digits_read(char *text, double d) {
   char next[40];
   int exponent;
   if (frexp(d, &exponent) != 0.5) return false;
-  (void)strcpy(next, s);
+  (void)strcpy(next, text);
   char *at = strchr(next, 'e');
   if (at[-1] == '9') return false; /* no power of two has its 16th digit so */
   at[-1]++;
   if (number_read(next, NULL) != d) return false;
-  (void)strcpy(s, next);
+  (void)strcpy(text, next);
   return true;
 }
 
@@ -72,30 +72,30 @@ void format_real(double d, char out[64]) {
   }
 }
 
-static void append_integer(builder *b, int64_t i) {
+static void append_integer(builder *builder, int64_t i) {
   char s[24];
   (void)snprintf(s, sizeof s, "%" PRId64, i);
-  builder_puts(b, s);
+  builder_puts(builder, s);
 }
 
-static void append_real(builder *b, double d) {
+static void append_real(builder *builder, double d) {
   char s[64];
   format_real(d, s);
-  builder_puts(b, s);
+  builder_puts(builder, s);
 }
 
 /* ---------------------------------------------------------------- repr */
 
-static string part_of(const string *s, size_t at, size_t size) {
-  return (string){.data = s->data + at,
+static string part_of(const string *str, size_t at, size_t size) {
+  return (string){.data = str->data + at,
                   .size = size,
-                  .mask = s->mask ? s->mask + at : NULL,
-                  .written = s->written};
+                  .mask = str->mask ? str->mask + at : NULL,
+                  .written = str->written};
 }
 
-static void append_part(builder *b, const string *s, size_t at, size_t size) {
-  string part = part_of(s, at, size);
-  if (size) builder_add(b, &part);
+static void append_part(builder *builder, const string *str, size_t at, size_t size) {
+  string part = part_of(str, at, size);
+  if (size) builder_add(builder, &part);
 }
 
 /* Writes the escape of a character, "" where it is printed as it is. kind: of quotes (repr), or
@@ -106,25 +106,25 @@ typedef void (*escape_function)(uint32_t c, int kind, char out[16]);
 static bool is_plain(char c) { return c >= 0x20 && c < 0x7F && c != '\\' && c != '"' && c != '\''; }
 
 /* Runs of characters as they are, the others by escapes. */
-static void append_quoted(builder *b, const string *s, char quote, escape_function escape_of,
-                          int kind) {
+static void append_quoted(builder *builder, const string *str, char quote,
+                          escape_function escape_of, int kind) {
   size_t from = 0, n;
-  builder_bytes(b, &quote, 1);
-  for (size_t at = 0; at < s->size; at += n) {
+  builder_bytes(builder, &quote, 1);
+  for (size_t at = 0; at < str->size; at += n) {
     char escape[16];
     uint32_t c;
     n = 1;
-    if (is_plain(s->data[at])) continue;
-    n = utf8_read(s->data + at, &c);
+    if (is_plain(str->data[at])) continue;
+    n = utf8_read(str->data + at, &c);
     escape_of(c, kind, escape);
     if (!*escape) continue;
-    append_part(b, s, from, at - from);
-    string character = part_of(s, at, n);
-    builder_like(b, escape, strlen(escape), &character);
+    append_part(builder, str, from, at - from);
+    string character = part_of(str, at, n);
+    builder_like(builder, escape, strlen(escape), &character);
     from = at + n;
   }
-  append_part(b, s, from, s->size - from);
-  builder_bytes(b, &quote, 1);
+  append_part(builder, str, from, str->size - from);
+  builder_bytes(builder, &quote, 1);
 }
 
 static void repr_escape(uint32_t c, int quote, char out[16]) {
@@ -140,130 +140,131 @@ static void repr_escape(uint32_t c, int quote, char out[16]) {
   }
 }
 
-static void repr_string(builder *b, const string *s) {
-  bool single = memchr(s->data, '\'', s->size), twice = memchr(s->data, '"', s->size);
+static void repr_string(builder *builder, const string *string) {
+  bool single = memchr(string->data, '\'', string->size),
+       twice = memchr(string->data, '"', string->size);
   const char quote = single && !twice ? '"' : '\'';
-  append_quoted(b, s, quote, repr_escape, quote);
+  append_quoted(builder, string, quote, repr_escape, quote);
 }
 
-static clave_status repr_items(arena *a, builder *b, const list *l, const char *open,
+static clave_status repr_items(arena *arena, builder *builder, const list *list, const char *open,
                                const char *close) {
-  builder_puts(b, open);
-  for (size_t i = 0; i < l->count; i++) {
-    if (i) builder_puts(b, ", ");
-    TRY(append_repr(a, b, l->items[i]));
+  builder_puts(builder, open);
+  for (size_t i = 0; i < list->count; i++) {
+    if (i) builder_puts(builder, ", ");
+    TRY(append_repr(arena, builder, list->items[i]));
   }
-  builder_puts(b, close);
+  builder_puts(builder, close);
   return NULL;
 }
 
-static clave_status repr_dict(arena *a, builder *b, const dict *d) {
-  builder_puts(b, "{");
-  for (size_t i = 0; i < d->count; i++) {
-    if (i) builder_puts(b, ", ");
-    TRY(append_repr(a, b, d->entries[i].key));
-    builder_puts(b, ": ");
-    TRY(append_repr(a, b, d->entries[i].value));
+static clave_status repr_dict(arena *arena, builder *builder, const dict *dict) {
+  builder_puts(builder, "{");
+  for (size_t i = 0; i < dict->count; i++) {
+    if (i) builder_puts(builder, ", ");
+    TRY(append_repr(arena, builder, dict->entries[i].key));
+    builder_puts(builder, ": ");
+    TRY(append_repr(arena, builder, dict->entries[i].value));
   }
-  builder_puts(b, "}");
+  builder_puts(builder, "}");
   return NULL;
 }
 
-static clave_status repr_view(arena *a, builder *b, value v) {
+static clave_status repr_view(arena *arena, builder *builder, value value) {
   static const char *const names[] = {"dict_keys([", "dict_values([", "dict_items(["};
   list items;
-  TRY(value_items(a, v, &items));
-  return repr_items(a, b, &items, names[v.u.view->kind], "])");
+  TRY(value_items(arena, value, &items));
+  return repr_items(arena, builder, &items, names[value.u.view->kind], "])");
 }
 
-static void repr_range(builder *b, const range_value *r) {
-  builder_puts(b, "range(");
-  append_integer(b, r->start);
-  builder_puts(b, ", ");
-  append_integer(b, r->stop);
-  if (r->step != 1) {
-    builder_puts(b, ", ");
-    append_integer(b, r->step);
+static void repr_range(builder *builder, const range_value *range) {
+  builder_puts(builder, "range(");
+  append_integer(builder, range->start);
+  builder_puts(builder, ", ");
+  append_integer(builder, range->stop);
+  if (range->step != 1) {
+    builder_puts(builder, ", ");
+    append_integer(builder, range->step);
   }
-  builder_puts(b, ")");
+  builder_puts(builder, ")");
 }
 
-static clave_status repr_object(arena *a, builder *b, value v) {
-  switch ((value_kind)v.kind) {
+static clave_status repr_object(arena *arena, builder *builder, value value) {
+  switch ((value_kind)value.kind) {
     case VALUE_LIST:
-      return repr_items(a, b, v.u.list, "[", "]");
+      return repr_items(arena, builder, value.u.list, "[", "]");
     case VALUE_TUPLE:
-      return repr_items(a, b, v.u.list, "(", v.u.list->count == 1 ? ",)" : ")");
+      return repr_items(arena, builder, value.u.list, "(", value.u.list->count == 1 ? ",)" : ")");
     case VALUE_DICT:
-      return repr_dict(a, b, v.u.dict);
+      return repr_dict(arena, builder, value.u.dict);
     case VALUE_VIEW:
-      return repr_view(a, b, v);
+      return repr_view(arena, builder, value);
     case VALUE_NAMESPACE:
-      builder_puts(b, "<Namespace ");
-      TRY(repr_dict(a, b, v.u.dict));
-      builder_puts(b, ">");
+      builder_puts(builder, "<Namespace ");
+      TRY(repr_dict(arena, builder, value.u.dict));
+      builder_puts(builder, ">");
       return NULL;
     case VALUE_RANGE:
-      repr_range(b, v.u.range);
+      repr_range(builder, value.u.range);
       return NULL;
     default:
-      return UNSUPPORTED("a %s as text is not supported", value_type(v));
+      return UNSUPPORTED("a %s as text is not supported", value_type(value));
   }
 }
 
 /* arena_leave on the way out. */
-static clave_status enter_container(arena *a, const builder *b) {
-  TRY(arena_enter(a));
-  TRY(arena_charge(a, 1));
-  if (b->data.size <= JINJA_MAX_OUTPUT) return NULL;
+static clave_status enter_container(arena *arena, const builder *builder) {
+  TRY(arena_enter(arena));
+  TRY(arena_charge(arena, 1));
+  if (builder->data.size <= JINJA_MAX_OUTPUT) return NULL;
   return INVALID("a text of more than %d bytes", JINJA_MAX_OUTPUT);
 }
 
-clave_status append_repr(arena *a, builder *b, value v) {
-  switch ((value_kind)v.kind) {
+clave_status append_repr(arena *arena, builder *builder, value value) {
+  switch ((value_kind)value.kind) {
     case VALUE_UNDEFINED:
-      builder_puts(b, "Undefined");
+      builder_puts(builder, "Undefined");
       return NULL;
     case VALUE_NONE:
-      builder_puts(b, "None");
+      builder_puts(builder, "None");
       return NULL;
     case VALUE_BOOL:
-      builder_puts(b, v.u.truth ? "True" : "False");
+      builder_puts(builder, value.u.truth ? "True" : "False");
       return NULL;
     case VALUE_INT:
-      append_integer(b, v.u.integer);
+      append_integer(builder, value.u.integer);
       return NULL;
     case VALUE_FLOAT:
-      append_real(b, v.u.real);
+      append_real(builder, value.u.real);
       return NULL;
     case VALUE_STRING:
-      if (v.u.text->escaped) return UNSUPPORTED("the repr of escaped text is not supported");
-      repr_string(b, v.u.text);
-      return arena_charge(a, v.u.text->size / 64);
+      if (value.u.text->escaped) return UNSUPPORTED("the repr of escaped text is not supported");
+      repr_string(builder, value.u.text);
+      return arena_charge(arena, value.u.text->size / 64);
     default:
-      TRY(enter_container(a, b));
-      TRY(repr_object(a, b, v));
-      arena_leave(a);
+      TRY(enter_container(arena, builder));
+      TRY(repr_object(arena, builder, value));
+      arena_leave(arena);
       return NULL;
   }
 }
 
-clave_status append_str(arena *a, builder *b, value v) {
-  if (v.kind == VALUE_UNDEFINED) return NULL;
-  if (v.kind != VALUE_STRING) return append_repr(a, b, v);
-  builder_add(b, v.u.text);
+clave_status append_str(arena *arena, builder *builder, value value) {
+  if (value.kind == VALUE_UNDEFINED) return NULL;
+  if (value.kind != VALUE_STRING) return append_repr(arena, builder, value);
+  builder_add(builder, value.u.text);
   return NULL;
 }
 
-clave_status make_str(arena *a, value v, value *out) {
-  builder b = {0};
-  if (v.kind == VALUE_STRING) {
-    *out = v;
+clave_status make_str(arena *arena, value values, value *out) {
+  builder builder = {0};
+  if (values.kind == VALUE_STRING) {
+    *out = values;
     return NULL;
   }
-  clave_status st = append_str(a, &b, v);
-  if (!st) return builder_string(a, &b, out);
-  builder_free(&b);
+  clave_status st = append_str(arena, &builder, values);
+  if (!st) return builder_string(arena, &builder, out);
+  builder_free(&builder);
   return st;
 }
 
@@ -283,100 +284,103 @@ static void json_escape(uint32_t c, int ascii, char out[16]) {
   }
 }
 
-static void json_break(builder *b, const json_style *style, int depth) {
+static void json_break(builder *builder, const json_style *style, int depth) {
   if (!style->has_indent) return;
-  builder_bytes(b, "\n", 1);
-  for (int i = 0; i < depth; i++) builder_add(b, style->indent);
+  builder_bytes(builder, "\n", 1);
+  for (int i = 0; i < depth; i++) builder_add(builder, style->indent);
 }
 
-static clave_status json_list(arena *a, builder *b, const list *l, const json_style *style,
-                              int depth) {
-  builder_puts(b, "[");
-  for (size_t i = 0; i < l->count; i++) {
-    if (i) builder_add(b, style->item);
-    json_break(b, style, depth + 1);
-    TRY(append_json(a, b, l->items[i], style, depth + 1));
+static clave_status json_list(arena *arena, builder *builder, const list *list,
+                              const json_style *style, int depth) {
+  builder_puts(builder, "[");
+  for (size_t i = 0; i < list->count; i++) {
+    if (i) builder_add(builder, style->item);
+    json_break(builder, style, depth + 1);
+    TRY(append_json(arena, builder, list->items[i], style, depth + 1));
   }
-  if (l->count) json_break(b, style, depth);
-  builder_puts(b, "]");
+  if (list->count) json_break(builder, style, depth);
+  builder_puts(builder, "]");
   return NULL;
 }
 
-static clave_status json_key_text(arena *a, builder *b, value key, const json_style *style) {
-  if (key.kind == VALUE_STRING) return append_json(a, b, key, style, 0);
+static clave_status json_key_text(arena *arena, builder *builder, value key,
+                                  const json_style *style) {
+  if (key.kind == VALUE_STRING) return append_json(arena, builder, key, style, 0);
   if (key.kind != VALUE_NONE && !value_number(key))
     return INVALID("keys must be str, int, float, bool or None, not %s", value_type(key));
-  builder_puts(b, "\"");
-  TRY(append_json(a, b, key, style, 0));
-  builder_puts(b, "\"");
+  builder_puts(builder, "\"");
+  TRY(append_json(arena, builder, key, style, 0));
+  builder_puts(builder, "\"");
   return NULL;
 }
 
 /* (key, index) of each entry, by the keys. */
-static clave_status sort_entries(arena *a, const dict *d, list *out) {
-  for (size_t i = 0; i < d->count; i++) {
+static clave_status sort_entries(arena *arena, const dict *dict, list *out) {
+  for (size_t i = 0; i < dict->count; i++) {
     value item;
-    TRY(make_pair(a, d->entries[i].key, value_int((int64_t)i), &item));
-    TRY(list_add(a, out, item));
+    TRY(make_pair(arena, dict->entries[i].key, value_int((int64_t)i), &item));
+    TRY(list_add(arena, out, item));
   }
-  return sort_values(a, out, NULL, false);
+  return sort_values(arena, out, NULL, false);
 }
 
-static clave_status json_dict(arena *a, builder *b, const dict *d, const json_style *style,
-                              int depth) {
+static clave_status json_dict(arena *arena, builder *builder, const dict *dict,
+                              const json_style *style, int depth) {
   list sorted = {0};
-  if (style->sort) TRY(sort_entries(a, d, &sorted));
-  builder_puts(b, "{");
-  for (size_t i = 0; i < d->count; i++) {
-    const dict_entry *e = &d->entries[i];
-    if (style->sort) e = &d->entries[sorted.items[i].u.list->items[1].u.integer];
-    if (i) builder_add(b, style->item);
-    json_break(b, style, depth + 1);
-    TRY(json_key_text(a, b, e->key, style));
-    builder_add(b, style->key);
-    TRY(append_json(a, b, e->value, style, depth + 1));
+  if (style->sort) TRY(sort_entries(arena, dict, &sorted));
+  builder_puts(builder, "{");
+  for (size_t i = 0; i < dict->count; i++) {
+    const dict_entry *entry = &dict->entries[i];
+    if (style->sort) entry = &dict->entries[sorted.items[i].u.list->items[1].u.integer];
+    if (i) builder_add(builder, style->item);
+    json_break(builder, style, depth + 1);
+    TRY(json_key_text(arena, builder, entry->key, style));
+    builder_add(builder, style->key);
+    TRY(append_json(arena, builder, entry->value, style, depth + 1));
   }
-  if (d->count) json_break(b, style, depth);
-  builder_puts(b, "}");
+  if (dict->count) json_break(builder, style, depth);
+  builder_puts(builder, "}");
   return NULL;
 }
 
-static void json_real(builder *b, double d) {
+static void json_real(builder *builder, double d) {
   if (isnan(d) || isinf(d)) {
-    builder_puts(b, isnan(d) ? "NaN" : d < 0 ? "-Infinity" : "Infinity");
+    builder_puts(builder, isnan(d) ? "NaN" : d < 0 ? "-Infinity" : "Infinity");
   } else {
-    append_real(b, d);
+    append_real(builder, d);
   }
 }
 
-static clave_status json_container(arena *a, builder *b, value v, const json_style *style,
-                                   int depth) {
-  if (v.kind == VALUE_DICT) return json_dict(a, b, v.u.dict, style, depth);
-  if (v.kind == VALUE_LIST || v.kind == VALUE_TUPLE) return json_list(a, b, v.u.list, style, depth);
-  return INVALID("Object of type %s is not JSON serializable", value_type(v));
+static clave_status json_container(arena *arena, builder *builder, value value,
+                                   const json_style *style, int depth) {
+  if (value.kind == VALUE_DICT) return json_dict(arena, builder, value.u.dict, style, depth);
+  if (value.kind == VALUE_LIST || value.kind == VALUE_TUPLE)
+    return json_list(arena, builder, value.u.list, style, depth);
+  return INVALID("Object of type %s is not JSON serializable", value_type(value));
 }
 
-clave_status append_json(arena *a, builder *b, value v, const json_style *style, int depth) {
-  switch ((value_kind)v.kind) {
+clave_status append_json(arena *arena, builder *builder, value value, const json_style *style,
+                         int depth) {
+  switch ((value_kind)value.kind) {
     case VALUE_NONE:
-      builder_puts(b, "null");
+      builder_puts(builder, "null");
       return NULL;
     case VALUE_BOOL:
-      builder_puts(b, v.u.truth ? "true" : "false");
+      builder_puts(builder, value.u.truth ? "true" : "false");
       return NULL;
     case VALUE_INT:
-      append_integer(b, v.u.integer);
+      append_integer(builder, value.u.integer);
       return NULL;
     case VALUE_FLOAT:
-      json_real(b, v.u.real);
+      json_real(builder, value.u.real);
       return NULL;
     case VALUE_STRING:
-      append_quoted(b, v.u.text, '"', json_escape, style->ascii);
-      return arena_charge(a, v.u.text->size / 64);
+      append_quoted(builder, value.u.text, '"', json_escape, style->ascii);
+      return arena_charge(arena, value.u.text->size / 64);
     default:
-      TRY(enter_container(a, b));
-      TRY(json_container(a, b, v, style, depth));
-      arena_leave(a);
+      TRY(enter_container(arena, builder));
+      TRY(json_container(arena, builder, value, style, depth));
+      arena_leave(arena);
       return NULL;
   }
 }

@@ -11,18 +11,18 @@ bool is_space(uint32_t c) {
          c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-size_t space_at(const char *s, size_t size) {
-  if (size && (unsigned char)*s < 0x80) return is_space((unsigned char)*s);
+size_t space_at(const char *text, size_t size) {
+  if (size && (unsigned char)*text < 0x80) return is_space((unsigned char)*text);
   uint32_t c;
-  size_t n = utf8_sequence(s, size);
-  return n && (utf8_read(s, &c), is_space(c)) ? n : 0;
+  size_t n = utf8_sequence(text, size);
+  return n && (utf8_read(text, &c), is_space(c)) ? n : 0;
 }
 
-size_t space_before(const char *s, size_t size) {
+size_t space_before(const char *text, size_t size) {
   size_t at = size;
-  while (at && ((unsigned char)s[at - 1] & 0xC0) == 0x80) at--;
+  while (at && ((unsigned char)text[at - 1] & 0xC0) == 0x80) at--;
   if (at) at--;
-  return space_at(s + at, size - at) == size - at ? size - at : 0;
+  return space_at(text + at, size - at) == size - at ? size - at : 0;
 }
 
 /* Upper case (title case, where it differs) of more than one character: SpecialCasing.txt. */
@@ -59,9 +59,9 @@ size_t map_case(uint32_t c, case_form form, uint32_t out[3]) {
     return 1;
   }
   if (c < 0x80) return map_ascii(c, form, out);
-  const special_case *s = form == CASE_LOWER ? NULL : find_special(c);
-  if (s) {
-    const uint16_t *to = form == CASE_TITLE ? s->title : s->upper;
+  const special_case *special_case = form == CASE_LOWER ? NULL : find_special(c);
+  if (special_case) {
+    const uint16_t *to = form == CASE_TITLE ? special_case->title : special_case->upper;
     size_t n = 0;
     for (; n < 3 && to[n]; n++) out[n] = to[n];
     return n;

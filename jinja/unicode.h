@@ -8,9 +8,9 @@
 #include "base/memory.h"
 
 bool is_space(uint32_t c); /* str.isspace */
-/* Bytes of the white-space character that s begins or ends with, 0 if there is none. */
-size_t space_at(const char *s, size_t size);
-size_t space_before(const char *s, size_t size);
+/* Bytes of the white-space character that text begins or ends with, 0 if there is none. */
+size_t space_at(const char *text, size_t size);
+size_t space_before(const char *text, size_t size);
 
 typedef enum case_form { CASE_LOWER, CASE_UPPER, CASE_TITLE, CASE_SAME } case_form;
 /* The mapping of one character: at most three, in `out`; their number. */

@@ -115,8 +115,10 @@ static inline value value_none(void) { return (value){VALUE_NONE, {0}}; }
 static inline value value_bool(bool b) { return (value){VALUE_BOOL, {.truth = b}}; }
 static inline value value_int(int64_t i) { return (value){VALUE_INT, {.integer = i}}; }
 static inline value value_float(double d) { return (value){VALUE_FLOAT, {.real = d}}; }
-static inline value value_string(const string *s) { return (value){VALUE_STRING, {.text = s}}; }
-static inline value value_list(list *l) { return (value){VALUE_LIST, {.list = l}}; }
+static inline value value_string(const string *string) {
+  return (value){VALUE_STRING, {.text = string}};
+}
+static inline value value_list(list *list) { return (value){VALUE_LIST, {.list = list}}; }
 
 /* The arena of one rendering, or of a template's constants. */
 typedef struct arena {
@@ -128,28 +130,29 @@ typedef struct arena {
 } arena;
 enum { ARENA_ALIGNMENT = 16, ARENA_SMALL = 512, ARENA_BYTES_PER_STEP = 64 };
 /* A new block, or what is too large for one. */
-clave_status arena_alloc_more(arena *a, size_t count, size_t size, void *out) STATUS_CHECK;
+clave_status arena_alloc_more(arena *arena, size_t count, size_t size, void *out) STATUS_CHECK;
 /* Zeroed, 16-byte aligned. */
-static inline STATUS_CHECK clave_status arena_alloc(arena *a, size_t count, size_t size,
+static inline STATUS_CHECK clave_status arena_alloc(arena *arena, size_t count, size_t size,
                                                     void *out) {
   size_t bytes = (count * size + ARENA_ALIGNMENT - 1) & ~(size_t)(ARENA_ALIGNMENT - 1);
-  if (count > ARENA_SMALL || size > ARENA_SMALL || !bytes || bytes > (size_t)(a->end - a->at))
-    return arena_alloc_more(a, count, size, out);
-  memset(a->at, 0, bytes);
-  memcpy(out, &a->at, sizeof a->at);
-  a->at += bytes;
-  a->steps -= (int64_t)(bytes / ARENA_BYTES_PER_STEP);
+  if (count > ARENA_SMALL || size > ARENA_SMALL || !bytes ||
+      bytes > (size_t)(arena->end - arena->at))
+    return arena_alloc_more(arena, count, size, out);
+  memset(arena->at, 0, bytes);
+  memcpy(out, &arena->at, sizeof arena->at);
+  arena->at += bytes;
+  arena->steps -= (int64_t)(bytes / ARENA_BYTES_PER_STEP);
   return NULL;
 }
 clave_status arena_refuse_steps(void) STATUS_CHECK STATUS_NEVER_NULL;
 /* Pays for n steps. */
-static inline STATUS_CHECK clave_status arena_charge(arena *a, size_t n) {
-  a->steps -= (int64_t)n;
-  return a->steps < 0 ? arena_refuse_steps() : NULL;
+static inline STATUS_CHECK clave_status arena_charge(arena *arena, size_t n) {
+  arena->steps -= (int64_t)n;
+  return arena->steps < 0 ? arena_refuse_steps() : NULL;
 }
 /* One value deeper; arena_leave on the way out, unless there was an error. */
-clave_status arena_enter(arena *a) STATUS_CHECK;
-static inline void arena_leave(arena *a) { a->depth--; }
+clave_status arena_enter(arena *arena) STATUS_CHECK;
+static inline void arena_leave(arena *arena) { arena->depth--; }
 
 /* ---- strings */
 /* Growing text with its mask. */
@@ -157,69 +160,72 @@ typedef struct builder {
   text data, mask;
   bool written; /* while there is no mask */
 } builder;
-void builder_add(builder *b, const string *s);
-void builder_bytes(builder *b, const char *bytes, size_t size); /* of the template's */
+void builder_add(builder *builder, const string *string);
+void builder_bytes(builder *builder, const char *bytes, size_t size); /* of the template's */
 /* As builder_bytes, of people's if `like` is. */
-void builder_like(builder *b, const char *bytes, size_t size, const string *like);
-void builder_puts(builder *b, const char *s);
-void builder_free(builder *b);
-clave_status builder_string(arena *a, builder *b, value *out) STATUS_CHECK; /* frees the builder */
+void builder_like(builder *builder, const char *bytes, size_t size, const string *like);
+void builder_puts(builder *builder, const char *text);
+void builder_free(builder *builder);
+clave_status builder_string(arena *arena, builder *builder,
+                            value *out) STATUS_CHECK; /* frees the builder */
 
-clave_status make_string(arena *a, const char *bytes, size_t size, value *out) STATUS_CHECK;
-clave_status make_written(arena *a, const char *bytes, size_t size, bool written,
+clave_status make_string(arena *arena, const char *bytes, size_t size, value *out) STATUS_CHECK;
+clave_status make_written(arena *arena, const char *bytes, size_t size, bool written,
                           value *out) STATUS_CHECK;
 /* Of bytes that outlive the arena. */
-clave_status make_borrowed(arena *a, const char *bytes, size_t size, bool written,
+clave_status make_borrowed(arena *arena, const char *bytes, size_t size, bool written,
                            value *out) STATUS_CHECK;
-clave_status concat_strings(arena *a, const string *x, const string *y, value *out) STATUS_CHECK;
+clave_status concat_strings(arena *arena, const string *left, const string *right,
+                            value *out) STATUS_CHECK;
 /* A string that outlives the arena. */
-clave_status make_puts(arena *a, const char *s, value *out) STATUS_CHECK;
-/* Bytes `at` to `at + size` of s, which are not copied. */
-clave_status make_part(arena *a, const string *s, size_t at, size_t size, value *out) STATUS_CHECK;
-bool string_equal(const string *a, const string *b);
-static inline bool string_is(const string *s, const char *literal) {
-  if (!s->size || *s->data != *literal) return !s->size && !*literal;
-  return s->size == strlen(literal) && memcmp(s->data, literal, s->size) == 0;
+clave_status make_puts(arena *arena, const char *text, value *out) STATUS_CHECK;
+/* Bytes `at` to `at + size` of string, which are not copied. */
+clave_status make_part(arena *arena, const string *string, size_t at, size_t size,
+                       value *out) STATUS_CHECK;
+bool string_equal(const string *left, const string *right);
+static inline bool string_is(const string *string, const char *literal) {
+  if (!string->size || *string->data != *literal) return !string->size && !*literal;
+  return string->size == strlen(literal) && memcmp(string->data, literal, string->size) == 0;
 }
-size_t string_length(const string *s); /* in code points */
+size_t string_length(const string *string); /* in code points */
 
 /* ---- containers */
-clave_status make_list(arena *a, value_kind kind, size_t capacity, value *out) STATUS_CHECK;
-clave_status list_add(arena *a, list *l, value v) STATUS_CHECK;
-clave_status make_pair(arena *a, value first, value second, value *out) STATUS_CHECK;
-clave_status make_dict(arena *a, value_kind kind, value *out) STATUS_CHECK;
+clave_status make_list(arena *arena, value_kind kind, size_t capacity, value *out) STATUS_CHECK;
+clave_status list_add(arena *arena, list *list, value value) STATUS_CHECK;
+clave_status make_pair(arena *arena, value first, value second, value *out) STATUS_CHECK;
+clave_status make_dict(arena *arena, value_kind kind, value *out) STATUS_CHECK;
 /* CLAVE_INVALID: a key that cannot be hashed. */
-clave_status dict_set(arena *a, dict *d, value key, value v) STATUS_CHECK;
+clave_status dict_set(arena *arena, dict *dict, value key, value values) STATUS_CHECK;
 /* Only where the key is not there yet. */
-clave_status dict_add(arena *a, dict *d, value key, value v, bool *added) STATUS_CHECK;
+clave_status dict_add(arena *arena, dict *dict, value key, value values, bool *added) STATUS_CHECK;
 /* *out: NULL if it is not there. */
-clave_status dict_find(const dict *d, value key, value **out) STATUS_CHECK;
-value *dict_find_text(const dict *d, const string *key);
-clave_status make_range(arena *a, int64_t start, int64_t stop, int64_t step,
+clave_status dict_find(const dict *dict, value key, value **out) STATUS_CHECK;
+value *dict_find_text(const dict *dict, const string *key);
+clave_status make_range(arena *arena, int64_t start, int64_t stop, int64_t step,
                         value *out) STATUS_CHECK;
 
 /* ---- what Python says of them */
-const char *value_type(value v); /* "str", as in Python's errors */
-bool value_truth(value v);
-bool value_number(value v); /* bool, int or float */
+const char *value_type(value value); /* "str", as in Python's errors */
+bool value_truth(value value);
+bool value_number(value value); /* bool, int or float */
 double value_real(value number);
-clave_status value_equal(arena *a, value x, value y, bool *out) STATUS_CHECK;
+clave_status value_equal(arena *arena, value left, value right, bool *out) STATUS_CHECK;
 /* <0, 0, >0; 2: not ordered (NaN). CLAVE_INVALID: types that have no order. */
-clave_status value_order(arena *a, value x, value y, const char *operator_name,
+clave_status value_order(arena *arena, value left, value right, const char *operator_name,
                          int *out) STATUS_CHECK;
 /* Stable; `by` NULL, or what each item is ordered by, which is sorted with them. */
-clave_status sort_values(arena *a, list *l, list *by, bool reverse) STATUS_CHECK;
+clave_status sort_values(arena *arena, list *left, list *by, bool reverse) STATUS_CHECK;
 /* The items that iteration gives, as a list that is not to be changed. CLAVE_INVALID: not iterable.
  * An iterator is empty afterwards. */
-clave_status value_items(arena *a, value v, list *out) STATUS_CHECK;
+clave_status value_items(arena *arena, value value, list *out) STATUS_CHECK;
 /* CLAVE_INVALID: it has no length. */
-clave_status value_length(arena *a, value v, int64_t *out) STATUS_CHECK;
-clave_status value_contains(arena *a, value item, value in, bool *out) STATUS_CHECK;
+clave_status value_length(arena *arena, value value, int64_t *out) STATUS_CHECK;
+clave_status value_contains(arena *arena, value item, value in, bool *out) STATUS_CHECK;
 
 /* ---- text.c: as str(), repr() and json.dumps() write them */
-clave_status append_str(arena *a, builder *b, value v) STATUS_CHECK; /* str(v) */
-clave_status append_repr(arena *a, builder *b, value v) STATUS_CHECK;
-clave_status make_str(arena *a, value v, value *out) STATUS_CHECK;
+clave_status append_str(arena *arena, builder *builder, value value) STATUS_CHECK; /* str(v) */
+clave_status append_repr(arena *arena, builder *builder, value value) STATUS_CHECK;
+clave_status make_str(arena *arena, value values, value *out) STATUS_CHECK;
 void format_real(double d, char out[64]); /* the shortest that reads as d */
 typedef struct json_style {
   bool ascii, sort;
@@ -227,7 +233,7 @@ typedef struct json_style {
   const string *indent; /* of one level */
   const string *item, *key;
 } json_style;
-clave_status append_json(arena *a, builder *b, value v, const json_style *style,
+clave_status append_json(arena *arena, builder *builder, value value, const json_style *style,
                          int depth) STATUS_CHECK;
 
 #endif

@@ -11,14 +11,14 @@ span json_text(const json *string) {
   return (span){json_string(string), strlen(json_string(string))};
 }
 
-clave_status json_expect(const json *v, json_kind kind) {
-  if (json_kind_of(v) == kind) return NULL;
-  return INVALID("expected %s, got %s", json_kind_name(kind), json_kind_name(json_kind_of(v)));
+clave_status json_expect(const json *json, json_kind kind) {
+  if (json_kind_of(json) == kind) return NULL;
+  return INVALID("expected %s, got %s", json_kind_name(kind), json_kind_name(json_kind_of(json)));
 }
 
-clave_status json_index(const json *v, uint32_t max, uint32_t *out) {
+clave_status json_index(const json *json, uint32_t max, uint32_t *out) {
   int64_t value;
-  if (json_kind_of(v) != JSON_NUMBER || !json_i64(v, &value) || value < 0 || value > max) {
+  if (json_kind_of(json) != JSON_NUMBER || !json_i64(json, &value) || value < 0 || value > max) {
     return INVALID("expected an integer from 0 to %" PRIu32, max);
   }
   *out = (uint32_t)value;
@@ -26,13 +26,13 @@ clave_status json_index(const json *v, uint32_t max, uint32_t *out) {
 }
 
 const json *field_or_null(const json *object, const char *key) {
-  const json *v = json_kind_of(object) == JSON_OBJECT ? json_member(object, key) : NULL;
-  return v && json_kind_of(v) != JSON_NULL ? v : NULL;
+  const json *json = json_kind_of(object) == JSON_OBJECT ? json_member(object, key) : NULL;
+  return json && json_kind_of(json) != JSON_NULL ? json : NULL;
 }
 
 const char *text_or_null(const json *object, const char *key) {
-  const json *v = field_or_null(object, key);
-  return v && json_kind_of(v) == JSON_STRING ? json_string(v) : NULL;
+  const json *json = field_or_null(object, key);
+  return json && json_kind_of(json) == JSON_STRING ? json_string(json) : NULL;
 }
 
 clave_status field(const json *object, const char *key, json_kind kind, const json **out) {
@@ -43,37 +43,37 @@ clave_status field(const json *object, const char *key, json_kind kind, const js
 }
 
 clave_status field_bool(const json *object, const char *key, bool otherwise, bool *out) {
-  const json *v = field_or_null(object, key);
+  const json *json = field_or_null(object, key);
   *out = otherwise;
-  if (!v) return NULL;
-  TRY(status_while(json_expect(v, JSON_BOOL), "\"%s\"", key));
-  *out = json_is_true(v);
+  if (!json) return NULL;
+  TRY(status_while(json_expect(json, JSON_BOOL), "\"%s\"", key));
+  *out = json_is_true(json);
   return NULL;
 }
 
 clave_status field_index(const json *object, const char *key, uint32_t max, uint32_t otherwise,
                          uint32_t *out) {
-  const json *v = field_or_null(object, key);
+  const json *json = field_or_null(object, key);
   *out = otherwise;
-  return v ? status_while(json_index(v, max, out), "\"%s\"", key) : NULL;
+  return json ? status_while(json_index(json, max, out), "\"%s\"", key) : NULL;
 }
 
 clave_status field_text(const json *object, const char *key, const char *otherwise, span *out) {
-  const json *v = field_or_null(object, key);
-  if (!v && otherwise) {
+  const json *json = field_or_null(object, key);
+  if (!json && otherwise) {
     *out = (span){otherwise, strlen(otherwise)};
     return NULL;
   }
-  TRY(field(object, key, JSON_STRING, &v));
-  *out = json_text(v);
+  TRY(field(object, key, JSON_STRING, &json));
+  *out = json_text(json);
   return NULL;
 }
 
 clave_status field_character(const json *object, const char *key, uint32_t *out) {
-  span s;
-  TRY(field_text(object, key, NULL, &s));
-  if (s.size == 0 || utf8_read(s.data, out) != s.size) {
-    return INVALID("\"%s\": expected one character, got \"%.40s\"", key, s.data);
+  span span;
+  TRY(field_text(object, key, NULL, &span));
+  if (span.size == 0 || utf8_read(span.data, out) != span.size) {
+    return INVALID("\"%s\": expected one character, got \"%.40s\"", key, span.data);
   }
   return NULL;
 }

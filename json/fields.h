@@ -29,8 +29,8 @@ typedef struct field_choice {
 clave_status field_choose(const json *object, const char *key, const field_choice *choices,
                           size_t n, int otherwise /* -1: required */, int *out) STATUS_CHECK;
 
-clave_status json_expect(const json *v, json_kind kind) STATUS_CHECK;
-clave_status json_index(const json *v, uint32_t max, uint32_t *out) STATUS_CHECK;
+clave_status json_expect(const json *json, json_kind kind) STATUS_CHECK;
+clave_status json_index(const json *json, uint32_t max, uint32_t *out) STATUS_CHECK;
 span json_text(const json *string);
 
 #endif

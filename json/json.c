@@ -43,28 +43,29 @@ typedef struct builder {
 } builder;
 
 /* The value that comes next, in its place; NULL: no memory. */
-static json *add_value(builder *b, json_kind kind) {
-  json *v = b->is_begun ? mem_pool_alloc(b->made->pool, 1, sizeof *v) : &b->made->root;
-  if (!v) return NULL;
-  v->kind = kind;
-  v->key = b->key;
-  b->key = NULL;
-  b->is_begun = true;
-  if (b->depth == 0) return v;
-  open_value *in = &b->open[b->depth - 1];
+static json *add_value(builder *builder, json_kind kind) {
+  json *json = builder->is_begun ? mem_pool_alloc(builder->made->pool, 1, sizeof *json)
+                                 : &builder->made->root;
+  if (!json) return NULL;
+  json->kind = kind;
+  json->key = builder->key;
+  builder->key = NULL;
+  builder->is_begun = true;
+  if (builder->depth == 0) return json;
+  open_value *in = &builder->open[builder->depth - 1];
   if (in->last) {
-    in->last->next = v;
+    in->last->next = json;
   } else {
-    in->of->first = v;
+    in->of->first = json;
   }
-  in->last = v;
-  return v;
+  in->last = json;
+  return json;
 }
 
-static clave_status begin_value(builder *b, json_kind kind) {
-  json *v = add_value(b, kind);
-  if (!v) return status_no_memory();
-  b->open[b->depth++] = (open_value){.of = v};
+static clave_status begin_value(builder *builder, json_kind kind) {
+  json *json = add_value(builder, kind);
+  if (!json) return status_no_memory();
+  builder->open[builder->depth++] = (open_value){.of = json};
   return NULL;
 }
 
@@ -75,42 +76,42 @@ static double read_number(span said) {
   return number_read(digits, NULL);
 }
 
-static clave_status add_scalar(builder *b, json_event event, span said) {
+static clave_status add_scalar(builder *builder, json_event event, span said) {
   static const json_kind kinds[] = {[JSON_EVENT_STRING] = JSON_STRING,
                                     [JSON_EVENT_NUMBER] = JSON_NUMBER,
                                     [JSON_EVENT_WORD] = JSON_BOOL};
-  json *v = add_value(b, kinds[event]);
-  if (!v) return status_no_memory();
-  if (event == JSON_EVENT_NUMBER) v->number = read_number(said);
-  if (event == JSON_EVENT_WORD && *said.data == 'n') v->kind = JSON_NULL;
-  if (event == JSON_EVENT_WORD) v->is_true = *said.data == 't';
+  json *json = add_value(builder, kinds[event]);
+  if (!json) return status_no_memory();
+  if (event == JSON_EVENT_NUMBER) json->number = read_number(said);
+  if (event == JSON_EVENT_WORD && *said.data == 'n') json->kind = JSON_NULL;
+  if (event == JSON_EVENT_WORD) json->is_true = *said.data == 't';
   if (event != JSON_EVENT_STRING) return NULL;
-  v->string = mem_pool_strdup(b->made->pool, said.data, said.size);
-  return v->string ? NULL : status_no_memory();
+  json->string = mem_pool_strdup(builder->made->pool, said.data, said.size);
+  return json->string ? NULL : status_no_memory();
 }
 
 static clave_status take(void *ctx, json_event event, span said) {
-  builder *b = ctx;
+  builder *builder = ctx;
   switch (event) {
     case JSON_EVENT_OBJECT:
-      return begin_value(b, JSON_OBJECT);
+      return begin_value(builder, JSON_OBJECT);
     case JSON_EVENT_ARRAY:
-      return begin_value(b, JSON_ARRAY);
+      return begin_value(builder, JSON_ARRAY);
     case JSON_EVENT_END:
-      b->depth--;
+      builder->depth--;
       return NULL;
     case JSON_EVENT_KEY:
-      b->key = mem_pool_strdup(b->made->pool, said.data, said.size);
-      return b->key ? NULL : status_no_memory();
+      builder->key = mem_pool_strdup(builder->made->pool, said.data, said.size);
+      return builder->key ? NULL : status_no_memory();
     default:
-      return add_scalar(b, event, said);
+      return add_scalar(builder, event, said);
   }
 }
 
 /* ---------------------------------------------------------------- keys */
 
-static int compare_keys(const void *a, const void *b) {
-  return strcmp(*(const char *const *)a, *(const char *const *)b);
+static int compare_keys(const void *left, const void *right) {
+  return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
 /* Refuses an object that has a key twice: sorts the keys. */
@@ -130,9 +131,9 @@ static clave_status check_keys(const json *object) {
   return st;
 }
 
-static clave_status check_all_keys(const json *v) {
-  if (v->kind == JSON_OBJECT) TRY(check_keys(v));
-  for (const json *c = v->first; c; c = c->next) {
+static clave_status check_all_keys(const json *value) {
+  if (value->kind == JSON_OBJECT) TRY(check_keys(value));
+  for (const json *c = value->first; c; c = c->next) {
     if (c->first) TRY(check_all_keys(c));
   }
   return NULL;
@@ -153,16 +154,16 @@ static clave_status create_document(document **out) {
 }
 
 static clave_status parse(const char *source, size_t size, unsigned rules, json **out) {
-  builder b = {.depth = 0};
+  builder builder = {.depth = 0};
   *out = NULL;
-  TRY(create_document(&b.made));
-  clave_status st = json_walk(source, size, rules | JSON_NO_NUL, take, &b);
-  if (!st) st = check_all_keys(&b.made->root);
+  TRY(create_document(&builder.made));
+  clave_status st = json_walk(source, size, rules | JSON_NO_NUL, take, &builder);
+  if (!st) st = check_all_keys(&builder.made->root);
   if (st) {
-    json_free(&b.made->root);
+    json_free(&builder.made->root);
     return st;
   }
-  *out = &b.made->root;
+  *out = &builder.made->root;
   return NULL;
 }
 
@@ -176,7 +177,7 @@ clave_status json_parse_integers(const char *source, size_t size, json **out) {
 
 /* ---------------------------------------------------------------- values */
 
-json_kind json_kind_of(const json *v) { return v->kind; }
+json_kind json_kind_of(const json *json) { return json->kind; }
 
 const char *json_kind_name(json_kind kind) {
   static const char *const names[] = {"null",     "a boolean", "a number",
@@ -184,16 +185,16 @@ const char *json_kind_name(json_kind kind) {
   return names[kind];
 }
 
-const json *json_first(const json *v) { return v->first; }
-const json *json_next(const json *v) { return v->next; }
-const char *json_key(const json *v) { return v->key; }
-const char *json_string(const json *v) { return v->string; }
-bool json_is_true(const json *v) { return v->is_true; }
-double json_number(const json *v) { return v->number; }
+const json *json_first(const json *json) { return json->first; }
+const json *json_next(const json *json) { return json->next; }
+const char *json_key(const json *json) { return json->key; }
+const char *json_string(const json *json) { return json->string; }
+bool json_is_true(const json *json) { return json->is_true; }
+double json_number(const json *json) { return json->number; }
 
-uint32_t json_count(const json *v) {
+uint32_t json_count(const json *value) {
   uint32_t n = 0;
-  for (const json *c = v->first; c; c = c->next) n++;
+  for (const json *c = value->first; c; c = c->next) n++;
   return n;
 }
 
@@ -205,57 +206,57 @@ const json *json_member(const json *object, const char *key) {
 }
 
 /* Digits only, with a minus sign if `sign`. */
-static bool is_digits(const char *s, bool sign) {
-  if (sign && *s == '-') s++;
-  if (!*s) return false;
-  while (*s >= '0' && *s <= '9') s++;
-  return !*s;
+static bool is_digits(const char *text, bool sign) {
+  if (sign && *text == '-') text++;
+  if (!*text) return false;
+  while (*text >= '0' && *text <= '9') text++;
+  return !*text;
 }
 
 /* Below 2^53: the text 2^53 + 1 reads as the double 2^53 too. */
-static bool exact_number(const json *v, double *out) {
-  *out = json_number(v);
+static bool exact_number(const json *json, double *out) {
+  *out = json_number(json);
   return fabs(*out) < 0x1p53 && *out == floor(*out);
 }
 
-bool json_i64(const json *v, int64_t *out) {
+bool json_i64(const json *json, int64_t *out) {
   double number;
-  if (json_kind_of(v) == JSON_NUMBER) {
-    if (!exact_number(v, &number)) return false;
+  if (json_kind_of(json) == JSON_NUMBER) {
+    if (!exact_number(json, &number)) return false;
     *out = (int64_t)number;
     return true;
   }
-  if (json_kind_of(v) != JSON_STRING || !is_digits(json_string(v), true)) return false;
+  if (json_kind_of(json) != JSON_STRING || !is_digits(json_string(json), true)) return false;
   errno = 0;
-  *out = strtoll(json_string(v), NULL, 10);
+  *out = strtoll(json_string(json), NULL, 10);
   return errno == 0;
 }
 
-bool json_u64(const json *v, uint64_t *out) {
+bool json_u64(const json *json, uint64_t *out) {
   double number;
-  if (json_kind_of(v) == JSON_NUMBER) {
-    if (!exact_number(v, &number) || number < 0) return false;
+  if (json_kind_of(json) == JSON_NUMBER) {
+    if (!exact_number(json, &number) || number < 0) return false;
     *out = (uint64_t)number;
     return true;
   }
-  if (json_kind_of(v) != JSON_STRING || !is_digits(json_string(v), false)) return false;
+  if (json_kind_of(json) != JSON_STRING || !is_digits(json_string(json), false)) return false;
   errno = 0;
-  *out = strtoull(json_string(v), NULL, 10);
+  *out = strtoull(json_string(json), NULL, 10);
   return errno == 0;
 }
 
-bool json_f64(const json *v, double *out) {
+bool json_f64(const json *json, double *out) {
   static const struct {
     const char *name;
     double value;
   } names[] = {{"nan", (double)NAN}, {"inf", (double)INFINITY}, {"-inf", -(double)INFINITY}};
-  if (json_kind_of(v) == JSON_NUMBER) {
-    *out = json_number(v);
+  if (json_kind_of(json) == JSON_NUMBER) {
+    *out = json_number(json);
     return isfinite(*out); /* 1e999 is no double */
   }
-  if (json_kind_of(v) != JSON_STRING) return false;
+  if (json_kind_of(json) != JSON_STRING) return false;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    if (strcmp(json_string(v), names[i].name) != 0) continue;
+    if (strcmp(json_string(json), names[i].name) != 0) continue;
     *out = names[i].value;
     return true;
   }

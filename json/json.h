@@ -56,23 +56,23 @@ typedef enum json_rules {                    /* what else is refused: any of the
 clave_status json_walk(const char *source, size_t size, unsigned rules, json_take take,
                        void *ctx) STATUS_CHECK;
 
-json_kind json_kind_of(const json *v);
+json_kind json_kind_of(const json *json);
 const char *json_kind_name(json_kind kind); /* "a string" */
-const json *json_first(const json *v);      /* of an array or object, NULL if empty */
-const json *json_next(const json *v);       /* the next sibling, or NULL */
-uint32_t json_count(const json *v);         /* entries of an array or object */
-const char *json_key(const json *v);        /* of a member of an object */
+const json *json_first(const json *json);   /* of an array or object, NULL if empty */
+const json *json_next(const json *json);    /* the next sibling, or NULL */
+uint32_t json_count(const json *json);      /* entries of an array or object */
+const char *json_key(const json *json);     /* of a member of an object */
 const json *json_member(const json *object, const char *key); /* NULL if absent */
-const char *json_string(const json *v);                       /* of a string */
-bool json_is_true(const json *v);
-double json_number(const json *v); /* of a number */
+const char *json_string(const json *json);                    /* of a string */
+bool json_is_true(const json *json);
+double json_number(const json *json); /* of a number */
 
 /* An exact integer: a number without fraction below 2^53 in magnitude, or a string of digits. False
  * if it is neither or does not fit. */
-bool json_i64(const json *v, int64_t *out);
-bool json_u64(const json *v, uint64_t *out);
+bool json_i64(const json *json, int64_t *out);
+bool json_u64(const json *json, uint64_t *out);
 /* A number, or one of "nan", "inf", "-inf". */
-bool json_f64(const json *v, double *out);
+bool json_f64(const json *json, double *out);
 
 /* Is the text one JSON value and nothing else? integers: no number has a fraction or an exponent.
  * NUL in a string is refused. */

@@ -37,31 +37,31 @@ const char *clave_llm_chat_template_name(size_t index) { return clave_template_b
 
 /* ---------------------------------------------------------------- rendering */
 
-static clave_template_inputs add_known(const clave_llm *l, const clave_template_inputs *inputs) {
+static clave_template_inputs add_known(const clave_llm *llm, const clave_template_inputs *inputs) {
   clave_template_inputs in = *inputs;
-  if (!in.bos) in.bos = l->bos_text;
-  if (!in.eos) in.eos = l->eos_text;
+  if (!in.bos) in.bos = llm->bos_text;
+  if (!in.eos) in.eos = llm->eos_text;
   in.join_parts = true;
   return in;
 }
 
-clave_status chat_render(const clave_llm *l, const clave_template *t,
+clave_status chat_render(const clave_llm *llm, const clave_template *template,
                          const clave_template_inputs *inputs, bool marked, jinja_output *out) {
-  const clave_template_inputs in = add_known(l, inputs);
-  return template_render(t, &in, marked, out);
+  const clave_template_inputs in = add_known(llm, inputs);
+  return template_render(template, &in, marked, out);
 }
 
-clave_status clave_llm_template_ignores(const clave_llm *l, const clave_template_inputs *inputs,
+clave_status clave_llm_template_ignores(const clave_llm *llm, const clave_template_inputs *inputs,
                                         bool *tools, bool *documents) {
   OWN_FLOAT_ENV;
   clave_template_inputs in;
   clave_template *made;
-  const clave_template *t;
+  const clave_template *template;
   *tools = *documents = false;
   TRY(sized_read(inputs, &in, SIZED(clave_template_inputs, now)));
-  TRY(chat_own_or_named(l, NULL, &made, &t));
-  in = add_known(l, &in);
-  clave_status st = template_ignores(t, &in, tools, documents);
+  TRY(chat_own_or_named(llm, NULL, &made, &template));
+  in = add_known(llm, &in);
+  clave_status st = template_ignores(template, &in, tools, documents);
   clave_template_destroy(made);
   return st;
 }
@@ -73,10 +73,10 @@ typedef struct part_list {
   size_t count, capacity;
 } part_list;
 
-static clave_status add_part(part_list *p, size_t end, text_kind kind, uint32_t id) {
-  if (!array_reserve(&p->items, &p->capacity, p->count + 1, sizeof *p->items))
+static clave_status add_part(part_list *list, size_t end, text_kind kind, uint32_t id) {
+  if (!array_reserve(&list->items, &list->capacity, list->count + 1, sizeof *list->items))
     return status_no_memory();
-  p->items[p->count++] = (text_part){end, kind, id};
+  list->items[list->count++] = (text_part){end, kind, id};
   return NULL;
 }
 
@@ -88,15 +88,15 @@ static bool token_at(span in, const char *written, size_t at, const char *token)
 }
 
 /* The text without what is BOS or EOS, and what its parts are. */
-static clave_status find_parts(const clave_llm *l, span in, const char *written, text *out,
+static clave_status find_parts(const clave_llm *llm, span in, const char *written, text *out,
                                part_list *parts) {
   for (size_t at = 0; at < in.size;) {
-    bool bos = token_at(in, written, at, l->bos_text);
-    bool eos = !bos && token_at(in, written, at, l->eos_text);
+    bool bos = token_at(in, written, at, llm->bos_text);
+    bool eos = !bos && token_at(in, written, at, llm->eos_text);
     text_kind kind = written && written[at] ? TEXT_WRITTEN : TEXT_WORDS;
     if (bos || eos) {
-      at += strlen(bos ? l->bos_text : l->eos_text);
-      TRY(add_part(parts, out->size, TEXT_ID, (uint32_t)(bos ? l->info.bos : l->eos)));
+      at += strlen(bos ? llm->bos_text : llm->eos_text);
+      TRY(add_part(parts, out->size, TEXT_ID, (uint32_t)(bos ? llm->info.bos : llm->eos)));
       continue;
     }
     text_append(out, in.data + at, 1);
@@ -110,16 +110,16 @@ static clave_status find_parts(const clave_llm *l, span in, const char *written,
   return text_status(out);
 }
 
-clave_status chat_encode(const clave_llm *l, const jinja_output *rendered, size_t from,
+clave_status chat_encode(const clave_llm *llm, const jinja_output *rendered, size_t from,
                          id_list *out) {
   text plain = {0};
   part_list parts = {0};
   span in = {rendered->text.data ? rendered->text.data + from : "", rendered->text.size - from};
   const char *written = rendered->written.data ? rendered->written.data + from : NULL;
-  if (!l->tokenizer) return INVALID("a chat needs a tokenizer");
-  clave_status st = find_parts(l, in, written, &plain, &parts);
+  if (!llm->tokenizer) return INVALID("a chat needs a tokenizer");
+  clave_status st = find_parts(llm, in, written, &plain, &parts);
   if (!st)
-    st = tokenizer_encode_parts(l->tokenizer, (span){plain.data ? plain.data : "", plain.size},
+    st = tokenizer_encode_parts(llm->tokenizer, (span){plain.data ? plain.data : "", plain.size},
                                 parts.items, parts.count, from == 0, out);
   text_free(&plain);
   free(parts.items);
@@ -129,79 +129,81 @@ clave_status chat_encode(const clave_llm *l, const jinja_output *rendered, size_
 /* ---------------------------------------------------------------- how answers end */
 
 /* The first id of the template's text from `from` on, if it is a special token's. */
-static clave_status first_special(const clave_llm *l, const jinja_output *o, size_t from,
+static clave_status first_special(const clave_llm *llm, const jinja_output *output, size_t from,
                                   int32_t *out) {
   id_list as_words = {0}, as_text = {0};
-  span in = {o->text.data + from, o->text.size - from};
+  span in = {output->text.data + from, output->text.size - from};
   text_part words = {in.size, TEXT_WORDS, 0}, written = {in.size, TEXT_WRITTEN, 0};
-  clave_status st = tokenizer_encode_parts(l->tokenizer, in, &words, 1, false, &as_words);
-  if (!st) st = tokenizer_encode_parts(l->tokenizer, in, &written, 1, false, &as_text);
+  clave_status st = tokenizer_encode_parts(llm->tokenizer, in, &words, 1, false, &as_words);
+  if (!st) st = tokenizer_encode_parts(llm->tokenizer, in, &written, 1, false, &as_text);
   bool special = !st && as_words.count && as_text.count && as_words.items[0] != as_text.items[0];
   if (special) *out = (int32_t)as_words.items[0];
-  if (!st && token_at(in, NULL, 0, l->eos_text)) *out = l->eos;
+  if (!st && token_at(in, NULL, 0, llm->eos_text)) *out = llm->eos;
   id_list_free(&as_words);
   id_list_free(&as_text);
   return st;
 }
 
 /* A question and an answer. Nothing, if the template wants other messages. */
-static clave_status render_sample(const clave_llm *l, bool asks, jinja_output *out) {
+static clave_status render_sample(const clave_llm *llm, bool asks, jinja_output *out) {
   static const char messages[] =
       "[{\"role\": \"user\", \"content\": \"?\"}, {\"role\": \"assistant\", "
       "\"content\": \"" CHAT_ANSWER "\"}]";
   clave_template_inputs in = {
       .size = sizeof in, .messages = messages, .add_generation_prompt = asks, .now = 1};
   *out = (jinja_output){0};
-  if (!l->chat || !l->tokenizer) return NULL;
-  clave_status st = chat_render(l, l->chat, &in, true, out);
+  if (!llm->chat || !llm->tokenizer) return NULL;
+  clave_status st = chat_render(llm, llm->chat, &in, true, out);
   if (!st || status_code_of(st) == STATUS_NO_MEMORY) return st;
   status_free(st);
   return NULL;
 }
 
-clave_status chat_find_end(const clave_llm *l, int32_t *out) {
-  jinja_output o;
+clave_status chat_find_end(const clave_llm *llm, int32_t *out) {
+  jinja_output output;
   *out = CLAVE_NO_TOKEN;
-  TRY(render_sample(l, false, &o));
-  const char *at =
-      o.text.size ? memmem(o.text.data, o.text.size, CHAT_ANSWER, strlen(CHAT_ANSWER)) : NULL;
-  size_t from = at ? (size_t)(at - o.text.data) + strlen(CHAT_ANSWER) : o.text.size;
-  clave_status st = from < o.text.size ? first_special(l, &o, from, out) : NULL;
-  jinja_output_free(&o);
+  TRY(render_sample(llm, false, &output));
+  const char *at = output.text.size ? memmem(output.text.data, output.text.size, CHAT_ANSWER,
+                                             strlen(CHAT_ANSWER))
+                                    : NULL;
+  size_t from = at ? (size_t)(at - output.text.data) + strlen(CHAT_ANSWER) : output.text.size;
+  clave_status st = from < output.text.size ? first_special(llm, &output, from, out) : NULL;
+  jinja_output_free(&output);
   return st;
 }
 
-/* Bytes of what is written like a special token at s: <|name|> or <name_of_turn>. */
-static size_t token_like(const char *s, size_t size) {
+/* Bytes of what is written like a special token at text: <|name|> or <name_of_turn>. */
+static size_t token_like(const char *text, size_t size) {
   size_t n = 1;
-  while (n < size && n < 64 && (unsigned char)s[n] > ' ' && s[n] != '<' && s[n] != '>') n++;
-  if (*s != '<' || n >= size || s[n] != '>' || n < 4) return 0;
-  bool bars = s[1] == '|' && s[n - 1] == '|', turn = memmem(s, n, "_of_", 4) != NULL;
+  while (n < size && n < 64 && (unsigned char)text[n] > ' ' && text[n] != '<' && text[n] != '>')
+    n++;
+  if (*text != '<' || n >= size || text[n] != '>' || n < 4) return 0;
+  bool bars = text[1] == '|' && text[n - 1] == '|', turn = memmem(text, n, "_of_", 4) != NULL;
   return bars || turn ? n + 1 : 0;
 }
 
-static void note_tokens(const clave_llm *l, const text *in, text *out) {
+static void note_tokens(const clave_llm *llm, const text *in, text *out) {
   for (size_t i = 0; i < in->size; i++) {
     size_t n = token_like(in->data + i, in->size - i);
     char token[80];
     if (!n) continue;
     memcpy(token, in->data + i, n);
     token[n] = '\0';
-    bool known = clave_tokenizer_find(l->tokenizer, token) != CLAVE_NO_TOKEN;
+    bool known = clave_tokenizer_find(llm->tokenizer, token) != CLAVE_NO_TOKEN;
     if (known || (out->size && strstr(out->data, token))) continue;
     text_printf(out, "%s%s", out->size ? ", " : "", token);
   }
 }
 
-clave_status clave_llm_chat_unknown_tokens(const clave_llm *l, char **out) {
+clave_status clave_llm_chat_unknown_tokens(const clave_llm *llm, char **out) {
   OWN_FLOAT_ENV;
-  jinja_output o;
+  jinja_output output;
   text tokens = {0};
   *out = NULL;
-  TRY(render_sample(l, true, &o));
+  TRY(render_sample(llm, true, &output));
   text_puts(&tokens, "");
-  if (o.text.size) note_tokens(l, &o.text, &tokens);
-  jinja_output_free(&o);
+  if (output.text.size) note_tokens(llm, &output.text, &tokens);
+  jinja_output_free(&output);
   clave_status st = text_status(&tokens);
   if (st) {
     text_free(&tokens);
@@ -211,14 +213,14 @@ clave_status clave_llm_chat_unknown_tokens(const clave_llm *l, char **out) {
   return *out ? NULL : status_no_memory();
 }
 
-clave_status chat_own_or_named(const clave_llm *l, const char *name, clave_template **made,
+clave_status chat_own_or_named(const clave_llm *llm, const char *name, clave_template **made,
                                const clave_template **out) {
   *made = NULL;
-  if (!name && l->chat) {
-    *out = l->chat;
+  if (!name && llm->chat) {
+    *out = llm->chat;
     return NULL;
   }
-  TRY(chat_template_of(name ? name : l->info.chat_template, false, made));
+  TRY(chat_template_of(name ? name : llm->info.chat_template, false, made));
   *out = *made;
   return NULL;
 }

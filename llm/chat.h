@@ -8,14 +8,14 @@
 /* The template that is meant by a built-in's name, a Jinja text, or (if `files`) a path. */
 clave_status chat_template_of(const char *said, bool files, clave_template **out) STATUS_CHECK;
 /* The id with which the model's template ends an answer, CLAVE_NO_TOKEN if there is none. */
-clave_status chat_find_end(const clave_llm *l, int32_t *out) STATUS_CHECK;
+clave_status chat_find_end(const clave_llm *llm, int32_t *out) STATUS_CHECK;
 
 /* A rendering of the model's template, or of another; marked: as template_render. */
-clave_status chat_render(const clave_llm *l, const clave_template *t,
+clave_status chat_render(const clave_llm *llm, const clave_template *template,
                          const clave_template_inputs *inputs, bool marked,
                          jinja_output *out) STATUS_CHECK;
 /* Ids of a rendering from byte `from` on. */
-clave_status chat_encode(const clave_llm *l, const jinja_output *rendered, size_t from,
+clave_status chat_encode(const clave_llm *llm, const jinja_output *rendered, size_t from,
                          id_list *out) STATUS_CHECK;
 
 /* Stands for an answer, to find what the template writes behind it. */
@@ -29,13 +29,13 @@ clave_status chat_append_messages(const clave_llm_message *messages, size_t coun
 clave_status chat_append_array(const char *array, const char *default_system,
                                text *out) STATUS_CHECK;
 /* The model's own template, or another one that is made (and to be destroyed). */
-clave_status chat_own_or_named(const clave_llm *l, const char *name, clave_template **made,
+clave_status chat_own_or_named(const clave_llm *llm, const char *name, clave_template **made,
                                const clave_template **out) STATUS_CHECK;
 /* What a caller says, checked; its messages go to the history. */
 clave_status chat_read_inputs(const clave_template_inputs *given, const char *default_system,
                               clave_template_inputs *in, text *history) STATUS_CHECK;
-clave_status chat_render_history(const clave_llm *l, const clave_template *t, const text *history,
-                                 const clave_template_inputs *inputs, bool marked,
-                                 jinja_output *out) STATUS_CHECK;
+clave_status chat_render_history(const clave_llm *llm, const clave_template *template,
+                                 const text *history, const clave_template_inputs *inputs,
+                                 bool marked, jinja_output *out) STATUS_CHECK;
 
 #endif

@@ -5,14 +5,14 @@
 
 #include "llm/conversation.h"
 
-void chat_forget(chat_memory *m) {
-  text_clear(&m->history);
-  m->n_turns = 0;
+void chat_forget(chat_memory *memory) {
+  text_clear(&memory->history);
+  memory->n_turns = 0;
 }
 
-void chat_free(chat_memory *m) {
-  text_free(&m->history);
-  free(m->turns);
+void chat_free(chat_memory *memory) {
+  text_free(&memory->history);
+  free(memory->turns);
 }
 
 clave_status chat_copy(const chat_memory *from, chat_memory *to) {
@@ -25,19 +25,19 @@ clave_status chat_copy(const chat_memory *from, chat_memory *to) {
   return NULL;
 }
 
-void chat_cut(chat_memory *m, size_t count) {
-  size_t before = m->n_turns;
+void chat_cut(chat_memory *memory, size_t count) {
+  size_t before = memory->n_turns;
   bool inside = false;
-  while (m->n_turns && m->turns[m->n_turns - 1].ids > count)
-    inside = m->turns[--m->n_turns].ids_before < count;
-  if (m->n_turns == before) return;
-  if (inside || !m->n_turns) { /* within messages, or what stands there is no chat of ours */
-    chat_forget(m);
+  while (memory->n_turns && memory->turns[memory->n_turns - 1].ids > count)
+    inside = memory->turns[--memory->n_turns].ids_before < count;
+  if (memory->n_turns == before) return;
+  if (inside || !memory->n_turns) { /* within messages, or what stands there is no chat of ours */
+    chat_forget(memory);
   } else {
-    m->history.size = m->turns[m->n_turns - 1].history;
+    memory->history.size = memory->turns[memory->n_turns - 1].history;
   }
 }
 
-size_t chat_answer_at(const chat_memory *m) {
-  return m->n_turns ? m->turns[m->n_turns - 1].ids : 0;
+size_t chat_answer_at(const chat_memory *memory) {
+  return memory->n_turns ? memory->turns[memory->n_turns - 1].ids : 0;
 }

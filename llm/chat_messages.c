@@ -14,13 +14,13 @@
 
 void chat_append_message(text *out, const char *role, const char *content, size_t size) {
   text valid = {0};
-  json_writer j = {.out = out, .compact = true};
+  json_writer writer = {.out = out, .compact = true};
   (void)unicode_append_valid(&valid, (span){content, size}, true);
   if (out->size) text_puts(out, ",");
-  emit_object(&j, NULL);
-  emit_string(&j, "role", role);
-  emit_text(&j, "content", valid.data ? valid.data : "", valid.size);
-  emit_end_object(&j);
+  emit_object(&writer, NULL);
+  emit_string(&writer, "role", role);
+  emit_text(&writer, "content", valid.data ? valid.data : "", valid.size);
+  emit_end_object(&writer);
   out->failed |= valid.failed;
   text_free(&valid);
 }
@@ -42,19 +42,21 @@ typedef struct first_message {
   bool is_array, any, is_first, is_role, is_system;
 } first_message;
 
-static clave_status look_at(void *ctx, json_event event, span s) {
-  first_message *m = ctx;
-  bool of_first = m->depth == 2 && m->is_first;
-  if (m->depth == 0) m->is_array = event == JSON_EVENT_ARRAY;
-  if (m->depth == 1 && event != JSON_EVENT_END) {
-    m->is_first = !m->any && event == JSON_EVENT_OBJECT;
-    m->any = true;
+static clave_status look_at(void *ctx, json_event event, span span) {
+  first_message *message = ctx;
+  bool of_first = message->depth == 2 && message->is_first;
+  if (message->depth == 0) message->is_array = event == JSON_EVENT_ARRAY;
+  if (message->depth == 1 && event != JSON_EVENT_END) {
+    message->is_first = !message->any && event == JSON_EVENT_OBJECT;
+    message->any = true;
   }
-  if (of_first && event == JSON_EVENT_STRING && m->is_role)
-    m->is_system = s.size == strlen("system") && memcmp(s.data, "system", s.size) == 0;
-  if (of_first) m->is_role = event == JSON_EVENT_KEY && s.size == 4 && !memcmp(s.data, "role", 4);
-  if (event == JSON_EVENT_OBJECT || event == JSON_EVENT_ARRAY) m->depth++;
-  if (event == JSON_EVENT_END) m->depth--;
+  if (of_first && event == JSON_EVENT_STRING && message->is_role)
+    message->is_system =
+        span.size == strlen("system") && memcmp(span.data, "system", span.size) == 0;
+  if (of_first)
+    message->is_role = event == JSON_EVENT_KEY && span.size == 4 && !memcmp(span.data, "role", 4);
+  if (event == JSON_EVENT_OBJECT || event == JSON_EVENT_ARRAY) message->depth++;
+  if (event == JSON_EVENT_END) message->depth--;
   return NULL;
 }
 
@@ -71,9 +73,9 @@ clave_status chat_append_array(const char *array, const char *default_system, te
   return text_status(out);
 }
 
-clave_status chat_render_history(const clave_llm *l, const clave_template *t, const text *history,
-                                 const clave_template_inputs *inputs, bool marked,
-                                 jinja_output *out) {
+clave_status chat_render_history(const clave_llm *llm, const clave_template *template,
+                                 const text *history, const clave_template_inputs *inputs,
+                                 bool marked, jinja_output *out) {
   clave_template_inputs in = *inputs;
   text all = {0};
   text_puts(&all, "[");
@@ -81,7 +83,7 @@ clave_status chat_render_history(const clave_llm *l, const clave_template *t, co
   text_puts(&all, "]");
   in.messages = all.data;
   clave_status st = text_status(&all);
-  if (!st) st = chat_render(l, t, &in, marked, out);
+  if (!st) st = chat_render(llm, template, &in, marked, out);
   text_free(&all);
   return st;
 }
@@ -98,28 +100,28 @@ clave_status chat_read_inputs(const clave_template_inputs *given, const char *de
 
 /* Messages that are given in one of two ways, rendered: count of them, or those of `given`. marked:
  * as template_render. */
-static clave_status render_messages(const clave_llm *l, const char *template_name,
+static clave_status render_messages(const clave_llm *llm, const char *template_name,
                                     const clave_llm_message *messages, size_t count,
                                     const clave_template_inputs *given, bool marked,
                                     jinja_output *out) {
   clave_template *made;
-  const clave_template *t;
+  const clave_template *template;
   text history = {0};
   clave_template_inputs in = {.size = sizeof in, .add_generation_prompt = true};
-  TRY(chat_own_or_named(l, template_name, &made, &t));
-  clave_status st = given ? chat_read_inputs(given, l->default_system, &in, &history)
-                          : chat_append_messages(messages, count, l->default_system, &history);
-  if (!st) st = chat_render_history(l, t, &history, &in, marked, out);
+  TRY(chat_own_or_named(llm, template_name, &made, &template));
+  clave_status st = given ? chat_read_inputs(given, llm->default_system, &in, &history)
+                          : chat_append_messages(messages, count, llm->default_system, &history);
+  if (!st) st = chat_render_history(llm, template, &history, &in, marked, out);
   text_free(&history);
   clave_template_destroy(made);
   return st;
 }
 
 /* Ids of a rendering, which is freed. */
-static clave_status take_ids(const clave_llm *l, jinja_output *o, clave_ids *out) {
+static clave_status take_ids(const clave_llm *llm, jinja_output *output, clave_ids *out) {
   id_list ids = {0};
-  clave_status st = chat_encode(l, o, 0, &ids);
-  jinja_output_free(o);
+  clave_status st = chat_encode(llm, output, 0, &ids);
+  jinja_output_free(output);
   if (st) {
     id_list_free(&ids);
     return st;
@@ -128,30 +130,30 @@ static clave_status take_ids(const clave_llm *l, jinja_output *o, clave_ids *out
   return NULL;
 }
 
-clave_status clave_llm_chat_ids(const clave_llm *l, const char *template_name,
+clave_status clave_llm_chat_ids(const clave_llm *llm, const char *template_name,
                                 const clave_llm_message *messages, size_t count, clave_ids *out) {
   OWN_FLOAT_ENV;
-  jinja_output o = {0};
+  jinja_output output = {0};
   *out = (clave_ids){0};
-  TRY(render_messages(l, template_name, messages, count, NULL, true, &o));
-  return take_ids(l, &o, out);
+  TRY(render_messages(llm, template_name, messages, count, NULL, true, &output));
+  return take_ids(llm, &output, out);
 }
 
-clave_status clave_llm_render_ids(const clave_llm *l, const clave_template_inputs *inputs,
+clave_status clave_llm_render_ids(const clave_llm *llm, const clave_template_inputs *inputs,
                                   clave_ids *out) {
   OWN_FLOAT_ENV;
-  jinja_output o = {0};
+  jinja_output output = {0};
   *out = (clave_ids){0};
-  TRY(render_messages(l, NULL, NULL, 0, inputs, true, &o));
-  return take_ids(l, &o, out);
+  TRY(render_messages(llm, NULL, NULL, 0, inputs, true, &output));
+  return take_ids(llm, &output, out);
 }
 
-clave_status clave_llm_render(const clave_llm *l, const clave_template_inputs *inputs, char **out,
+clave_status clave_llm_render(const clave_llm *llm, const clave_template_inputs *inputs, char **out,
                               size_t *size) {
   OWN_FLOAT_ENV;
-  jinja_output o = {0};
+  jinja_output output = {0};
   *out = NULL;
   *size = 0;
-  TRY(render_messages(l, NULL, NULL, 0, inputs, false, &o));
-  return template_take_text(&o, out, size);
+  TRY(render_messages(llm, NULL, NULL, 0, inputs, false, &output));
+  return template_take_text(&output, out, size);
 }

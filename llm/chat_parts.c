@@ -24,10 +24,11 @@ enum { IN_MESSAGES = 1, IN_MESSAGE, IN_PARTS, IN_PART };
 
 typedef enum known_key { NO_KEY, KEY_ROLE, KEY_CONTENT, KEY_TYPE, KEY_TEXT } known_key;
 
-static known_key key_of(span s) {
+static known_key key_of(span span) {
   static const char *const names[] = {"", "role", "content", "type", "text"};
   for (int i = KEY_ROLE; i <= KEY_TEXT; i++) {
-    if (s.size == strlen(names[i]) && memcmp(s.data, names[i], s.size) == 0) return (known_key)i;
+    if (span.size == strlen(names[i]) && memcmp(span.data, names[i], span.size) == 0)
+      return (known_key)i;
   }
   return NO_KEY;
 }
@@ -46,74 +47,77 @@ typedef struct note_reader {
   clave_status refused; /* owned: what is wrong with a part */
 } note_reader;
 
-static clave_status add_note(note_reader *r) {
-  if (!array_reserve(&r->notes, &r->capacity, r->count + 1, sizeof *r->notes))
+static clave_status add_note(note_reader *reader) {
+  if (!array_reserve(&reader->notes, &reader->capacity, reader->count + 1, sizeof *reader->notes))
     return status_no_memory();
-  r->notes[r->count++] = (message_note){0};
+  reader->notes[reader->count++] = (message_note){0};
   return NULL;
 }
 
-static void refuse_part(note_reader *r, const char *got) {
-  r->refused = INVALID("message %zu: part %zu of its content: expected type text, got %s", r->count,
-                       r->part, got);
+static void refuse_part(note_reader *reader, const char *got) {
+  reader->refused = INVALID("message %zu: part %zu of its content: expected type text, got %s",
+                            reader->count, reader->part, got);
 }
 
-static void check_part(note_reader *r) {
+static void check_part(note_reader *reader) {
   char got[96];
-  (void)snprintf(got, sizeof got, "type %s, which the model cannot read", r->type);
-  if (*r->type && strcmp(r->type, "text") != 0) {
-    refuse_part(r, got);
-  } else if (!r->has_text || !*r->type) {
-    refuse_part(r, "a part without type and text");
+  (void)snprintf(got, sizeof got, "type %s, which the model cannot read", reader->type);
+  if (*reader->type && strcmp(reader->type, "text") != 0) {
+    refuse_part(reader, got);
+  } else if (!reader->has_text || !*reader->type) {
+    refuse_part(reader, "a part without type and text");
   }
 }
 
-static void note_string(note_reader *r, span s) {
-  if (r->depth == IN_MESSAGE && r->key == KEY_ROLE) {
+static void note_string(note_reader *reader, span span) {
+  if (reader->depth == IN_MESSAGE && reader->key == KEY_ROLE) {
     for (int i = SYSTEM; i < SPEAKERS; i++) {
-      bool same = s.size == strlen(speaker_names[i]) && !memcmp(s.data, speaker_names[i], s.size);
-      if (same) r->notes[r->count - 1].role = (speaker)i;
+      bool same =
+          span.size == strlen(speaker_names[i]) && !memcmp(span.data, speaker_names[i], span.size);
+      if (same) reader->notes[reader->count - 1].role = (speaker)i;
     }
   }
-  if (r->depth == IN_PARTS && r->in_content) r->notes[r->count - 1].has_plain = true;
-  if (r->depth != IN_PART || !r->in_content) return;
-  if (r->key == KEY_TEXT) r->has_text = true;
-  if (r->key == KEY_TYPE)
-    (void)snprintf(r->type, sizeof r->type, "%.*s", (int)(s.size < 31 ? s.size : 31), s.data);
+  if (reader->depth == IN_PARTS && reader->in_content)
+    reader->notes[reader->count - 1].has_plain = true;
+  if (reader->depth != IN_PART || !reader->in_content) return;
+  if (reader->key == KEY_TEXT) reader->has_text = true;
+  if (reader->key == KEY_TYPE)
+    (void)snprintf(reader->type, sizeof reader->type, "%.*s",
+                   (int)(span.size < 31 ? span.size : 31), span.data);
 }
 
 /* A value begins at the depth where the reader is. */
-static clave_status note_value(note_reader *r, json_event event) {
-  if (r->depth == IN_MESSAGES) TRY(add_note(r));
-  if (r->depth == IN_MESSAGE && r->key == KEY_CONTENT && event == JSON_EVENT_ARRAY) {
-    r->in_content = r->notes[r->count - 1].has_parts = true;
-    r->part = 0;
+static clave_status note_value(note_reader *reader, json_event event) {
+  if (reader->depth == IN_MESSAGES) TRY(add_note(reader));
+  if (reader->depth == IN_MESSAGE && reader->key == KEY_CONTENT && event == JSON_EVENT_ARRAY) {
+    reader->in_content = reader->notes[reader->count - 1].has_parts = true;
+    reader->part = 0;
   }
-  if (r->depth != IN_PARTS || !r->in_content) return NULL;
-  r->part++;
-  r->has_text = false;
-  *r->type = '\0';
+  if (reader->depth != IN_PARTS || !reader->in_content) return NULL;
+  reader->part++;
+  reader->has_text = false;
+  *reader->type = '\0';
   if (event != JSON_EVENT_OBJECT && event != JSON_EVENT_STRING)
-    refuse_part(r, "neither an object nor a string");
+    refuse_part(reader, "neither an object nor a string");
   return NULL;
 }
 
-static clave_status note(void *ctx, json_event event, span s) {
-  note_reader *r = ctx;
-  if (r->refused) return NULL;
+static clave_status note(void *ctx, json_event event, span span) {
+  note_reader *reader = ctx;
+  if (reader->refused) return NULL;
   if (event == JSON_EVENT_KEY) {
-    r->key = r->depth == IN_MESSAGE || r->depth == IN_PART ? key_of(s) : NO_KEY;
+    reader->key = reader->depth == IN_MESSAGE || reader->depth == IN_PART ? key_of(span) : NO_KEY;
     return NULL;
   }
   if (event == JSON_EVENT_END) {
-    r->depth--;
-    if (r->depth == IN_PARTS && r->in_content) check_part(r);
-    if (r->depth == IN_MESSAGE) r->in_content = false;
+    reader->depth--;
+    if (reader->depth == IN_PARTS && reader->in_content) check_part(reader);
+    if (reader->depth == IN_MESSAGE) reader->in_content = false;
     return NULL;
   }
-  TRY(note_value(r, event));
-  if (event == JSON_EVENT_STRING) note_string(r, s);
-  if (event == JSON_EVENT_OBJECT || event == JSON_EVENT_ARRAY) r->depth++;
+  TRY(note_value(reader, event));
+  if (event == JSON_EVENT_STRING) note_string(reader, span);
+  if (event == JSON_EVENT_OBJECT || event == JSON_EVENT_ARRAY) reader->depth++;
   return NULL;
 }
 
@@ -141,8 +145,9 @@ static void write_probe(speaker role, const char *content, text *out) {
 }
 
 /* Renders it; *out is empty if the template raises an exception. */
-static clave_status render_probe(const clave_template *t, const clave_template_inputs *inputs,
-                                 speaker role, const char *content, jinja_output *out) {
+static clave_status render_probe(const clave_template *template,
+                                 const clave_template_inputs *inputs, speaker role,
+                                 const char *content, jinja_output *out) {
   clave_template_inputs in = *inputs;
   text messages = {0};
   *out = (jinja_output){0};
@@ -152,7 +157,7 @@ static clave_status render_probe(const clave_template *t, const clave_template_i
   in.join_parts = false;
   in.add_generation_prompt = false;
   clave_status st = text_status(&messages);
-  if (!st) st = template_render_as_given(t, &in, false, out);
+  if (!st) st = template_render_as_given(template, &in, false, out);
   text_free(&messages);
   if (!st || status_code_of(st) == STATUS_NO_MEMORY) return st;
   status_free(st);
@@ -160,15 +165,15 @@ static clave_status render_probe(const clave_template *t, const clave_template_i
 }
 
 /* True if the template prints the texts of a list, and nothing else of its parts. */
-static clave_status takes_lists(const clave_template *t, const clave_template_inputs *in,
+static clave_status takes_lists(const clave_template *template, const clave_template_inputs *in,
                                 speaker role, bool *out) {
   static const char list[] = "[{\"type\": \"text\", \"text\": \"" PART_1
                              "\"}, {\"type\": \"text\", \"text\": \"" PART_2 "\"}]";
   jinja_output of_text, of_list;
   *out = false;
   if (role == OTHER) return NULL;
-  TRY(render_probe(t, in, role, "\"" PART_1 PART_2 "\"", &of_text));
-  clave_status st = render_probe(t, in, role, list, &of_list);
+  TRY(render_probe(template, in, role, "\"" PART_1 PART_2 "\"", &of_text));
+  clave_status st = render_probe(template, in, role, list, &of_list);
   *out = !st && count_words(&of_list.text, PART_1) == 1 &&
          count_words(&of_list.text, PART_2) == 1 &&
          count_words(&of_list.text, "type") == count_words(&of_text.text, "type");
@@ -192,75 +197,79 @@ typedef struct rewriter {
   size_t n_parts;
 } rewriter;
 
-static void write_text(text *out, span s) {
-  json_writer j = {.out = out, .compact = true};
-  emit_text(&j, NULL, s.data, s.size);
+static void write_text(text *out, span span) {
+  json_writer writer = {.out = out, .compact = true};
+  emit_text(&writer, NULL, span.data, span.size);
 }
 
-static void begin_value(rewriter *w) {
-  if (w->comma) text_puts(w->out, ",");
-  w->comma = true;
+static void begin_value(rewriter *rewriter) {
+  if (rewriter->comma) text_puts(rewriter->out, ",");
+  rewriter->comma = true;
 }
 
 /* Texts of parts, and bare strings; nothing else of the list is written. */
-static void join_event(rewriter *w, json_event event, span s) {
-  bool is_text = event == JSON_EVENT_STRING &&
-                 (w->depth == IN_PARTS || (w->depth == IN_PART && w->key == KEY_TEXT));
-  if (event == JSON_EVENT_KEY) w->key = w->depth == IN_PART ? key_of(s) : NO_KEY;
-  if (is_text && w->n_parts++) text_puts(&w->joined, "\n");
-  if (is_text) text_append(&w->joined, s.data, s.size);
-  if (event == JSON_EVENT_OBJECT || event == JSON_EVENT_ARRAY) w->depth++;
-  if (event != JSON_EVENT_END || --w->depth > IN_MESSAGE) return;
-  write_text(w->out, (span){w->joined.data ? w->joined.data : "", w->joined.size});
-  w->joins = false;
+static void join_event(rewriter *rewriter, json_event event, span range) {
+  bool is_text =
+      event == JSON_EVENT_STRING &&
+      (rewriter->depth == IN_PARTS || (rewriter->depth == IN_PART && rewriter->key == KEY_TEXT));
+  if (event == JSON_EVENT_KEY) rewriter->key = rewriter->depth == IN_PART ? key_of(range) : NO_KEY;
+  if (is_text && rewriter->n_parts++) text_puts(&rewriter->joined, "\n");
+  if (is_text) text_append(&rewriter->joined, range.data, range.size);
+  if (event == JSON_EVENT_OBJECT || event == JSON_EVENT_ARRAY) rewriter->depth++;
+  if (event != JSON_EVENT_END || --rewriter->depth > IN_MESSAGE) return;
+  write_text(rewriter->out,
+             (span){rewriter->joined.data ? rewriter->joined.data : "", rewriter->joined.size});
+  rewriter->joins = false;
 }
 
-static bool is_joined(const rewriter *w) {
-  const message_note *n = &w->notes[w->n_messages - 1];
-  return n->has_plain || !w->takes[n->role];
+static bool is_joined(const rewriter *rewriter) {
+  const message_note *note = &rewriter->notes[rewriter->n_messages - 1];
+  return note->has_plain || !rewriter->takes[note->role];
 }
 
-static void open_value(rewriter *w, json_event event) {
-  bool content = w->depth == IN_MESSAGE && w->key == KEY_CONTENT && event == JSON_EVENT_ARRAY;
-  w->depth++;
-  if (content && is_joined(w)) {
-    w->joins = true;
-    w->n_parts = 0;
-    text_clear(&w->joined);
+static void open_value(rewriter *rewriter, json_event event) {
+  bool content =
+      rewriter->depth == IN_MESSAGE && rewriter->key == KEY_CONTENT && event == JSON_EVENT_ARRAY;
+  rewriter->depth++;
+  if (content && is_joined(rewriter)) {
+    rewriter->joins = true;
+    rewriter->n_parts = 0;
+    text_clear(&rewriter->joined);
     return;
   }
   bool object = event == JSON_EVENT_OBJECT;
-  w->objects = (w->objects & ~(1ULL << (w->depth & 63))) | (uint64_t)object << (w->depth & 63);
-  text_puts(w->out, object ? "{" : "[");
-  w->comma = false;
+  rewriter->objects = (rewriter->objects & ~(1ULL << (rewriter->depth & 63))) |
+                      (uint64_t)object << (rewriter->depth & 63);
+  text_puts(rewriter->out, object ? "{" : "[");
+  rewriter->comma = false;
 }
 
-static clave_status rewrite(void *ctx, json_event event, span s) {
-  rewriter *w = ctx;
-  if (w->joins) {
-    join_event(w, event, s);
+static clave_status rewrite(void *ctx, json_event event, span span) {
+  rewriter *rewriter = ctx;
+  if (rewriter->joins) {
+    join_event(rewriter, event, span);
     return NULL;
   }
   if (event == JSON_EVENT_END) {
-    text_puts(w->out, w->objects >> (w->depth-- & 63) & 1 ? "}" : "]");
-    w->comma = true;
+    text_puts(rewriter->out, rewriter->objects >> (rewriter->depth-- & 63) & 1 ? "}" : "]");
+    rewriter->comma = true;
     return NULL;
   }
-  if (event != JSON_EVENT_KEY && w->depth == IN_MESSAGES) w->n_messages++;
-  begin_value(w);
+  if (event != JSON_EVENT_KEY && rewriter->depth == IN_MESSAGES) rewriter->n_messages++;
+  begin_value(rewriter);
   if (event == JSON_EVENT_KEY) {
-    w->key = w->depth == IN_MESSAGE ? key_of(s) : NO_KEY;
-    write_text(w->out, s);
-    text_puts(w->out, ":");
-    w->comma = false;
+    rewriter->key = rewriter->depth == IN_MESSAGE ? key_of(span) : NO_KEY;
+    write_text(rewriter->out, span);
+    text_puts(rewriter->out, ":");
+    rewriter->comma = false;
   } else if (event == JSON_EVENT_STRING) {
-    write_text(w->out, s);
+    write_text(rewriter->out, span);
   } else if (event == JSON_EVENT_OBJECT || event == JSON_EVENT_ARRAY) {
-    open_value(w, event);
+    open_value(rewriter, event);
   } else {
-    text_append(w->out, s.data, s.size);
+    text_append(rewriter->out, span.data, span.size);
   }
-  return text_status(w->out);
+  return text_status(rewriter->out);
 }
 
 /* False: no content can be a list. Cheaper than reading the messages. */
@@ -274,35 +283,37 @@ static bool may_have_parts(const char *messages) {
   return false;
 }
 
-static clave_status settle(const clave_template *t, const clave_template_inputs *in,
-                           const note_reader *r, text *out) {
+static clave_status settle(const clave_template *template, const clave_template_inputs *in,
+                           const note_reader *reader, text *out) {
   bool takes[SPEAKERS] = {false}, asked[SPEAKERS] = {false}, joins = false;
-  for (size_t i = 0; i < r->count; i++) {
-    const message_note *n = &r->notes[i];
-    if (n->has_parts && !asked[n->role]) TRY(takes_lists(t, in, n->role, &takes[n->role]));
-    asked[n->role] |= n->has_parts;
-    joins |= n->has_parts && (n->has_plain || !takes[n->role]);
+  for (size_t i = 0; i < reader->count; i++) {
+    const message_note *note = &reader->notes[i];
+    if (note->has_parts && !asked[note->role])
+      TRY(takes_lists(template, in, note->role, &takes[note->role]));
+    asked[note->role] |= note->has_parts;
+    joins |= note->has_parts && (note->has_plain || !takes[note->role]);
   }
   if (!joins) return NULL;
-  rewriter w = {.out = out, .notes = r->notes, .takes = takes};
-  clave_status st = json_walk(in->messages, strlen(in->messages), 0, rewrite, &w);
-  if (!st) st = text_status(&w.joined);
+  rewriter rewriter = {.out = out, .notes = reader->notes, .takes = takes};
+  clave_status st = json_walk(in->messages, strlen(in->messages), 0, rewrite, &rewriter);
+  if (!st) st = text_status(&rewriter.joined);
   if (!st) st = text_status(out);
-  text_free(&w.joined);
+  text_free(&rewriter.joined);
   return st;
 }
 
-clave_status template_join_parts(const clave_template *t, clave_template_inputs *in, text *out) {
-  note_reader r = {0};
+clave_status template_join_parts(const clave_template *template, clave_template_inputs *in,
+                                 text *out) {
+  note_reader reader = {0};
   if (!in->messages || !may_have_parts(in->messages)) return NULL;
   clave_status st =
-      status_while(json_walk(in->messages, strlen(in->messages), 0, note, &r), "messages");
+      status_while(json_walk(in->messages, strlen(in->messages), 0, note, &reader), "messages");
   if (st) {
-    status_free(r.refused);
+    status_free(reader.refused);
   } else {
-    st = r.refused ? r.refused : settle(t, in, &r, out);
+    st = reader.refused ? reader.refused : settle(template, in, &reader, out);
   }
-  free(r.notes);
+  free(reader.notes);
   if (!st && out->size) in->messages = out->data;
   return st;
 }

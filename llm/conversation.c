@@ -16,156 +16,160 @@ double conversation_ms_since(int64_t start) { return 1e-6 * (double)(clock_ns() 
 
 /* ---------------------------------------------------------------- lifetime */
 
-static clave_status copy_stops(clave_llm_conversation *c, const char *const *stops, size_t n) {
-  span *copies = mem_pool_alloc(c->pool, n + 1, sizeof *copies);
-  const char **texts = mem_pool_alloc(c->pool, n + 1, sizeof *texts);
+static clave_status copy_stops(clave_llm_conversation *conversation, const char *const *stops,
+                               size_t n) {
+  span *copies = mem_pool_alloc(conversation->pool, n + 1, sizeof *copies);
+  const char **texts = mem_pool_alloc(conversation->pool, n + 1, sizeof *texts);
   if (!copies || !texts) return status_no_memory();
   for (size_t i = 0; i < n; i++) {
     size_t size = strlen(stops[i]);
     if (size == 0) return INVALID("stop text %zu is empty", i);
     if (!utf8_valid(stops[i], size)) return INVALID("stop text %zu is not UTF-8", i);
-    texts[i] = mem_pool_strdup(c->pool, stops[i], size);
+    texts[i] = mem_pool_strdup(conversation->pool, stops[i], size);
     if (!texts[i]) return status_no_memory();
     copies[i] = (span){texts[i], size};
   }
-  c->options.stop = texts;
-  c->options.n_stop = n;
-  c->stop.stops = copies;
-  c->stop.n_stops = n;
+  conversation->options.stop = texts;
+  conversation->options.n_stop = n;
+  conversation->stop.stops = copies;
+  conversation->stop.n_stops = n;
   return NULL;
 }
 
-static clave_status read_options(clave_llm_conversation *c,
-                                 const clave_llm_conversation_options *o) {
-  clave_llm_conversation_options *own = &c->options;
-  TRY(sized_read(o, own, SIZED(clave_llm_conversation_options, session)));
+static clave_status read_options(clave_llm_conversation *conversation,
+                                 const clave_llm_conversation_options *options) {
+  clave_llm_conversation_options *own = &conversation->options;
+  TRY(sized_read(options, own, SIZED(clave_llm_conversation_options, session)));
   if (!own->prefill_chunk) own->prefill_chunk = DEFAULT_CHUNK;
-  TRY(sized_read(own->session, &c->session_options, SIZED(clave_session_options, seed)));
-  own->session = &c->session_options;
-  if (own->n_stop && !c->llm->tokenizer) return INVALID("stop texts need a tokenizer");
-  TRY(copy_stops(c, own->stop, own->n_stop));
-  TRY(clave_sampler_create(own->sampler, &c->sampler));
-  own->sampler = sampler_options_of(c->sampler);
+  TRY(sized_read(own->session, &conversation->session_options, SIZED(clave_session_options, seed)));
+  own->session = &conversation->session_options;
+  if (own->n_stop && !conversation->llm->tokenizer) return INVALID("stop texts need a tokenizer");
+  TRY(copy_stops(conversation, own->stop, own->n_stop));
+  TRY(clave_sampler_create(own->sampler, &conversation->sampler));
+  own->sampler = sampler_options_of(conversation->sampler);
   return NULL;
 }
 
-static clave_status init(clave_llm_conversation *c, const clave_llm_conversation_options *options) {
-  clave_llm *l = c->llm;
+static clave_status init(clave_llm_conversation *conversation,
+                         const clave_llm_conversation_options *options) {
+  clave_llm *llm = conversation->llm;
   int64_t start = clock_ns();
-  TRY(mem_pool_create(&c->pool));
-  TRY(read_options(c, options));
-  if (l->tokenizer) TRY(clave_text_stream_create(l->tokenizer, true, &c->stream));
-  c->logits = calloc(l->info.n_vocab, sizeof *c->logits);
-  if (!c->logits) return status_no_memory();
-  TRY(c->state->open(c));
-  c->stats.load_ms = l->load_ms + conversation_ms_since(start);
+  TRY(mem_pool_create(&conversation->pool));
+  TRY(read_options(conversation, options));
+  if (llm->tokenizer) TRY(clave_text_stream_create(llm->tokenizer, true, &conversation->stream));
+  conversation->logits = calloc(llm->info.n_vocab, sizeof *conversation->logits);
+  if (!conversation->logits) return status_no_memory();
+  TRY(conversation->state->open(conversation));
+  conversation->stats.load_ms = llm->load_ms + conversation_ms_since(start);
   return NULL;
 }
 
-clave_status clave_llm_conversation_create(clave_llm *l,
+clave_status clave_llm_conversation_create(clave_llm *llm,
                                            const clave_llm_conversation_options *options,
                                            clave_llm_conversation **out) {
   OWN_FLOAT_ENV;
   *out = NULL;
-  clave_llm_conversation *c = calloc(1, sizeof *c);
-  if (!c) return status_no_memory();
-  c->llm = l;
-  c->state = l->paged ? &shared_pages_state : &own_session_state;
-  l->holds++;
-  clave_status st = init(c, options);
+  clave_llm_conversation *conversation = calloc(1, sizeof *conversation);
+  if (!conversation) return status_no_memory();
+  conversation->llm = llm;
+  conversation->state = llm->paged ? &shared_pages_state : &own_session_state;
+  llm->holds++;
+  clave_status st = init(conversation, options);
   if (st) {
-    clave_llm_conversation_destroy(c);
+    clave_llm_conversation_destroy(conversation);
     return st;
   }
-  *out = c;
+  *out = conversation;
   return NULL;
 }
 
-void clave_llm_conversation_destroy(clave_llm_conversation *c) {
-  if (!c) return;
-  c->state->close(c);
-  clave_sampler_destroy(c->sampler);
-  clave_text_stream_destroy(c->stream);
-  stop_text_free(&c->stop);
-  text_free(&c->fresh);
-  chat_free(&c->chat);
-  id_list_free(&c->ids);
-  free(c->logits);
-  mem_pool_destroy(c->pool);
-  clave_llm_destroy(c->llm);
-  free(c);
+void clave_llm_conversation_destroy(clave_llm_conversation *conversation) {
+  if (!conversation) return;
+  conversation->state->close(conversation);
+  clave_sampler_destroy(conversation->sampler);
+  clave_text_stream_destroy(conversation->stream);
+  stop_text_free(&conversation->stop);
+  text_free(&conversation->fresh);
+  chat_free(&conversation->chat);
+  id_list_free(&conversation->ids);
+  free(conversation->logits);
+  mem_pool_destroy(conversation->pool);
+  clave_llm_destroy(conversation->llm);
+  free(conversation);
 }
 
-clave_status conversation_text_of(const clave_llm *l, clave_text_stream *stream, uint32_t id,
+clave_status conversation_text_of(const clave_llm *llm, clave_text_stream *stream, uint32_t id,
                                   const char **bytes, size_t *size) {
   *bytes = "";
   *size = 0;
-  if (!stream || !tokenizer_has(l->tokenizer, id)) return NULL;
+  if (!stream || !tokenizer_has(llm->tokenizer, id)) return NULL;
   return clave_text_stream_next(stream, id, bytes, size);
 }
 
 /* Prompts are not given as text, but what follows joins to them. */
-static clave_status see_ids(const clave_llm *l, clave_text_stream *stream, const uint32_t *ids,
+static clave_status see_ids(const clave_llm *llm, clave_text_stream *stream, const uint32_t *ids,
                             size_t n) {
   const char *bytes;
   size_t size;
-  for (size_t i = 0; i < n; i++) TRY(conversation_text_of(l, stream, ids[i], &bytes, &size));
+  for (size_t i = 0; i < n; i++) TRY(conversation_text_of(llm, stream, ids[i], &bytes, &size));
   return NULL;
 }
 
-clave_status conversation_take_ids(clave_llm_conversation *c, const uint32_t *ids, size_t n,
-                                   size_t n_run) {
+clave_status conversation_take_ids(clave_llm_conversation *conversation, const uint32_t *ids,
+                                   size_t n, size_t n_run) {
   clave_text_stream *stream = NULL;
   id_list list = {0};
   for (size_t i = 0; i < n; i++) id_list_append(&list, ids[i]);
   clave_status st = list.failed ? status_no_memory() : NULL;
-  if (!st && c->stream) st = clave_text_stream_create(c->llm->tokenizer, true, &stream);
-  if (!st) st = see_ids(c->llm, stream, ids, n);
+  if (!st && conversation->stream)
+    st = clave_text_stream_create(conversation->llm->tokenizer, true, &stream);
+  if (!st) st = see_ids(conversation->llm, stream, ids, n);
   if (st) {
     clave_text_stream_destroy(stream);
     id_list_free(&list);
     return st;
   }
-  clave_text_stream_destroy(c->stream);
-  id_list_free(&c->ids);
-  c->stream = stream;
-  c->stream_lags = false;
-  c->ids = list;
-  c->n_run = n_run;
-  c->prompted = n_run + 1 < n;
-  text_clear(&c->stop.held);
+  clave_text_stream_destroy(conversation->stream);
+  id_list_free(&conversation->ids);
+  conversation->stream = stream;
+  conversation->stream_lags = false;
+  conversation->ids = list;
+  conversation->n_run = n_run;
+  conversation->prompted = n_run + 1 < n;
+  text_clear(&conversation->stop.held);
   return NULL;
 }
 
-clave_status conversation_renew_stream(clave_llm_conversation *c) {
+clave_status conversation_renew_stream(clave_llm_conversation *conversation) {
   clave_text_stream *stream;
-  if (!c->stream_lags) return NULL;
-  TRY(clave_text_stream_create(c->llm->tokenizer, true, &stream));
-  clave_status st = see_ids(c->llm, stream, c->ids.items, c->ids.count);
+  if (!conversation->stream_lags) return NULL;
+  TRY(clave_text_stream_create(conversation->llm->tokenizer, true, &stream));
+  clave_status st =
+      see_ids(conversation->llm, stream, conversation->ids.items, conversation->ids.count);
   if (st) {
     clave_text_stream_destroy(stream);
     return st;
   }
-  clave_text_stream_destroy(c->stream);
-  c->stream = stream;
-  c->stream_lags = false;
+  clave_text_stream_destroy(conversation->stream);
+  conversation->stream = stream;
+  conversation->stream_lags = false;
   return NULL;
 }
 
-clave_status conversation_begin_again(clave_llm_conversation *c) {
-  TRY(c->state->clear(c));
-  c->n_run = c->n_written = c->n_logits = 0;
-  TRY(conversation_take_ids(c, NULL, 0, 0));
-  chat_forget(&c->chat);
+clave_status conversation_begin_again(clave_llm_conversation *conversation) {
+  TRY(conversation->state->clear(conversation));
+  conversation->n_run = conversation->n_written = conversation->n_logits = 0;
+  TRY(conversation_take_ids(conversation, NULL, 0, 0));
+  chat_forget(&conversation->chat);
   return NULL;
 }
 
-clave_status clave_llm_reset(clave_llm_conversation *c) {
+clave_status clave_llm_reset(clave_llm_conversation *conversation) {
   OWN_FLOAT_ENV;
-  TRY(conversation_begin_again(c));
-  sampler_set_draws(c->sampler, 0);
-  c->stats = (clave_llm_stats){.load_ms = c->stats.load_ms};
-  c->prompt_ns = 0;
+  TRY(conversation_begin_again(conversation));
+  sampler_set_draws(conversation->sampler, 0);
+  conversation->stats = (clave_llm_stats){.load_ms = conversation->stats.load_ms};
+  conversation->prompt_ns = 0;
   return NULL;
 }
 
@@ -194,27 +198,27 @@ clave_status clave_llm_fork(const clave_llm_conversation *from, clave_llm_conver
   return st;
 }
 
-clave_status clave_llm_set_sampler(clave_llm_conversation *c,
+clave_status clave_llm_set_sampler(clave_llm_conversation *conversation,
                                    const clave_sampler_options *options) {
   OWN_FLOAT_ENV;
   clave_sampler *sampler;
   TRY(clave_sampler_create(options, &sampler));
-  sampler_set_draws(sampler, sampler_draws(c->sampler));
-  clave_sampler_destroy(c->sampler);
-  c->sampler = sampler;
-  c->options.sampler = sampler_options_of(sampler);
+  sampler_set_draws(sampler, sampler_draws(conversation->sampler));
+  clave_sampler_destroy(conversation->sampler);
+  conversation->sampler = sampler;
+  conversation->options.sampler = sampler_options_of(sampler);
   return NULL;
 }
 
 /* ---------------------------------------------------------------- prompts */
 
-static clave_status check_prompt(const clave_llm_conversation *c, const uint32_t *ids, size_t n,
-                                 size_t room) {
-  const clave_llm_info *info = &c->llm->info;
+static clave_status check_prompt(const clave_llm_conversation *conversation, const uint32_t *ids,
+                                 size_t n, size_t room) {
+  const clave_llm_info *info = &conversation->llm->info;
   if (n > room)
     return INVALID(
         "a prompt of %zu tokens behind %zu does not fit into the context of %u: %zu too many", n,
-        c->ids.count, info->max_context, n - room);
+        conversation->ids.count, info->max_context, n - room);
   for (size_t i = 0; i < n; i++) {
     if (ids[i] >= info->n_vocab)
       return INVALID("id %u at %zu of the prompt; the model has ids below %u", ids[i], i,
@@ -223,56 +227,62 @@ static clave_status check_prompt(const clave_llm_conversation *c, const uint32_t
   return NULL;
 }
 
-void conversation_start_clock(clave_llm_conversation *c) {
-  if (!c->prompt_ns) c->prompt_ns = clock_ns();
+void conversation_start_clock(clave_llm_conversation *conversation) {
+  if (!conversation->prompt_ns) conversation->prompt_ns = clock_ns();
 }
 
-clave_status conversation_append(clave_llm_conversation *c, const uint32_t *ids, size_t n,
-                                 size_t room) {
-  size_t before = c->ids.count;
-  conversation_start_clock(c);
-  TRY(check_prompt(c, ids, n, room));
-  TRY(conversation_renew_stream(c));
-  for (size_t i = 0; i < n; i++) id_list_append(&c->ids, ids[i]);
-  clave_status st = c->ids.failed ? status_no_memory() : see_ids(c->llm, c->stream, ids, n);
+clave_status conversation_append(clave_llm_conversation *conversation, const uint32_t *ids,
+                                 size_t n, size_t room) {
+  size_t before = conversation->ids.count;
+  conversation_start_clock(conversation);
+  TRY(check_prompt(conversation, ids, n, room));
+  TRY(conversation_renew_stream(conversation));
+  for (size_t i = 0; i < n; i++) id_list_append(&conversation->ids, ids[i]);
+  clave_status st = conversation->ids.failed
+                        ? status_no_memory()
+                        : see_ids(conversation->llm, conversation->stream, ids, n);
   if (st) {
-    c->ids.count = before;
-    c->ids.failed = false;
-    c->stream_lags = c->stream != NULL;
+    conversation->ids.count = before;
+    conversation->ids.failed = false;
+    conversation->stream_lags = conversation->stream != NULL;
     return st;
   }
-  text_clear(&c->stop.held);
-  c->prompted = c->prompted || n > 0;
-  c->stats.prompt_tokens += n;
+  text_clear(&conversation->stop.held);
+  conversation->prompted = conversation->prompted || n > 0;
+  conversation->stats.prompt_tokens += n;
   return NULL;
 }
 
 /* A token must follow. */
-clave_status clave_llm_prompt(clave_llm_conversation *c, const uint32_t *ids, size_t n) {
+clave_status clave_llm_prompt(clave_llm_conversation *conversation, const uint32_t *ids, size_t n) {
   OWN_FLOAT_ENV;
-  size_t room = c->llm->info.max_context - c->ids.count;
-  return conversation_append(c, ids, n, room ? room - 1 : 0);
+  size_t room = conversation->llm->info.max_context - conversation->ids.count;
+  return conversation_append(conversation, ids, n, room ? room - 1 : 0);
 }
 
 /* Puts BOS before the first text, unless the text spells it. */
-static clave_status prompt_encoded(clave_llm_conversation *c, const clave_ids *ids) {
+static clave_status prompt_encoded(clave_llm_conversation *conversation, const clave_ids *ids) {
   id_list all = {0};
-  int64_t bos = c->llm->info.bos, first = ids->count ? (int64_t)ids->items[0] : CLAVE_NO_TOKEN;
-  if (c->ids.count == 0 && bos != CLAVE_NO_TOKEN && first != bos)
+  int64_t bos = conversation->llm->info.bos,
+          first = ids->count ? (int64_t)ids->items[0] : CLAVE_NO_TOKEN;
+  if (conversation->ids.count == 0 && bos != CLAVE_NO_TOKEN && first != bos)
     id_list_append(&all, (uint32_t)bos);
   for (size_t i = 0; i < ids->count; i++) id_list_append(&all, ids->items[i]);
-  clave_status st = all.failed ? status_no_memory() : clave_llm_prompt(c, all.items, all.count);
+  clave_status st =
+      all.failed ? status_no_memory() : clave_llm_prompt(conversation, all.items, all.count);
   id_list_free(&all);
   return st;
 }
 
-clave_status clave_llm_prompt_text(clave_llm_conversation *c, const char *bytes, size_t size) {
+clave_status clave_llm_prompt_text(clave_llm_conversation *conversation, const char *bytes,
+                                   size_t size) {
   OWN_FLOAT_ENV;
   clave_ids ids;
-  conversation_start_clock(c);
-  if (!c->llm->tokenizer) return INVALID("a prompt of text needs a tokenizer; ids do not");
-  TRY(clave_tokenizer_encode(c->llm->tokenizer, bytes, size, NULL, &ids));
-  clave_status st = prompt_encoded(c, &ids);
+  conversation_start_clock(conversation);
+  if (!conversation->llm->tokenizer)
+    return INVALID("a prompt of text needs a tokenizer; ids do not");
+  TRY(clave_tokenizer_encode(conversation->llm->tokenizer, bytes, size, NULL, &ids));
+  clave_status st = prompt_encoded(conversation, &ids);
   clave_ids_free(&ids);
   return st;
 }

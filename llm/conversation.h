@@ -25,7 +25,7 @@ typedef struct chat_memory {
 
 /* The next `n` ids of a conversation that were not run. */
 typedef struct run_part {
-  clave_llm_conversation *c;
+  clave_llm_conversation *conversation;
   size_t n;
   bool all_logits; /* of all n tokens, if the program lets rows be chosen; else of the last */
 } run_part;
@@ -94,22 +94,22 @@ struct clave_llm_conversation {
   chat_memory chat;
 };
 
-double conversation_ms_since(int64_t start);              /* start: of clock_ns */
-void conversation_start_clock(clave_llm_conversation *c); /* of the first token */
+double conversation_ms_since(int64_t start);                         /* start: of clock_ns */
+void conversation_start_clock(clave_llm_conversation *conversation); /* of the first token */
 /* Appends ids as clave_llm_prompt does; at most `room` fit behind those that are there. */
-clave_status conversation_append(clave_llm_conversation *c, const uint32_t *ids, size_t n,
-                                 size_t room) STATUS_CHECK;
+clave_status conversation_append(clave_llm_conversation *conversation, const uint32_t *ids,
+                                 size_t n, size_t room) STATUS_CHECK;
 /* own_session.c: clears the state in caches of the size that they have; only a session of its own
  * may be unable to go back. All ids will run again, also if it fails. */
-clave_status conversation_reset_session(clave_llm_conversation *c) STATUS_CHECK;
+clave_status conversation_reset_session(clave_llm_conversation *conversation) STATUS_CHECK;
 /* ---- run.c ---- */
 /* Runs parts of one conversation, or of some that share a pool, which is locked: their state gets
  * room, logits of before are gone. A run that fails leaves the state as far as it came: where that
  * cannot go back, all is run again. */
-clave_status conversation_run_parts(const llm_method *m, const run_part *parts,
+clave_status conversation_run_parts(const llm_method *method, const run_part *parts,
                                     size_t n) STATUS_CHECK;
 /* Then: the logits of part i's token `back` before its last. */
-clave_status conversation_part_logits(const llm_method *m, const run_part *parts, size_t n,
+clave_status conversation_part_logits(const llm_method *method, const run_part *parts, size_t n,
                                       size_t i, size_t back, float *out) STATUS_CHECK;
 /* Runs what was not run yet; the logits of the last token are left in c->logits. They may be there
  * already, and may be missing though it was run, in a conversation that went back. The n have one
@@ -118,23 +118,23 @@ clave_status conversation_run_pending(clave_llm_conversation *const *cs, size_t 
 
 /* Ids become those of `from` and the text stream has seen them; the model's state and the chat are
  * the caller's matter. On failure nothing has changed. */
-clave_status conversation_take_ids(clave_llm_conversation *c, const uint32_t *ids, size_t n,
-                                   size_t n_run) STATUS_CHECK;
+clave_status conversation_take_ids(clave_llm_conversation *conversation, const uint32_t *ids,
+                                   size_t n, size_t n_run) STATUS_CHECK;
 /* The state as it was at first, no ids, no chat. */
-clave_status conversation_begin_again(clave_llm_conversation *c) STATUS_CHECK;
+clave_status conversation_begin_again(clave_llm_conversation *conversation) STATUS_CHECK;
 /* The stream has seen all ids, also where an error had stopped it among them. */
-clave_status conversation_renew_stream(clave_llm_conversation *c) STATUS_CHECK;
+clave_status conversation_renew_stream(clave_llm_conversation *conversation) STATUS_CHECK;
 /* The text of an id; none if the tokenizer lacks it: programs round their vocabulary up. */
-clave_status conversation_text_of(const clave_llm *l, clave_text_stream *stream, uint32_t id,
+clave_status conversation_text_of(const clave_llm *llm, clave_text_stream *stream, uint32_t id,
                                   const char **bytes, size_t *size) STATUS_CHECK;
 
 /* chat_memory.c */
-void chat_forget(chat_memory *m); /* keeps its memory */
-void chat_free(chat_memory *m);
+void chat_forget(chat_memory *memory); /* keeps its memory */
+void chat_free(chat_memory *memory);
 clave_status chat_copy(const chat_memory *from, chat_memory *to) STATUS_CHECK;
 /* What of the chat stands within the first `count` ids, fewer than before. */
-void chat_cut(chat_memory *m, size_t count);
+void chat_cut(chat_memory *memory, size_t count);
 /* Where the answer to the last turn begins. */
-size_t chat_answer_at(const chat_memory *m);
+size_t chat_answer_at(const chat_memory *memory);
 
 #endif

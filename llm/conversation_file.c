@@ -36,58 +36,58 @@ enum {
 enum { CONVERSATION, IDS, LOGITS, MESSAGES, TURNS, FIRST_STATE, FIXED };
 
 /* 0: there are none, or too many to be counted. */
-static size_t bytes_of(const clave_tensor *t) {
-  size_t bytes = clave_dtype_size(t->dtype);
-  for (int i = 0; i < t->rank; i++) {
-    if (!mul_size(bytes, (uint64_t)t->dims[i], &bytes)) return 0;
+static size_t bytes_of(const clave_tensor *tensor) {
+  size_t bytes = clave_dtype_size(tensor->dtype);
+  for (int i = 0; i < tensor->rank; i++) {
+    if (!mul_size(bytes, (uint64_t)tensor->dims[i], &bytes)) return 0;
   }
   return bytes;
 }
 
 /* ---------------------------------------------------------------- which program */
 
-static void hash_slot(hash_state *h, const clave_tensor_info *t) {
-  hash_update(h, t->name, strlen(t->name) + 1);
-  hash_update(h, &t->dtype, sizeof t->dtype);
-  hash_update(h, t->dims, (size_t)t->rank * sizeof *t->dims);
+static void hash_slot(hash_state *hash, const clave_tensor_info *info) {
+  hash_update(hash, info->name, strlen(info->name) + 1);
+  hash_update(hash, &info->dtype, sizeof info->dtype);
+  hash_update(hash, info->dims, (size_t)info->rank * sizeof *info->dims);
 }
 
-static clave_status hash_constants(hash_state *h, const clave_program *p, uint32_t count) {
+static clave_status hash_constants(hash_state *hash, const clave_program *program, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     clave_tensor_info info = {.size = sizeof info};
-    clave_tensor t;
-    TRY(clave_program_slot(p, i, &info));
-    TRY(clave_program_constant(p, i, &t));
-    size_t bytes = bytes_of(&t);
-    hash_slot(h, &info);
-    if (bytes) hash_update(h, t.data, bytes < HASHED_BYTES ? bytes : HASHED_BYTES);
+    clave_tensor tensor;
+    TRY(clave_program_slot(program, i, &info));
+    TRY(clave_program_constant(program, i, &tensor));
+    size_t bytes = bytes_of(&tensor);
+    hash_slot(hash, &info);
+    if (bytes) hash_update(hash, tensor.data, bytes < HASHED_BYTES ? bytes : HASHED_BYTES);
   }
   return NULL;
 }
 
-static clave_status hash_parts(hash_state *h, const clave_program *p) {
+static clave_status hash_parts(hash_state *hash, const clave_program *program) {
   clave_program_info info = {.size = sizeof info};
-  TRY(clave_program_get_info(p, &info));
+  TRY(clave_program_get_info(program, &info));
   for (uint32_t i = 0; i < info.n_methods; i++) {
-    clave_method_info m = {.size = sizeof m};
-    TRY(clave_program_method(p, i, &m));
-    hash_update(h, m.name, strlen(m.name) + 1);
-    hash_update(h, &m.n_nodes, sizeof m.n_nodes);
+    clave_method_info method_info = {.size = sizeof method_info};
+    TRY(clave_program_method(program, i, &method_info));
+    hash_update(hash, method_info.name, strlen(method_info.name) + 1);
+    hash_update(hash, &method_info.n_nodes, sizeof method_info.n_nodes);
   }
   for (uint32_t i = 0; i < info.n_state; i++) {
-    clave_tensor_info t = {.size = sizeof t};
-    TRY(clave_program_state(p, i, &t));
-    hash_slot(h, &t);
+    clave_tensor_info tensor_info = {.size = sizeof tensor_info};
+    TRY(clave_program_state(program, i, &tensor_info));
+    hash_slot(hash, &tensor_info);
   }
-  return hash_constants(h, p, info.n_constants);
+  return hash_constants(hash, program, info.n_constants);
 }
 
-static clave_status hash_program(const clave_program *p, int64_t *out) {
-  hash_state *h = hash_create();
-  if (!h) return status_no_memory();
-  clave_status st = hash_parts(h, p);
-  *out = (int64_t)hash_value(h);
-  hash_destroy(h);
+static clave_status hash_program(const clave_program *program, int64_t *out) {
+  hash_state *hash = hash_create();
+  if (!hash) return status_no_memory();
+  clave_status st = hash_parts(hash, program);
+  *out = (int64_t)hash_value(hash);
+  hash_destroy(hash);
   return st;
 }
 
@@ -105,122 +105,125 @@ typedef struct contents {
   int64_t room; /* tokens that its caches hold; 0: what the program says */
 } contents;
 
-static void free_contents(contents *c) {
-  for (uint32_t i = 0; c->state && i < c->n_state; i++) free(c->state[i]);
-  free(c->state);
-  free(c->state_names);
-  free(c->names);
-  free(c->tensors);
-  free(c->ids);
-  free(c->turns);
+static void free_contents(contents *contents) {
+  for (uint32_t i = 0; contents->state && i < contents->n_state; i++) free(contents->state[i]);
+  free(contents->state);
+  free(contents->state_names);
+  free(contents->names);
+  free(contents->tensors);
+  free(contents->ids);
+  free(contents->turns);
 }
 
-static clave_status create_contents(const clave_program *p, size_t n_ids, size_t n_turns,
-                                    contents *c) {
+static clave_status create_contents(const clave_program *program, size_t n_ids, size_t n_turns,
+                                    contents *content) {
   clave_program_info info = {.size = sizeof info};
-  TRY(clave_program_get_info(p, &info));
-  *c = (contents){.n = info.n_state + FIXED, .n_state = info.n_state};
-  c->tensors = calloc(c->n, sizeof *c->tensors);
-  c->names = calloc(c->n, sizeof *c->names);
-  c->state_names = calloc((size_t)c->n_state + 1, sizeof *c->state_names);
-  c->state = calloc((size_t)c->n_state + 1, sizeof *c->state);
-  c->ids = calloc(n_ids + 1, sizeof *c->ids);
-  c->turns = calloc(n_turns + 1, TURN_FIELDS * sizeof *c->turns);
-  bool good = c->tensors && c->names && c->state_names && c->state && c->ids && c->turns;
+  TRY(clave_program_get_info(program, &info));
+  *content = (contents){.n = info.n_state + FIXED, .n_state = info.n_state};
+  content->tensors = calloc(content->n, sizeof *content->tensors);
+  content->names = calloc(content->n, sizeof *content->names);
+  content->state_names = calloc((size_t)content->n_state + 1, sizeof *content->state_names);
+  content->state = calloc((size_t)content->n_state + 1, sizeof *content->state);
+  content->ids = calloc(n_ids + 1, sizeof *content->ids);
+  content->turns = calloc(n_turns + 1, TURN_FIELDS * sizeof *content->turns);
+  bool good = content->tensors && content->names && content->state_names && content->state &&
+              content->ids && content->turns;
   return good ? NULL : status_no_memory();
 }
 
 static clave_status hash_contents(const clave_tensor *tensors, uint32_t n, int64_t *out) {
-  hash_state *h = hash_create();
-  if (!h) return status_no_memory();
-  for (uint32_t i = 0; i + 1 < n; i++) hash_update(h, tensors[i].data, bytes_of(&tensors[i]));
-  *out = (int64_t)hash_value(h);
-  hash_destroy(h);
+  hash_state *hash = hash_create();
+  if (!hash) return status_no_memory();
+  for (uint32_t i = 0; i + 1 < n; i++) hash_update(hash, tensors[i].data, bytes_of(&tensors[i]));
+  *out = (int64_t)hash_value(hash);
+  hash_destroy(hash);
   return NULL;
 }
 
-static void name_tensors(contents *c) {
-  c->names[CONVERSATION] = "conversation";
-  c->names[IDS] = "ids";
-  c->names[LOGITS] = "logits";
-  c->names[MESSAGES] = "messages";
-  c->names[TURNS] = "turns";
-  for (uint32_t i = 0; i < c->n_state; i++) {
-    (void)snprintf(c->state_names[i], NAME_SIZE, "state.%" PRIu32, i);
-    c->names[FIRST_STATE + i] = c->state_names[i];
+static void name_tensors(contents *contents) {
+  contents->names[CONVERSATION] = "conversation";
+  contents->names[IDS] = "ids";
+  contents->names[LOGITS] = "logits";
+  contents->names[MESSAGES] = "messages";
+  contents->names[TURNS] = "turns";
+  for (uint32_t i = 0; i < contents->n_state; i++) {
+    (void)snprintf(contents->state_names[i], NAME_SIZE, "state.%" PRIu32, i);
+    contents->names[FIRST_STATE + i] = contents->state_names[i];
   }
-  c->names[c->n - 1] = "check";
+  contents->names[contents->n - 1] = "check";
 }
 
 /* ---------------------------------------------------------------- saving */
 
 /* A dynamic length is saved as that of the rows that are kept. */
-static clave_status read_state(const clave_llm_conversation *v, contents *c) {
-  int64_t rows = v->state->rows_in_file(v);
-  for (uint32_t i = 0; i < c->n_state; i++) {
+static clave_status read_state(const clave_llm_conversation *conversation, contents *contents) {
+  int64_t rows = conversation->state->rows_in_file(conversation);
+  for (uint32_t i = 0; i < contents->n_state; i++) {
     clave_tensor_info info = {.size = sizeof info};
-    TRY(v->state->describe(v, i, &info));
+    TRY(conversation->state->describe(conversation, i, &info));
     for (int k = 0; k < info.rank; k++)
       if (info.dims[k] == CLAVE_DYNAMIC) info.dims[k] = rows ? rows : info.max_dims[k];
-    clave_tensor *t = &c->tensors[FIRST_STATE + i];
-    *t = clave_tensor_make(info.dtype, info.rank, info.dims, NULL);
-    size_t bytes = bytes_of(t);
-    t->data = c->state[i] = malloc(bytes ? bytes : 1);
-    if (!t->data) return status_no_memory();
-    v->state->lock(v);
-    clave_status st = v->state->read(v, i, t, bytes);
-    v->state->unlock(v);
+    clave_tensor *tensor = &contents->tensors[FIRST_STATE + i];
+    *tensor = clave_tensor_make(info.dtype, info.rank, info.dims, NULL);
+    size_t bytes = bytes_of(tensor);
+    tensor->data = contents->state[i] = malloc(bytes ? bytes : 1);
+    if (!tensor->data) return status_no_memory();
+    conversation->state->lock(conversation);
+    clave_status st = conversation->state->read(conversation, i, tensor, bytes);
+    conversation->state->unlock(conversation);
     TRY(st);
   }
   return NULL;
 }
 
-static void fill_turns(const chat_memory *m, int64_t *out) {
-  for (size_t i = 0; i < m->n_turns; i++) {
-    const chat_turn *t = &m->turns[i];
-    const int64_t fields[TURN_FIELDS] = {(int64_t)t->ids_before,     (int64_t)t->ids,
-                                         (int64_t)t->history_before, (int64_t)t->history,
-                                         (int64_t)t->rendered,       (int64_t)t->rendered_hash};
+static void fill_turns(const chat_memory *memory, int64_t *out) {
+  for (size_t i = 0; i < memory->n_turns; i++) {
+    const chat_turn *turn = &memory->turns[i];
+    const int64_t fields[TURN_FIELDS] = {
+        (int64_t)turn->ids_before, (int64_t)turn->ids,      (int64_t)turn->history_before,
+        (int64_t)turn->history,    (int64_t)turn->rendered, (int64_t)turn->rendered_hash};
     memcpy(out + i * TURN_FIELDS, fields, sizeof fields);
   }
 }
 
-static void fill_facts(const clave_llm_conversation *v, int64_t facts[FACTS]) {
+static void fill_facts(const clave_llm_conversation *conversation, int64_t facts[FACTS]) {
   facts[FACT_VERSION] = VERSION;
-  facts[FACT_N_RUN] = (int64_t)v->n_run;
-  facts[FACT_DRAWS] = (int64_t)sampler_draws(v->sampler);
-  facts[FACT_WRITTEN] = (int64_t)v->n_written;
-  facts[FACT_LOGITS] = (int64_t)v->n_logits;
+  facts[FACT_N_RUN] = (int64_t)conversation->n_run;
+  facts[FACT_DRAWS] = (int64_t)sampler_draws(conversation->sampler);
+  facts[FACT_WRITTEN] = (int64_t)conversation->n_written;
+  facts[FACT_LOGITS] = (int64_t)conversation->n_logits;
 }
 
-static clave_status fill(const clave_llm_conversation *v, contents *c) {
-  const chat_memory *m = &v->chat;
-  const int64_t one = 1, facts = FACTS, n_ids = (int64_t)v->ids.count;
-  const int64_t n_vocab = v->llm->info.n_vocab, n_bytes = (int64_t)m->history.size;
-  const int64_t turns[] = {(int64_t)m->n_turns, TURN_FIELDS};
-  fill_facts(v, c->facts);
-  TRY(hash_program(v->llm->program, &c->facts[FACT_PROGRAM]));
-  for (size_t i = 0; i < v->ids.count; i++) c->ids[i] = v->ids.items[i];
-  fill_turns(m, c->turns);
-  c->tensors[CONVERSATION] = clave_tensor_make(CLAVE_I64, 1, &facts, c->facts);
-  c->tensors[IDS] = clave_tensor_make(CLAVE_I64, 1, &n_ids, c->ids);
-  c->tensors[LOGITS] = clave_tensor_make(CLAVE_F32, 1, &n_vocab, v->logits);
-  c->tensors[MESSAGES] = clave_tensor_make(CLAVE_U8, 1, &n_bytes, m->history.data);
-  c->tensors[TURNS] = clave_tensor_make(CLAVE_I64, 2, turns, c->turns);
-  c->tensors[c->n - 1] = clave_tensor_make(CLAVE_I64, 1, &one, &c->check);
-  TRY(read_state(v, c));
-  return hash_contents(c->tensors, c->n, &c->check);
+static clave_status fill(const clave_llm_conversation *conversation, contents *contents) {
+  const chat_memory *memory = &conversation->chat;
+  const int64_t one = 1, facts = FACTS, n_ids = (int64_t)conversation->ids.count;
+  const int64_t n_vocab = conversation->llm->info.n_vocab, n_bytes = (int64_t)memory->history.size;
+  const int64_t turns[] = {(int64_t)memory->n_turns, TURN_FIELDS};
+  fill_facts(conversation, contents->facts);
+  TRY(hash_program(conversation->llm->program, &contents->facts[FACT_PROGRAM]));
+  for (size_t i = 0; i < conversation->ids.count; i++)
+    contents->ids[i] = conversation->ids.items[i];
+  fill_turns(memory, contents->turns);
+  contents->tensors[CONVERSATION] = clave_tensor_make(CLAVE_I64, 1, &facts, contents->facts);
+  contents->tensors[IDS] = clave_tensor_make(CLAVE_I64, 1, &n_ids, contents->ids);
+  contents->tensors[LOGITS] = clave_tensor_make(CLAVE_F32, 1, &n_vocab, conversation->logits);
+  contents->tensors[MESSAGES] = clave_tensor_make(CLAVE_U8, 1, &n_bytes, memory->history.data);
+  contents->tensors[TURNS] = clave_tensor_make(CLAVE_I64, 2, turns, contents->turns);
+  contents->tensors[contents->n - 1] = clave_tensor_make(CLAVE_I64, 1, &one, &contents->check);
+  TRY(read_state(conversation, contents));
+  return hash_contents(contents->tensors, contents->n, &contents->check);
 }
 
-clave_status clave_llm_save(const clave_llm_conversation *v, const char *path) {
+clave_status clave_llm_save(const clave_llm_conversation *conversation, const char *path) {
   OWN_FLOAT_ENV;
-  contents c;
+  contents contents;
   static const char *const metadata[] = {"format", "clave conversation"};
-  clave_status st = create_contents(v->llm->program, v->ids.count, v->chat.n_turns, &c);
-  if (!st) name_tensors(&c);
-  if (!st) st = fill(v, &c);
-  if (!st) st = clave_tensors_save(path, c.names, c.tensors, c.n, metadata, 1);
-  free_contents(&c);
+  clave_status st = create_contents(conversation->llm->program, conversation->ids.count,
+                                    conversation->chat.n_turns, &contents);
+  if (!st) name_tensors(&contents);
+  if (!st) st = fill(conversation, &contents);
+  if (!st) st = clave_tensors_save(path, contents.names, contents.tensors, contents.n, metadata, 1);
+  free_contents(&contents);
   return st;
 }
 
@@ -238,17 +241,18 @@ static clave_status find_list(const clave_tensors *file, const char *name, clave
 
 /* An open dimension is of any size that the program allows, and the same in all of state: *room, 0
  * before the first. */
-static bool fits(int64_t n, const clave_tensor_info *t, int axis, int64_t *room) {
-  if (t->dims[axis] != CLAVE_DYNAMIC) return n == t->dims[axis];
+static bool fits(int64_t n, const clave_tensor_info *info, int axis, int64_t *room) {
+  if (info->dims[axis] != CLAVE_DYNAMIC) return n == info->dims[axis];
   if (*room) return n == *room;
   *room = n;
-  return n >= t->min_dims[axis] && n <= t->max_dims[axis];
+  return n >= info->min_dims[axis] && n <= info->max_dims[axis];
 }
 
-static clave_status find_state(const clave_tensors *file, const clave_llm_conversation *v,
-                               uint32_t index, const char *name, int64_t *room, clave_tensor *out) {
+static clave_status find_state(const clave_tensors *file,
+                               const clave_llm_conversation *conversation, uint32_t index,
+                               const char *name, int64_t *room, clave_tensor *out) {
   clave_tensor_info info = {.size = sizeof info};
-  TRY(v->state->describe(v, index, &info));
+  TRY(conversation->state->describe(conversation, index, &info));
   if (!clave_tensors_find(file, name, out)) return INVALID("it has no tensor '%s'", name);
   bool same = out->dtype == info.dtype && out->rank == info.rank;
   for (int k = 0; same && k < info.rank; k++) same = fits(out->dims[k], &info, k, room);
@@ -256,65 +260,70 @@ static clave_status find_state(const clave_tensors *file, const clave_llm_conver
 }
 
 /* Tensors of a file need not be aligned. */
-static clave_status copy_list(const clave_tensor *t, size_t n, int64_t **out) {
+static clave_status copy_list(const clave_tensor *tensor, size_t n, int64_t **out) {
   free(*out);
   *out = calloc(n + 1, sizeof **out);
   if (!*out) return status_no_memory();
-  if (n) memcpy(*out, t->data, n * sizeof **out);
+  if (n) memcpy(*out, tensor->data, n * sizeof **out);
   return NULL;
 }
 
-static clave_status copy_integers(contents *c) {
-  TRY(copy_list(&c->tensors[IDS], (size_t)c->tensors[IDS].dims[0], &c->ids));
-  TRY(copy_list(&c->tensors[TURNS], (size_t)c->tensors[TURNS].dims[0] * TURN_FIELDS, &c->turns));
-  memcpy(c->facts, c->tensors[CONVERSATION].data, sizeof c->facts);
-  memcpy(&c->check, c->tensors[c->n - 1].data, sizeof c->check);
+static clave_status copy_integers(contents *contents) {
+  TRY(copy_list(&contents->tensors[IDS], (size_t)contents->tensors[IDS].dims[0], &contents->ids));
+  TRY(copy_list(&contents->tensors[TURNS], (size_t)contents->tensors[TURNS].dims[0] * TURN_FIELDS,
+                &contents->turns));
+  memcpy(contents->facts, contents->tensors[CONVERSATION].data, sizeof contents->facts);
+  memcpy(&contents->check, contents->tensors[contents->n - 1].data, sizeof contents->check);
   return NULL;
 }
 
-static clave_status check_facts(const clave_llm_conversation *v, const contents *c) {
-  const int64_t *f = c->facts;
-  int64_t n = c->tensors[IDS].dims[0], program;
-  TRY(hash_program(v->llm->program, &program));
-  if (c->facts[FACT_PROGRAM] != program)
+static clave_status check_facts(const clave_llm_conversation *conversation,
+                                const contents *contents) {
+  const int64_t *from = contents->facts;
+  int64_t n = contents->tensors[IDS].dims[0], program;
+  TRY(hash_program(conversation->llm->program, &program));
+  if (contents->facts[FACT_PROGRAM] != program)
     return INVALID("it is a conversation with another program");
-  if (n > v->llm->info.max_context || c->facts[FACT_N_RUN] < 0 || c->facts[FACT_N_RUN] > n)
+  if (n > conversation->llm->info.max_context || contents->facts[FACT_N_RUN] < 0 ||
+      contents->facts[FACT_N_RUN] > n)
     return INVALID("%" PRId64 " ids, of which %" PRId64 " were run, in a context of %u", n,
-                   c->facts[FACT_N_RUN], v->llm->info.max_context);
-  if (f[FACT_WRITTEN] < f[FACT_N_RUN] || f[FACT_WRITTEN] > v->llm->info.max_context ||
-      f[FACT_LOGITS] < 0 || f[FACT_LOGITS] > f[FACT_N_RUN])
+                   contents->facts[FACT_N_RUN], conversation->llm->info.max_context);
+  if (from[FACT_WRITTEN] < from[FACT_N_RUN] ||
+      from[FACT_WRITTEN] > conversation->llm->info.max_context || from[FACT_LOGITS] < 0 ||
+      from[FACT_LOGITS] > from[FACT_N_RUN])
     return INVALID("%" PRId64 " ids were written and logits are of %" PRId64 ", where %" PRId64
                    " were run",
-                   f[FACT_WRITTEN], f[FACT_LOGITS], f[FACT_N_RUN]);
+                   from[FACT_WRITTEN], from[FACT_LOGITS], from[FACT_N_RUN]);
   for (int64_t i = 0; i < n; i++) {
-    if (c->ids[i] < 0 || c->ids[i] >= v->llm->info.n_vocab)
-      return INVALID("id %" PRId64 " is not one of the model's", c->ids[i]);
+    if (contents->ids[i] < 0 || contents->ids[i] >= conversation->llm->info.n_vocab)
+      return INVALID("id %" PRId64 " is not one of the model's", contents->ids[i]);
   }
   return NULL;
 }
 
 /* Turns follow each other, within the ids and the messages. */
-static clave_status check_turns(const contents *c) {
-  int64_t n = c->tensors[TURNS].dims[0], at = 0, byte = 0;
+static clave_status check_turns(const contents *contents) {
+  int64_t n = contents->tensors[TURNS].dims[0], at = 0, byte = 0;
   for (int64_t i = 0; i < n; i++) {
-    const int64_t *t = c->turns + i * TURN_FIELDS;
-    if (t[0] < at || t[1] < t[0] || t[2] < byte || t[3] < t[2] || t[4] < 0)
+    const int64_t *to = contents->turns + i * TURN_FIELDS;
+    if (to[0] < at || to[1] < to[0] || to[2] < byte || to[3] < to[2] || to[4] < 0)
       return INVALID("turn %" PRId64 " of its chat does not follow the one before", i);
-    at = t[1];
-    byte = t[3];
+    at = to[1];
+    byte = to[3];
   }
-  if (at <= c->tensors[IDS].dims[0] && (n == 0 || byte == c->tensors[MESSAGES].dims[0]))
+  if (at <= contents->tensors[IDS].dims[0] &&
+      (n == 0 || byte == contents->tensors[MESSAGES].dims[0]))
     return NULL;
   return INVALID("its chat is not that of its ids");
 }
 
-static clave_status check_chat(const clave_llm *l, const contents *c) {
-  const clave_tensor *t = &c->tensors[MESSAGES];
+static clave_status check_chat(const clave_llm *llm, const contents *contents) {
+  const clave_tensor *tensor = &contents->tensors[MESSAGES];
   text array = {0};
-  TRY(check_turns(c));
-  if (t->dims[0] && !l->tokenizer) return INVALID("it is a chat, which needs a tokenizer");
+  TRY(check_turns(contents));
+  if (tensor->dims[0] && !llm->tokenizer) return INVALID("it is a chat, which needs a tokenizer");
   text_puts(&array, "[");
-  text_append(&array, t->data, (size_t)t->dims[0]);
+  text_append(&array, tensor->data, (size_t)tensor->dims[0]);
   text_puts(&array, "]");
   clave_status st = text_status(&array);
   if (!st) st = status_while(json_walk(array.data, array.size, 0, NULL, NULL), "its messages");
@@ -324,11 +333,12 @@ static clave_status check_chat(const clave_llm *l, const contents *c) {
 
 /* Another version has other tensors. */
 static clave_status check_version(const clave_tensors *file) {
-  clave_tensor t;
+  clave_tensor tensor;
   int64_t version;
-  if (!clave_tensors_find(file, "conversation", &t) || t.dtype != CLAVE_I64 || bytes_of(&t) < 8)
+  if (!clave_tensors_find(file, "conversation", &tensor) || tensor.dtype != CLAVE_I64 ||
+      bytes_of(&tensor) < 8)
     return INVALID("not a conversation: it has no tensor 'conversation'");
-  memcpy(&version, t.data, sizeof version);
+  memcpy(&version, tensor.data, sizeof version);
   if (version == VERSION) return NULL;
   return INVALID("conversation: expected version %d, got %" PRId64, VERSION, version);
 }
@@ -339,90 +349,96 @@ static clave_status find_turns(const clave_tensors *file, clave_tensor *out) {
   return good ? NULL : INVALID("tensor 'turns' is not I64 (t, %d)", TURN_FIELDS);
 }
 
-/* Everything in `c` is the file's, and as it should be. */
-static clave_status read_contents(const clave_llm_conversation *v, const clave_tensors *file,
-                                  contents *c) {
+/* Everything in `contents` is the file's, and as it should be. */
+static clave_status read_contents(const clave_llm_conversation *conversation,
+                                  const clave_tensors *file, contents *contents) {
   int64_t check;
   TRY(check_version(file));
-  TRY(find_list(file, "conversation", CLAVE_I64, FACTS, &c->tensors[CONVERSATION]));
-  TRY(find_list(file, "ids", CLAVE_I64, -1, &c->tensors[IDS]));
-  TRY(find_list(file, "messages", CLAVE_U8, -1, &c->tensors[MESSAGES]));
-  TRY(find_turns(file, &c->tensors[TURNS]));
-  TRY(find_list(file, "check", CLAVE_I64, 1, &c->tensors[c->n - 1]));
-  TRY(copy_integers(c));
-  TRY(check_facts(v, c));
-  TRY(check_chat(v->llm, c));
-  TRY(find_list(file, "logits", CLAVE_F32, v->llm->info.n_vocab, &c->tensors[LOGITS]));
-  for (uint32_t i = 0; i < c->n_state; i++)
-    TRY(find_state(file, v, i, c->names[FIRST_STATE + i], &c->room, &c->tensors[FIRST_STATE + i]));
-  if (c->room && c->facts[FACT_N_RUN] > c->room)
-    return INVALID("%" PRId64 " ids were run, but its caches hold %" PRId64, c->facts[FACT_N_RUN],
-                   c->room);
-  TRY(hash_contents(c->tensors, c->n, &check));
-  if (c->check == check) return NULL;
+  TRY(find_list(file, "conversation", CLAVE_I64, FACTS, &contents->tensors[CONVERSATION]));
+  TRY(find_list(file, "ids", CLAVE_I64, -1, &contents->tensors[IDS]));
+  TRY(find_list(file, "messages", CLAVE_U8, -1, &contents->tensors[MESSAGES]));
+  TRY(find_turns(file, &contents->tensors[TURNS]));
+  TRY(find_list(file, "check", CLAVE_I64, 1, &contents->tensors[contents->n - 1]));
+  TRY(copy_integers(contents));
+  TRY(check_facts(conversation, contents));
+  TRY(check_chat(conversation->llm, contents));
+  TRY(find_list(file, "logits", CLAVE_F32, conversation->llm->info.n_vocab,
+                &contents->tensors[LOGITS]));
+  for (uint32_t i = 0; i < contents->n_state; i++)
+    TRY(find_state(file, conversation, i, contents->names[FIRST_STATE + i], &contents->room,
+                   &contents->tensors[FIRST_STATE + i]));
+  if (contents->room && contents->facts[FACT_N_RUN] > contents->room)
+    return INVALID("%" PRId64 " ids were run, but its caches hold %" PRId64,
+                   contents->facts[FACT_N_RUN], contents->room);
+  TRY(hash_contents(contents->tensors, contents->n, &check));
+  if (contents->check == check) return NULL;
   return INVALID("its contents are damaged: they do not have the hash that they were saved with");
 }
 
-static clave_status take_chat(const contents *c, chat_memory *m) {
-  size_t n = (size_t)c->tensors[TURNS].dims[0];
-  text_append(&m->history, c->tensors[MESSAGES].data, (size_t)c->tensors[MESSAGES].dims[0]);
-  TRY(text_status(&m->history));
-  if (!array_reserve(&m->turns, &m->capacity, n, sizeof *m->turns)) return status_no_memory();
+static clave_status take_chat(const contents *contents, chat_memory *memory) {
+  size_t n = (size_t)contents->tensors[TURNS].dims[0];
+  text_append(&memory->history, contents->tensors[MESSAGES].data,
+              (size_t)contents->tensors[MESSAGES].dims[0]);
+  TRY(text_status(&memory->history));
+  if (!array_reserve(&memory->turns, &memory->capacity, n, sizeof *memory->turns))
+    return status_no_memory();
   for (size_t i = 0; i < n; i++) {
-    const int64_t *t = c->turns + i * TURN_FIELDS;
-    m->turns[i] = (chat_turn){(size_t)t[0], (size_t)t[1], (size_t)t[2],
-                              (size_t)t[3], (size_t)t[4], (uint64_t)t[5]};
+    const int64_t *to = contents->turns + i * TURN_FIELDS;
+    memory->turns[i] = (chat_turn){(size_t)to[0], (size_t)to[1], (size_t)to[2],
+                                   (size_t)to[3], (size_t)to[4], (uint64_t)to[5]};
   }
-  m->n_turns = n;
+  memory->n_turns = n;
   return NULL;
 }
 
-static clave_status take_contents(clave_llm_conversation *v, const contents *c) {
-  size_t n = (size_t)c->tensors[IDS].dims[0];
+static clave_status take_contents(clave_llm_conversation *conversation, const contents *contents) {
+  size_t n = (size_t)contents->tensors[IDS].dims[0];
   uint32_t *list = calloc(n + 1, sizeof *list);
   if (!list) return status_no_memory();
-  for (size_t i = 0; i < n; i++) list[i] = (uint32_t)c->ids[i];
-  clave_status st = conversation_take_ids(v, list, n, (size_t)c->facts[FACT_N_RUN]);
+  for (size_t i = 0; i < n; i++) list[i] = (uint32_t)contents->ids[i];
+  clave_status st =
+      conversation_take_ids(conversation, list, n, (size_t)contents->facts[FACT_N_RUN]);
   free(list);
-  v->state->lock(v);
-  if (!st) st = v->state->accept_file(v, c->room, v->n_run);
-  for (uint32_t i = 0; i < c->n_state && !st; i++) {
-    const clave_tensor *t = &c->tensors[FIRST_STATE + i];
-    st = v->state->write(v, i, t, bytes_of(t));
+  conversation->state->lock(conversation);
+  if (!st) st = conversation->state->accept_file(conversation, contents->room, conversation->n_run);
+  for (uint32_t i = 0; i < contents->n_state && !st; i++) {
+    const clave_tensor *tensor = &contents->tensors[FIRST_STATE + i];
+    st = conversation->state->write(conversation, i, tensor, bytes_of(tensor));
   }
-  v->state->unlock(v);
-  if (!st) st = take_chat(c, &v->chat);
+  conversation->state->unlock(conversation);
+  if (!st) st = take_chat(contents, &conversation->chat);
   if (st) return st;
-  memcpy(v->logits, c->tensors[LOGITS].data, bytes_of(&c->tensors[LOGITS]));
-  v->n_written = (size_t)c->facts[FACT_WRITTEN];
-  v->n_logits = (size_t)c->facts[FACT_LOGITS];
-  sampler_set_draws(v->sampler, (uint64_t)c->facts[FACT_DRAWS]);
+  memcpy(conversation->logits, contents->tensors[LOGITS].data,
+         bytes_of(&contents->tensors[LOGITS]));
+  conversation->n_written = (size_t)contents->facts[FACT_WRITTEN];
+  conversation->n_logits = (size_t)contents->facts[FACT_LOGITS];
+  sampler_set_draws(conversation->sampler, (uint64_t)contents->facts[FACT_DRAWS]);
   return NULL;
 }
 
 /* What is there is dropped only when the file has proved good. */
-static clave_status restore_from(clave_llm_conversation *v, const clave_tensors *file) {
-  contents c;
-  clave_status st = create_contents(v->llm->program, 0, 0, &c);
-  if (!st) name_tensors(&c);
-  if (!st) st = read_contents(v, file, &c);
+static clave_status restore_from(clave_llm_conversation *conversation, const clave_tensors *file) {
+  contents contents;
+  clave_status st = create_contents(conversation->llm->program, 0, 0, &contents);
+  if (!st) name_tensors(&contents);
+  if (!st) st = read_contents(conversation, file, &contents);
   bool good = !st;
-  if (good) st = clave_llm_reset(v);
-  if (!st) st = take_contents(v, &c);
-  if (good && st) clave_status_free(clave_llm_reset(v));
-  free_contents(&c);
+  if (good) st = clave_llm_reset(conversation);
+  if (!st) st = take_contents(conversation, &contents);
+  if (good && st) clave_status_free(clave_llm_reset(conversation));
+  free_contents(&contents);
   return st;
 }
 
-clave_status clave_llm_restore(clave_llm_conversation *v, const char *path) {
+clave_status clave_llm_restore(clave_llm_conversation *conversation, const char *path) {
   OWN_FLOAT_ENV;
   clave_tensors *file;
   TRY(clave_tensors_load(path, &file));
-  clave_status st = status_while(restore_from(v, file), "%s", path);
+  clave_status st = status_while(restore_from(conversation, file), "%s", path);
   clave_status cut = clave_tensors_check(file);
   clave_tensors_destroy(file);
   if (!cut) return st;
-  if (!st) st = clave_llm_reset(v); /* it may have taken zeros */
+  if (!st) st = clave_llm_reset(conversation); /* it may have taken zeros */
   clave_status_free(st);
   return cut;
 }

@@ -91,9 +91,9 @@ struct clave_llm {
 };
 
 /* load.c: whether it ends an answer. */
-bool llm_is_stop_id(const clave_llm *l, uint32_t id);
+bool llm_is_stop_id(const clave_llm *llm, uint32_t id);
 /* own_session.c: finds room_name and most_room. */
-clave_status llm_room_find(clave_llm *l) STATUS_CHECK;
+clave_status llm_room_find(clave_llm *llm) STATUS_CHECK;
 /* methods.c: the methods of the program, refused where they are not as docs/llm.md wants. */
 clave_status llm_methods_read(const clave_program *program, llm_method methods[LLM_METHODS],
                               int *count) STATUS_CHECK;
@@ -102,26 +102,26 @@ clave_status llm_find_method(const clave_program *program, const char *name, cla
 /* The longest context that the shapes allow, 0 if they do not say. */
 clave_status llm_methods_context(const clave_program *program, const llm_method *methods, int count,
                                  int64_t *longest) STATUS_CHECK;
-/* The method that takes most of `n` tokens at once, and in *n how many. */
-const llm_method *llm_methods_choose(const llm_method *methods, int count, size_t *n);
+/* The method that takes most of `taken` tokens at once, and in *taken how many. */
+const llm_method *llm_methods_choose(const llm_method *methods, int count, size_t *taken);
 /* Runs `n` tokens that stand at `position`. */
-clave_status llm_method_run(const llm_method *m, clave_session *session, const uint32_t *ids,
+clave_status llm_method_run(const llm_method *method, clave_session *session, const uint32_t *ids,
                             size_t n, size_t position) STATUS_CHECK;
 /* Runs tokens of all parts, of a program in pages. */
-clave_status llm_method_run_parts(const llm_method *m, clave_session *session,
+clave_status llm_method_run_parts(const llm_method *method, clave_session *session,
                                   const llm_run_part *parts, size_t n_parts,
                                   size_t page_rows) STATUS_CHECK;
 /* The logits of the last run as floats, (n_vocab): of the row `back` before the last. */
-clave_status llm_method_logits(const llm_method *m, clave_session *session, size_t back,
+clave_status llm_method_logits(const llm_method *method, clave_session *session, size_t back,
                                float *out) STATUS_CHECK;
 /* paging.c: makes `paged` of the program, if its state is caches that may lie in pages. */
-clave_status llm_page(clave_llm *l) STATUS_CHECK;
-static inline size_t llm_page_bytes(const clave_llm *l, uint32_t state) {
-  return l->page_states[state].heads * l->page_states[state].row_bytes * l->info.page_rows;
+clave_status llm_page(clave_llm *llm) STATUS_CHECK;
+static inline size_t llm_page_bytes(const clave_llm *llm, uint32_t state) {
+  return llm->page_states[state].heads * llm->page_states[state].row_bytes * llm->info.page_rows;
 }
 
 /* state.c: whether state that holds `written` tokens holds the first `count` of them as they were
  * before the others came, by how the methods write it. UNSUPPORTED names a tensor that does not. */
-clave_status llm_states_go_back(const clave_llm *l, size_t written, size_t count) STATUS_CHECK;
+clave_status llm_states_go_back(const clave_llm *llm, size_t written, size_t count) STATUS_CHECK;
 
 #endif

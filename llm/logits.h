@@ -4,9 +4,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-float logits_largest(const float *x, size_t n); /* n > 0; of numbers */
-/* log(sum of e^(x[i] - largest)); of several infinities each is as likely as the others. */
-double logits_log_sum(const float *x, size_t n, float largest);
-double logits_log_probability(const float *x, uint32_t id, float largest, double log_sum);
+float logits_largest(const float *values, size_t n); /* n > 0; of numbers */
+/* log(sum of e^(values[i] - largest)); of several infinities each is as likely as the others. */
+double logits_log_sum(const float *values, size_t n, float largest);
+double logits_log_probability(const float *values, uint32_t id, float largest, double log_sum);
 
 #endif

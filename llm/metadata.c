@@ -4,103 +4,105 @@
 #include "json/json.h"
 #include "llm/language_model.h"
 
-static clave_status wrong_kind(const char *key, const json *v, const char *expected) {
-  return INVALID("llm.%s: expected %s, got %s", key, expected, json_kind_name(json_kind_of(v)));
+static clave_status wrong_kind(const char *key, const json *json, const char *expected) {
+  return INVALID("llm.%s: expected %s, got %s", key, expected, json_kind_name(json_kind_of(json)));
 }
 
-static clave_status read_id(const char *key, const json *v, uint32_t *out) {
+static clave_status read_id(const char *key, const json *json, uint32_t *out) {
   int64_t id;
-  if (!json_i64(v, &id) || id < 0 || id > INT32_MAX) return wrong_kind(key, v, "a token's id");
+  if (!json_i64(json, &id) || id < 0 || id > INT32_MAX)
+    return wrong_kind(key, json, "a token's id");
   *out = (uint32_t)id;
   return NULL;
 }
 
-static clave_status read_context(mem_pool *pool, const json *v, llm_metadata *out) {
+static clave_status read_context(mem_pool *pool, const json *json, llm_metadata *out) {
   (void)pool;
-  if (json_i64(v, &out->max_context) && out->max_context > 0 && out->max_context <= UINT32_MAX)
+  if (json_i64(json, &out->max_context) && out->max_context > 0 && out->max_context <= UINT32_MAX)
     return NULL;
-  return wrong_kind("max_context", v, "a number of tokens");
+  return wrong_kind("max_context", json, "a number of tokens");
 }
 
-static clave_status read_token(const char *key, const json *v, bool *said, int32_t *out) {
+static clave_status read_token(const char *key, const json *json, bool *said, int32_t *out) {
   uint32_t id;
   *said = true;
   *out = CLAVE_NO_TOKEN;
-  if (json_kind_of(v) == JSON_NULL) return NULL;
-  TRY(read_id(key, v, &id));
+  if (json_kind_of(json) == JSON_NULL) return NULL;
+  TRY(read_id(key, json, &id));
   *out = (int32_t)id;
   return NULL;
 }
 
-static clave_status read_bos(mem_pool *pool, const json *v, llm_metadata *out) {
+static clave_status read_bos(mem_pool *pool, const json *json, llm_metadata *out) {
   (void)pool;
-  return read_token("bos", v, &out->has_bos, &out->bos);
+  return read_token("bos", json, &out->has_bos, &out->bos);
 }
 
-static clave_status read_eos(mem_pool *pool, const json *v, llm_metadata *out) {
+static clave_status read_eos(mem_pool *pool, const json *json, llm_metadata *out) {
   (void)pool;
-  return read_token("eos", v, &out->has_eos, &out->eos);
+  return read_token("eos", json, &out->has_eos, &out->eos);
 }
 
-static clave_status read_stop_ids(mem_pool *pool, const json *v, llm_metadata *out) {
-  if (json_kind_of(v) != JSON_ARRAY) return wrong_kind("stop_ids", v, "a list of ids");
+static clave_status read_stop_ids(mem_pool *pool, const json *value, llm_metadata *out) {
+  if (json_kind_of(value) != JSON_ARRAY) return wrong_kind("stop_ids", value, "a list of ids");
   out->has_stop_ids = true;
-  out->stop_ids = mem_pool_alloc(pool, json_count(v) + 1, sizeof *out->stop_ids);
+  out->stop_ids = mem_pool_alloc(pool, json_count(value) + 1, sizeof *out->stop_ids);
   if (!out->stop_ids) return status_no_memory();
-  for (const json *i = json_first(v); i; i = json_next(i))
+  for (const json *i = json_first(value); i; i = json_next(i))
     TRY(read_id("stop_ids", i, &out->stop_ids[out->n_stop_ids++]));
   return NULL;
 }
 
-static clave_status read_text(mem_pool *pool, const char *key, const json *v, const char **out) {
-  if (json_kind_of(v) == JSON_NULL) return NULL;
-  if (json_kind_of(v) != JSON_STRING) return wrong_kind(key, v, "a text");
-  *out = mem_pool_strdup(pool, json_string(v), strlen(json_string(v)));
+static clave_status read_text(mem_pool *pool, const char *key, const json *json, const char **out) {
+  if (json_kind_of(json) == JSON_NULL) return NULL;
+  if (json_kind_of(json) != JSON_STRING) return wrong_kind(key, json, "a text");
+  *out = mem_pool_strdup(pool, json_string(json), strlen(json_string(json)));
   return *out ? NULL : status_no_memory();
 }
 
-static clave_status read_template(mem_pool *pool, const json *v, llm_metadata *out) {
-  return read_text(pool, "chat_template", v, &out->chat_template);
+static clave_status read_template(mem_pool *pool, const json *json, llm_metadata *out) {
+  return read_text(pool, "chat_template", json, &out->chat_template);
 }
 
-static clave_status read_system(mem_pool *pool, const json *v, llm_metadata *out) {
-  return read_text(pool, "default_system", v, &out->default_system);
+static clave_status read_system(mem_pool *pool, const json *json, llm_metadata *out) {
+  return read_text(pool, "default_system", json, &out->default_system);
 }
 
 static clave_status read_factor(const json *sampling, const char *key, float otherwise,
                                 float *out) {
-  const json *v = json_member(sampling, key);
+  const json *json = json_member(sampling, key);
   double number = (double)otherwise;
-  if (v && json_kind_of(v) != JSON_NULL && !json_f64(v, &number))
+  if (json && json_kind_of(json) != JSON_NULL && !json_f64(json, &number))
     return INVALID("llm.sampling.%s: expected a number, got %s", key,
-                   json_kind_name(json_kind_of(v)));
+                   json_kind_name(json_kind_of(json)));
   *out = (float)number;
   return NULL;
 }
 
 /* generation_config.json's keys and, where one is missing, transformers' numbers: of the 50
  * likeliest at temperature 1, or the likeliest unless do_sample is true. */
-static clave_status read_sampling(mem_pool *pool, const json *v, llm_metadata *out) {
+static clave_status read_sampling(mem_pool *pool, const json *value, llm_metadata *out) {
   enum { USUAL_TOP_K = 50 };
-  clave_sampler_options *s = &out->sampling;
+  clave_sampler_options *options = &out->sampling;
   int64_t top_k = USUAL_TOP_K;
   (void)pool;
-  if (json_kind_of(v) == JSON_NULL) return NULL;
-  if (json_kind_of(v) != JSON_OBJECT) return wrong_kind("sampling", v, "an object");
-  const json *samples = json_member(v, "do_sample"), *k = json_member(v, "top_k");
+  if (json_kind_of(value) == JSON_NULL) return NULL;
+  if (json_kind_of(value) != JSON_OBJECT) return wrong_kind("sampling", value, "an object");
+  const json *samples = json_member(value, "do_sample"), *json = json_member(value, "top_k");
   if (samples && json_kind_of(samples) != JSON_BOOL)
     return wrong_kind("sampling.do_sample", samples, "true or false");
   out->has_do_sample = samples != NULL;
-  if (k && json_kind_of(k) != JSON_NULL &&
-      (!json_i64(k, &top_k) || top_k < 0 || top_k > UINT32_MAX))
-    return wrong_kind("sampling.top_k", k, "a number of tokens");
-  *s = (clave_sampler_options){.size = sizeof *s, .top_k = (uint32_t)top_k};
-  TRY(read_factor(v, "temperature", 1, &s->temperature));
-  TRY(read_factor(v, "top_p", 0, &s->top_p));
-  TRY(read_factor(v, "min_p", 0, &s->min_p));
-  TRY(read_factor(v, "repetition_penalty", 0, &s->repetition_penalty));
+  if (json && json_kind_of(json) != JSON_NULL &&
+      (!json_i64(json, &top_k) || top_k < 0 || top_k > UINT32_MAX))
+    return wrong_kind("sampling.top_k", json, "a number of tokens");
+  *options = (clave_sampler_options){.size = sizeof *options, .top_k = (uint32_t)top_k};
+  TRY(read_factor(value, "temperature", 1, &options->temperature));
+  TRY(read_factor(value, "top_p", 0, &options->top_p));
+  TRY(read_factor(value, "min_p", 0, &options->min_p));
+  TRY(read_factor(value, "repetition_penalty", 0, &options->repetition_penalty));
   if (!samples || !json_is_true(samples)) {
-    *s = (clave_sampler_options){.size = sizeof *s, .repetition_penalty = s->repetition_penalty};
+    *options = (clave_sampler_options){.size = sizeof *options,
+                                       .repetition_penalty = options->repetition_penalty};
   }
   out->has_sampling = true;
   return NULL;
@@ -108,7 +110,7 @@ static clave_status read_sampling(mem_pool *pool, const json *v, llm_metadata *o
 
 static const struct {
   const char *key;
-  clave_status (*read)(mem_pool *pool, const json *v, llm_metadata *out);
+  clave_status (*read)(mem_pool *pool, const json *json, llm_metadata *out);
 } keys[] = {{"max_context", read_context},
             {"bos", read_bos},
             {"eos", read_eos},
@@ -123,8 +125,8 @@ static clave_status read_keys(mem_pool *pool, const json *document, llm_metadata
   if (json_kind_of(llm) != JSON_OBJECT)
     return INVALID("llm: expected an object, got %s", json_kind_name(json_kind_of(llm)));
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-    const json *v = json_member(llm, keys[i].key);
-    if (v) TRY(keys[i].read(pool, v, out));
+    const json *json = json_member(llm, keys[i].key);
+    if (json) TRY(keys[i].read(pool, json, out));
   }
   return NULL;
 }

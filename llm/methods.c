@@ -9,98 +9,100 @@ enum { MAX_CHUNK = 1 << 16 }; /* tokens of one run, whatever the program says */
 
 /* ---------------------------------------------------------------- what a method takes */
 
-static bool takes_one(const clave_tensor_info *t, int axis) {
-  return t->min_dims[axis] <= 1 && t->max_dims[axis] >= 1;
+static bool takes_one(const clave_tensor_info *info, int axis) {
+  return info->min_dims[axis] <= 1 && info->max_dims[axis] >= 1;
 }
 
 static bool is_index_type(clave_dtype type) { return type == CLAVE_I64 || type == CLAVE_I32; }
 
-static clave_status read_tokens(const clave_tensor_info *t, llm_method *m) {
-  bool fits = !t->is_scalar && is_index_type(t->dtype) &&
-              (t->rank == 1 || (t->rank == 2 && takes_one(t, 0)));
+static clave_status read_tokens(const clave_tensor_info *info, llm_method *method) {
+  bool fits = !info->is_scalar && is_index_type(info->dtype) &&
+              (info->rank == 1 || (info->rank == 2 && takes_one(info, 0)));
   if (!fits)
-    return INVALID("its input 0 (%s): expected tokens, I64 (1, L), got %s of rank %d", t->name,
-                   clave_dtype_name(t->dtype), t->rank);
-  m->tokens_type = t->dtype;
-  m->tokens_rank = t->rank;
-  m->min_tokens = t->min_dims[t->rank - 1] > 1 ? t->min_dims[t->rank - 1] : 1;
-  m->max_tokens = t->max_dims[t->rank - 1] < MAX_CHUNK ? t->max_dims[t->rank - 1] : MAX_CHUNK;
+    return INVALID("its input 0 (%s): expected tokens, I64 (1, L), got %s of rank %d", info->name,
+                   clave_dtype_name(info->dtype), info->rank);
+  method->tokens_type = info->dtype;
+  method->tokens_rank = info->rank;
+  method->min_tokens = info->min_dims[info->rank - 1] > 1 ? info->min_dims[info->rank - 1] : 1;
+  method->max_tokens =
+      info->max_dims[info->rank - 1] < MAX_CHUNK ? info->max_dims[info->rank - 1] : MAX_CHUNK;
   return NULL;
 }
 
-static clave_status read_position(const clave_tensor_info *t, llm_method *m) {
-  m->position_type = t->dtype;
-  if (!is_index_type(t->dtype) || t->rank > 1)
+static clave_status read_position(const clave_tensor_info *info, llm_method *method) {
+  method->position_type = info->dtype;
+  if (!is_index_type(info->dtype) || info->rank > 1)
     return INVALID("its input 1 (%s): expected the position, an I64 scalar, got %s of rank %d",
-                   t->name, clave_dtype_name(t->dtype), t->rank);
-  m->position = t->rank == 0                  ? POSITION_SCALAR
-                : t->dims[0] == CLAVE_DYNAMIC ? POSITION_EACH
-                : t->dims[0] == m->max_tokens ? POSITION_EACH
-                                              : POSITION_VECTOR;
-  if (m->position == POSITION_VECTOR && t->dims[0] != 1)
-    return INVALID("its input 1 (%s) has %lld positions for %lld tokens", t->name,
-                   (long long)t->dims[0], (long long)m->max_tokens);
+                   info->name, clave_dtype_name(info->dtype), info->rank);
+  method->position = info->rank == 0                       ? POSITION_SCALAR
+                     : info->dims[0] == CLAVE_DYNAMIC      ? POSITION_EACH
+                     : info->dims[0] == method->max_tokens ? POSITION_EACH
+                                                           : POSITION_VECTOR;
+  if (method->position == POSITION_VECTOR && info->dims[0] != 1)
+    return INVALID("its input 1 (%s) has %lld positions for %lld tokens", info->name,
+                   (long long)info->dims[0], (long long)method->max_tokens);
   return NULL;
 }
 
 static bool is_logits_type(clave_dtype type) { return clave_dtype_size(type) && type <= CLAVE_F64; }
 
-static clave_status read_logits(const clave_tensor_info *t, llm_method *m) {
-  if (t->is_scalar || !is_logits_type(t->dtype) || t->rank < 1)
-    return INVALID("its output 0 (%s): expected logits, floats (1, V), got %s of rank %d", t->name,
-                   clave_dtype_name(t->dtype), t->rank);
-  m->n_vocab = t->dims[t->rank - 1];
-  m->all_logits = t->rank > 1 && t->max_dims[t->rank - 2] > 1;
-  if (m->n_vocab >= 1 && m->n_vocab <= INT32_MAX) return NULL;
-  return INVALID("its output 0 (%s): expected a fixed number of logits a token, got %lld", t->name,
-                 (long long)m->n_vocab);
+static clave_status read_logits(const clave_tensor_info *info, llm_method *method) {
+  if (info->is_scalar || !is_logits_type(info->dtype) || info->rank < 1)
+    return INVALID("its output 0 (%s): expected logits, floats (1, V), got %s of rank %d",
+                   info->name, clave_dtype_name(info->dtype), info->rank);
+  method->n_vocab = info->dims[info->rank - 1];
+  method->all_logits = info->rank > 1 && info->max_dims[info->rank - 2] > 1;
+  if (method->n_vocab >= 1 && method->n_vocab <= INT32_MAX) return NULL;
+  return INVALID("its output 0 (%s): expected a fixed number of logits a token, got %lld",
+                 info->name, (long long)method->n_vocab);
 }
 
-static clave_status read_method(const clave_program *p, const clave_method_info *info,
-                                llm_method *m) {
+static clave_status read_method(const clave_program *program, const clave_method_info *info,
+                                llm_method *method) {
   clave_tensor_info tokens = {.size = sizeof tokens}, position = tokens, logits = tokens;
-  *m = (llm_method){.name = info->name};
+  *method = (llm_method){.name = info->name};
   if (info->n_inputs != 2 || info->n_outputs < 1)
     return INVALID(
         "not a language model: expected the inputs tokens and position and the output logits, got "
         "%u inputs and %u outputs",
         info->n_inputs, info->n_outputs);
-  TRY(clave_program_input(p, info->name, 0, &tokens));
-  TRY(clave_program_input(p, info->name, 1, &position));
-  TRY(clave_program_output(p, info->name, 0, &logits));
-  TRY(read_tokens(&tokens, m));
-  TRY(read_position(&position, m));
-  return read_logits(&logits, m);
+  TRY(clave_program_input(program, info->name, 0, &tokens));
+  TRY(clave_program_input(program, info->name, 1, &position));
+  TRY(clave_program_output(program, info->name, 0, &logits));
+  TRY(read_tokens(&tokens, method));
+  TRY(read_position(&position, method));
+  return read_logits(&logits, method);
 }
 
 /* ---------------------------------------------------------------- which methods */
 
-clave_status llm_find_method(const clave_program *p, const char *name, clave_method_info *out,
+clave_status llm_find_method(const clave_program *program, const char *name, clave_method_info *out,
                              bool *found) {
   clave_program_info info = {.size = sizeof info};
-  TRY(clave_program_get_info(p, &info));
+  TRY(clave_program_get_info(program, &info));
   *found = false;
   for (uint32_t i = 0; i < info.n_methods && !*found; i++) {
-    TRY(clave_program_method(p, i, out));
+    TRY(clave_program_method(program, i, out));
     *found = strcmp(out->name, name) == 0;
   }
   return NULL;
 }
 
-static clave_status add_method(const clave_program *p, const char *name, llm_method *methods,
+static clave_status add_method(const clave_program *program, const char *name, llm_method *methods,
                                int *count) {
   clave_method_info info = {.size = sizeof info};
   bool found;
-  TRY(llm_find_method(p, name, &info, &found));
+  TRY(llm_find_method(program, name, &info, &found));
   if (!found) return NULL;
-  return status_while(read_method(p, &info, &methods[(*count)++]), "method %s", name);
+  return status_while(read_method(program, &info, &methods[(*count)++]), "method %s", name);
 }
 
-clave_status llm_methods_read(const clave_program *p, llm_method methods[LLM_METHODS], int *count) {
+clave_status llm_methods_read(const clave_program *program, llm_method methods[LLM_METHODS],
+                              int *count) {
   *count = 0;
-  TRY(add_method(p, "prefill", methods, count));
+  TRY(add_method(program, "prefill", methods, count));
   int before = *count;
-  TRY(add_method(p, "forward", methods, count));
+  TRY(add_method(program, "forward", methods, count));
   if (*count == before)
     return INVALID("not a language model: it has no method forward(tokens, position)");
   for (int i = 0; i < *count; i++) {
@@ -114,50 +116,52 @@ clave_status llm_methods_read(const clave_program *p, llm_method methods[LLM_MET
 }
 
 /* A cache (1, heads, context, head_dim) or (1, context, heads, head_dim): the longer one. */
-static int64_t cache_length(const clave_tensor_info *t) {
-  if (t->rank != 4 || t->max_dims[1] < 1 || t->max_dims[2] < 1) return 0;
-  return t->max_dims[1] > t->max_dims[2] ? t->max_dims[1] : t->max_dims[2];
+static int64_t cache_length(const clave_tensor_info *info) {
+  if (info->rank != 4 || info->max_dims[1] < 1 || info->max_dims[2] < 1) return 0;
+  return info->max_dims[1] > info->max_dims[2] ? info->max_dims[1] : info->max_dims[2];
 }
 
 /* State that a recurrence goes on from is no cache, whatever its shape. lengths: by slot. */
-static clave_status drop_scanned(const clave_program *p, const char *method, int64_t *lengths) {
-  clave_method_info m = {.size = sizeof m};
-  clave_node_info n = {.size = sizeof n};
+static clave_status drop_scanned(const clave_program *program, const char *method,
+                                 int64_t *lengths) {
+  clave_method_info info = {.size = sizeof info};
+  clave_node_info node_info = {.size = sizeof node_info};
   bool found;
-  TRY(llm_find_method(p, method, &m, &found));
-  for (uint32_t i = 0; i < m.n_nodes; i++) {
-    TRY(clave_program_node(p, method, i, &n));
-    if (strcmp(n.op, "ssm_scan") != 0) continue;
-    for (uint32_t k = 0; k < n.n_reads && k < CLAVE_MAX_OPERANDS; k++) lengths[n.reads[k]] = 0;
+  TRY(llm_find_method(program, method, &info, &found));
+  for (uint32_t i = 0; i < info.n_nodes; i++) {
+    TRY(clave_program_node(program, method, i, &node_info));
+    if (strcmp(node_info.op, "ssm_scan") != 0) continue;
+    for (uint32_t k = 0; k < node_info.n_reads && k < CLAVE_MAX_OPERANDS; k++)
+      lengths[node_info.reads[k]] = 0;
   }
   return NULL;
 }
 
 /* lengths: (n_slots) zeros. */
-static clave_status find_longest(const clave_program *p, const clave_program_info *info,
+static clave_status find_longest(const clave_program *program, const clave_program_info *info,
                                  const char *method, int64_t *lengths, int64_t *longest) {
-  clave_tensor_info t = {.size = sizeof t};
+  clave_tensor_info tensor_info = {.size = sizeof tensor_info};
   bool any = false;
   for (uint32_t i = 0; i < info->n_state; i++) {
-    TRY(clave_program_state(p, i, &t));
-    lengths[t.slot] = cache_length(&t);
-    any = any || lengths[t.slot];
+    TRY(clave_program_state(program, i, &tensor_info));
+    lengths[tensor_info.slot] = cache_length(&tensor_info);
+    any = any || lengths[tensor_info.slot];
   }
-  if (any) TRY(drop_scanned(p, method, lengths));
+  if (any) TRY(drop_scanned(program, method, lengths));
   for (uint32_t i = 0; i < info->n_slots; i++) {
     if (lengths[i] > *longest) *longest = lengths[i];
   }
   return NULL;
 }
 
-clave_status llm_methods_context(const clave_program *p, const llm_method *methods, int count,
+clave_status llm_methods_context(const clave_program *program, const llm_method *methods, int count,
                                  int64_t *longest) {
   clave_program_info info = {.size = sizeof info};
   *longest = 0;
-  TRY(clave_program_get_info(p, &info));
+  TRY(clave_program_get_info(program, &info));
   int64_t *lengths = calloc((size_t)info.n_slots + 1, sizeof *lengths);
   if (!lengths) return status_no_memory();
-  clave_status st = find_longest(p, &info, methods[0].name, lengths, longest);
+  clave_status st = find_longest(program, &info, methods[0].name, lengths, longest);
   free(lengths);
   for (int i = 0; i < count && !st && !*longest; i++) {
     if (methods[i].max_tokens > 1 && methods[i].max_tokens < MAX_CHUNK)
@@ -166,17 +170,17 @@ clave_status llm_methods_context(const clave_program *p, const llm_method *metho
   return st;
 }
 
-const llm_method *llm_methods_choose(const llm_method *methods, int count, size_t *n) {
+const llm_method *llm_methods_choose(const llm_method *methods, int count, size_t *taken) {
   const llm_method *best = NULL;
   size_t most = 0;
   for (int i = 0; i < count; i++) {
-    const llm_method *m = &methods[i];
-    size_t takes = *n < (size_t)m->max_tokens ? *n : (size_t)m->max_tokens;
-    if (takes < (size_t)m->min_tokens || takes <= most) continue;
-    best = m;
+    const llm_method *method = &methods[i];
+    size_t takes = *taken < (size_t)method->max_tokens ? *taken : (size_t)method->max_tokens;
+    if (takes < (size_t)method->min_tokens || takes <= most) continue;
+    best = method;
     most = takes;
   }
-  *n = most;
+  *taken = most;
   return best;
 }
 
@@ -196,26 +200,26 @@ static void *make_indices(clave_dtype type, const uint32_t *ids, size_t n, size_
   return data;
 }
 
-static clave_status set_indices(const llm_method *m, clave_session *session, uint32_t input,
+static clave_status set_indices(const llm_method *method, clave_session *session, uint32_t input,
                                 clave_tensor shape, void *data) {
   if (!data) return status_no_memory();
-  clave_tensor t = clave_tensor_make(shape.dtype, shape.rank, shape.dims, data);
-  clave_status st = clave_session_set_input(session, m->name, input, &t);
+  clave_tensor tensor = clave_tensor_make(shape.dtype, shape.rank, shape.dims, data);
+  clave_status st = clave_session_set_input(session, method->name, input, &tensor);
   free(data);
   return st;
 }
 
-clave_status llm_method_run(const llm_method *m, clave_session *session, const uint32_t *ids,
+clave_status llm_method_run(const llm_method *method, clave_session *session, const uint32_t *ids,
                             size_t n, size_t position) {
-  clave_tensor tokens = {.dtype = m->tokens_type, .rank = m->tokens_rank, .dims = {1, 1}};
+  clave_tensor tokens = {.dtype = method->tokens_type, .rank = method->tokens_rank, .dims = {1, 1}};
   clave_tensor at = {
-      .dtype = m->position_type, .rank = m->position != POSITION_SCALAR, .dims = {1}};
-  tokens.dims[m->tokens_rank - 1] = (int64_t)n;
-  size_t n_positions = m->position == POSITION_EACH ? n : 1;
+      .dtype = method->position_type, .rank = method->position != POSITION_SCALAR, .dims = {1}};
+  tokens.dims[method->tokens_rank - 1] = (int64_t)n;
+  size_t n_positions = method->position == POSITION_EACH ? n : 1;
   at.dims[0] = (int64_t)n_positions;
-  TRY(set_indices(m, session, 0, tokens, make_indices(tokens.dtype, ids, n, 0)));
-  TRY(set_indices(m, session, 1, at, make_indices(at.dtype, NULL, n_positions, position)));
-  return clave_session_run(session, m->name);
+  TRY(set_indices(method, session, 0, tokens, make_indices(tokens.dtype, ids, n, 0)));
+  TRY(set_indices(method, session, 1, at, make_indices(at.dtype, NULL, n_positions, position)));
+  return clave_session_run(session, method->name);
 }
 
 /* ---------------------------------------------------------------- running tokens of several */
@@ -226,12 +230,13 @@ static size_t rounded_up(size_t n, size_t least) {
   return least;
 }
 
-static void fill_tokens(const llm_method *m, const llm_run_part *p, int32_t part, size_t at,
-                        void *tokens, int64_t *positions, int32_t *sequences) {
-  for (size_t i = 0; i < p->n; i++) {
-    if (m->tokens_type == CLAVE_I64) ((int64_t *)tokens)[at + i] = p->ids[i];
-    if (m->tokens_type == CLAVE_I32) ((int32_t *)tokens)[at + i] = (int32_t)p->ids[i];
-    positions[at + i] = (int64_t)(p->position + i);
+static void fill_tokens(const llm_method *method, const llm_run_part *llm_run_part, int32_t part,
+                        size_t at, void *tokens, int64_t *positions, int32_t *sequences) {
+  for (size_t i = 0; i < llm_run_part->n; i++) {
+    if (method->tokens_type == CLAVE_I64) ((int64_t *)tokens)[at + i] = llm_run_part->ids[i];
+    if (method->tokens_type == CLAVE_I32)
+      ((int32_t *)tokens)[at + i] = (int32_t)llm_run_part->ids[i];
+    positions[at + i] = (int64_t)(llm_run_part->position + i);
     sequences[at + i] = part;
   }
 }
@@ -239,12 +244,12 @@ static void fill_tokens(const llm_method *m, const llm_run_part *p, int32_t part
 /* The inputs of a run, owned, in the order in which the method takes them. */
 enum { PAGED_INPUTS = 5 };
 typedef struct paged_inputs {
-  clave_tensor t[PAGED_INPUTS]; /* tokens, positions, sequences, page table, rows */
+  clave_tensor tensor[PAGED_INPUTS]; /* tokens, positions, sequences, page table, rows */
 } paged_inputs;
 
-static size_t rows_of(const llm_run_part *p) { return p->all_logits ? p->n : 1; }
+static size_t rows_of(const llm_run_part *part) { return part->all_logits ? part->n : 1; }
 
-static clave_status make_paged_inputs(const llm_method *m, const llm_run_part *parts,
+static clave_status make_paged_inputs(const llm_method *method, const llm_run_part *parts,
                                       size_t n_parts, size_t most_pages, paged_inputs *in) {
   int64_t n = 0, rows = 0;
   for (size_t i = 0; i < n_parts; i++) {
@@ -252,46 +257,48 @@ static clave_status make_paged_inputs(const llm_method *m, const llm_run_part *p
     rows += (int64_t)rows_of(&parts[i]);
   }
   int64_t tokens[] = {1, n}, table[] = {(int64_t)rounded_up(n_parts, 1), (int64_t)most_pages};
-  in->t[0] = clave_tensor_make(m->tokens_type, m->tokens_rank, tokens + 2 - m->tokens_rank, NULL);
-  in->t[1] = clave_tensor_make(CLAVE_I64, 1, &n, NULL);
-  in->t[2] = clave_tensor_make(CLAVE_I32, 1, &n, NULL);
-  in->t[3] = clave_tensor_make(CLAVE_I32, 2, table, NULL);
-  in->t[4] = clave_tensor_make(CLAVE_I64, 1, &rows, NULL);
+  in->tensor[0] = clave_tensor_make(method->tokens_type, method->tokens_rank,
+                                    tokens + 2 - method->tokens_rank, NULL);
+  in->tensor[1] = clave_tensor_make(CLAVE_I64, 1, &n, NULL);
+  in->tensor[2] = clave_tensor_make(CLAVE_I32, 1, &n, NULL);
+  in->tensor[3] = clave_tensor_make(CLAVE_I32, 2, table, NULL);
+  in->tensor[4] = clave_tensor_make(CLAVE_I64, 1, &rows, NULL);
   for (int i = 0; i < PAGED_INPUTS; i++) {
     size_t count = 1;
-    for (int k = 0; k < in->t[i].rank; k++) count *= (size_t)in->t[i].dims[k];
-    in->t[i].data = calloc(count, clave_dtype_size(in->t[i].dtype));
-    if (!in->t[i].data) return status_no_memory();
+    for (int k = 0; k < in->tensor[i].rank; k++) count *= (size_t)in->tensor[i].dims[k];
+    in->tensor[i].data = calloc(count, clave_dtype_size(in->tensor[i].dtype));
+    if (!in->tensor[i].data) return status_no_memory();
   }
   return NULL;
 }
 
-static void fill_paged_inputs(const llm_method *m, const llm_run_part *parts, size_t n_parts,
+static void fill_paged_inputs(const llm_method *method, const llm_run_part *parts, size_t n_parts,
                               const paged_inputs *in) {
-  int32_t *table = in->t[3].data;
-  int64_t *rows = in->t[4].data;
+  int32_t *table = in->tensor[3].data;
+  int64_t *rows = in->tensor[4].data;
   for (size_t i = 0, at = 0; i < n_parts; i++) {
-    const llm_run_part *p = &parts[i];
-    fill_tokens(m, p, (int32_t)i, at, in->t[0].data, in->t[1].data, in->t[2].data);
-    for (size_t k = 0; k < p->n_pages; k++)
-      table[i * (size_t)in->t[3].dims[1] + k] = (int32_t)p->pages[k];
-    at += p->n;
-    for (size_t k = rows_of(p); k > 0; k--) *rows++ = (int64_t)(at - k);
+    const llm_run_part *part = &parts[i];
+    fill_tokens(method, part, (int32_t)i, at, in->tensor[0].data, in->tensor[1].data,
+                in->tensor[2].data);
+    for (size_t k = 0; k < part->n_pages; k++)
+      table[i * (size_t)in->tensor[3].dims[1] + k] = (int32_t)part->pages[k];
+    at += part->n;
+    for (size_t k = rows_of(part); k > 0; k--) *rows++ = (int64_t)(at - k);
   }
 }
 
-clave_status llm_method_run_parts(const llm_method *m, clave_session *session,
+clave_status llm_method_run_parts(const llm_method *method, clave_session *session,
                                   const llm_run_part *parts, size_t n_parts, size_t page_rows) {
   paged_inputs in = {0};
   size_t pages = LLM_FIRST_TOKENS / page_rows;
   for (size_t i = 0; i < n_parts; i++) pages = rounded_up(parts[i].n_pages, pages);
-  clave_status st = make_paged_inputs(m, parts, n_parts, pages, &in);
-  if (!st) fill_paged_inputs(m, parts, n_parts, &in);
-  uint32_t n_inputs = m->takes_rows ? PAGED_INPUTS : PAGED_INPUTS - 1;
+  clave_status st = make_paged_inputs(method, parts, n_parts, pages, &in);
+  if (!st) fill_paged_inputs(method, parts, n_parts, &in);
+  uint32_t n_inputs = method->takes_rows ? PAGED_INPUTS : PAGED_INPUTS - 1;
   for (uint32_t i = 0; i < n_inputs && !st; i++)
-    st = clave_session_set_input(session, m->name, i, &in.t[i]);
-  for (int i = 0; i < PAGED_INPUTS; i++) free(in.t[i].data);
-  return st ? st : clave_session_run(session, m->name);
+    st = clave_session_set_input(session, method->name, i, &in.tensor[i]);
+  for (int i = 0; i < PAGED_INPUTS; i++) free(in.tensor[i].data);
+  return st ? st : clave_session_run(session, method->name);
 }
 
 /* ---------------------------------------------------------------- logits */
@@ -313,16 +320,17 @@ static void widen(clave_dtype type, const void *from, size_t n, float *out) {
   }
 }
 
-clave_status llm_method_logits(const llm_method *m, clave_session *session, size_t back,
+clave_status llm_method_logits(const llm_method *method, clave_session *session, size_t back,
                                float *out) {
-  clave_tensor t;
-  size_t rows = 1, n_vocab = (size_t)m->n_vocab;
-  TRY(clave_session_output(session, m->name, 0, &t));
-  for (int i = 0; i + 1 < t.rank; i++) rows *= (size_t)t.dims[i];
-  if (rows <= back || t.dims[t.rank - 1] != m->n_vocab)
-    return INVALID("method %s: expected %zu rows of %zu logits, got %zu of %lld", m->name, back + 1,
-                   n_vocab, rows, (long long)t.dims[t.rank - 1]);
-  const char *row = (const char *)t.data + (rows - 1 - back) * n_vocab * clave_dtype_size(t.dtype);
-  widen(t.dtype, row, n_vocab, out);
+  clave_tensor tensor;
+  size_t rows = 1, n_vocab = (size_t)method->n_vocab;
+  TRY(clave_session_output(session, method->name, 0, &tensor));
+  for (int i = 0; i + 1 < tensor.rank; i++) rows *= (size_t)tensor.dims[i];
+  if (rows <= back || tensor.dims[tensor.rank - 1] != method->n_vocab)
+    return INVALID("method %s: expected %zu rows of %zu logits, got %zu of %lld", method->name,
+                   back + 1, n_vocab, rows, (long long)tensor.dims[tensor.rank - 1]);
+  const char *row =
+      (const char *)tensor.data + (rows - 1 - back) * n_vocab * clave_dtype_size(tensor.dtype);
+  widen(tensor.dtype, row, n_vocab, out);
   return NULL;
 }

@@ -65,7 +65,7 @@ static clave_status share_session(const clave_llm_conversation *from, clave_llm_
 /* ---------------------------------------------------------------- running, going back */
 
 static clave_status run_session(const llm_method *method, const run_part *parts, size_t n_parts) {
-  const clave_llm_conversation *self = parts[0].c;
+  const clave_llm_conversation *self = parts[0].conversation;
   (void)n_parts; /* 1 */
   return llm_method_run(method, self->session, self->ids.items + self->n_run, parts[0].n,
                         self->n_run);

@@ -18,124 +18,125 @@
   X(progress_ctx)          \
   X(unfused)               \
   X(unchecked) X(cancel) X(cancel_ctx) X(seed) X(warm_up) X(allow_custom_kernels) X(wide) X(strict)
-#define OPTION(name) o->name,
-#define IS_SAME(name) &&a->name == b->name
+#define OPTION(name) options->name,
+#define IS_SAME(name) &&left->name == right->name
 
 /* One that the list lacks is a missing initializer here, which is an error. */
-static clave_session_options copy_options(const clave_session_options *o) {
-  return (clave_session_options){o->size, SESSION_OPTIONS(OPTION)};
+static clave_session_options copy_options(const clave_session_options *options) {
+  return (clave_session_options){options->size, SESSION_OPTIONS(OPTION)};
 }
 
-static bool same_options(const clave_session_options *a, const clave_session_options *b) {
-  return a->size == b->size SESSION_OPTIONS(IS_SAME);
+static bool same_options(const clave_session_options *left, const clave_session_options *right) {
+  return left->size == right->size SESSION_OPTIONS(IS_SAME);
 }
 
-static void destroy_pool(page_pool *p) {
-  clave_session_destroy(p->session);
-  mutex_destroy(p->lock);
-  free(p->users);
-  free(p);
+static void destroy_pool(page_pool *pool) {
+  clave_session_destroy(pool->session);
+  mutex_destroy(pool->lock);
+  free(pool->users);
+  free(pool);
 }
 
 /* With n pages, of which the first ones have what they had. */
-static clave_status set_pages(page_pool *p, uint32_t n) {
-  uint32_t most = n > p->n_pages ? n : p->n_pages;
-  uint32_t *users = realloc(p->users, ((size_t)most + 1) * sizeof *users);
+static clave_status set_pages(page_pool *pool, uint32_t n) {
+  uint32_t most = n > pool->n_pages ? n : pool->n_pages;
+  uint32_t *users = realloc(pool->users, ((size_t)most + 1) * sizeof *users);
   if (!users) return status_no_memory();
-  p->users = users;
-  TRY(clave_session_resize(p->session, "pages", n));
-  if (n > p->n_pages) memset(users + p->n_pages, 0, (n - p->n_pages) * sizeof *users);
-  p->n_pages = n;
+  pool->users = users;
+  TRY(clave_session_resize(pool->session, "pages", n));
+  if (n > pool->n_pages) memset(users + pool->n_pages, 0, (n - pool->n_pages) * sizeof *users);
+  pool->n_pages = n;
   return NULL;
 }
 
-static uint32_t first_pages(const clave_llm *l) {
+static uint32_t first_pages(const clave_llm *llm) {
   uint32_t most = LLM_FIRST_TOKENS,
-           tokens = l->info.max_context < most ? l->info.max_context : most;
-  return (tokens + l->info.page_rows - 1) / l->info.page_rows;
+           tokens = llm->info.max_context < most ? llm->info.max_context : most;
+  return (tokens + llm->info.page_rows - 1) / llm->info.page_rows;
 }
 
-static clave_status init_pool(clave_llm *l, page_pool *p) {
-  TRY(mutex_create(&p->lock));
-  TRY(clave_session_create(l->paged, l->device, &p->options, &p->session));
-  return set_pages(p, first_pages(l));
+static clave_status init_pool(clave_llm *llm, page_pool *pool) {
+  TRY(mutex_create(&pool->lock));
+  TRY(clave_session_create(llm->paged, llm->device, &pool->options, &pool->session));
+  return set_pages(pool, first_pages(llm));
 }
 
-static clave_status make_pool(clave_llm *l, const clave_session_options *o, page_pool **out) {
-  page_pool *p = calloc(1, sizeof *p);
-  if (!p) return status_no_memory();
-  p->options = copy_options(o);
-  clave_status st = init_pool(l, p);
+static clave_status make_pool(clave_llm *llm, const clave_session_options *options,
+                              page_pool **out) {
+  page_pool *pool = calloc(1, sizeof *pool);
+  if (!pool) return status_no_memory();
+  pool->options = copy_options(options);
+  clave_status st = init_pool(llm, pool);
   if (st) {
-    destroy_pool(p);
+    destroy_pool(pool);
     return st;
   }
-  p->next = l->pools;
-  l->pools = *out = p;
+  pool->next = llm->pools;
+  llm->pools = *out = pool;
   return NULL;
 }
 
-clave_status page_pool_take(clave_llm *l, const clave_session_options *o, page_pool **out) {
+clave_status page_pool_take(clave_llm *llm, const clave_session_options *options, page_pool **out) {
   clave_status st = NULL;
-  mutex_lock(l->pools_lock);
-  *out = l->pools;
-  while (*out && !same_options(&(*out)->options, o)) *out = (*out)->next;
-  if (!*out) st = make_pool(l, o, out);
+  mutex_lock(llm->pools_lock);
+  *out = llm->pools;
+  while (*out && !same_options(&(*out)->options, options)) *out = (*out)->next;
+  if (!*out) st = make_pool(llm, options, out);
   if (*out) (*out)->holds++;
-  mutex_unlock(l->pools_lock);
+  mutex_unlock(llm->pools_lock);
   return st;
 }
 
-void page_pool_give(clave_llm *l, page_pool *p) {
-  if (!p) return;
-  mutex_lock(l->pools_lock);
-  bool last = --p->holds == 0;
-  page_pool **at = &l->pools;
-  while (last && *at != p) at = &(*at)->next;
-  if (last) *at = p->next;
-  mutex_unlock(l->pools_lock);
-  if (last) destroy_pool(p);
+void page_pool_give(clave_llm *llm, page_pool *pool) {
+  if (!pool) return;
+  mutex_lock(llm->pools_lock);
+  bool last = --pool->holds == 0;
+  page_pool **at = &llm->pools;
+  while (last && *at != pool) at = &(*at)->next;
+  if (last) *at = pool->next;
+  mutex_unlock(llm->pools_lock);
+  if (last) destroy_pool(pool);
 }
 
 /* ---------------------------------------------------------------- pages */
 
 /* Half as many again, or, where there is no memory for that, as many as are needed. */
-clave_status page_pool_reserve(page_pool *p, size_t n) {
-  size_t needed = p->n_used + n, more = p->n_pages + p->n_pages / 2;
-  if (needed <= p->n_pages) return NULL;
+clave_status page_pool_reserve(page_pool *pool, size_t n) {
+  size_t needed = pool->n_used + n, more = pool->n_pages + pool->n_pages / 2;
+  if (needed <= pool->n_pages) return NULL;
   if (needed > UINT32_MAX) return status_no_memory();
-  clave_status st = more > needed ? set_pages(p, (uint32_t)more) : NULL;
+  clave_status st = more > needed ? set_pages(pool, (uint32_t)more) : NULL;
   clave_status_free(st);
-  return needed <= p->n_pages ? NULL : set_pages(p, (uint32_t)needed);
+  return needed <= pool->n_pages ? NULL : set_pages(pool, (uint32_t)needed);
 }
 
-uint32_t page_pool_alloc(page_pool *p) {
+uint32_t page_pool_alloc(page_pool *pool) {
   uint32_t i = 0;
-  while (p->users[i]) i++;
-  p->users[i] = 1;
-  p->n_used++;
+  while (pool->users[i]) i++;
+  pool->users[i] = 1;
+  pool->n_used++;
   return i;
 }
 
-void page_pool_drop(const clave_llm *l, page_pool *p, uint32_t page) {
-  if (--p->users[page]) return;
-  if (--p->n_used || p->n_pages == first_pages(l)) return;
-  clave_status_free(set_pages(p, first_pages(l)));
+void page_pool_drop(const clave_llm *llm, page_pool *pool, uint32_t page) {
+  if (--pool->users[page]) return;
+  if (--pool->n_used || pool->n_pages == first_pages(llm)) return;
+  clave_status_free(set_pages(pool, first_pages(llm)));
 }
 
-bool page_pool_trim(page_pool *p) {
-  uint32_t n = p->n_pages;
-  while (n > 1 && !p->users[n - 1]) n--;
-  if (n == p->n_pages) return false;
-  clave_status st = set_pages(p, n);
+bool page_pool_trim(page_pool *pool) {
+  uint32_t n = pool->n_pages;
+  while (n > 1 && !pool->users[n - 1]) n--;
+  if (n == pool->n_pages) return false;
+  clave_status st = set_pages(pool, n);
   clave_status_free(st);
   return !st;
 }
 
-clave_status page_pool_copy(const clave_llm *l, page_pool *p, uint32_t from, uint32_t to) {
-  for (uint32_t i = 0; i < l->n_page_states; i++) {
-    size_t bytes = llm_page_bytes(l, i);
-    TRY(clave_session_copy_state_part(p->session, i, from * bytes, to * bytes, bytes));
+clave_status page_pool_copy(const clave_llm *llm, page_pool *pool, uint32_t from, uint32_t to) {
+  for (uint32_t i = 0; i < llm->n_page_states; i++) {
+    size_t bytes = llm_page_bytes(llm, i);
+    TRY(clave_session_copy_state_part(pool->session, i, from * bytes, to * bytes, bytes));
   }
   return NULL;
 }

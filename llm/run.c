@@ -6,66 +6,72 @@
 /* ---------------------------------------------------------------- one run */
 
 /* The state is about to take n more ids than have run: it gets room; logits of before are gone. */
-static clave_status prepare(clave_llm_conversation *c, size_t n) {
-  TRY(c->state->make_room(c, c->n_run, c->n_run + n));
-  if (c->n_written < c->n_run + n) c->n_written = c->n_run + n;
-  c->n_logits = 0;
+static clave_status prepare(clave_llm_conversation *conversation, size_t n) {
+  TRY(conversation->state->make_room(conversation, conversation->n_run, conversation->n_run + n));
+  if (conversation->n_written < conversation->n_run + n)
+    conversation->n_written = conversation->n_run + n;
+  conversation->n_logits = 0;
   return NULL;
 }
 
-clave_status conversation_run_parts(const llm_method *m, const run_part *parts, size_t n) {
-  const clave_llm_conversation *c = parts[0].c;
-  for (size_t i = 0; i < n; i++) TRY(prepare(parts[i].c, parts[i].n));
-  clave_status st = c->state->run(m, parts, n);
-  const char *by = clave_session_answered_by(c->session);
+clave_status conversation_run_parts(const llm_method *method, const run_part *parts, size_t n) {
+  const clave_llm_conversation *conversation = parts[0].conversation;
+  for (size_t i = 0; i < n; i++) TRY(prepare(parts[i].conversation, parts[i].n));
+  clave_status st = conversation->state->run(method, parts, n);
+  const char *by = clave_session_answered_by(conversation->session);
   for (size_t i = 0; i < n; i++) {
-    if (st) status_free(c->state->run_again(parts[i].c, parts[i].c->n_run));
-    if (!st) parts[i].c->n_run += parts[i].n;
-    if (!st) parts[i].c->answered_by = by;
+    if (st)
+      status_free(
+          conversation->state->run_again(parts[i].conversation, parts[i].conversation->n_run));
+    if (!st) parts[i].conversation->n_run += parts[i].n;
+    if (!st) parts[i].conversation->answered_by = by;
   }
   return st;
 }
 
-clave_status conversation_part_logits(const llm_method *m, const run_part *parts, size_t n,
+clave_status conversation_part_logits(const llm_method *method, const run_part *parts, size_t n,
                                       size_t i, size_t back, float *out) {
-  for (size_t k = i + 1; k < n; k++) back += m->takes_rows && !parts[k].all_logits ? 1 : parts[k].n;
-  return llm_method_logits(m, parts[i].c->session, back, out);
+  for (size_t k = i + 1; k < n; k++)
+    back += method->takes_rows && !parts[k].all_logits ? 1 : parts[k].n;
+  return llm_method_logits(method, parts[i].conversation->session, back, out);
 }
 
 /* ---------------------------------------------------------------- all that is pending */
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* What of each conversation's ids the next run takes, and by which method; *n: of how many. */
+/* What of each conversation's ids the next run takes, and by which method; *count: of how many. */
 static const llm_method *choose_parts(clave_llm_conversation *const *cs, size_t n_cs,
-                                      run_part *parts, size_t *n) {
-  const clave_llm *l = cs[0]->llm;
+                                      run_part *parts, size_t *count) {
+  const clave_llm *llm = cs[0]->llm;
   size_t total = 0, left = cs[0]->options.prefill_chunk;
-  *n = 0;
+  *count = 0;
   for (size_t i = 0; i < n_cs && left; i++) {
-    clave_llm_conversation *c = cs[i];
-    size_t take = smaller(c->ids.count - c->n_run, smaller(c->options.prefill_chunk, left));
-    if (c->n_logits == c->ids.count || !take) continue;
-    parts[(*n)++] = (run_part){.c = c, .n = take};
+    clave_llm_conversation *conversation = cs[i];
+    size_t take = smaller(conversation->ids.count - conversation->n_run,
+                          smaller(conversation->options.prefill_chunk, left));
+    if (conversation->n_logits == conversation->ids.count || !take) continue;
+    parts[(*count)++] = (run_part){.conversation = conversation, .n = take};
     total += take;
     left -= take;
   }
-  const llm_method *m = *n ? llm_methods_choose(l->methods, l->n_methods, &total) : NULL;
-  for (size_t i = 0; i < *n; i++) { /* it may take fewer */
+  const llm_method *method =
+      *count ? llm_methods_choose(llm->methods, llm->n_methods, &total) : NULL;
+  for (size_t i = 0; i < *count; i++) { /* it may take fewer */
     parts[i].n = smaller(parts[i].n, total);
     total -= parts[i].n;
   }
-  while (*n && !parts[*n - 1].n) --*n;
-  return m;
+  while (*count && !parts[*count - 1].n) --*count;
+  return method;
 }
 
-static clave_status run_some(const llm_method *m, const run_part *parts, size_t n) {
-  TRY(conversation_run_parts(m, parts, n));
+static clave_status run_some(const llm_method *method, const run_part *parts, size_t n) {
+  TRY(conversation_run_parts(method, parts, n));
   for (size_t i = 0; i < n; i++) {
-    clave_llm_conversation *c = parts[i].c;
-    if (c->n_run < c->ids.count) continue;
-    TRY(conversation_part_logits(m, parts, n, i, 0, c->logits));
-    c->n_logits = c->n_run;
+    clave_llm_conversation *conversation = parts[i].conversation;
+    if (conversation->n_run < conversation->ids.count) continue;
+    TRY(conversation_part_logits(method, parts, n, i, 0, conversation->logits));
+    conversation->n_logits = conversation->n_run;
   }
   return NULL;
 }

@@ -31,18 +31,18 @@ static clave_status check_finite(const char *name, float value) {
   return isfinite(value) ? NULL : INVALID("%s: expected a finite number, got %g", name, value);
 }
 
-static clave_status check_options(const clave_sampler_options *o) {
-  TRY(check_finite("repetition_penalty", o->repetition_penalty));
-  TRY(check_range("repetition_penalty", o->repetition_penalty, HUGE_VALF));
-  TRY(check_finite("presence_penalty", o->presence_penalty));
-  TRY(check_finite("frequency_penalty", o->frequency_penalty));
-  TRY(check_finite("temperature", o->temperature));
-  TRY(check_range("temperature", o->temperature, HUGE_VALF));
-  TRY(check_range("top_p", o->top_p, 1));
-  TRY(check_range("min_p", o->min_p, 1));
-  for (size_t i = 0; i < o->n_bias; i++) {
-    if (isnan(o->bias[i].bias) || o->bias[i].bias == HUGE_VALF)
-      return INVALID("the bias of id %u is %g", o->bias[i].id, o->bias[i].bias);
+static clave_status check_options(const clave_sampler_options *options) {
+  TRY(check_finite("repetition_penalty", options->repetition_penalty));
+  TRY(check_range("repetition_penalty", options->repetition_penalty, HUGE_VALF));
+  TRY(check_finite("presence_penalty", options->presence_penalty));
+  TRY(check_finite("frequency_penalty", options->frequency_penalty));
+  TRY(check_finite("temperature", options->temperature));
+  TRY(check_range("temperature", options->temperature, HUGE_VALF));
+  TRY(check_range("top_p", options->top_p, 1));
+  TRY(check_range("min_p", options->min_p, 1));
+  for (size_t i = 0; i < options->n_bias; i++) {
+    if (isnan(options->bias[i].bias) || options->bias[i].bias == HUGE_VALF)
+      return INVALID("the bias of id %u is %g", options->bias[i].id, options->bias[i].bias);
   }
   return NULL;
 }
@@ -50,97 +50,101 @@ static clave_status check_options(const clave_sampler_options *o) {
 clave_status clave_sampler_create(const clave_sampler_options *options, clave_sampler **out) {
   OWN_FLOAT_ENV;
   *out = NULL;
-  clave_sampler_options o;
-  TRY(sized_read(options, &o, SIZED(clave_sampler_options, seed)));
-  TRY(check_options(&o));
-  clave_sampler *s = calloc(1, sizeof *s);
-  clave_logit_bias *bias = calloc(o.n_bias + 1, sizeof *bias);
-  if (!s || !bias) {
-    free(s);
+  clave_sampler_options sampler_options;
+  TRY(sized_read(options, &sampler_options, SIZED(clave_sampler_options, seed)));
+  TRY(check_options(&sampler_options));
+  clave_sampler *sampler = calloc(1, sizeof *sampler);
+  clave_logit_bias *bias = calloc(sampler_options.n_bias + 1, sizeof *bias);
+  if (!sampler || !bias) {
+    free(sampler);
     free(bias);
     return status_no_memory();
   }
-  if (o.n_bias) memcpy(bias, o.bias, o.n_bias * sizeof *bias);
-  s->options = o;
-  s->options.bias = s->bias = bias;
-  *out = s;
+  if (sampler_options.n_bias)
+    memcpy(bias, sampler_options.bias, sampler_options.n_bias * sizeof *bias);
+  sampler->options = sampler_options;
+  sampler->options.bias = sampler->bias = bias;
+  *out = sampler;
   return NULL;
 }
 
-void sampler_scratch_free(sampler_scratch *w) {
-  free(w->c.id);
-  free(w->c.key);
-  free(w->c.weight);
-  free(w->c.some);
-  free(w->logits);
-  free(w->times);
-  w->c = (candidates){0};
-  w->logits = NULL;
-  w->times = NULL;
-  w->capacity = 0;
+void sampler_scratch_free(sampler_scratch *scratch) {
+  free(scratch->candidates.id);
+  free(scratch->candidates.key);
+  free(scratch->candidates.weight);
+  free(scratch->candidates.some);
+  free(scratch->logits);
+  free(scratch->times);
+  scratch->candidates = (candidates){0};
+  scratch->logits = NULL;
+  scratch->times = NULL;
+  scratch->capacity = 0;
 }
 
-void clave_sampler_destroy(clave_sampler *s) {
-  if (!s) return;
-  sampler_scratch_free(&s->own);
-  free(s->bias);
-  free(s);
+void clave_sampler_destroy(clave_sampler *sampler) {
+  if (!sampler) return;
+  sampler_scratch_free(&sampler->own);
+  free(sampler->bias);
+  free(sampler);
 }
 
-uint64_t sampler_draws(const clave_sampler *s) { return s->draws; }
-void sampler_set_draws(clave_sampler *s, uint64_t draws) { s->draws = draws; }
-const clave_sampler_options *sampler_options_of(const clave_sampler *s) { return &s->options; }
+uint64_t sampler_draws(const clave_sampler *sampler) { return sampler->draws; }
+void sampler_set_draws(clave_sampler *sampler, uint64_t draws) { sampler->draws = draws; }
+const clave_sampler_options *sampler_options_of(const clave_sampler *sampler) {
+  return &sampler->options;
+}
 
 /* ---------------------------------------------------------------- logits */
 
-static clave_status grow(sampler_scratch *w, size_t count) {
-  if (count <= w->capacity) return NULL;
-  sampler_scratch_free(w);
-  w->c = (candidates){.id = calloc(count, sizeof *w->c.id),
-                      .key = calloc(count, sizeof *w->c.key),
-                      .weight = calloc(count, sizeof *w->c.weight),
-                      .some = calloc(count, sizeof *w->c.some)};
-  w->logits = calloc(count, sizeof *w->logits);
-  w->times = calloc(count, sizeof *w->times);
-  if (!w->c.id || !w->c.key || !w->c.weight || !w->c.some || !w->logits || !w->times)
+static clave_status grow(sampler_scratch *scratch, size_t count) {
+  if (count <= scratch->capacity) return NULL;
+  sampler_scratch_free(scratch);
+  scratch->candidates = (candidates){.id = calloc(count, sizeof *scratch->candidates.id),
+                                     .key = calloc(count, sizeof *scratch->candidates.key),
+                                     .weight = calloc(count, sizeof *scratch->candidates.weight),
+                                     .some = calloc(count, sizeof *scratch->candidates.some)};
+  scratch->logits = calloc(count, sizeof *scratch->logits);
+  scratch->times = calloc(count, sizeof *scratch->times);
+  if (!scratch->candidates.id || !scratch->candidates.key || !scratch->candidates.weight ||
+      !scratch->candidates.some || !scratch->logits || !scratch->times)
     return status_no_memory();
-  w->capacity = count;
+  scratch->capacity = count;
   return NULL;
 }
 
-static clave_status add_bias(const clave_sampler_options *o, float *logits, size_t count) {
-  for (size_t i = 0; i < o->n_bias; i++) {
-    if (o->bias[i].id >= count)
-      return INVALID("a bias for id %u in a vocabulary of %zu", o->bias[i].id, count);
-    float *l = &logits[o->bias[i].id];
-    *l = o->bias[i].bias == -HUGE_VALF ? -HUGE_VALF : *l + o->bias[i].bias;
+static clave_status add_bias(const clave_sampler_options *options, float *logits, size_t count) {
+  for (size_t i = 0; i < options->n_bias; i++) {
+    if (options->bias[i].id >= count)
+      return INVALID("a bias for id %u in a vocabulary of %zu", options->bias[i].id, count);
+    float *list = &logits[options->bias[i].id];
+    *list = options->bias[i].bias == -HUGE_VALF ? -HUGE_VALF : *list + options->bias[i].bias;
   }
   return NULL;
 }
 
-static void penalise(const clave_sampler_options *o, float *logit, uint32_t times) {
-  float p = o->repetition_penalty;
+static void penalise(const clave_sampler_options *options, float *logit, uint32_t times) {
+  float p = options->repetition_penalty;
   if (p > 0 && *logit != 0) *logit = *logit > 0 ? *logit / p : *logit * p;
-  *logit -= o->presence_penalty;
-  *logit -= o->frequency_penalty * (float)times;
+  *logit -= options->presence_penalty;
+  *logit -= options->frequency_penalty * (float)times;
 }
 
 /* Each id seen in the window once, with how often it was. */
-static void apply_penalties(const clave_sampler_options *o, const sampler_scratch *w, size_t count,
-                            const uint32_t *seen, size_t n) {
-  bool repeats = o->repetition_penalty > 0 && o->repetition_penalty != 1;
-  if (!repeats && o->presence_penalty == 0 && o->frequency_penalty == 0) return;
-  if (o->penalty_window && n > o->penalty_window) {
-    seen += n - o->penalty_window;
-    n = o->penalty_window;
+static void apply_penalties(const clave_sampler_options *options, const sampler_scratch *scratch,
+                            size_t count, const uint32_t *seen, size_t n) {
+  bool repeats = options->repetition_penalty > 0 && options->repetition_penalty != 1;
+  if (!repeats && options->presence_penalty == 0 && options->frequency_penalty == 0) return;
+  if (options->penalty_window && n > options->penalty_window) {
+    seen += n - options->penalty_window;
+    n = options->penalty_window;
   }
   for (size_t i = 0; i < n; i++) {
-    if (seen[i] < count) w->times[seen[i]]++;
+    if (seen[i] < count) scratch->times[seen[i]]++;
   }
   for (size_t i = 0; i < n; i++) {
-    if (seen[i] >= count || !w->times[seen[i]]) continue;
-    penalise(o, &w->logits[seen[i]], w->times[seen[i]]);
-    w->times[seen[i]] = 0;
+    if (seen[i] >= count || !scratch->times[seen[i]]) continue;
+    penalise(options, &scratch->logits[seen[i]], scratch->times[seen[i]]);
+    scratch->times[seen[i]] = 0;
   }
 }
 
@@ -191,22 +195,22 @@ static double exp_of(double x) {
 }
 
 /* Inlined into each of its callers, so that it is compiled for their instructions. */
-static inline __attribute__((always_inline)) void weights_of(const candidates *c, float largest,
-                                                             double by) {
-  double *weight = c->weight;
-  for (size_t i = 0; i < c->n; i++) {
-    float logit = logit_of(c->key[i]);
+static inline __attribute__((always_inline)) void weights_of(const candidates *candidates,
+                                                             float largest, double by) {
+  double *weight = candidates->weight;
+  for (size_t i = 0; i < candidates->n; i++) {
+    float logit = logit_of(candidates->key[i]);
     /* The difference of infinities is not a number. */
     weight[i] = logit == largest ? 0 : ((double)logit - (double)largest) * by;
   }
-  for (size_t i = 0; i < c->n; i++) weight[i] = exp_of(weight[i]);
+  for (size_t i = 0; i < candidates->n; i++) weight[i] = exp_of(weight[i]);
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
 /* Without fused operations: the same bits. */
-__attribute__((target("avx2"))) static void weights_avx2(const candidates *c, float largest,
-                                                         double by) {
-  weights_of(c, largest, by);
+__attribute__((target("avx2"))) static void weights_avx2(const candidates *candidates,
+                                                         float largest, double by) {
+  weights_of(candidates, largest, by);
 }
 static bool has_avx2(void) { return __builtin_cpu_supports("avx2"); }
 #else
@@ -214,8 +218,8 @@ static bool has_avx2(void) { return __builtin_cpu_supports("avx2"); }
 static bool has_avx2(void) { return false; }
 #endif
 
-static void compute_weights(const candidates *c, float largest, float temperature) {
-  (has_avx2() ? weights_avx2 : weights_of)(c, largest, 1.0 / (double)temperature);
+static void compute_weights(const candidates *candidates, float largest, float temperature) {
+  (has_avx2() ? weights_avx2 : weights_of)(candidates, largest, 1.0 / (double)temperature);
 }
 
 enum { BLOCK = 1024, LANES = 4 };
@@ -231,10 +235,11 @@ static double sum_block(const double *weight, size_t n) {
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-static double sum_weights(const candidates *c) {
+static double sum_weights(const candidates *candidates) {
   double sum = 0;
-  for (size_t at = 0; at < c->n; at += BLOCK)
-    sum += sum_block(c->weight + at, c->n - at < BLOCK ? c->n - at : BLOCK);
+  for (size_t at = 0; at < candidates->n; at += BLOCK)
+    sum +=
+        sum_block(candidates->weight + at, candidates->n - at < BLOCK ? candidates->n - at : BLOCK);
   return sum;
 }
 
@@ -242,165 +247,172 @@ static double sum_weights(const candidates *c) {
 
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 
-static double weight_at(const candidates *c, size_t i, bool by_weight) {
-  return by_weight ? c->weight[i] : 1;
+static double weight_at(const candidates *candidates, size_t i, bool by_weight) {
+  return by_weight ? candidates->weight[i] : 1;
 }
 
 static size_t digit_of(uint32_t key, int shift) { return key >> shift & (DIGITS - 1); }
 
 /* How many of the candidates, of `some` of them or, if NULL, the first n, have each digit. In two
  * halves, so that equal digits in a row need not wait for each other. */
-static void count_digits(const candidates *c, const uint32_t *some, size_t n, int shift,
+static void count_digits(const candidates *candidates, const uint32_t *some, size_t n, int shift,
                          double counts[DIGITS]) {
   uint32_t halves[2][DIGITS] = {0};
-  for (size_t i = 0; i < n; i++) halves[i % 2][digit_of(c->key[some ? some[i] : i], shift)]++;
+  for (size_t i = 0; i < n; i++)
+    halves[i % 2][digit_of(candidates->key[some ? some[i] : i], shift)]++;
   for (size_t d = 0; d < DIGITS; d++) counts[d] = (double)halves[0][d] + halves[1][d];
 }
 
 /* What they weigh. */
-static void weigh_digits(const candidates *c, const uint32_t *some, size_t n, int shift,
+static void weigh_digits(const candidates *candidates, const uint32_t *some, size_t n, int shift,
                          double sums[DIGITS]) {
   double odd[DIGITS] = {0};
   memset(sums, 0, DIGITS * sizeof *sums);
   for (size_t i = 0; i < n; i++) {
     size_t at = some ? some[i] : i;
-    (i % 2 ? odd : sums)[digit_of(c->key[at], shift)] += c->weight[at];
+    (i % 2 ? odd : sums)[digit_of(candidates->key[at], shift)] += candidates->weight[at];
   }
   for (size_t d = 0; d < DIGITS; d++) sums[d] += odd[d];
 }
 
-/* Of `some` (n), or the first n, those with the digit, into c->some. */
-static size_t take_digit(const candidates *c, const uint32_t *some, size_t n, int shift,
+/* Of `some` (n), or the first n, those with the digit, into candidates->some. */
+static size_t take_digit(const candidates *candidates, const uint32_t *some, size_t n, int shift,
                          size_t digit) {
   size_t kept = 0;
   for (size_t i = 0; i < n; i++) {
     size_t at = some ? some[i] : i;
-    c->some[kept] = (uint32_t)at;
-    kept += digit_of(c->key[at], shift) == digit;
+    candidates->some[kept] = (uint32_t)at;
+    kept += digit_of(candidates->key[at], shift) == digit;
   }
   return kept;
 }
 
-static bool are_equal(const candidates *c, size_t n) {
+static bool are_equal(const candidates *candidates, size_t n) {
   for (size_t i = 1; i < n; i++) {
-    if (c->key[c->some[i]] != c->key[c->some[0]]) return false;
+    if (candidates->key[candidates->some[i]] != candidates->key[candidates->some[0]]) return false;
   }
   return true;
 }
 
 /* The highest key for which the candidates from it on weigh at least `target` together, digit by
  * digit from the top. *rest: what the candidates above it leave of the target. */
-static uint32_t find_cut(const candidates *c, bool by_weight, double target, double *rest) {
+static uint32_t find_cut(const candidates *candidates, bool by_weight, double target,
+                         double *rest) {
   const uint32_t *some = NULL;
-  size_t n = c->n;
+  size_t n = candidates->n;
   for (int shift = 2 * DIGIT_BITS; shift >= 0; shift -= DIGIT_BITS) {
     double sums[DIGITS];
     size_t lowest = 0, digit = DIGITS - 1;
-    (by_weight ? weigh_digits : count_digits)(c, some, n, shift, sums);
+    (by_weight ? weigh_digits : count_digits)(candidates, some, n, shift, sums);
     while (lowest < digit && sums[lowest] <= 0) lowest++;
     while (digit > lowest && sums[digit] < target) target -= sums[digit--];
-    n = take_digit(c, some, n, shift, digit);
-    some = c->some;
-    if (are_equal(c, n)) break;
+    n = take_digit(candidates, some, n, shift, digit);
+    some = candidates->some;
+    if (are_equal(candidates, n)) break;
   }
   *rest = target;
-  return c->key[c->some[0]];
+  return candidates->key[candidates->some[0]];
 }
 
 /* Keeps the fewest of the largest that weigh `target`: of equal ones the smallest ids. */
-static void keep_largest(candidates *c, bool by_weight, double target) {
+static void keep_largest(candidates *candidates, bool by_weight, double target) {
   double rest;
-  uint32_t cut = find_cut(c, by_weight, target, &rest);
+  uint32_t cut = find_cut(candidates, by_weight, target, &rest);
   size_t n = 0;
-  for (size_t i = 0; i < c->n; i++) {
-    bool keep = c->key[i] > cut;
-    if (c->key[i] == cut && rest > 0) {
+  for (size_t i = 0; i < candidates->n; i++) {
+    bool keep = candidates->key[i] > cut;
+    if (candidates->key[i] == cut && rest > 0) {
       keep = true;
-      rest -= weight_at(c, i, by_weight);
+      rest -= weight_at(candidates, i, by_weight);
     }
-    c->id[n] = c->id[i];
-    c->key[n] = c->key[i];
-    c->weight[n] = c->weight[i];
+    candidates->id[n] = candidates->id[i];
+    candidates->key[n] = candidates->key[i];
+    candidates->weight[n] = candidates->weight[i];
     n += keep;
   }
-  c->n = n;
+  candidates->n = n;
 }
 
-static void drop_unlikely(candidates *c, double least) {
+static void drop_unlikely(candidates *candidates, double least) {
   size_t n = 0;
-  for (size_t i = 0; i < c->n; i++) {
-    c->id[n] = c->id[i];
-    c->weight[n] = c->weight[i];
-    n += c->weight[i] >= least;
+  for (size_t i = 0; i < candidates->n; i++) {
+    candidates->id[n] = candidates->id[i];
+    candidates->weight[n] = candidates->weight[i];
+    n += candidates->weight[i] >= least;
   }
-  c->n = n;
+  candidates->n = n;
 }
 
 /* ---------------------------------------------------------------- the draw */
 
 /* In [0, 1), 53 bits of the block's first two words. */
-static double draw(clave_sampler *s) {
-  uint32_t w[4] = {(uint32_t)s->draws, (uint32_t)(s->draws >> 32), 0, 0};
-  s->draws++;
-  philox(s->options.seed, w);
+static double draw(clave_sampler *sampler) {
+  uint32_t w[4] = {(uint32_t)sampler->draws, (uint32_t)(sampler->draws >> 32), 0, 0};
+  sampler->draws++;
+  philox(sampler->options.seed, w);
   return ldexp((double)((w[0] | (uint64_t)w[1] << 32) >> 11), -53);
 }
 
 /* The first at which the running sum exceeds the target. */
-static uint32_t choose_in_block(const candidates *c, size_t at, size_t n, double sum,
+static uint32_t choose_in_block(const candidates *candidates, size_t at, size_t n, double sum,
                                 double target) {
   size_t last = at;
   for (size_t i = at; i < at + n && sum <= target; i++) {
-    if (c->weight[i] <= 0) continue;
-    sum += c->weight[i];
+    if (candidates->weight[i] <= 0) continue;
+    sum += candidates->weight[i];
     last = i;
   }
-  return c->id[last];
+  return candidates->id[last];
 }
 
-static uint32_t choose(const candidates *c, double u) {
-  double target = u * sum_weights(c), sum = 0;
+static uint32_t choose(const candidates *candidates, double u) {
+  double target = u * sum_weights(candidates), sum = 0;
   size_t at = 0;
   for (;; at += BLOCK) {
-    size_t n = c->n - at < BLOCK ? c->n - at : BLOCK;
-    double block = sum_block(c->weight + at, n);
-    if (sum + block > target || at + n == c->n) return choose_in_block(c, at, n, sum, target);
+    size_t n = candidates->n - at < BLOCK ? candidates->n - at : BLOCK;
+    double block = sum_block(candidates->weight + at, n);
+    if (sum + block > target || at + n == candidates->n)
+      return choose_in_block(candidates, at, n, sum, target);
     sum += block;
   }
 }
 
-static uint32_t sample_weighted(clave_sampler *s, sampler_scratch *w, size_t count, float largest) {
-  const clave_sampler_options *o = &s->options;
-  candidates *c = &w->c;
-  c->n = count;
-  for (size_t i = 0; i < count; i++) c->id[i] = (uint32_t)i;
-  for (size_t i = 0; i < count; i++) c->key[i] = key_of(w->logits[i]);
-  if (o->top_k && o->top_k < count) keep_largest(c, false, o->top_k);
-  compute_weights(c, largest, o->temperature);
-  if (o->top_p > 0 && o->top_p < 1) keep_largest(c, true, (double)o->top_p * sum_weights(c));
-  if (o->min_p > 0) drop_unlikely(c, o->min_p);
-  return choose(c, draw(s));
+static uint32_t sample_weighted(clave_sampler *sampler, sampler_scratch *scratch, size_t count,
+                                float largest) {
+  const clave_sampler_options *options = &sampler->options;
+  candidates *candidates = &scratch->candidates;
+  candidates->n = count;
+  for (size_t i = 0; i < count; i++) candidates->id[i] = (uint32_t)i;
+  for (size_t i = 0; i < count; i++) candidates->key[i] = key_of(scratch->logits[i]);
+  if (options->top_k && options->top_k < count) keep_largest(candidates, false, options->top_k);
+  compute_weights(candidates, largest, options->temperature);
+  if (options->top_p > 0 && options->top_p < 1)
+    keep_largest(candidates, true, (double)options->top_p * sum_weights(candidates));
+  if (options->min_p > 0) drop_unlikely(candidates, options->min_p);
+  return choose(candidates, draw(sampler));
 }
 
-clave_status sampler_choose(clave_sampler *s, sampler_scratch *w, const sampler_input *in,
-                            uint32_t *id) {
+clave_status sampler_choose(clave_sampler *sampler, sampler_scratch *scratch,
+                            const sampler_input *in, uint32_t *id) {
   size_t count = in->count, best;
   *id = 0;
   if (count == 0 || count > UINT32_MAX) return INVALID("%zu logits", count);
-  TRY(grow(w, count));
-  memcpy(w->logits, in->logits, count * sizeof *in->logits);
-  if (in->change && !in->change(in->change_ctx, w->logits, count, in->seen, in->n_seen))
+  TRY(grow(scratch, count));
+  memcpy(scratch->logits, in->logits, count * sizeof *in->logits);
+  if (in->change && !in->change(in->change_ctx, scratch->logits, count, in->seen, in->n_seen))
     return INVALID("the function that changes logits has refused to go on");
-  TRY(add_bias(&s->options, w->logits, count));
-  apply_penalties(&s->options, w, count, in->seen, in->n_seen);
-  TRY(find_largest(w->logits, count, &best));
-  *id = s->options.temperature > 0 ? sample_weighted(s, w, count, w->logits[best]) : (uint32_t)best;
+  TRY(add_bias(&sampler->options, scratch->logits, count));
+  apply_penalties(&sampler->options, scratch, count, in->seen, in->n_seen);
+  TRY(find_largest(scratch->logits, count, &best));
+  *id = sampler->options.temperature > 0
+            ? sample_weighted(sampler, scratch, count, scratch->logits[best])
+            : (uint32_t)best;
   return NULL;
 }
 
-clave_status clave_sampler_sample(clave_sampler *s, const float *logits, size_t count,
+clave_status clave_sampler_sample(clave_sampler *sampler, const float *logits, size_t count,
                                   const uint32_t *seen, size_t n_seen, uint32_t *id) {
   OWN_FLOAT_ENV;
   sampler_input in = {.logits = logits, .count = count, .seen = seen, .n_seen = n_seen};
-  return sampler_choose(s, &s->own, &in, id);
+  return sampler_choose(sampler, &sampler->own, &in, id);
 }

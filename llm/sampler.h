@@ -16,13 +16,13 @@ typedef struct candidates {
 /* The arrays of a choice, 28 bytes a logit, all owned. Zeroed at first; between choices nothing in
  * them matters, so that samplers which do not choose at the same time can share one. */
 typedef struct sampler_scratch {
-  candidates c;
+  candidates candidates;
   float *logits;   /* (capacity) */
   uint32_t *times; /* how often an id was seen, (capacity), all 0 between choices */
   size_t capacity;
   struct sampler_scratch *next; /* in a pool's list */
 } sampler_scratch;
-void sampler_scratch_free(sampler_scratch *w); /* what it owns, not itself */
+void sampler_scratch_free(sampler_scratch *scratch); /* what it owns, not itself */
 
 typedef struct sampler_input {
   const float *logits; /* (count) */
@@ -32,13 +32,13 @@ typedef struct sampler_input {
   clave_llm_logits_fn change; /* NULL: none */
   void *change_ctx;
 } sampler_input;
-clave_status sampler_choose(clave_sampler *s, sampler_scratch *w, const sampler_input *in,
-                            uint32_t *id) STATUS_CHECK;
+clave_status sampler_choose(clave_sampler *sampler, sampler_scratch *scratch,
+                            const sampler_input *in, uint32_t *id) STATUS_CHECK;
 
 /* Random numbers drawn so far: the generator's position, to go on from elsewhere. */
-uint64_t sampler_draws(const clave_sampler *s);
-void sampler_set_draws(clave_sampler *s, uint64_t draws);
+uint64_t sampler_draws(const clave_sampler *sampler);
+void sampler_set_draws(clave_sampler *sampler, uint64_t draws);
 /* The options it was made with; their bias lies in the sampler. */
-const clave_sampler_options *sampler_options_of(const clave_sampler *s);
+const clave_sampler_options *sampler_options_of(const clave_sampler *sampler);
 
 #endif

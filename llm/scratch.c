@@ -5,30 +5,30 @@
 
 #include "base/threads.h"
 
-clave_status scratch_pool_init(scratch_pool *p) { return mutex_create(&p->lock); }
+clave_status scratch_pool_init(scratch_pool *pool) { return mutex_create(&pool->lock); }
 
-void scratch_pool_free(scratch_pool *p) {
-  while (p->idle) {
-    sampler_scratch *w = p->idle;
-    p->idle = w->next;
-    sampler_scratch_free(w);
-    free(w);
+void scratch_pool_free(scratch_pool *pool) {
+  while (pool->idle) {
+    sampler_scratch *scratch = pool->idle;
+    pool->idle = scratch->next;
+    sampler_scratch_free(scratch);
+    free(scratch);
   }
-  mutex_destroy(p->lock);
+  mutex_destroy(pool->lock);
 }
 
-clave_status scratch_take(scratch_pool *p, sampler_scratch **out) {
-  mutex_lock(p->lock);
-  *out = p->idle;
-  if (*out) p->idle = (*out)->next;
-  mutex_unlock(p->lock);
+clave_status scratch_take(scratch_pool *pool, sampler_scratch **out) {
+  mutex_lock(pool->lock);
+  *out = pool->idle;
+  if (*out) pool->idle = (*out)->next;
+  mutex_unlock(pool->lock);
   if (!*out) *out = calloc(1, sizeof **out);
   return *out ? NULL : status_no_memory();
 }
 
-void scratch_give(scratch_pool *p, sampler_scratch *w) {
-  mutex_lock(p->lock);
-  w->next = p->idle;
-  p->idle = w;
-  mutex_unlock(p->lock);
+void scratch_give(scratch_pool *pool, sampler_scratch *scratch) {
+  mutex_lock(pool->lock);
+  scratch->next = pool->idle;
+  pool->idle = scratch;
+  mutex_unlock(pool->lock);
 }

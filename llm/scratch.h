@@ -10,10 +10,10 @@ typedef struct scratch_pool {
   sampler_scratch *idle; /* owned: a list */
 } scratch_pool;
 
-clave_status scratch_pool_init(scratch_pool *p) STATUS_CHECK;
-void scratch_pool_free(scratch_pool *p); /* takes a zeroed one; all must have been given back */
+clave_status scratch_pool_init(scratch_pool *pool) STATUS_CHECK;
+void scratch_pool_free(scratch_pool *pool); /* takes a zeroed one; all must have been given back */
 /* One that nobody else has until it is given back. */
-clave_status scratch_take(scratch_pool *p, sampler_scratch **out) STATUS_CHECK;
-void scratch_give(scratch_pool *p, sampler_scratch *w);
+clave_status scratch_take(scratch_pool *pool, sampler_scratch **out) STATUS_CHECK;
+void scratch_give(scratch_pool *pool, sampler_scratch *scratch);
 
 #endif

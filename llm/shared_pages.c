@@ -89,11 +89,11 @@ static clave_status run_again(clave_llm_conversation *self, size_t first) {
 /* ---------------------------------------------------------------- running */
 
 static clave_status run_pages(const llm_method *method, const run_part *parts, size_t n_parts) {
-  const clave_llm_conversation *first = parts[0].c;
+  const clave_llm_conversation *first = parts[0].conversation;
   llm_run_part *list = calloc(n_parts, sizeof *list);
   if (!list) return status_no_memory();
   for (size_t i = 0; i < n_parts; i++) {
-    const clave_llm_conversation *self = parts[i].c;
+    const clave_llm_conversation *self = parts[i].conversation;
     list[i] = (llm_run_part){.ids = self->ids.items + self->n_run,
                              .n = parts[i].n,
                              .position = self->n_run,
@@ -111,14 +111,15 @@ static clave_status run_pages(const llm_method *method, const run_part *parts, s
  * not, the pool is as it was for the others. */
 static clave_status run_within_budget(const llm_method *method, const run_part *parts,
                                       size_t n_parts) {
-  page_pool *pool = parts[0].c->shared;
+  page_pool *pool = parts[0].conversation->shared;
   clave_status st = run_pages(method, parts, n_parts);
   if (status_code_of(st) == STATUS_NO_MEMORY && page_pool_trim(pool)) {
     status_free(st);
     st = run_pages(method, parts, n_parts);
   }
   if (status_code_of(st) != STATUS_NO_MEMORY) return st;
-  for (size_t i = 0; i < n_parts; i++) keep_pages(parts[i].c, parts[i].c->n_run);
+  for (size_t i = 0; i < n_parts; i++)
+    keep_pages(parts[i].conversation, parts[i].conversation->n_run);
   (void)page_pool_trim(pool);
   return st;
 }
@@ -146,21 +147,22 @@ typedef struct page_copy {
 
 static page_copy copy_of(const clave_llm *llm, uint32_t index, size_t total, size_t rows,
                          size_t page) {
-  const llm_page_state *s = &llm->page_states[index];
+  const llm_page_state *state = &llm->page_states[index];
   size_t n = llm->info.page_rows, first = page * n;
-  return (page_copy){s->heads, n, s->row_bytes, total, first, rows - first < n ? rows - first : n};
+  return (page_copy){state->heads, n,     state->row_bytes,
+                     total,        first, rows - first < n ? rows - first : n};
 }
 
-static void from_page(const page_copy *p, const char *page, char *all) {
-  for (size_t h = 0; h < p->heads; h++)
-    memcpy(all + (h * p->total + p->first) * p->size, page + h * p->page_rows * p->size,
-           p->rows * p->size);
+static void from_page(const page_copy *copy, const char *page, char *all) {
+  for (size_t h = 0; h < copy->heads; h++)
+    memcpy(all + (h * copy->total + copy->first) * copy->size,
+           page + h * copy->page_rows * copy->size, copy->rows * copy->size);
 }
 
-static void to_page(const page_copy *p, const char *all, char *page) {
-  for (size_t h = 0; h < p->heads; h++)
-    memcpy(page + h * p->page_rows * p->size, all + (h * p->total + p->first) * p->size,
-           p->rows * p->size);
+static void to_page(const page_copy *copy, const char *all, char *page) {
+  for (size_t h = 0; h < copy->heads; h++)
+    memcpy(page + h * copy->page_rows * copy->size,
+           all + (h * copy->total + copy->first) * copy->size, copy->rows * copy->size);
 }
 
 /* tensor: (1, heads, rows, size), of which the rows that have not run become 0. */

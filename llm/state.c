@@ -26,9 +26,9 @@ static int64_t attribute(const char *detail, const char *key) {
 }
 
 /* Slots that follow from where the tokens stand. */
-static bool follows(const bool *positions, const clave_node_info *n) {
-  for (uint32_t i = 0; i < n->n_reads && i < CLAVE_MAX_OPERANDS; i++) {
-    if (positions[n->reads[i]]) return true;
+static bool follows(const bool *positions, const clave_node_info *info) {
+  for (uint32_t i = 0; i < info->n_reads && i < CLAVE_MAX_OPERANDS; i++) {
+    if (positions[info->reads[i]]) return true;
   }
   return false;
 }
@@ -49,42 +49,43 @@ typedef struct reader {
   bool *positions; /* (slots of the program) */
 } reader;
 
-static clave_status note_rows(const reader *r, uint32_t slot, int64_t axis, int64_t window) {
-  clave_tensor_info t = {.size = sizeof t};
-  llm_state *s = find_state(r->states, r->slots, r->n_states, slot);
-  if (!s) return NULL;
-  TRY(clave_program_slot(r->program, slot, &t));
-  s->rows = axis >= 0 && axis < t.rank && t.max_dims[axis] > 0 ? t.max_dims[axis] : 0;
-  s->window = window;
+static clave_status note_rows(const reader *reader, uint32_t slot, int64_t axis, int64_t window) {
+  clave_tensor_info info = {.size = sizeof info};
+  llm_state *state = find_state(reader->states, reader->slots, reader->n_states, slot);
+  if (!state) return NULL;
+  TRY(clave_program_slot(reader->program, slot, &info));
+  state->rows = axis >= 0 && axis < info.rank && info.max_dims[axis] > 0 ? info.max_dims[axis] : 0;
+  state->window = window;
   return NULL;
 }
 
-static clave_status read_node(const reader *r, const clave_node_info *n) {
-  bool by_index = strcmp(n->op, "index_copy") == 0, cached = strcmp(n->op, "attention_cached") == 0;
-  if (by_index && n->n_reads > 1 && r->positions[n->reads[1]])
-    TRY(note_rows(r, n->reads[0], attribute(n->detail, "axis"), 0));
-  for (uint32_t i = FIRST_CACHE; cached && i <= LAST_CACHE && i < n->n_reads; i++)
-    TRY(note_rows(r, n->reads[i], CACHE_AXIS, attribute(n->detail, "window")));
-  if (!follows(r->positions, n)) return NULL;
-  for (uint32_t i = 0; i < n->n_writes && i < CLAVE_MAX_OPERANDS; i++)
-    r->positions[n->writes[i]] = true;
+static clave_status read_node(const reader *reader, const clave_node_info *info) {
+  bool by_index = strcmp(info->op, "index_copy") == 0,
+       cached = strcmp(info->op, "attention_cached") == 0;
+  if (by_index && info->n_reads > 1 && reader->positions[info->reads[1]])
+    TRY(note_rows(reader, info->reads[0], attribute(info->detail, "axis"), 0));
+  for (uint32_t i = FIRST_CACHE; cached && i <= LAST_CACHE && i < info->n_reads; i++)
+    TRY(note_rows(reader, info->reads[i], CACHE_AXIS, attribute(info->detail, "window")));
+  if (!follows(reader->positions, info)) return NULL;
+  for (uint32_t i = 0; i < info->n_writes && i < CLAVE_MAX_OPERANDS; i++)
+    reader->positions[info->writes[i]] = true;
   return NULL;
 }
 
-static clave_status read_method(const reader *r) {
+static clave_status read_method(const reader *reader) {
   clave_tensor_info position = {.size = sizeof position};
-  clave_node_info n = {.size = sizeof n};
-  clave_method_info m = {.size = sizeof m};
-  clave_program_info p = {.size = sizeof p};
+  clave_node_info info = {.size = sizeof info};
+  clave_method_info method_info = {.size = sizeof method_info};
+  clave_program_info program_info = {.size = sizeof program_info};
   bool found;
-  TRY(clave_program_get_info(r->program, &p));
-  memset(r->positions, 0, p.n_slots * sizeof *r->positions);
-  TRY(clave_program_input(r->program, r->method->name, 1, &position));
-  if (!position.is_scalar) r->positions[position.slot] = true;
-  TRY(llm_find_method(r->program, r->method->name, &m, &found));
-  for (uint32_t i = 0; i < m.n_nodes; i++) {
-    TRY(clave_program_node(r->program, r->method->name, i, &n));
-    TRY(read_node(r, &n));
+  TRY(clave_program_get_info(reader->program, &program_info));
+  memset(reader->positions, 0, program_info.n_slots * sizeof *reader->positions);
+  TRY(clave_program_input(reader->program, reader->method->name, 1, &position));
+  if (!position.is_scalar) reader->positions[position.slot] = true;
+  TRY(llm_find_method(reader->program, reader->method->name, &method_info, &found));
+  for (uint32_t i = 0; i < method_info.n_nodes; i++) {
+    TRY(clave_program_node(reader->program, reader->method->name, i, &info));
+    TRY(read_node(reader, &info));
   }
   return NULL;
 }
@@ -97,58 +98,60 @@ static void join_states(llm_state *all, const llm_state *one, uint32_t n, bool f
   }
 }
 
-static clave_status read_methods(reader *r, const llm_method *methods, int count, llm_state *all) {
+static clave_status read_methods(reader *reader, const llm_method *methods, int count,
+                                 llm_state *all) {
   for (int i = 0; i < count; i++) {
-    r->method = &methods[i];
-    memset(r->states, 0, r->n_states * sizeof *r->states);
-    TRY(read_method(r));
-    join_states(all, r->states, r->n_states, i == 0);
+    reader->method = &methods[i];
+    memset(reader->states, 0, reader->n_states * sizeof *reader->states);
+    TRY(read_method(reader));
+    join_states(all, reader->states, reader->n_states, i == 0);
   }
   return NULL;
 }
 
 /* states: in the pool, (n_state of the program). */
-static clave_status read_states(const clave_llm *l, mem_pool *pool, llm_state **states,
+static clave_status read_states(const clave_llm *llm, mem_pool *pool, llm_state **states,
                                 uint32_t *n_states) {
-  clave_program_info p = {.size = sizeof p};
-  TRY(clave_program_get_info(l->program, &p));
-  size_t n = (size_t)p.n_state + 1;
+  clave_program_info info = {.size = sizeof info};
+  TRY(clave_program_get_info(llm->program, &info));
+  size_t n = (size_t)info.n_state + 1;
   *states = mem_pool_alloc(pool, n, sizeof **states);
   uint32_t *slots = mem_pool_alloc(pool, n, sizeof *slots);
-  reader r = {.program = l->program,
-              .states = mem_pool_alloc(pool, n, sizeof *r.states),
-              .slots = slots,
-              .n_states = p.n_state,
-              .positions = mem_pool_alloc(pool, (size_t)p.n_slots + 1, sizeof *r.positions)};
-  if (!*states || !slots || !r.states || !r.positions) return status_no_memory();
-  *n_states = p.n_state;
-  for (uint32_t i = 0; i < p.n_state; i++) {
-    clave_tensor_info t = {.size = sizeof t};
-    TRY(clave_program_state(l->program, i, &t));
-    (*states)[i].name = t.name;
-    slots[i] = t.slot;
+  reader reader = {
+      .program = llm->program,
+      .states = mem_pool_alloc(pool, n, sizeof *reader.states),
+      .slots = slots,
+      .n_states = info.n_state,
+      .positions = mem_pool_alloc(pool, (size_t)info.n_slots + 1, sizeof *reader.positions)};
+  if (!*states || !slots || !reader.states || !reader.positions) return status_no_memory();
+  *n_states = info.n_state;
+  for (uint32_t i = 0; i < info.n_state; i++) {
+    clave_tensor_info tensor_info = {.size = sizeof tensor_info};
+    TRY(clave_program_state(llm->program, i, &tensor_info));
+    (*states)[i].name = tensor_info.name;
+    slots[i] = tensor_info.slot;
   }
-  return read_methods(&r, l->methods, l->n_methods, *states);
+  return read_methods(&reader, llm->methods, llm->n_methods, *states);
 }
 
 /* ---------------------------------------------------------------- going back */
 
-static clave_status check_state(const llm_state *s, size_t written, size_t count) {
-  if (!s->rows)
-    return UNSUPPORTED("state %s cannot go back: it is not written token by token", s->name);
+static clave_status check_state(const llm_state *state, size_t written, size_t count) {
+  if (!state->rows)
+    return UNSUPPORTED("state %s cannot go back: it is not written token by token", state->name);
   /* The last of those that stay is run again where its logits are wanted: it sees these. */
-  size_t window = (size_t)s->window, first = window && count > window ? count - window : 0;
-  if (written <= first + (size_t)s->rows) return NULL;
+  size_t window = (size_t)state->window, first = window && count > window ? count - window : 0;
+  if (written <= first + (size_t)state->rows) return NULL;
   return UNSUPPORTED("state %s cannot go back to %zu tokens: of %zu it holds the last %lld",
-                     s->name, count, written, (long long)s->rows);
+                     state->name, count, written, (long long)state->rows);
 }
 
-clave_status llm_states_go_back(const clave_llm *l, size_t written, size_t count) {
+clave_status llm_states_go_back(const clave_llm *llm, size_t written, size_t count) {
   mem_pool *pool;
   llm_state *states;
   uint32_t n_states = 0;
   TRY(mem_pool_create(&pool));
-  clave_status st = read_states(l, pool, &states, &n_states);
+  clave_status st = read_states(llm, pool, &states, &n_states);
   for (uint32_t i = 0; i < n_states && !st; i++) st = check_state(&states[i], written, count);
   mem_pool_destroy(pool);
   return st;

@@ -15,8 +15,8 @@ typedef struct stop_text {
 
 /* Takes more of the text; `given` is what is decided now: all, if it ends here. *found: a stop text
  * was met; it and what followed are dropped. On failure `held` is as before. */
-clave_status stop_text_add(stop_text *s, const char *bytes, size_t n, bool end,
+clave_status stop_text_add(stop_text *text, const char *bytes, size_t n, bool end,
                            bool *found) STATUS_CHECK;
-void stop_text_free(stop_text *s);
+void stop_text_free(stop_text *text);
 
 #endif

@@ -8,13 +8,15 @@
 
 /* ---------------------------------------------------------------- lifetime */
 
-clave_status template_add(clave_template *t, const char *name, const char *source, size_t size) {
-  if (!array_reserve(&t->items, &t->capacity, t->count + 1, sizeof *t->items))
+clave_status template_add(clave_template *template, const char *name, const char *source,
+                          size_t size) {
+  if (!array_reserve(&template->items, &template->capacity, template->count + 1,
+                     sizeof *template->items))
     return status_no_memory();
-  named_template *n = &t->items[t->count];
+  named_template *n = &template->items[template->count];
   *n = (named_template){.name = strdup(name)};
   if (!n->name) return status_no_memory();
-  t->count++;
+  template->count++;
   clave_status st = jinja_parse(source, size, &n->jinja);
   return strcmp(name, "default") == 0 ? st : status_while(st, "template %s", name);
 }
@@ -37,50 +39,50 @@ void template_list_builtins(text *out) {
     text_printf(out, "%s%s", b == builtin_templates ? "" : ", ", b->name);
 }
 
-clave_status template_add_said(clave_template *t, const char *said) {
+clave_status template_add_said(clave_template *template, const char *said) {
   const char *builtin = builtin_text(said), *source = builtin ? builtin : said;
-  return template_add(t, "default", source, strlen(source));
+  return template_add(template, "default", source, strlen(source));
 }
 
 clave_status clave_template_create(const char *source, size_t size, clave_template **out) {
   OWN_FLOAT_ENV;
   *out = NULL;
-  clave_template *t = calloc(1, sizeof *t);
-  if (!t) return status_no_memory();
-  clave_status st = template_add(t, "default", source, size);
+  clave_template *template = calloc(1, sizeof *template);
+  if (!template) return status_no_memory();
+  clave_status st = template_add(template, "default", source, size);
   if (st) {
-    clave_template_destroy(t);
+    clave_template_destroy(template);
     return st;
   }
-  *out = t;
+  *out = template;
   return NULL;
 }
 
-void clave_template_destroy(clave_template *t) {
-  if (!t) return;
-  for (size_t i = 0; i < t->count; i++) {
-    free(t->items[i].name);
-    jinja_destroy(t->items[i].jinja);
+void clave_template_destroy(clave_template *template) {
+  if (!template) return;
+  for (size_t i = 0; i < template->count; i++) {
+    free(template->items[i].name);
+    jinja_destroy(template->items[i].jinja);
   }
-  free(t->items);
-  free(t->bos);
-  free(t->eos);
-  free(t);
+  free(template->items);
+  free(template->bos);
+  free(template->eos);
+  free(template);
 }
 
 /* ---------------------------------------------------------------- rendering */
 
-static const jinja_template *find_template(const clave_template *t, const char *name) {
-  for (size_t i = 0; i < t->count; i++) {
-    if (strcmp(t->items[i].name, name) == 0) return t->items[i].jinja;
+static const jinja_template *find_template(const clave_template *template, const char *name) {
+  for (size_t i = 0; i < template->count; i++) {
+    if (strcmp(template->items[i].name, name) == 0) return template->items[i].jinja;
   }
   return NULL;
 }
 
-static clave_status refuse_name(const clave_template *t, const char *name) {
+static clave_status refuse_name(const clave_template *template, const char *name) {
   text known = {0};
-  for (size_t i = 0; i < t->count; i++)
-    text_printf(&known, "%s%s", i ? ", " : "", t->items[i].name);
+  for (size_t i = 0; i < template->count; i++)
+    text_printf(&known, "%s%s", i ? ", " : "", template->items[i].name);
   clave_status st = text_status(&known);
   if (!st && name) st = INVALID("there is no template '%.100s'; there are: %s", name, known.data);
   if (!st) st = INVALID("there is no template 'default'; there are: %s", known.data);
@@ -88,49 +90,51 @@ static clave_status refuse_name(const clave_template *t, const char *name) {
   return st;
 }
 
-static clave_status choose_template(const clave_template *t, const clave_template_inputs *in,
+static clave_status choose_template(const clave_template *template, const clave_template_inputs *in,
                                     const jinja_template **out) {
   *out = NULL;
   if (in->name) {
-    *out = find_template(t, in->name);
-    return *out ? NULL : refuse_name(t, in->name);
+    *out = find_template(template, in->name);
+    return *out ? NULL : refuse_name(template, in->name);
   }
-  if (in->tools && strcmp(in->tools, "null") != 0) *out = find_template(t, "tool_use");
-  if (!*out) *out = find_template(t, "default");
-  if (!*out && t->count == 1) *out = t->items[0].jinja;
-  return *out ? NULL : refuse_name(t, NULL);
+  if (in->tools && strcmp(in->tools, "null") != 0) *out = find_template(template, "tool_use");
+  if (!*out) *out = find_template(template, "default");
+  if (!*out && template->count == 1) *out = template->items[0].jinja;
+  return *out ? NULL : refuse_name(template, NULL);
 }
 
 enum { MAX_INPUTS = 7 };
 
-static void add_input(jinja_options *o, jinja_input *inputs, const char *name, const char *given,
-                      bool is_text, jinja_origin origin) {
-  if (given) inputs[o->n_inputs++] = (jinja_input){name, given, strlen(given), is_text, origin};
+static void add_input(jinja_options *options, jinja_input *inputs, const char *name,
+                      const char *given, bool is_text, jinja_origin origin) {
+  if (given)
+    inputs[options->n_inputs++] = (jinja_input){name, given, strlen(given), is_text, origin};
 }
 
 /* The names that transformers gives, in its order. Where nobody asks who wrote what (`marked`) all
  * is the template's, which costs less. */
-static void add_inputs(const clave_template *t, const clave_template_inputs *in, bool marked,
-                       jinja_options *o, jinja_input inputs[MAX_INPUTS]) {
+static void add_inputs(const clave_template *template, const clave_template_inputs *in, bool marked,
+                       jinja_options *options, jinja_input inputs[MAX_INPUTS]) {
   const jinja_origin said = marked ? JINJA_MESSAGES : JINJA_TRUSTED,
                      written = marked ? JINJA_WRITTEN : JINJA_TRUSTED;
-  *o = (jinja_options){.inputs = inputs, .now = in->now};
-  add_input(o, inputs, "bos_token", in->bos ? in->bos : t->bos, true, JINJA_TRUSTED);
-  add_input(o, inputs, "eos_token", in->eos ? in->eos : t->eos, true, JINJA_TRUSTED);
-  add_input(o, inputs, NULL, in->arguments, false, JINJA_TRUSTED);
-  add_input(o, inputs, "messages", in->messages, false, said);
-  add_input(o, inputs, "tools", in->tools ? in->tools : "null", false, written);
-  add_input(o, inputs, "documents", in->documents ? in->documents : "null", false, written);
-  add_input(o, inputs, "add_generation_prompt", in->add_generation_prompt ? "true" : "false", false,
-            JINJA_TRUSTED);
+  *options = (jinja_options){.inputs = inputs, .now = in->now};
+  add_input(options, inputs, "bos_token", in->bos ? in->bos : template->bos, true, JINJA_TRUSTED);
+  add_input(options, inputs, "eos_token", in->eos ? in->eos : template->eos, true, JINJA_TRUSTED);
+  add_input(options, inputs, NULL, in->arguments, false, JINJA_TRUSTED);
+  add_input(options, inputs, "messages", in->messages, false, said);
+  add_input(options, inputs, "tools", in->tools ? in->tools : "null", false, written);
+  add_input(options, inputs, "documents", in->documents ? in->documents : "null", false, written);
+  add_input(options, inputs, "add_generation_prompt", in->add_generation_prompt ? "true" : "false",
+            false, JINJA_TRUSTED);
 }
 
-clave_status template_render_as_given(const clave_template *t, const clave_template_inputs *in,
-                                      bool marked, jinja_output *out) {
-  const jinja_template *j;
-  jinja_options o;
+clave_status template_render_as_given(const clave_template *template,
+                                      const clave_template_inputs *in, bool marked,
+                                      jinja_output *out) {
+  const jinja_template *tree;
+  jinja_options options;
   jinja_input given[MAX_INPUTS];
-  TRY(choose_template(t, in, &j));
-  add_inputs(t, in, marked, &o, given);
-  return jinja_render(j, &o, out);
+  TRY(choose_template(template, in, &tree));
+  add_inputs(template, in, marked, &options, given);
+  return jinja_render(tree, &options, out);
 }

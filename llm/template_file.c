@@ -13,54 +13,54 @@
 
 /* A token: a string, or an object with its content. *out stays NULL if there is none. */
 static clave_status read_token(const json *config, const char *key, char **out) {
-  const json *v = field_or_null(config, key);
+  const json *json = field_or_null(config, key);
   span content;
-  if (!v || *out) return NULL;
-  if (json_kind_of(v) == JSON_OBJECT) {
-    TRY(field_text(v, "content", NULL, &content));
+  if (!json || *out) return NULL;
+  if (json_kind_of(json) == JSON_OBJECT) {
+    TRY(field_text(json, "content", NULL, &content));
   } else {
-    TRY(status_while(json_expect(v, JSON_STRING), "%s", key));
-    content = json_text(v);
+    TRY(status_while(json_expect(json, JSON_STRING), "%s", key));
+    content = json_text(json);
   }
   *out = strndup(content.data, content.size);
   return *out ? NULL : status_no_memory();
 }
 
 /* Templates with names, in a list of objects. */
-static clave_status read_named(clave_template *t, const json *all) {
+static clave_status read_named(clave_template *template, const json *all) {
   for (const json *v = json_first(all); v; v = json_next(v)) {
     span name, source;
     TRY(status_while(json_expect(v, JSON_OBJECT), "chat_template"));
     TRY(field_text(v, "name", NULL, &name));
     TRY(field_text(v, "template", NULL, &source));
-    TRY(template_add(t, name.data, source.data, source.size));
+    TRY(template_add(template, name.data, source.data, source.size));
   }
   return NULL;
 }
 
-static clave_status read_templates(clave_template *t, const json *config) {
-  const json *v = field_or_null(config, "chat_template");
-  if (!v || t->count) return NULL;
-  if (json_kind_of(v) == JSON_ARRAY) return read_named(t, v);
-  TRY(status_while(json_expect(v, JSON_STRING), "chat_template"));
-  span source = json_text(v);
-  return template_add(t, "default", source.data, source.size);
+static clave_status read_templates(clave_template *template, const json *config) {
+  const json *json = field_or_null(config, "chat_template");
+  if (!json || template->count) return NULL;
+  if (json_kind_of(json) == JSON_ARRAY) return read_named(template, json);
+  TRY(status_while(json_expect(json, JSON_STRING), "chat_template"));
+  span source = json_text(json);
+  return template_add(template, "default", source.data, source.size);
 }
 
-static clave_status read_config(clave_template *t, const json *config) {
+static clave_status read_config(clave_template *template, const json *config) {
   TRY(json_expect(config, JSON_OBJECT));
-  TRY(read_token(config, "bos_token", &t->bos));
-  TRY(read_token(config, "eos_token", &t->eos));
-  return read_templates(t, config);
+  TRY(read_token(config, "bos_token", &template->bos));
+  TRY(read_token(config, "eos_token", &template->eos));
+  return read_templates(template, config);
 }
 
-static clave_status load_config(clave_template *t, const char *path) {
+static clave_status load_config(clave_template *template, const char *path) {
   file_map file;
   json *config;
   TRY(file_map_open(path, &file));
   clave_status st = json_parse((const char *)file.data, file.size, &config);
   if (!st) {
-    st = read_config(t, config);
+    st = read_config(template, config);
     json_free(config);
   }
   file_map_close(&file);
@@ -69,29 +69,30 @@ static clave_status load_config(clave_template *t, const char *path) {
 
 /* ---------------------------------------------------------------- other places */
 
-static clave_status load_text(clave_template *t, const char *path) {
+static clave_status load_text(clave_template *template, const char *path) {
   file_map file;
   TRY(file_map_open(path, &file));
-  clave_status st = template_add(t, "default", file.data ? (const char *)file.data : "", file.size);
+  clave_status st =
+      template_add(template, "default", file.data ? (const char *)file.data : "", file.size);
   file_map_close(&file);
   return status_while(st, "%s", path);
 }
 
-static clave_status load_part(clave_template *t, const char *folder, const char *name,
+static clave_status load_part(clave_template *template, const char *folder, const char *name,
                               clave_status (*load)(clave_template *, const char *)) {
   char *path = path_join(folder, name);
   if (!path) return status_no_memory();
-  clave_status st = file_exists(path) ? load(t, path) : NULL;
+  clave_status st = file_exists(path) ? load(template, path) : NULL;
   free(path);
   return st;
 }
 
 /* In the order in which transformers looks: a file of its own goes before the configuration. */
-static clave_status load_folder(clave_template *t, const char *folder) {
-  TRY(load_part(t, folder, "chat_template.jinja", load_text));
-  if (!t->count) TRY(load_part(t, folder, "chat_template.json", load_config));
-  TRY(load_part(t, folder, "tokenizer_config.json", load_config));
-  return t->count ? NULL : INVALID("%s: no chat template in the folder", folder);
+static clave_status load_folder(clave_template *template, const char *folder) {
+  TRY(load_part(template, folder, "chat_template.jinja", load_text));
+  if (!template->count) TRY(load_part(template, folder, "chat_template.json", load_config));
+  TRY(load_part(template, folder, "tokenizer_config.json", load_config));
+  return template->count ? NULL : INVALID("%s: no chat template in the folder", folder);
 }
 
 static clave_status token_text(const clave_tokenizer *tokenizer, int32_t id, char **out) {
@@ -101,7 +102,7 @@ static clave_status token_text(const clave_tokenizer *tokenizer, int32_t id, cha
   return clave_tokenizer_decode(tokenizer, &one, 1, false, out, &size);
 }
 
-static clave_status program_tokens(clave_template *t, const clave_program *program,
+static clave_status program_tokens(clave_template *template, const clave_program *program,
                                    const llm_metadata *said) {
   size_t size;
   clave_tokenizer *tokenizer;
@@ -109,29 +110,30 @@ static clave_status program_tokens(clave_template *t, const clave_program *progr
   if (!clave_program_section(program, "TOKN", &size)) return NULL;
   TRY(clave_tokenizer_of_program(program, &tokenizer));
   clave_status st = clave_tokenizer_get_info(tokenizer, &info);
-  if (!st) st = token_text(tokenizer, said->has_bos ? said->bos : info.bos, &t->bos);
-  if (!st) st = token_text(tokenizer, said->has_eos ? said->eos : info.eos, &t->eos);
+  if (!st) st = token_text(tokenizer, said->has_bos ? said->bos : info.bos, &template->bos);
+  if (!st) st = token_text(tokenizer, said->has_eos ? said->eos : info.eos, &template->eos);
   clave_tokenizer_destroy(tokenizer);
   return st;
 }
 
-static clave_status read_program(clave_template *t, const clave_program *program, mem_pool *pool) {
+static clave_status read_program(clave_template *template, const clave_program *program,
+                                 mem_pool *pool) {
   clave_program_info info = {.size = sizeof info};
   llm_metadata said;
   TRY(clave_program_get_info(program, &info));
   TRY(llm_metadata_read(pool, info.metadata, &said));
   if (!said.chat_template) return INVALID("the program has no chat template");
-  TRY(template_add_said(t, said.chat_template));
-  return program_tokens(t, program, &said);
+  TRY(template_add_said(template, said.chat_template));
+  return program_tokens(template, program, &said);
 }
 
-static clave_status load_program(clave_template *t, const char *path) {
+static clave_status load_program(clave_template *template, const char *path) {
   clave_program *program;
   mem_pool *pool;
   TRY(clave_program_load(path, NULL, &program));
   clave_status st = mem_pool_create(&pool);
   if (!st) {
-    st = read_program(t, program, pool);
+    st = read_program(template, program, pool);
     mem_pool_destroy(pool);
   }
   clave_program_destroy(program);
@@ -149,26 +151,26 @@ static clave_status refuse_missing(const char *path) {
   return st;
 }
 
-static clave_status load(clave_template *t, const char *path) {
-  if (folder_exists(path)) return load_folder(t, path);
+static clave_status load(clave_template *template, const char *path) {
+  if (folder_exists(path)) return load_folder(template, path);
   if (!file_exists(path))
-    return builtin_text(path) ? template_add_said(t, path) : refuse_missing(path);
-  if (path_has_ending(path, ".clv")) return load_program(t, path);
-  if (!path_has_ending(path, ".json")) return load_text(t, path);
-  TRY(load_config(t, path));
-  return t->count ? NULL : INVALID("%s: no field chat_template", path);
+    return builtin_text(path) ? template_add_said(template, path) : refuse_missing(path);
+  if (path_has_ending(path, ".clv")) return load_program(template, path);
+  if (!path_has_ending(path, ".json")) return load_text(template, path);
+  TRY(load_config(template, path));
+  return template->count ? NULL : INVALID("%s: no field chat_template", path);
 }
 
 clave_status clave_template_load(const char *path, clave_template **out) {
   OWN_FLOAT_ENV;
   *out = NULL;
-  clave_template *t = calloc(1, sizeof *t);
-  if (!t) return status_no_memory();
-  clave_status st = load(t, path);
+  clave_template *template = calloc(1, sizeof *template);
+  if (!template) return status_no_memory();
+  clave_status st = load(template, path);
   if (st) {
-    clave_template_destroy(t);
+    clave_template_destroy(template);
     return st;
   }
-  *out = t;
+  *out = template;
   return NULL;
 }

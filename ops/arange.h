@@ -10,7 +10,7 @@ typedef struct arange_form {
   double start, step;
   int64_t int_start, int_step;
 } arange_form;
-void describe_arange(const node *n, arange_form *f);
-void describe_full(const node *n, arange_form *f); /* step 0 */
+void describe_arange(const node *node, arange_form *desc);
+void describe_full(const node *node, arange_form *desc); /* step 0 */
 
 #endif

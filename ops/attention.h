@@ -14,7 +14,7 @@ typedef struct attention_form {
   bool empty_nan;       /* a query whose scores are all -inf gets NaN, not 0 */
   double scale, masked; /* masked: the score of a key that a BOOL mask hides */
 } attention_form;
-void describe_attention(const node *n, attention_form *f);
+void describe_attention(const node *node, attention_form *desc);
 
 /* Rows of new_k and new_v go to the caches; k, v, k_scale and v_scale are the caches with them,
  * n_keys their rows. The rows go there and are attended to `room` at a time: what more would
@@ -26,7 +26,7 @@ typedef struct attention_cached_form {
   int64_t window, room;                  /* window: 0 for all keys */
   double softcap;                        /* 0: none */
 } attention_cached_form;
-void describe_attention_cached(const node *n, attention_cached_form *f);
+void describe_attention_cached(const node *node, attention_cached_form *desc);
 
 /* Tokens in pages: k, v, k_scale and v_scale are the pools with the new rows, n_keys what a
  * sequence of the page table has room for. */
@@ -36,6 +36,6 @@ typedef struct attention_paged_form {
   int64_t n_pages, page_rows, n_sequences, most_pages;
 } attention_paged_form;
 enum { LEAST_PAGE_ROWS = 16, MOST_PAGE_ROWS = 65536 };
-void describe_attention_paged(const node *n, attention_paged_form *f);
+void describe_attention_paged(const node *node, attention_paged_form *desc);
 
 #endif

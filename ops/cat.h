@@ -9,12 +9,12 @@
 typedef struct cat_form {
   const bound_tensor *x; /* the operand */
   bound_tensor part;     /* of x's dims: where it goes in out */
-  const node *n;
+  const node *node;
   int axis;
   int64_t at;    /* how much of the axis is filled */
   uint32_t next; /* operand */
 } cat_form;
-void describe_cat(const node *n, cat_form *f);
-bool next_part(cat_form *f); /* false: there are no more */
+void describe_cat(const node *node, cat_form *desc);
+bool next_part(cat_form *desc); /* false: there are no more */
 
 #endif

@@ -17,16 +17,16 @@ typedef struct conv_form {
   int64_t images, groups, channels, outputs;
   conv_dim dims[SPATIAL_DIMS];
 } conv_form;
-void describe_conv(const node *n, conv_form *f);
-void describe_conv_transpose(const node *n, conv_form *f);
-void describe_conv_integer(const node *n, conv_form *f);
+void describe_conv(const node *node, conv_form *desc);
+void describe_conv_transpose(const node *node, conv_form *desc);
+void describe_conv_integer(const node *node, conv_form *desc);
 
 /* Whether Winograd's method is for it: within the bound that direct sums have; and the side of a
  * tile of outputs that suits it, 2 or 4; 0: direct sums do. */
-bool conv_takes_winograd(const conv_form *f);
-int conv_winograd_tile(const conv_form *f);
+bool conv_takes_winograd(const conv_form *desc);
+int conv_winograd_tile(const conv_form *desc);
 
 /* Adds the sizes and dtypes that decide how fast the variants of a convolution are. */
-void add_conv_key(tuning_key *k, const conv_form *f);
+void add_conv_key(tuning_key *key, const conv_form *desc);
 
 #endif

@@ -3,9 +3,9 @@
 
 #include "ops/rule_checks.h"
 
-clave_status rule_copy(const rule_context *c, const void *op) {
-  const ir_copy *o = op;
-  return rule_expect_like(c, o->out, "out", rule_tensor(c, o->x));
+clave_status rule_copy(const rule_context *context, const void *op) {
+  const ir_copy *copy = op;
+  return rule_expect_like(context, copy->out, "out", rule_tensor(context, copy->x));
 }
 
 /* The last dimension where elements of `from` bytes become such of `to`. */
@@ -19,47 +19,47 @@ static clave_status resize_last(int64_t n, int64_t from, int64_t to, int64_t *ou
   return NULL;
 }
 
-clave_status rule_bitcast(const rule_context *c, const void *op) {
-  const ir_bitcast *o = op;
-  tensor t = *rule_tensor(c, o->x);
-  dtype type = rule_tensor(c, o->out)->type;
-  int64_t from = (int64_t)dtype_size(t.type), to = (int64_t)dtype_size(type);
-  t.type = type;
-  if (from == to) return rule_expect_like(c, o->out, "out", &t);
-  TRY(check_rank_at_least(c, o->x, "x", 1));
-  TRY(resize_last(t.dims[t.rank - 1], from, to, &t.dims[t.rank - 1]));
-  return rule_expect_like(c, o->out, "out", &t);
+clave_status rule_bitcast(const rule_context *context, const void *op) {
+  const ir_bitcast *bitcast = op;
+  tensor tensor = *rule_tensor(context, bitcast->x);
+  dtype type = rule_tensor(context, bitcast->out)->type;
+  int64_t from = (int64_t)dtype_size(tensor.type), to = (int64_t)dtype_size(type);
+  tensor.type = type;
+  if (from == to) return rule_expect_like(context, bitcast->out, "out", &tensor);
+  TRY(check_rank_at_least(context, bitcast->x, "x", 1));
+  TRY(resize_last(tensor.dims[tensor.rank - 1], from, to, &tensor.dims[tensor.rank - 1]));
+  return rule_expect_like(context, bitcast->out, "out", &tensor);
 }
 
-copy_form copy_between(const bound_tensor *x, const bound_tensor *out) {
-  tensor both[2] = {x->t, out->t};
+copy_form copy_between(const bound_tensor *input, const bound_tensor *out) {
+  tensor both[2] = {input->tensor, out->tensor};
   tensors_collapse(both, 2);
-  copy_form f = {.x = *x, .out = *out};
-  f.x.t = both[0];
-  f.out.t = both[1];
-  return f;
+  copy_form desc = {.x = *input, .out = *out};
+  desc.x.tensor = both[0];
+  desc.out.tensor = both[1];
+  return desc;
 }
 
-void describe_copy(const node *n, copy_form *f) {
-  const ir_copy *op = n->instruction->op;
-  *f = copy_between(&n->tensors[op->x], &n->tensors[op->out]);
+void describe_copy(const node *node, copy_form *desc) {
+  const ir_copy *op = node->instruction->op;
+  *desc = copy_between(&node->tensors[op->x], &node->tensors[op->out]);
 }
 
 /* A dense operand as a list of elements of `type`, whose size divides that of its own. */
-static bound_tensor as_list(const bound_tensor *x, dtype type) {
-  int64_t parts = (int64_t)(dtype_size(x->t.type) / dtype_size(type));
-  bound_tensor list = *x;
-  list.t = (tensor){.type = type, .rank = 1, .offset = x->t.offset * parts};
-  list.t.dims[0] = tensor_numel(&x->t) * parts;
-  list.t.strides[0] = 1;
+static bound_tensor as_list(const bound_tensor *operand, dtype type) {
+  int64_t parts = (int64_t)(dtype_size(operand->tensor.type) / dtype_size(type));
+  bound_tensor list = *operand;
+  list.tensor = (tensor){.type = type, .rank = 1, .offset = operand->tensor.offset * parts};
+  list.tensor.dims[0] = tensor_numel(&operand->tensor) * parts;
+  list.tensor.strides[0] = 1;
   return list;
 }
 
-void describe_bitcast(const node *n, copy_form *f) {
+void describe_bitcast(const node *node, copy_form *desc) {
   static const dtype units[] = {[1] = DTYPE_U8, [2] = DTYPE_I16, [4] = DTYPE_I32, [8] = DTYPE_I64};
-  const ir_bitcast *op = n->instruction->op;
-  const bound_tensor *x = &n->tensors[op->x], *out = &n->tensors[op->out];
-  size_t a = dtype_size(x->t.type), b = dtype_size(out->t.type);
+  const ir_bitcast *op = node->instruction->op;
+  const bound_tensor *tensor = &node->tensors[op->x], *out = &node->tensors[op->out];
+  size_t a = dtype_size(tensor->tensor.type), b = dtype_size(out->tensor.type);
   dtype unit = units[a < b ? a : b];
-  *f = (copy_form){.x = as_list(x, unit), .out = as_list(out, unit)};
+  *desc = (copy_form){.x = as_list(tensor, unit), .out = as_list(out, unit)};
 }

@@ -6,10 +6,10 @@
 typedef struct copy_form {
   bound_tensor x, out; /* of equal dims, merged where both can be walked as one; out: any strides */
 } copy_form;
-void describe_copy(const node *n, copy_form *f); /* out: contiguous */
+void describe_copy(const node *node, copy_form *desc); /* out: contiguous */
 /* Lists of integers of the smaller one's size, whatever the dtypes are. */
-void describe_bitcast(const node *n, copy_form *f);
-/* Of x to a part of a tensor that has x's dims. */
-copy_form copy_between(const bound_tensor *x, const bound_tensor *out);
+void describe_bitcast(const node *node, copy_form *desc);
+/* Of tensor to a part of a tensor that has tensor's dims. */
+copy_form copy_between(const bound_tensor *tensor, const bound_tensor *out);
 
 #endif

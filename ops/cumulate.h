@@ -10,6 +10,6 @@ typedef struct cumulate_form {
   tensor rows[2];
   int64_t n_rows, row;
 } cumulate_form;
-void describe_cumulate(const node *n, cumulate_form *f);
+void describe_cumulate(const node *node, cumulate_form *desc);
 
 #endif

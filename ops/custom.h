@@ -6,9 +6,9 @@
 /* The first kernel for devices of a type ("CPU", "GPU", ...); NULL: there is none. */
 const ir_custom_kernel *custom_kernel_for(const ir_custom *op, const char *device_type);
 /* Work-items of a group. */
-int64_t custom_group_size(const ir_custom_kernel *k);
+int64_t custom_group_size(const ir_custom_kernel *kernel);
 /* The tensor that a parameter points to: an arg, or a result. */
-uint32_t custom_tensor(const ir_custom *op, const ir_custom_parameter *p);
-bool custom_is_result(const ir_custom *op, const ir_custom_parameter *p);
+uint32_t custom_tensor(const ir_custom *op, const ir_custom_parameter *parameter);
+bool custom_is_result(const ir_custom *op, const ir_custom_parameter *parameter);
 
 #endif

@@ -9,13 +9,13 @@ typedef struct dequantize_form {
   tensor places;                       /* of index: its dims and strides, collapsed, offset 0 */
   int64_t rows, row, n_picks;          /* row: elements of one */
 } dequantize_form;
-void describe_dequantize(const node *n, dequantize_form *f);
+void describe_dequantize(const node *node, dequantize_form *desc);
 /* An IndexSelect of an encoded x. */
-void describe_picked_rows(const node *n, dequantize_form *f);
+void describe_picked_rows(const node *node, dequantize_form *desc);
 
 /* An IndexSelect of rows that may lie in the panels that products pack their b in: x is a constant
  * table that a product reads, plain or encoded, whose elements panels give bit for bit. *as_b: x as
  * that product has it. False: it is none. */
-bool describe_panel_rows(const node *n, dequantize_form *f, bound_tensor *as_b);
+bool describe_panel_rows(const node *node, dequantize_form *desc, bound_tensor *as_b);
 
 #endif

@@ -9,6 +9,6 @@ typedef struct distance_form {
   int64_t n_out, n_a, n_b, m;
   double p;
 } distance_form;
-void describe_distance(const node *n, distance_form *f);
+void describe_distance(const node *node, distance_form *desc);
 
 #endif

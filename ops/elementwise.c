@@ -7,7 +7,7 @@
 #include "ops/rule_checks.h"
 
 typedef struct step_check {
-  const rule_context *c;
+  const rule_context *context;
   const ir_elementwise *op;
   dtype first;    /* of input 0 */
   uint32_t index; /* of the step */
@@ -17,25 +17,27 @@ typedef struct step_check {
 
 /* Only inputs and steps have a dtype of their own; immediates and values take that of the step's
  * operands. */
-static bool has_own_dtype(const ir_operand *o) {
-  return o->source == IR_OPERAND_SOURCE_INPUT || o->source == IR_OPERAND_SOURCE_STEP;
+static bool has_own_dtype(const ir_operand *op) {
+  return op->source == IR_OPERAND_SOURCE_INPUT || op->source == IR_OPERAND_SOURCE_STEP;
 }
 
-static dtype own_dtype(const step_check *k, const ir_operand *o) {
-  if (o->source == IR_OPERAND_SOURCE_STEP) return k->op->steps.items[o->index].dtype;
-  return o->index == 0 ? k->first : rule_tensor(k->c, k->op->inputs.items[o->index])->type;
+static dtype own_dtype(const step_check *check, const ir_operand *op) {
+  if (op->source == IR_OPERAND_SOURCE_STEP) return check->op->steps.items[op->index].dtype;
+  return op->index == 0 ? check->first
+                        : rule_tensor(check->context, check->op->inputs.items[op->index])->type;
 }
 
-static clave_status check_reference(const step_check *k, int which, const ir_operand *o) {
+static clave_status check_reference(const step_check *check, int which, const ir_operand *op) {
   uint32_t limit = UINT32_MAX;
   const char *what = "immediate";
-  if (o->source == IR_OPERAND_SOURCE_INPUT) limit = k->op->inputs.count, what = "input";
-  if (o->source == IR_OPERAND_SOURCE_STEP) limit = k->index, what = "earlier step";
-  if (o->source == IR_OPERAND_SOURCE_VALUE) limit = k->c->program->values.count, what = "value";
-  if ((uint32_t)o->source >= IR_OPERAND_SOURCE_COUNT)
+  if (op->source == IR_OPERAND_SOURCE_INPUT) limit = check->op->inputs.count, what = "input";
+  if (op->source == IR_OPERAND_SOURCE_STEP) limit = check->index, what = "earlier step";
+  if (op->source == IR_OPERAND_SOURCE_VALUE)
+    limit = check->context->program->values.count, what = "value";
+  if ((uint32_t)op->source >= IR_OPERAND_SOURCE_COUNT)
     return INVALID("operand %d has an unknown source", which);
-  return o->index < limit ? NULL
-                          : INVALID("operand %d is %s %u of %u", which, what, o->index, limit);
+  return op->index < limit ? NULL
+                           : INVALID("operand %d is %s %u of %u", which, what, op->index, limit);
 }
 
 /* May a host scalar of this type stand where tensors of dtype t do? */
@@ -44,44 +46,45 @@ static bool value_fits(ir_value_type v, dtype t) {
   return v != IR_VALUE_TYPE_FLOAT || dtype_is_float(t);
 }
 
-static clave_status check_operand(const step_check *k, int which, const ir_operand *o, dtype want) {
-  if (has_own_dtype(o)) {
-    dtype is = own_dtype(k, o);
+static clave_status check_operand(const step_check *check, int which, const ir_operand *op,
+                                  dtype want) {
+  if (has_own_dtype(op)) {
+    dtype is = own_dtype(check, op);
     return is == want ? NULL
                       : INVALID("operand %d: expected %s, got %s", which, dtype_name(want),
                                 dtype_name(is));
   }
-  if (o->source == IR_OPERAND_SOURCE_VALUE) {
-    bool fits = value_fits(k->c->program->values.items[o->index].type, want);
+  if (op->source == IR_OPERAND_SOURCE_VALUE) {
+    bool fits = value_fits(check->context->program->values.items[op->index].type, want);
     return fits ? NULL
-                : INVALID("operand %d is value %u, which does not fit %s", which, o->index,
+                : INVALID("operand %d is value %u, which does not fit %s", which, op->index,
                           dtype_name(want));
   }
-  if (o->source == IR_OPERAND_SOURCE_FLOAT) {
+  if (op->source == IR_OPERAND_SOURCE_FLOAT) {
     return dtype_is_float(want) ? NULL
                                 : INVALID("operand %d: expected one of %s, got a float immediate",
                                           which, dtype_name(want));
   }
-  if (int_fits(want, o->i)) return NULL;
+  if (int_fits(want, op->i)) return NULL;
   return INVALID("operand %d: expected one of %s, got the integer immediate %lld", which,
-                 dtype_name(want), (long long)o->i);
+                 dtype_name(want), (long long)op->i);
 }
 
 /* The dtype that the operands from `first` on share. */
-static clave_status find_dtype(const step_check *k, uint32_t first, dtype *out) {
-  for (uint32_t i = first; i < k->step->operands.count; i++) {
-    const ir_operand *o = &k->step->operands.items[i];
-    if (!has_own_dtype(o)) continue;
-    *out = own_dtype(k, o);
+static clave_status find_dtype(const step_check *check, uint32_t first, dtype *out) {
+  for (uint32_t i = first; i < check->step->operands.count; i++) {
+    const ir_operand *op = &check->step->operands.items[i];
+    if (!has_own_dtype(op)) continue;
+    *out = own_dtype(check, op);
     return NULL;
   }
-  *out = k->step->dtype;
-  bool known = k->info->result == STEP_SAME || k->info->result == STEP_WHERE;
+  *out = check->step->dtype;
+  bool known = check->info->result == STEP_SAME || check->info->result == STEP_WHERE;
   return known ? NULL : INVALID("at least one operand must be an input or a step");
 }
 
-static clave_status check_dtypes(const step_check *k, dtype t) {
-  const step_info *info = k->info;
+static clave_status check_dtypes(const step_check *check, dtype t) {
+  const step_info *info = check->info;
   bool takes = dtype_is_float(t) ? info->takes_float
                : dtype_is_int(t) ? info->takes_int
                : t == DTYPE_BOOL ? info->takes_bool
@@ -89,57 +92,60 @@ static clave_status check_dtypes(const step_check *k, dtype t) {
   if (!takes) return INVALID("operands are %s, which this step does not take", dtype_name(t));
   if (info->result == STEP_CAST) return NULL;
   dtype want = info->result == STEP_BOOL ? DTYPE_BOOL : t;
-  if (k->step->dtype == want) return NULL;
-  return INVALID("result: expected %s, got %s", dtype_name(want), dtype_name(k->step->dtype));
+  if (check->step->dtype == want) return NULL;
+  return INVALID("result: expected %s, got %s", dtype_name(want), dtype_name(check->step->dtype));
 }
 
-static clave_status check_step(const step_check *k) {
-  const ir_operand *o = k->step->operands.items;
-  if (k->step->operands.count != (uint32_t)k->info->arity) {
-    return INVALID("operands: expected %d, got %u", k->info->arity, k->step->operands.count);
+static clave_status check_step(const step_check *check) {
+  const ir_operand *op = check->step->operands.items;
+  if (check->step->operands.count != (uint32_t)check->info->arity) {
+    return INVALID("operands: expected %d, got %u", check->info->arity,
+                   check->step->operands.count);
   }
-  for (int i = 0; i < k->info->arity; i++) TRY(check_reference(k, i, &o[i]));
-  int first = k->info->result == STEP_WHERE ? 1 : 0;
-  if (first == 1) TRY(check_operand(k, 0, &o[0], DTYPE_BOOL));
+  for (int i = 0; i < check->info->arity; i++) TRY(check_reference(check, i, &op[i]));
+  int first = check->info->result == STEP_WHERE ? 1 : 0;
+  if (first == 1) TRY(check_operand(check, 0, &op[0], DTYPE_BOOL));
   dtype t = DTYPE_F32;
-  TRY(find_dtype(k, (uint32_t)first, &t));
-  for (int i = first; i < k->info->arity; i++) TRY(check_operand(k, i, &o[i], t));
-  return check_dtypes(k, t);
+  TRY(find_dtype(check, (uint32_t)first, &t));
+  for (int i = first; i < check->info->arity; i++) TRY(check_operand(check, i, &op[i], t));
+  return check_dtypes(check, t);
 }
 
-static clave_status check_steps(const rule_context *c, const ir_elementwise *o, dtype first) {
-  if (o->inputs.count > MAX_STEP_INPUTS)
-    return INVALID("%u inputs, at most %d are allowed", o->inputs.count, MAX_STEP_INPUTS);
-  if (o->steps.count < 1 || o->steps.count > MAX_STEPS)
-    return INVALID("steps: expected 1 to %d, got %u", MAX_STEPS, o->steps.count);
-  for (uint32_t i = 0; i < o->steps.count; i++) {
-    const ir_step *s = &o->steps.items[i];
-    if ((uint32_t)s->kind >= IR_STEP_KIND_COUNT)
-      return INVALID("step %u has the unknown kind %u", i, (uint32_t)s->kind);
-    if ((uint32_t)s->dtype >= DTYPE_COUNT)
-      return INVALID("step %u has the unknown dtype %u", i, (uint32_t)s->dtype);
-    step_check k = {c, o, first, i, s, &step_table[s->kind]};
-    TRY(status_while(check_step(&k), "step %u (%s)", i, k.info->name));
+static clave_status check_steps(const rule_context *context, const ir_elementwise *op,
+                                dtype first) {
+  if (op->inputs.count > MAX_STEP_INPUTS)
+    return INVALID("%u inputs, at most %d are allowed", op->inputs.count, MAX_STEP_INPUTS);
+  if (op->steps.count < 1 || op->steps.count > MAX_STEPS)
+    return INVALID("steps: expected 1 to %d, got %u", MAX_STEPS, op->steps.count);
+  for (uint32_t i = 0; i < op->steps.count; i++) {
+    const ir_step *step = &op->steps.items[i];
+    if ((uint32_t)step->kind >= IR_STEP_KIND_COUNT)
+      return INVALID("step %u has the unknown kind %u", i, (uint32_t)step->kind);
+    if ((uint32_t)step->dtype >= DTYPE_COUNT)
+      return INVALID("step %u has the unknown dtype %u", i, (uint32_t)step->dtype);
+    step_check check = {context, op, first, i, step, &step_table[step->kind]};
+    TRY(status_while(check_step(&check), "step %u (%s)", i, check.info->name));
   }
   return NULL;
 }
 
-clave_status rule_steps(const rule_context *c, const ir_elementwise *o, dtype first) {
-  TRY(check_steps(c, o, first));
+clave_status rule_steps(const rule_context *context, const ir_elementwise *op, dtype first) {
+  TRY(check_steps(context, op, first));
   tensor want = {.rank = 0};
-  if (o->inputs.count == 0) want = *rule_tensor(c, o->out); /* a constant list fills any shape */
-  for (uint32_t i = 0; i < o->inputs.count; i++)
-    TRY(rule_broadcast(rule_tensor(c, o->inputs.items[i]), &want.rank, want.dims));
-  want.type = o->steps.items[o->steps.count - 1].dtype;
-  return rule_expect_like(c, o->out, "out", &want);
+  if (op->inputs.count == 0)
+    want = *rule_tensor(context, op->out); /* a constant list fills any shape */
+  for (uint32_t i = 0; i < op->inputs.count; i++)
+    TRY(rule_broadcast(rule_tensor(context, op->inputs.items[i]), &want.rank, want.dims));
+  want.type = op->steps.items[op->steps.count - 1].dtype;
+  return rule_expect_like(context, op->out, "out", &want);
 }
 
-static uint32_t first_of(const ir_elementwise *o) {
-  return o->inputs.count ? o->inputs.items[0] : o->out;
+static uint32_t first_of(const ir_elementwise *op) {
+  return op->inputs.count ? op->inputs.items[0] : op->out;
 }
 
-clave_status rule_elementwise(const rule_context *c, const void *op) {
-  return rule_steps(c, op, rule_tensor(c, first_of(op))->type);
+clave_status rule_elementwise(const rule_context *context, const void *op) {
+  return rule_steps(context, op, rule_tensor(context, first_of(op))->type);
 }
 
 /* ---------------------------------------------------------------- description */
@@ -150,86 +156,89 @@ dtype compute_dtype(dtype t) {
 
 /* The dtype that a step's operands (of where: the last two) share. Steps of numbers alone keep it.
  */
-static dtype shared_dtype(const elementwise_form *f, const ir_step *s) {
-  uint32_t first = step_table[s->kind].result == STEP_WHERE ? 1 : 0;
-  for (uint32_t k = first; k < s->operands.count; k++) {
-    const ir_operand *o = &s->operands.items[k];
-    if (o->source == IR_OPERAND_SOURCE_INPUT) return f->input_types[o->index];
-    if (o->source == IR_OPERAND_SOURCE_STEP) return f->steps[o->index].type;
+static dtype shared_dtype(const elementwise_form *desc, const ir_step *step) {
+  uint32_t first = step_table[step->kind].result == STEP_WHERE ? 1 : 0;
+  for (uint32_t k = first; k < step->operands.count; k++) {
+    const ir_operand *op = &step->operands.items[k];
+    if (op->source == IR_OPERAND_SOURCE_INPUT) return desc->input_types[op->index];
+    if (op->source == IR_OPERAND_SOURCE_STEP) return desc->steps[op->index].type;
   }
-  return s->dtype;
+  return step->dtype;
 }
 
 /* Integers may stand for floats; the rules let no float stand for integers. */
-static elementwise_operand describe_operand(const node *n, const ir_operand *o, dtype compute) {
-  elementwise_operand d = {
-      .source = o->source, .index = o->index, .compute = compute, .i = o->i, .f = o->f};
-  bool is_float = o->source == IR_OPERAND_SOURCE_FLOAT;
-  if (o->source == IR_OPERAND_SOURCE_VALUE) {
-    const scalar_value *v = &n->values[o->index];
-    is_float = v->type == IR_VALUE_TYPE_FLOAT;
-    d.i = v->i;
-    d.f = v->f;
+static elementwise_operand describe_operand(const node *node, const ir_operand *op, dtype compute) {
+  elementwise_operand operand = {
+      .source = op->source, .index = op->index, .compute = compute, .i = op->i, .f = op->f};
+  bool is_float = op->source == IR_OPERAND_SOURCE_FLOAT;
+  if (op->source == IR_OPERAND_SOURCE_VALUE) {
+    const scalar_value *value = &node->values[op->index];
+    is_float = value->type == IR_VALUE_TYPE_FLOAT;
+    operand.i = value->i;
+    operand.f = value->f;
   }
-  if (!is_float) d.f = (double)d.i;
-  return d;
+  if (!is_float) operand.f = (double)operand.i;
+  return operand;
 }
 
-static void describe_step(const node *n, elementwise_form *f, const ir_step *s) {
-  elementwise_step *d = &f->steps[f->n_steps];
-  d->operand_type = shared_dtype(f, s);
-  d->kind = s->kind;
-  d->result = step_table[d->kind].result;
-  d->type = s->dtype;
-  dtype compute = compute_dtype(d->operand_type);
-  d->divides = step_table[d->kind].divides && compute == DTYPE_I64;
-  d->n_operands = (int)s->operands.count;
-  for (int k = 0; k < d->n_operands; k++) {
-    bool is_condition = k == 0 && d->result == STEP_WHERE;
-    d->operands[k] = describe_operand(n, &s->operands.items[k], is_condition ? DTYPE_I64 : compute);
+static void describe_step(const node *node, elementwise_form *desc, const ir_step *step) {
+  elementwise_step *elementwise_step = &desc->steps[desc->n_steps];
+  elementwise_step->operand_type = shared_dtype(desc, step);
+  elementwise_step->kind = step->kind;
+  elementwise_step->result = step_table[elementwise_step->kind].result;
+  elementwise_step->type = step->dtype;
+  dtype compute = compute_dtype(elementwise_step->operand_type);
+  elementwise_step->divides = step_table[elementwise_step->kind].divides && compute == DTYPE_I64;
+  elementwise_step->n_operands = (int)step->operands.count;
+  for (int k = 0; k < elementwise_step->n_operands; k++) {
+    bool is_condition = k == 0 && elementwise_step->result == STEP_WHERE;
+    elementwise_step->operands[k] =
+        describe_operand(node, &step->operands.items[k], is_condition ? DTYPE_I64 : compute);
   }
-  f->n_steps++;
+  desc->n_steps++;
 }
 
-void describe_steps(const node *n, const ir_elementwise *op, dtype first, elementwise_form *f) {
-  f->out = &n->tensors[op->out];
-  f->n = tensor_numel(&f->out->t);
-  f->n_inputs = (int)op->inputs.count;
-  f->shapes[0] = f->out->t;
-  for (int k = 0; k < f->n_inputs; k++) {
-    f->inputs[k] = &n->tensors[op->inputs.items[k]];
-    f->input_types[k] = program_type(n, op->inputs.items[k]);
-    if (k == 0 && f->input_types[0] != first) {
-      f->result = *f->inputs[0];
-      f->result.t.type = f->input_types[0] = first;
-      f->inputs[0] = &f->result;
+void describe_steps(const node *node, const ir_elementwise *op, dtype first,
+                    elementwise_form *desc) {
+  desc->out = &node->tensors[op->out];
+  desc->n = tensor_numel(&desc->out->tensor);
+  desc->n_inputs = (int)op->inputs.count;
+  desc->shapes[0] = desc->out->tensor;
+  for (int k = 0; k < desc->n_inputs; k++) {
+    desc->inputs[k] = &node->tensors[op->inputs.items[k]];
+    desc->input_types[k] = program_type(node, op->inputs.items[k]);
+    if (k == 0 && desc->input_types[0] != first) {
+      desc->result = *desc->inputs[0];
+      desc->result.tensor.type = desc->input_types[0] = first;
+      desc->inputs[0] = &desc->result;
     }
-    f->shapes[1 + k] = broadcast_operand(f->inputs[k], &f->out->t).t;
+    desc->shapes[1 + k] = broadcast_operand(desc->inputs[k], &desc->out->tensor).tensor;
   }
-  tensors_collapse(f->shapes, 1 + f->n_inputs);
-  f->n_steps = 0;
-  for (uint32_t k = 0; k < op->steps.count; k++) describe_step(n, f, &op->steps.items[k]);
+  tensors_collapse(desc->shapes, 1 + desc->n_inputs);
+  desc->n_steps = 0;
+  for (uint32_t k = 0; k < op->steps.count; k++) describe_step(node, desc, &op->steps.items[k]);
 }
 
-void describe_elementwise(const node *n, elementwise_form *f) {
-  const ir_elementwise *op = n->instruction->op;
-  describe_steps(n, op, program_type(n, first_of(op)), f);
+void describe_elementwise(const node *node, elementwise_form *desc) {
+  const ir_elementwise *op = node->instruction->op;
+  describe_steps(node, op, program_type(node, first_of(op)), desc);
 }
 
 /* What keeps values about as large as they are, so that a rounding stays as small. */
-static bool is_gentle(const elementwise_step *s) {
-  return s->type == DTYPE_F32 && s->operand_type == DTYPE_F32 &&
-         (s->kind == IR_STEP_KIND_ADD || s->kind == IR_STEP_KIND_MUL ||
-          s->kind == IR_STEP_KIND_RELU || s->kind == IR_STEP_KIND_CLAMP ||
-          s->kind == IR_STEP_KIND_SILU || s->kind == IR_STEP_KIND_SIGMOID ||
-          s->kind == IR_STEP_KIND_GELU || s->kind == IR_STEP_KIND_GELU_TANH ||
-          s->kind == IR_STEP_KIND_HARDSWISH || s->kind == IR_STEP_KIND_HARDSIGMOID);
+static bool is_gentle(const elementwise_step *step) {
+  return step->type == DTYPE_F32 && step->operand_type == DTYPE_F32 &&
+         (step->kind == IR_STEP_KIND_ADD || step->kind == IR_STEP_KIND_MUL ||
+          step->kind == IR_STEP_KIND_RELU || step->kind == IR_STEP_KIND_CLAMP ||
+          step->kind == IR_STEP_KIND_SILU || step->kind == IR_STEP_KIND_SIGMOID ||
+          step->kind == IR_STEP_KIND_GELU || step->kind == IR_STEP_KIND_GELU_TANH ||
+          step->kind == IR_STEP_KIND_HARDSWISH || step->kind == IR_STEP_KIND_HARDSIGMOID);
 }
 
-bool elementwise_may_narrow(const elementwise_form *f, uint32_t slot) {
-  for (int s = 0; s < f->n_steps; s++)
-    if (!is_gentle(&f->steps[s])) return false;
-  for (int k = 0; k < f->n_inputs; k++)
-    if (f->inputs[k]->slot == slot && tensor_numel(&f->inputs[k]->t) != f->n) return false;
+bool elementwise_may_narrow(const elementwise_form *desc, uint32_t slot) {
+  for (int s = 0; s < desc->n_steps; s++)
+    if (!is_gentle(&desc->steps[s])) return false;
+  for (int k = 0; k < desc->n_inputs; k++)
+    if (desc->inputs[k]->slot == slot && tensor_numel(&desc->inputs[k]->tensor) != desc->n)
+      return false;
   return true;
 }

@@ -32,20 +32,22 @@ typedef struct elementwise_form {
   tensor shapes[1 + MAX_STEP_INPUTS]; /* out, inputs: broadcast to out's dims, merged together */
   elementwise_step steps[MAX_STEPS];
 } elementwise_form;
-void describe_elementwise(const node *n, elementwise_form *f);
+void describe_elementwise(const node *node, elementwise_form *desc);
 /* Of an op that is a part of the node's; input 0 is of dtype `first`. The form stays where it is.
  */
-void describe_steps(const node *n, const ir_elementwise *op, dtype first, elementwise_form *f);
+void describe_steps(const node *node, const ir_elementwise *op, dtype first,
+                    elementwise_form *desc);
 /* The rule of one. */
-clave_status rule_steps(const rule_context *c, const ir_elementwise *op, dtype first) STATUS_CHECK;
+clave_status rule_steps(const rule_context *context, const ir_elementwise *op,
+                        dtype first) STATUS_CHECK;
 /* Whether the steps leave out and an input in `slot` about as exact where these are kept as BF16:
  * values as they lie, not numbers of rows, of which there are few. */
-bool elementwise_may_narrow(const elementwise_form *f, uint32_t slot);
+bool elementwise_may_narrow(const elementwise_form *desc, uint32_t slot);
 
 /* What a dtype is computed in: F32, F64 or I64 (U64: by its bits). */
 dtype compute_dtype(dtype t);
-static inline bool is_number(const elementwise_operand *o) {
-  return o->source != IR_OPERAND_SOURCE_INPUT && o->source != IR_OPERAND_SOURCE_STEP;
+static inline bool is_number(const elementwise_operand *operand) {
+  return operand->source != IR_OPERAND_SOURCE_INPUT && operand->source != IR_OPERAND_SOURCE_STEP;
 }
 
 #endif

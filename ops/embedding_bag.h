@@ -14,6 +14,6 @@ typedef struct embedding_bag_form {
   bool skips; /* indices equal to `skipped` do not count */
   int64_t skipped;
 } embedding_bag_form;
-void describe_embedding_bag(const node *n, embedding_bag_form *f);
+void describe_embedding_bag(const node *node, embedding_bag_form *desc);
 
 #endif

@@ -11,7 +11,7 @@ bool takes_epilogue(ir_op type);
 int epilogue_since(ir_op type);
 /* The dtype of the op's own result, by that of out: the steps of some ops may make another. */
 dtype op_result_type(ir_op type, dtype out);
-bool is_epilogue_input(const operand *o); /* the op itself does not read it */
+bool is_epilogue_input(const operand *operand); /* the op itself does not read it */
 /* Its steps; NULL: it has none. */
 const ir_steps *epilogue_of(const ir_instruction *ins);
 /* The instruction with `steps` as its epilogue and `out` for its result: op is a copy of its op
@@ -22,9 +22,9 @@ void set_epilogue(const ir_instruction *ins, void *op, const ir_steps *steps, co
 /* It as an op of its own, which reads and writes out; its inputs go into `inputs`. */
 ir_elementwise epilogue_alone(const ir_instruction *ins, uint32_t inputs[MAX_STEP_INPUTS]);
 
-clave_status rule_epilogue(const rule_context *c, const ir_instruction *ins) STATUS_CHECK;
+clave_status rule_epilogue(const rule_context *context, const ir_instruction *ins) STATUS_CHECK;
 /* Its steps over out, in place: input 0 is out, or what else the op makes for them, of another
  * dtype. False: there is none. */
-bool describe_epilogue(const node *n, elementwise_form *f);
+bool describe_epilogue(const node *node, elementwise_form *desc);
 
 #endif

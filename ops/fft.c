@@ -12,9 +12,9 @@ static bool is_complex(ir_fft_kind kind, bool out) {
 }
 
 /* A tensor without its dimension of pairs. */
-static clave_status take_pairs(const rule_context *c, uint32_t tid, const char *what, bool complex,
-                               tensor *to) {
-  *to = *rule_tensor(c, tid);
+static clave_status take_pairs(const rule_context *context, uint32_t tid, const char *what,
+                               bool complex, tensor *to) {
+  *to = *rule_tensor(context, tid);
   if (!complex) return NULL;
   if (to->rank < 1 || !dim_matches(to->dims[to->rank - 1], 2))
     return INVALID("the last dimension of %s should be 2, a real and an imaginary part", what);
@@ -38,31 +38,31 @@ static clave_status check_sizes(ir_fft_kind kind, int64_t x, int64_t out) {
                  (long long)x, (long long)out, (long long)n);
 }
 
-clave_status rule_fft(const rule_context *c, const void *op) {
-  const ir_fft *o = op;
-  dtype type = rule_tensor(c, o->x)->type;
-  tensor x, out;
+clave_status rule_fft(const rule_context *context, const void *op) {
+  const ir_fft *fft = op;
+  dtype type = rule_tensor(context, fft->x)->type;
+  tensor value, out;
   int axis = 0;
-  if ((uint32_t)o->kind >= IR_FFT_KIND_COUNT)
-    return INVALID("fft kind %u is unknown", (uint32_t)o->kind);
-  if ((uint32_t)o->norm >= IR_FFT_NORM_COUNT)
-    return INVALID("fft norm %u is unknown", (uint32_t)o->norm);
+  if ((uint32_t)fft->kind >= IR_FFT_KIND_COUNT)
+    return INVALID("fft kind %u is unknown", (uint32_t)fft->kind);
+  if ((uint32_t)fft->norm >= IR_FFT_NORM_COUNT)
+    return INVALID("fft norm %u is unknown", (uint32_t)fft->norm);
   if (type != DTYPE_F32 && type != DTYPE_F64)
     return INVALID("x: expected F32 or F64, got %s", dtype_name(type));
-  TRY(take_pairs(c, o->x, "x", is_complex(o->kind, false), &x));
-  TRY(take_pairs(c, o->out, "out", is_complex(o->kind, true), &out));
-  TRY(rule_axis(o->axis, x.rank, &axis));
-  tensor want = x;
-  if (out.rank == x.rank) {
-    TRY(check_sizes(o->kind, x.dims[axis], out.dims[axis]));
+  TRY(take_pairs(context, fft->x, "x", is_complex(fft->kind, false), &value));
+  TRY(take_pairs(context, fft->out, "out", is_complex(fft->kind, true), &out));
+  TRY(rule_axis(fft->axis, value.rank, &axis));
+  tensor want = value;
+  if (out.rank == value.rank) {
+    TRY(check_sizes(fft->kind, value.dims[axis], out.dims[axis]));
     want.dims[axis] = out.dims[axis];
   }
-  if (is_complex(o->kind, true)) {
+  if (is_complex(fft->kind, true)) {
     if (want.rank == MAX_RANK)
       return INVALID("out would have %d dimensions, at most %d", want.rank + 1, MAX_RANK);
     want.dims[want.rank++] = 2;
   }
-  return rule_expect_like(c, o->out, "out", &want);
+  return rule_expect_like(context, fft->out, "out", &want);
 }
 
 /* ---------------------------------------------------------------- division into passes */
@@ -77,10 +77,10 @@ bool fft_divide(int64_t n, fft_plan *out) {
   return n == 1;
 }
 
-int fft_passes(const fft_plan *p, int radices[FFT_MAX_PASSES]) {
+int fft_passes(const fft_plan *plan, int radices[FFT_MAX_PASSES]) {
   int n = 0;
   for (int i = 0; i < FFT_RADICES; i++)
-    for (int k = 0; k < p->count[i]; k++) radices[n++] = fft_radices[i];
+    for (int k = 0; k < plan->count[i]; k++) radices[n++] = fft_radices[i];
   return n;
 }
 
@@ -92,11 +92,11 @@ static int64_t power_of_two(int64_t least) {
 
 /* ---------------------------------------------------------------- description */
 
-static tensor without_pairs(const bound_tensor *x, bool complex, int64_t *pair) {
-  tensor t = x->t;
-  *pair = complex ? t.strides[t.rank - 1] : 0;
-  t.rank -= complex;
-  return t;
+static tensor without_pairs(const bound_tensor *operand, bool complex, int64_t *pair) {
+  tensor tensor = operand->tensor;
+  *pair = complex ? tensor.strides[tensor.rank - 1] : 0;
+  tensor.rank -= complex;
+  return tensor;
 }
 
 static double scale_of(ir_fft_norm norm, int64_t n) {
@@ -104,21 +104,21 @@ static double scale_of(ir_fft_norm norm, int64_t n) {
                                   : 1 / (norm == IR_FFT_NORM_ROOT ? sqrt((double)n) : (double)n);
 }
 
-void describe_fft(const node *n, fft_form *f) {
-  const ir_fft *op = n->instruction->op;
-  *f = (fft_form){.x = &n->tensors[op->x],
-                  .out = &n->tensors[op->out],
-                  .kind = op->kind,
-                  .inverse = op->inverse};
-  const tensor both[2] = {without_pairs(f->x, is_complex(op->kind, false), &f->pair[0]),
-                          without_pairs(f->out, is_complex(op->kind, true), &f->pair[1])};
-  rows_along(both, 2, axis_of(op->axis, both[0].rank), f->rows);
-  int last = f->rows[0].rank - 1;
-  f->n_rows = count_dims(&f->rows[0], 0, last);
-  f->n_in = f->rows[0].dims[last];
-  f->n_out = f->rows[1].dims[last];
-  f->n = op->kind == IR_FFT_KIND_TO_REAL ? f->n_out : f->n_in;
-  f->scale = scale_of(op->norm, f->n);
-  f->chirp = !fft_divide(f->n, &f->plan);
-  if (f->chirp) (void)fft_divide(power_of_two(2 * f->n - 1), &f->plan);
+void describe_fft(const node *node, fft_form *desc) {
+  const ir_fft *op = node->instruction->op;
+  *desc = (fft_form){.x = &node->tensors[op->x],
+                     .out = &node->tensors[op->out],
+                     .kind = op->kind,
+                     .inverse = op->inverse};
+  const tensor both[2] = {without_pairs(desc->x, is_complex(op->kind, false), &desc->pair[0]),
+                          without_pairs(desc->out, is_complex(op->kind, true), &desc->pair[1])};
+  rows_along(both, 2, axis_of(op->axis, both[0].rank), desc->rows);
+  int last = desc->rows[0].rank - 1;
+  desc->n_rows = count_dims(&desc->rows[0], 0, last);
+  desc->n_in = desc->rows[0].dims[last];
+  desc->n_out = desc->rows[1].dims[last];
+  desc->n = op->kind == IR_FFT_KIND_TO_REAL ? desc->n_out : desc->n_in;
+  desc->scale = scale_of(op->norm, desc->n);
+  desc->chirp = !fft_divide(desc->n, &desc->plan);
+  if (desc->chirp) (void)fft_divide(power_of_two(2 * desc->n - 1), &desc->plan);
 }

@@ -16,7 +16,7 @@ typedef struct fft_plan {
 /* False where n has another prime factor. n >= 1. */
 bool fft_divide(int64_t n, fft_plan *out);
 /* The radices of the passes in order; gives how many. */
-int fft_passes(const fft_plan *p, int radices[FFT_MAX_PASSES]);
+int fft_passes(const fft_plan *plan, int radices[FFT_MAX_PASSES]);
 
 /* n_rows transforms of n points. rows[0] of x, rows[1] of out, without the dimension of pairs: see
  * rows_along; of n_in and n_out elements. */
@@ -33,6 +33,6 @@ typedef struct fft_form {
   fft_plan plan;
   bool chirp;
 } fft_form;
-void describe_fft(const node *n, fft_form *f);
+void describe_fft(const node *node, fft_form *desc);
 
 #endif

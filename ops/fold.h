@@ -9,7 +9,7 @@ typedef struct fold_form {
   const bound_tensor *x, *out;
   int64_t planes, size[2], positions[2], kernel[2], stride[2], padding[2], dilation[2];
 } fold_form;
-void describe_im2col(const node *n, fold_form *f);
-void describe_col2im(const node *n, fold_form *f);
+void describe_im2col(const node *node, fold_form *desc);
+void describe_col2im(const node *node, fold_form *desc);
 
 #endif

@@ -14,6 +14,6 @@ typedef struct grid_sample_form {
   int64_t batch, channels, points;
   int64_t in[SPATIAL_DIMS]; /* the last dimension's size first; missing: 1 */
 } grid_sample_form;
-void describe_grid_sample(const node *n, grid_sample_form *f);
+void describe_grid_sample(const node *node, grid_sample_form *desc);
 
 #endif

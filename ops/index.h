@@ -16,9 +16,9 @@ typedef struct pick_form {
   int64_t n_picks;
   bool wrap;
 } pick_form;
-void describe_index_select(const node *n, pick_form *f);
-void describe_index(const node *n, pick_form *f);
-void describe_ravel_index(const node *n, pick_form *f);
+void describe_index_select(const node *node, pick_form *desc);
+void describe_index(const node *node, pick_form *desc);
+void describe_ravel_index(const node *node, pick_form *desc);
 
 /* out[p] = x[p with its place on the axis replaced by index[p]], in [0, size). */
 typedef struct gather_form {
@@ -26,6 +26,6 @@ typedef struct gather_form {
   tensor x_places, index_places; /* over the index's dims, merged together; x: 0 along the axis */
   int64_t n, size, step;         /* elements; of the axis in x */
 } gather_form;
-void describe_gather(const node *n, gather_form *f);
+void describe_gather(const node *node, gather_form *desc);
 
 #endif

@@ -10,15 +10,15 @@ typedef struct last_dims {
   int64_t dims[2];
 } last_dims;
 
-/* Error unless the output, where present, has x's leading dimensions and these last ones. */
-static clave_status expect_last(const rule_context *c, uint32_t tid, const char *what, dtype type,
-                                const tensor *x, last_dims last) {
+/* Error unless the output, where present, has value's leading dimensions and these last ones. */
+static clave_status expect_last(const rule_context *context, uint32_t tid, const char *what,
+                                dtype type, const tensor *value, last_dims last) {
   if (tid == IR_NONE) return NULL;
-  tensor t = *x;
-  t.type = type;
-  t.rank = x->rank - 2;
-  for (int i = 0; i < last.n; i++) t.dims[t.rank++] = last.dims[i];
-  return rule_expect_like(c, tid, what, &t);
+  tensor tensor = *value;
+  tensor.type = type;
+  tensor.rank = value->rank - 2;
+  for (int i = 0; i < last.n; i++) tensor.dims[tensor.rank++] = last.dims[i];
+  return rule_expect_like(context, tid, what, &tensor);
 }
 
 static last_dims matrix(int64_t m, int64_t n) { return (last_dims){2, {m, n}}; }
@@ -35,53 +35,53 @@ static int64_t chosen_size(int64_t declared, int64_t k, int64_t m) {
 }
 
 /* Dimension `back` from the end of a declared output; k where that has no such. */
-static int64_t declared_size(const rule_context *c, uint32_t tid, int back, int64_t k) {
+static int64_t declared_size(const rule_context *context, uint32_t tid, int back, int64_t k) {
   if (tid == IR_NONE) return k;
-  const tensor *t = rule_tensor(c, tid);
-  return t->rank >= back ? t->dims[t->rank - back] : k;
+  const tensor *tensor = rule_tensor(context, tid);
+  return tensor->rank >= back ? tensor->dims[tensor->rank - back] : k;
 }
 
-static clave_status expect_lu(const rule_context *c, const ir_linalg *o, const tensor *x, int64_t m,
-                              int64_t n) {
-  TRY(expect_last(c, o->out, "out", x->type, x, matrix(m, n)));
-  TRY(expect_last(c, o->b, "b", DTYPE_I32, x, row(least_dim(m, n))));
-  return expect_last(c, o->info, "info", DTYPE_I32, x, (last_dims){0});
+static clave_status expect_lu(const rule_context *context, const ir_linalg *op,
+                              const tensor *tensor, int64_t m, int64_t n) {
+  TRY(expect_last(context, op->out, "out", tensor->type, tensor, matrix(m, n)));
+  TRY(expect_last(context, op->b, "b", DTYPE_I32, tensor, row(least_dim(m, n))));
+  return expect_last(context, op->info, "info", DTYPE_I32, tensor, (last_dims){0});
 }
 
-static clave_status expect_square(const rule_context *c, const ir_linalg *o, const tensor *x,
-                                  int64_t m, int64_t n) {
-  TRY(expect_last(c, o->out, "out", x->type, x, matrix(m, n)));
-  return expect_last(c, o->info, "info", DTYPE_I32, x, (last_dims){0});
+static clave_status expect_square(const rule_context *context, const ir_linalg *op,
+                                  const tensor *tensor, int64_t m, int64_t n) {
+  TRY(expect_last(context, op->out, "out", tensor->type, tensor, matrix(m, n)));
+  return expect_last(context, op->info, "info", DTYPE_I32, tensor, (last_dims){0});
 }
 
-static clave_status expect_qr(const rule_context *c, const ir_linalg *o, const tensor *x, int64_t m,
-                              int64_t n) {
-  int64_t k = least_dim(m, n), j = chosen_size(declared_size(c, o->out, 2, k), k, m);
-  TRY(expect_last(c, o->out, "out", x->type, x, matrix(j, n)));
-  return expect_last(c, o->b, "b", x->type, x, matrix(m, j));
+static clave_status expect_qr(const rule_context *context, const ir_linalg *op,
+                              const tensor *tensor, int64_t m, int64_t n) {
+  int64_t k = least_dim(m, n), j = chosen_size(declared_size(context, op->out, 2, k), k, m);
+  TRY(expect_last(context, op->out, "out", tensor->type, tensor, matrix(j, n)));
+  return expect_last(context, op->b, "b", tensor->type, tensor, matrix(m, j));
 }
 
-static clave_status expect_eigh(const rule_context *c, const ir_linalg *o, const tensor *x,
-                                int64_t m, int64_t n) {
-  TRY(expect_last(c, o->out, "out", x->type, x, row(n)));
-  return expect_last(c, o->b, "b", x->type, x, matrix(m, n));
+static clave_status expect_eigh(const rule_context *context, const ir_linalg *op,
+                                const tensor *tensor, int64_t m, int64_t n) {
+  TRY(expect_last(context, op->out, "out", tensor->type, tensor, row(n)));
+  return expect_last(context, op->b, "b", tensor->type, tensor, matrix(m, n));
 }
 
-static clave_status expect_svd(const rule_context *c, const ir_linalg *o, const tensor *x,
-                               int64_t m, int64_t n) {
+static clave_status expect_svd(const rule_context *context, const ir_linalg *op,
+                               const tensor *tensor, int64_t m, int64_t n) {
   int64_t k = least_dim(m, n);
-  TRY(expect_last(c, o->out, "out", x->type, x, row(k)));
-  TRY(expect_last(c, o->b, "b", x->type, x,
-                  matrix(m, chosen_size(declared_size(c, o->b, 1, k), k, m))));
-  return expect_last(c, o->c, "c", x->type, x,
-                     matrix(chosen_size(declared_size(c, o->c, 2, k), k, n), n));
+  TRY(expect_last(context, op->out, "out", tensor->type, tensor, row(k)));
+  TRY(expect_last(context, op->b, "b", tensor->type, tensor,
+                  matrix(m, chosen_size(declared_size(context, op->b, 1, k), k, m))));
+  return expect_last(context, op->c, "c", tensor->type, tensor,
+                     matrix(chosen_size(declared_size(context, op->c, 2, k), k, n), n));
 }
 
 /* What each kind writes, and whether it takes square matrices alone. */
 typedef struct kind_rule {
   const char *name;
-  clave_status (*expect)(const rule_context *c, const ir_linalg *o, const tensor *x, int64_t m,
-                         int64_t n);
+  clave_status (*expect)(const rule_context *context, const ir_linalg *op, const tensor *tensor,
+                         int64_t m, int64_t n);
   bool square, has_b, has_c, has_info;
 } kind_rule;
 static const kind_rule kind_rules[] = {
@@ -93,15 +93,16 @@ static const kind_rule kind_rules[] = {
     [IR_LINALG_KIND_EXP] = {"exp", expect_square, .square = true},
 };
 
-static clave_status check_outputs(const kind_rule *k, const ir_linalg *o) {
+static clave_status check_outputs(const kind_rule *rule, const ir_linalg *op) {
   const struct {
     uint32_t tid;
     bool taken;
     const char *what;
-  } outputs[] = {{o->b, k->has_b, "b"}, {o->c, k->has_c, "c"}, {o->info, k->has_info, "info"}};
+  } outputs[] = {
+      {op->b, rule->has_b, "b"}, {op->c, rule->has_c, "c"}, {op->info, rule->has_info, "info"}};
   for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
     if (outputs[i].tid != IR_NONE && !outputs[i].taken)
-      return INVALID("%s is given, the kind %s has none", outputs[i].what, k->name);
+      return INVALID("%s is given, the kind %s has none", outputs[i].what, rule->name);
   return NULL;
 }
 
@@ -111,82 +112,85 @@ static clave_status check_square(int64_t m, int64_t n, const char *what) {
                                      what, (long long)m, (long long)n);
 }
 
-clave_status rule_linalg(const rule_context *c, const void *op) {
-  const ir_linalg *o = op;
-  if ((uint32_t)o->kind >= IR_LINALG_KIND_COUNT)
-    return INVALID("linalg kind %u is unknown", (uint32_t)o->kind);
-  const kind_rule *k = &kind_rules[o->kind];
-  TRY(check_float(c, o->x, "x"));
-  TRY(check_rank_at_least(c, o->x, "x", 2));
-  TRY(check_outputs(k, o));
-  const tensor *x = rule_tensor(c, o->x);
-  int64_t m = x->dims[x->rank - 2], n = x->dims[x->rank - 1];
-  if (k->square) TRY(check_square(m, n, "x"));
-  return k->expect(c, o, x, m, n);
+clave_status rule_linalg(const rule_context *context, const void *op) {
+  const ir_linalg *linalg = op;
+  if ((uint32_t)linalg->kind >= IR_LINALG_KIND_COUNT)
+    return INVALID("linalg kind %u is unknown", (uint32_t)linalg->kind);
+  const kind_rule *rule = &kind_rules[linalg->kind];
+  TRY(check_float(context, linalg->x, "x"));
+  TRY(check_rank_at_least(context, linalg->x, "x", 2));
+  TRY(check_outputs(rule, linalg));
+  const tensor *tensor = rule_tensor(context, linalg->x);
+  int64_t m = tensor->dims[tensor->rank - 2], n = tensor->dims[tensor->rank - 1];
+  if (rule->square) TRY(check_square(m, n, "x"));
+  return rule->expect(context, linalg, tensor, m, n);
 }
 
-clave_status rule_triangular_solve(const rule_context *c, const void *op) {
-  const ir_triangular_solve *o = op;
-  const tensor *b = rule_tensor(c, o->b), *a = rule_tensor(c, o->a);
-  TRY(check_float(c, o->a, "a"));
-  TRY(check_rank_at_least(c, o->a, "a", 2));
-  TRY(check_rank_at_least(c, o->b, "b", 2));
-  TRY(check_square(a->dims[a->rank - 2], a->dims[a->rank - 1], "a"));
-  TRY(expect_last(c, o->b, "b", a->type, a, matrix(a->dims[a->rank - 1], b->dims[b->rank - 1])));
-  return rule_expect_like(c, o->out, "out", b);
+clave_status rule_triangular_solve(const rule_context *context, const void *op) {
+  const ir_triangular_solve *triangular_solve = op;
+  const tensor *tensor = rule_tensor(context, triangular_solve->b),
+               *value = rule_tensor(context, triangular_solve->a);
+  TRY(check_float(context, triangular_solve->a, "a"));
+  TRY(check_rank_at_least(context, triangular_solve->a, "a", 2));
+  TRY(check_rank_at_least(context, triangular_solve->b, "b", 2));
+  TRY(check_square(value->dims[value->rank - 2], value->dims[value->rank - 1], "a"));
+  TRY(expect_last(context, triangular_solve->b, "b", value->type, value,
+                  matrix(value->dims[value->rank - 1], tensor->dims[tensor->rank - 1])));
+  return rule_expect_like(context, triangular_solve->out, "out", tensor);
 }
 
-clave_status rule_pivot_order(const rule_context *c, const void *op) {
-  const ir_pivot_order *o = op;
-  const tensor *pivots = rule_tensor(c, o->pivots), *out = rule_tensor(c, o->out);
-  TRY(check_rank_at_least(c, o->pivots, "pivots", 1));
-  TRY(check_rank_at_least(c, o->out, "out", 1));
+clave_status rule_pivot_order(const rule_context *context, const void *op) {
+  const ir_pivot_order *pivot_order = op;
+  const tensor *pivots = rule_tensor(context, pivot_order->pivots),
+               *out = rule_tensor(context, pivot_order->out);
+  TRY(check_rank_at_least(context, pivot_order->pivots, "pivots", 1));
+  TRY(check_rank_at_least(context, pivot_order->out, "out", 1));
   if (pivots->type != DTYPE_I32)
     return INVALID("pivots: expected I32, got %s", dtype_name(pivots->type));
-  tensor t = *pivots;
-  int64_t k = t.dims[t.rank - 1], m = out->dims[out->rank - 1];
+  tensor tensor = *pivots;
+  int64_t k = tensor.dims[tensor.rank - 1], m = out->dims[out->rank - 1];
   if (k != DIM_UNKNOWN && m != DIM_UNKNOWN && k > m)
     return INVALID("pivots has %lld of %lld rows", (long long)k, (long long)m);
-  t.type = DTYPE_I64;
-  t.dims[t.rank - 1] = m;
-  return rule_expect_like(c, o->out, "out", &t);
+  tensor.type = DTYPE_I64;
+  tensor.dims[tensor.rank - 1] = m;
+  return rule_expect_like(context, pivot_order->out, "out", &tensor);
 }
 
 /* ---------------------------------------------------------------- descriptions */
 
-void describe_linalg(const node *n, linalg_form *f) {
-  const ir_linalg *op = n->instruction->op;
-  *f = (linalg_form){.kind = op->kind,
-                     .upper = op->upper,
-                     .x = &n->tensors[op->x],
-                     .out = &n->tensors[op->out],
-                     .b = operand_of(n, op->b),
-                     .c = operand_of(n, op->c),
-                     .info = operand_of(n, op->info)};
-  const tensor *x = &f->x->t;
-  f->batches = count_dims(x, 0, x->rank - 2);
-  f->m = x->dims[x->rank - 2];
-  f->n = x->dims[x->rank - 1];
+void describe_linalg(const node *node, linalg_form *desc) {
+  const ir_linalg *op = node->instruction->op;
+  *desc = (linalg_form){.kind = op->kind,
+                        .upper = op->upper,
+                        .x = &node->tensors[op->x],
+                        .out = &node->tensors[op->out],
+                        .b = operand_of(node, op->b),
+                        .c = operand_of(node, op->c),
+                        .info = operand_of(node, op->info)};
+  const tensor *tensor = &desc->x->tensor;
+  desc->batches = count_dims(tensor, 0, tensor->rank - 2);
+  desc->m = tensor->dims[tensor->rank - 2];
+  desc->n = tensor->dims[tensor->rank - 1];
 }
 
-void describe_triangular_solve(const node *n, triangular_solve_form *f) {
-  const ir_triangular_solve *op = n->instruction->op;
-  *f = (triangular_solve_form){.a = &n->tensors[op->a],
-                               .b = &n->tensors[op->b],
-                               .out = &n->tensors[op->out],
-                               .upper = op->upper,
-                               .unit = op->unit};
-  const tensor *b = &f->b->t;
-  f->batches = count_dims(b, 0, b->rank - 2);
-  f->m = b->dims[b->rank - 2];
-  f->n = b->dims[b->rank - 1];
+void describe_triangular_solve(const node *node, triangular_solve_form *desc) {
+  const ir_triangular_solve *op = node->instruction->op;
+  *desc = (triangular_solve_form){.a = &node->tensors[op->a],
+                                  .b = &node->tensors[op->b],
+                                  .out = &node->tensors[op->out],
+                                  .upper = op->upper,
+                                  .unit = op->unit};
+  const tensor *tensor = &desc->b->tensor;
+  desc->batches = count_dims(tensor, 0, tensor->rank - 2);
+  desc->m = tensor->dims[tensor->rank - 2];
+  desc->n = tensor->dims[tensor->rank - 1];
 }
 
-void describe_pivot_order(const node *n, pivot_order_form *f) {
-  const ir_pivot_order *op = n->instruction->op;
-  *f = (pivot_order_form){.pivots = &n->tensors[op->pivots], .out = &n->tensors[op->out]};
-  const tensor *pivots = &f->pivots->t;
-  f->batches = count_dims(pivots, 0, pivots->rank - 1);
-  f->k = pivots->dims[pivots->rank - 1];
-  f->m = f->out->t.dims[f->out->t.rank - 1];
+void describe_pivot_order(const node *node, pivot_order_form *desc) {
+  const ir_pivot_order *op = node->instruction->op;
+  *desc = (pivot_order_form){.pivots = &node->tensors[op->pivots], .out = &node->tensors[op->out]};
+  const tensor *pivots = &desc->pivots->tensor;
+  desc->batches = count_dims(pivots, 0, pivots->rank - 1);
+  desc->k = pivots->dims[pivots->rank - 1];
+  desc->m = desc->out->tensor.dims[desc->out->tensor.rank - 1];
 }

@@ -9,19 +9,19 @@ typedef struct linalg_form {
   const bound_tensor *x, *out, *b, *c, *info; /* b, c, info: may be NULL */
   int64_t batches, m, n;                      /* of x */
 } linalg_form;
-void describe_linalg(const node *n, linalg_form *f);
+void describe_linalg(const node *node, linalg_form *desc);
 
 typedef struct triangular_solve_form {
   const bound_tensor *a, *b, *out;
   int64_t batches, m, n; /* of b */
   bool upper, unit;
 } triangular_solve_form;
-void describe_triangular_solve(const node *n, triangular_solve_form *f);
+void describe_triangular_solve(const node *node, triangular_solve_form *desc);
 
 typedef struct pivot_order_form {
   const bound_tensor *pivots, *out;
   int64_t batches, k, m;
 } pivot_order_form;
-void describe_pivot_order(const node *n, pivot_order_form *f);
+void describe_pivot_order(const node *node, pivot_order_form *desc);
 
 #endif

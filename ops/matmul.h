@@ -16,12 +16,12 @@ typedef struct matmul_form {
   int64_t batches;
   double alpha, beta;
 } matmul_form;
-void describe_matmul(const node *n, matmul_form *f);
+void describe_matmul(const node *node, matmul_form *desc);
 /* Fewer products in a sum keep their digits where fewer digits would do, as outer products, of
  * positions and frequencies say: they are no faster. */
 enum { LEAST_ROUNDED_K = 16 };
 /* Whether a and b may be rounded to BF16 there: floats up to F32. */
-bool matmul_may_round(const matmul_form *f);
+bool matmul_may_round(const matmul_form *desc);
 
 /* out[t][n] = sum_k a[t][k] * b[e][k][n], e being the group of row t. */
 typedef struct grouped_matmul_form {
@@ -29,13 +29,13 @@ typedef struct grouped_matmul_form {
                                              encoded b: (groups, n, k) */
   int64_t rows, groups, n, k, b_n, b_k;
 } grouped_matmul_form;
-void describe_grouped_matmul(const node *n, grouped_matmul_form *f);
+void describe_grouped_matmul(const node *node, grouped_matmul_form *desc);
 
 /* out[m][n] = bias[n] + sum_k a[m][k] * b[n][k], of integers; all contiguous. */
 typedef struct integer_matmul_form {
   const bound_tensor *a, *b, *bias, *out; /* bias: NULL if not given */
   int64_t m, n, k;
 } integer_matmul_form;
-void describe_matmul_integer(const node *n, integer_matmul_form *f);
+void describe_matmul_integer(const node *node, integer_matmul_form *desc);
 
 #endif

@@ -1,15 +1,15 @@
 /* What descriptions of several families share. */
 #include "ops/node.h"
 
-int64_t int_of(const node *n, const ir_int_or_vid *v) {
-  if (v->vid == IR_NONE) return v->literal;
-  const scalar_value *value = &n->values[v->vid];
+int64_t int_of(const node *node, const ir_int_or_vid *int_or_vid) {
+  if (int_or_vid->vid == IR_NONE) return int_or_vid->literal;
+  const scalar_value *value = &node->values[int_or_vid->vid];
   return value->type == IR_VALUE_TYPE_FLOAT ? (int64_t)value->f : value->i;
 }
 
-double float_of(const node *n, const ir_float_or_vid *v) {
-  if (v->vid == IR_NONE) return v->literal;
-  const scalar_value *value = &n->values[v->vid];
+double float_of(const node *node, const ir_float_or_vid *float_or_vid) {
+  if (float_or_vid->vid == IR_NONE) return float_or_vid->literal;
+  const scalar_value *value = &node->values[float_or_vid->vid];
   return value->type == IR_VALUE_TYPE_FLOAT ? value->f : (double)value->i;
 }
 
@@ -18,14 +18,14 @@ static void append_dim(tensor *to, const tensor *from, int axis) {
   to->strides[to->rank++] = from->strides[axis];
 }
 
-tensor take_dims(const tensor *t, int from, int to) {
-  tensor part = {.type = t->type};
-  for (int d = from; d < to; d++) append_dim(&part, t, d);
+tensor take_dims(const tensor *value, int from, int to) {
+  tensor part = {.type = value->type};
+  for (int d = from; d < to; d++) append_dim(&part, value, d);
   return part;
 }
 
-int64_t count_dims(const tensor *t, int from, int to) {
-  tensor part = take_dims(t, from, to);
+int64_t count_dims(const tensor *value, int from, int to) {
+  tensor part = take_dims(value, from, to);
   return tensor_numel(&part);
 }
 
@@ -53,9 +53,9 @@ void rows_along(const tensor *ts, int n, int axis, tensor *rows) {
   }
 }
 
-bound_tensor broadcast_operand(const bound_tensor *x, const tensor *shape) {
-  bound_tensor wide = *x;
-  tensor_broadcast(&x->t, shape->rank, shape->dims, &wide.t);
+bound_tensor broadcast_operand(const bound_tensor *operand, const tensor *shape) {
+  bound_tensor wide = *operand;
+  tensor_broadcast(&operand->tensor, shape->rank, shape->dims, &wide.tensor);
   return wide;
 }
 
@@ -66,7 +66,7 @@ void align_right(const ir_i32s *from, int n, int64_t absent, int64_t out[SPATIAL
   }
 }
 
-void align_dims(const tensor *t, int n, int64_t out[SPATIAL_DIMS]) {
+void align_dims(const tensor *tensor, int n, int64_t out[SPATIAL_DIMS]) {
   for (int k = 0; k < SPATIAL_DIMS; k++)
-    out[k] = k < SPATIAL_DIMS - n ? 1 : t->dims[t->rank - SPATIAL_DIMS + k];
+    out[k] = k < SPATIAL_DIMS - n ? 1 : tensor->dims[tensor->rank - SPATIAL_DIMS + k];
 }

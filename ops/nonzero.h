@@ -7,6 +7,6 @@ typedef struct nonzero_form {
   const bound_tensor *x, *out, *count; /* x: dense, of n elements; out: (n, rank of x) */
   int64_t n;
 } nonzero_form;
-void describe_nonzero(const node *n, nonzero_form *f);
+void describe_nonzero(const node *node, nonzero_form *desc);
 
 #endif

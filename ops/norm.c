@@ -10,115 +10,117 @@ static clave_status check_eps(double eps) {
 }
 
 /* Weight and bias over the last n_axes dimensions. */
-static clave_status check_last_axes(const rule_context *c, uint32_t x_id, int32_t n_axes,
+static clave_status check_last_axes(const rule_context *context, uint32_t x_id, int32_t n_axes,
                                     uint32_t weight, uint32_t bias) {
-  const tensor *x = rule_tensor(c, x_id);
-  TRY(check_float(c, x_id, "x"));
-  if (n_axes < 1 || n_axes > x->rank)
-    return INVALID("n_axes: expected 1 to x's rank %d, got %d", x->rank, n_axes);
-  const int64_t *dims = x->dims + (x->rank - n_axes);
-  TRY(check_optional(c, weight, "weight", x->type, n_axes, dims));
-  return check_optional(c, bias, "bias", x->type, n_axes, dims);
+  const tensor *tensor = rule_tensor(context, x_id);
+  TRY(check_float(context, x_id, "x"));
+  if (n_axes < 1 || n_axes > tensor->rank)
+    return INVALID("n_axes: expected 1 to x's rank %d, got %d", tensor->rank, n_axes);
+  const int64_t *dims = tensor->dims + (tensor->rank - n_axes);
+  TRY(check_optional(context, weight, "weight", tensor->type, n_axes, dims));
+  return check_optional(context, bias, "bias", tensor->type, n_axes, dims);
 }
 
-clave_status rule_layer_norm(const rule_context *c, const void *op) {
-  const ir_layer_norm *o = op;
-  TRY(check_last_axes(c, o->x, o->n_axes, o->weight, o->bias));
-  TRY(check_eps(o->eps));
-  return rule_expect_like(c, o->out, "out", rule_tensor(c, o->x));
+clave_status rule_layer_norm(const rule_context *context, const void *op) {
+  const ir_layer_norm *layer_norm = op;
+  TRY(check_last_axes(context, layer_norm->x, layer_norm->n_axes, layer_norm->weight,
+                      layer_norm->bias));
+  TRY(check_eps(layer_norm->eps));
+  return rule_expect_like(context, layer_norm->out, "out", rule_tensor(context, layer_norm->x));
 }
 
-clave_status rule_rms_norm(const rule_context *c, const void *op) {
-  const ir_rms_norm *o = op;
-  TRY(check_last_axes(c, o->x, o->n_axes, o->weight, IR_NONE));
-  TRY(check_eps(o->eps));
-  return rule_expect_like(c, o->out, "out", rule_tensor(c, o->x));
+clave_status rule_rms_norm(const rule_context *context, const void *op) {
+  const ir_rms_norm *rms_norm = op;
+  TRY(check_last_axes(context, rms_norm->x, rms_norm->n_axes, rms_norm->weight, IR_NONE));
+  TRY(check_eps(rms_norm->eps));
+  return rule_expect_like(context, rms_norm->out, "out", rule_tensor(context, rms_norm->x));
 }
 
 /* x: (N, C, *); weight and bias: (C). */
-static clave_status check_channels(const rule_context *c, uint32_t x_id, uint32_t weight,
+static clave_status check_channels(const rule_context *context, uint32_t x_id, uint32_t weight,
                                    uint32_t bias) {
-  const tensor *x = rule_tensor(c, x_id);
-  TRY(check_float(c, x_id, "x"));
-  TRY(check_rank_at_least(c, x_id, "x", 2));
-  TRY(check_optional(c, weight, "weight", x->type, 1, &x->dims[1]));
-  return check_optional(c, bias, "bias", x->type, 1, &x->dims[1]);
+  const tensor *tensor = rule_tensor(context, x_id);
+  TRY(check_float(context, x_id, "x"));
+  TRY(check_rank_at_least(context, x_id, "x", 2));
+  TRY(check_optional(context, weight, "weight", tensor->type, 1, &tensor->dims[1]));
+  return check_optional(context, bias, "bias", tensor->type, 1, &tensor->dims[1]);
 }
 
-clave_status rule_group_norm(const rule_context *c, const void *op) {
-  const ir_group_norm *o = op;
-  const tensor *x = rule_tensor(c, o->x);
-  TRY(check_channels(c, o->x, o->weight, o->bias));
-  if (o->groups < 1 || (x->dims[1] != DIM_UNKNOWN && x->dims[1] % o->groups != 0)) {
-    return INVALID("groups: expected a divisor of the %lld channels, got %d", (long long)x->dims[1],
-                   o->groups);
+clave_status rule_group_norm(const rule_context *context, const void *op) {
+  const ir_group_norm *group_norm = op;
+  const tensor *tensor = rule_tensor(context, group_norm->x);
+  TRY(check_channels(context, group_norm->x, group_norm->weight, group_norm->bias));
+  if (group_norm->groups < 1 ||
+      (tensor->dims[1] != DIM_UNKNOWN && tensor->dims[1] % group_norm->groups != 0)) {
+    return INVALID("groups: expected a divisor of the %lld channels, got %d",
+                   (long long)tensor->dims[1], group_norm->groups);
   }
-  TRY(check_eps(o->eps));
-  return rule_expect_like(c, o->out, "out", x);
+  TRY(check_eps(group_norm->eps));
+  return rule_expect_like(context, group_norm->out, "out", tensor);
 }
 
-clave_status rule_batch_norm(const rule_context *c, const void *op) {
-  const ir_batch_norm *o = op;
-  const tensor *x = rule_tensor(c, o->x);
-  TRY(check_channels(c, o->x, o->weight, o->bias));
-  TRY(check_optional(c, o->mean, "mean", x->type, 1, &x->dims[1]));
-  TRY(check_optional(c, o->var, "var", x->type, 1, &x->dims[1]));
-  TRY(check_eps(o->eps));
-  return rule_expect_like(c, o->out, "out", x);
+clave_status rule_batch_norm(const rule_context *context, const void *op) {
+  const ir_batch_norm *batch_norm = op;
+  const tensor *tensor = rule_tensor(context, batch_norm->x);
+  TRY(check_channels(context, batch_norm->x, batch_norm->weight, batch_norm->bias));
+  TRY(check_optional(context, batch_norm->mean, "mean", tensor->type, 1, &tensor->dims[1]));
+  TRY(check_optional(context, batch_norm->var, "var", tensor->type, 1, &tensor->dims[1]));
+  TRY(check_eps(batch_norm->eps));
+  return rule_expect_like(context, batch_norm->out, "out", tensor);
 }
 
 /* ---------------------------------------------------------------- descriptions */
 
-static norm_form rows_form(const node *n, uint32_t x, uint32_t weight, uint32_t bias, uint32_t out,
-                           int n_axes, double eps) {
-  const tensor *t = &n->tensors[x].t;
-  return (norm_form){.x = &n->tensors[x],
-                     .weight = operand_of(n, weight),
-                     .bias = operand_of(n, bias),
-                     .out = &n->tensors[out],
-                     .type = program_type(n, x),
-                     .rows = count_dims(t, 0, t->rank - n_axes),
-                     .row = count_dims(t, t->rank - n_axes, t->rank),
+static norm_form rows_form(const node *node, uint32_t x, uint32_t weight, uint32_t bias,
+                           uint32_t out, int n_axes, double eps) {
+  const tensor *tensor = &node->tensors[x].tensor;
+  return (norm_form){.x = &node->tensors[x],
+                     .weight = operand_of(node, weight),
+                     .bias = operand_of(node, bias),
+                     .out = &node->tensors[out],
+                     .type = program_type(node, x),
+                     .rows = count_dims(tensor, 0, tensor->rank - n_axes),
+                     .row = count_dims(tensor, tensor->rank - n_axes, tensor->rank),
                      .eps = eps};
 }
 
-void describe_layer_norm(const node *n, norm_form *f) {
-  const ir_layer_norm *op = n->instruction->op;
-  *f = rows_form(n, op->x, op->weight, op->bias, op->out, op->n_axes, op->eps);
+void describe_layer_norm(const node *node, norm_form *desc) {
+  const ir_layer_norm *op = node->instruction->op;
+  *desc = rows_form(node, op->x, op->weight, op->bias, op->out, op->n_axes, op->eps);
 }
 
-void describe_rms_norm(const node *n, norm_form *f) {
-  const ir_rms_norm *op = n->instruction->op;
-  *f = rows_form(n, op->x, op->weight, IR_NONE, op->out, op->n_axes, op->eps);
+void describe_rms_norm(const node *node, norm_form *desc) {
+  const ir_rms_norm *op = node->instruction->op;
+  *desc = rows_form(node, op->x, op->weight, IR_NONE, op->out, op->n_axes, op->eps);
 }
 
-static norm_form planes_form(const node *n, uint32_t x, uint32_t weight, uint32_t bias,
+static norm_form planes_form(const node *node, uint32_t x, uint32_t weight, uint32_t bias,
                              uint32_t out, double eps) {
-  const tensor *t = &n->tensors[x].t;
-  return (norm_form){.x = &n->tensors[x],
-                     .weight = operand_of(n, weight),
-                     .bias = operand_of(n, bias),
-                     .out = &n->tensors[out],
-                     .type = program_type(n, x),
-                     .batch = t->dims[0],
-                     .channels = t->dims[1],
-                     .plane = count_dims(t, 2, t->rank),
+  const tensor *tensor = &node->tensors[x].tensor;
+  return (norm_form){.x = &node->tensors[x],
+                     .weight = operand_of(node, weight),
+                     .bias = operand_of(node, bias),
+                     .out = &node->tensors[out],
+                     .type = program_type(node, x),
+                     .batch = tensor->dims[0],
+                     .channels = tensor->dims[1],
+                     .plane = count_dims(tensor, 2, tensor->rank),
                      .eps = eps};
 }
 
-void describe_group_norm(const node *n, norm_form *f) {
-  const ir_group_norm *op = n->instruction->op;
-  *f = planes_form(n, op->x, op->weight, op->bias, op->out, op->eps);
-  f->groups = op->groups;
-  f->rows = f->batch * f->groups;
-  f->row = f->channels / f->groups * f->plane;
+void describe_group_norm(const node *node, norm_form *desc) {
+  const ir_group_norm *op = node->instruction->op;
+  *desc = planes_form(node, op->x, op->weight, op->bias, op->out, op->eps);
+  desc->groups = op->groups;
+  desc->rows = desc->batch * desc->groups;
+  desc->row = desc->channels / desc->groups * desc->plane;
 }
 
-void describe_batch_norm(const node *n, norm_form *f) {
-  const ir_batch_norm *op = n->instruction->op;
-  *f = planes_form(n, op->x, op->weight, op->bias, op->out, op->eps);
-  f->mean = &n->tensors[op->mean];
-  f->var = &n->tensors[op->var];
-  f->rows = f->batch * f->channels;
-  f->row = f->plane;
+void describe_batch_norm(const node *node, norm_form *desc) {
+  const ir_batch_norm *op = node->instruction->op;
+  *desc = planes_form(node, op->x, op->weight, op->bias, op->out, op->eps);
+  desc->mean = &node->tensors[op->mean];
+  desc->var = &node->tensors[op->var];
+  desc->rows = desc->batch * desc->channels;
+  desc->row = desc->plane;
 }

@@ -13,9 +13,9 @@ typedef struct norm_form {
   int64_t batch, channels, plane, groups; /* groups: of GroupNorm */
   double eps;
 } norm_form;
-void describe_layer_norm(const node *n, norm_form *f);
-void describe_rms_norm(const node *n, norm_form *f);
-void describe_group_norm(const node *n, norm_form *f);
-void describe_batch_norm(const node *n, norm_form *f);
+void describe_layer_norm(const node *node, norm_form *desc);
+void describe_rms_norm(const node *node, norm_form *desc);
+void describe_group_norm(const node *node, norm_form *desc);
+void describe_batch_norm(const node *node, norm_form *desc);
 
 #endif

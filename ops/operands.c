@@ -12,47 +12,48 @@ _Static_assert(sizeof(table_vector) == sizeof(ir_steps) &&
                    offsetof(table_vector, count) == offsetof(ir_steps, count),
                "vectors of tables are {items, count}");
 
-static const void *field_at(const void *table, const ir_field *f) {
-  return (const char *)table + f->offset;
+static const void *field_at(const void *table, const ir_field *field) {
+  return (const char *)table + field->offset;
 }
 
-static uint32_t read_u32(const void *p) {
+static uint32_t read_u32(const void *memory) {
   uint32_t v;
-  memcpy(&v, p, sizeof v);
+  memcpy(&v, memory, sizeof v);
   return v;
 }
 
-static table_vector read_vector(const void *p) {
-  table_vector v;
-  memcpy(&v, p, sizeof v);
-  return v;
+static table_vector read_vector(const void *memory) {
+  table_vector vector;
+  memcpy(&vector, memory, sizeof vector);
+  return vector;
 }
 
-static uint32_t reused_tid(const ir_table *t, const void *op, const char *name) {
-  for (uint32_t i = 0; name && i < t->n_fields; i++) {
-    if (strcmp(t->fields[i].name, name) == 0) return read_u32(field_at(op, &t->fields[i]));
+static uint32_t reused_tid(const ir_table *table, const void *op, const char *name) {
+  for (uint32_t i = 0; name && i < table->n_fields; i++) {
+    if (strcmp(table->fields[i].name, name) == 0) return read_u32(field_at(op, &table->fields[i]));
   }
   return IR_NONE;
 }
 
 /* Where the slot of number `item` in a field stands; NULL: there is none. */
-static const uint32_t *slot_of_field(const void *op, const ir_field *f, uint32_t item) {
-  const uint32_t *at = field_at(op, f);
-  if (f->kind == IR_FIELD_TID) return item || *at == IR_NONE ? NULL : at;
-  if (f->kind != IR_FIELD_TIDS) return NULL;
-  const ir_u32s *tids = field_at(op, f);
+static const uint32_t *slot_of_field(const void *op, const ir_field *field, uint32_t item) {
+  const uint32_t *at = field_at(op, field);
+  if (field->kind == IR_FIELD_TID) return item || *at == IR_NONE ? NULL : at;
+  if (field->kind != IR_FIELD_TIDS) return NULL;
+  const ir_u32s *tids = field_at(op, field);
   return item < tids->count && tids->items[item] != IR_NONE ? &tids->items[item] : NULL;
 }
 
-bool next_operand(operand_iter *i) {
-  const ir_table *t = ir_op_tables[i->ins->op_type];
-  for (; i->field < t->n_fields; i->field++, i->item = 0) {
-    const ir_field *f = &t->fields[i->field];
-    const uint32_t *at = slot_of_field(i->ins->op, f, i->item);
+bool next_operand(operand_iter *iter) {
+  const ir_table *table = ir_op_tables[iter->ins->op_type];
+  for (; iter->field < table->n_fields; iter->field++, iter->item = 0) {
+    const ir_field *field = &table->fields[iter->field];
+    const uint32_t *at = slot_of_field(iter->ins->op, field, iter->item);
     if (!at) continue;
-    i->o = (operand){*at, f->flags & (IR_OUT | IR_DENSE | IR_ROWS | IR_ENCODED | IR_COUNTS),
-                     f->name, reused_tid(t, i->ins->op, f->reuses), at};
-    i->item++;
+    iter->operand =
+        (operand){*at, field->flags & (IR_OUT | IR_DENSE | IR_ROWS | IR_ENCODED | IR_COUNTS),
+                  field->name, reused_tid(table, iter->ins->op, field->reuses), at};
+    iter->item++;
     return true;
   }
   return false;
@@ -60,7 +61,7 @@ bool next_operand(operand_iter *i) {
 
 uint32_t first_slot(const ir_instruction *ins, bool written) {
   for (operand_iter i = operands_of(ins); next_operand(&i);)
-    if (((i.o.flags & IR_OUT) != 0) == written) return i.o.tid;
+    if (((i.operand.flags & IR_OUT) != 0) == written) return i.operand.tid;
   return IR_NONE;
 }
 
@@ -69,56 +70,57 @@ typedef struct value_walk {
   void *ctx;
 } value_walk;
 
-static bool visit_value(const value_walk *w, uint32_t vid, bool written) {
-  return vid == IR_NONE || w->visit(w->ctx, vid, written);
+static bool visit_value(const value_walk *walk, uint32_t vid, bool written) {
+  return vid == IR_NONE || walk->visit(walk->ctx, vid, written);
 }
 
-static bool walk_ints(const value_walk *w, const ir_int_or_vids *v) {
-  for (uint32_t i = 0; i < v->count; i++) {
-    if (!visit_value(w, v->items[i].vid, false)) return false;
+static bool walk_ints(const value_walk *walk, const ir_int_or_vids *values) {
+  for (uint32_t i = 0; i < values->count; i++) {
+    if (!visit_value(walk, values->items[i].vid, false)) return false;
   }
   return true;
 }
 
-static bool walk_table(const value_walk *w, const ir_table *t, const void *table);
+static bool walk_table(const value_walk *walk, const ir_table *ir_table, const void *table);
 
-static bool walk_tables(const value_walk *w, const ir_table *t, table_vector v) {
-  for (uint32_t i = 0; i < v.count; i++) {
-    if (!walk_table(w, t, v.items + i * t->size)) return false;
+static bool walk_tables(const value_walk *walk, const ir_table *table, table_vector vector) {
+  for (uint32_t i = 0; i < vector.count; i++) {
+    if (!walk_table(walk, table, vector.items + i * table->size)) return false;
   }
   return true;
 }
 
-static bool walk_field(const value_walk *w, const ir_field *f, const void *at) {
-  switch (f->kind) {
+static bool walk_field(const value_walk *walk, const ir_field *field, const void *at) {
+  switch (field->kind) {
     case IR_FIELD_VID:
-      return visit_value(w, read_u32(at), (f->flags & IR_OUT) != 0);
+      return visit_value(walk, read_u32(at), (field->flags & IR_OUT) != 0);
     case IR_FIELD_INT_OR_VID:
-      return visit_value(w, ((const ir_int_or_vid *)at)->vid, false);
+      return visit_value(walk, ((const ir_int_or_vid *)at)->vid, false);
     case IR_FIELD_FLOAT_OR_VID:
-      return visit_value(w, ((const ir_float_or_vid *)at)->vid, false);
+      return visit_value(walk, ((const ir_float_or_vid *)at)->vid, false);
     case IR_FIELD_INT_OR_VIDS:
-      return walk_ints(w, at);
+      return walk_ints(walk, at);
     case IR_FIELD_TABLES:
-      return walk_tables(w, f->table, read_vector(at));
+      return walk_tables(walk, field->table, read_vector(at));
     default:
       return true;
   }
 }
 
-static bool walk_table(const value_walk *w, const ir_table *t, const void *table) {
-  if (t == &ir_operand_table) {
-    const ir_operand *o = table;
-    if (o->source == IR_OPERAND_SOURCE_VALUE && !visit_value(w, o->index, false)) return false;
+static bool walk_table(const value_walk *walk, const ir_table *ir_table, const void *table) {
+  if (ir_table == &ir_operand_table) {
+    const ir_operand *op = table;
+    if (op->source == IR_OPERAND_SOURCE_VALUE && !visit_value(walk, op->index, false)) return false;
   }
-  for (uint32_t i = 0; i < t->n_fields; i++) {
-    if (!walk_field(w, &t->fields[i], field_at(table, &t->fields[i]))) return false;
+  for (uint32_t i = 0; i < ir_table->n_fields; i++) {
+    if (!walk_field(walk, &ir_table->fields[i], field_at(table, &ir_table->fields[i])))
+      return false;
   }
   return true;
 }
 
 bool for_each_value(const ir_instruction *ins, bool (*visit)(void *ctx, uint32_t vid, bool written),
                     void *ctx) {
-  value_walk w = {visit, ctx};
-  return walk_table(&w, ir_op_tables[ins->op_type], ins->op);
+  value_walk walk = {visit, ctx};
+  return walk_table(&walk, ir_op_tables[ins->op_type], ins->op);
 }

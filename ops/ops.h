@@ -25,8 +25,9 @@ typedef struct rule_context {
   const scalar_value *values; /* by Vid */
 } rule_context;
 
-typedef clave_status (*op_rule)(const rule_context *c, const void *op);
-typedef bool (*op_view)(const rule_context *c, const void *op, const tensor *x, tensor *out);
+typedef clave_status (*op_rule)(const rule_context *context, const void *op);
+typedef bool (*op_view)(const rule_context *context, const void *op, const tensor *value,
+                        tensor *out);
 
 /* One row per op, generated from the schema (build/gen/op_table.c), indexed by ir_op. */
 typedef struct op_info {
@@ -52,14 +53,14 @@ typedef struct operand {
   const uint32_t *at; /* where tid stands, in the op or its vector */
 } operand;
 typedef struct operand_iter {
-  operand o;
+  operand operand;
   const ir_instruction *ins;
   uint32_t field, item; /* what comes next: of the op's fields, of a vector's items */
 } operand_iter;
 static inline operand_iter operands_of(const ir_instruction *ins) {
   return (operand_iter){.ins = ins};
 }
-bool next_operand(operand_iter *i); /* false: there are no more */
+bool next_operand(operand_iter *iter); /* false: there are no more */
 /* The first tensor that an instruction reads, or writes; IR_NONE. */
 uint32_t first_slot(const ir_instruction *ins, bool written);
 /* Calls visit for the values (Vids) it reads and writes, those nested in IntOrVid, FloatOrVid and
@@ -75,23 +76,23 @@ const ir_u32s *control_results(const ir_instruction *ins); /* of a control op wi
 /* What the verifier calls for an instruction whose ids are all in range: operands are plain,
  * integer fields hold no float values, then the op's own rule and that of its epilogue. The caller
  * adds node and file to the error. */
-clave_status rule_instruction(const rule_context *c, const ir_instruction *ins) STATUS_CHECK;
+clave_status rule_instruction(const rule_context *context, const ir_instruction *ins) STATUS_CHECK;
 /* The last of these alone, again with other sizes. */
-clave_status rule_sizes(const rule_context *c, const ir_instruction *ins) STATUS_CHECK;
+clave_status rule_sizes(const rule_context *context, const ir_instruction *ins) STATUS_CHECK;
 
 /* ---- for rules ---- */
-const tensor *rule_tensor(const rule_context *c, uint32_t tid);
+const tensor *rule_tensor(const rule_context *context, uint32_t tid);
 /* A literal or a Vid's value; false if not known yet. */
-bool rule_int(const rule_context *c, const ir_int_or_vid *v, int64_t *out);
+bool rule_int(const rule_context *context, const ir_int_or_vid *value, int64_t *out);
 /* `axis` counted from the end when negative; error unless in [-rank, rank). */
 clave_status rule_axis(int64_t axis, int rank, int *out) STATUS_CHECK;
 /* Error unless `tid` is declared as dtype and dims (unknown dims match). what: "out", ... */
-clave_status rule_expect(const rule_context *c, uint32_t tid, const char *what, dtype type,
+clave_status rule_expect(const rule_context *context, uint32_t tid, const char *what, dtype type,
                          int rank, const int64_t *dims) STATUS_CHECK;
-clave_status rule_expect_like(const rule_context *c, uint32_t tid, const char *what,
+clave_status rule_expect_like(const rule_context *context, uint32_t tid, const char *what,
                               const tensor *want) STATUS_CHECK;
-/* Broadcasts shape b into (rank, dims); error names both shapes. */
-clave_status rule_broadcast(const tensor *b, int *rank, int64_t *dims) STATUS_CHECK;
+/* Broadcasts shape tensor into (rank, dims); error names both shapes. */
+clave_status rule_broadcast(const tensor *tensor, int *rank, int64_t *dims) STATUS_CHECK;
 static inline bool dim_matches(int64_t a, int64_t b) {
   return a == b || a == DIM_UNKNOWN || b == DIM_UNKNOWN;
 }

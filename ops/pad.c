@@ -20,12 +20,13 @@ static clave_status check_side(ir_pad_mode mode, int64_t size, int64_t n) {
   return size > 0 ? NULL : INVALID("%s padding of an empty dimension", name);
 }
 
-static clave_status pad_dimension(const rule_context *c, const ir_pad *o, int i, int64_t *size) {
+static clave_status pad_dimension(const rule_context *context, const ir_pad *op, int i,
+                                  int64_t *size) {
   int64_t before = 0, after = 0;
-  bool before_known = rule_int(c, &o->before.items[i], &before),
-       after_known = rule_int(c, &o->after.items[i], &after);
-  if (before_known) TRY(check_side(o->mode, *size, before));
-  if (after_known) TRY(check_side(o->mode, *size, after));
+  bool before_known = rule_int(context, &op->before.items[i], &before),
+       after_known = rule_int(context, &op->after.items[i], &after);
+  if (before_known) TRY(check_side(op->mode, *size, before));
+  if (after_known) TRY(check_side(op->mode, *size, after));
   if (!before_known || !after_known || *size == DIM_UNKNOWN) {
     *size = DIM_UNKNOWN;
     return NULL;
@@ -40,31 +41,31 @@ static clave_status pad_dimension(const rule_context *c, const ir_pad *o, int i,
   return NULL;
 }
 
-clave_status rule_pad(const rule_context *c, const void *op) {
-  const ir_pad *o = op;
-  tensor want = *rule_tensor(c, o->x);
-  if ((uint32_t)o->mode >= IR_PAD_MODE_COUNT)
-    return INVALID("pad mode %u is unknown", (uint32_t)o->mode);
-  if (o->before.count != (uint32_t)want.rank || o->after.count != (uint32_t)want.rank) {
+clave_status rule_pad(const rule_context *context, const void *op) {
+  const ir_pad *pad = op;
+  tensor want = *rule_tensor(context, pad->x);
+  if ((uint32_t)pad->mode >= IR_PAD_MODE_COUNT)
+    return INVALID("pad mode %u is unknown", (uint32_t)pad->mode);
+  if (pad->before.count != (uint32_t)want.rank || pad->after.count != (uint32_t)want.rank) {
     return INVALID("before and after: expected %d entries each, got %u and %u", want.rank,
-                   o->before.count, o->after.count);
+                   pad->before.count, pad->after.count);
   }
-  if (!dtype_has_fractions(want.type) && !float_fits_int(want.type, o->value)) {
-    return INVALID("value %g does not fit %s", o->value, dtype_name(want.type));
+  if (!dtype_has_fractions(want.type) && !float_fits_int(want.type, pad->value)) {
+    return INVALID("value %g does not fit %s", pad->value, dtype_name(want.type));
   }
   for (int i = 0; i < want.rank; i++)
-    TRY(status_while(pad_dimension(c, o, i, &want.dims[i]), "dimension %d", i));
-  return rule_expect_like(c, o->out, "out", &want);
+    TRY(status_while(pad_dimension(context, pad, i, &want.dims[i]), "dimension %d", i));
+  return rule_expect_like(context, pad->out, "out", &want);
 }
 
 /* ---------------------------------------------------------------- descriptions */
 
 /* A scalar as a row of one. */
-static bound_tensor at_least_row(const bound_tensor *x) {
-  bound_tensor row = *x;
-  if (row.t.rank > 0) return row;
-  row.t.rank = 1;
-  row.t.dims[0] = row.t.strides[0] = 1;
+static bound_tensor at_least_row(const bound_tensor *tensor) {
+  bound_tensor row = *tensor;
+  if (row.tensor.rank > 0) return row;
+  row.tensor.rank = 1;
+  row.tensor.dims[0] = row.tensor.strides[0] = 1;
   return row;
 }
 
@@ -87,11 +88,12 @@ static uint64_t bits_of(dtype t, double v) {
   return dtype_has_fractions(t) ? e.bits : (uint64_t)(int64_t)v;
 }
 
-void describe_pad(const node *n, pad_form *f) {
-  const ir_pad *op = n->instruction->op;
-  *f = (pad_form){.mode = op->mode,
-                  .x = at_least_row(&n->tensors[op->x]),
-                  .out = at_least_row(&n->tensors[op->out])};
-  f->value = bits_of(f->x.t.type, op->value);
-  for (uint32_t d = 0; d < op->before.count; d++) f->before[d] = int_of(n, &op->before.items[d]);
+void describe_pad(const node *node, pad_form *desc) {
+  const ir_pad *op = node->instruction->op;
+  *desc = (pad_form){.mode = op->mode,
+                     .x = at_least_row(&node->tensors[op->x]),
+                     .out = at_least_row(&node->tensors[op->out])};
+  desc->value = bits_of(desc->x.tensor.type, op->value);
+  for (uint32_t d = 0; d < op->before.count; d++)
+    desc->before[d] = int_of(node, &op->before.items[d]);
 }

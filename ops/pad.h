@@ -9,6 +9,6 @@ typedef struct pad_form {
   int64_t before[MAX_RANK]; /* of each dimension; negative: cropped */
   uint64_t value;           /* the bits of an element of x's dtype */
 } pad_form;
-void describe_pad(const node *n, pad_form *f);
+void describe_pad(const node *node, pad_form *desc);
 
 #endif

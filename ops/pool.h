@@ -15,9 +15,9 @@ typedef struct pool_form {
   bool count_include_pad;
   int64_t divisor; /* 0: the number of elements */
 } pool_form;
-void describe_pool(const node *n, pool_form *f);
-void describe_adaptive_pool(const node *n, pool_form *f);
+void describe_pool(const node *node, pool_form *desc);
+void describe_adaptive_pool(const node *node, pool_form *desc);
 /* An average of whole planes of F32. */
-bool pool_is_mean(const pool_form *f);
+bool pool_is_mean(const pool_form *desc);
 
 #endif

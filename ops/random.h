@@ -12,6 +12,6 @@ typedef struct random_form {
   int64_t low; /* of integers: in [low, low + range) */
   uint64_t range;
 } random_form;
-void describe_random(const node *n, random_form *f);
+void describe_random(const node *node, random_form *desc);
 
 #endif

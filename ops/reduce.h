@@ -11,9 +11,9 @@ typedef struct reduce_form {
   int64_t n_kept, n_over; /* their elements */
   double divisor; /* Reduce: of means n_over, of variances n_over - correction, at least 0 */
 } reduce_form;
-void describe_reduce(const node *n, reduce_form *f);
-void describe_arg_reduce(const node *n, reduce_form *f);
+void describe_reduce(const node *node, reduce_form *desc);
+void describe_arg_reduce(const node *node, reduce_form *desc);
 /* Whether it is one of Reduce's that may read x as BF16: means of neighbours. */
-bool reduce_may_narrow(const node *n, const reduce_form *f);
+bool reduce_may_narrow(const node *node, const reduce_form *desc);
 
 #endif

@@ -11,6 +11,6 @@ typedef struct rope_form {
   int64_t n_rows, n_angles, n_heads, n_pairs;
   bool interleaved;
 } rope_form;
-void describe_rope(const node *n, rope_form *f);
+void describe_rope(const node *node, rope_form *desc);
 
 #endif

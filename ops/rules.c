@@ -5,26 +5,27 @@
 
 #include "ops/rule_checks.h"
 
-const tensor *rule_tensor(const rule_context *c, uint32_t tid) {
-  assert(tid < c->program->tensors.count);
-  return &c->tensors[tid];
+const tensor *rule_tensor(const rule_context *context, uint32_t tid) {
+  assert(tid < context->program->tensors.count);
+  return &context->tensors[tid];
 }
 
-bool rule_int(const rule_context *c, const ir_int_or_vid *v, int64_t *out) {
-  if (!v->present) return false;
-  const scalar_value *value = v->vid == IR_NONE ? NULL : &c->values[v->vid];
+bool rule_int(const rule_context *context, const ir_int_or_vid *int_or_vid, int64_t *out) {
+  if (!int_or_vid->present) return false;
+  const scalar_value *value = int_or_vid->vid == IR_NONE ? NULL : &context->values[int_or_vid->vid];
   if (value && !value->known) return false;
-  *out = value ? value->i : v->literal;
+  *out = value ? value->i : int_or_vid->literal;
   return true;
 }
 
-clave_status rule_shape(const rule_context *c, const ir_int_or_vids *v, int *rank, int64_t *dims) {
-  if (v->count > MAX_RANK)
-    return INVALID("shape has %u dimensions, at most %d are allowed", v->count, MAX_RANK);
-  *rank = (int)v->count;
-  for (uint32_t i = 0; i < v->count; i++) {
+clave_status rule_shape(const rule_context *context, const ir_int_or_vids *values, int *rank,
+                        int64_t *dims) {
+  if (values->count > MAX_RANK)
+    return INVALID("shape has %u dimensions, at most %d are allowed", values->count, MAX_RANK);
+  *rank = (int)values->count;
+  for (uint32_t i = 0; i < values->count; i++) {
     int64_t n;
-    bool known = rule_int(c, &v->items[i], &n);
+    bool known = rule_int(context, &values->items[i], &n);
     if (known && n < 0)
       return INVALID("shape: expected dimensions of 0 or more, got %lld as dimension %u",
                      (long long)n, i);
@@ -40,49 +41,50 @@ clave_status rule_axis(int64_t axis, int rank, int *out) {
   return NULL;
 }
 
-static bool matches(const tensor *t, dtype type, int rank, const int64_t *dims) {
-  if (t->type != type || t->rank != rank) return false;
+static bool matches(const tensor *tensor, dtype type, int rank, const int64_t *dims) {
+  if (tensor->type != type || tensor->rank != rank) return false;
   for (int i = 0; i < rank; i++) {
-    if (!dim_matches(t->dims[i], dims[i])) return false;
+    if (!dim_matches(tensor->dims[i], dims[i])) return false;
   }
   return true;
 }
 
-clave_status rule_expect(const rule_context *c, uint32_t tid, const char *what, dtype type,
+clave_status rule_expect(const rule_context *context, uint32_t tid, const char *what, dtype type,
                          int rank, const int64_t *dims) {
-  const tensor *t = rule_tensor(c, tid);
-  if (matches(t, type, rank, dims)) return NULL;
+  const tensor *value = rule_tensor(context, tid);
+  if (matches(value, type, rank, dims)) return NULL;
   if (rank > MAX_RANK)
     return INVALID("%s would have rank %d, at most %d is allowed", what, rank, MAX_RANK);
   tensor want = {.type = type, .rank = rank};
   if (rank) memcpy(want.dims, dims, (size_t)rank * sizeof *dims);
   char is[SHAPE_TEXT], should[SHAPE_TEXT];
   return INVALID("%s: expected %s %s, got %s %s", what, dtype_name(type),
-                 tensor_shape_text(&want, should, SHAPE_TEXT), dtype_name(t->type),
-                 tensor_shape_text(t, is, SHAPE_TEXT));
+                 tensor_shape_text(&want, should, SHAPE_TEXT), dtype_name(value->type),
+                 tensor_shape_text(value, is, SHAPE_TEXT));
 }
 
-clave_status rule_expect_like(const rule_context *c, uint32_t tid, const char *what,
+clave_status rule_expect_like(const rule_context *context, uint32_t tid, const char *what,
                               const tensor *want) {
-  return rule_expect(c, tid, what, want->type, want->rank, want->dims);
+  return rule_expect(context, tid, what, want->type, want->rank, want->dims);
 }
 
-clave_status rule_broadcast(const tensor *b, int *rank, int64_t *dims) {
+clave_status rule_broadcast(const tensor *value, int *rank, int64_t *dims) {
   int64_t out[MAX_RANK] = {0};
-  int wide = b->rank > *rank ? b->rank : *rank;
+  int wide = value->rank > *rank ? value->rank : *rank;
   for (int i = 0; i < wide; i++) {
-    int ia = i - (wide - *rank), ib = i - (wide - b->rank);
-    int64_t da = ia < 0 ? 1 : dims[ia], db = ib < 0 ? 1 : b->dims[ib];
+    int ia = i - (wide - *rank), ib = i - (wide - value->rank);
+    int64_t da = ia < 0 ? 1 : dims[ia], db = ib < 0 ? 1 : value->dims[ib];
     if (da == 1 || db == 1) {
       out[i] = da == 1 ? db : da;
     } else if (dim_matches(da, db)) {
       out[i] = dim_known(da, db);
     } else {
-      tensor a = {.rank = *rank};
-      memcpy(a.dims, dims, (size_t)*rank * sizeof *dims);
+      tensor tensor = {.rank = *rank};
+      memcpy(tensor.dims, dims, (size_t)*rank * sizeof *dims);
       char ta[SHAPE_TEXT], tb[SHAPE_TEXT];
-      return INVALID("shapes %s and %s do not broadcast", tensor_shape_text(&a, ta, SHAPE_TEXT),
-                     tensor_shape_text(b, tb, SHAPE_TEXT));
+      return INVALID("shapes %s and %s do not broadcast",
+                     tensor_shape_text(&tensor, ta, SHAPE_TEXT),
+                     tensor_shape_text(value, tb, SHAPE_TEXT));
     }
   }
   memcpy(dims, out, (size_t)wide * sizeof *dims);
@@ -104,53 +106,56 @@ void slice_bounds(int64_t size, int64_t start, bool has_stop, int64_t stop, int6
 
 /* ---- checks shared by families ---- */
 
-clave_status check_float(const rule_context *c, uint32_t tid, const char *what) {
-  const tensor *t = rule_tensor(c, tid);
-  return dtype_is_float(t->type)
+clave_status check_float(const rule_context *context, uint32_t tid, const char *what) {
+  const tensor *tensor = rule_tensor(context, tid);
+  return dtype_is_float(tensor->type)
              ? NULL
-             : INVALID("%s: expected a float dtype, got %s", what, dtype_name(t->type));
+             : INVALID("%s: expected a float dtype, got %s", what, dtype_name(tensor->type));
 }
 
-clave_status check_computed(const rule_context *c, uint32_t tid, const char *what) {
-  dtype t = rule_tensor(c, tid)->type;
+clave_status check_computed(const rule_context *context, uint32_t tid, const char *what) {
+  dtype t = rule_tensor(context, tid)->type;
   if (!dtype_is_stored(t)) return NULL;
   return UNSUPPORTED("%s is %s, which is only moved and cast", what, dtype_name(t));
 }
 
-clave_status check_not_bool(const rule_context *c, uint32_t tid, const char *what) {
-  const tensor *t = rule_tensor(c, tid);
-  return t->type != DTYPE_BOOL ? NULL
-                               : INVALID("%s: expected a float or integer dtype, got BOOL", what);
+clave_status check_not_bool(const rule_context *context, uint32_t tid, const char *what) {
+  const tensor *tensor = rule_tensor(context, tid);
+  return tensor->type != DTYPE_BOOL
+             ? NULL
+             : INVALID("%s: expected a float or integer dtype, got BOOL", what);
 }
 
-clave_status check_index_fits(const tensor *x, const tensor *index, int axis) {
-  if (index->rank != x->rank)
-    return INVALID("index: expected rank %d like x, got %d", x->rank, index->rank);
-  for (int i = 0; i < x->rank; i++) {
-    bool known = x->dims[i] != DIM_UNKNOWN && index->dims[i] != DIM_UNKNOWN;
-    if (i != axis && known && index->dims[i] > x->dims[i]) {
+clave_status check_index_fits(const tensor *input, const tensor *index, int axis) {
+  if (index->rank != input->rank)
+    return INVALID("index: expected rank %d like x, got %d", input->rank, index->rank);
+  for (int i = 0; i < input->rank; i++) {
+    bool known = input->dims[i] != DIM_UNKNOWN && index->dims[i] != DIM_UNKNOWN;
+    if (i != axis && known && index->dims[i] > input->dims[i]) {
       return INVALID("index: expected at most x's size %lld at axis %d, got %lld",
-                     (long long)x->dims[i], i, (long long)index->dims[i]);
+                     (long long)input->dims[i], i, (long long)index->dims[i]);
     }
   }
   return NULL;
 }
 
-clave_status check_index_dtype(const rule_context *c, uint32_t tid, const char *what) {
-  const tensor *t = rule_tensor(c, tid);
-  if (t->type == DTYPE_I32 || t->type == DTYPE_I64) return NULL;
-  return INVALID("%s: expected I32 or I64, got %s", what, dtype_name(t->type));
+clave_status check_index_dtype(const rule_context *context, uint32_t tid, const char *what) {
+  const tensor *tensor = rule_tensor(context, tid);
+  if (tensor->type == DTYPE_I32 || tensor->type == DTYPE_I64) return NULL;
+  return INVALID("%s: expected I32 or I64, got %s", what, dtype_name(tensor->type));
 }
 
-clave_status check_rank_at_least(const rule_context *c, uint32_t tid, const char *what, int rank) {
-  const tensor *t = rule_tensor(c, tid);
-  return t->rank >= rank ? NULL
-                         : INVALID("%s: expected rank %d or more, got %d", what, rank, t->rank);
+clave_status check_rank_at_least(const rule_context *context, uint32_t tid, const char *what,
+                                 int rank) {
+  const tensor *tensor = rule_tensor(context, tid);
+  return tensor->rank >= rank
+             ? NULL
+             : INVALID("%s: expected rank %d or more, got %d", what, rank, tensor->rank);
 }
 
-clave_status check_optional(const rule_context *c, uint32_t tid, const char *what, dtype type,
+clave_status check_optional(const rule_context *context, uint32_t tid, const char *what, dtype type,
                             int rank, const int64_t *dims) {
-  return tid == IR_NONE ? NULL : rule_expect(c, tid, what, type, rank, dims);
+  return tid == IR_NONE ? NULL : rule_expect(context, tid, what, type, rank, dims);
 }
 
 clave_status check_axes(const ir_i32s *axes, int rank, bool *marked, int *order) {
@@ -165,12 +170,12 @@ clave_status check_axes(const ir_i32s *axes, int rank, bool *marked, int *order)
   return NULL;
 }
 
-clave_status check_spatial(const ir_i32s *v, const char *what, int count, int32_t least) {
-  if (v->count != (uint32_t)count)
-    return INVALID("%s: expected %d entries, got %u", what, count, v->count);
+clave_status check_spatial(const ir_i32s *ints, const char *what, int count, int32_t least) {
+  if (ints->count != (uint32_t)count)
+    return INVALID("%s: expected %d entries, got %u", what, count, ints->count);
   for (int i = 0; i < count; i++) {
-    if (v->items[i] < least)
-      return INVALID("%s: expected at least %d, got %d", what, least, v->items[i]);
+    if (ints->items[i] < least)
+      return INVALID("%s: expected at least %d, got %d", what, least, ints->items[i]);
   }
   return NULL;
 }

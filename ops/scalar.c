@@ -23,8 +23,8 @@ static ir_value_type result_type(ir_scalar_kind k, ir_value_type own) {
   return k == IR_SCALAR_KIND_TO_INT ? IR_VALUE_TYPE_INT : own;
 }
 
-static clave_status expect_value(const rule_context *c, uint32_t vid, ir_value_type want) {
-  ir_value_type is = c->program->values.items[vid].type;
+static clave_status expect_value(const rule_context *context, uint32_t vid, ir_value_type want) {
+  ir_value_type is = context->program->values.items[vid].type;
   return is == want ? NULL
                     : INVALID("out: expected a value of type %s, got value %u of type %s",
                               type_name(want), vid, type_name(is));
@@ -37,43 +37,44 @@ static clave_status check_operands(ir_scalar_kind k, bool has_b) {
   return NULL;
 }
 
-clave_status rule_scalar(const rule_context *c, const void *op) {
-  const ir_scalar *o = op;
-  TRY(check_operands(o->kind, o->b.present));
-  return expect_value(c, o->out, result_type(o->kind, IR_VALUE_TYPE_FLOAT));
+clave_status rule_scalar(const rule_context *context, const void *op) {
+  const ir_scalar *scalar = op;
+  TRY(check_operands(scalar->kind, scalar->b.present));
+  return expect_value(context, scalar->out, result_type(scalar->kind, IR_VALUE_TYPE_FLOAT));
 }
 
-clave_status rule_int_scalar(const rule_context *c, const void *op) {
-  const ir_int_scalar *o = op;
-  TRY(check_operands(o->kind, o->b.present));
-  bool divides = o->kind == IR_SCALAR_KIND_FLOOR_DIV || o->kind == IR_SCALAR_KIND_MOD ||
-                 o->kind == IR_SCALAR_KIND_TRUE_DIV;
-  if (divides && o->b.vid == IR_NONE && o->b.literal == 0)
-    return INVALID("%s by zero", ir_scalar_kind_enum.values[o->kind].name);
-  return expect_value(c, o->out, result_type(o->kind, IR_VALUE_TYPE_INT));
+clave_status rule_int_scalar(const rule_context *context, const void *op) {
+  const ir_int_scalar *int_scalar = op;
+  TRY(check_operands(int_scalar->kind, int_scalar->b.present));
+  bool divides = int_scalar->kind == IR_SCALAR_KIND_FLOOR_DIV ||
+                 int_scalar->kind == IR_SCALAR_KIND_MOD ||
+                 int_scalar->kind == IR_SCALAR_KIND_TRUE_DIV;
+  if (divides && int_scalar->b.vid == IR_NONE && int_scalar->b.literal == 0)
+    return INVALID("%s by zero", ir_scalar_kind_enum.values[int_scalar->kind].name);
+  return expect_value(context, int_scalar->out, result_type(int_scalar->kind, IR_VALUE_TYPE_INT));
 }
 
-clave_status rule_check(const rule_context *c, const void *op) {
-  const ir_check *o = op;
-  (void)c;
-  TRY(check_operands(o->kind, o->b.present));
-  return is_comparison(o->kind) ? NULL
-                                : INVALID("kind: expected a comparison, got %s",
-                                          ir_scalar_kind_enum.values[o->kind].name);
+clave_status rule_check(const rule_context *context, const void *op) {
+  const ir_check *check = op;
+  (void)context;
+  TRY(check_operands(check->kind, check->b.present));
+  return is_comparison(check->kind) ? NULL
+                                    : INVALID("kind: expected a comparison, got %s",
+                                              ir_scalar_kind_enum.values[check->kind].name);
 }
 
-clave_status rule_item(const rule_context *c, const void *op) {
-  const ir_item *o = op;
-  const tensor *x = rule_tensor(c, o->x);
-  TRY(check_computed(c, o->x, "x"));
-  for (int i = 0; i < x->rank; i++) {
+clave_status rule_item(const rule_context *context, const void *op) {
+  const ir_item *item = op;
+  const tensor *tensor = rule_tensor(context, item->x);
+  TRY(check_computed(context, item->x, "x"));
+  for (int i = 0; i < tensor->rank; i++) {
     char shape[SHAPE_TEXT];
-    if (!dim_matches(x->dims[i], 1))
+    if (!dim_matches(tensor->dims[i], 1))
       return INVALID("x: expected a single element, got shape %s",
-                     tensor_shape_text(x, shape, SHAPE_TEXT));
+                     tensor_shape_text(tensor, shape, SHAPE_TEXT));
   }
-  ir_value_type want = x->type == DTYPE_BOOL     ? IR_VALUE_TYPE_BOOL
-                       : dtype_is_float(x->type) ? IR_VALUE_TYPE_FLOAT
-                                                 : IR_VALUE_TYPE_INT;
-  return expect_value(c, o->out, want);
+  ir_value_type want = tensor->type == DTYPE_BOOL     ? IR_VALUE_TYPE_BOOL
+                       : dtype_is_float(tensor->type) ? IR_VALUE_TYPE_FLOAT
+                                                      : IR_VALUE_TYPE_INT;
+  return expect_value(context, item->out, want);
 }

@@ -3,18 +3,19 @@
 
 #include "ops/rule_checks.h"
 
-clave_status rule_scatter(const rule_context *c, const void *op) {
-  const ir_scatter *o = op;
-  const tensor *x = rule_tensor(c, o->x), *index = rule_tensor(c, o->index);
+clave_status rule_scatter(const rule_context *context, const void *op) {
+  const ir_scatter *scatter = op;
+  const tensor *tensor = rule_tensor(context, scatter->x),
+               *index = rule_tensor(context, scatter->index);
   int axis = 0;
-  if ((uint32_t)o->kind >= IR_SCATTER_KIND_COUNT)
-    return INVALID("scatter kind %u is unknown", (uint32_t)o->kind);
-  if (o->kind != IR_SCATTER_KIND_ASSIGN) TRY(check_computed(c, o->x, "x"));
-  TRY(check_index_dtype(c, o->index, "index"));
-  TRY(rule_axis(o->axis, x->rank, &axis));
-  TRY(check_index_fits(x, index, axis));
-  TRY(rule_expect(c, o->source, "source", x->type, index->rank, index->dims));
-  return rule_expect_like(c, o->out, "out", x);
+  if ((uint32_t)scatter->kind >= IR_SCATTER_KIND_COUNT)
+    return INVALID("scatter kind %u is unknown", (uint32_t)scatter->kind);
+  if (scatter->kind != IR_SCATTER_KIND_ASSIGN) TRY(check_computed(context, scatter->x, "x"));
+  TRY(check_index_dtype(context, scatter->index, "index"));
+  TRY(rule_axis(scatter->axis, tensor->rank, &axis));
+  TRY(check_index_fits(tensor, index, axis));
+  TRY(rule_expect(context, scatter->source, "source", tensor->type, index->rank, index->dims));
+  return rule_expect_like(context, scatter->out, "out", tensor);
 }
 
 /* ---------------------------------------------------------------- descriptions */
@@ -30,35 +31,35 @@ static int first_behind(const tensor *index, int axis) {
 scatter_form scatter_along(ir_scatter_kind kind, const bound_tensor *index,
                            const tensor *index_layout, const bound_tensor *source,
                            const bound_tensor *out, int axis) {
-  const tensor *all[SCATTER_OPERANDS] = {index_layout, &source->t, &out->t};
+  const tensor *all[SCATTER_OPERANDS] = {index_layout, &source->tensor, &out->tensor};
   int rank = index_layout->rank, first = first_behind(index_layout, axis);
-  scatter_form f = {.kind = kind,
-                    .axis = axis,
-                    .index = *index,
-                    .source = source,
-                    .out = out,
-                    .n = index_layout->dims[axis],
-                    .size = out->t.dims[axis]};
+  scatter_form desc = {.kind = kind,
+                       .axis = axis,
+                       .index = *index,
+                       .source = source,
+                       .out = out,
+                       .n = index_layout->dims[axis],
+                       .size = out->tensor.dims[axis]};
   for (int k = 0; k < SCATTER_OPERANDS; k++) {
-    tensor t = *all[k];
-    for (int d = 0; d < rank; d++) t.dims[d] = index_layout->dims[d];
-    f.step[k] = t.strides[axis];
-    f.back[k] = take_dims(&t, first, rank);
-    t.dims[axis] = 1;
-    f.front[k] = take_dims(&t, 0, first);
+    tensor tensor = *all[k];
+    for (int d = 0; d < rank; d++) tensor.dims[d] = index_layout->dims[d];
+    desc.step[k] = tensor.strides[axis];
+    desc.back[k] = take_dims(&tensor, first, rank);
+    tensor.dims[axis] = 1;
+    desc.front[k] = take_dims(&tensor, 0, first);
   }
-  tensors_collapse(f.front, SCATTER_OPERANDS);
-  tensors_collapse(f.back, SCATTER_OPERANDS);
-  f.index.t = take_dims(index_layout, 0, first);
-  f.index.t.type = index->t.type;
-  f.index.t.offset = index->t.offset;
-  return f;
+  tensors_collapse(desc.front, SCATTER_OPERANDS);
+  tensors_collapse(desc.back, SCATTER_OPERANDS);
+  desc.index.tensor = take_dims(index_layout, 0, first);
+  desc.index.tensor.type = index->tensor.type;
+  desc.index.tensor.offset = index->tensor.offset;
+  return desc;
 }
 
-void describe_scatter(const node *n, scatter_form *f) {
-  const ir_scatter *op = n->instruction->op;
-  const bound_tensor *index = &n->tensors[op->index], *out = &n->tensors[op->out];
-  *f = scatter_along(op->kind, index, &index->t, &n->tensors[op->source], out,
-                     axis_of(op->axis, out->t.rank));
-  f->wrap = op->wrap;
+void describe_scatter(const node *node, scatter_form *desc) {
+  const ir_scatter *op = node->instruction->op;
+  const bound_tensor *index = &node->tensors[op->index], *out = &node->tensors[op->out];
+  *desc = scatter_along(op->kind, index, &index->tensor, &node->tensors[op->source], out,
+                        axis_of(op->axis, out->tensor.rank));
+  desc->wrap = op->wrap;
 }

@@ -19,7 +19,7 @@ typedef struct scatter_form {
   int64_t step[SCATTER_OPERANDS]; /* along the axis */
   int64_t n, size;                /* entries and destinations on the axis */
 } scatter_form;
-void describe_scatter(const node *n, scatter_form *f);
+void describe_scatter(const node *node, scatter_form *desc);
 /* index_layout: dims and strides of the index, of source's dims. */
 scatter_form scatter_along(ir_scatter_kind kind, const bound_tensor *index,
                            const tensor *index_layout, const bound_tensor *source,

@@ -10,6 +10,6 @@ typedef struct search_form {
   int64_t n_x, per_row, n;
   bool shared, right;
 } search_form;
-void describe_search_sorted(const node *n, search_form *f);
+void describe_search_sorted(const node *node, search_form *desc);
 
 #endif

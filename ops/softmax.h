@@ -10,6 +10,6 @@ typedef struct softmax_form {
   int64_t n_rows, row;
   bool log;
 } softmax_form;
-void describe_softmax(const node *n, softmax_form *f);
+void describe_softmax(const node *node, softmax_form *desc);
 
 #endif

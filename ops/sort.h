@@ -11,8 +11,8 @@ typedef struct sort_form {
   int64_t n_rows, size, k;
   bool descending;
 } sort_form;
-void describe_sort(const node *n, sort_form *f);
-/* Of another op: all of x, ascending along `axis`; out is x. */
-void describe_order(const bound_tensor *x, int axis, sort_form *f);
+void describe_sort(const node *node, sort_form *desc);
+/* Of another op: all of tensor, ascending along `axis`; out is tensor. */
+void describe_order(const bound_tensor *tensor, int axis, sort_form *desc);
 
 #endif

@@ -3,8 +3,8 @@
 
 #include "ops/rule_checks.h"
 
-static clave_status check_type(const rule_context *c, uint32_t tid) {
-  dtype t = rule_tensor(c, tid)->type;
+static clave_status check_type(const rule_context *context, uint32_t tid) {
+  dtype t = rule_tensor(context, tid)->type;
   if (t == DTYPE_F32 || t == DTYPE_F64) return NULL;
   return INVALID("x: expected F32 or F64, got %s", dtype_name(t));
 }
@@ -17,41 +17,42 @@ static clave_status check_groups(int64_t n_heads, int64_t n_groups) {
                  (long long)n_groups, (long long)n_heads);
 }
 
-clave_status rule_ssm_scan(const rule_context *c, const void *op) {
-  const ir_ssm_scan *o = op;
-  const tensor *x = rule_tensor(c, o->x), *b = rule_tensor(c, o->b);
-  TRY(check_type(c, o->x));
-  if (x->rank != 4) return INVALID("x: expected rank 4, got %d", x->rank);
-  tensor like_b = *x, like_decay = *x, like_state = *x;
+clave_status rule_ssm_scan(const rule_context *context, const void *op) {
+  const ir_ssm_scan *ssm_scan = op;
+  const tensor *value = rule_tensor(context, ssm_scan->x), *b = rule_tensor(context, ssm_scan->b);
+  TRY(check_type(context, ssm_scan->x));
+  if (value->rank != 4) return INVALID("x: expected rank 4, got %d", value->rank);
+  tensor like_b = *value, like_decay = *value, like_state = *value;
   like_b.dims[2] = like_b.dims[3] = DIM_UNKNOWN;
-  TRY(rule_expect_like(c, o->b, "b", &like_b));
-  TRY(rule_expect_like(c, o->c, "c", b));
-  TRY(check_groups(x->dims[2], b->dims[2]));
+  TRY(rule_expect_like(context, ssm_scan->b, "b", &like_b));
+  TRY(rule_expect_like(context, ssm_scan->c, "c", b));
+  TRY(check_groups(value->dims[2], b->dims[2]));
   like_decay.rank = 3;
-  TRY(rule_expect_like(c, o->log_decay, "log_decay", &like_decay));
-  TRY(check_optional(c, o->rate, "rate", x->type, 2, (int64_t[]){x->dims[2], b->dims[3]}));
-  like_state.dims[1] = x->dims[2];
-  like_state.dims[2] = x->dims[3];
+  TRY(rule_expect_like(context, ssm_scan->log_decay, "log_decay", &like_decay));
+  TRY(check_optional(context, ssm_scan->rate, "rate", value->type, 2,
+                     (int64_t[]){value->dims[2], b->dims[3]}));
+  like_state.dims[1] = value->dims[2];
+  like_state.dims[2] = value->dims[3];
   like_state.dims[3] = b->dims[3];
-  TRY(rule_expect_like(c, o->state, "state", &like_state));
-  TRY(rule_expect_like(c, o->out, "out", x));
-  return rule_expect_like(c, o->state_out, "state_out", &like_state);
+  TRY(rule_expect_like(context, ssm_scan->state, "state", &like_state));
+  TRY(rule_expect_like(context, ssm_scan->out, "out", value));
+  return rule_expect_like(context, ssm_scan->state_out, "state_out", &like_state);
 }
 
-void describe_ssm_scan(const node *n, ssm_scan_form *f) {
-  const ir_ssm_scan *op = n->instruction->op;
-  *f = (ssm_scan_form){.x = &n->tensors[op->x],
-                       .log_decay = &n->tensors[op->log_decay],
-                       .b = &n->tensors[op->b],
-                       .c = &n->tensors[op->c],
-                       .rate = operand_of(n, op->rate),
-                       .state = &n->tensors[op->state_out],
-                       .out = &n->tensors[op->out]};
-  const int64_t *x = f->x->t.dims, *b = f->b->t.dims;
-  f->n_batch = x[0];
-  f->length = x[1];
-  f->n_heads = x[2];
-  f->share = b[2] > 0 ? x[2] / b[2] : 1;
-  f->head_dim = x[3];
-  f->n_state = b[3];
+void describe_ssm_scan(const node *node, ssm_scan_form *desc) {
+  const ir_ssm_scan *op = node->instruction->op;
+  *desc = (ssm_scan_form){.x = &node->tensors[op->x],
+                          .log_decay = &node->tensors[op->log_decay],
+                          .b = &node->tensors[op->b],
+                          .c = &node->tensors[op->c],
+                          .rate = operand_of(node, op->rate),
+                          .state = &node->tensors[op->state_out],
+                          .out = &node->tensors[op->out]};
+  const int64_t *values = desc->x->tensor.dims, *right = desc->b->tensor.dims;
+  desc->n_batch = values[0];
+  desc->length = values[1];
+  desc->n_heads = values[2];
+  desc->share = right[2] > 0 ? values[2] / right[2] : 1;
+  desc->head_dim = values[3];
+  desc->n_state = right[3];
 }

@@ -10,6 +10,6 @@ typedef struct ssm_scan_form {
   const bound_tensor *x, *log_decay, *b, *c, *rate, *state, *out; /* rate: NULL for ones */
   int64_t n_batch, length, n_heads, share, head_dim, n_state;
 } ssm_scan_form;
-void describe_ssm_scan(const node *n, ssm_scan_form *f);
+void describe_ssm_scan(const node *node, ssm_scan_form *desc);
 
 #endif

@@ -9,92 +9,95 @@
 /* Strides of empty tensors are never used, so their product may wrap. */
 static int64_t mul_wrapping(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 
-int64_t tensor_numel(const tensor *t) {
+int64_t tensor_numel(const tensor *tensor) {
   int64_t n = 1;
-  for (int i = 0; i < t->rank; i++) {
-    if (t->dims[i] == 0) return 0;
-    n = mul_wrapping(n, t->dims[i]);
+  for (int i = 0; i < tensor->rank; i++) {
+    if (tensor->dims[i] == 0) return 0;
+    n = mul_wrapping(n, tensor->dims[i]);
   }
   return n;
 }
 
-static int64_t count(const tensor *t, int from, int to) {
+static int64_t count(const tensor *value, int from, int to) {
   tensor part = {.rank = to - from};
-  memcpy(part.dims, t->dims + from, (size_t)(to - from) * sizeof *t->dims);
+  memcpy(part.dims, value->dims + from, (size_t)(to - from) * sizeof *value->dims);
   return tensor_numel(&part);
 }
-int64_t tensor_row(const tensor *t) { return count(t, t->encoding.axis, t->rank); }
-int64_t tensor_rows(const tensor *t) { return count(t, 0, t->encoding.axis); }
+int64_t tensor_row(const tensor *tensor) {
+  return count(tensor, tensor->encoding.axis, tensor->rank);
+}
+int64_t tensor_rows(const tensor *tensor) { return count(tensor, 0, tensor->encoding.axis); }
 
 /* Its elements fit in int64_t, as plain ones were checked to. */
-static bool encoded_bytes(const tensor *t, size_t *out) {
-  int64_t row = tensor_row(t);
-  *out = encoding_row_bytes(&t->encoding, row);
-  return (*out || !row) && mul_size(*out, (uint64_t)tensor_rows(t), out);
+static bool encoded_bytes(const tensor *tensor, size_t *out) {
+  int64_t row = tensor_row(tensor);
+  *out = encoding_row_bytes(&tensor->encoding, row);
+  return (*out || !row) && mul_size(*out, (uint64_t)tensor_rows(tensor), out);
 }
 
-tensor tensor_stored(const tensor *t) {
-  if (!t->encoding.kind) return *t;
-  tensor s = {.type = DTYPE_U8, .rank = t->encoding.axis + 1};
-  memcpy(s.dims, t->dims, sizeof s.dims);
-  s.dims[s.rank - 1] = (int64_t)encoding_row_bytes(&t->encoding, tensor_row(t));
-  tensor_set_contiguous(&s);
-  return s;
+tensor tensor_stored(const tensor *value) {
+  if (!value->encoding.kind) return *value;
+  tensor tensor = {.type = DTYPE_U8, .rank = value->encoding.axis + 1};
+  memcpy(tensor.dims, value->dims, sizeof tensor.dims);
+  tensor.dims[tensor.rank - 1] = (int64_t)encoding_row_bytes(&value->encoding, tensor_row(value));
+  tensor_set_contiguous(&tensor);
+  return tensor;
 }
 
-bool tensor_bytes(const tensor *t, size_t *out) {
-  if (t->encoding.kind) return encoded_bytes(t, out);
-  *out = dtype_size(t->type);
-  for (int i = 0; i < t->rank; i++) {
-    if (t->dims[i] < 0 || !mul_size(*out, (uint64_t)t->dims[i], out)) return false;
+bool tensor_bytes(const tensor *tensor, size_t *out) {
+  if (tensor->encoding.kind) return encoded_bytes(tensor, out);
+  *out = dtype_size(tensor->type);
+  for (int i = 0; i < tensor->rank; i++) {
+    if (tensor->dims[i] < 0 || !mul_size(*out, (uint64_t)tensor->dims[i], out)) return false;
   }
   return true;
 }
 
-void tensor_set_contiguous(tensor *t) {
+void tensor_set_contiguous(tensor *tensor) {
   int64_t stride = 1;
-  for (int i = t->rank - 1; i >= 0; i--) {
-    t->strides[i] = stride;
-    stride = mul_wrapping(stride, t->dims[i] > 1 ? t->dims[i] : 1);
+  for (int i = tensor->rank - 1; i >= 0; i--) {
+    tensor->strides[i] = stride;
+    stride = mul_wrapping(stride, tensor->dims[i] > 1 ? tensor->dims[i] : 1);
   }
-  t->offset = 0;
+  tensor->offset = 0;
 }
 
-bool tensor_is_contiguous(const tensor *t) {
-  if (tensor_numel(t) == 0) return true;
+bool tensor_is_contiguous(const tensor *tensor) {
+  if (tensor_numel(tensor) == 0) return true;
   int64_t stride = 1;
-  for (int i = t->rank - 1; i >= 0; i--) {
-    if (t->dims[i] == 1) continue;
-    if (t->strides[i] != stride) return false;
-    stride = mul_wrapping(stride, t->dims[i]);
+  for (int i = tensor->rank - 1; i >= 0; i--) {
+    if (tensor->dims[i] == 1) continue;
+    if (tensor->strides[i] != stride) return false;
+    stride = mul_wrapping(stride, tensor->dims[i]);
   }
   return true;
 }
 
-bool tensor_same_view(const tensor *a, const tensor *b) {
-  const size_t n = (size_t)a->rank;
-  return a->type == b->type && a->rank == b->rank && a->offset == b->offset &&
-         memcmp(a->dims, b->dims, n * sizeof *a->dims) == 0 &&
-         memcmp(a->strides, b->strides, n * sizeof *a->strides) == 0;
+bool tensor_same_view(const tensor *left, const tensor *right) {
+  const size_t n = (size_t)left->rank;
+  return left->type == right->type && left->rank == right->rank && left->offset == right->offset &&
+         memcmp(left->dims, right->dims, n * sizeof *left->dims) == 0 &&
+         memcmp(left->strides, right->strides, n * sizeof *left->strides) == 0;
 }
 
-bool tensor_rows_contiguous(const tensor *t) {
-  return t->rank == 0 || t->dims[t->rank - 1] <= 1 || t->strides[t->rank - 1] == 1;
+bool tensor_rows_contiguous(const tensor *tensor) {
+  return tensor->rank == 0 || tensor->dims[tensor->rank - 1] <= 1 ||
+         tensor->strides[tensor->rank - 1] == 1;
 }
 
-const char *tensor_shape_text(const tensor *t, char *buf, int size) {
+const char *tensor_shape_text(const tensor *tensor, char *buf, int size) {
   if (size <= 0) return buf;
   size_t room = (size_t)size, used = 0;
   buf[0] = '\0';
-  for (int i = 0; i <= t->rank && used < room; i++) {
-    const char *before = i == 0 ? "(" : i < t->rank ? ", " : "";
+  for (int i = 0; i <= tensor->rank && used < room; i++) {
+    const char *before = i == 0 ? "(" : i < tensor->rank ? ", " : "";
     int n;
-    if (i == t->rank)
+    if (i == tensor->rank)
       n = snprintf(buf + used, room - used, "%s)", before);
-    else if (t->dims[i] == DIM_UNKNOWN)
+    else if (tensor->dims[i] == DIM_UNKNOWN)
       n = snprintf(buf + used, room - used, "%s?", before);
     else
-      n = snprintf(buf + used, room - used, "%s%lld", before, (long long)t->dims[i]);
+      n = snprintf(buf + used, room - used, "%s%lld", before, (long long)tensor->dims[i]);
     if (n < 0) break;
     used += (size_t)n;
   }
@@ -132,14 +135,14 @@ void tensors_collapse(tensor *ts, int n) {
   for (int k = 0; k < n; k++) ts[k].rank = kept;
 }
 
-void tensor_broadcast(const tensor *x, int rank, const int64_t *shape, tensor *out) {
-  tensor t = *x;
-  t.rank = rank;
+void tensor_broadcast(const tensor *input, int rank, const int64_t *shape, tensor *out) {
+  tensor tensor = *input;
+  tensor.rank = rank;
   for (int i = 0; i < rank; i++) {
-    int from = i - (rank - x->rank);
-    bool repeats = from < 0 || (x->dims[from] == 1 && shape[i] != 1);
-    t.dims[i] = shape[i];
-    t.strides[i] = repeats ? 0 : x->strides[from];
+    int from = i - (rank - input->rank);
+    bool repeats = from < 0 || (input->dims[from] == 1 && shape[i] != 1);
+    tensor.dims[i] = shape[i];
+    tensor.strides[i] = repeats ? 0 : input->strides[from];
   }
-  *out = t;
+  *out = tensor;
 }

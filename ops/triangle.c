@@ -3,22 +3,22 @@
 
 #include "ops/rule_checks.h"
 
-clave_status rule_triangle(const rule_context *c, const void *op) {
-  const ir_triangle *o = op;
-  TRY(check_rank_at_least(c, o->x, "x", 2));
-  return rule_expect_like(c, o->out, "out", rule_tensor(c, o->x));
+clave_status rule_triangle(const rule_context *context, const void *op) {
+  const ir_triangle *triangle = op;
+  TRY(check_rank_at_least(context, triangle->x, "x", 2));
+  return rule_expect_like(context, triangle->out, "out", rule_tensor(context, triangle->x));
 }
 
-void describe_triangle(const node *n, triangle_form *f) {
-  const ir_triangle *op = n->instruction->op;
-  const tensor *x = &n->tensors[op->x].t;
-  int last = x->rank - 1;
-  *f = (triangle_form){.x = &n->tensors[op->x],
-                       .out = &n->tensors[op->out],
-                       .rows = take_dims(x, 0, last),
-                       .columns = x->dims[last],
-                       .step = x->strides[last],
-                       .diagonal = op->diagonal,
-                       .upper = op->upper};
-  f->n_rows = tensor_numel(&f->rows);
+void describe_triangle(const node *node, triangle_form *desc) {
+  const ir_triangle *op = node->instruction->op;
+  const tensor *tensor = &node->tensors[op->x].tensor;
+  int last = tensor->rank - 1;
+  *desc = (triangle_form){.x = &node->tensors[op->x],
+                          .out = &node->tensors[op->out],
+                          .rows = take_dims(tensor, 0, last),
+                          .columns = tensor->dims[last],
+                          .step = tensor->strides[last],
+                          .diagonal = op->diagonal,
+                          .upper = op->upper};
+  desc->n_rows = tensor_numel(&desc->rows);
 }

@@ -11,6 +11,6 @@ typedef struct triangle_form {
   int64_t n_rows, columns, step, diagonal;
   bool upper;
 } triangle_form;
-void describe_triangle(const node *n, triangle_form *f);
+void describe_triangle(const node *node, triangle_form *desc);
 
 #endif

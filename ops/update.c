@@ -3,22 +3,24 @@
 
 #include "ops/rule_checks.h"
 
-/* `part` has x's dtype and shape, except at `axis`. */
-static clave_status check_part(const rule_context *c, uint32_t part, const char *what,
-                               const tensor *x, int axis, int64_t size) {
-  tensor want = *x;
+/* `part` has value's dtype and shape, except at `axis`. */
+static clave_status check_part(const rule_context *context, uint32_t part, const char *what,
+                               const tensor *value, int axis, int64_t size) {
+  tensor want = *value;
   want.dims[axis] = size;
-  return rule_expect_like(c, part, what, &want);
+  return rule_expect_like(context, part, what, &want);
 }
 
-clave_status rule_slice_update(const rule_context *c, const void *op) {
-  const ir_slice_update *o = op;
-  const tensor *x = rule_tensor(c, o->x);
+clave_status rule_slice_update(const rule_context *context, const void *op) {
+  const ir_slice_update *slice_update = op;
+  const tensor *tensor = rule_tensor(context, slice_update->x);
   int axis = 0;
-  TRY(rule_axis(o->axis, x->rank, &axis));
-  TRY(check_part(c, o->update, "update", x, axis, DIM_UNKNOWN));
-  int64_t size = x->dims[axis], n = rule_tensor(c, o->update)->dims[axis], start = 0;
-  bool start_known = !o->start.present || rule_int(c, &o->start, &start);
+  TRY(rule_axis(slice_update->axis, tensor->rank, &axis));
+  TRY(check_part(context, slice_update->update, "update", tensor, axis, DIM_UNKNOWN));
+  int64_t size = tensor->dims[axis], n = rule_tensor(context, slice_update->update)->dims[axis],
+          start = 0;
+  bool start_known =
+      !slice_update->start.present || rule_int(context, &slice_update->start, &start);
   if (start_known && start < 0)
     return INVALID("start: expected 0 or more, got %lld", (long long)start);
   int64_t least = n == DIM_UNKNOWN ? 0 : n;
@@ -26,39 +28,41 @@ clave_status rule_slice_update(const rule_context *c, const void *op) {
     return INVALID("update of %lld at %lld does not fit axis %d of size %lld", (long long)least,
                    (long long)start, axis, (long long)size);
   }
-  return rule_expect_like(c, o->out, "out", x);
+  return rule_expect_like(context, slice_update->out, "out", tensor);
 }
 
-clave_status rule_index_copy(const rule_context *c, const void *op) {
-  const ir_index_copy *o = op;
-  const tensor *x = rule_tensor(c, o->x), *index = rule_tensor(c, o->index);
+clave_status rule_index_copy(const rule_context *context, const void *op) {
+  const ir_index_copy *index_copy = op;
+  const tensor *tensor = rule_tensor(context, index_copy->x),
+               *index = rule_tensor(context, index_copy->index);
   int axis = 0;
-  TRY(rule_axis(o->axis, x->rank, &axis));
-  TRY(check_index_dtype(c, o->index, "index"));
+  TRY(rule_axis(index_copy->axis, tensor->rank, &axis));
+  TRY(check_index_dtype(context, index_copy->index, "index"));
   if (index->rank != 1) return INVALID("index: expected rank 1, got %d", index->rank);
-  TRY(check_part(c, o->source, "source", x, axis, index->dims[0]));
-  return rule_expect_like(c, o->out, "out", x);
+  TRY(check_part(context, index_copy->source, "source", tensor, axis, index->dims[0]));
+  return rule_expect_like(context, index_copy->out, "out", tensor);
 }
 
 /* ---------------------------------------------------------------- descriptions */
 
-void describe_slice_update(const node *n, copy_form *f) {
-  const ir_slice_update *op = n->instruction->op;
-  const bound_tensor *update = &n->tensors[op->update];
-  bound_tensor part = n->tensors[op->out];
-  int axis = axis_of(op->axis, part.t.rank);
-  int64_t start = op->start.present ? int_of(n, &op->start) : 0;
-  part.t.dims[axis] = update->t.dims[axis];
-  part.t.offset += start * part.t.strides[axis];
-  *f = copy_between(update, &part);
+void describe_slice_update(const node *node, copy_form *desc) {
+  const ir_slice_update *op = node->instruction->op;
+  const bound_tensor *update = &node->tensors[op->update];
+  bound_tensor part = node->tensors[op->out];
+  int axis = axis_of(op->axis, part.tensor.rank);
+  int64_t start = op->start.present ? int_of(node, &op->start) : 0;
+  part.tensor.dims[axis] = update->tensor.dims[axis];
+  part.tensor.offset += start * part.tensor.strides[axis];
+  *desc = copy_between(update, &part);
 }
 
-/* The index is (1, ..., n, ..., 1), repeated over source's other dimensions. */
-void describe_index_copy(const node *n, scatter_form *f) {
-  const ir_index_copy *op = n->instruction->op;
-  const bound_tensor *index = &n->tensors[op->index], *source = &n->tensors[op->source];
-  int axis = axis_of(op->axis, source->t.rank);
-  tensor wide = source->t;
-  for (int d = 0; d < wide.rank; d++) wide.strides[d] = d == axis ? index->t.strides[0] : 0;
-  *f = scatter_along(IR_SCATTER_KIND_ASSIGN, index, &wide, source, &n->tensors[op->out], axis);
+/* The index is (1, ..., node, ..., 1), repeated over source's other dimensions. */
+void describe_index_copy(const node *node, scatter_form *desc) {
+  const ir_index_copy *op = node->instruction->op;
+  const bound_tensor *index = &node->tensors[op->index], *source = &node->tensors[op->source];
+  int axis = axis_of(op->axis, source->tensor.rank);
+  tensor wide = source->tensor;
+  for (int d = 0; d < wide.rank; d++) wide.strides[d] = d == axis ? index->tensor.strides[0] : 0;
+  *desc =
+      scatter_along(IR_SCATTER_KIND_ASSIGN, index, &wide, source, &node->tensors[op->out], axis);
 }

@@ -4,7 +4,7 @@
 #include "ops/copy.h"
 #include "ops/scatter.h"
 
-void describe_slice_update(const node *n, copy_form *f);
-void describe_index_copy(const node *n, scatter_form *f);
+void describe_slice_update(const node *node, copy_form *desc);
+void describe_index_copy(const node *node, scatter_form *desc);
 
 #endif

@@ -17,6 +17,6 @@ typedef struct upsample_form {
 } upsample_form;
 /* Whether weights become integers: linear and cubic of 8-bit images. */
 bool upsample_is_quantized(const ir_upsample *op, dtype type);
-void describe_upsample(const node *n, upsample_form *f);
+void describe_upsample(const node *node, upsample_form *desc);
 
 #endif

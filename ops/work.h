@@ -32,37 +32,37 @@ typedef struct op_work {
   double flops; /* negative: not known (a custom kernel) */
   double bytes;
 } op_work;
-op_work measure_work(const work_node *w);
+op_work measure_work(const work_node *node);
 
 /* Generated, by ir_op (build/gen/work_table.c). */
 typedef struct work_formula {
   bool is_known;
-  bool counts;                         /* the values of some operands decide it */
-  double (*flops)(const work_node *w); /* NULL: none */
-  double (*bytes)(const work_node *w); /* NULL: all of each operand */
+  bool counts;                            /* the values of some operands decide it */
+  double (*flops)(const work_node *node); /* NULL: none */
+  double (*bytes)(const work_node *node); /* NULL: all of each operand */
 } work_formula;
 extern const work_formula work_table[IR_OP_COUNT];
 
 /* ---- what the formulas are made of; an absent tensor has no elements ---- */
-double work_elements(const work_node *w, uint32_t tid);
-double work_dim(const work_node *w, uint32_t tid, int axis);  /* axis may count from the end */
-double work_dims(const work_node *w, uint32_t tid, int from); /* the product from there on */
+double work_elements(const work_node *node, uint32_t tid);
+double work_dim(const work_node *node, uint32_t tid, int axis);  /* axis may count from the end */
+double work_dims(const work_node *node, uint32_t tid, int from); /* the product from there on */
 double work_product(const ir_i32s *list);
 double work_steps(const ir_steps *steps); /* those that compute something */
-double work_has(const work_node *w, uint32_t tid);
-double work_log2(const work_node *w, double n); /* 0 up to 1 */
-double work_bytes(const work_node *w, uint32_t tid);
-double work_bytes_all(const work_node *w, const ir_u32s *tids);
+double work_has(const work_node *node, uint32_t tid);
+double work_log2(const work_node *node, double n); /* 0 up to 1 */
+double work_bytes(const work_node *node, uint32_t tid);
+double work_bytes_all(const work_node *node, const ir_u32s *tids);
 /* Of the tensor, n elements, or all if it has fewer. */
-double work_part(const work_node *w, uint32_t tid, double n);
+double work_part(const work_node *node, uint32_t tid, double n);
 /* Of a cache, its scales or pages: rows that are read and written. */
-double work_rows(const work_node *w, uint32_t tid);
-double work_pairs(const work_node *w);                /* of a query and a key, all heads */
-double work_grouped_rows(const work_node *w);         /* of a, that belong to a group */
-double work_groups(const work_node *w, uint32_t tid); /* bytes of b's groups that have rows */
-double work_reduced(const work_node *w, ir_reduce_kind kind); /* for each element */
-double work_taps(const work_node *w);   /* of x, for each element of Upsample and GridSample */
-double work_fft(const work_node *w);    /* 5 n log2 n for n complex numbers, half for real ones */
-double work_linalg(const work_node *w); /* as textbooks count; iterations: their usual number */
+double work_rows(const work_node *node, uint32_t tid);
+double work_pairs(const work_node *node);                /* of a query and a key, all heads */
+double work_grouped_rows(const work_node *node);         /* of a, that belong to a group */
+double work_groups(const work_node *node, uint32_t tid); /* bytes of b's groups that have rows */
+double work_reduced(const work_node *node, ir_reduce_kind kind); /* for each element */
+double work_taps(const work_node *node); /* of x, for each element of Upsample and GridSample */
+double work_fft(const work_node *node);  /* 5 n log2 n for n complex numbers, half for real ones */
+double work_linalg(const work_node *node); /* as textbooks count; iterations: their usual number */
 
 #endif

@@ -59,8 +59,8 @@ typedef struct clv_table {
   clv_section sections[LIMIT_SECTIONS];
 } clv_table;
 
-static uint64_t hash_table(const clv_table *t) {
-  clv_table copy = *t;
+static uint64_t hash_table(const clv_table *table) {
+  clv_table copy = *table;
   copy.header.hash = 0;
   return hash_bytes(&copy, sizeof copy.header + copy.header.n_sections * sizeof *copy.sections);
 }
@@ -71,83 +71,86 @@ bool is_clv(const void *bytes, size_t size) {
 
 /* ---------------------------------------------------------------- reading */
 
-static clave_status read_header(const uint8_t *bytes, size_t size, clv_table *t) {
-  clv_header *h = &t->header;
-  if (size < sizeof *h) return INVALID("cut off: %zu bytes, a header has %zu", size, sizeof *h);
-  memcpy(h, bytes, sizeof *h);
+static clave_status read_header(const uint8_t *bytes, size_t size, clv_table *table) {
+  clv_header *header = &table->header;
+  if (size < sizeof *header)
+    return INVALID("cut off: %zu bytes, a header has %zu", size, sizeof *header);
+  memcpy(header, bytes, sizeof *header);
   if (!is_clv(bytes, size)) return INVALID("not a .clv file");
-  if (h->version != CONTAINER_VERSION) {
-    return UNSUPPORTED("container version %u, this build reads %d", h->version,
+  if (header->version != CONTAINER_VERSION) {
+    return UNSUPPORTED("container version %u, this build reads %d", header->version,
                        (int)CONTAINER_VERSION);
   }
-  if (h->features & ~(uint32_t)KNOWN_FEATURES) {
-    return UNSUPPORTED("needs features %#x, this build knows %#x", h->features,
+  if (header->features & ~(uint32_t)KNOWN_FEATURES) {
+    return UNSUPPORTED("needs features %#x, this build knows %#x", header->features,
                        (unsigned)KNOWN_FEATURES);
   }
-  if (h->file_size != size) {
+  if (header->file_size != size) {
     return INVALID("cut off or grown: %zu bytes, its header says %llu", size,
-                   (unsigned long long)h->file_size);
+                   (unsigned long long)header->file_size);
   }
-  if (h->n_sections > LIMIT_SECTIONS)
-    return INVALID("expected at most %d sections, got %u", (int)LIMIT_SECTIONS, h->n_sections);
-  size_t table_bytes = h->n_sections * sizeof *t->sections;
-  if (table_bytes > size - sizeof *h)
-    return INVALID("cut off: %u sections in %zu bytes", h->n_sections, size);
-  memcpy(t->sections, bytes + sizeof *h, table_bytes);
-  return hash_table(t) == h->hash ? NULL : INVALID("its header is damaged (hash)");
+  if (header->n_sections > LIMIT_SECTIONS)
+    return INVALID("expected at most %d sections, got %u", (int)LIMIT_SECTIONS, header->n_sections);
+  size_t table_bytes = header->n_sections * sizeof *table->sections;
+  if (table_bytes > size - sizeof *header)
+    return INVALID("cut off: %u sections in %zu bytes", header->n_sections, size);
+  memcpy(table->sections, bytes + sizeof *header, table_bytes);
+  return hash_table(table) == header->hash ? NULL : INVALID("its header is damaged (hash)");
 }
 
-static clave_status check_section(const clv_table *t, uint32_t i, uint64_t *end) {
-  const clv_section *s = &t->sections[i];
-  if (s->offset < *end || s->offset > t->header.file_size ||
-      s->size > t->header.file_size - s->offset) {
+static clave_status check_section(const clv_table *table, uint32_t i, uint64_t *end) {
+  const clv_section *section = &table->sections[i];
+  if (section->offset < *end || section->offset > table->header.file_size ||
+      section->size > table->header.file_size - section->offset) {
     return INVALID("section '%.4s' at %llu with %llu bytes overlaps another or the end of the file",
-                   s->tag, (unsigned long long)s->offset, (unsigned long long)s->size);
+                   section->tag, (unsigned long long)section->offset,
+                   (unsigned long long)section->size);
   }
-  *end = s->offset + s->size;
+  *end = section->offset + section->size;
   for (uint32_t k = 0; k < i; k++) {
-    if (memcmp(t->sections[k].tag, s->tag, sizeof s->tag) == 0)
-      return INVALID("section '%.4s' is there twice", s->tag);
+    if (memcmp(table->sections[k].tag, section->tag, sizeof section->tag) == 0)
+      return INVALID("section '%.4s' is there twice", section->tag);
   }
   return NULL;
 }
 
 /* In bounds, ascending without overlap, no tag twice. */
-static clave_status check_sections(const clv_table *t) {
-  uint64_t end = sizeof t->header + t->header.n_sections * sizeof *t->sections;
-  for (uint32_t i = 0; i < t->header.n_sections; i++) TRY(check_section(t, i, &end));
+static clave_status check_sections(const clv_table *table) {
+  uint64_t end = sizeof table->header + table->header.n_sections * sizeof *table->sections;
+  for (uint32_t i = 0; i < table->header.n_sections; i++) TRY(check_section(table, i, &end));
   return NULL;
 }
 
-static const clv_section *find_section(const clv_table *t, const char tag[4]) {
-  for (uint32_t i = 0; i < t->header.n_sections; i++) {
-    if (memcmp(t->sections[i].tag, tag, sizeof t->sections[i].tag) == 0) return &t->sections[i];
+static const clv_section *find_section(const clv_table *table, const char tag[4]) {
+  for (uint32_t i = 0; i < table->header.n_sections; i++) {
+    if (memcmp(table->sections[i].tag, tag, sizeof table->sections[i].tag) == 0)
+      return &table->sections[i];
   }
   return NULL;
 }
 
-static clave_status find_checked(const clv_table *t, const uint8_t *bytes, const char tag[4],
+static clave_status find_checked(const clv_table *table, const uint8_t *bytes, const char tag[4],
                                  const clv_section **out) {
-  const clv_section *s = find_section(t, tag);
-  *out = s;
-  if (!s) return INVALID("section '%.4s' is missing", tag);
-  return hash_bytes(bytes + s->offset, (size_t)s->size) == s->hash
+  const clv_section *section = find_section(table, tag);
+  *out = section;
+  if (!section) return INVALID("section '%.4s' is missing", tag);
+  return hash_bytes(bytes + section->offset, (size_t)section->size) == section->hash
              ? NULL
              : INVALID("section '%.4s' is damaged (hash)", tag);
 }
 
 /* Sections that are not ours are kept, unless one must be known. */
-static clave_status keep_sections(program *p, const clv_table *t, const uint8_t *bytes) {
-  for (uint32_t i = 0; i < t->header.n_sections; i++) {
-    const clv_section *s = &t->sections[i];
+static clave_status keep_sections(program *program, const clv_table *table, const uint8_t *bytes) {
+  for (uint32_t i = 0; i < table->header.n_sections; i++) {
+    const clv_section *section = &table->sections[i];
     program_section *kept;
-    if (is_own_section(s->tag)) continue;
-    if (s->flags & SECTION_REQUIRED)
-      return UNSUPPORTED("section '%.4s' must be known to read the file", s->tag);
-    TRY(find_checked(t, bytes, s->tag, &s));
-    TRY(add_section_to(p, s->tag, &kept));
-    kept->data = bytes + s->offset;
-    kept->size = (size_t)s->size;
+    if (is_own_section(section->tag)) continue;
+    if (section->flags & SECTION_REQUIRED)
+      return UNSUPPORTED("section '%.4s' must be known to read the file", section->tag);
+    TRY(find_checked(table, bytes, section->tag, &section));
+    TRY(add_section_to(program, section->tag, &kept));
+    kept->data = bytes + section->offset;
+    kept->size = (size_t)section->size;
   }
   return NULL;
 }
@@ -156,33 +159,35 @@ static size_t constant_alignment(size_t bytes) {
   return bytes >= LARGE_BYTES ? LARGE_ALIGNMENT : SMALL_ALIGNMENT;
 }
 
-static clave_status bind_entry(program *p, uint32_t i, const clv_constant *e,
+static clave_status bind_entry(program *program, uint32_t i, const clv_constant *constant,
                                const uint8_t *section, uint64_t size, uint64_t *end) {
   size_t bytes;
-  if (!tensor_bytes(&p->types[i], &bytes)) return INVALID("its size overflows");
-  if (e->size != bytes)
-    return INVALID("%llu bytes, its dtype and shape need %zu", (unsigned long long)e->size, bytes);
-  if (e->offset < *end || e->offset > size || e->size > size - e->offset) {
+  if (!tensor_bytes(&program->types[i], &bytes)) return INVALID("its size overflows");
+  if (constant->size != bytes)
+    return INVALID("%llu bytes, its dtype and shape need %zu", (unsigned long long)constant->size,
+                   bytes);
+  if (constant->offset < *end || constant->offset > size ||
+      constant->size > size - constant->offset) {
     return INVALID("%llu bytes at %llu overlap another or the end of the section",
-                   (unsigned long long)e->size, (unsigned long long)e->offset);
+                   (unsigned long long)constant->size, (unsigned long long)constant->offset);
   }
-  if (e->offset % constant_alignment(bytes)) {
+  if (constant->offset % constant_alignment(bytes)) {
     return INVALID("offset: expected a multiple of %zu, got %llu", constant_alignment(bytes),
-                   (unsigned long long)e->offset);
+                   (unsigned long long)constant->offset);
   }
-  *end = e->offset + e->size;
-  return bind_constant(p, i, section + e->offset);
+  *end = constant->offset + constant->size;
+  return bind_constant(program, i, section + constant->offset);
 }
 
-static clave_status bind_section(program *p, const clv_table *t, const uint8_t *bytes) {
-  uint32_t n = p->ir.constants.count;
-  TRY(alloc_constants(p));
+static clave_status bind_section(program *program, const clv_table *table, const uint8_t *bytes) {
+  uint32_t n = program->ir.constants.count;
+  TRY(alloc_constants(program));
   if (n == 0) return NULL;
-  const clv_section *index, *section = find_section(t, constants_tag);
-  TRY(find_checked(t, bytes, index_tag, &index));
+  const clv_section *index, *section = find_section(table, constants_tag);
+  TRY(find_checked(table, bytes, index_tag, &index));
   if (!section || section->offset % CONSTANTS_ALIGNMENT)
     return INVALID("section 'CONS' is missing or not at a multiple of 4096");
-  if (section->hash != p->ir.consts_hash)
+  if (section->hash != program->ir.consts_hash)
     return INVALID("the constants belong to another program (hash)");
   if (index->size != n * sizeof(clv_constant)) {
     return INVALID("section 'CIDX' has %llu bytes, %u constants need %zu",
@@ -190,43 +195,47 @@ static clave_status bind_section(program *p, const clv_table *t, const uint8_t *
   }
   uint64_t end = 0;
   for (uint32_t i = 0; i < n; i++) {
-    clv_constant e;
-    memcpy(&e, bytes + index->offset + i * sizeof e, sizeof e);
-    clave_status st = bind_entry(p, i, &e, bytes + section->offset, section->size, &end);
-    if (st) return status_while(st, "constant %u ('%.200s')", i, p->ir.constants.items[i].name);
+    clv_constant constant;
+    memcpy(&constant, bytes + index->offset + i * sizeof constant, sizeof constant);
+    clave_status st =
+        bind_entry(program, i, &constant, bytes + section->offset, section->size, &end);
+    if (st)
+      return status_while(st, "constant %u ('%.200s')", i, program->ir.constants.items[i].name);
   }
   return NULL;
 }
 
 /* Packed forms are checked when a device takes them, and by clave verify. */
-static clave_status read_forms(program *p, const clv_table *t, const uint8_t *bytes) {
-  const clv_section *index = find_section(t, form_index_tag), *forms = find_section(t, forms_tag);
+static clave_status read_forms(program *program, const clv_table *table, const uint8_t *bytes) {
+  const clv_section *index = find_section(table, form_index_tag),
+                    *forms = find_section(table, forms_tag);
   if (!index && !forms) return NULL;
-  TRY(find_checked(t, bytes, form_index_tag, &index));
+  TRY(find_checked(table, bytes, form_index_tag, &index));
   if (!forms || forms->offset % FORM_ALIGNMENT)
     return INVALID("section 'FORM' is missing or not at a multiple of 4096");
-  return status_while(forms_read(p, bytes + index->offset, (size_t)index->size,
+  return status_while(forms_read(program, bytes + index->offset, (size_t)index->size,
                                  bytes + forms->offset, (size_t)forms->size),
                       "section 'FIDX'");
 }
 
-clave_status clv_read(program *p, const uint8_t *bytes, size_t size) {
-  clv_table t = {0};
-  const clv_section *s;
-  TRY(read_header(bytes, size, &t));
-  TRY(check_sections(&t));
-  TRY(keep_sections(p, &t, bytes));
-  TRY(find_checked(&t, bytes, program_tag, &s));
-  TRY(decode_flatbuffer(bytes + s->offset, (size_t)s->size, p->pool, &p->ir));
-  TRY(verify_program(p));
-  TRY(bind_section(p, &t, bytes));
-  return read_forms(p, &t, bytes);
+clave_status clv_read(program *program, const uint8_t *bytes, size_t size) {
+  clv_table table = {0};
+  const clv_section *section;
+  TRY(read_header(bytes, size, &table));
+  TRY(check_sections(&table));
+  TRY(keep_sections(program, &table, bytes));
+  TRY(find_checked(&table, bytes, program_tag, &section));
+  TRY(decode_flatbuffer(bytes + section->offset, (size_t)section->size, program->pool,
+                        &program->ir));
+  TRY(verify_program(program));
+  TRY(bind_section(program, &table, bytes));
+  return read_forms(program, &table, bytes);
 }
 
 /* ---------------------------------------------------------------- writing */
 
 typedef struct clv_plan {
-  const program *p;
+  const program *program;
   clv_table table;
   const void *data[LIMIT_SECTIONS]; /* by section; NULL: the constants, or forms */
   clv_constant *index;              /* owned, (n_constants) */
@@ -239,105 +248,110 @@ static uint64_t align_up(uint64_t n, uint64_t alignment) {
 }
 
 /* Offsets of the constants; returns the section's size. */
-static uint64_t plan_constants(const clv_plan *w) {
+static uint64_t plan_constants(const clv_plan *plan) {
   uint64_t at = 0;
-  for (uint32_t i = 0; i < w->p->ir.constants.count; i++) {
+  for (uint32_t i = 0; i < plan->program->ir.constants.count; i++) {
     size_t bytes = 0;
-    (void)tensor_bytes(&w->p->types[i], &bytes); /* checked when it was bound */
+    (void)tensor_bytes(&plan->program->types[i], &bytes); /* checked when it was bound */
     at = align_up(at, constant_alignment(bytes));
-    w->index[i] = (clv_constant){at, bytes};
+    plan->index[i] = (clv_constant){at, bytes};
     at = align_up(at + bytes, SMALL_ALIGNMENT);
   }
   return at;
 }
 
-static void add_section(clv_plan *w, const char tag[4], bool required, const void *data,
+static void add_section(clv_plan *plan, const char tag[4], bool required, const void *data,
                         uint64_t size, uint64_t hash) {
-  clv_section *s = &w->table.sections[w->table.header.n_sections];
-  w->data[w->table.header.n_sections++] = data;
-  *s = (clv_section){.flags = required ? SECTION_REQUIRED : 0,
-                     .size = size,
-                     .hash = data ? hash_bytes(data, (size_t)size) : hash};
-  memcpy(s->tag, tag, sizeof s->tag);
+  clv_section *section = &plan->table.sections[plan->table.header.n_sections];
+  plan->data[plan->table.header.n_sections++] = data;
+  *section = (clv_section){.flags = required ? SECTION_REQUIRED : 0,
+                           .size = size,
+                           .hash = data ? hash_bytes(data, (size_t)size) : hash};
+  memcpy(section->tag, tag, sizeof section->tag);
 }
 
 /* Where each section lies, once all are known; the file's size. */
-static void place_sections(clv_plan *w) {
-  clv_header *h = &w->table.header;
-  uint64_t at = sizeof *h + h->n_sections * sizeof(clv_section);
-  for (uint32_t i = 0; i < h->n_sections; i++) {
-    clv_section *s = &w->table.sections[i];
-    at = align_up(at, w->data[i] ? SECTION_ALIGNMENT : CONSTANTS_ALIGNMENT);
-    s->offset = at;
-    at += s->size;
+static void place_sections(clv_plan *plan) {
+  clv_header *header = &plan->table.header;
+  uint64_t at = sizeof *header + header->n_sections * sizeof(clv_section);
+  for (uint32_t i = 0; i < header->n_sections; i++) {
+    clv_section *section = &plan->table.sections[i];
+    at = align_up(at, plan->data[i] ? SECTION_ALIGNMENT : CONSTANTS_ALIGNMENT);
+    section->offset = at;
+    at += section->size;
   }
-  h->file_size = at;
-  h->hash = hash_table(&w->table);
+  header->file_size = at;
+  header->hash = hash_table(&plan->table);
 }
 
-static clave_status plan_file(clv_plan *w) {
-  const program *p = w->p;
-  size_t n = p->ir.constants.count;
-  TRY(encode_flatbuffer(&p->ir, &w->encoded));
-  w->index = calloc(n + 1, sizeof *w->index);
-  if (!w->index) return status_no_memory();
-  w->table.header = (clv_header){.version = CONTAINER_VERSION};
-  memcpy(w->table.header.magic, magic, sizeof magic);
-  uint64_t constants_bytes = plan_constants(w);
-  add_section(w, program_tag, true, w->encoded.data, w->encoded.size, 0);
-  if (n) add_section(w, index_tag, true, w->index, n * sizeof *w->index, 0);
-  for (uint32_t i = 0; i < p->n_sections; i++) {
-    const program_section *s = &p->sections[i];
-    add_section(w, s->tag, s->required, s->data ? (const void *)s->data : "", s->size, 0);
+static clave_status plan_file(clv_plan *plan) {
+  const program *program = plan->program;
+  size_t n = program->ir.constants.count;
+  TRY(encode_flatbuffer(&program->ir, &plan->encoded));
+  plan->index = calloc(n + 1, sizeof *plan->index);
+  if (!plan->index) return status_no_memory();
+  plan->table.header = (clv_header){.version = CONTAINER_VERSION};
+  memcpy(plan->table.header.magic, magic, sizeof magic);
+  uint64_t constants_bytes = plan_constants(plan);
+  add_section(plan, program_tag, true, plan->encoded.data, plan->encoded.size, 0);
+  if (n) add_section(plan, index_tag, true, plan->index, n * sizeof *plan->index, 0);
+  for (uint32_t i = 0; i < program->n_sections; i++) {
+    const program_section *section = &program->sections[i];
+    add_section(plan, section->tag, section->required,
+                section->data ? (const void *)section->data : "", section->size, 0);
   }
-  if (p->n_forms) {
-    TRY(forms_plan_create(p, &w->forms));
-    add_section(w, form_index_tag, false, w->forms.index, w->forms.index_size, 0);
+  if (program->n_forms) {
+    TRY(forms_plan_create(program, &plan->forms));
+    add_section(plan, form_index_tag, false, plan->forms.index, plan->forms.index_size, 0);
   }
-  if (n) add_section(w, constants_tag, true, NULL, constants_bytes, p->ir.consts_hash);
-  if (p->n_forms) add_section(w, forms_tag, false, NULL, w->forms.size, w->forms.hash);
-  place_sections(w);
+  if (n) add_section(plan, constants_tag, true, NULL, constants_bytes, program->ir.consts_hash);
+  if (program->n_forms)
+    add_section(plan, forms_tag, false, NULL, plan->forms.size, plan->forms.hash);
+  place_sections(plan);
   return NULL;
 }
 
-static clave_status write_constants(const clv_plan *w, file_writer *f) {
-  for (uint32_t i = 0; i < w->p->ir.constants.count; i++) {
-    size_t bytes = (size_t)w->index[i].size;
-    TRY(file_writer_pad(f, constant_alignment(bytes)));
-    TRY(file_writer_append(f, w->p->constants[i], bytes));
-    TRY(file_writer_pad(f, SMALL_ALIGNMENT));
+static clave_status write_constants(const clv_plan *plan, file_writer *writer) {
+  for (uint32_t i = 0; i < plan->program->ir.constants.count; i++) {
+    size_t bytes = (size_t)plan->index[i].size;
+    TRY(file_writer_pad(writer, constant_alignment(bytes)));
+    TRY(file_writer_append(writer, plan->program->constants[i], bytes));
+    TRY(file_writer_pad(writer, SMALL_ALIGNMENT));
   }
   return NULL;
 }
 
-static clave_status write_file(const clv_plan *w, file_writer *f) {
-  const clv_header *h = &w->table.header;
-  TRY(file_writer_append(f, &w->table, sizeof *h + h->n_sections * sizeof(clv_section)));
-  for (uint32_t i = 0; i < h->n_sections; i++) {
-    const clv_section *s = &w->table.sections[i];
-    TRY(file_writer_pad(f, w->data[i] ? SECTION_ALIGNMENT : CONSTANTS_ALIGNMENT));
-    if (w->data[i]) {
-      TRY(file_writer_append(f, w->data[i], (size_t)s->size));
+static clave_status write_file(const clv_plan *plan, file_writer *writer) {
+  const clv_header *header = &plan->table.header;
+  TRY(file_writer_append(writer, &plan->table,
+                         sizeof *header + header->n_sections * sizeof(clv_section)));
+  for (uint32_t i = 0; i < header->n_sections; i++) {
+    const clv_section *section = &plan->table.sections[i];
+    TRY(file_writer_pad(writer, plan->data[i] ? SECTION_ALIGNMENT : CONSTANTS_ALIGNMENT));
+    if (plan->data[i]) {
+      TRY(file_writer_append(writer, plan->data[i], (size_t)section->size));
     } else {
-      TRY(memcmp(s->tag, forms_tag, sizeof s->tag) ? write_constants(w, f) : forms_write(w->p, f));
+      TRY(memcmp(section->tag, forms_tag, sizeof section->tag)
+              ? write_constants(plan, writer)
+              : forms_write(plan->program, writer));
     }
   }
-  TRY(program_check_files(w->p));
-  return file_writer_commit(f);
+  TRY(program_check_files(plan->program));
+  return file_writer_commit(writer);
 }
 
-clave_status clv_write(const program *p, const char *path) {
-  clv_plan *w = calloc(1, sizeof *w);
-  if (!w) return status_no_memory();
-  w->p = p;
-  file_writer *f = NULL;
-  clave_status st = plan_file(w);
-  if (!st) st = file_writer_create(path, &f);
-  if (!st) st = write_file(w, f);
-  file_writer_destroy(f);
-  text_free(&w->encoded);
-  free(w->index);
-  free(w->forms.index);
-  free(w);
+clave_status clv_write(const program *program, const char *path) {
+  clv_plan *plan = calloc(1, sizeof *plan);
+  if (!plan) return status_no_memory();
+  plan->program = program;
+  file_writer *writer = NULL;
+  clave_status st = plan_file(plan);
+  if (!st) st = file_writer_create(path, &writer);
+  if (!st) st = write_file(plan, writer);
+  file_writer_destroy(writer);
+  text_free(&plan->encoded);
+  free(plan->index);
+  free(plan->forms.index);
+  free(plan);
   return st;
 }

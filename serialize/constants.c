@@ -5,20 +5,21 @@
 #include "base/hash.h"
 #include "serialize/program_files.h"
 
-clave_status alloc_constants(program *p) {
-  p->constants = mem_pool_alloc(p->pool, p->ir.constants.count, sizeof *p->constants);
-  return p->constants ? NULL : status_no_memory();
+clave_status alloc_constants(program *program) {
+  program->constants =
+      mem_pool_alloc(program->pool, program->ir.constants.count, sizeof *program->constants);
+  return program->constants ? NULL : status_no_memory();
 }
 
-clave_status bind_constant(program *p, uint32_t i, const void *data) {
+clave_status bind_constant(program *program, uint32_t i, const void *data) {
   size_t bytes;
-  if (!tensor_bytes(&p->types[i], &bytes)) return INVALID("its size overflows");
+  if (!tensor_bytes(&program->types[i], &bytes)) return INVALID("its size overflows");
   if (bytes && !data) return INVALID("its data: expected %zu bytes, got NULL", bytes);
-  p->constants[i] = bytes ? data : NULL;
-  if (bytes == 0 || (uintptr_t)data % dtype_size(p->types[i].type) == 0) return NULL;
-  void *copy = mem_pool_alloc(p->pool, bytes, 1);
+  program->constants[i] = bytes ? data : NULL;
+  if (bytes == 0 || (uintptr_t)data % dtype_size(program->types[i].type) == 0) return NULL;
+  void *copy = mem_pool_alloc(program->pool, bytes, 1);
   if (!copy) return status_no_memory();
-  p->constants[i] = memcpy(copy, data, bytes);
+  program->constants[i] = memcpy(copy, data, bytes);
   return NULL;
 }
 
@@ -27,18 +28,19 @@ clave_status bind_constant(program *p, uint32_t i, const void *data) {
 /* Large constants begin at a page, as in a file, so that devices read them in place. */
 enum { LARGE_CONSTANT = 64 << 10, PAGE = 4096 };
 
-static bool is_in_file(const program *p, const void *data) {
-  for (size_t i = 0; i < sizeof p->maps / sizeof *p->maps; i++) {
-    const uintptr_t start = (uintptr_t)p->maps[i].data, at = (uintptr_t)data;
-    if (start && at >= start && at - start < p->maps[i].size) return true;
+static bool is_in_file(const program *program, const void *data) {
+  for (size_t i = 0; i < sizeof program->maps / sizeof *program->maps; i++) {
+    const uintptr_t start = (uintptr_t)program->maps[i].data, at = (uintptr_t)data;
+    if (start && at >= start && at - start < program->maps[i].size) return true;
   }
   return false;
 }
 
 /* True if the bytes are in memory of the program, or of one that it was made of. */
-static bool is_owned(const program *p, const void *data) {
-  for (; p; p = p->base)
-    if (is_in_file(p, data) || mem_pool_has(p->pool, data) || mem_pool_has(p->data, data))
+static bool is_owned(const program *program, const void *data) {
+  for (; program; program = program->base)
+    if (is_in_file(program, data) || mem_pool_has(program->pool, data) ||
+        mem_pool_has(program->data, data))
       return true;
   return false;
 }
@@ -52,62 +54,63 @@ static bool place_constant(size_t bytes, size_t *end, size_t *begin) {
 }
 
 /* Copies constants that are the caller's to `to`; if it is NULL, only sets *total, their bytes. */
-static clave_status copy_constants(program *p, char *to, size_t *total) {
+static clave_status copy_constants(program *program, char *to, size_t *total) {
   *total = 0;
-  for (uint32_t i = 0; i < p->ir.constants.count; i++) {
-    const void *data = p->constants[i];
+  for (uint32_t i = 0; i < program->ir.constants.count; i++) {
+    const void *data = program->constants[i];
     size_t bytes, begin;
-    if (!data || is_owned(p, data)) continue;
-    if (!tensor_bytes(&p->types[i], &bytes) || !place_constant(bytes, total, &begin))
+    if (!data || is_owned(program, data)) continue;
+    if (!tensor_bytes(&program->types[i], &bytes) || !place_constant(bytes, total, &begin))
       return status_no_memory();
-    if (to) p->constants[i] = memcpy(to + begin, data, bytes);
+    if (to) program->constants[i] = memcpy(to + begin, data, bytes);
   }
   return NULL;
 }
 
-clave_status program_own_constants(program *p) {
+clave_status program_own_constants(program *program) {
   size_t total;
-  if (p->copied) return NULL;
-  TRY(copy_constants(p, NULL, &total));
+  if (program->copied) return NULL;
+  TRY(copy_constants(program, NULL, &total));
   if (!total) return NULL;
   /* aligned as pages are, whatever its size */
-  p->copied = memory_alloc(total < MEMORY_LARGE ? MEMORY_LARGE : total);
-  if (!p->copied) return status_no_memory();
-  return copy_constants(p, p->copied, &total);
+  program->copied = memory_alloc(total < MEMORY_LARGE ? MEMORY_LARGE : total);
+  if (!program->copied) return status_no_memory();
+  return copy_constants(program, program->copied, &total);
 }
 
 /* ---------------------------------------------------------------- hashes */
 
-static void hash_constant(hash_state *h, const ir_constant *c, const tensor *t, const void *data) {
-  uint8_t kind[2] = {(uint8_t)t->type, (uint8_t)t->rank};
+static void hash_constant(hash_state *hash, const ir_constant *constant, const tensor *tensor,
+                          const void *data) {
+  uint8_t kind[2] = {(uint8_t)tensor->type, (uint8_t)tensor->rank};
   size_t bytes = 0;
-  (void)tensor_bytes(t, &bytes); /* checked when it was bound */
-  hash_update(h, c->name, strlen(c->name) + 1);
-  hash_update(h, kind, sizeof kind);
-  hash_update(h, t->dims, (size_t)t->rank * sizeof *t->dims);
-  if (bytes) hash_update(h, data, bytes);
+  (void)tensor_bytes(tensor, &bytes); /* checked when it was bound */
+  hash_update(hash, constant->name, strlen(constant->name) + 1);
+  hash_update(hash, kind, sizeof kind);
+  hash_update(hash, tensor->dims, (size_t)tensor->rank * sizeof *tensor->dims);
+  if (bytes) hash_update(hash, data, bytes);
 }
 
-clave_status hash_constants(const program *p, uint64_t *out) {
+clave_status hash_constants(const program *program, uint64_t *out) {
   *out = 0;
-  if (p->ir.constants.count == 0) return NULL;
-  hash_state *h = hash_create();
-  if (!h) return status_no_memory();
-  for (uint32_t i = 0; i < p->ir.constants.count; i++) {
-    hash_constant(h, &p->ir.constants.items[i], &p->types[i], p->constants[i]);
+  if (program->ir.constants.count == 0) return NULL;
+  hash_state *hash = hash_create();
+  if (!hash) return status_no_memory();
+  for (uint32_t i = 0; i < program->ir.constants.count; i++) {
+    hash_constant(hash, &program->ir.constants.items[i], &program->types[i], program->constants[i]);
   }
-  *out = hash_value(h);
-  hash_destroy(h);
+  *out = hash_value(hash);
+  hash_destroy(hash);
   return NULL;
 }
 
 /* Compares the constants with their hash, as a file with another date may hold the same bytes. */
-static clave_status check_written(const program *p, const file_map *m, const char *path) {
-  clave_status st = program_check_hashes(p);
+static clave_status check_written(const program *program, const file_map *map, const char *path) {
+  clave_status st = program_check_hashes(program);
   if (status_code_of(st) == STATUS_NO_MEMORY) return st;
-  if (!st) st = file_map_check(m, path, NULL);
+  if (!st) st = file_map_check(map, path, NULL);
   if (!st) {
-    file_map_settle(m);
+    file_map_settle(map);
     return NULL;
   }
   status_free(st);
@@ -117,28 +120,28 @@ static clave_status check_written(const program *p, const file_map *m, const cha
                     path);
 }
 
-clave_status program_check_files(const program *p) {
-  for (; p; p = p->base)
-    for (size_t i = 0; i < sizeof p->maps / sizeof *p->maps; i++) {
+clave_status program_check_files(const program *program) {
+  for (; program; program = program->base)
+    for (size_t i = 0; i < sizeof program->maps / sizeof *program->maps; i++) {
       bool is_changed;
-      TRY(file_map_check(&p->maps[i], p->paths[i], &is_changed));
-      if (is_changed) TRY(check_written(p, &p->maps[i], p->paths[i]));
+      TRY(file_map_check(&program->maps[i], program->paths[i], &is_changed));
+      if (is_changed) TRY(check_written(program, &program->maps[i], program->paths[i]));
     }
   return NULL;
 }
 
-clave_status program_check_after(const program *p, clave_status st) {
-  clave_status changed = program_check_files(p);
+clave_status program_check_after(const program *program, clave_status st) {
+  clave_status changed = program_check_files(program);
   if (!changed) return st;
   status_free(st);
   return changed;
 }
 
-clave_status program_check_hashes(const program *p) {
+clave_status program_check_hashes(const program *program) {
   uint64_t is;
-  if (p->unhashed) return NULL;
-  TRY(hash_constants(p, &is));
-  if (is == p->ir.consts_hash) return forms_check(p);
+  if (program->unhashed) return NULL;
+  TRY(hash_constants(program, &is));
+  if (is == program->ir.consts_hash) return forms_check(program);
   return INVALID("the constants are not those of the program: expected hash %016llx, got %016llx",
-                 (unsigned long long)p->ir.consts_hash, (unsigned long long)is);
+                 (unsigned long long)program->ir.consts_hash, (unsigned long long)is);
 }

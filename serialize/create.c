@@ -5,98 +5,101 @@
 #include "serialize/program_files.h"
 #include "serialize/verify.h"
 
-static bool same_shape(const constant_data *c, const tensor *declared) {
-  const tensor t = tensor_stored(declared);
-  return c->type == t.type && c->rank == t.rank &&
-         (t.rank == 0 || memcmp(c->dims, t.dims, (size_t)t.rank * sizeof *t.dims) == 0);
+static bool same_shape(const constant_data *data, const tensor *declared) {
+  const tensor tensor = tensor_stored(declared);
+  return data->type == tensor.type && data->rank == tensor.rank &&
+         (tensor.rank == 0 ||
+          memcmp(data->dims, tensor.dims, (size_t)tensor.rank * sizeof *tensor.dims) == 0);
 }
 
-static clave_status bind_given(program *p, uint32_t i, const constant_source *from) {
-  const tensor want = tensor_stored(&p->types[i]);
-  constant_data c = {.type = want.type, .rank = want.rank, .dims = want.dims};
+static clave_status bind_given(program *program, uint32_t i, const constant_source *from) {
+  const tensor want = tensor_stored(&program->types[i]);
+  constant_data data = {.type = want.type, .rank = want.rank, .dims = want.dims};
   if (from->find) {
-    TRY(from->find(from->ctx, p->ir.constants.items[i].name, &c));
+    TRY(from->find(from->ctx, program->ir.constants.items[i].name, &data));
   } else {
-    c = from->list[i];
+    data = from->list[i];
   }
-  if (!same_shape(&c, &p->types[i]))
+  if (!same_shape(&data, &program->types[i]))
     return INVALID("its dtype or shape is not what the program declares");
-  return bind_constant(p, i, c.data);
+  return bind_constant(program, i, data.data);
 }
 
-static clave_status bind_all(program *p, const constant_source *from) {
-  if (!from->find && from->n != p->ir.constants.count)
-    return INVALID("%zu constants given, the program has %u", from->n, p->ir.constants.count);
-  TRY(alloc_constants(p));
-  for (uint32_t i = 0; i < p->ir.constants.count; i++) {
-    clave_status st = bind_given(p, i, from);
-    if (st) return status_while(st, "constant %u ('%.200s')", i, p->ir.constants.items[i].name);
+static clave_status bind_all(program *program, const constant_source *from) {
+  if (!from->find && from->n != program->ir.constants.count)
+    return INVALID("%zu constants given, the program has %u", from->n, program->ir.constants.count);
+  TRY(alloc_constants(program));
+  for (uint32_t i = 0; i < program->ir.constants.count; i++) {
+    clave_status st = bind_given(program, i, from);
+    if (st)
+      return status_while(st, "constant %u ('%.200s')", i, program->ir.constants.items[i].name);
   }
-  p->ir.consts_hash = 0;
-  p->unhashed = true;
+  program->ir.consts_hash = 0;
+  program->unhashed = true;
   return NULL;
 }
 
-uint32_t needed_version(const ir_program *p) {
+uint32_t needed_version(const ir_program *program) {
   int version = 0;
-  for (uint32_t c = 0; c < p->chains.count; c++) {
-    const ir_instructions *list = &p->chains.items[c].instructions;
+  for (uint32_t c = 0; c < program->chains.count; c++) {
+    const ir_instructions *list = &program->chains.items[c].instructions;
     for (uint32_t i = 0; i < list->count; i++) {
-      int since = instruction_needs(p, &list->items[i]).version;
+      int since = instruction_needs(program, &list->items[i]).version;
       if (since > version) version = since;
     }
   }
-  for (uint32_t i = 0; i < p->tensors.count; i++) {
-    int since = tensor_needs(&p->tensors.items[i]).version;
+  for (uint32_t i = 0; i < program->tensors.count; i++) {
+    int since = tensor_needs(&program->tensors.items[i]).version;
     if (since > version) version = since;
   }
   return (uint32_t)version;
 }
 
-static clave_status fill_program(program *p, const void *flatbuffer, size_t size,
+static clave_status fill_program(program *program, const void *flatbuffer, size_t size,
                                  const constant_source *from) {
-  TRY(decode_flatbuffer(flatbuffer, size, p->pool, &p->ir));
-  p->ir.version = needed_version(&p->ir);
-  TRY(verify_program(p));
-  return bind_all(p, from);
+  TRY(decode_flatbuffer(flatbuffer, size, program->pool, &program->ir));
+  program->ir.version = needed_version(&program->ir);
+  TRY(verify_program(program));
+  return bind_all(program, from);
 }
 
 clave_status program_create(const void *flatbuffer, size_t size, const constant_source *from,
                             program **out) {
-  program *p;
+  program *program;
   *out = NULL;
-  TRY(program_new(&p));
-  clave_status st = fill_program(p, flatbuffer, size, from);
+  TRY(program_new(&program));
+  clave_status st = fill_program(program, flatbuffer, size, from);
   if (st) {
-    program_destroy(p);
+    program_destroy(program);
     return st;
   }
-  *out = p;
+  *out = program;
   return NULL;
 }
 
 /* The packed forms of constants that are the same bytes in both; borrowed. */
-static clave_status keep_forms(program *p, const program *from) {
+static clave_status keep_forms(program *first_program, const program *from) {
   for (size_t i = 0; i < from->n_forms; i++) {
-    program_form f = from->forms[i];
-    const void *data = from->constants[f.constant];
+    program_form desc = from->forms[i];
+    const void *data = from->constants[desc.constant];
     uint32_t same = 0;
-    while (same < p->ir.constants.count && p->constants[same] != data) same++;
-    if (!data || same == p->ir.constants.count) continue;
-    f.constant = same;
-    TRY(program_share_form(p, &f));
+    while (same < first_program->ir.constants.count && first_program->constants[same] != data)
+      same++;
+    if (!data || same == first_program->ir.constants.count) continue;
+    desc.constant = same;
+    TRY(program_share_form(first_program, &desc));
   }
   return NULL;
 }
 
-clave_status program_finish_copy(program *p, const program *from) {
+clave_status program_finish_copy(program *first_program, const program *from) {
   for (uint32_t i = 0; i < from->n_sections; i++) {
-    const program_section *s = &from->sections[i];
-    char tag[sizeof s->tag + 1] = {0};
-    memcpy(tag, s->tag, sizeof s->tag);
-    TRY(program_set_section(p, tag, s->data, s->size, s->required));
+    const program_section *section = &from->sections[i];
+    char tag[sizeof section->tag + 1] = {0};
+    memcpy(tag, section->tag, sizeof section->tag);
+    TRY(program_set_section(first_program, tag, section->data, section->size, section->required));
   }
-  p->unhashed = true;
-  p->base = from;
-  return keep_forms(p, from);
+  first_program->unhashed = true;
+  first_program->base = from;
+  return keep_forms(first_program, from);
 }

@@ -13,20 +13,20 @@
 
 /* ---------------------------------------------------------------- errors */
 
-static void append_path(const decode_path *p, char *out, size_t size) {
-  if (!p) return;
-  append_path(p->up, out, size);
+static void append_path(const decode_path *path, char *out, size_t size) {
+  if (!path) return;
+  append_path(path->up, out, size);
   size_t n = strlen(out);
-  if (p->name) {
-    (void)snprintf(out + n, size - n, "%s%s", n ? "." : "", p->name);
+  if (path->name) {
+    (void)snprintf(out + n, size - n, "%s%s", n ? "." : "", path->name);
   } else {
-    (void)snprintf(out + n, size - n, "[%u]", p->index);
+    (void)snprintf(out + n, size - n, "[%u]", path->index);
   }
 }
 
-clave_status decode_error(const decoder *d, const char *format, ...) {
+clave_status decode_error(const decoder *decoder, const char *format, ...) {
   char path[512] = "", message[512];
-  append_path(d->path, path, sizeof path);
+  append_path(decoder->path, path, sizeof path);
   va_list args;
   va_start(args, format);
   (void)number_vprint(message, sizeof message, format, args);
@@ -34,65 +34,68 @@ clave_status decode_error(const decoder *d, const char *format, ...) {
   return path[0] ? INVALID("%s: %s", path, message) : INVALID("%s", message);
 }
 
-clave_status decode_unknown(const decoder *d, const ir_enum *e, const char *value) {
-  const char *what = e == &ir_op_enum ? "op" : e->name;
-  clave_status st = decode_error(d, "there is no %s '%.200s'", what, value);
-  if (d->version > IR_SCHEMA_VERSION) {
-    st = status_while(st, "the program needs schema version %u, this build knows %d", d->version,
-                      (int)IR_SCHEMA_VERSION);
+clave_status decode_unknown(const decoder *decoder, const ir_enum *values, const char *value) {
+  const char *what = values == &ir_op_enum ? "op" : values->name;
+  clave_status st = decode_error(decoder, "there is no %s '%.200s'", what, value);
+  if (decoder->version > IR_SCHEMA_VERSION) {
+    st = status_while(st, "the program needs schema version %u, this build knows %d",
+                      decoder->version, (int)IR_SCHEMA_VERSION);
   }
   return st;
 }
 
 /* ---------------------------------------------------------------- memory */
 
-static clave_status alloc_decoded(decoder *d, size_t count, size_t size, void *out_pointer) {
+static clave_status alloc_decoded(decoder *decoder, size_t count, size_t size, void *out_pointer) {
   size_t bytes, total;
-  if (!mul_size(count, size, &bytes) || !add_size(bytes, mem_pool_bytes(d->pool), &total) ||
-      total > d->budget) {
-    return decode_error(d, "the file decodes to more than %zu bytes", d->budget);
+  if (!mul_size(count, size, &bytes) || !add_size(bytes, mem_pool_bytes(decoder->pool), &total) ||
+      total > decoder->budget) {
+    return decode_error(decoder, "the file decodes to more than %zu bytes", decoder->budget);
   }
-  void *p = mem_pool_alloc(d->pool, count, size);
-  if (!p) return status_no_memory();
-  memcpy(out_pointer, &p, sizeof p);
+  void *memory = mem_pool_alloc(decoder->pool, count, size);
+  if (!memory) return status_no_memory();
+  memcpy(out_pointer, &memory, sizeof memory);
   return NULL;
 }
 
 /* ---------------------------------------------------------------- values */
 
-static clave_status decode_table(decoder *d, decode_node n, const ir_table *table, void *out);
+static clave_status decode_table(decoder *decoder, decode_node node, const ir_table *table,
+                                 void *out);
 
-static clave_status decode_string(decoder *d, const decode_node *n, char *to) {
+static clave_status decode_string(decoder *decoder, const decode_node *node, char *to) {
   const char *bytes;
   size_t size;
-  TRY(d->source->read_string(d, n, &bytes, &size));
+  TRY(decoder->source->read_string(decoder, node, &bytes, &size));
   if (size > LIMIT_STRING)
-    return decode_error(d, "expected a string of at most %d bytes, got %zu", (int)LIMIT_STRING,
-                        size);
-  if (memchr(bytes, 0, size)) return decode_error(d, "string with a NUL character");
-  if (!utf8_valid(bytes, size)) return decode_error(d, "string is not valid UTF-8");
+    return decode_error(decoder, "expected a string of at most %d bytes, got %zu",
+                        (int)LIMIT_STRING, size);
+  if (memchr(bytes, 0, size)) return decode_error(decoder, "string with a NUL character");
+  if (!utf8_valid(bytes, size)) return decode_error(decoder, "string is not valid UTF-8");
   char *copy;
-  TRY(alloc_decoded(d, size + 1, 1, &copy));
+  TRY(alloc_decoded(decoder, size + 1, 1, &copy));
   memcpy(copy, bytes, size);
   memcpy(to, &copy, sizeof copy);
   return NULL;
 }
 
-static clave_status decode_scalar_field(decoder *d, const decode_node *n, const ir_field *f,
-                                        char *to) {
-  decode_scalar s = {0};
-  TRY(d->source->read_scalar(d, n, f->kind, f->enum_, &s));
-  if ((f->kind == IR_FIELD_TID || f->kind == IR_FIELD_VID) &&
-      (s.i < 0 || s.i >= (int64_t)IR_NONE)) {
-    return decode_error(d, "expected slot 0 to %u, got %lld", IR_NONE - 1, (long long)s.i);
+static clave_status decode_scalar_field(decoder *decoder, const decode_node *node,
+                                        const ir_field *field, char *to) {
+  decode_scalar scalar = {0};
+  TRY(decoder->source->read_scalar(decoder, node, field->kind, field->enum_, &scalar));
+  if ((field->kind == IR_FIELD_TID || field->kind == IR_FIELD_VID) &&
+      (scalar.i < 0 || scalar.i >= (int64_t)IR_NONE)) {
+    return decode_error(decoder, "expected slot 0 to %u, got %lld", IR_NONE - 1,
+                        (long long)scalar.i);
   }
-  bool real = f->kind == IR_FIELD_F64 || f->kind == IR_FIELD_OPT_F64;
-  if (real && isnan(s.f)) s.f = (double)NAN; /* the same in every format: JSON has no payload */
-  int32_t small = (int32_t)s.i;              /* in range: the source checked it for the kind */
-  uint32_t word = (uint32_t)s.i;
-  switch (f->kind) {
+  bool real = field->kind == IR_FIELD_F64 || field->kind == IR_FIELD_OPT_F64;
+  if (real && isnan(scalar.f))
+    scalar.f = (double)NAN;          /* the same in every format: JSON has no payload */
+  int32_t small = (int32_t)scalar.i; /* in range: the source checked it for the kind */
+  uint32_t word = (uint32_t)scalar.i;
+  switch (field->kind) {
     case IR_FIELD_BOOL:
-      *(bool *)(void *)to = s.i != 0;
+      *(bool *)(void *)to = scalar.i != 0;
       break;
     case IR_FIELD_I32:
     case IR_FIELD_ENUM:
@@ -107,113 +110,119 @@ static clave_status decode_scalar_field(decoder *d, const decode_node *n, const 
       *(ir_opt_i32 *)(void *)to = (ir_opt_i32){small, true};
       break;
     case IR_FIELD_OPT_I64:
-      *(ir_opt_i64 *)(void *)to = (ir_opt_i64){s.i, true};
+      *(ir_opt_i64 *)(void *)to = (ir_opt_i64){scalar.i, true};
       break;
     case IR_FIELD_OPT_F64:
-      *(ir_opt_f64 *)(void *)to = (ir_opt_f64){s.f, true};
+      *(ir_opt_f64 *)(void *)to = (ir_opt_f64){scalar.f, true};
       break;
     default:
-      memcpy(to, &s, sizeof s);
+      memcpy(to, &scalar, sizeof scalar);
       break; /* I64 U64 F64 */
   }
   return NULL;
 }
 
 /* An entry of a vector or a field: everything but vectors and unions. */
-static clave_status decode_value(decoder *d, const decode_node *n, const ir_field *f, char *to) {
+static clave_status decode_value(decoder *decoder, const decode_node *node, const ir_field *field,
+                                 char *to) {
   void *made;
-  switch (f->kind) {
+  switch (field->kind) {
     case IR_FIELD_STRING:
-      return decode_string(d, n, to);
+      return decode_string(decoder, node, to);
     case IR_FIELD_INT_OR_VID:
       ((ir_int_or_vid *)(void *)to)->present = true;
-      return decode_table(d, *n, &int_or_vid_table, to);
+      return decode_table(decoder, *node, &int_or_vid_table, to);
     case IR_FIELD_FLOAT_OR_VID:
       ((ir_float_or_vid *)(void *)to)->present = true;
-      return decode_table(d, *n, &float_or_vid_table, to);
+      return decode_table(decoder, *node, &float_or_vid_table, to);
     case IR_FIELD_TABLE:
-      TRY(alloc_decoded(d, 1, f->table->size, &made));
+      TRY(alloc_decoded(decoder, 1, field->table->size, &made));
       memcpy(to, &made, sizeof made);
-      return decode_table(d, *n, f->table, made);
+      return decode_table(decoder, *node, field->table, made);
     default:
-      return decode_scalar_field(d, n, f, to);
+      return decode_scalar_field(decoder, node, field, to);
   }
 }
 
-static clave_status decode_vector(decoder *d, const decode_node *n, const ir_field *f, char *to) {
-  ir_field item = vector_item_field(f);
-  ir_vector v = {0};
+static clave_status decode_vector(decoder *decoder, const decode_node *node, const ir_field *field,
+                                  char *to) {
+  ir_field item = vector_item_field(field);
+  ir_vector vector = {0};
   decode_node at;
-  size_t size = vector_item_size(f);
-  TRY(d->source->open_vector(d, n, item.kind, &v.count, &at));
-  if (v.count > LIMIT_ITEMS)
-    return decode_error(d, "expected at most %d entries, got %u", (int)LIMIT_ITEMS, v.count);
-  if (v.count == 0) return NULL;
-  TRY(alloc_decoded(d, v.count, size, &v.items));
-  memcpy(to, &v, sizeof v);
-  decode_path here = {d->path, NULL, 0};
-  d->path = &here;
-  for (; here.index < v.count; here.index++) {
-    char *entry = (char *)v.items + here.index * size;
-    TRY(item.kind == IR_FIELD_TABLE ? decode_table(d, at, f->table, entry)
-                                    : decode_value(d, &at, &item, entry));
-    d->source->next_item(&at, item.kind);
+  size_t size = vector_item_size(field);
+  TRY(decoder->source->open_vector(decoder, node, item.kind, &vector.count, &at));
+  if (vector.count > LIMIT_ITEMS)
+    return decode_error(decoder, "expected at most %d entries, got %u", (int)LIMIT_ITEMS,
+                        vector.count);
+  if (vector.count == 0) return NULL;
+  TRY(alloc_decoded(decoder, vector.count, size, &vector.items));
+  memcpy(to, &vector, sizeof vector);
+  decode_path here = {decoder->path, NULL, 0};
+  decoder->path = &here;
+  for (; here.index < vector.count; here.index++) {
+    char *entry = (char *)vector.items + here.index * size;
+    TRY(item.kind == IR_FIELD_TABLE ? decode_table(decoder, at, field->table, entry)
+                                    : decode_value(decoder, &at, &item, entry));
+    decoder->source->next_item(&at, item.kind);
   }
-  d->path = here.up;
+  decoder->path = here.up;
   return NULL;
 }
 
 /* The union of an instruction: first its type, which says what table the value is. */
-static clave_status decode_union(decoder *d, const decode_node *table, const decode_node *n,
-                                 const ir_field *f, char *base) {
+static clave_status decode_union(decoder *decoder, const decode_node *table,
+                                 const decode_node *node, const ir_field *field, char *base) {
   decode_node type_node;
   bool present;
   decode_scalar type = {0};
-  TRY(d->source->find(d, table, f, true, &type_node, &present));
-  if (!present) return decode_error(d, "its %s_type is missing", f->name);
-  TRY(d->source->read_scalar(d, &type_node, IR_FIELD_ENUM, f->enum_, &type));
+  TRY(decoder->source->find(decoder, table, field, true, &type_node, &present));
+  if (!present) return decode_error(decoder, "its %s_type is missing", field->name);
+  TRY(decoder->source->read_scalar(decoder, &type_node, IR_FIELD_ENUM, field->enum_, &type));
   ir_op op = (ir_op)type.i;
-  memcpy(base + f->type_offset, &op, sizeof op);
+  memcpy(base + field->type_offset, &op, sizeof op);
   void *made;
-  TRY(alloc_decoded(d, 1, ir_op_tables[op]->size, &made));
-  memcpy(base + f->offset, &made, sizeof made);
-  return decode_table(d, *n, ir_op_tables[op], made);
+  TRY(alloc_decoded(decoder, 1, ir_op_tables[op]->size, &made));
+  memcpy(base + field->offset, &made, sizeof made);
+  return decode_table(decoder, *node, ir_op_tables[op], made);
 }
 
-static clave_status decode_field(decoder *d, const decode_node *table, const ir_field *f,
+static clave_status decode_field(decoder *decoder, const decode_node *table, const ir_field *field,
                                  char *base) {
-  decode_node n;
+  decode_node node;
   bool present;
-  field_set_default(f, base);
-  TRY(d->source->find(d, table, f, false, &n, &present));
-  if (!present) return f->flags & IR_REQUIRED ? decode_error(d, "is missing") : NULL;
-  if (f->kind == IR_FIELD_UNION) return decode_union(d, table, &n, f, base);
-  if (field_is_vector(f->kind)) return decode_vector(d, &n, f, base + f->offset);
-  return decode_value(d, &n, f, base + f->offset);
+  field_set_default(field, base);
+  TRY(decoder->source->find(decoder, table, field, false, &node, &present));
+  if (!present) return field->flags & IR_REQUIRED ? decode_error(decoder, "is missing") : NULL;
+  if (field->kind == IR_FIELD_UNION) return decode_union(decoder, table, &node, field, base);
+  if (field_is_vector(field->kind))
+    return decode_vector(decoder, &node, field, base + field->offset);
+  return decode_value(decoder, &node, field, base + field->offset);
 }
 
-static clave_status decode_table(decoder *d, decode_node n, const ir_table *table, void *out) {
-  if (d->depth >= LIMIT_DEPTH) return decode_error(d, "nested deeper than %d", (int)LIMIT_DEPTH);
-  d->depth++;
-  TRY(d->source->open_table(d, table, &n));
+static clave_status decode_table(decoder *decoder, decode_node node, const ir_table *table,
+                                 void *out) {
+  if (decoder->depth >= LIMIT_DEPTH)
+    return decode_error(decoder, "nested deeper than %d", (int)LIMIT_DEPTH);
+  decoder->depth++;
+  TRY(decoder->source->open_table(decoder, table, &node));
   for (uint32_t i = 0; i < table->n_fields; i++) {
-    decode_path here = {d->path, table->fields[i].name, 0};
-    d->path = &here;
-    TRY(decode_field(d, &n, &table->fields[i], out));
-    d->path = here.up;
-    if (table == &ir_program_table) d->version = ((const ir_program *)out)->version;
+    decode_path here = {decoder->path, table->fields[i].name, 0};
+    decoder->path = &here;
+    TRY(decode_field(decoder, &node, &table->fields[i], out));
+    decoder->path = here.up;
+    if (table == &ir_program_table) decoder->version = ((const ir_program *)out)->version;
   }
-  d->depth--;
+  decoder->depth--;
   return NULL;
 }
 
-clave_status decode_root(decoder *d, decode_node root, size_t size, const ir_table *table,
+clave_status decode_root(decoder *decoder, decode_node root, size_t size, const ir_table *table,
                          void *out) {
   size_t budget;
   if (!mul_size(size, LIMIT_EXPANSION, &budget) ||
       !add_size(budget, LIMIT_EXPANSION_BASE, &budget) || budget > LIMIT_DECODED) {
     budget = LIMIT_DECODED;
   }
-  d->budget = mem_pool_bytes(d->pool) + budget;
-  return decode_table(d, root, table, out);
+  decoder->budget = mem_pool_bytes(decoder->pool) + budget;
+  return decode_table(decoder, root, table, out);
 }

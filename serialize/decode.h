@@ -32,18 +32,18 @@ typedef struct decode_path {
 typedef struct decoder decoder;
 /* Every function checks bounds and types and fails with decode_error(). */
 typedef struct decode_source {
-  clave_status (*open_table)(decoder *d, const ir_table *table,
-                             decode_node *n); /* n becomes the table itself */
+  clave_status (*open_table)(decoder *decoder, const ir_table *table,
+                             decode_node *node); /* n becomes the table itself */
   /* The field's own place, or with `of_type` that of its union type. */
-  clave_status (*find)(decoder *d, const decode_node *table, const ir_field *f, bool of_type,
-                       decode_node *out, bool *present);
-  clave_status (*read_scalar)(decoder *d, const decode_node *n, ir_field_kind kind,
-                              const ir_enum *e, decode_scalar *out);
-  clave_status (*read_string)(decoder *d, const decode_node *n, const char **out,
+  clave_status (*find)(decoder *decoder, const decode_node *table, const ir_field *field,
+                       bool of_type, decode_node *out, bool *present);
+  clave_status (*read_scalar)(decoder *decoder, const decode_node *node, ir_field_kind kind,
+                              const ir_enum *values, decode_scalar *out);
+  clave_status (*read_string)(decoder *decoder, const decode_node *node, const char **out,
                               size_t *size); /* borrowed */
-  clave_status (*open_vector)(decoder *d, const decode_node *n, ir_field_kind item, uint32_t *count,
-                              decode_node *first);
-  void (*next_item)(decode_node *n, ir_field_kind item);
+  clave_status (*open_vector)(decoder *decoder, const decode_node *node, ir_field_kind item,
+                              uint32_t *count, decode_node *first);
+  void (*next_item)(decode_node *node, ir_field_kind item);
 } decode_source;
 
 struct decoder {
@@ -58,13 +58,13 @@ struct decoder {
 };
 
 /* Decodes the table at `root` into the zeroed struct `out`. size: of the file, for the budget. */
-clave_status decode_root(decoder *d, decode_node root, size_t size, const ir_table *table,
+clave_status decode_root(decoder *decoder, decode_node root, size_t size, const ir_table *table,
                          void *out) STATUS_CHECK;
 /* INVALID, with the path to where the decoder is: "chains[0].instructions[3].op.axis: ..." */
-clave_status decode_error(const decoder *d, const char *format, ...)
+clave_status decode_error(const decoder *decoder, const char *format, ...)
     STATUS_PRINTF(2, 3) STATUS_CHECK STATUS_NEVER_NULL;
 /* The error for an enum value or op that this build lacks. */
-clave_status decode_unknown(const decoder *d, const ir_enum *e,
+clave_status decode_unknown(const decoder *decoder, const ir_enum *values,
                             const char *value) STATUS_CHECK STATUS_NEVER_NULL;
 
 /* ---- the formats ---- */

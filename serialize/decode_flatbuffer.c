@@ -13,25 +13,26 @@ bool is_flatbuffer_program(const void *data, size_t size) {
   return size >= HEADER_BYTES && memcmp((const char *)data + 4, IR_FILE_IDENTIFIER, 4) == 0;
 }
 
-static bool in_file(const decoder *d, size_t position, size_t n) {
-  return position <= d->size && n <= d->size - position;
+static bool in_file(const decoder *decoder, size_t position, size_t n) {
+  return position <= decoder->size && n <= decoder->size - position;
 }
 
-static clave_status read_bytes(const decoder *d, size_t position, void *out, size_t n) {
-  if (!in_file(d, position, n)) {
-    return decode_error(d, "%zu bytes at %zu run past the end of %zu bytes", n, position, d->size);
+static clave_status read_bytes(const decoder *decoder, size_t position, void *out, size_t n) {
+  if (!in_file(decoder, position, n)) {
+    return decode_error(decoder, "%zu bytes at %zu run past the end of %zu bytes", n, position,
+                        decoder->size);
   }
-  memcpy(out, d->data + position, n);
+  memcpy(out, decoder->data + position, n);
   return NULL;
 }
 
 /* Follows the offset stored at `position`: the place it points to. */
-static clave_status follow(const decoder *d, size_t position, size_t *out) {
+static clave_status follow(const decoder *decoder, size_t position, size_t *out) {
   uint32_t offset;
-  TRY(read_bytes(d, position, &offset, sizeof offset));
-  if (!in_file(d, position, offset)) {
-    return decode_error(d, "offset %u at %zu points past the end of %zu bytes", offset, position,
-                        d->size);
+  TRY(read_bytes(decoder, position, &offset, sizeof offset));
+  if (!in_file(decoder, position, offset)) {
+    return decode_error(decoder, "offset %u at %zu points past the end of %zu bytes", offset,
+                        position, decoder->size);
   }
   *out = position + offset;
   return NULL;
@@ -43,33 +44,33 @@ typedef struct vtable {
   uint16_t bytes, table_bytes;
 } vtable;
 
-static clave_status read_vtable(const decoder *d, size_t table, vtable *out) {
+static clave_status read_vtable(const decoder *decoder, size_t table, vtable *out) {
   int32_t back;
-  TRY(read_bytes(d, table, &back, sizeof back));
+  TRY(read_bytes(decoder, table, &back, sizeof back));
   int64_t position = (int64_t)table - back;
-  if (position < 0 || !in_file(d, (size_t)position, 4)) {
-    return decode_error(d, "table at %zu has its vtable at %lld, outside of %zu bytes", table,
-                        (long long)position, d->size);
+  if (position < 0 || !in_file(decoder, (size_t)position, 4)) {
+    return decode_error(decoder, "table at %zu has its vtable at %lld, outside of %zu bytes", table,
+                        (long long)position, decoder->size);
   }
   out->position = (size_t)position;
-  TRY(read_bytes(d, out->position, &out->bytes, 2));
-  TRY(read_bytes(d, out->position + 2, &out->table_bytes, 2));
-  if (out->bytes < 4 || out->bytes % 2 || !in_file(d, out->position, out->bytes)) {
-    return decode_error(d, "table at %zu has a vtable of %u bytes", table, out->bytes);
+  TRY(read_bytes(decoder, out->position, &out->bytes, 2));
+  TRY(read_bytes(decoder, out->position + 2, &out->table_bytes, 2));
+  if (out->bytes < 4 || out->bytes % 2 || !in_file(decoder, out->position, out->bytes)) {
+    return decode_error(decoder, "table at %zu has a vtable of %u bytes", table, out->bytes);
   }
-  if (out->table_bytes < 4 || !in_file(d, table, out->table_bytes)) {
-    return decode_error(d, "table at %zu has %u bytes, file has %zu", table, out->table_bytes,
-                        d->size);
+  if (out->table_bytes < 4 || !in_file(decoder, table, out->table_bytes)) {
+    return decode_error(decoder, "table at %zu has %u bytes, file has %zu", table, out->table_bytes,
+                        decoder->size);
   }
   return NULL;
 }
 
-static clave_status open_table(decoder *d, const ir_table *table, decode_node *n) {
+static clave_status open_table(decoder *decoder, const ir_table *table, decode_node *node) {
   (void)table; /* fields that the descriptor lacks are of a later schema and ignored, as FlatBuffers
                   has it */
-  vtable v;
-  TRY(follow(d, n->position, &n->position));
-  return read_vtable(d, n->position, &v);
+  vtable vtable;
+  TRY(follow(decoder, node->position, &node->position));
+  return read_vtable(decoder, node->position, &vtable);
 }
 
 /* Bytes of a value where it is stored: in a table or a vector. */
@@ -89,97 +90,103 @@ static size_t inline_bytes(ir_field_kind kind) {
   }
 }
 
-static clave_status find(decoder *d, const decode_node *table, const ir_field *f, bool of_type,
-                         decode_node *out, bool *present) {
-  vtable v;
-  TRY(read_vtable(d, table->position, &v));
-  size_t slot = (size_t)f->slot + (f->kind == IR_FIELD_UNION && !of_type), entry = 4 + 2 * slot;
+static clave_status find(decoder *decoder, const decode_node *table, const ir_field *field,
+                         bool of_type, decode_node *out, bool *present) {
+  vtable vtable;
+  TRY(read_vtable(decoder, table->position, &vtable));
+  size_t slot = (size_t)field->slot + (field->kind == IR_FIELD_UNION && !of_type),
+         entry = 4 + 2 * slot;
   uint16_t offset = 0;
-  if (entry + 2 <= v.bytes) TRY(read_bytes(d, v.position + entry, &offset, sizeof offset));
+  if (entry + 2 <= vtable.bytes)
+    TRY(read_bytes(decoder, vtable.position + entry, &offset, sizeof offset));
   *present = offset != 0;
-  size_t bytes = inline_bytes(of_type ? IR_FIELD_ENUM : f->kind);
-  if (*present && (offset < 4 || offset + bytes > v.table_bytes)) {
-    return decode_error(d, "field at %u of a table of %u bytes", offset, v.table_bytes);
+  size_t bytes = inline_bytes(of_type ? IR_FIELD_ENUM : field->kind);
+  if (*present && (offset < 4 || offset + bytes > vtable.table_bytes)) {
+    return decode_error(decoder, "field at %u of a table of %u bytes", offset, vtable.table_bytes);
   }
   out->position = table->position + offset;
   return NULL;
 }
 
-static clave_status read_enum(decoder *d, size_t position, const ir_enum *e, decode_scalar *out) {
+static clave_status read_enum(decoder *decoder, size_t position, const ir_enum *values,
+                              decode_scalar *out) {
   uint8_t number;
   char digits[16];
-  TRY(read_bytes(d, position, &number, 1));
+  TRY(read_bytes(decoder, position, &number, 1));
   out->i = number;
-  if (enum_by_number(e, number)) return NULL;
+  if (enum_by_number(values, number)) return NULL;
   (void)snprintf(digits, sizeof digits, "%u", number);
-  return decode_unknown(d, e, digits);
+  return decode_unknown(decoder, values, digits);
 }
 
-static clave_status read_scalar(decoder *d, const decode_node *n, ir_field_kind kind,
-                                const ir_enum *e, decode_scalar *out) {
+static clave_status read_scalar(decoder *decoder, const decode_node *node, ir_field_kind kind,
+                                const ir_enum *values, decode_scalar *out) {
   uint8_t byte;
   int32_t small;
   uint32_t word;
   switch (kind) {
     case IR_FIELD_ENUM:
-      return read_enum(d, n->position, e, out);
+      return read_enum(decoder, node->position, values, out);
     case IR_FIELD_BOOL:
-      TRY(read_bytes(d, n->position, &byte, 1));
+      TRY(read_bytes(decoder, node->position, &byte, 1));
       out->i = byte != 0;
       return NULL;
     case IR_FIELD_I32:
     case IR_FIELD_OPT_I32:
-      TRY(read_bytes(d, n->position, &small, sizeof small));
+      TRY(read_bytes(decoder, node->position, &small, sizeof small));
       out->i = small;
       return NULL;
     case IR_FIELD_U32:
     case IR_FIELD_TID:
     case IR_FIELD_VID:
-      TRY(read_bytes(d, n->position, &word, sizeof word));
+      TRY(read_bytes(decoder, node->position, &word, sizeof word));
       out->i = word;
       return NULL;
     default:
-      return read_bytes(d, n->position, out, sizeof *out);
+      return read_bytes(decoder, node->position, out, sizeof *out);
   }
 }
 
-static clave_status read_string(decoder *d, const decode_node *n, const char **out, size_t *size) {
+static clave_status read_string(decoder *decoder, const decode_node *node, const char **out,
+                                size_t *size) {
   size_t position;
   uint32_t length;
-  TRY(follow(d, n->position, &position));
-  TRY(read_bytes(d, position, &length, sizeof length));
-  if (!in_file(d, position + 4, length)) {
-    return decode_error(d, "string of %u bytes at %zu runs past the end of %zu bytes", length,
-                        position, d->size);
+  TRY(follow(decoder, node->position, &position));
+  TRY(read_bytes(decoder, position, &length, sizeof length));
+  if (!in_file(decoder, position + 4, length)) {
+    return decode_error(decoder, "string of %u bytes at %zu runs past the end of %zu bytes", length,
+                        position, decoder->size);
   }
-  *out = (const char *)d->data + position + 4;
+  *out = (const char *)decoder->data + position + 4;
   *size = length;
   return NULL;
 }
 
-static clave_status open_vector(decoder *d, const decode_node *n, ir_field_kind item,
+static clave_status open_vector(decoder *decoder, const decode_node *node, ir_field_kind item,
                                 uint32_t *count, decode_node *first) {
   size_t position;
-  TRY(follow(d, n->position, &position));
-  TRY(read_bytes(d, position, count, sizeof *count));
+  TRY(follow(decoder, node->position, &position));
+  TRY(read_bytes(decoder, position, count, sizeof *count));
   first->position = position + 4;
-  if (*count > (d->size - first->position) / inline_bytes(item)) {
-    return decode_error(d, "%u entries at %zu run past the end of %zu bytes", *count, position,
-                        d->size);
+  if (*count > (decoder->size - first->position) / inline_bytes(item)) {
+    return decode_error(decoder, "%u entries at %zu run past the end of %zu bytes", *count,
+                        position, decoder->size);
   }
   return NULL;
 }
 
-static void next_item(decode_node *n, ir_field_kind item) { n->position += inline_bytes(item); }
+static void next_item(decode_node *node, ir_field_kind item) {
+  node->position += inline_bytes(item);
+}
 
 static const decode_source flatbuffer_source = {open_table,  find,        read_scalar,
                                                 read_string, open_vector, next_item};
 
 clave_status decode_flatbuffer(const void *data, size_t size, mem_pool *pool, ir_program *out) {
-  decoder d = {.source = &flatbuffer_source, .data = data, .size = size, .pool = pool};
+  decoder decoder = {.source = &flatbuffer_source, .data = data, .size = size, .pool = pool};
   if (!is_flatbuffer_program(data, size)) {
     return INVALID("not a FlatBuffers program: %zu bytes without the identifier %s", size,
                    IR_FILE_IDENTIFIER);
   }
-  return decode_root(&d, (decode_node){0}, size, &ir_program_table, out);
+  return decode_root(&decoder, (decode_node){0}, size, &ir_program_table, out);
 }

@@ -8,9 +8,9 @@
 #include "ir.h"
 
 /* The FlatBuffers form with its file identifier. `out` begins empty; the caller frees it. */
-clave_status encode_flatbuffer(const ir_program *p, text *out) STATUS_CHECK;
+clave_status encode_flatbuffer(const ir_program *program, text *out) STATUS_CHECK;
 /* The text that flatc's strict JSON reader takes: one instruction per line, integers from 2^53 on
  * and non-finite numbers as strings. */
-clave_status encode_json(const ir_program *p, text *out) STATUS_CHECK;
+clave_status encode_json(const ir_program *program, text *out) STATUS_CHECK;
 
 #endif

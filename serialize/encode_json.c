@@ -7,30 +7,31 @@
 #include "serialize/encode.h"
 #include "serialize/fields.h"
 
-static void write_fields(json_writer *j, const ir_table *table, const void *base, bool tall);
+static void write_fields(json_writer *writer, const ir_table *table, const void *base, bool tall);
 
-static void write_table(json_writer *j, const char *key, const ir_table *table, const void *base,
-                        bool tall) {
-  (tall ? emit_object : emit_record)(j, key);
-  write_fields(j, table, base, tall);
-  emit_end_object(j);
+static void write_table(json_writer *writer, const char *key, const ir_table *table,
+                        const void *base, bool tall) {
+  (tall ? emit_object : emit_record)(writer, key);
+  write_fields(writer, table, base, tall);
+  emit_end_object(writer);
 }
 
-static void write_enum(json_writer *j, const char *key, const ir_enum *e, const void *at) {
+static void write_enum(json_writer *writer, const char *key, const ir_enum *values,
+                       const void *at) {
   int32_t number;
   memcpy(&number, at, sizeof number);
-  const ir_enum_value *v = enum_by_number(e, number);
-  if (v) {
-    emit_string(j, key, v->name);
+  const ir_enum_value *value = enum_by_number(values, number);
+  if (value) {
+    emit_string(writer, key, value->name);
   } else {
-    emit_integer(j, key, number);
+    emit_integer(writer, key, number);
   }
 }
 
-static void write_index(json_writer *j, const char *key, uint32_t index) {
-  emit_record(j, key);
-  emit_size(j, "idx", index);
-  emit_end_object(j);
+static void write_index(json_writer *writer, const char *key, uint32_t index) {
+  emit_record(writer, key);
+  emit_size(writer, "idx", index);
+  emit_end_object(writer);
 }
 
 /* Programs and chains have a line per field, and per entry of their vectors of tables. */
@@ -38,10 +39,10 @@ static bool is_tall(const ir_table *table) {
   return table == &ir_program_table || table == &ir_chain_table;
 }
 
-static void write_vector(json_writer *j, const ir_field *f, const void *base, bool tall);
+static void write_vector(json_writer *writer, const ir_field *field, const void *base, bool tall);
 
 /* One of the kinds that are a number. */
-static void write_number(json_writer *j, const char *key, ir_field_kind kind, const char *at) {
+static void write_number(json_writer *writer, const char *key, ir_field_kind kind, const char *at) {
   int32_t small;
   int64_t wide;
   uint64_t natural;
@@ -50,45 +51,45 @@ static void write_number(json_writer *j, const char *key, ir_field_kind kind, co
     case IR_FIELD_I32:
     case IR_FIELD_OPT_I32:
       memcpy(&small, at, sizeof small);
-      emit_integer(j, key, small);
+      emit_integer(writer, key, small);
       break;
     case IR_FIELD_I64:
     case IR_FIELD_OPT_I64:
       memcpy(&wide, at, sizeof wide);
-      emit_i64(j, key, wide);
+      emit_i64(writer, key, wide);
       break;
     case IR_FIELD_U64:
       memcpy(&natural, at, sizeof natural);
-      emit_u64(j, key, natural);
+      emit_u64(writer, key, natural);
       break;
     default:
       memcpy(&real, at, sizeof real);
-      emit_f64(j, key, real);
+      emit_f64(writer, key, real);
       break;
   }
 }
 
 /* key: NULL in a vector. tall: the table that it is a field of has a line per field. */
-static void write_value(json_writer *j, const char *key, const ir_field *f, const char *base,
-                        bool tall) {
-  const char *at = base + f->offset;
+static void write_value(json_writer *writer, const char *key, const ir_field *field,
+                        const char *base, bool tall) {
+  const char *at = base + field->offset;
   uint32_t word;
   void *pointer;
-  switch (f->kind) {
+  switch (field->kind) {
     case IR_FIELD_BOOL:
-      emit_bool(j, key, *(const bool *)(const void *)at);
+      emit_bool(writer, key, *(const bool *)(const void *)at);
       break;
     case IR_FIELD_ENUM:
-      write_enum(j, key, f->enum_, at);
+      write_enum(writer, key, field->enum_, at);
       break;
     case IR_FIELD_U32:
       memcpy(&word, at, sizeof word);
-      emit_size(j, key, word);
+      emit_size(writer, key, word);
       break;
     case IR_FIELD_TID:
     case IR_FIELD_VID:
       memcpy(&word, at, sizeof word);
-      write_index(j, key, word);
+      write_index(writer, key, word);
       break;
     case IR_FIELD_I32:
     case IR_FIELD_OPT_I32:
@@ -97,69 +98,69 @@ static void write_value(json_writer *j, const char *key, const ir_field *f, cons
     case IR_FIELD_U64:
     case IR_FIELD_F64:
     case IR_FIELD_OPT_F64:
-      write_number(j, key, f->kind, at);
+      write_number(writer, key, field->kind, at);
       break;
     case IR_FIELD_STRING:
       memcpy(&pointer, at, sizeof pointer);
-      emit_string(j, key, pointer ? pointer : "");
+      emit_string(writer, key, pointer ? pointer : "");
       break;
     case IR_FIELD_TABLE:
       memcpy(&pointer, at, sizeof pointer);
-      write_table(j, key, f->table, pointer, false);
+      write_table(writer, key, field->table, pointer, false);
       break;
     case IR_FIELD_INT_OR_VID:
     case IR_FIELD_FLOAT_OR_VID:
-      write_table(j, key, field_table(f), at, false);
+      write_table(writer, key, field_table(field), at, false);
       break;
     default:
-      write_vector(j, f, base, tall);
+      write_vector(writer, field, base, tall);
       break;
   }
 }
 
-static void write_vector(json_writer *j, const ir_field *f, const void *base, bool tall) {
-  ir_vector v = vector_at(f, base);
-  ir_field item = vector_item_field(f);
-  size_t size = vector_item_size(f);
-  bool in_lines = tall && f->kind == IR_FIELD_TABLES;
-  (in_lines ? emit_array : emit_list)(j, f->name);
-  for (uint32_t i = 0; i < v.count; i++) {
-    const char *entry = (const char *)v.items + i * size;
+static void write_vector(json_writer *writer, const ir_field *field, const void *base, bool tall) {
+  ir_vector vector = vector_at(field, base);
+  ir_field item = vector_item_field(field);
+  size_t size = vector_item_size(field);
+  bool in_lines = tall && field->kind == IR_FIELD_TABLES;
+  (in_lines ? emit_array : emit_list)(writer, field->name);
+  for (uint32_t i = 0; i < vector.count; i++) {
+    const char *entry = (const char *)vector.items + i * size;
     if (item.kind == IR_FIELD_TABLE) {
-      write_table(j, NULL, f->table, entry, in_lines && is_tall(f->table));
+      write_table(writer, NULL, field->table, entry, in_lines && is_tall(field->table));
     } else {
-      write_value(j, NULL, &item, entry, false);
+      write_value(writer, NULL, &item, entry, false);
     }
   }
-  emit_end_array(j);
+  emit_end_array(writer);
 }
 
 /* The op of an instruction: the key that names it, then its table. */
-static void write_union(json_writer *j, const ir_field *f, const char *base) {
+static void write_union(json_writer *writer, const ir_field *field, const char *base) {
   char type_key[64];
   ir_op op;
   void *pointer;
-  memcpy(&op, base + f->type_offset, sizeof op);
-  memcpy(&pointer, base + f->offset, sizeof pointer);
-  (void)snprintf(type_key, sizeof type_key, "%s_type", f->name);
-  emit_string(j, type_key, ir_op_tables[op]->name);
-  write_table(j, f->name, ir_op_tables[op], pointer, false);
+  memcpy(&op, base + field->type_offset, sizeof op);
+  memcpy(&pointer, base + field->offset, sizeof pointer);
+  (void)snprintf(type_key, sizeof type_key, "%s_type", field->name);
+  emit_string(writer, type_key, ir_op_tables[op]->name);
+  write_table(writer, field->name, ir_op_tables[op], pointer, false);
 }
 
-static void write_fields(json_writer *j, const ir_table *table, const void *base, bool tall) {
+static void write_fields(json_writer *writer, const ir_table *table, const void *base, bool tall) {
   for (uint32_t i = 0; i < table->n_fields; i++) {
-    const ir_field *f = &table->fields[i];
-    if (field_is_default(f, base) && !(f->flags & IR_REQUIRED)) continue;
-    if (f->kind == IR_FIELD_UNION) {
-      write_union(j, f, base);
+    const ir_field *field = &table->fields[i];
+    if (field_is_default(field, base) && !(field->flags & IR_REQUIRED)) continue;
+    if (field->kind == IR_FIELD_UNION) {
+      write_union(writer, field, base);
     } else {
-      write_value(j, f->name, f, base, tall);
+      write_value(writer, field->name, field, base, tall);
     }
   }
 }
 
-clave_status encode_json(const ir_program *p, text *out) {
-  json_writer j = {.out = out};
-  write_table(&j, NULL, &ir_program_table, p, true);
+clave_status encode_json(const ir_program *program, text *out) {
+  json_writer writer = {.out = out};
+  write_table(&writer, NULL, &ir_program_table, program, true);
   return text_status(out);
 }

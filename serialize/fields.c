@@ -31,14 +31,14 @@ bool field_is_vector(ir_field_kind kind) {
          kind == IR_FIELD_TABLES;
 }
 
-bool field_names_chain(const ir_field *f) {
-  size_t n = strlen(f->name), tail = strlen("_chain");
-  return f->kind == IR_FIELD_U32 && n > tail && strcmp(f->name + n - tail, "_chain") == 0;
+bool field_names_chain(const ir_field *field) {
+  size_t n = strlen(field->name), tail = strlen("_chain");
+  return field->kind == IR_FIELD_U32 && n > tail && strcmp(field->name + n - tail, "_chain") == 0;
 }
 
-ir_field vector_item_field(const ir_field *f) {
-  ir_field item = {.name = f->name, .table = f->table};
-  switch (f->kind) {
+ir_field vector_item_field(const ir_field *field) {
+  ir_field item = {.name = field->name, .table = field->table};
+  switch (field->kind) {
     case IR_FIELD_I32S:
       item.kind = IR_FIELD_I32;
       break;
@@ -55,10 +55,10 @@ ir_field vector_item_field(const ir_field *f) {
   return item;
 }
 
-size_t vector_item_size(const ir_field *f) {
-  switch (f->kind) {
+size_t vector_item_size(const ir_field *field) {
+  switch (field->kind) {
     case IR_FIELD_TABLES:
-      return f->table->size;
+      return field->table->size;
     case IR_FIELD_INT_OR_VIDS:
       return sizeof(ir_int_or_vid);
     default:
@@ -66,26 +66,26 @@ size_t vector_item_size(const ir_field *f) {
   }
 }
 
-const ir_table *field_table(const ir_field *f) {
-  if (f->kind == IR_FIELD_INT_OR_VID) return &int_or_vid_table;
-  if (f->kind == IR_FIELD_FLOAT_OR_VID) return &float_or_vid_table;
-  return f->kind == IR_FIELD_TABLE ? f->table : NULL;
+const ir_table *field_table(const ir_field *field) {
+  if (field->kind == IR_FIELD_INT_OR_VID) return &int_or_vid_table;
+  if (field->kind == IR_FIELD_FLOAT_OR_VID) return &float_or_vid_table;
+  return field->kind == IR_FIELD_TABLE ? field->table : NULL;
 }
 
-ir_vector vector_at(const ir_field *f, const void *base) {
-  ir_vector v;
-  memcpy(&v, (const char *)base + f->offset, sizeof v);
-  return v;
+ir_vector vector_at(const ir_field *field, const void *base) {
+  ir_vector vector;
+  memcpy(&vector, (const char *)base + field->offset, sizeof vector);
+  return vector;
 }
 
 /* The field's default as the bytes of its struct member. Kinds that are absent by a flag or NULL
  * have size 0. */
-static size_t default_bytes(const ir_field *f, unsigned char out[8]) {
+static size_t default_bytes(const ir_field *field, unsigned char out[8]) {
   uint32_t none = IR_NONE;
-  int32_t small = (int32_t)f->default_int;
-  switch (f->kind) {
+  int32_t small = (int32_t)field->default_int;
+  switch (field->kind) {
     case IR_FIELD_BOOL:
-      out[0] = f->default_int != 0;
+      out[0] = field->default_int != 0;
       return 1;
     case IR_FIELD_ENUM:
     case IR_FIELD_I32:
@@ -94,10 +94,10 @@ static size_t default_bytes(const ir_field *f, unsigned char out[8]) {
       return 4;
     case IR_FIELD_I64:
     case IR_FIELD_U64:
-      memcpy(out, &f->default_int, 8);
+      memcpy(out, &field->default_int, 8);
       return 8;
     case IR_FIELD_F64:
-      memcpy(out, &f->default_float, 8);
+      memcpy(out, &field->default_float, 8);
       return 8;
     case IR_FIELD_TID:
     case IR_FIELD_VID:
@@ -108,12 +108,12 @@ static size_t default_bytes(const ir_field *f, unsigned char out[8]) {
   }
 }
 
-bool field_is_default(const ir_field *f, const void *base) {
-  const char *at = (const char *)base + f->offset;
+bool field_is_default(const ir_field *field, const void *base) {
+  const char *at = (const char *)base + field->offset;
   const char *string;
   void *pointer;
   unsigned char bytes[8];
-  switch (f->kind) {
+  switch (field->kind) {
     case IR_FIELD_STRING:
       memcpy(&string, at, sizeof string);
       return !string || !string[0];
@@ -134,35 +134,35 @@ bool field_is_default(const ir_field *f, const void *base) {
     default:
       break;
   }
-  if (field_is_vector(f->kind)) return vector_at(f, base).count == 0;
-  return memcmp(at, bytes, default_bytes(f, bytes)) == 0;
+  if (field_is_vector(field->kind)) return vector_at(field, base).count == 0;
+  return memcmp(at, bytes, default_bytes(field, bytes)) == 0;
 }
 
-void field_set_default(const ir_field *f, void *base) {
-  char *at = (char *)base + f->offset;
+void field_set_default(const ir_field *field, void *base) {
+  char *at = (char *)base + field->offset;
   unsigned char bytes[8];
   const char *empty = "";
-  if (f->kind == IR_FIELD_STRING) {
+  if (field->kind == IR_FIELD_STRING) {
     memcpy(at, &empty, sizeof empty);
-  } else if (f->kind == IR_FIELD_INT_OR_VID) {
+  } else if (field->kind == IR_FIELD_INT_OR_VID) {
     ((ir_int_or_vid *)(void *)at)->vid = IR_NONE;
-  } else if (f->kind == IR_FIELD_FLOAT_OR_VID) {
+  } else if (field->kind == IR_FIELD_FLOAT_OR_VID) {
     ((ir_float_or_vid *)(void *)at)->vid = IR_NONE;
   } else {
-    memcpy(at, bytes, default_bytes(f, bytes));
+    memcpy(at, bytes, default_bytes(field, bytes));
   }
 }
 
-const ir_enum_value *enum_by_number(const ir_enum *e, int64_t number) {
-  for (uint32_t i = 0; i < e->count; i++) {
-    if (e->values[i].number == number) return &e->values[i];
+const ir_enum_value *enum_by_number(const ir_enum *values, int64_t number) {
+  for (uint32_t i = 0; i < values->count; i++) {
+    if (values->values[i].number == number) return &values->values[i];
   }
   return NULL;
 }
 
-const ir_enum_value *enum_by_name(const ir_enum *e, const char *name) {
-  for (uint32_t i = 0; i < e->count; i++) {
-    if (strcmp(e->values[i].name, name) == 0) return &e->values[i];
+const ir_enum_value *enum_by_name(const ir_enum *values, const char *name) {
+  for (uint32_t i = 0; i < values->count; i++) {
+    if (strcmp(values->values[i].name, name) == 0) return &values->values[i];
   }
   return NULL;
 }

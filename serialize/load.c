@@ -54,67 +54,71 @@ char *consts_path_beside(const char *path) {
   return result;
 }
 
-static clave_status bind_by_name(program *p, uint32_t i) {
-  const tensor stored = tensor_stored(&p->types[i]), *want = &stored;
-  const tensor_entry *t = tensor_file_find(p->tensors, p->ir.constants.items[i].name);
-  if (!t) return INVALID("no such tensor");
-  bool same = t->type == want->type && t->rank == want->rank;
-  for (int k = 0; same && k < want->rank; k++) same = t->dims[k] == want->dims[k];
+static clave_status bind_by_name(program *program, uint32_t i) {
+  const tensor stored = tensor_stored(&program->types[i]), *want = &stored;
+  const tensor_entry *entry =
+      tensor_file_find(program->tensors, program->ir.constants.items[i].name);
+  if (!entry) return INVALID("no such tensor");
+  bool same = entry->type == want->type && entry->rank == want->rank;
+  for (int k = 0; same && k < want->rank; k++) same = entry->dims[k] == want->dims[k];
   if (!same)
     return INVALID("%s of rank %d, the program declares %s of rank %d with other sizes",
-                   dtype_name(t->type), t->rank, dtype_name(want->type), want->rank);
-  return bind_constant(p, i, t->data);
+                   dtype_name(entry->type), entry->rank, dtype_name(want->type), want->rank);
+  return bind_constant(program, i, entry->data);
 }
 
 /* One of the program's two files. */
-static clave_status open_file(program *p, int which, const char *path) {
-  p->paths[which] = mem_pool_strdup(p->pool, path, strlen(path));
-  return p->paths[which] ? file_map_open(path, &p->maps[which]) : status_no_memory();
+static clave_status open_file(program *program, int which, const char *path) {
+  program->paths[which] = mem_pool_strdup(program->pool, path, strlen(path));
+  return program->paths[which] ? file_map_open(path, &program->maps[which]) : status_no_memory();
 }
 
-static clave_status bind_tensors(program *p, const char *path) {
-  TRY(open_file(p, 1, path));
-  clave_status st = tensor_file_parse(p->maps[1].data, p->maps[1].size, &p->tensors);
-  for (uint32_t i = 0; !st && i < p->ir.constants.count; i++) {
-    st = status_while(bind_by_name(p, i), "constant %u ('%.200s')", i,
-                      p->ir.constants.items[i].name);
+static clave_status bind_tensors(program *program, const char *path) {
+  TRY(open_file(program, 1, path));
+  clave_status st =
+      tensor_file_parse(program->maps[1].data, program->maps[1].size, &program->tensors);
+  for (uint32_t i = 0; !st && i < program->ir.constants.count; i++) {
+    st = status_while(bind_by_name(program, i), "constant %u ('%.200s')", i,
+                      program->ir.constants.items[i].name);
   }
-  if (!st) st = program_check_hashes(p);
+  if (!st) st = program_check_hashes(program);
   return status_while(st, "%s", path);
 }
 
-static clave_status load_constants(program *p, const char *path, const char *consts) {
-  TRY(alloc_constants(p));
-  if (p->ir.constants.count == 0) return NULL;
-  if (consts) return bind_tensors(p, consts);
+static clave_status load_constants(program *program, const char *path, const char *consts) {
+  TRY(alloc_constants(program));
+  if (program->ir.constants.count == 0) return NULL;
+  if (consts) return bind_tensors(program, consts);
   char *beside = consts_path_beside(path);
   if (!beside) return status_no_memory();
-  clave_status st = bind_tensors(p, beside);
+  clave_status st = bind_tensors(program, beside);
   free(beside);
   return st;
 }
 
-static clave_status load_json(program *p, const char *path, const char *consts) {
-  TRY(decode_json((const char *)p->maps[0].data, p->maps[0].size, p->pool, &p->ir));
-  file_map_close(&p->maps[0]);
-  TRY(verify_program(p));
-  return load_constants(p, path, consts);
+static clave_status load_json(program *program, const char *path, const char *consts) {
+  TRY(decode_json((const char *)program->maps[0].data, program->maps[0].size, program->pool,
+                  &program->ir));
+  file_map_close(&program->maps[0]);
+  TRY(verify_program(program));
+  return load_constants(program, path, consts);
 }
 
-static clave_status load_file(program *p, const char *path, const char *consts) {
-  const uint8_t *bytes = p->maps[0].data;
-  size_t size = p->maps[0].size;
+static clave_status load_file(program *program, const char *path, const char *consts) {
+  const uint8_t *bytes = program->maps[0].data;
+  size_t size = program->maps[0].size;
   if (is_clv(bytes, size)) {
     if (consts)
       return INVALID("is a .clv, which has its constants inside, so %s cannot be used with it",
                      consts);
-    return clv_read(p, bytes, size);
+    return clv_read(program, bytes, size);
   }
-  return first_byte(bytes, size) == '{' ? load_json(p, path, consts) : stranger_error(bytes, size);
+  return first_byte(bytes, size) == '{' ? load_json(program, path, consts)
+                                        : stranger_error(bytes, size);
 }
 
-static clave_status open_program(const char *path, program *p) {
-  clave_status st = open_file(p, 0, path);
+static clave_status open_program(const char *path, program *program) {
+  clave_status st = open_file(program, 0, path);
   if (!st || !folder_exists(path)) return st;
   status_free(st);
   return INVALID(
@@ -125,50 +129,50 @@ static clave_status open_program(const char *path, program *p) {
 
 enum { FORM_BYTES_ALIGNMENT = 64 }; /* of what kernels read as vectors */
 
-static clave_status load_bytes(program *p, const void *clv, size_t size) {
+static clave_status load_bytes(program *program, const void *clv, size_t size) {
   if (!is_clv(clv, size))
     return first_byte(clv, size) == '{' ? INVALID("expected a .clv, got a .json program")
                                         : stranger_error(clv, size);
-  TRY(clv_read(p, clv, size));
-  if ((uintptr_t)clv % FORM_BYTES_ALIGNMENT) program_drop_forms(p);
+  TRY(clv_read(program, clv, size));
+  if ((uintptr_t)clv % FORM_BYTES_ALIGNMENT) program_drop_forms(program);
   return NULL;
 }
 
 clave_status program_load_bytes(const void *clv, size_t size, const char *name, program **out) {
-  program *p;
+  program *program;
   *out = NULL;
-  TRY(program_new(&p));
-  clave_status st = load_bytes(p, clv, size);
+  TRY(program_new(&program));
+  clave_status st = load_bytes(program, clv, size);
   if (st) {
-    program_destroy(p);
+    program_destroy(program);
     return status_while(st, "%s", name);
   }
-  *out = p;
+  *out = program;
   return NULL;
 }
 
 /* Reports that a file was cut short in place of errors that follow from it. */
-static clave_status check_after(const program *p, clave_status st) {
+static clave_status check_after(const program *program, clave_status st) {
   clave_status cut = NULL;
-  if (!st) return program_check_files(p);
-  for (size_t i = 0; !cut && i < sizeof p->maps / sizeof *p->maps; i++)
-    cut = file_map_check(&p->maps[i], p->paths[i], NULL);
+  if (!st) return program_check_files(program);
+  for (size_t i = 0; !cut && i < sizeof program->maps / sizeof *program->maps; i++)
+    cut = file_map_check(&program->maps[i], program->paths[i], NULL);
   if (!cut) return st;
   status_free(st);
   return cut;
 }
 
 clave_status program_load(const char *path, const char *consts, program **out) {
-  program *p;
+  program *program;
   *out = NULL;
-  TRY(program_new(&p));
-  clave_status st = open_program(path, p);
-  if (!st) st = status_while(load_file(p, path, consts), "%s", path);
-  st = check_after(p, st);
+  TRY(program_new(&program));
+  clave_status st = open_program(path, program);
+  if (!st) st = status_while(load_file(program, path, consts), "%s", path);
+  st = check_after(program, st);
   if (st) {
-    program_destroy(p);
+    program_destroy(program);
     return st;
   }
-  *out = p;
+  *out = program;
   return NULL;
 }

@@ -4,22 +4,22 @@
 #include "ops/ops.h"
 #include "serialize/program.h"
 
-slot_kind program_slot_kind(const ir_program *p, uint32_t tid) {
-  uint64_t end = p->constants.count;
+slot_kind program_slot_kind(const ir_program *program, uint32_t tid) {
+  uint64_t end = program->constants.count;
   if (tid < end) return SLOT_CONSTANT;
-  if (tid < (end += p->n_inputs)) return SLOT_INPUT;
-  if (tid < (end += p->n_outputs)) return SLOT_OUTPUT;
-  return tid < end + p->n_state ? SLOT_STATE : SLOT_TEMPORARY;
+  if (tid < (end += program->n_inputs)) return SLOT_INPUT;
+  if (tid < (end += program->n_outputs)) return SLOT_OUTPUT;
+  return tid < end + program->n_state ? SLOT_STATE : SLOT_TEMPORARY;
 }
 
-bool program_state_bytes(const ir_program *p, uint32_t tid, size_t *bytes) {
-  const ir_tensor *d = &p->tensors.items[tid];
-  tensor t = {.type = d->dtype, .rank = (int)d->shape.count};
-  for (int i = 0; i < t.rank; i++) {
-    const ir_int_or_vid *dim = &d->shape.items[i];
-    t.dims[i] = dim->vid == IR_NONE ? dim->literal : p->values.items[dim->vid].max.value;
+bool program_state_bytes(const ir_program *program, uint32_t tid, size_t *bytes) {
+  const ir_tensor *declared = &program->tensors.items[tid];
+  tensor tensor = {.type = declared->dtype, .rank = (int)declared->shape.count};
+  for (int i = 0; i < tensor.rank; i++) {
+    const ir_int_or_vid *dim = &declared->shape.items[i];
+    tensor.dims[i] = dim->vid == IR_NONE ? dim->literal : program->values.items[dim->vid].max.value;
   }
-  return tensor_bytes(&t, bytes);
+  return tensor_bytes(&tensor, bytes);
 }
 
 const char *slot_kind_name(slot_kind kind) {
@@ -27,20 +27,21 @@ const char *slot_kind_name(slot_kind kind) {
   return names[kind];
 }
 
-uint32_t program_count_nodes(const ir_program *p, uint32_t chain) {
-  const ir_instructions *list = &p->chains.items[chain].instructions;
+uint32_t program_count_nodes(const ir_program *program, uint32_t chain) {
+  const ir_instructions *list = &program->chains.items[chain].instructions;
   uint32_t n = list->count;
   for (uint32_t i = 0; i < list->count; i++) {
     uint32_t chains[2];
     int bodies = control_chains(&list->items[i], chains);
-    for (int b = 0; b < bodies; b++) n += program_count_nodes(p, chains[b]);
+    for (int b = 0; b < bodies; b++) n += program_count_nodes(program, chains[b]);
   }
   return n;
 }
 
 /* *number: relative to this chain's first node, then to what follows the chain and its bodies. */
-static bool find_node(const ir_program *p, uint32_t chain, uint32_t *number, uint32_t *found) {
-  const ir_instructions *list = &p->chains.items[chain].instructions;
+static bool find_node(const ir_program *program, uint32_t chain, uint32_t *number,
+                      uint32_t *found) {
+  const ir_instructions *list = &program->chains.items[chain].instructions;
   *found = chain;
   if (*number < list->count) return true;
   *number -= list->count;
@@ -48,13 +49,14 @@ static bool find_node(const ir_program *p, uint32_t chain, uint32_t *number, uin
     uint32_t chains[2];
     int bodies = control_chains(&list->items[i], chains);
     for (int b = 0; b < bodies; b++)
-      if (find_node(p, chains[b], number, found)) return true;
+      if (find_node(program, chains[b], number, found)) return true;
   }
   return false;
 }
 
-void program_find_node(const ir_program *p, uint32_t number, uint32_t *chain, uint32_t *index) {
-  bool found = find_node(p, *chain, &number, chain);
+void program_find_node(const ir_program *program, uint32_t number, uint32_t *chain,
+                       uint32_t *index) {
+  bool found = find_node(program, *chain, &number, chain);
   assert(found);
   (void)found;
   *index = number;

@@ -6,25 +6,26 @@
 #include "serialize/safetensors.h"
 
 clave_status program_new(program **out) {
-  program *p = calloc(1, sizeof *p);
-  *out = p;
-  if (!p) return status_no_memory();
-  clave_status st = mem_pool_create(&p->pool);
+  program *program = calloc(1, sizeof *program);
+  *out = program;
+  if (!program) return status_no_memory();
+  clave_status st = mem_pool_create(&program->pool);
   if (st) {
-    program_destroy(p);
+    program_destroy(program);
     *out = NULL;
   }
   return st;
 }
 
-void program_destroy(program *p) {
-  if (!p) return;
-  tensor_file_destroy(p->tensors);
-  program_drop_forms(p);
-  free(p->forms);
-  mem_pool_destroy(p->pool);
-  mem_pool_destroy(p->data);
-  free(p->copied);
-  for (size_t i = 0; i < sizeof p->maps / sizeof *p->maps; i++) file_map_close(&p->maps[i]);
-  free(p);
+void program_destroy(program *program) {
+  if (!program) return;
+  tensor_file_destroy(program->tensors);
+  program_drop_forms(program);
+  free(program->forms);
+  mem_pool_destroy(program->pool);
+  mem_pool_destroy(program->data);
+  free(program->copied);
+  for (size_t i = 0; i < sizeof program->maps / sizeof *program->maps; i++)
+    file_map_close(&program->maps[i]);
+  free(program);
 }

@@ -45,93 +45,98 @@ static bool is_dtype_of_format(const char *name) {
   return false;
 }
 
-static clave_status read_dtype(const json *v, dtype *out) {
-  if (!v || json_kind_of(v) != JSON_STRING) return INVALID("it has no dtype");
-  const char *name = json_string(v);
+static clave_status read_dtype(const json *json, dtype *out) {
+  if (!json || json_kind_of(json) != JSON_STRING) return INVALID("it has no dtype");
+  const char *name = json_string(json);
   if (dtype_from_name(name, out)) return NULL;
   if (is_dtype_of_format(name)) return UNSUPPORTED("dtype %s is not one of this build's", name);
   return INVALID("'%.60s' is no dtype of the format", name);
 }
 
 /* What the format writes: digits, neither a sign nor quotes. */
-static bool read_size(const json *v, int64_t *out) {
-  return json_kind_of(v) == JSON_NUMBER && !signbit(json_number(v)) && json_i64(v, out);
+static bool read_size(const json *json, int64_t *out) {
+  return json_kind_of(json) == JSON_NUMBER && !signbit(json_number(json)) && json_i64(json, out);
 }
 
-static clave_status read_shape(const json *v, tensor_entry *t) {
-  if (!v || json_kind_of(v) != JSON_ARRAY) return INVALID("it has no shape");
+static clave_status read_shape(const json *value, tensor_entry *entry) {
+  if (!value || json_kind_of(value) != JSON_ARRAY) return INVALID("it has no shape");
   size_t numel = 1;
-  for (const json *d = json_first(v); d; d = json_next(d)) {
-    if (t->rank == MAX_RANK)
-      return UNSUPPORTED("expected rank 0 to %d, got %u", (int)MAX_RANK, json_count(v));
-    int64_t *dim = &t->dims[t->rank++];
-    if (!read_size(d, dim)) return INVALID("dimension %d of its shape is no size", t->rank - 1);
+  for (const json *d = json_first(value); d; d = json_next(d)) {
+    if (entry->rank == MAX_RANK)
+      return UNSUPPORTED("expected rank 0 to %d, got %u", (int)MAX_RANK, json_count(value));
+    int64_t *dim = &entry->dims[entry->rank++];
+    if (!read_size(d, dim)) return INVALID("dimension %d of its shape is no size", entry->rank - 1);
   }
-  for (int i = 0; i < t->rank; i++) {
-    if (!mul_size(numel, (uint64_t)t->dims[i], &numel)) return INVALID("its size overflows");
+  for (int i = 0; i < entry->rank; i++) {
+    if (!mul_size(numel, (uint64_t)entry->dims[i], &numel)) return INVALID("its size overflows");
   }
-  return mul_size(numel, dtype_size(t->type), &t->bytes) ? NULL : INVALID("its size overflows");
+  return mul_size(numel, dtype_size(entry->type), &entry->bytes) ? NULL
+                                                                 : INVALID("its size overflows");
 }
 
-static clave_status read_offsets(const reader *r, const json *v, const tensor_entry *t,
-                                 size_t *begin) {
+static clave_status read_offsets(const reader *reader, const json *value,
+                                 const tensor_entry *tensor_entry, size_t *begin) {
   int64_t range[2] = {0, 0};
-  bool good = v && json_kind_of(v) == JSON_ARRAY && json_count(v) == 2;
-  const json *entry = good ? json_first(v) : NULL;
+  bool good = value && json_kind_of(value) == JSON_ARRAY && json_count(value) == 2;
+  const json *entry = good ? json_first(value) : NULL;
   for (int i = 0; entry; entry = json_next(entry)) good = good && read_size(entry, &range[i++]);
   if (!good || range[1] < range[0]) return INVALID("its data_offsets are not [begin, end]");
-  if ((uint64_t)range[1] > r->size) {
-    return INVALID("its data ends at %lld, the file's data at %zu", (long long)range[1], r->size);
+  if ((uint64_t)range[1] > reader->size) {
+    return INVALID("its data ends at %lld, the file's data at %zu", (long long)range[1],
+                   reader->size);
   }
   *begin = (size_t)range[0];
   size_t bytes = (size_t)(range[1] - range[0]);
-  return bytes == t->bytes
+  return bytes == tensor_entry->bytes
              ? NULL
-             : INVALID("it has %zu bytes of data, its shape and dtype need %zu", bytes, t->bytes);
+             : INVALID("it has %zu bytes of data, its shape and dtype need %zu", bytes,
+                       tensor_entry->bytes);
 }
 
 /* The tensor's bytes in place, or a copy where they are not aligned. */
-static clave_status bind_data(const reader *r, size_t begin, tensor_entry *t) {
-  if (t->bytes == 0) return NULL;
-  t->data = r->data + begin;
-  if ((uintptr_t)t->data % dtype_size(t->type) == 0) return NULL;
-  void *copy = mem_pool_alloc(r->pool, t->bytes, 1);
+static clave_status bind_data(const reader *reader, size_t begin, tensor_entry *entry) {
+  if (entry->bytes == 0) return NULL;
+  entry->data = reader->data + begin;
+  if ((uintptr_t)entry->data % dtype_size(entry->type) == 0) return NULL;
+  void *copy = mem_pool_alloc(reader->pool, entry->bytes, 1);
   if (!copy) return status_no_memory();
-  t->data = memcpy(copy, r->data + begin, t->bytes);
+  entry->data = memcpy(copy, reader->data + begin, entry->bytes);
   return NULL;
 }
 
-static clave_status copy_name(const reader *r, const char *name, const char **out) {
+static clave_status copy_name(const reader *reader, const char *name, const char **out) {
   size_t n = strlen(name);
   if (n > LIMIT_NAME)
     return INVALID("expected a name of at most %d bytes, got %zu", (int)LIMIT_NAME, n);
-  *out = mem_pool_strdup(r->pool, name, n);
+  *out = mem_pool_strdup(reader->pool, name, n);
   return *out ? NULL : status_no_memory();
 }
 
-static clave_status read_tensor(const reader *r, const json *v, tensor_entry *t, size_t *begin) {
-  TRY(copy_name(r, json_key(v), &t->name));
-  if (json_kind_of(v) != JSON_OBJECT)
-    return INVALID("its entry is %s", json_kind_name(json_kind_of(v)));
-  TRY(read_dtype(json_member(v, "dtype"), &t->type));
-  TRY(read_shape(json_member(v, "shape"), t));
-  TRY(read_offsets(r, json_member(v, "data_offsets"), t, begin));
-  return bind_data(r, *begin, t);
+static clave_status read_tensor(const reader *reader, const json *json, tensor_entry *entry,
+                                size_t *begin) {
+  TRY(copy_name(reader, json_key(json), &entry->name));
+  if (json_kind_of(json) != JSON_OBJECT)
+    return INVALID("its entry is %s", json_kind_name(json_kind_of(json)));
+  TRY(read_dtype(json_member(json, "dtype"), &entry->type));
+  TRY(read_shape(json_member(json, "shape"), entry));
+  TRY(read_offsets(reader, json_member(json, "data_offsets"), entry, begin));
+  return bind_data(reader, *begin, entry);
 }
 
-static clave_status read_metadata(reader *r, const json *v, uint32_t *count) {
-  if (json_kind_of(v) != JSON_OBJECT)
-    return INVALID("__metadata__ is %s", json_kind_name(json_kind_of(v)));
-  r->metadata = mem_pool_alloc(r->pool, (size_t)json_count(v) * 2, sizeof *r->metadata);
-  if (!r->metadata) return status_no_memory();
-  for (const json *m = json_first(v); m; m = json_next(m)) {
+static clave_status read_metadata(reader *reader, const json *value, uint32_t *count) {
+  if (json_kind_of(value) != JSON_OBJECT)
+    return INVALID("__metadata__ is %s", json_kind_name(json_kind_of(value)));
+  reader->metadata =
+      mem_pool_alloc(reader->pool, (size_t)json_count(value) * 2, sizeof *reader->metadata);
+  if (!reader->metadata) return status_no_memory();
+  for (const json *m = json_first(value); m; m = json_next(m)) {
     if (json_kind_of(m) != JSON_STRING)
       return INVALID("__metadata__ \"%.200s\" is not a string", json_key(m));
     const char *parts[2] = {json_key(m), json_string(m)};
     for (int i = 0; i < 2; i++) {
-      const char *copy = mem_pool_strdup(r->pool, parts[i], strlen(parts[i]));
+      const char *copy = mem_pool_strdup(reader->pool, parts[i], strlen(parts[i]));
       if (!copy) return status_no_memory();
-      r->metadata[2 * *count + (uint32_t)i] = copy;
+      reader->metadata[2 * *count + (uint32_t)i] = copy;
     }
     ++*count;
   }
@@ -143,70 +148,75 @@ typedef struct byte_range {
   const char *name;
 } byte_range;
 
-static int compare_spans(const void *a, const void *b) {
-  const byte_range *x = a, *y = b;
-  if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
-  return x->bytes < y->bytes ? -1 : x->bytes > y->bytes; /* empty ones first */
+static int compare_spans(const void *left, const void *right) {
+  const byte_range *range = left, *byte_range = right;
+  if (range->begin != byte_range->begin) return range->begin < byte_range->begin ? -1 : 1;
+  return range->bytes < byte_range->bytes ? -1
+                                          : range->bytes > byte_range->bytes; /* empty ones first */
 }
 
 /* Every byte belongs to exactly one tensor. */
-static clave_status check_coverage(const reader *r, uint32_t count) {
+static clave_status check_coverage(const reader *reader, uint32_t count) {
   byte_range *spans = calloc((size_t)count + 1, sizeof *spans);
   if (!spans) return status_no_memory();
   for (uint32_t i = 0; i < count; i++)
-    spans[i] = (byte_range){r->begins[i], r->tensors[i].bytes, r->tensors[i].name};
+    spans[i] = (byte_range){reader->begins[i], reader->tensors[i].bytes, reader->tensors[i].name};
   qsort(spans, count, sizeof *spans, compare_spans);
   clave_status st = NULL;
   size_t end = 0;
   for (uint32_t i = 0; i < count && !st; i++) {
-    const byte_range *s = &spans[i];
-    if (s->begin < end)
-      st = INVALID("the data of tensor '%.200s' overlaps another's at %zu", s->name, s->begin);
-    if (s->begin > end)
-      st = INVALID("%zu bytes before the data of tensor '%.200s' belong to none", s->begin - end,
-                   s->name);
-    end = s->begin + s->bytes;
+    const byte_range *range = &spans[i];
+    if (range->begin < end)
+      st = INVALID("the data of tensor '%.200s' overlaps another's at %zu", range->name,
+                   range->begin);
+    if (range->begin > end)
+      st = INVALID("%zu bytes before the data of tensor '%.200s' belong to none",
+                   range->begin - end, range->name);
+    end = range->begin + range->bytes;
   }
   free(spans);
-  if (st || end == r->size) return st;
-  return INVALID("the last %zu bytes belong to no tensor", r->size - end);
+  if (st || end == reader->size) return st;
+  return INVALID("the last %zu bytes belong to no tensor", reader->size - end);
 }
 
-static int compare_names(const void *a, const void *b) {
-  return strcmp((*(const tensor_entry *const *)a)->name, (*(const tensor_entry *const *)b)->name);
+static int compare_names(const void *left, const void *right) {
+  return strcmp((*(const tensor_entry *const *)left)->name,
+                (*(const tensor_entry *const *)right)->name);
 }
 
-static clave_status index_names(tensor_file *f) {
-  f->owned->by_name = mem_pool_alloc(f->owned->pool, f->count, sizeof *f->owned->by_name);
-  if (!f->owned->by_name) return status_no_memory();
-  for (uint32_t i = 0; i < f->count; i++) f->owned->by_name[i] = &f->tensors[i];
-  qsort(f->owned->by_name, f->count, sizeof *f->owned->by_name, compare_names);
+static clave_status index_names(tensor_file *file) {
+  file->owned->by_name =
+      mem_pool_alloc(file->owned->pool, file->count, sizeof *file->owned->by_name);
+  if (!file->owned->by_name) return status_no_memory();
+  for (uint32_t i = 0; i < file->count; i++) file->owned->by_name[i] = &file->tensors[i];
+  qsort(file->owned->by_name, file->count, sizeof *file->owned->by_name, compare_names);
   return NULL;
 }
 
-static clave_status read_entries(reader *r, const json *header, tensor_file *f) {
+static clave_status read_entries(reader *reader, const json *header, tensor_file *file) {
   if (json_kind_of(header) != JSON_OBJECT)
     return INVALID("its header is %s", json_kind_name(json_kind_of(header)));
   uint32_t members = json_count(header);
-  r->tensors = mem_pool_alloc(r->pool, members, sizeof *r->tensors);
-  r->begins = mem_pool_alloc(r->pool, members, sizeof *r->begins);
-  if (!r->tensors || !r->begins) return status_no_memory();
+  reader->tensors = mem_pool_alloc(reader->pool, members, sizeof *reader->tensors);
+  reader->begins = mem_pool_alloc(reader->pool, members, sizeof *reader->begins);
+  if (!reader->tensors || !reader->begins) return status_no_memory();
   for (const json *v = json_first(header); v; v = json_next(v)) {
     if (strcmp(json_key(v), "__metadata__") == 0) {
-      TRY(read_metadata(r, v, &f->n_metadata));
+      TRY(read_metadata(reader, v, &file->n_metadata));
       continue;
     }
-    clave_status st = read_tensor(r, v, &r->tensors[f->count], &r->begins[f->count]);
+    clave_status st =
+        read_tensor(reader, v, &reader->tensors[file->count], &reader->begins[file->count]);
     if (st) return status_while(st, "tensor '%.200s'", json_key(v));
-    f->count++;
+    file->count++;
   }
-  f->tensors = r->tensors;
-  f->metadata = r->metadata;
-  TRY(check_coverage(r, f->count));
-  return index_names(f);
+  file->tensors = reader->tensors;
+  file->metadata = reader->metadata;
+  TRY(check_coverage(reader, file->count));
+  return index_names(file);
 }
 
-static clave_status read_file(const uint8_t *bytes, size_t size, tensor_file *f) {
+static clave_status read_file(const uint8_t *bytes, size_t size, tensor_file *file) {
   uint64_t length;
   if (size < LENGTH_BYTES) return INVALID("not a safetensors file: %zu bytes", size);
   memcpy(&length, bytes, sizeof length);
@@ -219,10 +229,10 @@ static clave_status read_file(const uint8_t *bytes, size_t size, tensor_file *f)
     return INVALID("not a safetensors file: its header is no JSON object");
   json *document;
   TRY(json_parse_integers(header, (size_t)length, &document));
-  reader r = {.data = bytes + LENGTH_BYTES + length,
-              .size = size - LENGTH_BYTES - (size_t)length,
-              .pool = f->owned->pool};
-  clave_status st = read_entries(&r, document, f);
+  reader reader = {.data = bytes + LENGTH_BYTES + length,
+                   .size = size - LENGTH_BYTES - (size_t)length,
+                   .pool = file->owned->pool};
+  clave_status st = read_entries(&reader, document, file);
   json_free(document);
   return st;
 }
@@ -230,71 +240,71 @@ static clave_status read_file(const uint8_t *bytes, size_t size, tensor_file *f)
 /* An object that owns nothing yet. */
 static clave_status create_file(tensor_file **out) {
   *out = NULL;
-  tensor_file *f = calloc(1, sizeof *f);
-  if (!f) return status_no_memory();
-  f->owned = calloc(1, sizeof *f->owned);
-  clave_status st = f->owned ? mem_pool_create(&f->owned->pool) : status_no_memory();
+  tensor_file *file = calloc(1, sizeof *file);
+  if (!file) return status_no_memory();
+  file->owned = calloc(1, sizeof *file->owned);
+  clave_status st = file->owned ? mem_pool_create(&file->owned->pool) : status_no_memory();
   if (st) {
-    tensor_file_destroy(f);
+    tensor_file_destroy(file);
     return st;
   }
-  *out = f;
+  *out = file;
   return NULL;
 }
 
-/* Keeps `f` as *out if all is well so far, else destroys it. */
-static clave_status finish_file(clave_status st, tensor_file *f, tensor_file **out) {
+/* Keeps `from` as *out if all is well so far, else destroys it. */
+static clave_status finish_file(clave_status st, tensor_file *from, tensor_file **out) {
   if (st) {
-    tensor_file_destroy(f);
+    tensor_file_destroy(from);
     return st;
   }
-  *out = f;
+  *out = from;
   return NULL;
 }
 
 clave_status tensor_file_parse(const void *bytes, size_t size, tensor_file **out) {
-  tensor_file *f;
+  tensor_file *file;
   *out = NULL;
-  TRY(create_file(&f));
-  return finish_file(read_file(bytes, size, f), f, out);
+  TRY(create_file(&file));
+  return finish_file(read_file(bytes, size, file), file, out);
 }
 
 clave_status tensor_file_open(const char *path, tensor_file **out) {
-  tensor_file *f;
+  tensor_file *file;
   *out = NULL;
-  TRY(create_file(&f));
-  struct tensor_file_owned *o = f->owned;
-  o->path = mem_pool_strdup(o->pool, path, strlen(path));
-  clave_status st = o->path ? file_map_open(path, &o->map) : status_no_memory();
-  if (!st) st = status_while(read_file(o->map.data, o->map.size, f), "%s", path);
-  return finish_file(status_first(tensor_file_check(f), st), f, out);
+  TRY(create_file(&file));
+  struct tensor_file_owned *owned = file->owned;
+  owned->path = mem_pool_strdup(owned->pool, path, strlen(path));
+  clave_status st = owned->path ? file_map_open(path, &owned->map) : status_no_memory();
+  if (!st) st = status_while(read_file(owned->map.data, owned->map.size, file), "%s", path);
+  return finish_file(status_first(tensor_file_check(file), st), file, out);
 }
 
-clave_status tensor_file_check(const tensor_file *f) {
-  return file_map_check(&f->owned->map, f->owned->path, NULL);
+clave_status tensor_file_check(const tensor_file *file) {
+  return file_map_check(&file->owned->map, file->owned->path, NULL);
 }
 
-void tensor_file_destroy(tensor_file *f) {
-  if (!f) return;
-  if (f->owned) {
-    mem_pool_destroy(f->owned->pool);
-    file_map_close(&f->owned->map);
-    free(f->owned);
+void tensor_file_destroy(tensor_file *file) {
+  if (!file) return;
+  if (file->owned) {
+    mem_pool_destroy(file->owned->pool);
+    file_map_close(&file->owned->map);
+    free(file->owned);
   }
-  free(f);
+  free(file);
 }
 
-const tensor_entry *tensor_file_find(const tensor_file *f, const char *name) {
+const tensor_entry *tensor_file_find(const tensor_file *file, const char *name) {
   const tensor_entry wanted = {.name = name}, *key = &wanted;
-  if (f->count == 0) return NULL;
+  if (file->count == 0) return NULL;
   const tensor_entry **found =
-      bsearch(&key, f->owned->by_name, f->count, sizeof *f->owned->by_name, compare_names);
+      bsearch(&key, file->owned->by_name, file->count, sizeof *file->owned->by_name, compare_names);
   return found ? *found : NULL;
 }
 
-const char *tensor_file_metadata(const tensor_file *f, const char *key) {
-  for (uint32_t i = 0; i < f->n_metadata; i++) {
-    if (strcmp(f->metadata[2 * i], key) == 0) return f->metadata[2 * i + 1];
+const char *tensor_file_metadata(const tensor_file *file, const char *key) {
+  for (uint32_t i = 0; i < file->n_metadata; i++) {
+    if (strcmp(file->metadata[2 * i], key) == 0) return file->metadata[2 * i + 1];
   }
   return NULL;
 }

@@ -30,10 +30,11 @@ clave_status tensor_file_open(const char *path, tensor_file **out) STATUS_CHECK;
 clave_status tensor_file_parse(const void *bytes, size_t size, tensor_file **out) STATUS_CHECK;
 /* Fails with IO if the file was cut short since it was opened: tensors may have zeros in the place
  * of their data. */
-clave_status tensor_file_check(const tensor_file *f) STATUS_CHECK;
-void tensor_file_destroy(tensor_file *f); /* takes NULL and half-built ones */
-const tensor_entry *tensor_file_find(const tensor_file *f, const char *name); /* NULL if absent */
-const char *tensor_file_metadata(const tensor_file *f, const char *key);      /* NULL if absent */
+clave_status tensor_file_check(const tensor_file *file) STATUS_CHECK;
+void tensor_file_destroy(tensor_file *file); /* takes NULL and half-built ones */
+const tensor_entry *tensor_file_find(const tensor_file *file,
+                                     const char *name);                     /* NULL if absent */
+const char *tensor_file_metadata(const tensor_file *file, const char *key); /* NULL if absent */
 
 /* The header lists the tensors in the given order; their bytes lie sorted, so that each is aligned.
  */

@@ -19,8 +19,8 @@ typedef struct file_plan {
   size_t *begins;  /* owned, (count) */
 } file_plan;
 
-static int compare_names(const void *a, const void *b) {
-  return strcmp(*(const char *const *)a, *(const char *const *)b);
+static int compare_names(const void *left, const void *right) {
+  return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
 static clave_status check_names(const tensor_entry *tensors, uint32_t count) {
@@ -43,77 +43,78 @@ static clave_status check_names(const tensor_entry *tensors, uint32_t count) {
   return st;
 }
 
-static clave_status make_plan(file_plan *p) {
-  p->order = calloc((size_t)p->count + 1, sizeof *p->order);
-  p->begins = calloc((size_t)p->count + 1, sizeof *p->begins);
-  if (!p->order || !p->begins) return status_no_memory();
+static clave_status make_plan(file_plan *plan) {
+  plan->order = calloc((size_t)plan->count + 1, sizeof *plan->order);
+  plan->begins = calloc((size_t)plan->count + 1, sizeof *plan->begins);
+  if (!plan->order || !plan->begins) return status_no_memory();
   uint32_t placed = 0;
   size_t at = 0;
   for (size_t size = 8; size > 0; size /= 2) {
-    for (uint32_t i = 0; i < p->count; i++) {
-      if (dtype_size(p->tensors[i].type) != size) continue;
-      p->order[placed++] = i;
-      p->begins[i] = at;
-      if (!add_size(at, p->tensors[i].bytes, &at)) return INVALID("the tensors' size overflows");
+    for (uint32_t i = 0; i < plan->count; i++) {
+      if (dtype_size(plan->tensors[i].type) != size) continue;
+      plan->order[placed++] = i;
+      plan->begins[i] = at;
+      if (!add_size(at, plan->tensors[i].bytes, &at)) return INVALID("the tensors' size overflows");
     }
   }
-  return placed == p->count ? NULL : INVALID("a tensor has no dtype");
+  return placed == plan->count ? NULL : INVALID("a tensor has no dtype");
 }
 
-static void write_metadata(json_writer *j, const char *const *metadata, uint32_t n) {
-  emit_object(j, "__metadata__");
-  for (uint32_t i = 0; i < n; i++) emit_string(j, metadata[2 * i], metadata[2 * i + 1]);
-  emit_end_object(j);
+static void write_metadata(json_writer *writer, const char *const *metadata, uint32_t n) {
+  emit_object(writer, "__metadata__");
+  for (uint32_t i = 0; i < n; i++) emit_string(writer, metadata[2 * i], metadata[2 * i + 1]);
+  emit_end_object(writer);
 }
 
-static void write_entry(json_writer *j, const tensor_entry *t, size_t begin) {
-  emit_object(j, t->name);
-  emit_string(j, "dtype", dtype_name(t->type));
-  emit_array(j, "shape");
-  for (int i = 0; i < t->rank; i++) emit_integer(j, NULL, t->dims[i]);
-  emit_end_array(j);
-  emit_array(j, "data_offsets");
-  emit_size(j, NULL, begin);
-  emit_size(j, NULL, begin + t->bytes);
-  emit_end_array(j);
-  emit_end_object(j);
+static void write_entry(json_writer *writer, const tensor_entry *entry, size_t begin) {
+  emit_object(writer, entry->name);
+  emit_string(writer, "dtype", dtype_name(entry->type));
+  emit_array(writer, "shape");
+  for (int i = 0; i < entry->rank; i++) emit_integer(writer, NULL, entry->dims[i]);
+  emit_end_array(writer);
+  emit_array(writer, "data_offsets");
+  emit_size(writer, NULL, begin);
+  emit_size(writer, NULL, begin + entry->bytes);
+  emit_end_array(writer);
+  emit_end_object(writer);
 }
 
-static clave_status write_header(const file_plan *p, const char *const *metadata,
+static clave_status write_header(const file_plan *plan, const char *const *metadata,
                                  uint32_t n_metadata, text *out) {
-  json_writer j = {.out = out, .compact = true};
-  emit_object(&j, NULL);
-  if (n_metadata) write_metadata(&j, metadata, n_metadata);
-  for (uint32_t i = 0; i < p->count; i++) write_entry(&j, &p->tensors[i], p->begins[i]);
-  emit_end_object(&j);
+  json_writer writer = {.out = out, .compact = true};
+  emit_object(&writer, NULL);
+  if (n_metadata) write_metadata(&writer, metadata, n_metadata);
+  for (uint32_t i = 0; i < plan->count; i++)
+    write_entry(&writer, &plan->tensors[i], plan->begins[i]);
+  emit_end_object(&writer);
   while (!out->failed && (out->size + 8) % DATA_ALIGNMENT) text_puts(out, " ");
   return text_status(out);
 }
 
-static clave_status write_all(file_writer *w, const file_plan *p, const text *header) {
+static clave_status write_all(file_writer *writer, const file_plan *plan, const text *header) {
   uint64_t length = header->size;
-  TRY(file_writer_append(w, &length, sizeof length));
-  TRY(file_writer_append(w, header->data, header->size));
-  for (uint32_t i = 0; i < p->count; i++) {
-    const tensor_entry *t = &p->tensors[p->order[i]];
-    TRY(file_writer_append(w, t->data, t->bytes));
+  TRY(file_writer_append(writer, &length, sizeof length));
+  TRY(file_writer_append(writer, header->data, header->size));
+  for (uint32_t i = 0; i < plan->count; i++) {
+    const tensor_entry *entry = &plan->tensors[plan->order[i]];
+    TRY(file_writer_append(writer, entry->data, entry->bytes));
   }
-  return file_writer_commit(w);
+  return file_writer_commit(writer);
 }
 
 clave_status tensor_file_save(const char *path, const tensor_entry *tensors, uint32_t count,
                               const char *const *metadata, uint32_t n_metadata) {
-  file_plan p = {.tensors = tensors, .count = count};
+  file_plan plan = {.tensors = tensors, .count = count};
   text header = {0};
-  file_writer *w = NULL;
+  file_writer *writer = NULL;
   clave_status st = check_names(tensors, count);
-  if (!st) st = make_plan(&p);
-  if (!st) st = write_header(&p, metadata, n_metadata, &header);
-  if (!st) st = file_writer_create(path, &w);
-  if (!st) st = write_all(w, &p, &header);
-  file_writer_destroy(w);
+  if (!st) st = make_plan(&plan);
+  if (!st) st = write_header(&plan, metadata, n_metadata, &header);
+  if (!st) st = file_writer_create(path, &writer);
+  if (!st) st = write_all(writer, &plan, &header);
+  file_writer_destroy(writer);
   text_free(&header);
-  free(p.order);
-  free(p.begins);
+  free(plan.order);
+  free(plan.begins);
   return st;
 }

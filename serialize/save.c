@@ -27,29 +27,29 @@ static clave_status forgive(clave_status st) {
 
 /* consts_hash of the .json program at `path`. */
 static clave_status read_consts_hash(const char *path, recorded *out) {
-  file_map m;
+  file_map map;
   json *document = NULL;
   *out = (recorded){0};
-  clave_status st = file_map_open(path, &m);
-  if (!st) st = json_parse((const char *)m.data, m.size, &document);
+  clave_status st = file_map_open(path, &map);
+  if (!st) st = json_parse((const char *)map.data, map.size, &document);
   const json *hash =
       !st && json_kind_of(document) == JSON_OBJECT ? json_member(document, "consts_hash") : NULL;
   out->present = hash && json_u64(hash, &out->hash);
   json_free(document);
-  file_map_close(&m);
+  file_map_close(&map);
   return forgive(st);
 }
 
 /* The hash that a consts.safetensors of ours records. */
 static clave_status read_recorded_hash(const char *path, recorded *out) {
-  tensor_file *f;
+  tensor_file *file;
   *out = (recorded){0};
-  clave_status st = tensor_file_open(path, &f);
+  clave_status st = tensor_file_open(path, &file);
   if (st) return forgive(st);
-  const char *hex = tensor_file_metadata(f, CONSTS_HASH_KEY);
+  const char *hex = tensor_file_metadata(file, CONSTS_HASH_KEY);
   out->present = hex && strlen(hex) == 16 && strspn(hex, "0123456789abcdef") == 16;
   if (out->present) out->hash = strtoull(hex, NULL, 16);
-  tensor_file_destroy(f);
+  tensor_file_destroy(file);
   return NULL;
 }
 
@@ -84,7 +84,8 @@ static clave_status find_user(const char *folder, const char *own_name, uint64_t
 
 /* Refuses to replace the constants at `consts` unless they hold the same, or are those of the
  * program being replaced and of no other. */
-static clave_status check_replaceable(const program *p, const char *path, const char *consts) {
+static clave_status check_replaceable(const program *program, const char *path,
+                                      const char *consts) {
   recorded existing, replaced;
   if (!file_exists(consts)) return NULL;
   TRY(read_recorded_hash(consts, &existing));
@@ -93,7 +94,7 @@ static clave_status check_replaceable(const program *p, const char *path, const 
         "%s is there already and is not known to be this program's: save into another folder",
         consts);
   }
-  if (existing.hash == p->ir.consts_hash) return NULL;
+  if (existing.hash == program->ir.consts_hash) return NULL;
   TRY(read_consts_hash(path, &replaced));
   if (!replaced.present || replaced.hash != existing.hash) {
     return INVALID("%s holds another program's constants: save into another folder", consts);
@@ -110,63 +111,63 @@ static clave_status check_replaceable(const program *p, const char *path, const 
 
 /* ---------------------------------------------------------------- .json */
 
-static clave_status write_constants(const program *p, const char *path) {
-  uint32_t n = p->ir.constants.count;
+static clave_status write_constants(const program *program, const char *path) {
+  uint32_t n = program->ir.constants.count;
   char hash[17];
-  (void)snprintf(hash, sizeof hash, "%016" PRIx64, p->ir.consts_hash);
+  (void)snprintf(hash, sizeof hash, "%016" PRIx64, program->ir.consts_hash);
   const char *metadata[2] = {CONSTS_HASH_KEY, hash};
   tensor_entry *entries = calloc(n, sizeof *entries);
   if (!entries) return status_no_memory();
   for (uint32_t i = 0; i < n; i++) {
-    const tensor stored = tensor_stored(&p->types[i]), *t = &stored;
-    entries[i] = (tensor_entry){.name = p->ir.constants.items[i].name,
-                                .type = t->type,
-                                .rank = t->rank,
-                                .data = p->constants[i]};
-    memcpy(entries[i].dims, t->dims, sizeof t->dims);
-    (void)tensor_bytes(t, &entries[i].bytes); /* checked when it was bound */
+    const tensor stored = tensor_stored(&program->types[i]), *tensor = &stored;
+    entries[i] = (tensor_entry){.name = program->ir.constants.items[i].name,
+                                .type = tensor->type,
+                                .rank = tensor->rank,
+                                .data = program->constants[i]};
+    memcpy(entries[i].dims, tensor->dims, sizeof tensor->dims);
+    (void)tensor_bytes(tensor, &entries[i].bytes); /* checked when it was bound */
   }
   clave_status st = tensor_file_save(path, entries, n, metadata, 1);
   free(entries);
   return st;
 }
 
-static clave_status save_constants(const program *p, const char *path) {
-  if (p->ir.constants.count == 0) return NULL;
+static clave_status save_constants(const program *program, const char *path) {
+  if (program->ir.constants.count == 0) return NULL;
   char *consts = consts_path_beside(path);
   if (!consts) return status_no_memory();
-  clave_status st = check_replaceable(p, path, consts);
-  if (!st) st = write_constants(p, consts);
+  clave_status st = check_replaceable(program, path, consts);
+  if (!st) st = write_constants(program, consts);
   free(consts);
   return st;
 }
 
 /* The text is on disk before the constants are touched, and in its place after them. */
-static clave_status write_pair(const program *p, const char *path, const text *t) {
-  file_writer *w;
-  TRY(file_writer_create(path, &w));
-  clave_status st = file_writer_append(w, t->data, t->size);
-  if (!st) st = save_constants(p, path);
-  if (!st) st = file_writer_commit(w);
-  file_writer_destroy(w);
+static clave_status write_pair(const program *program, const char *path, const text *text) {
+  file_writer *writer;
+  TRY(file_writer_create(path, &writer));
+  clave_status st = file_writer_append(writer, text->data, text->size);
+  if (!st) st = save_constants(program, path);
+  if (!st) st = file_writer_commit(writer);
+  file_writer_destroy(writer);
   return st;
 }
 
-static clave_status save_json(const program *p, const char *path) {
-  text t = {0};
-  if (p->n_sections) {
+static clave_status save_json(const program *program, const char *path) {
+  text text = {0};
+  if (program->n_sections) {
     return UNSUPPORTED("%s cannot hold section '%.4s' of the program, save it as .clv", path,
-                       p->sections[0].tag);
+                       program->sections[0].tag);
   }
-  clave_status st = encode_json(&p->ir, &t);
-  if (!st) st = write_pair(p, path, &t);
-  text_free(&t);
+  clave_status st = encode_json(&program->ir, &text);
+  if (!st) st = write_pair(program, path, &text);
+  text_free(&text);
   return st;
 }
 
-clave_status program_save(const program *p, const char *path) {
-  program hashed = *p; /* p itself may be saved by several threads */
-  if (p->unhashed) TRY(hash_constants(p, &hashed.ir.consts_hash));
+clave_status program_save(const program *prog, const char *path) {
+  program hashed = *prog; /* prog itself may be saved by several threads */
+  if (prog->unhashed) TRY(hash_constants(prog, &hashed.ir.consts_hash));
   if (path_has_ending(path, ".clv")) return clv_write(&hashed, path);
   if (path_has_ending(path, ".json")) return save_json(&hashed, path);
   return INVALID("%s: a program is saved as .clv or .json", path);

@@ -13,24 +13,26 @@ bool is_own_section(const char *tag) {
   return false;
 }
 
-static program_section *find(const program *p, const char *tag) {
-  for (uint32_t i = 0; i < p->n_sections; i++)
-    if (memcmp(p->sections[i].tag, tag, sizeof p->sections[i].tag) == 0) return &p->sections[i];
+static program_section *find(const program *program, const char *tag) {
+  for (uint32_t i = 0; i < program->n_sections; i++)
+    if (memcmp(program->sections[i].tag, tag, sizeof program->sections[i].tag) == 0)
+      return &program->sections[i];
   return NULL;
 }
 
-const program_section *program_find_section(const program *p, const char *tag) {
-  return strlen(tag) == 4 ? find(p, tag) : NULL;
+const program_section *program_find_section(const program *program, const char *tag) {
+  return strlen(tag) == 4 ? find(program, tag) : NULL;
 }
 
-clave_status add_section_to(program *p, const char *tag, program_section **out) {
-  *out = find(p, tag);
+clave_status add_section_to(program *program, const char *tag, program_section **out) {
+  *out = find(program, tag);
   if (*out) return NULL;
-  if (!p->sections) p->sections = mem_pool_alloc(p->pool, LIMIT_SECTIONS, sizeof *p->sections);
-  if (!p->sections) return status_no_memory();
-  if (p->n_sections == LIMIT_SECTIONS - N_OWN_SECTIONS)
+  if (!program->sections)
+    program->sections = mem_pool_alloc(program->pool, LIMIT_SECTIONS, sizeof *program->sections);
+  if (!program->sections) return status_no_memory();
+  if (program->n_sections == LIMIT_SECTIONS - N_OWN_SECTIONS)
     return INVALID("more than %d sections", LIMIT_SECTIONS - N_OWN_SECTIONS);
-  *out = &p->sections[p->n_sections++];
+  *out = &program->sections[program->n_sections++];
   memcpy((*out)->tag, tag, sizeof(*out)->tag);
   return NULL;
 }
@@ -40,33 +42,33 @@ static bool is_tag(const char *tag) {
   return strlen(tag) == 4 && strspn(tag, allowed) == 4 && !is_own_section(tag);
 }
 
-clave_status program_set_section(program *p, const char *tag, const void *data, size_t size,
+clave_status program_set_section(program *program, const char *tag, const void *data, size_t size,
                                  bool required) {
   if (!is_tag(tag))
     return INVALID(
         "'%.60s' is not a section's tag: four letters or digits, not PROG, CIDX, CONS, FIDX or "
         "FORM",
         tag);
-  program_section *s = find(p, tag);
+  program_section *section = find(program, tag);
   if (!data) {
-    if (s) *s = p->sections[--p->n_sections];
+    if (section) *section = program->sections[--program->n_sections];
     return NULL;
   }
-  uint8_t *copy = mem_pool_alloc(p->pool, size + 1, 1);
+  uint8_t *copy = mem_pool_alloc(program->pool, size + 1, 1);
   if (!copy) return status_no_memory();
   memcpy(copy, data, size);
-  TRY(add_section_to(p, tag, &s));
-  s->required = required;
-  s->data = copy;
-  s->size = size;
+  TRY(add_section_to(program, tag, &section));
+  section->required = required;
+  section->data = copy;
+  section->size = size;
   return NULL;
 }
 
-clave_status program_set_metadata(program *p, const char *metadata) {
+clave_status program_set_metadata(program *program, const char *metadata) {
   size_t n = strlen(metadata);
   if (n > 0) TRY(status_while(json_check_syntax(metadata, n, false), "metadata"));
-  char *copy = mem_pool_strdup(p->pool, metadata, n);
+  char *copy = mem_pool_strdup(program->pool, metadata, n);
   if (!copy) return status_no_memory();
-  p->ir.metadata = copy;
+  program->ir.metadata = copy;
   return NULL;
 }

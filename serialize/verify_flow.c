@@ -19,7 +19,7 @@ typedef struct writer {
 typedef enum chain_state { CHAIN_UNUSED = 0, CHAIN_OPEN, CHAIN_DONE } chain_state;
 
 typedef struct checker {
-  const program *p;
+  const program *program;
   rule_context rules;
   scalar_value *values;   /* owned, by Vid: none known */
   writer *tensors, *vids; /* owned, by Tid, Vid */
@@ -31,76 +31,80 @@ typedef struct checker {
   int depth;
 } checker;
 
-static clave_status check_chain(checker *k, uint32_t index, bool is_body);
+static clave_status check_chain(checker *checker, uint32_t index, bool is_body);
 
 /* ---------------------------------------------------------------- slots */
 
-static clave_status check_tid(const checker *k, uint32_t tid) {
-  uint32_t count = k->p->ir.tensors.count;
+static clave_status check_tid(const checker *checker, uint32_t tid) {
+  uint32_t count = checker->program->ir.tensors.count;
   return tid < count ? NULL : INVALID("tensor %u, the program has %u", tid, count);
 }
 
-static clave_status check_vid(const checker *k, uint32_t vid) {
-  uint32_t count = k->p->ir.values.count;
+static clave_status check_vid(const checker *checker, uint32_t vid) {
+  uint32_t count = checker->program->ir.values.count;
   return vid < count ? NULL : INVALID("value %u, the program has %u", vid, count);
 }
 
-static bool is_visible(const checker *k, const writer *w) {
-  return w->method == k->method && k->chains[w->chain] == CHAIN_OPEN;
+static bool is_visible(const checker *checker, const writer *writer) {
+  return writer->method == checker->method && checker->chains[writer->chain] == CHAIN_OPEN;
 }
 
-static clave_status read_value(const checker *k, uint32_t vid) {
-  if (is_visible(k, &k->vids[vid])) return NULL;
+static clave_status read_value(const checker *checker, uint32_t vid) {
+  if (is_visible(checker, &checker->vids[vid])) return NULL;
   return INVALID("value %u ('%.200s') is read before it is set", vid,
-                 k->p->ir.values.items[vid].name);
+                 checker->program->ir.values.items[vid].name);
 }
 
-static clave_status write_value(checker *k, uint32_t vid) {
-  if (k->vids[vid].method == k->method) {
-    return INVALID("value %u ('%.200s') is set twice", vid, k->p->ir.values.items[vid].name);
+static clave_status write_value(checker *checker, uint32_t vid) {
+  if (checker->vids[vid].method == checker->method) {
+    return INVALID("value %u ('%.200s') is set twice", vid,
+                   checker->program->ir.values.items[vid].name);
   }
-  k->vids[vid] = (writer){k->method, k->chain};
+  checker->vids[vid] = (writer){checker->method, checker->chain};
   return NULL;
 }
 
 /* The values that stand in the tensor's shape are set. */
-static clave_status check_shape_values(const checker *k, uint32_t tid) {
-  const ir_tensor *t = &k->p->ir.tensors.items[tid];
-  for (uint32_t i = 0; i < t->shape.count; i++) {
-    uint32_t vid = t->shape.items[i].vid;
+static clave_status check_shape_values(const checker *checker, uint32_t tid) {
+  const ir_tensor *tensor = &checker->program->ir.tensors.items[tid];
+  for (uint32_t i = 0; i < tensor->shape.count; i++) {
+    uint32_t vid = tensor->shape.items[i].vid;
     if (vid != IR_NONE)
-      TRY(status_while(read_value(k, vid), "dimension %u of tensor %u ('%.200s')", i, tid,
-                       t->name));
+      TRY(status_while(read_value(checker, vid), "dimension %u of tensor %u ('%.200s')", i, tid,
+                       tensor->name));
   }
   return NULL;
 }
 
-static clave_status read_tensor(const checker *k, uint32_t tid) {
-  const ir_program *p = &k->p->ir;
-  slot_kind kind = program_slot_kind(p, tid);
-  if (kind == SLOT_CONSTANT || kind == SLOT_STATE || is_visible(k, &k->tensors[tid])) return NULL;
-  if (kind == SLOT_INPUT) return tensor_error(p, tid, "is no input of this method");
-  if (k->tensors[tid].method == k->method)
-    return tensor_error(p, tid, "is written inside another chain only");
-  return tensor_error(p, tid, "is read before it is written");
+static clave_status read_tensor(const checker *checker, uint32_t tid) {
+  const ir_program *program = &checker->program->ir;
+  slot_kind kind = program_slot_kind(program, tid);
+  if (kind == SLOT_CONSTANT || kind == SLOT_STATE || is_visible(checker, &checker->tensors[tid]))
+    return NULL;
+  if (kind == SLOT_INPUT) return tensor_error(program, tid, "is no input of this method");
+  if (checker->tensors[tid].method == checker->method)
+    return tensor_error(program, tid, "is written inside another chain only");
+  return tensor_error(program, tid, "is read before it is written");
 }
 
-static clave_status slot_error(const ir_program *p, uint32_t tid, const char *expected) {
+static clave_status slot_error(const ir_program *program, uint32_t tid, const char *expected) {
   return INVALID("tensor %u ('%.200s'): expected %s slot, got %s slot", tid,
-                 p->tensors.items[tid].name, expected, slot_kind_name(program_slot_kind(p, tid)));
+                 program->tensors.items[tid].name, expected,
+                 slot_kind_name(program_slot_kind(program, tid)));
 }
 
-static clave_status write_tensor(checker *k, uint32_t tid) {
-  const ir_program *p = &k->p->ir;
-  slot_kind kind = program_slot_kind(p, tid);
+static clave_status write_tensor(checker *checker, uint32_t tid) {
+  const ir_program *program = &checker->program->ir;
+  slot_kind kind = program_slot_kind(program, tid);
   if (kind != SLOT_OUTPUT && kind != SLOT_TEMPORARY)
-    return slot_error(p, tid, "output or temporary");
-  if (kind == SLOT_OUTPUT && k->depth > 1)
-    return tensor_error(p, tid, "is an output, which a body cannot write");
-  if (k->tensors[tid].method == k->method) return tensor_error(p, tid, "is written twice");
-  k->tensors[tid] = (writer){k->method, k->chain};
-  k->outputs_written += kind == SLOT_OUTPUT;
-  return check_shape_values(k, tid);
+    return slot_error(program, tid, "output or temporary");
+  if (kind == SLOT_OUTPUT && checker->depth > 1)
+    return tensor_error(program, tid, "is an output, which a body cannot write");
+  if (checker->tensors[tid].method == checker->method)
+    return tensor_error(program, tid, "is written twice");
+  checker->tensors[tid] = (writer){checker->method, checker->chain};
+  checker->outputs_written += kind == SLOT_OUTPUT;
+  return check_shape_values(checker, tid);
 }
 
 /* ---------------------------------------------------------------- instructions */
@@ -108,58 +112,58 @@ static clave_status write_tensor(checker *k, uint32_t tid) {
 typedef enum visit_pass { PASS_RANGES, PASS_READS, PASS_WRITES } visit_pass;
 
 typedef struct visitor {
-  checker *k;
+  checker *checker;
   visit_pass pass;
   clave_status status;
 } visitor;
 
-static clave_status visit_operand(checker *k, const operand *o, visit_pass pass) {
-  bool written = (o->flags & IR_OUT) != 0;
-  if (pass == PASS_RANGES) return check_tid(k, o->tid);
-  if (pass == PASS_READS && !written) return read_tensor(k, o->tid);
-  if (pass == PASS_WRITES && written) return write_tensor(k, o->tid);
+static clave_status visit_operand(checker *checker, const operand *operand, visit_pass pass) {
+  bool written = (operand->flags & IR_OUT) != 0;
+  if (pass == PASS_RANGES) return check_tid(checker, operand->tid);
+  if (pass == PASS_READS && !written) return read_tensor(checker, operand->tid);
+  if (pass == PASS_WRITES && written) return write_tensor(checker, operand->tid);
   return NULL;
 }
 
 static bool visit_value(void *ctx, uint32_t vid, bool written) {
-  visitor *v = ctx;
-  if (v->pass == PASS_RANGES) v->status = check_vid(v->k, vid);
-  if (v->pass == PASS_READS && !written) v->status = read_value(v->k, vid);
-  if (v->pass == PASS_WRITES && written) v->status = write_value(v->k, vid);
-  return !v->status;
+  visitor *visitor = ctx;
+  if (visitor->pass == PASS_RANGES) visitor->status = check_vid(visitor->checker, vid);
+  if (visitor->pass == PASS_READS && !written) visitor->status = read_value(visitor->checker, vid);
+  if (visitor->pass == PASS_WRITES && written) visitor->status = write_value(visitor->checker, vid);
+  return !visitor->status;
 }
 
-static clave_status visit(checker *k, const ir_instruction *ins, visit_pass pass) {
-  visitor v = {k, pass, NULL};
-  if (!for_each_value(ins, visit_value, &v)) return v.status;
+static clave_status visit(checker *checker, const ir_instruction *ins, visit_pass pass) {
+  visitor visitor = {checker, pass, NULL};
+  if (!for_each_value(ins, visit_value, &visitor)) return visitor.status;
   for (operand_iter i = operands_of(ins); next_operand(&i);)
-    TRY(status_while(visit_operand(k, &i.o, pass), "%s", i.o.field));
+    TRY(status_while(visit_operand(checker, &i.operand, pass), "%s", i.operand.field));
   return NULL;
 }
 
 /* The chains that a control op runs; the op's rule has checked that they exist and fit. */
-static clave_status check_bodies(checker *k, const ir_instruction *ins) {
+static clave_status check_bodies(checker *checker, const ir_instruction *ins) {
   uint32_t chains[2];
   int n = control_chains(ins, chains);
-  for (int i = 0; i < n; i++) TRY(check_chain(k, chains[i], true));
+  for (int i = 0; i < n; i++) TRY(check_chain(checker, chains[i], true));
   return NULL;
 }
 
-static clave_status check_instruction(checker *k, const ir_instruction *ins) {
+static clave_status check_instruction(checker *checker, const ir_instruction *ins) {
   if (strlen(ins->name) > LIMIT_NAME)
     return INVALID("expected a name of at most %d bytes, got %zu", (int)LIMIT_NAME,
                    strlen(ins->name));
-  TRY(visit(k, ins, PASS_RANGES));
-  TRY(visit(k, ins, PASS_READS));
-  TRY(rule_instruction(&k->rules, ins));
-  TRY(check_bodies(k, ins));
-  return visit(k, ins, PASS_WRITES);
+  TRY(visit(checker, ins, PASS_RANGES));
+  TRY(visit(checker, ins, PASS_READS));
+  TRY(rule_instruction(&checker->rules, ins));
+  TRY(check_bodies(checker, ins));
+  return visit(checker, ins, PASS_WRITES);
 }
 
-static clave_status check_instructions(checker *k, const ir_instructions *list) {
+static clave_status check_instructions(checker *checker, const ir_instructions *list) {
   for (uint32_t i = 0; i < list->count; i++) {
     const ir_instruction *ins = &list->items[i];
-    clave_status st = check_instruction(k, ins);
+    clave_status st = check_instruction(checker, ins);
     const char *op = op_table[ins->op_type].name;
     if (st && ins->name[0]) return status_while(st, "node %u (%.200s, %s)", i, ins->name, op);
     if (st) return status_while(st, "node %u (%s)", i, op);
@@ -168,51 +172,52 @@ static clave_status check_instructions(checker *k, const ir_instructions *list) 
 }
 
 /* A body's args are temporaries that are written as it begins. */
-static clave_status bind_args(checker *k, const ir_chain *c) {
-  for (uint32_t i = 0; i < c->args.count; i++) {
-    uint32_t tid = c->args.items[i];
-    if (program_slot_kind(&k->p->ir, tid) != SLOT_TEMPORARY)
-      return slot_error(&k->p->ir, tid, "temporary");
-    TRY(status_while(write_tensor(k, tid), "args[%u]", i));
+static clave_status bind_args(checker *checker, const ir_chain *chain) {
+  for (uint32_t i = 0; i < chain->args.count; i++) {
+    uint32_t tid = chain->args.items[i];
+    if (program_slot_kind(&checker->program->ir, tid) != SLOT_TEMPORARY)
+      return slot_error(&checker->program->ir, tid, "temporary");
+    TRY(status_while(write_tensor(checker, tid), "args[%u]", i));
   }
   return NULL;
 }
 
 /* What a chain's instructions may not be walked without: it is there, unused, and not too deep. */
-static clave_status open_chain(checker *k, uint32_t index) {
-  const ir_chains *chains = &k->p->ir.chains;
+static clave_status open_chain(checker *checker, uint32_t index) {
+  const ir_chains *chains = &checker->program->ir.chains;
   if (index >= chains->count) return INVALID("chain %u, the program has %u", index, chains->count);
-  if (k->chains[index] != CHAIN_UNUSED) return INVALID("chain %u is used twice", index);
-  if (k->depth >= LIMIT_CHAIN_DEPTH)
+  if (checker->chains[index] != CHAIN_UNUSED) return INVALID("chain %u is used twice", index);
+  if (checker->depth >= LIMIT_CHAIN_DEPTH)
     return INVALID("chains nested deeper than %d", (int)LIMIT_CHAIN_DEPTH);
-  k->chains[index] = CHAIN_OPEN;
-  k->chain = index;
-  k->depth++;
+  checker->chains[index] = CHAIN_OPEN;
+  checker->chain = index;
+  checker->depth++;
   return NULL;
 }
 
-static clave_status walk_body(checker *k, const ir_chain *c) {
-  TRY(bind_args(k, c));
-  TRY(check_instructions(k, &c->instructions));
-  for (uint32_t i = 0; i < c->results.count; i++)
-    TRY(status_while(read_tensor(k, c->results.items[i]), "results[%u]", i));
+static clave_status walk_body(checker *checker, const ir_chain *chain) {
+  TRY(bind_args(checker, chain));
+  TRY(check_instructions(checker, &chain->instructions));
+  for (uint32_t i = 0; i < chain->results.count; i++)
+    TRY(status_while(read_tensor(checker, chain->results.items[i]), "results[%u]", i));
   return NULL;
 }
 
-static void close_chain(checker *k, uint32_t index, uint32_t outer) {
-  k->chains[index] = CHAIN_DONE;
-  k->chain = outer;
-  k->depth--;
+static void close_chain(checker *checker, uint32_t index, uint32_t outer) {
+  checker->chains[index] = CHAIN_DONE;
+  checker->chain = outer;
+  checker->depth--;
 }
 
-static clave_status check_chain(checker *k, uint32_t index, bool is_body) {
-  uint32_t outer = k->chain;
-  TRY(open_chain(k, index));
-  const ir_chain *c = &k->p->ir.chains.items[index];
-  clave_status st = is_body ? walk_body(k, c) : check_instructions(k, &c->instructions);
+static clave_status check_chain(checker *checker, uint32_t index, bool is_body) {
+  uint32_t outer = checker->chain;
+  TRY(open_chain(checker, index));
+  const ir_chain *chain = &checker->program->ir.chains.items[index];
+  clave_status st =
+      is_body ? walk_body(checker, chain) : check_instructions(checker, &chain->instructions);
   if (is_body) {
     st = status_while(st, "chain %u", index);
-    close_chain(k, index, outer);
+    close_chain(checker, index, outer);
   }
   return st; /* a method's own chain stays open: its outputs and updates are read from it */
 }
@@ -220,158 +225,168 @@ static clave_status check_chain(checker *k, uint32_t index, bool is_body) {
 /* ---------------------------------------------------------------- methods */
 
 /* An argument is a tensor or a value, each slot once per method and direction. */
-static clave_status check_argument(checker *k, const ir_argument *a, slot_kind kind) {
-  if ((a->tensor == IR_NONE) == (a->value == IR_NONE))
+static clave_status check_argument(checker *checker, const ir_argument *argument, slot_kind kind) {
+  if ((argument->tensor == IR_NONE) == (argument->value == IR_NONE))
     return INVALID("expected a tensor or a value, one of both");
-  if (a->value != IR_NONE) return check_vid(k, a->value);
-  TRY(check_tid(k, a->tensor));
-  if (program_slot_kind(&k->p->ir, a->tensor) != kind)
-    return slot_error(&k->p->ir, a->tensor, slot_kind_name(kind));
-  if (k->taken[a->tensor] == k->method) return tensor_error(&k->p->ir, a->tensor, "stands twice");
-  k->taken[a->tensor] = k->method;
+  if (argument->value != IR_NONE) return check_vid(checker, argument->value);
+  TRY(check_tid(checker, argument->tensor));
+  if (program_slot_kind(&checker->program->ir, argument->tensor) != kind)
+    return slot_error(&checker->program->ir, argument->tensor, slot_kind_name(kind));
+  if (checker->taken[argument->tensor] == checker->method)
+    return tensor_error(&checker->program->ir, argument->tensor, "stands twice");
+  checker->taken[argument->tensor] = checker->method;
   return NULL;
 }
 
 /* Inputs set their slots, scalars their values, and shapes the values that stand in them. */
-static clave_status bind_input(checker *k, const ir_argument *a) {
-  TRY(check_argument(k, a, SLOT_INPUT));
-  if (a->value != IR_NONE) return write_value(k, a->value);
-  k->tensors[a->tensor] = (writer){k->method, k->chain};
+static clave_status bind_input(checker *checker, const ir_argument *argument) {
+  TRY(check_argument(checker, argument, SLOT_INPUT));
+  if (argument->value != IR_NONE) return write_value(checker, argument->value);
+  checker->tensors[argument->tensor] = (writer){checker->method, checker->chain};
   return NULL;
 }
 
-static void bind_shape(checker *k, uint32_t tid) {
-  const ir_int_or_vids *shape = &k->p->ir.tensors.items[tid].shape;
+static void bind_shape(checker *checker, uint32_t tid) {
+  const ir_int_or_vids *shape = &checker->program->ir.tensors.items[tid].shape;
   for (uint32_t i = 0; i < shape->count; i++) {
     uint32_t vid = shape->items[i].vid;
-    if (vid != IR_NONE) k->vids[vid] = (writer){k->method, k->chain};
+    if (vid != IR_NONE) checker->vids[vid] = (writer){checker->method, checker->chain};
   }
 }
 
 /* What a session chose before any method runs. */
-static void bind_state_sizes(checker *k) {
-  uint32_t first = k->p->ir.constants.count + k->p->ir.n_inputs + k->p->ir.n_outputs;
-  for (uint32_t i = 0; i < k->p->ir.n_state; i++) bind_shape(k, first + i);
+static void bind_state_sizes(checker *checker) {
+  uint32_t first = checker->program->ir.constants.count + checker->program->ir.n_inputs +
+                   checker->program->ir.n_outputs;
+  for (uint32_t i = 0; i < checker->program->ir.n_state; i++) bind_shape(checker, first + i);
 }
 
-static clave_status bind_inputs(checker *k, const ir_arguments *inputs) {
+static clave_status bind_inputs(checker *checker, const ir_arguments *inputs) {
   for (uint32_t i = 0; i < inputs->count; i++) {
-    const ir_argument *a = &inputs->items[i];
-    TRY(status_while(bind_input(k, a), "input '%.200s'", a->name));
+    const ir_argument *argument = &inputs->items[i];
+    TRY(status_while(bind_input(checker, argument), "input '%.200s'", argument->name));
   }
   for (uint32_t i = 0; i < inputs->count; i++)
-    if (inputs->items[i].tensor != IR_NONE) bind_shape(k, inputs->items[i].tensor);
+    if (inputs->items[i].tensor != IR_NONE) bind_shape(checker, inputs->items[i].tensor);
   return NULL;
 }
 
-static clave_status check_outputs(checker *k, const ir_arguments *outputs) {
+static clave_status check_outputs(checker *checker, const ir_arguments *outputs) {
   uint32_t tensors = 0;
   for (uint32_t i = 0; i < outputs->count; i++) {
-    const ir_argument *a = &outputs->items[i];
-    clave_status st = check_argument(k, a, SLOT_OUTPUT);
-    if (!st) st = a->value != IR_NONE ? read_value(k, a->value) : read_tensor(k, a->tensor);
-    if (st) return status_while(st, "output '%.200s'", a->name);
-    tensors += a->tensor != IR_NONE;
+    const ir_argument *argument = &outputs->items[i];
+    clave_status st = check_argument(checker, argument, SLOT_OUTPUT);
+    if (!st)
+      st = argument->value != IR_NONE ? read_value(checker, argument->value)
+                                      : read_tensor(checker, argument->tensor);
+    if (st) return status_while(st, "output '%.200s'", argument->name);
+    tensors += argument->tensor != IR_NONE;
   }
-  if (tensors == k->outputs_written) return NULL;
-  return INVALID("%u output slots are written, %u are outputs of the method", k->outputs_written,
-                 tensors);
+  if (tensors == checker->outputs_written) return NULL;
+  return INVALID("%u output slots are written, %u are outputs of the method",
+                 checker->outputs_written, tensors);
 }
 
 /* The same sizes, and values for sizes. */
-static bool same_types(const ir_program *p, uint32_t a, uint32_t b) {
-  const ir_tensor *x = &p->tensors.items[a], *y = &p->tensors.items[b];
-  bool same = x->dtype == y->dtype && x->shape.count == y->shape.count;
-  for (uint32_t i = 0; same && i < x->shape.count; i++) {
-    const ir_int_or_vid *m = &x->shape.items[i], *n = &y->shape.items[i];
-    same = m->vid == n->vid && (m->vid != IR_NONE || m->literal == n->literal);
+static bool same_types(const ir_program *program, uint32_t a, uint32_t b) {
+  const ir_tensor *tensor = &program->tensors.items[a], *declared = &program->tensors.items[b];
+  bool same = tensor->dtype == declared->dtype && tensor->shape.count == declared->shape.count;
+  for (uint32_t i = 0; same && i < tensor->shape.count; i++) {
+    const ir_int_or_vid *value = &tensor->shape.items[i], *int_or_vid = &declared->shape.items[i];
+    same = value->vid == int_or_vid->vid &&
+           (value->vid != IR_NONE || value->literal == int_or_vid->literal);
   }
   return same;
 }
 
-static clave_status check_update(checker *k, const ir_state_update *u) {
-  const ir_program *p = &k->p->ir;
-  TRY(check_tid(k, u->state));
-  TRY(check_tid(k, u->value));
-  if (program_slot_kind(p, u->state) != SLOT_STATE) return tensor_error(p, u->state, "is no state");
-  if (k->taken[u->state] == k->method) return tensor_error(p, u->state, "is updated twice");
-  k->taken[u->state] = k->method;
-  TRY(read_tensor(k, u->value));
-  if (same_types(p, u->state, u->value)) return NULL;
-  return tensor_error(p, u->value, "differs in dtype or shape from the state it becomes");
+static clave_status check_update(checker *checker, const ir_state_update *update) {
+  const ir_program *program = &checker->program->ir;
+  TRY(check_tid(checker, update->state));
+  TRY(check_tid(checker, update->value));
+  if (program_slot_kind(program, update->state) != SLOT_STATE)
+    return tensor_error(program, update->state, "is no state");
+  if (checker->taken[update->state] == checker->method)
+    return tensor_error(program, update->state, "is updated twice");
+  checker->taken[update->state] = checker->method;
+  TRY(read_tensor(checker, update->value));
+  if (same_types(program, update->state, update->value)) return NULL;
+  return tensor_error(program, update->value,
+                      "differs in dtype or shape from the state it becomes");
 }
 
-static clave_status check_method(checker *k, const ir_method *m) {
-  k->outputs_written = 0;
-  k->depth = 0;
-  k->chain = m->chain;
-  TRY(verify_names(m->inputs.items, m->inputs.count, sizeof *m->inputs.items,
+static clave_status check_method(checker *checker, const ir_method *method) {
+  checker->outputs_written = 0;
+  checker->depth = 0;
+  checker->chain = method->chain;
+  TRY(verify_names(method->inputs.items, method->inputs.count, sizeof *method->inputs.items,
                    offsetof(ir_argument, name), "input"));
-  TRY(verify_names(m->outputs.items, m->outputs.count, sizeof *m->outputs.items,
+  TRY(verify_names(method->outputs.items, method->outputs.count, sizeof *method->outputs.items,
                    offsetof(ir_argument, name), "output"));
-  bind_state_sizes(k);
-  TRY(bind_inputs(k, &m->inputs));
-  TRY(check_chain(k, m->chain, false));
-  TRY(check_outputs(k, &m->outputs));
-  for (uint32_t i = 0; i < m->updates.count; i++)
-    TRY(status_while(check_update(k, &m->updates.items[i]), "updates[%u]", i));
-  k->chains[m->chain] = CHAIN_DONE;
+  bind_state_sizes(checker);
+  TRY(bind_inputs(checker, &method->inputs));
+  TRY(check_chain(checker, method->chain, false));
+  TRY(check_outputs(checker, &method->outputs));
+  for (uint32_t i = 0; i < method->updates.count; i++)
+    TRY(status_while(check_update(checker, &method->updates.items[i]), "updates[%u]", i));
+  checker->chains[method->chain] = CHAIN_DONE;
   return NULL;
 }
 
 /* Slots of all chains' args and results, which rules look at before the chain itself is walked. */
-static clave_status check_chain_slots(const checker *k) {
-  const ir_chains *chains = &k->p->ir.chains;
+static clave_status check_chain_slots(const checker *checker) {
+  const ir_chains *chains = &checker->program->ir.chains;
   for (uint32_t i = 0; i < chains->count; i++) {
     const ir_u32s *lists[2] = {&chains->items[i].args, &chains->items[i].results};
     for (int l = 0; l < 2; l++) {
       for (uint32_t n = 0; n < lists[l]->count; n++)
-        TRY(status_while(check_tid(k, lists[l]->items[n]), "chain %u", i));
+        TRY(status_while(check_tid(checker, lists[l]->items[n]), "chain %u", i));
     }
   }
   return NULL;
 }
 
-static clave_status check_program(checker *k) {
-  const ir_program *p = &k->p->ir;
-  if (p->methods.count == 0) return INVALID("the program has no methods");
-  TRY(verify_names(p->methods.items, p->methods.count, sizeof *p->methods.items,
+static clave_status check_program(checker *checker) {
+  const ir_program *program = &checker->program->ir;
+  if (program->methods.count == 0) return INVALID("the program has no methods");
+  TRY(verify_names(program->methods.items, program->methods.count, sizeof *program->methods.items,
                    offsetof(ir_method, name), "method"));
-  TRY(check_chain_slots(k));
-  for (uint32_t i = 0; i < p->methods.count; i++) {
-    k->method = i + 1;
-    TRY(status_while(check_method(k, &p->methods.items[i]), "method '%.200s'",
-                     p->methods.items[i].name));
+  TRY(check_chain_slots(checker));
+  for (uint32_t i = 0; i < program->methods.count; i++) {
+    checker->method = i + 1;
+    TRY(status_while(check_method(checker, &program->methods.items[i]), "method '%.200s'",
+                     program->methods.items[i].name));
   }
-  for (uint32_t i = 0; i < p->chains.count; i++) {
-    if (k->chains[i] == CHAIN_UNUSED) return INVALID("chain %u is used by no method", i);
+  for (uint32_t i = 0; i < program->chains.count; i++) {
+    if (checker->chains[i] == CHAIN_UNUSED) return INVALID("chain %u is used by no method", i);
   }
   return NULL;
 }
 
-clave_status verify_flow(const program *p) {
-  size_t n_tensors = (size_t)p->ir.tensors.count + 1, n_values = (size_t)p->ir.values.count + 1;
-  checker k = {.p = p};
-  k.values = calloc(n_values, sizeof *k.values);
-  k.tensors = calloc(n_tensors, sizeof *k.tensors);
-  k.vids = calloc(n_values, sizeof *k.vids);
-  k.chains = calloc((size_t)p->ir.chains.count + 1, sizeof *k.chains);
-  k.taken = calloc(n_tensors, sizeof *k.taken);
+clave_status verify_flow(const program *program) {
+  size_t n_tensors = (size_t)program->ir.tensors.count + 1,
+         n_values = (size_t)program->ir.values.count + 1;
+  checker checker = {.program = program};
+  checker.values = calloc(n_values, sizeof *checker.values);
+  checker.tensors = calloc(n_tensors, sizeof *checker.tensors);
+  checker.vids = calloc(n_values, sizeof *checker.vids);
+  checker.chains = calloc((size_t)program->ir.chains.count + 1, sizeof *checker.chains);
+  checker.taken = calloc(n_tensors, sizeof *checker.taken);
   clave_status st = NULL;
-  if (!k.values || !k.tensors || !k.vids || !k.chains || !k.taken) st = status_no_memory();
-  for (uint32_t i = 0; !st && i < p->ir.values.count; i++)
-    k.values[i].type = p->ir.values.items[i].type;
-  k.rules = (rule_context){&p->ir, p->types, k.values};
-  if (!st) st = check_program(&k);
-  free(k.values);
-  free(k.tensors);
-  free(k.vids);
-  free(k.chains);
-  free(k.taken);
+  if (!checker.values || !checker.tensors || !checker.vids || !checker.chains || !checker.taken)
+    st = status_no_memory();
+  for (uint32_t i = 0; !st && i < program->ir.values.count; i++)
+    checker.values[i].type = program->ir.values.items[i].type;
+  checker.rules = (rule_context){&program->ir, program->types, checker.values};
+  if (!st) st = check_program(&checker);
+  free(checker.values);
+  free(checker.tensors);
+  free(checker.vids);
+  free(checker.chains);
+  free(checker.taken);
   return st;
 }
 
-clave_status verify_program(program *p) {
-  TRY(verify_types(p));
-  return verify_flow(p);
+clave_status verify_program(program *program) {
+  TRY(verify_types(program));
+  return verify_flow(program);
 }

@@ -42,47 +42,53 @@ typedef struct comparison {
   double n, sum, towards_zero, squares, size; /* of errors in parts of their allowances */
 } comparison;
 
-static inline double unit_in_last_place(double x, float_format f) {
+static inline double unit_in_last_place(double x, float_format format) {
   int exponent;
   frexp(x, &exponent);
-  return ldexp(1, x == 0 || exponent - f.digits < f.least ? f.least : exponent - f.digits);
+  return ldexp(1, x == 0 || exponent - format.digits < format.least ? format.least
+                                                                    : exponent - format.digits);
 }
 
-static inline bool is_narrow(float_format f) { return f.digits < format_f32.digits; }
+static inline bool is_narrow(float_format format) { return format.digits < format_f32.digits; }
 
-static inline bool is_exact(tolerance t) { return t.rtol == 0 && t.atol == 0 && t.steps == 0; }
+static inline bool is_exact(tolerance tolerance) {
+  return tolerance.rtol == 0 && tolerance.atol == 0 && tolerance.steps == 0;
+}
 
-static inline bool element_close(double got, double want, float_format f, tolerance t,
-                                 comparison *c) {
+static inline bool element_close(double got, double want, float_format format, tolerance tolerance,
+                                 comparison *comparison) {
   if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
-  c->n += 1;
-  if (isinf(want) || isinf(got) || is_exact(t)) return want == got;
-  double unit = is_narrow(f) ? unit_in_last_place(want, f) : 0;
-  double allowance = unit + t.rtol * fabs(want) + t.atol, error = got - want;
+  comparison->n += 1;
+  if (isinf(want) || isinf(got) || is_exact(tolerance)) return want == got;
+  double unit = is_narrow(format) ? unit_in_last_place(want, format) : 0;
+  double allowance = unit + tolerance.rtol * fabs(want) + tolerance.atol, error = got - want;
   if (error == 0) return true;
   double e = error / allowance;
-  c->sum += e;
-  c->towards_zero += want > 0 ? -e : e;
-  c->squares += e * e;
-  c->size += fabs(e);
-  return fabs(error) <= allowance + t.steps * unit;
+  comparison->sum += e;
+  comparison->towards_zero += want > 0 ? -e : e;
+  comparison->squares += e * e;
+  comparison->size += fabs(e);
+  return fabs(error) <= allowance + tolerance.steps * unit;
 }
 
 static inline comparison compare_floats(const double *got, const double *want, size_t n,
-                                        float_format f, tolerance t) {
-  comparison c = {0};
+                                        float_format format, tolerance tolerance) {
+  comparison comparison = {0};
   for (size_t i = 0; i < n; i++)
-    if (!element_close(got[i], want[i], f, t, &c) && c.wrong++ == 0) c.first = i;
-  return c;
+    if (!element_close(got[i], want[i], format, tolerance, &comparison) && comparison.wrong++ == 0)
+      comparison.first = i;
+  return comparison;
 }
 
 /* NULL if the results are right. */
-static inline const char *comparison_fault(const comparison *c, float_format f, tolerance t) {
-  double slack = c->n / 8;
-  if (c->wrong) return "beyond the allowance";
-  if (fmax(fabs(c->sum), fabs(c->towards_zero)) > 4 * sqrt(c->squares) + slack)
+static inline const char *comparison_fault(const comparison *comparison, float_format format,
+                                           tolerance tolerance) {
+  double slack = comparison->n / 8;
+  if (comparison->wrong) return "beyond the allowance";
+  if (fmax(fabs(comparison->sum), fabs(comparison->towards_zero)) >
+      4 * sqrt(comparison->squares) + slack)
     return "errors with a bias";
-  if (is_narrow(f) && c->size > slack + 2 + t.steps * c->n / 2)
+  if (is_narrow(format) && comparison->size > slack + 2 + tolerance.steps * comparison->n / 2)
     return "too many elements are not the nearest";
   return NULL;
 }
@@ -91,26 +97,26 @@ static inline const char *comparison_fault(const comparison *c, float_format f, 
 typedef enum sabotage { SABOTAGE_ZEROS, SABOTAGE_NEGATED, SABOTAGE_LARGER, N_SABOTAGES } sabotage;
 static const char *const sabotage_names[] = {"zeros", "the negated answer", "2 % more"};
 
-static inline double sabotaged(double x, sabotage kind, float_format f) {
+static inline double sabotaged(double x, sabotage kind, float_format format) {
   if (!isfinite(x)) return x;
   if (kind != SABOTAGE_LARGER) return kind == SABOTAGE_ZEROS ? 0 : -x;
-  double unit = unit_in_last_place(1.02 * x, f);
+  double unit = unit_in_last_place(1.02 * x, format);
   return nearbyint(1.02 * x / unit) * unit;
 }
 
 /* The sabotage that passes for `want`; N_SABOTAGES if none does but those that change nothing. */
-static inline sabotage accepted_sabotage(const double *want, size_t n, float_format f,
-                                         tolerance t) {
+static inline sabotage accepted_sabotage(const double *want, size_t n, float_format format,
+                                         tolerance tolerance) {
   double *got = malloc((n + 1) * sizeof *got);
   sabotage kind = SABOTAGE_ZEROS;
   for (; got && kind < N_SABOTAGES; kind++) {
     bool changes = false;
     for (size_t i = 0; i < n; i++) {
-      got[i] = sabotaged(want[i], kind, f);
+      got[i] = sabotaged(want[i], kind, format);
       changes |= got[i] != want[i] && !isnan(want[i]);
     }
-    comparison c = compare_floats(got, want, n, f, t);
-    if (changes && !comparison_fault(&c, f, t)) break;
+    comparison comparison = compare_floats(got, want, n, format, tolerance);
+    if (changes && !comparison_fault(&comparison, format, tolerance)) break;
   }
   free(got);
   return kind;

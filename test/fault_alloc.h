@@ -35,12 +35,12 @@ static inline bool fault_disarm(void) {
 #pragma GCC visibility push(default)
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-void __libc_free(void *p);
+void *__libc_realloc(void *memory, size_t n);
+void __libc_free(void *memory);
 
-static void *fault_count(void *p) {
-  fault_live += p != NULL;
-  return p;
+static void *fault_count(void *memory) {
+  fault_live += memory != NULL;
+  return memory;
 }
 
 static bool fault_now(void) {
@@ -54,14 +54,14 @@ void *calloc(size_t n, size_t size) {
   return fault_now() ? NULL : fault_count(__libc_calloc(n, size));
 }
 
-void *realloc(void *p, size_t n) {
+void *realloc(void *memory, size_t n) {
   if (fault_now()) return NULL;
-  return p ? __libc_realloc(p, n) : fault_count(__libc_realloc(p, n));
+  return memory ? __libc_realloc(memory, n) : fault_count(__libc_realloc(memory, n));
 }
 
-void free(void *p) {
-  fault_live -= p != NULL;
-  __libc_free(p);
+void free(void *memory) {
+  fault_live -= memory != NULL;
+  __libc_free(memory);
 }
 #pragma GCC visibility pop
 

@@ -17,11 +17,11 @@ static struct {
 
 /* False: the library, which may be NULL, lacks one. */
 static inline bool load_calls(void *library) {
-  void *f;
-#define X(name)                               \
-  f = library ? dlsym(library, #name) : NULL; \
-  memcpy(&cl.name, &f, sizeof f);             \
-  if (!f) return false;
+  void *from;
+#define X(name)                                  \
+  from = library ? dlsym(library, #name) : NULL; \
+  memcpy(&cl.name, &from, sizeof from);          \
+  if (!from) return false;
   HOST_CALLS(X)
 #undef X
   return true;

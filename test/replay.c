@@ -59,14 +59,14 @@ typedef struct replay_case {
   bool refused;    /* a pass was */
 } replay_case;
 
-static void print_failure(const replay_case *c, const char *what) {
-  printf("FAIL %s, run %d: %s\n", c->name, c->run, what);
+static void print_failure(const replay_case *replay_case, const char *what) {
+  printf("FAIL %s, run %d: %s\n", replay_case->name, replay_case->run, what);
 }
 
 /* Prints and frees an unexpected error. True if there was one. */
-static bool failed(const replay_case *c, clave_status status) {
+static bool failed(const replay_case *replay_case, clave_status status) {
   if (!status) return false;
-  print_failure(c, clave_status_message(status));
+  print_failure(replay_case, clave_status_message(status));
   clave_status_free(status);
   return true;
 }
@@ -93,20 +93,20 @@ static double e4m3_to_double(uint8_t b) {
   return (b >> 7 ? -1 : 1) * (exponent ? ldexp(8 + mantissa, exponent - 10) : ldexp(mantissa, -9));
 }
 
-static double float_at(const clave_tensor *t, size_t i) {
-  switch (t->dtype) {
+static double float_at(const clave_tensor *tensor, size_t i) {
+  switch (tensor->dtype) {
     case CLAVE_F8_E4M3:
-      return e4m3_to_double(((const uint8_t *)t->data)[i]);
+      return e4m3_to_double(((const uint8_t *)tensor->data)[i]);
     case CLAVE_F8_E5M2:
-      return half_to_double((uint16_t)(((const uint8_t *)t->data)[i] << 8));
+      return half_to_double((uint16_t)(((const uint8_t *)tensor->data)[i] << 8));
     case CLAVE_F16:
-      return half_to_double(((const uint16_t *)t->data)[i]);
+      return half_to_double(((const uint16_t *)tensor->data)[i]);
     case CLAVE_BF16:
-      return bfloat_to_double(((const uint16_t *)t->data)[i]);
+      return bfloat_to_double(((const uint16_t *)tensor->data)[i]);
     case CLAVE_F64:
-      return ((const double *)t->data)[i];
+      return ((const double *)tensor->data)[i];
     default:
-      return ((const float *)t->data)[i];
+      return ((const float *)tensor->data)[i];
   }
 }
 
@@ -126,106 +126,114 @@ static float_format format_of(clave_dtype t) {
                               : format_f32;
 }
 
-static size_t count_of(const clave_tensor *t) {
+static size_t count_of(const clave_tensor *tensor) {
   size_t n = 1;
-  for (int i = 0; i < t->rank; i++) n *= (size_t)t->dims[i];
+  for (int i = 0; i < tensor->rank; i++) n *= (size_t)tensor->dims[i];
   return n;
 }
 
 /* Owned by the caller. */
-static double *floats_of(const clave_tensor *t) {
-  size_t n = count_of(t);
+static double *floats_of(const clave_tensor *tensor) {
+  size_t n = count_of(tensor);
   double *values = malloc((n + 1) * sizeof *values);
-  for (size_t i = 0; values && i < n; i++) values[i] = float_at(t, i);
+  for (size_t i = 0; values && i < n; i++) values[i] = float_at(tensor, i);
   return values;
 }
 
-static void print_dims(const clave_tensor *t, char *text, size_t size) {
-  int n = snprintf(text, size, "%s(", clave_dtype_name(t->dtype));
-  for (int i = 0; i < t->rank; i++)
-    n += snprintf(text + n, size - (size_t)n, "%s%" PRId64, i ? ", " : "", t->dims[i]);
+static void print_dims(const clave_tensor *tensor, char *text, size_t size) {
+  int n = snprintf(text, size, "%s(", clave_dtype_name(tensor->dtype));
+  for (int i = 0; i < tensor->rank; i++)
+    n += snprintf(text + n, size - (size_t)n, "%s%" PRId64, i ? ", " : "", tensor->dims[i]);
   snprintf(text + n, size - (size_t)n, ")");
 }
 
-static bool same_type(const clave_tensor *got, const clave_tensor *want, const replay_case *c) {
+static bool same_type(const clave_tensor *got, const clave_tensor *want,
+                      const replay_case *replay_case) {
   bool same = got->dtype == want->dtype && got->rank == want->rank;
   for (int i = 0; same && i < got->rank; i++) same = got->dims[i] == want->dims[i];
   if (same) return true;
   char g[256], w[256], line[600];
   print_dims(got, g, sizeof g);
   print_dims(want, w, sizeof w);
-  snprintf(line, sizeof line, "output %d is %s, not %s", c->output, g, w);
-  print_failure(c, line);
+  snprintf(line, sizeof line, "output %d is %s, not %s", replay_case->output, g, w);
+  print_failure(replay_case, line);
   return false;
 }
 
-static bool same_floats(const clave_tensor *got, const clave_tensor *want, const replay_case *c) {
-  double *g = floats_of(got), *w = floats_of(want);
+static bool same_floats(const clave_tensor *got, const clave_tensor *want,
+                        const replay_case *replay_case) {
+  double *values = floats_of(got), *weights = floats_of(want);
   size_t n = count_of(want);
-  float_format f = format_of(want->dtype);
+  float_format format = format_of(want->dtype);
   comparison result = {.wrong = n};
-  if (g && w) result = compare_floats(g, w, n, f, c->tolerance);
-  const char *fault = comparison_fault(&result, f, c->tolerance);
+  if (values && weights)
+    result = compare_floats(values, weights, n, format, replay_case->tolerance);
+  const char *fault = comparison_fault(&result, format, replay_case->tolerance);
   if (fault) {
     char line[300];
-    int m = snprintf(line, sizeof line, "output %d (%s): %s", c->output,
+    int m = snprintf(line, sizeof line, "output %d (%s): %s", replay_case->output,
                      clave_dtype_name(got->dtype), fault);
     if (result.wrong)
       m +=
           snprintf(line + m, sizeof line - (size_t)m, ": element %zu is %.9g, not %.9g; %zu of %zu",
-                   result.first, g ? g[result.first] : 0, w ? w[result.first] : 0, result.wrong, n);
+                   result.first, values ? values[result.first] : 0,
+                   weights ? weights[result.first] : 0, result.wrong, n);
     snprintf(line + m, sizeof line - (size_t)m,
              "; mean error in parts of the allowance %.2g, towards zero %.2g, size %.2g",
              result.sum / result.n, result.towards_zero / result.n, result.size / result.n);
-    print_failure(c, line);
+    print_failure(replay_case, line);
   }
-  free(g);
-  free(w);
+  free(values);
+  free(weights);
   return !fault;
 }
 
 /* Elements that are not floats are the same; prints the first that is not and how many are not. */
-static bool same_integers(const clave_tensor *got, const clave_tensor *want, const replay_case *c) {
+static bool same_integers(const clave_tensor *got, const clave_tensor *want,
+                          const replay_case *replay_case) {
   size_t bad = 0, first = 0, n = count_of(want), width = clave_dtype_size(want->dtype);
-  const char *g = got->data, *w = want->data;
+  const char *values = got->data, *word = want->data;
   for (size_t i = 0; i < n; i++)
-    if (memcmp(g + i * width, w + i * width, width) && bad++ == 0) first = i;
+    if (memcmp(values + i * width, word + i * width, width) && bad++ == 0) first = i;
   if (!bad) return true;
   int64_t a = 0, b = 0;
   char line[300];
-  memcpy(&a, g + first * width, width);
-  memcpy(&b, w + first * width, width);
+  memcpy(&a, values + first * width, width);
+  memcpy(&b, word + first * width, width);
   snprintf(line, sizeof line,
            "output %d (%s): element %zu is %#" PRIx64 ", not %#" PRIx64 "; %zu of %zu differ",
-           c->output, clave_dtype_name(got->dtype), first, a, b, bad, n);
-  print_failure(c, line);
+           replay_case->output, clave_dtype_name(got->dtype), first, a, b, bad, n);
+  print_failure(replay_case, line);
   return false;
 }
 
-static bool same_tensor(const clave_tensor *got, const clave_tensor *want, const replay_case *c) {
-  if (!same_type(got, want, c)) return false;
-  return is_float(want->dtype, c->tolerance) ? same_floats(got, want, c)
-                                             : same_integers(got, want, c);
+static bool same_tensor(const clave_tensor *got, const clave_tensor *want,
+                        const replay_case *replay_case) {
+  if (!same_type(got, want, replay_case)) return false;
+  return is_float(want->dtype, replay_case->tolerance) ? same_floats(got, want, replay_case)
+                                                       : same_integers(got, want, replay_case);
 }
 
 /* The reference of each output must not be mistaken for zeros, the negated answer or 2 % more. */
-static bool rejects_sabotage(const clave_tensors *data, replay_case *c) {
+static bool rejects_sabotage(const clave_tensors *data, replay_case *replay_case) {
   bool good = true;
   clave_tensor want;
   char name[MAX_NAME], line[100];
-  for (c->run = 0; c->run < N_RUNS; c->run++) {
-    for (c->output = 0; snprintf(name, sizeof name, "out.%d.%d", c->run, c->output),
+  for (replay_case->run = 0; replay_case->run < N_RUNS; replay_case->run++) {
+    for (replay_case->output = 0;
+         snprintf(name, sizeof name, "out.%d.%d", replay_case->run, replay_case->output),
         clave_tensors_find(data, name, &want);
-         c->output++) {
-      if (!is_float(want.dtype, c->tolerance)) continue;
-      double *w = floats_of(&want);
-      sabotage kind = w ? accepted_sabotage(w, count_of(&want), format_of(want.dtype), c->tolerance)
-                        : SABOTAGE_ZEROS;
-      free(w);
+         replay_case->output++) {
+      if (!is_float(want.dtype, replay_case->tolerance)) continue;
+      double *weights = floats_of(&want);
+      sabotage kind = weights ? accepted_sabotage(weights, count_of(&want), format_of(want.dtype),
+                                                  replay_case->tolerance)
+                              : SABOTAGE_ZEROS;
+      free(weights);
       if (kind == N_SABOTAGES) continue;
-      snprintf(line, sizeof line, "output %d (%s) would take %s for right", c->output,
+      snprintf(line, sizeof line, "output %d (%s) would take %s for right", replay_case->output,
                clave_dtype_name(want.dtype), sabotage_names[kind]);
-      print_failure(c, line);
+      print_failure(replay_case, line);
       good = false;
     }
   }
@@ -234,63 +242,69 @@ static bool rejects_sabotage(const clave_tensors *data, replay_case *c) {
 
 /* ---- running */
 
-static bool set_inputs(clave_session *s, const clave_tensors *data, char set,
-                       const replay_case *c) {
-  clave_tensor t;
+static bool set_inputs(clave_session *session, const clave_tensors *data, char set,
+                       const replay_case *replay_case) {
+  clave_tensor tensor;
   char name[MAX_NAME];
   for (uint32_t i = 0;
-       snprintf(name, sizeof name, "in.%c.%u", set, i), clave_tensors_find(data, name, &t); i++)
-    if (failed(c, clave_session_set_input(s, "forward", i, &t))) return false;
+       snprintf(name, sizeof name, "in.%c.%u", set, i), clave_tensors_find(data, name, &tensor);
+       i++)
+    if (failed(replay_case, clave_session_set_input(session, "forward", i, &tensor))) return false;
   return true;
 }
 
 static uint64_t digest = 14695981039346656037u; /* FNV-1a, of all results so far */
 
-static void add_to_digest(const clave_tensor *t) {
-  const unsigned char *bytes = t->data;
-  size_t n = count_of(t) * clave_dtype_size(t->dtype);
+static void add_to_digest(const clave_tensor *tensor) {
+  const unsigned char *bytes = tensor->data;
+  size_t n = count_of(tensor) * clave_dtype_size(tensor->dtype);
   for (size_t i = 0; i < n; i++) digest = (digest ^ bytes[i]) * 1099511628211u;
 }
 
-static bool compare_outputs(clave_session *s, const clave_tensors *data, replay_case *c) {
+static bool compare_outputs(clave_session *session, const clave_tensors *data,
+                            replay_case *replay_case) {
   clave_tensor got, want;
   char name[MAX_NAME];
   snprintf(name, sizeof name, "out.2.0");
-  int run = c->run == 2 && !clave_tensors_find(data, name, &want) ? 0 : c->run;
-  for (c->output = 0;; c->output++) {
-    snprintf(name, sizeof name, "out.%d.%d", run, c->output);
+  int run = replay_case->run == 2 && !clave_tensors_find(data, name, &want) ? 0 : replay_case->run;
+  for (replay_case->output = 0;; replay_case->output++) {
+    snprintf(name, sizeof name, "out.%d.%d", run, replay_case->output);
     if (!clave_tensors_find(data, name, &want)) break;
-    if (failed(c, clave_session_output(s, "forward", (uint32_t)c->output, &got))) return false;
-    if (!same_tensor(&got, &want, c)) return false;
+    if (failed(replay_case,
+               clave_session_output(session, "forward", (uint32_t)replay_case->output, &got)))
+      return false;
+    if (!same_tensor(&got, &want, replay_case)) return false;
     add_to_digest(&got);
   }
-  if (c->output) return true;
-  print_failure(c, "the data file has no outputs");
+  if (replay_case->output) return true;
+  print_failure(replay_case, "the data file has no outputs");
   return false;
 }
 
 /* A run that must fail, naming `error`. */
-static bool run_bad(clave_session *s, const replay_case *c) {
-  clave_status status = clave_session_run(s, "forward");
+static bool run_bad(clave_session *session, const replay_case *replay_case) {
+  clave_status status = clave_session_run(session, "forward");
   clave_tensor ignored;
-  if (!status) status = clave_session_output(s, "forward", 0, &ignored);
-  bool good = status && strstr(clave_status_message(status), c->error);
+  if (!status) status = clave_session_output(session, "forward", 0, &ignored);
+  bool good = status && strstr(clave_status_message(status), replay_case->error);
   if (!good) {
     char line[700];
     snprintf(line, sizeof line, "the error is \"%.300s\", not \"...%.300s...\"",
-             clave_status_message(status), c->error);
-    print_failure(c, line);
+             clave_status_message(status), replay_case->error);
+    print_failure(replay_case, line);
   }
   clave_status_free(status);
   return good;
 }
 
-static bool replay_runs(clave_session *s, const clave_tensors *data, replay_case *c) {
-  for (c->run = 0; c->run < N_RUNS; c->run++) {
-    if (!set_inputs(s, data, c->run == 1 ? 'B' : 'A', c)) return false;
-    if (*c->error && c->run != 1) {
-      if (!run_bad(s, c)) return false;
-    } else if (failed(c, clave_session_run(s, "forward")) || !compare_outputs(s, data, c)) {
+static bool replay_runs(clave_session *session, const clave_tensors *data,
+                        replay_case *replay_case) {
+  for (replay_case->run = 0; replay_case->run < N_RUNS; replay_case->run++) {
+    if (!set_inputs(session, data, replay_case->run == 1 ? 'B' : 'A', replay_case)) return false;
+    if (*replay_case->error && replay_case->run != 1) {
+      if (!run_bad(session, replay_case)) return false;
+    } else if (failed(replay_case, clave_session_run(session, "forward")) ||
+               !compare_outputs(session, data, replay_case)) {
       return false;
     }
   }
@@ -298,83 +312,89 @@ static bool replay_runs(clave_session *s, const clave_tensors *data, replay_case
 }
 
 /* The three runs again and again, until the device answers the last of them. */
-static bool replay_warm_up(clave_session *s, const clave_tensors *data, replay_case *c) {
+static bool replay_warm_up(clave_session *session, const clave_tensors *data,
+                           replay_case *replay_case) {
   const struct timespec moment = {.tv_nsec = 1000000};
   for (int i = 0; i < MAX_TURNS; i++) {
-    if (!replay_runs(s, data, c)) return false;
-    const char *by = clave_session_answered_by(s);
+    if (!replay_runs(session, data, replay_case)) return false;
+    const char *by = clave_session_answered_by(session);
     if (by && strcmp(by, "cpu") != 0) return true;
     (void)nanosleep(&moment, NULL);
-    if (failed(c, clave_session_reset(s))) return false;
+    if (failed(replay_case, clave_session_reset(session))) return false;
   }
-  print_failure(c, "the session did not move to the device");
+  print_failure(replay_case, "the session did not move to the device");
   return false;
 }
 
-static bool replay_sabotage(replay_case *c, char *const *row, const char *folder) {
+static bool replay_sabotage(replay_case *replay_case, char *const *row, const char *folder) {
   char path[MAX_FILE];
   clave_tensors *data = NULL;
   snprintf(path, sizeof path, "%s/%s", folder, row[DATA]);
-  bool good = !failed(c, clave_tensors_load(path, &data)) && rejects_sabotage(data, c);
+  bool good =
+      !failed(replay_case, clave_tensors_load(path, &data)) && rejects_sabotage(data, replay_case);
   clave_tensors_destroy(data);
   return good;
 }
 
 static void note_refused(void *ctx, const clave_pass_info *info) {
-  replay_case *c = ctx;
+  replay_case *replay_case = ctx;
   if (!info->refused) return;
-  printf("FAIL %s: pass '%s': %s\n", c->name, info->name, info->refused);
-  c->refused = true;
+  printf("FAIL %s: pass '%s': %s\n", replay_case->name, info->name, info->refused);
+  replay_case->refused = true;
 }
 
 /* *program becomes what the passes make of it. */
-static bool optimize(replay_case *c, clave_program **program) {
+static bool optimize(replay_case *replay_case, clave_program **program) {
   clave_program *made;
-  clave_optimize_options o = {.size = sizeof o, .report = note_refused, .report_ctx = c};
-  if (failed(c, clave_program_optimize(*program, &o, &made)) || c->refused) return false;
+  clave_optimize_options options = {
+      .size = sizeof options, .report = note_refused, .report_ctx = replay_case};
+  if (failed(replay_case, clave_program_optimize(*program, &options, &made)) ||
+      replay_case->refused)
+    return false;
   clave_program_destroy(*program);
   *program = made;
   return true;
 }
 
 /* On the device alone; where no backend but the CPU's has an op, with that. */
-static bool create_session(const replay_options *o, clave_program *program, clave_device *device,
-                           const clave_session_options *options, const replay_case *c,
-                           clave_session **out) {
+static bool create_session(const replay_options *replay_options, clave_program *program,
+                           clave_device *device, const clave_session_options *options,
+                           const replay_case *replay_case, clave_session **out) {
   clave_status status = clave_session_create(program, device, options, out);
   if (!status || !strstr(clave_status_message(status), "the op runs on the CPU backend alone"))
-    return !failed(c, status);
+    return !failed(replay_case, status);
   clave_status_free(status);
   clave_device_options both = {.size = sizeof both};
   clave_device *with_cpu;
-  if (failed(c, clave_device_open(o->device, &both, &with_cpu))) return false;
-  bool good = !failed(c, clave_session_create(program, with_cpu, options, out));
+  if (failed(replay_case, clave_device_open(replay_options->device, &both, &with_cpu)))
+    return false;
+  bool good = !failed(replay_case, clave_session_create(program, with_cpu, options, out));
   clave_device_destroy(with_cpu);
   return good;
 }
 
-static bool replay_case_on(clave_device *device, const replay_options *o, char *const *row,
-                           const char *folder) {
-  replay_case c = {.name = row[NAME],
-                   .error = row[ERROR],
-                   .tolerance = {atof(row[RTOL]), atof(row[ATOL]), atoi(row[STEPS])}};
+static bool replay_case_on(clave_device *device, const replay_options *replay_options,
+                           char *const *row, const char *folder) {
+  replay_case replay_case = {.name = row[NAME],
+                             .error = row[ERROR],
+                             .tolerance = {atof(row[RTOL]), atof(row[ATOL]), atoi(row[STEPS])}};
   clave_program *program = NULL;
   clave_tensors *data = NULL;
   clave_session *session = NULL;
   clave_session_options options = {
       .size = sizeof options,
-      .poison = o->poison,
+      .poison = replay_options->poison,
       .allow_custom_kernels = true,
-      .warm_up = o->warm_up ? CLAVE_WARM_UP_BACKGROUND : CLAVE_WARM_UP_WAIT};
+      .warm_up = replay_options->warm_up ? CLAVE_WARM_UP_BACKGROUND : CLAVE_WARM_UP_WAIT};
   char path[MAX_FILE];
   snprintf(path, sizeof path, "%s/%s", folder, row[PROGRAM]);
-  if (o->sabotage) return replay_sabotage(&c, row, folder);
-  bool good = !failed(&c, clave_program_load(path, NULL, &program)) &&
-              (!o->optimize || optimize(&c, &program));
+  if (replay_options->sabotage) return replay_sabotage(&replay_case, row, folder);
+  bool good = !failed(&replay_case, clave_program_load(path, NULL, &program)) &&
+              (!replay_options->optimize || optimize(&replay_case, &program));
   snprintf(path, sizeof path, "%s/%s", folder, row[DATA]);
-  good = good && !failed(&c, clave_tensors_load(path, &data)) &&
-         create_session(o, program, device, &options, &c, &session) &&
-         (o->warm_up ? replay_warm_up : replay_runs)(session, data, &c);
+  good = good && !failed(&replay_case, clave_tensors_load(path, &data)) &&
+         create_session(replay_options, program, device, &options, &replay_case, &session) &&
+         (replay_options->warm_up ? replay_warm_up : replay_runs)(session, data, &replay_case);
   clave_session_destroy(session);
   clave_tensors_destroy(data);
   clave_program_destroy(program);
@@ -402,82 +422,83 @@ static uint32_t hash_text(uint32_t h, const char *text) {
 }
 
 /* Mixed once more, as FNV's low bits are weak (the lowest is the parity of the text). */
-static bool is_in_part(const replay_options *o, const char *name) {
-  uint32_t h = hash_text(hash_text(2166136261u, o->turn), name);
+static bool is_in_part(const replay_options *options, const char *name) {
+  uint32_t h = hash_text(hash_text(2166136261u, options->turn), name);
   h = (h ^ h >> 16) * 0x85ebca6bu;
   h = (h ^ h >> 13) * 0xc2b2ae35u;
-  return (h ^ h >> 16) % o->parts == o->part;
+  return (h ^ h >> 16) % options->parts == options->part;
 }
 
-static bool is_chosen(const replay_options *o, char *const *row, const char *folder) {
-  if (o->only && !strstr(row[NAME], o->only)) return false;
-  if (!is_in_part(o, row[NAME])) return false;
+static bool is_chosen(const replay_options *options, char *const *row, const char *folder) {
+  if (options->only && !strstr(row[NAME], options->only)) return false;
+  if (!is_in_part(options, row[NAME])) return false;
   char path[MAX_FILE];
   struct stat about;
   snprintf(path, sizeof path, "%s/%s", folder, row[DATA]);
-  return o->small == LONG_MAX || stat(path, &about) || about.st_size <= o->small;
+  return options->small == LONG_MAX || stat(path, &about) || about.st_size <= options->small;
 }
 
-static int replay_index(FILE *f, clave_device *device, const replay_options *o) {
+static int replay_index(FILE *file, clave_device *device, const replay_options *options) {
   char line[MAX_LINE], folder[MAX_LINE], *row[N_FIELDS];
-  snprintf(folder, sizeof folder, "%s", o->index);
+  snprintf(folder, sizeof folder, "%s", options->index);
   char *slash = strrchr(folder, '/');
   snprintf(slash ? slash : folder, 2, "%s", slash ? "" : ".");
   int passed = 0, bad = 0;
-  while (fgets(line, sizeof line, f)) {
+  while (fgets(line, sizeof line, file)) {
     if (!cut_row(line, row)) {
-      printf("%s: a row has fewer than %d fields\n", o->index, N_FIELDS);
+      printf("%s: a row has fewer than %d fields\n", options->index, N_FIELDS);
       return 2;
     }
-    if (!is_chosen(o, row, folder)) continue;
-    bool good = replay_case_on(device, o, row, folder);
-    if (good && o->verbose) printf("ok   %s\n", row[NAME]);
+    if (!is_chosen(options, row, folder)) continue;
+    bool good = replay_case_on(device, options, row, folder);
+    if (good && options->verbose) printf("ok   %s\n", row[NAME]);
     fflush(stdout);
     *(good ? &passed : &bad) += 1;
   }
   printf("%d passed, %d failed\n", passed, bad);
-  if (o->digest) printf("digest %016" PRIx64 "\n", digest);
+  if (options->digest) printf("digest %016" PRIx64 "\n", digest);
   return bad || !passed;
 }
 
-static bool parse_part(const char *text, replay_options *o) {
+static bool parse_part(const char *text, replay_options *options) {
   char end;
-  return sscanf(text, "%u/%u%c", &o->part, &o->parts, &end) == 2 && o->part < o->parts;
+  return sscanf(text, "%u/%u%c", &options->part, &options->parts, &end) == 2 &&
+         options->part < options->parts;
 }
 
-static bool parse_options(int argc, char **argv, replay_options *o) {
+static bool parse_options(int argc, char **argv, replay_options *options) {
   for (int i = 1; i < argc; i++) {
     bool has_value = i + 1 < argc;
     if (!strcmp(argv[i], "--device") && has_value)
-      o->device = argv[++i];
+      options->device = argv[++i];
     else if (!strcmp(argv[i], "--only") && has_value)
-      o->only = argv[++i];
+      options->only = argv[++i];
     else if (!strcmp(argv[i], "--turn") && has_value)
-      o->turn = argv[++i];
-    else if (!strcmp(argv[i], "--part") && has_value && parse_part(argv[i + 1], o))
+      options->turn = argv[++i];
+    else if (!strcmp(argv[i], "--part") && has_value && parse_part(argv[i + 1], options))
       i++;
     else if (!strcmp(argv[i], "--small") && has_value)
-      o->small = atol(argv[++i]);
+      options->small = atol(argv[++i]);
     else if (!strcmp(argv[i], "--fallback"))
-      o->fallback = true;
+      options->fallback = true;
     else if (!strcmp(argv[i], "--optimize"))
-      o->optimize = true;
+      options->optimize = true;
     else if (!strcmp(argv[i], "--poison"))
-      o->poison = true;
+      options->poison = true;
     else if (!strcmp(argv[i], "--sabotage"))
-      o->sabotage = true;
+      options->sabotage = true;
     else if (!strcmp(argv[i], "--digest"))
-      o->digest = true;
+      options->digest = true;
     else if (!strcmp(argv[i], "--warm-up"))
-      o->warm_up = o->fallback = true;
+      options->warm_up = options->fallback = true;
     else if (!strcmp(argv[i], "-v"))
-      o->verbose = true;
-    else if (!o->index && argv[i][0] != '-')
-      o->index = argv[i];
+      options->verbose = true;
+    else if (!options->index && argv[i][0] != '-')
+      options->index = argv[i];
     else
       return false;
   }
-  return o->index != NULL;
+  return options->index != NULL;
 }
 
 /* Prints a note of the device. That kernels_cl/support/builtins.h lacks a function is a failure. */
@@ -488,33 +509,34 @@ static void take_note(void *ctx, const char *line) {
 }
 
 int main(int argc, char **argv) {
-  replay_options o = {.device = "cpu", .turn = "", .parts = 1, .small = LONG_MAX};
-  if (!parse_options(argc, argv, &o)) {
+  replay_options replay_options = {.device = "cpu", .turn = "", .parts = 1, .small = LONG_MAX};
+  if (!parse_options(argc, argv, &replay_options)) {
     fprintf(stderr,
             "usage: replay INDEX.tsv [--device D] [--fallback] [--only TEXT] [--part K/N [--turn "
             "TEXT]] [--small BYTES] [--poison] [--sabotage] [--warm-up] [--digest] "
             "[--optimize] [-v]\n");
     return 2;
   }
-  FILE *f = fopen(o.index, "r");
-  if (!f) {
-    fprintf(stderr, "replay: %s: no such index; test/cases/build.py makes it\n", o.index);
+  FILE *file = fopen(replay_options.index, "r");
+  if (!file) {
+    fprintf(stderr, "replay: %s: no such index; test/cases/build.py makes it\n",
+            replay_options.index);
     return 2;
   }
   clave_device *device;
   bool was_wrong = false;
   clave_device_options options = {.size = sizeof options,
-                                  .no_fallback = !o.fallback,
+                                  .no_fallback = !replay_options.fallback,
                                   .message = take_note,
                                   .message_ctx = &was_wrong};
-  clave_status status = clave_device_open(o.device, &options, &device);
+  clave_status status = clave_device_open(replay_options.device, &options, &device);
   int code = 2;
   if (status)
     fprintf(stderr, "replay: %s\n", clave_status_message(status));
   else
-    code = replay_index(f, device, &o);
+    code = replay_index(file, device, &replay_options);
   clave_status_free(status);
   clave_device_destroy(device);
-  fclose(f);
+  fclose(file);
   return was_wrong && !code ? 1 : code;
 }

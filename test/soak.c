@@ -67,60 +67,60 @@ static unsigned next_random(unsigned *seed) {
 
 /* Asked before each op; *left counts down to the one that is not to run. Below 0: never. */
 static bool cancel_after(void *left) {
-  int *n = left;
-  return *n >= 0 && (*n)-- == 0;
+  int *count = left;
+  return *count >= 0 && (*count)-- == 0;
 }
 
-static clave_status classify(clave_session *s, int64_t n, float *logits) {
+static clave_status classify(clave_session *session, int64_t n, float *logits) {
   static float images[MAX_BATCH * PIXELS]; /* zeros: all workers read it */
   int64_t dims[] = {n, 1, 28, 28};
-  clave_tensor x = clave_tensor_make(CLAVE_F32, 4, dims, images), y;
-  TRY(clave_session_set_input(s, "forward", 0, &x));
-  TRY(clave_session_run(s, "forward"));
-  TRY(clave_session_output(s, NULL, 0, &y));
-  memcpy(logits, y.data, (size_t)n * CLASSES * sizeof *logits);
+  clave_tensor tensor = clave_tensor_make(CLAVE_F32, 4, dims, images), value;
+  TRY(clave_session_set_input(session, "forward", 0, &tensor));
+  TRY(clave_session_run(session, "forward"));
+  TRY(clave_session_output(session, NULL, 0, &value));
+  memcpy(logits, value.data, (size_t)n * CLASSES * sizeof *logits);
   return NULL;
 }
 
 /* A run of n images, perhaps cancelled; a cancelled one must end with an error. */
-static clave_status run_once(worker *w, clave_session *s, int *cancel, int64_t n) {
+static clave_status run_once(worker *worker, clave_session *session, int *cancel, int64_t n) {
   float logits[MAX_BATCH * CLASSES];
-  clave_status status = classify(s, n, logits);
+  clave_status status = classify(session, n, logits);
   bool cancelled = *cancel == -1;
   *cancel = -2;
-  if (cancelled && !status) w->wrong = "a cancelled run gave no error";
+  if (cancelled && !status) worker->wrong = "a cancelled run gave no error";
   if (cancelled) {
     clave_status_free(status);
     return NULL;
   }
   size_t bytes = (size_t)n * CLASSES * sizeof *logits;
-  if (!status && w->round->expected->known &&
-      memcmp(logits, w->round->expected->logits[n], bytes) != 0)
-    w->wrong = "other logits than in the first round";
+  if (!status && worker->round->expected->known &&
+      memcmp(logits, worker->round->expected->logits[n], bytes) != 0)
+    worker->wrong = "other logits than in the first round";
   return status;
 }
 
-static clave_status use_session(worker *w) {
+static clave_status use_session(worker *worker) {
   int cancel = -2;
-  clave_session *s;
+  clave_session *session;
   clave_session_options options = {.size = sizeof options,
-                                   .profile = next_random(&w->seed) % 4 == 0,
-                                   .poison = next_random(&w->seed) % 4 == 0,
+                                   .profile = next_random(&worker->seed) % 4 == 0,
+                                   .poison = next_random(&worker->seed) % 4 == 0,
                                    .cancel = cancel_after,
                                    .cancel_ctx = &cancel};
-  TRY(clave_session_create(w->round->mnist, w->round->device, &options, &s));
+  TRY(clave_session_create(worker->round->mnist, worker->round->device, &options, &session));
   clave_status status = NULL;
-  for (int i = 0; i < RUNS && !status && !w->wrong; i++) {
-    cancel = next_random(&w->seed) % 3 == 0 ? (int)(next_random(&w->seed) % 8) : -2;
-    status = run_once(w, s, &cancel, 1 + next_random(&w->seed) % MAX_BATCH);
+  for (int i = 0; i < RUNS && !status && !worker->wrong; i++) {
+    cancel = next_random(&worker->seed) % 3 == 0 ? (int)(next_random(&worker->seed) % 8) : -2;
+    status = run_once(worker, session, &cancel, 1 + next_random(&worker->seed) % MAX_BATCH);
   }
-  clave_session_destroy(s);
+  clave_session_destroy(session);
   return status;
 }
 
 static void *work(void *arg) {
-  worker *w = arg;
-  w->status = use_session(w);
+  worker *worker = arg;
+  worker->status = use_session(worker);
   return NULL;
 }
 
@@ -131,73 +131,75 @@ static clave_status answer(clave_llm_conversation *talk, int n) {
 }
 
 /* Whether both conversations hold the same ids, and those of the first round. */
-static bool same_ids(const clave_llm_conversation *a, const clave_llm_conversation *b,
+static bool same_ids(const clave_llm_conversation *left, const clave_llm_conversation *right,
                      answers *expected) {
   size_t n, m;
-  const uint32_t *x = clave_llm_ids(a, &n), *y = clave_llm_ids(b, &m);
-  if (n != m || n > MAX_IDS || memcmp(x, y, n * sizeof *x) != 0) return false;
-  if (expected->known) return n == expected->n_ids && memcmp(x, expected->ids, n * sizeof *x) == 0;
-  memcpy(expected->ids, x, n * sizeof *x);
+  const uint32_t *values = clave_llm_ids(left, &n), *results = clave_llm_ids(right, &m);
+  if (n != m || n > MAX_IDS || memcmp(values, results, n * sizeof *values) != 0) return false;
+  if (expected->known)
+    return n == expected->n_ids && memcmp(values, expected->ids, n * sizeof *values) == 0;
+  memcpy(expected->ids, values, n * sizeof *values);
   expected->n_ids = n;
   return true;
 }
 
 /* A text, saved, forked, cancelled, restored; both halves go on in the same words. */
-static clave_status talk_and_fork(worker *w, clave_llm_conversation *talk,
+static clave_status talk_and_fork(worker *worker, clave_llm_conversation *talk,
                                   clave_llm_conversation **fork, int *cancel) {
-  const soak_round *r = w->round;
+  const soak_round *round = worker->round;
   TRY(clave_llm_prompt_text(talk, PROMPT, strlen(PROMPT)));
   TRY(answer(talk, TOKENS));
-  TRY(clave_llm_save(talk, r->scratch));
+  TRY(clave_llm_save(talk, round->scratch));
   TRY(clave_llm_fork(talk, fork));
-  *cancel = (int)(next_random(&w->seed) % 16);
+  *cancel = (int)(next_random(&worker->seed) % 16);
   clave_status stopped = answer(*fork, 1);
-  if (!stopped) w->wrong = "a cancelled answer gave no error";
+  if (!stopped) worker->wrong = "a cancelled answer gave no error";
   clave_status_free(stopped);
   *cancel = -2;
   TRY(answer(talk, TOKENS));
-  TRY(clave_llm_restore(*fork, r->scratch));
+  TRY(clave_llm_restore(*fork, round->scratch));
   TRY(answer(*fork, TOKENS));
-  if (!same_ids(talk, *fork, r->expected)) w->wrong = "other words than in the first round";
+  if (!same_ids(talk, *fork, round->expected))
+    worker->wrong = "other words than in the first round";
   TRY(clave_llm_reset(talk));
   TRY(clave_llm_prompt_text(talk, PROMPT, strlen(PROMPT)));
   return answer(talk, 1);
 }
 
-static clave_status hold_conversation(worker *w) {
+static clave_status hold_conversation(worker *worker) {
   int cancel = -2;
   clave_session_options session = {
       .size = sizeof session, .cancel = cancel_after, .cancel_ctx = &cancel};
   clave_llm_conversation_options options = {.size = sizeof options, .session = &session};
   clave_llm_conversation *talk, *fork = NULL;
-  TRY(clave_llm_conversation_create(w->round->llm, &options, &talk));
-  clave_status status = talk_and_fork(w, talk, &fork, &cancel);
+  TRY(clave_llm_conversation_create(worker->round->llm, &options, &talk));
+  clave_status status = talk_and_fork(worker, talk, &fork, &cancel);
   clave_llm_conversation_destroy(fork);
   clave_llm_conversation_destroy(talk);
-  unlink(w->round->scratch);
+  unlink(worker->round->scratch);
   return status;
 }
 
-static clave_status open_round(soak_round *r) {
+static clave_status open_round(soak_round *round) {
   clave_device_options options = {.size = sizeof options, .n_threads = 2};
-  TRY(clave_device_open(r->device_spec, &options, &r->device));
-  TRY(clave_program_load(MNIST, NULL, &r->mnist));
-  TRY(clave_llm_load(TINYLM, r->device, NULL, &r->llm));
-  if (r->expected->known) return NULL;
-  clave_session *s;
-  TRY(clave_session_create(r->mnist, r->device, NULL, &s));
+  TRY(clave_device_open(round->device_spec, &options, &round->device));
+  TRY(clave_program_load(MNIST, NULL, &round->mnist));
+  TRY(clave_llm_load(TINYLM, round->device, NULL, &round->llm));
+  if (round->expected->known) return NULL;
+  clave_session *session;
+  TRY(clave_session_create(round->mnist, round->device, NULL, &session));
   clave_status status = NULL;
   for (int64_t n = 1; n <= MAX_BATCH && !status; n++)
-    status = classify(s, n, r->expected->logits[n]);
-  clave_session_destroy(s);
+    status = classify(session, n, round->expected->logits[n]);
+  clave_session_destroy(session);
   return status;
 }
 
 /* The workers beside each other, and the conversation beside them. NULL, or what went wrong. */
-static const char *run_workers(const soak_round *r, clave_status *status) {
-  worker workers[WORKERS], talker = {.round = r, .seed = r->number};
+static const char *run_workers(const soak_round *round, clave_status *status) {
+  worker workers[WORKERS], talker = {.round = round, .seed = round->number};
   for (int i = 0; i < WORKERS; i++) {
-    workers[i] = (worker){.round = r, .seed = r->number * WORKERS + (unsigned)i + 1};
+    workers[i] = (worker){.round = round, .seed = round->number * WORKERS + (unsigned)i + 1};
     if (pthread_create(&workers[i].thread, NULL, work, &workers[i])) abort();
   }
   talker.status = hold_conversation(&talker);
@@ -215,17 +217,17 @@ static const char *run_workers(const soak_round *r, clave_status *status) {
 }
 
 /* True if all was as it should be; else says what was not. */
-static bool run_round(soak_round *r) {
+static bool run_round(soak_round *round) {
   const char *wrong = NULL;
-  clave_status status = open_round(r);
-  if (!status) wrong = run_workers(r, &status);
+  clave_status status = open_round(round);
+  if (!status) wrong = run_workers(round, &status);
   if (status) wrong = clave_status_message(status);
-  if (wrong) printf("round %u: %s\n", r->number, wrong);
-  r->expected->known = !wrong;
+  if (wrong) printf("round %u: %s\n", round->number, wrong);
+  round->expected->known = !wrong;
   clave_status_free(status);
-  clave_device_destroy(r->device); /* before what was made with it: the others keep it alive */
-  clave_program_destroy(r->mnist);
-  clave_llm_destroy(r->llm);
+  clave_device_destroy(round->device); /* before what was made with it: the others keep it alive */
+  clave_program_destroy(round->mnist);
+  clave_llm_destroy(round->llm);
   return !wrong;
 }
 
@@ -246,27 +248,27 @@ static double seconds_now(void) {
 }
 
 static double count_entries(const char *folder) {
-  DIR *d = opendir(folder);
+  DIR *listing = opendir(folder);
   double n = -2; /* . and .. */
-  while (d && readdir(d)) n++;
-  if (d) closedir(d);
+  while (listing && readdir(listing)) n++;
+  if (listing) closedir(listing);
   return n;
 }
 
 static double resident_kb(void) {
-  FILE *f = fopen("/proc/self/statm", "r");
+  FILE *file = fopen("/proc/self/statm", "r");
   long pages = 0;
-  if (f && fscanf(f, "%*d %ld", &pages) != 1) pages = 0;
-  if (f) fclose(f);
+  if (file && fscanf(file, "%*d %ld", &pages) != 1) pages = 0;
+  if (file) fclose(file);
   return (double)(pages * (sysconf(_SC_PAGESIZE) / 1024));
 }
 
 /* 0 without the stub. */
 static double live_cl_objects(void) {
   void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_NOLOAD);
-  void *f = library ? dlsym(library, "stub_live") : NULL;
+  void *from = library ? dlsym(library, "stub_live") : NULL;
   long (*live)(void) = NULL;
-  memcpy(&live, &f, sizeof f);
+  memcpy(&live, &from, sizeof from);
   double n = live ? (double)live() : 0;
   if (library) dlclose(library);
   return n;
@@ -275,22 +277,22 @@ static double live_cl_objects(void) {
 static sample take_sample(double begin) {
   malloc_trim(0);
   struct mallinfo2 heap = mallinfo2();
-  sample s = {.seconds = seconds_now() - begin};
-  s.values[RSS] = resident_kb();
-  s.values[HEAP] = (double)(heap.uordblks + heap.hblkhd) / 1024;
-  s.values[FILES] = count_entries("/proc/self/fd");
-  s.values[THREADS] = count_entries("/proc/self/task");
-  s.values[CL_OBJECTS] = live_cl_objects();
-  return s;
+  sample sample = {.seconds = seconds_now() - begin};
+  sample.values[RSS] = resident_kb();
+  sample.values[HEAP] = (double)(heap.uordblks + heap.hblkhd) / 1024;
+  sample.values[FILES] = count_entries("/proc/self/fd");
+  sample.values[THREADS] = count_entries("/proc/self/task");
+  sample.values[CL_OBJECTS] = live_cl_objects();
+  return sample;
 }
 
 /* How much the line fitted to samples [from, n) rises from one sample to the next. */
-static double slope(const sample *s, int from, int n, gauge g) {
+static double slope(const sample *sample, int from, int n, gauge g) {
   double count = n - from, mean_x = (count - 1) / 2, mean_y = 0, xy = 0, xx = 0;
-  for (int i = from; i < n; i++) mean_y += s[i].values[g] / count;
+  for (int i = from; i < n; i++) mean_y += sample[i].values[g] / count;
   for (int i = from; i < n; i++) {
     double x = i - from - mean_x;
-    xy += x * (s[i].values[g] - mean_y);
+    xy += x * (sample[i].values[g] - mean_y);
     xx += x * x;
   }
   return xx > 0 ? xy / xx : 0;
@@ -326,75 +328,76 @@ typedef struct soak {
 static sample samples[1 << 20];
 enum { MAX_ROUNDS = sizeof samples / sizeof *samples };
 
-static bool run_rounds(soak *k) {
+static bool run_rounds(soak *soak) {
   answers expected = {0};
   double begin = seconds_now();
   for (unsigned i = 0; i < MAX_ROUNDS; i++) {
-    if (i >= MIN_ROUNDS && seconds_now() - begin >= k->seconds) break;
-    soak_round r = {
-        .device_spec = k->device, .scratch = k->scratch, .number = i, .expected = &expected};
-    if (!run_round(&r)) return false;
-    samples[k->n++] = take_sample(begin);
+    if (i >= MIN_ROUNDS && seconds_now() - begin >= soak->seconds) break;
+    soak_round round = {
+        .device_spec = soak->device, .scratch = soak->scratch, .number = i, .expected = &expected};
+    if (!run_round(&round)) return false;
+    samples[soak->n++] = take_sample(begin);
   }
   return true;
 }
 
 /* The number of gauges that rose. */
-static int judge(const soak *k) {
-  int from = k->n / 2, bad = 0;
+static int judge(const soak *soak) {
+  int from = soak->n / 2, bad = 0;
   for (int g = 0; g < N_GAUGES; g++) {
-    double rise = slope(samples, from, k->n, (gauge)g) * (k->n - from);
+    double rise = slope(samples, from, soak->n, (gauge)g) * (soak->n - from);
     bool flat = rise <= allowed_rise[g] || (!LIBC_MALLOC && (g == RSS || g == HEAP));
     printf("%s %-10s %.1f at the end, the line fitted to the last %d rounds rises by %.2f\n",
-           flat ? "ok  " : "FAIL", gauge_names[g], samples[k->n - 1].values[g], k->n - from, rise);
+           flat ? "ok  " : "FAIL", gauge_names[g], samples[soak->n - 1].values[g], soak->n - from,
+           rise);
     bad += !flat;
   }
   return bad;
 }
 
-static bool write_csv(const soak *k) {
-  FILE *f = fopen(k->csv, "w");
-  if (!f) return false;
-  fprintf(f, "seconds");
-  for (int g = 0; g < N_GAUGES; g++) fprintf(f, ",%s", gauge_names[g]);
-  for (int i = 0; i < k->n; i++) {
-    fprintf(f, "\n%.3f", samples[i].seconds);
-    for (int g = 0; g < N_GAUGES; g++) fprintf(f, ",%.1f", samples[i].values[g]);
+static bool write_csv(const soak *soak) {
+  FILE *file = fopen(soak->csv, "w");
+  if (!file) return false;
+  fprintf(file, "seconds");
+  for (int g = 0; g < N_GAUGES; g++) fprintf(file, ",%s", gauge_names[g]);
+  for (int i = 0; i < soak->n; i++) {
+    fprintf(file, "\n%.3f", samples[i].seconds);
+    for (int g = 0; g < N_GAUGES; g++) fprintf(file, ",%.1f", samples[i].values[g]);
   }
-  fprintf(f, "\n");
-  return fclose(f) == 0;
+  fprintf(file, "\n");
+  return fclose(file) == 0;
 }
 
-static bool parse_options(int argc, char **argv, soak *k) {
+static bool parse_options(int argc, char **argv, soak *soak) {
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!strcmp(argv[i], "--device"))
-      k->device = argv[i + 1];
+      soak->device = argv[i + 1];
     else if (!strcmp(argv[i], "--seconds"))
-      k->seconds = atof(argv[i + 1]);
+      soak->seconds = atof(argv[i + 1]);
     else if (!strcmp(argv[i], "--scratch"))
-      k->scratch = argv[i + 1];
+      soak->scratch = argv[i + 1];
     else if (!strcmp(argv[i], "--csv"))
-      k->csv = argv[i + 1];
+      soak->csv = argv[i + 1];
     else
       return false;
   }
-  return argc % 2 && k->device && k->scratch;
+  return argc % 2 && soak->device && soak->scratch;
 }
 
 int main(int argc, char **argv) {
-  soak k = {.seconds = 60};
-  if (!parse_options(argc, argv, &k)) {
+  soak soak = {.seconds = 60};
+  if (!parse_options(argc, argv, &soak)) {
     fprintf(stderr, "usage: soak --device D --scratch FILE [--seconds S] [--csv FILE]\n");
     return 2;
   }
-  bool right = run_rounds(&k);
+  bool right = run_rounds(&soak);
   int bad = !right;
-  if (right) bad = judge(&k);
-  if (right && k.csv && !write_csv(&k)) {
-    printf("FAIL %s: cannot be written\n", k.csv);
+  if (right) bad = judge(&soak);
+  if (right && soak.csv && !write_csv(&soak)) {
+    printf("FAIL %s: cannot be written\n", soak.csv);
     bad++;
   }
-  printf("%s: %d rounds in %.0f s\n%d passed, %d failed\n", k.device, k.n,
-         k.n ? samples[k.n - 1].seconds : 0, right ? N_GAUGES + 1 - bad : 0, bad);
+  printf("%s: %d rounds in %.0f s\n%d passed, %d failed\n", soak.device, soak.n,
+         soak.n ? samples[soak.n - 1].seconds : 0, right ? N_GAUGES + 1 - bad : 0, bad);
   return bad != 0;
 }

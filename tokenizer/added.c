@@ -24,104 +24,108 @@ struct added_matcher {
   size_t n_texts;
 };
 
-static int compare_entries(const void *a, const void *b) {
-  const entry *x = a, *y = b;
-  size_t n = x->text.size < y->text.size ? x->text.size : y->text.size;
-  int order = memcmp(x->text.data, y->text.data, n);
+static int compare_entries(const void *left, const void *right) {
+  const entry *entry = left, *row = right;
+  size_t n = entry->text.size < row->text.size ? entry->text.size : row->text.size;
+  int order = memcmp(entry->text.data, row->text.data, n);
   if (order != 0) return order;
-  if (x->text.size != y->text.size) return x->text.size < y->text.size ? -1 : 1;
-  return x->token < y->token ? -1 : x->token > y->token; /* of equals the first given counts */
+  if (entry->text.size != row->text.size) return entry->text.size < row->text.size ? -1 : 1;
+  return entry->token < row->token
+             ? -1
+             : entry->token > row->token; /* of equals the first given counts */
 }
 
-static void finish_set(added_set *s) {
+static void finish_set(added_set *set) {
   size_t kept = 0;
-  qsort(s->entries, s->n, sizeof *s->entries, compare_entries);
-  for (size_t i = 0; i < s->n; i++) {
-    const span *last = kept > 0 ? &s->entries[kept - 1].text : NULL;
-    span now = s->entries[i].text;
+  qsort(set->entries, set->n, sizeof *set->entries, compare_entries);
+  for (size_t i = 0; i < set->n; i++) {
+    const span *last = kept > 0 ? &set->entries[kept - 1].text : NULL;
+    span now = set->entries[i].text;
     if (last && last->size == now.size && memcmp(last->data, now.data, now.size) == 0) continue;
-    s->entries[kept++] = s->entries[i];
+    set->entries[kept++] = set->entries[i];
   }
-  s->n = kept;
-  for (size_t i = 0; i < s->n; i++) s->begin[(uint8_t)s->entries[i].text.data[0] + 1]++;
-  for (size_t b = 0; b < 256; b++) s->begin[b + 1] += s->begin[b];
+  set->n = kept;
+  for (size_t i = 0; i < set->n; i++) set->begin[(uint8_t)set->entries[i].text.data[0] + 1]++;
+  for (size_t b = 0; b < 256; b++) set->begin[b + 1] += set->begin[b];
 }
 
-/* Appends the normalized text to m->texts, which must not move afterwards: data is filled in at the
- * end. */
-static clave_status add_normalized(added_matcher *m, const added_token *t, const normalizer *n) {
-  size_t begin = m->texts.size;
-  if (n) {
-    TRY(n->apply(n, t->text, true, &m->texts));
+/* Appends the normalized text to matcher->texts, which must not move afterwards: data is filled in
+ * at the end. */
+static clave_status add_normalized(added_matcher *matcher, const added_token *token,
+                                   const normalizer *normalizer) {
+  size_t begin = matcher->texts.size;
+  if (normalizer) {
+    TRY(normalizer->apply(normalizer, token->text, true, &matcher->texts));
   } else {
-    text_append(&m->texts, t->text.data, t->text.size);
+    text_append(&matcher->texts, token->text.data, token->text.size);
   }
-  TRY(text_status(&m->texts));
-  size_t size = m->texts.size - begin;
+  TRY(text_status(&matcher->texts));
+  size_t size = matcher->texts.size - begin;
   if (size == 0) return NULL;
-  m->normalized.entries[m->normalized.n++] = (entry){{NULL, size}, t};
+  matcher->normalized.entries[matcher->normalized.n++] = (entry){{NULL, size}, token};
   return NULL;
 }
 
-static clave_status fill_sets(added_matcher *m, const added_token *tokens, size_t n,
+static clave_status fill_sets(added_matcher *matcher, const added_token *tokens, size_t n,
                               bool with_special, const normalizer *normalize) {
   for (size_t i = 0; i < n; i++) {
-    const added_token *t = &tokens[i];
-    if ((t->special && !with_special) || t->text.size == 0) continue;
-    if (t->text.size > ADDED_MAX_TEXT) {
-      return INVALID("added token %u is %zu bytes long, at most %d are possible", t->id,
-                     t->text.size, ADDED_MAX_TEXT);
+    const added_token *token = &tokens[i];
+    if ((token->special && !with_special) || token->text.size == 0) continue;
+    if (token->text.size > ADDED_MAX_TEXT) {
+      return INVALID("added token %u is %zu bytes long, at most %d are possible", token->id,
+                     token->text.size, ADDED_MAX_TEXT);
     }
-    if (t->normalized) {
-      TRY(add_normalized(m, t, normalize));
+    if (token->normalized) {
+      TRY(add_normalized(matcher, token, normalize));
     } else {
-      m->text.entries[m->text.n++] = (entry){t->text, t};
+      matcher->text.entries[matcher->text.n++] = (entry){token->text, token};
     }
   }
-  const char *data = m->texts.data;
-  for (size_t i = 0; i < m->normalized.n; data += m->normalized.entries[i++].text.size) {
-    m->normalized.entries[i].text.data = data;
+  const char *data = matcher->texts.data;
+  for (size_t i = 0; i < matcher->normalized.n;
+       data += matcher->normalized.entries[i++].text.size) {
+    matcher->normalized.entries[i].text.data = data;
   }
-  finish_set(&m->text);
-  finish_set(&m->normalized);
+  finish_set(&matcher->text);
+  finish_set(&matcher->normalized);
   return NULL;
 }
 
 clave_status added_matcher_create(const added_token *tokens, size_t n, bool with_special,
                                   const normalizer *normalize, added_matcher **out) {
   *out = NULL;
-  added_matcher *m = calloc(1, sizeof *m);
-  if (!m) return status_no_memory();
-  m->text.entries = calloc(n + 1, sizeof(entry));
-  m->normalized.entries = calloc(n + 1, sizeof(entry));
-  clave_status st = m->text.entries && m->normalized.entries
-                        ? fill_sets(m, tokens, n, with_special, normalize)
+  added_matcher *matcher = calloc(1, sizeof *matcher);
+  if (!matcher) return status_no_memory();
+  matcher->text.entries = calloc(n + 1, sizeof(entry));
+  matcher->normalized.entries = calloc(n + 1, sizeof(entry));
+  clave_status st = matcher->text.entries && matcher->normalized.entries
+                        ? fill_sets(matcher, tokens, n, with_special, normalize)
                         : status_no_memory();
   if (st) {
-    added_matcher_destroy(m);
+    added_matcher_destroy(matcher);
     return st;
   }
-  *out = m;
+  *out = matcher;
   return NULL;
 }
 
-void added_matcher_destroy(added_matcher *m) {
-  if (!m) return;
-  free(m->text.entries);
-  free(m->normalized.entries);
-  text_free(&m->texts);
-  free(m);
+void added_matcher_destroy(added_matcher *matcher) {
+  if (!matcher) return;
+  free(matcher->text.entries);
+  free(matcher->normalized.entries);
+  text_free(&matcher->texts);
+  free(matcher);
 }
 
-const added_set *added_in_text(const added_matcher *m) { return &m->text; }
-const added_set *added_in_normalized(const added_matcher *m) { return &m->normalized; }
+const added_set *added_in_text(const added_matcher *matcher) { return &matcher->text; }
+const added_set *added_in_normalized(const added_matcher *matcher) { return &matcher->normalized; }
 
 /* The first entry in [low, high), which agree in `depth` bytes, whose next byte is >= b. */
-static size_t lower_bound(const added_set *s, size_t low, size_t high, size_t depth, unsigned b) {
+static size_t lower_bound(const added_set *set, size_t low, size_t high, size_t depth, unsigned b) {
   while (low < high) {
     size_t middle = low + (high - low) / 2;
-    span t = s->entries[middle].text;
-    bool less = t.size <= depth || (uint8_t)t.data[depth] < b;
+    span span = set->entries[middle].text;
+    bool less = span.size <= depth || (uint8_t)span.data[depth] < b;
     if (less) {
       low = middle + 1;
     } else {
@@ -132,16 +136,16 @@ static size_t lower_bound(const added_set *s, size_t low, size_t high, size_t de
 }
 
 /* The longest entry that begins at text[at]. */
-static const entry *longest_at(const added_set *s, span in, size_t at) {
+static const entry *longest_at(const added_set *set, span in, size_t at) {
   unsigned b = (uint8_t)in.data[at];
-  size_t low = s->begin[b], high = s->begin[b + 1];
+  size_t low = set->begin[b], high = set->begin[b + 1];
   const entry *best = NULL;
   for (size_t depth = 1; low < high; depth++) {
-    if (s->entries[low].text.size == depth) best = &s->entries[low];
+    if (set->entries[low].text.size == depth) best = &set->entries[low];
     if (at + depth == in.size) break;
     b = (uint8_t)in.data[at + depth];
-    low = lower_bound(s, low, high, depth, b);
-    high = lower_bound(s, low, high, depth, b + 1);
+    low = lower_bound(set, low, high, depth, b);
+    high = lower_bound(set, low, high, depth, b + 1);
   }
   return best;
 }
@@ -152,23 +156,23 @@ static bool is_single_word(span in, size_t begin, size_t end) {
   return !(begin > 0 && unicode_is_word(before)) && !(end < in.size && unicode_is_word(after));
 }
 
-bool added_find(const added_set *s, span in, size_t at, added_match *out) {
-  if (s->n == 0) return false;
+bool added_find(const added_set *set, span in, size_t at, added_match *out) {
+  if (set->n == 0) return false;
   for (size_t i = at; i < in.size; i++) {
     unsigned b = (uint8_t)in.data[i];
-    if (s->begin[b] == s->begin[b + 1]) continue;
-    const entry *e = longest_at(s, in, i);
-    if (!e) continue;
-    size_t end = i + e->text.size;
-    const added_token *t = e->token;
-    if (t->single_word && !is_single_word(in, i, end)) {
+    if (set->begin[b] == set->begin[b + 1]) continue;
+    const entry *entry = longest_at(set, in, i);
+    if (!entry) continue;
+    size_t end = i + entry->text.size;
+    const added_token *token = entry->token;
+    if (token->single_word && !is_single_word(in, i, end)) {
       i = end - 1; /* as the library: what it covers begins no other token */
       continue;
     }
-    *out = (added_match){.begin = t->strip_left ? unicode_skip_space_before(in, i, at) : i,
-                         .end = t->strip_right ? unicode_skip_space(in, end) : end,
-                         .id = t->id,
-                         .strips_right = t->strip_right};
+    *out = (added_match){.begin = token->strip_left ? unicode_skip_space_before(in, i, at) : i,
+                         .end = token->strip_right ? unicode_skip_space(in, end) : end,
+                         .id = token->id,
+                         .strips_right = token->strip_right};
     return true;
   }
   return false;

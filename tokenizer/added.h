@@ -11,9 +11,9 @@ typedef struct added_matcher added_matcher; /* a set for the text, one for the n
 /* normalize: NULL or what the texts of `normalized` tokens go through, too. */
 clave_status added_matcher_create(const added_token *tokens, size_t n, bool with_special,
                                   const normalizer *normalize, added_matcher **out) STATUS_CHECK;
-void added_matcher_destroy(added_matcher *m); /* takes NULL */
-const added_set *added_in_text(const added_matcher *m);
-const added_set *added_in_normalized(const added_matcher *m);
+void added_matcher_destroy(added_matcher *matcher); /* takes NULL */
+const added_set *added_in_text(const added_matcher *matcher);
+const added_set *added_in_normalized(const added_matcher *matcher);
 
 typedef struct added_match {
   size_t begin, end; /* with the white space that the token strips */
@@ -21,6 +21,6 @@ typedef struct added_match {
   bool strips_right;
 } added_match;
 /* The next match from `at` on (where the last match ended, 0 at first): leftmost, then longest. */
-bool added_find(const added_set *s, span text, size_t at, added_match *out);
+bool added_find(const added_set *set, span text, size_t at, added_match *out);
 
 #endif

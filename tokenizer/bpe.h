@@ -34,13 +34,13 @@ typedef struct bpe {
   char *prefix, *suffix;     /* owned, behind options' spans */
 } bpe;
 
-static inline uint8_t bpe_kind(const bpe *m, uint32_t id) {
-  return m->kinds ? m->kinds[id] : PIECE_NORMAL;
+static inline uint8_t bpe_kind(const bpe *bpe, uint32_t id) {
+  return bpe->kinds ? bpe->kinds[id] : PIECE_NORMAL;
 }
 
 /* The model's own id of some bytes. */
-static inline uint32_t bpe_find(const bpe *m, span s) {
-  return s.size > m->max_piece ? VOCAB_NONE : model_find(m->vocab, m->kinds, s);
+static inline uint32_t bpe_find(const bpe *bpe, span span) {
+  return span.size > bpe->max_piece ? VOCAB_NONE : model_find(bpe->vocab, bpe->kinds, span);
 }
 
 typedef struct symbol {
@@ -54,16 +54,16 @@ typedef struct symbol {
 
 /* Joins neighbours until no pair has a rank. splits: NULL, or by id of an unused piece the bytes of
  * its left part when last seen. */
-clave_status bpe_merge_symbols(const bpe *m, span in, symbol *symbols, uint32_t count,
+clave_status bpe_merge_symbols(const bpe *bpe, span in, symbol *symbols, uint32_t count,
                                uint32_t *splits) STATUS_CHECK;
-clave_status bpe_pairs_create(bpe *m) STATUS_CHECK; /* from options.merges */
+clave_status bpe_pairs_create(bpe *bpe) STATUS_CHECK; /* from options.merges */
 
-/* After all else of m is made. */
-void bpe_junctions_fill(bpe *m);
-uint8_t bpe_first_class(const bpe *m, span s); /* s: not empty */
-uint8_t bpe_last_class(const bpe *m, span s);
-static inline bool bpe_may_join(const bpe *m, uint8_t last, uint8_t first) {
-  return m->junctions.bits[last * 4 + first / 64] >> (first % 64) & 1;
+/* After all else of bpe is made. */
+void bpe_junctions_fill(bpe *bpe);
+uint8_t bpe_first_class(const bpe *bpe, span span); /* span: not empty */
+uint8_t bpe_last_class(const bpe *bpe, span span);
+static inline bool bpe_may_join(const bpe *bpe, uint8_t last, uint8_t first) {
+  return bpe->junctions.bits[last * 4 + first / 64] >> (first % 64) & 1;
 }
 
 #endif

@@ -23,63 +23,63 @@ static uint32_t pair_start(uint32_t left, uint32_t right, uint32_t mask) {
   return (uint32_t)(h >> 32) & mask;
 }
 
-static pair_slot *find_slot(const bpe *m, uint32_t left, uint32_t right) {
-  for (uint32_t i = pair_start(left, right, m->pair_mask);; i = (i + 1) & m->pair_mask) {
-    pair_slot *s = &m->pairs[i];
-    if (s->left == VOCAB_NONE || (s->left == left && s->right == right)) return s;
+static pair_slot *find_slot(const bpe *bpe, uint32_t left, uint32_t right) {
+  for (uint32_t i = pair_start(left, right, bpe->pair_mask);; i = (i + 1) & bpe->pair_mask) {
+    pair_slot *slot = &bpe->pairs[i];
+    if (slot->left == VOCAB_NONE || (slot->left == left && slot->right == right)) return slot;
   }
 }
 
-static bool is_user(const bpe *m, uint32_t id) {
-  return id != VOCAB_NONE && bpe_kind(m, id) == PIECE_USER;
+static bool is_user(const bpe *bpe, uint32_t id) {
+  return id != VOCAB_NONE && bpe_kind(bpe, id) == PIECE_USER;
 }
 
 /* The pair by its joined bytes; both parts lie side by side in the text. */
-static void rank_by_bytes(const list *l, symbol *left, const symbol *right) {
-  const bpe *m = l->m;
-  if (m->user.units && (is_user(m, left->id) || is_user(m, right->id))) return;
-  uint32_t id = bpe_find(m, (span){l->text.data + left->start, left->size + right->size});
+static void rank_by_bytes(const list *list, symbol *left, const symbol *right) {
+  const bpe *bpe = list->m;
+  if (bpe->user.units && (is_user(bpe, left->id) || is_user(bpe, right->id))) return;
+  uint32_t id = bpe_find(bpe, (span){list->text.data + left->start, left->size + right->size});
   if (id == VOCAB_NONE) return;
-  left->rank = m->ranks ? m->ranks[id] : id;
+  left->rank = bpe->ranks ? bpe->ranks[id] : id;
   left->result = id;
-  if (l->splits && bpe_kind(m, id) == PIECE_UNUSED) l->splits[id] = left->size;
+  if (list->splits && bpe_kind(bpe, id) == PIECE_UNUSED) list->splits[id] = left->size;
 }
 
-static void rank_pair(const list *l, uint32_t at) {
-  symbol *left = &l->symbols[at];
+static void rank_pair(const list *list, uint32_t at) {
+  symbol *left = &list->symbols[at];
   left->rank = NO_PAIR;
   if (left->next == END) return;
-  if (!l->m->pairs) {
-    rank_by_bytes(l, left, &l->symbols[left->next]);
+  if (!list->m->pairs) {
+    rank_by_bytes(list, left, &list->symbols[left->next]);
     return;
   }
-  const pair_slot *s = find_slot(l->m, left->id, l->symbols[left->next].id);
-  if (s->left == VOCAB_NONE) return;
-  left->rank = s->rank;
-  left->result = s->result;
+  const pair_slot *slot = find_slot(list->m, left->id, list->symbols[left->next].id);
+  if (slot->left == VOCAB_NONE) return;
+  left->rank = slot->rank;
+  left->result = slot->result;
 }
 
 /* Joins a symbol with the next one. */
-static void join_pair(const list *l, uint32_t at) {
-  symbol *left = &l->symbols[at], *right = &l->symbols[left->next];
+static void join_pair(const list *list, uint32_t at) {
+  symbol *left = &list->symbols[at], *right = &list->symbols[left->next];
   left->size += right->size;
   left->id = left->result;
   left->next = right->next;
   right->rank = NO_PAIR;
   right->id = JOINED;
-  if (left->next != END) l->symbols[left->next].prev = at;
-  if (left->prev != END) rank_pair(l, left->prev);
-  rank_pair(l, at);
+  if (left->next != END) list->symbols[left->next].prev = at;
+  if (left->prev != END) rank_pair(list, left->prev);
+  rank_pair(list, at);
 }
 
-static void merge_few(const list *l) {
+static void merge_few(const list *list) {
   for (;;) {
     uint32_t best = 0;
-    for (uint32_t i = 0; i != END; i = l->symbols[i].next) {
-      if (l->symbols[i].rank < l->symbols[best].rank) best = i;
+    for (uint32_t i = 0; i != END; i = list->symbols[i].next) {
+      if (list->symbols[i].rank < list->symbols[best].rank) best = i;
     }
-    if (l->symbols[best].rank == NO_PAIR) return;
-    join_pair(l, best);
+    if (list->symbols[best].rank == NO_PAIR) return;
+    join_pair(list, best);
   }
 }
 
@@ -90,78 +90,80 @@ typedef struct heap { /* of rank << 32 | symbol; an entry that no longer holds i
   size_t count;
 } heap;
 
-static void sift_down(heap *h, size_t at) {
-  uint64_t item = h->items[at];
-  for (size_t child; (child = at * 2 + 1) < h->count; at = child) {
-    if (child + 1 < h->count && h->items[child + 1] < h->items[child]) child++;
-    if (item <= h->items[child]) break;
-    h->items[at] = h->items[child];
+static void sift_down(heap *heap, size_t at) {
+  uint64_t item = heap->items[at];
+  for (size_t child; (child = at * 2 + 1) < heap->count; at = child) {
+    if (child + 1 < heap->count && heap->items[child + 1] < heap->items[child]) child++;
+    if (item <= heap->items[child]) break;
+    heap->items[at] = heap->items[child];
   }
-  h->items[at] = item;
+  heap->items[at] = item;
 }
 
-static void push(heap *h, uint32_t rank, uint32_t at) {
+static void push(heap *heap, uint32_t rank, uint32_t at) {
   if (rank == NO_PAIR) return;
   uint64_t item = (uint64_t)rank << 32 | at;
-  size_t i = h->count++;
-  for (; i > 0 && item < h->items[(i - 1) / 2]; i = (i - 1) / 2)
-    h->items[i] = h->items[(i - 1) / 2];
-  h->items[i] = item;
+  size_t i = heap->count++;
+  for (; i > 0 && item < heap->items[(i - 1) / 2]; i = (i - 1) / 2)
+    heap->items[i] = heap->items[(i - 1) / 2];
+  heap->items[i] = item;
 }
 
-static uint64_t pop(heap *h) {
-  uint64_t item = h->items[0];
-  h->items[0] = h->items[--h->count];
-  if (h->count > 0) sift_down(h, 0);
+static uint64_t pop(heap *heap) {
+  uint64_t item = heap->items[0];
+  heap->items[0] = heap->items[--heap->count];
+  if (heap->count > 0) sift_down(heap, 0);
   return item;
 }
 
 /* A merge pops one entry and pushes two at most, so 2n have room. */
-static clave_status merge_many(const list *l) {
-  heap h = {malloc(2 * (size_t)l->count * sizeof *h.items), 0};
-  if (!h.items) return status_no_memory();
-  for (uint32_t i = 0; i < l->count; i++) {
-    if (l->symbols[i].rank != NO_PAIR) h.items[h.count++] = (uint64_t)l->symbols[i].rank << 32 | i;
+static clave_status merge_many(const list *list) {
+  heap heap = {malloc(2 * (size_t)list->count * sizeof *heap.items), 0};
+  if (!heap.items) return status_no_memory();
+  for (uint32_t i = 0; i < list->count; i++) {
+    if (list->symbols[i].rank != NO_PAIR)
+      heap.items[heap.count++] = (uint64_t)list->symbols[i].rank << 32 | i;
   }
-  for (size_t i = h.count / 2; i-- > 0;) sift_down(&h, i);
-  while (h.count > 0) {
-    uint64_t item = pop(&h);
+  for (size_t i = heap.count / 2; i-- > 0;) sift_down(&heap, i);
+  while (heap.count > 0) {
+    uint64_t item = pop(&heap);
     uint32_t at = (uint32_t)item;
-    if (l->symbols[at].rank != item >> 32) continue;
-    join_pair(l, at);
-    uint32_t prev = l->symbols[at].prev;
-    if (prev != END) push(&h, l->symbols[prev].rank, prev);
-    push(&h, l->symbols[at].rank, at);
+    if (list->symbols[at].rank != item >> 32) continue;
+    join_pair(list, at);
+    uint32_t prev = list->symbols[at].prev;
+    if (prev != END) push(&heap, list->symbols[prev].rank, prev);
+    push(&heap, list->symbols[at].rank, at);
   }
-  free(h.items);
+  free(heap.items);
   return NULL;
 }
 
-clave_status bpe_merge_symbols(const bpe *m, span in, symbol *symbols, uint32_t count,
+clave_status bpe_merge_symbols(const bpe *bpe, span in, symbol *symbols, uint32_t count,
                                uint32_t *splits) {
-  list l = {m, in, symbols, count, splits};
+  list list = {bpe, in, symbols, count, splits};
   if (count < 2) return NULL;
   for (uint32_t i = 0; i < count; i++) {
     symbols[i].prev = i > 0 ? i - 1 : END;
     symbols[i].next = i + 1 < count ? i + 1 : END;
-    rank_pair(&l, i);
+    rank_pair(&list, i);
   }
-  if (count > FEW_SYMBOLS) return merge_many(&l);
-  merge_few(&l);
+  if (count > FEW_SYMBOLS) return merge_many(&list);
+  merge_few(&list);
   return NULL;
 }
 
-clave_status bpe_pairs_create(bpe *m) {
+clave_status bpe_pairs_create(bpe *bpe) {
   size_t n = 16, bytes;
-  while (n < m->options.n_merges + m->options.n_merges / 2) n *= 2;
-  if (n > UINT32_MAX || !mul_size(n, sizeof *m->pairs, &bytes)) return status_no_memory();
-  m->pairs = malloc(bytes);
-  if (!m->pairs) return status_no_memory();
-  memset(m->pairs, 0xFF, bytes);
-  m->pair_mask = (uint32_t)n - 1;
-  for (size_t i = 0; i < m->options.n_merges; i++) {
-    bpe_merge g = m->options.merges[i];
-    *find_slot(m, g.left, g.right) = (pair_slot){g.left, g.right, (uint32_t)i, g.result};
+  while (n < bpe->options.n_merges + bpe->options.n_merges / 2) n *= 2;
+  if (n > UINT32_MAX || !mul_size(n, sizeof *bpe->pairs, &bytes)) return status_no_memory();
+  bpe->pairs = malloc(bytes);
+  if (!bpe->pairs) return status_no_memory();
+  memset(bpe->pairs, 0xFF, bytes);
+  bpe->pair_mask = (uint32_t)n - 1;
+  for (size_t i = 0; i < bpe->options.n_merges; i++) {
+    bpe_merge merge = bpe->options.merges[i];
+    *find_slot(bpe, merge.left, merge.right) =
+        (pair_slot){merge.left, merge.right, (uint32_t)i, merge.result};
   }
   return NULL;
 }

@@ -14,8 +14,8 @@ typedef struct byte_decoding {
 } byte_decoding;
 
 static clave_status append_piece(decoding *base, uint32_t id, text *out) {
-  span s = vocab_piece(((byte_decoding *)(void *)base)->vocab, id);
-  text_append(out, s.data, s.size);
+  span span = vocab_piece(((byte_decoding *)(void *)base)->vocab, id);
+  text_append(out, span.data, span.size);
   return text_status(out);
 }
 
@@ -27,20 +27,20 @@ static clave_status finish(decoding *base, text *out) {
 static void destroy_decoding(decoding *base) { free(base); }
 
 static clave_status begin(const token_decoder *base, decoding **out) {
-  byte_decoding *d = calloc(1, sizeof *d);
-  *out = d ? &d->base : NULL;
-  if (!d) return status_no_memory();
-  *d = (byte_decoding){.base = {append_piece, finish, destroy_decoding},
-                       .vocab = ((const byte_decoder *)(const void *)base)->vocab};
+  byte_decoding *state = calloc(1, sizeof *state);
+  *out = state ? &state->base : NULL;
+  if (!state) return status_no_memory();
+  *state = (byte_decoding){.base = {append_piece, finish, destroy_decoding},
+                           .vocab = ((const byte_decoder *)(const void *)base)->vocab};
   return NULL;
 }
 
 static void destroy(token_decoder *base) { free(base); }
 
-clave_status byte_decoder_create(const vocab *v, token_decoder **out) {
-  byte_decoder *d = calloc(1, sizeof *d);
-  *out = d ? &d->base : NULL;
-  if (!d) return status_no_memory();
-  *d = (byte_decoder){.base = {begin, destroy}, .vocab = v};
+clave_status byte_decoder_create(const vocab *vocab, token_decoder **out) {
+  byte_decoder *decoder = calloc(1, sizeof *decoder);
+  *out = decoder ? &decoder->base : NULL;
+  if (!decoder) return status_no_memory();
+  *decoder = (byte_decoder){.base = {begin, destroy}, .vocab = vocab};
   return NULL;
 }

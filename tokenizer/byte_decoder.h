@@ -4,6 +4,6 @@
 
 /* The decoder of byte-level vocabularies: the text is the bytes of the pieces, one after the other.
  */
-clave_status byte_decoder_create(const vocab *v, token_decoder **out) STATUS_CHECK;
+clave_status byte_decoder_create(const vocab *vocab, token_decoder **out) STATUS_CHECK;
 
 #endif

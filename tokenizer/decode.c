@@ -14,101 +14,103 @@ struct clave_text_stream {
   text valid;      /* what the last call gave */
 };
 
-clave_status clave_text_stream_create(const clave_tokenizer *t, bool skip_special,
+clave_status clave_text_stream_create(const clave_tokenizer *tokenizer, bool skip_special,
                                       clave_text_stream **out) {
   *out = NULL;
-  clave_text_stream *s = calloc(1, sizeof *s);
-  if (!s) return status_no_memory();
-  *s = (clave_text_stream){.tokenizer = t, .skip_special = skip_special};
-  clave_status st = t->decode->begin(t->decode, &s->state);
+  clave_text_stream *stream = calloc(1, sizeof *stream);
+  if (!stream) return status_no_memory();
+  *stream = (clave_text_stream){.tokenizer = tokenizer, .skip_special = skip_special};
+  clave_status st = tokenizer->decode->begin(tokenizer->decode, &stream->state);
   if (st) {
-    clave_text_stream_destroy(s);
+    clave_text_stream_destroy(stream);
     return st;
   }
-  *out = s;
+  *out = stream;
   return NULL;
 }
 
-void clave_text_stream_destroy(clave_text_stream *s) {
-  if (!s) return;
-  if (s->state) s->state->destroy(s->state);
-  text_free(&s->bytes);
-  text_free(&s->valid);
-  free(s);
+void clave_text_stream_destroy(clave_text_stream *stream) {
+  if (!stream) return;
+  if (stream->state) stream->state->destroy(stream->state);
+  text_free(&stream->bytes);
+  text_free(&stream->valid);
+  free(stream);
 }
 
-static clave_status check_id(const clave_tokenizer *t, uint32_t id) {
-  if (tokenizer_has(t, id)) return NULL;
+static clave_status check_id(const clave_tokenizer *tokenizer, uint32_t id) {
+  if (tokenizer_has(tokenizer, id)) return NULL;
   return INVALID("id %u is not in the vocabulary, whose largest is %u", id,
-                 vocab_size(t->vocab) - 1);
+                 vocab_size(tokenizer->vocab) - 1);
 }
 
-static clave_status push_id(clave_text_stream *s, uint32_t id) {
-  const clave_tokenizer *t = s->tokenizer;
-  TRY(check_id(t, id));
-  if (s->skip_special && t->special && t->special[id]) return NULL;
-  return s->state->next(s->state, id, &s->bytes);
+static clave_status push_id(clave_text_stream *stream, uint32_t id) {
+  const clave_tokenizer *tokenizer = stream->tokenizer;
+  TRY(check_id(tokenizer, id));
+  if (stream->skip_special && tokenizer->special && tokenizer->special[id]) return NULL;
+  return stream->state->next(stream->state, id, &stream->bytes);
 }
 
 /* Moves whole characters from bytes to valid. */
-static clave_status move_valid(clave_text_stream *s, bool end) {
-  size_t used = unicode_append_valid(&s->valid, (span){s->bytes.data, s->bytes.size}, end);
-  TRY(text_status(&s->bytes));
-  TRY(text_status(&s->valid));
-  s->bytes.size -= used;
-  if (s->bytes.size > 0) memmove(s->bytes.data, s->bytes.data + used, s->bytes.size);
+static clave_status move_valid(clave_text_stream *stream, bool end) {
+  size_t used =
+      unicode_append_valid(&stream->valid, (span){stream->bytes.data, stream->bytes.size}, end);
+  TRY(text_status(&stream->bytes));
+  TRY(text_status(&stream->valid));
+  stream->bytes.size -= used;
+  if (stream->bytes.size > 0)
+    memmove(stream->bytes.data, stream->bytes.data + used, stream->bytes.size);
   return NULL;
 }
 
-static void give_valid(const clave_text_stream *s, const char **out, size_t *size) {
-  *out = s->valid.data ? s->valid.data : "";
-  *size = s->valid.size;
+static void give_valid(const clave_text_stream *stream, const char **out, size_t *size) {
+  *out = stream->valid.data ? stream->valid.data : "";
+  *size = stream->valid.size;
 }
 
-clave_status clave_text_stream_next(clave_text_stream *s, uint32_t id, const char **out,
+clave_status clave_text_stream_next(clave_text_stream *stream, uint32_t id, const char **out,
                                     size_t *size) {
   *out = "";
   *size = 0;
-  s->valid.size = 0;
-  TRY(push_id(s, id));
-  TRY(move_valid(s, false));
-  give_valid(s, out, size);
+  stream->valid.size = 0;
+  TRY(push_id(stream, id));
+  TRY(move_valid(stream, false));
+  give_valid(stream, out, size);
   return NULL;
 }
 
-clave_status clave_text_stream_finish(clave_text_stream *s, const char **out, size_t *size) {
+clave_status clave_text_stream_finish(clave_text_stream *stream, const char **out, size_t *size) {
   *out = "";
   *size = 0;
-  s->valid.size = 0;
-  TRY(s->state->finish(s->state, &s->bytes));
-  TRY(move_valid(s, true));
-  give_valid(s, out, size);
+  stream->valid.size = 0;
+  TRY(stream->state->finish(stream->state, &stream->bytes));
+  TRY(move_valid(stream, true));
+  give_valid(stream, out, size);
   return NULL;
 }
 
-static clave_status decode_all(clave_text_stream *s, const uint32_t *ids, size_t count) {
+static clave_status decode_all(clave_text_stream *stream, const uint32_t *ids, size_t count) {
   for (size_t i = 0; i < count; i++) {
-    TRY(status_while(push_id(s, ids[i]), "id %zu of %zu", i + 1, count));
+    TRY(status_while(push_id(stream, ids[i]), "id %zu of %zu", i + 1, count));
   }
-  TRY(s->state->finish(s->state, &s->bytes));
-  TRY(move_valid(s, true));
-  text_append(&s->valid, "", 0); /* a text of nothing is a string too */
-  return text_status(&s->valid);
+  TRY(stream->state->finish(stream->state, &stream->bytes));
+  TRY(move_valid(stream, true));
+  text_append(&stream->valid, "", 0); /* a text of nothing is a string too */
+  return text_status(&stream->valid);
 }
 
-clave_status clave_tokenizer_decode(const clave_tokenizer *t, const uint32_t *ids, size_t count,
-                                    bool skip_special, char **out, size_t *size) {
+clave_status clave_tokenizer_decode(const clave_tokenizer *tokenizer, const uint32_t *ids,
+                                    size_t count, bool skip_special, char **out, size_t *size) {
   *out = NULL;
   *size = 0;
-  clave_text_stream *s;
-  TRY(clave_text_stream_create(t, skip_special, &s));
-  clave_status st = decode_all(s, ids, count);
+  clave_text_stream *stream;
+  TRY(clave_text_stream_create(tokenizer, skip_special, &stream));
+  clave_status st = decode_all(stream, ids, count);
   if (!st) {
-    *out = s->valid.data;
-    *size = s->valid.size;
-    s->valid = (text){0};
+    *out = stream->valid.data;
+    *size = stream->valid.size;
+    stream->valid = (text){0};
   }
-  clave_text_stream_destroy(s);
+  clave_text_stream_destroy(stream);
   return st;
 }
 

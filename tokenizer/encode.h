@@ -13,9 +13,9 @@ typedef struct encoder {
   id_list ids;                  /* so far; whoever made the encoder frees them */
 } encoder;
 /* Without ids. match_special: special tokens written in the text become their ids. */
-encoder encoder_of(const clave_tokenizer *t, bool match_special, piece_cache *cache);
+encoder encoder_of(const clave_tokenizer *tokenizer, bool match_special, piece_cache *cache);
 /* Appends the ids of `in`, valid UTF-8; first: it begins the text. A failed append is left to
  * ids.failed. */
-clave_status encoder_take(encoder *e, span in, bool first) STATUS_CHECK;
+clave_status encoder_take(encoder *encoder, span in, bool first) STATUS_CHECK;
 
 #endif

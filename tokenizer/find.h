@@ -5,7 +5,8 @@
 #include "clave_tokenizer.h"
 
 /* The id of a token as the file writes it, VOCAB_NONE if there is none. */
-clave_status tokenizer_find(const clave_tokenizer *t, span written, uint32_t *id) STATUS_CHECK;
-bool tokenizer_has(const clave_tokenizer *t, uint32_t id);
+clave_status tokenizer_find(const clave_tokenizer *tokenizer, span written,
+                            uint32_t *id) STATUS_CHECK;
+bool tokenizer_has(const clave_tokenizer *tokenizer, uint32_t id);
 
 #endif

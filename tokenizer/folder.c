@@ -29,43 +29,43 @@ clave_status folder_find_tokenizer(const char *path, char **file) {
 }
 
 /* A token is written as its text, or as an object that has it as "content". */
-static clave_status read_token(const json *config, const char *key, const clave_tokenizer *t,
-                               int32_t *id) {
-  const json *v = json_member(config, key);
-  if (v && json_kind_of(v) == JSON_OBJECT) v = json_member(v, "content");
-  if (!v || json_kind_of(v) == JSON_NULL) return NULL;
-  if (json_kind_of(v) != JSON_STRING) {
-    return INVALID("%s: expected a string, got %s", key, json_kind_name(json_kind_of(v)));
+static clave_status read_token(const json *config, const char *key,
+                               const clave_tokenizer *tokenizer, int32_t *id) {
+  const json *json = json_member(config, key);
+  if (json && json_kind_of(json) == JSON_OBJECT) json = json_member(json, "content");
+  if (!json || json_kind_of(json) == JSON_NULL) return NULL;
+  if (json_kind_of(json) != JSON_STRING) {
+    return INVALID("%s: expected a string, got %s", key, json_kind_name(json_kind_of(json)));
   }
-  int32_t found = clave_tokenizer_find(t, json_string(v));
+  int32_t found = clave_tokenizer_find(tokenizer, json_string(json));
   if (found == CLAVE_NO_TOKEN) {
-    return INVALID("%s \"%.100s\" is not in the vocabulary", key, json_string(v));
+    return INVALID("%s \"%.100s\" is not in the vocabulary", key, json_string(json));
   }
   *id = found;
   return NULL;
 }
 
-static clave_status read_config(const json *config, clave_tokenizer *t) {
+static clave_status read_config(const json *config, clave_tokenizer *tokenizer) {
   if (json_kind_of(config) != JSON_OBJECT) return INVALID("expected an object");
-  TRY(read_token(config, "bos_token", t, &t->bos));
-  return read_token(config, "eos_token", t, &t->eos);
+  TRY(read_token(config, "bos_token", tokenizer, &tokenizer->bos));
+  return read_token(config, "eos_token", tokenizer, &tokenizer->eos);
 }
 
-static clave_status read_config_file(const char *path, clave_tokenizer *t) {
+static clave_status read_config_file(const char *path, clave_tokenizer *tokenizer) {
   file_map map;
   json *config = NULL;
   TRY(file_map_open(path, &map));
   clave_status st = json_parse((const char *)map.data, map.size, &config);
-  if (!st) st = read_config(config, t);
+  if (!st) st = read_config(config, tokenizer);
   json_free(config);
   file_map_close(&map);
   return status_while(st, "%s", path);
 }
 
-clave_status folder_read_config(const char *folder, clave_tokenizer *t) {
+clave_status folder_read_config(const char *folder, clave_tokenizer *tokenizer) {
   char *path;
   TRY(find_in(folder, "tokenizer_config.json", &path));
-  clave_status st = path ? read_config_file(path, t) : NULL;
+  clave_status st = path ? read_config_file(path, tokenizer) : NULL;
   free(path);
   return st;
 }

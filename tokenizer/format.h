@@ -8,7 +8,8 @@
 typedef struct tokenizer_format {
   const char *name;
   bool (*recognises)(span file);
-  clave_status (*read)(clave_tokenizer *t, span file, const clave_tokenizer_options *options);
+  clave_status (*read)(clave_tokenizer *tokenizer, span file,
+                       const clave_tokenizer_options *options);
 } tokenizer_format;
 extern const tokenizer_format sentencepiece_format, tokenizer_json_format, tiktoken_format;
 

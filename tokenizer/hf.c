@@ -3,15 +3,15 @@
 
 #include <string.h>
 
-bool hf_is(const json *v, const char *type) {
-  const json *t = v ? field_or_null(v, "type") : NULL;
-  return t && json_kind_of(t) == JSON_STRING && strcmp(json_string(t), type) == 0;
+bool hf_is(const json *value, const char *type) {
+  const json *json = value ? field_or_null(value, "type") : NULL;
+  return json && json_kind_of(json) == JSON_STRING && strcmp(json_string(json), type) == 0;
 }
 
-clave_status hf_find(const json *v, const void *table, size_t stride, size_t n, size_t *index) {
+clave_status hf_find(const json *json, const void *table, size_t stride, size_t n, size_t *index) {
   span type;
-  TRY(json_expect(v, JSON_OBJECT));
-  TRY(field_text(v, "type", NULL, &type));
+  TRY(json_expect(json, JSON_OBJECT));
+  TRY(field_text(json, "type", NULL, &type));
   for (size_t i = 0; i < n; i++) {
     const char *name;
     memcpy(&name, (const char *)table + i * stride, sizeof name);
@@ -21,12 +21,12 @@ clave_status hf_find(const json *v, const void *table, size_t stride, size_t n, 
   return UNSUPPORTED("the type \"%.60s\" is not supported", type.data);
 }
 
-clave_status hf_read_pattern(const json *v, hf_pattern *out) {
-  const json *p, *s;
-  TRY(field(v, "pattern", JSON_OBJECT, &p));
-  s = json_member(p, "String");
+clave_status hf_read_pattern(const json *value, hf_pattern *out) {
+  const json *json, *s;
+  TRY(field(value, "pattern", JSON_OBJECT, &json));
+  s = json_member(json, "String");
   out->is_literal = s != NULL;
-  if (!s) s = json_member(p, "Regex");
+  if (!s) s = json_member(json, "Regex");
   if (!s) return INVALID("\"pattern\" has neither \"String\" nor \"Regex\"");
   TRY(status_while(json_expect(s, JSON_STRING), "\"pattern\""));
   out->source = json_text(s);

@@ -14,12 +14,12 @@ typedef struct stage stage;
 typedef struct rule rule;
 typedef struct stage_kind {
   const char *name;
-  clave_status (*read)(const json *v, rule *r); /* NULL: nothing to read */
+  clave_status (*read)(const json *json, rule *rule); /* NULL: nothing to read */
   /* One of: whole tokens; or parts as they come, and the token's end (NULL: nothing). */
-  clave_status (*token)(stage *s, span token);
-  clave_status (*part)(stage *s, span bytes);
-  clave_status (*end)(stage *s);
-  clave_status (*finish)(stage *s); /* the text's end; NULL: nothing */
+  clave_status (*token)(stage *stage, span token);
+  clave_status (*part)(stage *stage, span bytes);
+  clave_status (*end)(stage *stage);
+  clave_status (*finish)(stage *stage); /* the text's end; NULL: nothing */
 } stage_kind;
 
 struct rule { /* a decoder as the file has it */
@@ -42,83 +42,84 @@ struct stage { /* a rule at work on a text */
 
 /* ---------------------------------------------------------------- the flow */
 
-static clave_status put_part(stage *s, span bytes) {
-  if (!s->rule) {
-    text_append(s->out, bytes.data, bytes.size);
-    return text_status(s->out);
+static clave_status put_part(stage *stage, span bytes) {
+  if (!stage->rule) {
+    text_append(stage->out, bytes.data, bytes.size);
+    return text_status(stage->out);
   }
-  if (s->rule->kind->part) return s->rule->kind->part(s, bytes);
-  text_append(&s->token, bytes.data, bytes.size);
-  return text_status(&s->token);
+  if (stage->rule->kind->part) return stage->rule->kind->part(stage, bytes);
+  text_append(&stage->token, bytes.data, bytes.size);
+  return text_status(&stage->token);
 }
 
-static clave_status put_end(stage *s) {
-  if (!s->rule) return NULL;
-  const stage_kind *k = s->rule->kind;
-  if (!k->token) return k->end ? k->end(s) : NULL;
-  clave_status st = k->token(s, (span){s->token.data ? s->token.data : "", s->token.size});
-  s->token.size = 0;
+static clave_status put_end(stage *stage) {
+  if (!stage->rule) return NULL;
+  const stage_kind *kind = stage->rule->kind;
+  if (!kind->token) return kind->end ? kind->end(stage) : NULL;
+  clave_status st =
+      kind->token(stage, (span){stage->token.data ? stage->token.data : "", stage->token.size});
+  stage->token.size = 0;
   return st;
 }
 
-static clave_status put_token(stage *s, span token) {
-  TRY(put_part(s, token));
-  return put_end(s);
+static clave_status put_token(stage *stage, span token) {
+  TRY(put_part(stage, token));
+  return put_end(stage);
 }
 
-static clave_status put_finish(stage *s) {
-  if (!s->rule) return NULL;
-  if (s->rule->kind->finish) TRY(s->rule->kind->finish(s));
-  s->token.size = s->held.size = s->count = 0;
-  s->flag = false;
-  return put_finish(s->next);
+static clave_status put_finish(stage *stage) {
+  if (!stage->rule) return NULL;
+  if (stage->rule->kind->finish) TRY(stage->rule->kind->finish(stage));
+  stage->token.size = stage->held.size = stage->count = 0;
+  stage->flag = false;
+  return put_finish(stage->next);
 }
 
 /* ---------------------------------------------------------------- helpers */
 
-static span span_of(const text *t) { return (span){t->data ? t->data : "", t->size}; }
+static span span_of(const text *text) { return (span){text->data ? text->data : "", text->size}; }
 
 /* English as it is usually set, one replacement after the other. */
-static clave_status clean_up(text *t) {
+static clave_status clean_up(text *words) {
   static const char *const rules[][2] = {{" .", "."},     {" ?", "?"},           {" !", "!"},
                                          {" ,", ","},     {" ' ", "'"},          {" n't", "n't"},
                                          {" 'm", "'m"},   {" do not", " don't"}, {" 's", "'s"},
                                          {" 've", "'ve"}, {" 're", "'re"}};
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
     text replaced = {0};
-    TRY(text_status(t));
-    hf_replace_text(span_of(t), (span){rules[i][0], strlen(rules[i][0])},
+    TRY(text_status(words));
+    hf_replace_text(span_of(words), (span){rules[i][0], strlen(rules[i][0])},
                     (span){rules[i][1], strlen(rules[i][1])}, &replaced);
-    text_free(t);
-    *t = replaced;
+    text_free(words);
+    *words = replaced;
   }
-  return text_status(t);
+  return text_status(words);
 }
 
-static clave_status put_text(stage *s, text *t) { /* and frees it */
-  clave_status st = text_status(t);
-  if (!st) st = put_token(s, span_of(t));
-  text_free(t);
+static clave_status put_text(stage *stage, text *text) { /* and frees it */
+  clave_status st = text_status(text);
+  if (!st) st = put_token(stage, span_of(text));
+  text_free(text);
   return st;
 }
 
 /* ---------------------------------------------------------------- kinds */
 
-static clave_status join_with_blank(stage *s, span token) {
-  if (s->count++ > 0) TRY(put_part(s->next, (span){" ", 1}));
-  return put_token(s->next, token);
+static clave_status join_with_blank(stage *stage, span token) {
+  if (stage->count++ > 0) TRY(put_part(stage->next, (span){" ", 1}));
+  return put_token(stage->next, token);
 }
 
-static clave_status replace_in(stage *s, span token) {
-  const rule *r = s->rule;
+static clave_status replace_in(stage *stage, span token) {
+  const rule *rule = stage->rule;
   text replaced = {0};
   clave_status st = NULL;
-  if (r->pattern) {
-    st = pattern_replace(r->pattern, token, span_of(&r->second), &replaced);
+  if (rule->pattern) {
+    st = pattern_replace(rule->pattern, token, span_of(&rule->second), &replaced);
   } else {
-    hf_replace_text(token, span_of(&r->first), span_of(&r->second), &replaced);
+    hf_replace_text(token, span_of(&rule->first), span_of(&rule->second), &replaced);
   }
-  if (!st) return put_text(s->next, &replaced);
+  if (!st) return put_text(stage->next, &replaced);
   text_free(&replaced);
   return st;
 }
@@ -130,123 +131,123 @@ static int hex_digit(char c) {
                                 : -1;
 }
 
-static bool is_byte_token(span t, char *byte) {
-  if (t.size != 6 || memcmp(t.data, "<0x", 3) != 0 || t.data[5] != '>') return false;
-  int high = t.data[3] == '+' ? 0 : hex_digit(t.data[3]), low = hex_digit(t.data[4]);
+static bool is_byte_token(span span, char *byte) {
+  if (span.size != 6 || memcmp(span.data, "<0x", 3) != 0 || span.data[5] != '>') return false;
+  int high = span.data[3] == '+' ? 0 : hex_digit(span.data[3]), low = hex_digit(span.data[4]);
   *byte = (char)(high * 16 + low);
   return high >= 0 && low >= 0;
 }
 
 /* A run of byte tokens is a token if it is UTF-8, else U+FFFD for each byte. */
-static clave_status end_bytes(stage *s) {
-  size_t n = s->held.size;
-  s->held.size = 0;
+static clave_status end_bytes(stage *stage) {
+  size_t n = stage->held.size;
+  stage->held.size = 0;
   if (n == 0) return NULL;
-  if (utf8_valid(s->held.data, n)) return put_token(s->next, (span){s->held.data, n});
-  for (size_t i = 0; i < n; i++) TRY(put_token(s->next, (span){"\xEF\xBF\xBD", 3}));
+  if (utf8_valid(stage->held.data, n)) return put_token(stage->next, (span){stage->held.data, n});
+  for (size_t i = 0; i < n; i++) TRY(put_token(stage->next, (span){"\xEF\xBF\xBD", 3}));
   return NULL;
 }
 
-static clave_status take_byte(stage *s, span token) {
+static clave_status take_byte(stage *stage, span token) {
   char byte;
   if (is_byte_token(token, &byte)) {
-    text_append(&s->held, &byte, 1);
-    return text_status(&s->held);
+    text_append(&stage->held, &byte, 1);
+    return text_status(&stage->held);
   }
-  TRY(end_bytes(s));
-  return put_token(s->next, token);
+  TRY(end_bytes(stage));
+  return put_token(stage->next, token);
 }
 
-static clave_status pass_part(stage *s, span bytes) { return put_part(s->next, bytes); }
-static clave_status end_fused(stage *s) { return put_end(s->next); }
+static clave_status pass_part(stage *stage, span bytes) { return put_part(stage->next, bytes); }
+static clave_status end_fused(stage *stage) { return put_end(stage->next); }
 
 /* Gives what is whole characters; the bytes are one token. */
-static clave_status take_bytes(stage *s, span token) {
+static clave_status take_bytes(stage *stage, span token) {
   text whole = {0};
-  text_append(&s->held, token.data, token.size);
-  TRY(text_status(&s->held));
-  size_t used = unicode_append_valid(&whole, span_of(&s->held), false);
-  s->held.size -= used;
-  if (s->held.size > 0) memmove(s->held.data, s->held.data + used, s->held.size);
+  text_append(&stage->held, token.data, token.size);
+  TRY(text_status(&stage->held));
+  size_t used = unicode_append_valid(&whole, span_of(&stage->held), false);
+  stage->held.size -= used;
+  if (stage->held.size > 0) memmove(stage->held.data, stage->held.data + used, stage->held.size);
   clave_status st = text_status(&whole);
-  if (!st) st = put_part(s->next, span_of(&whole));
+  if (!st) st = put_part(stage->next, span_of(&whole));
   text_free(&whole);
   return st;
 }
 
-static clave_status take_byte_level(stage *s, span token) {
+static clave_status take_byte_level(stage *stage, span token) {
   text bytes = {0};
   bool in_alphabet = byte_level_decode(token, &bytes);
   clave_status st = text_status(&bytes);
-  if (!st) st = take_bytes(s, in_alphabet ? span_of(&bytes) : token);
+  if (!st) st = take_bytes(stage, in_alphabet ? span_of(&bytes) : token);
   text_free(&bytes);
   return st;
 }
 
-static clave_status end_byte_level(stage *s) {
+static clave_status end_byte_level(stage *stage) {
   text whole = {0};
-  (void)unicode_append_valid(&whole, span_of(&s->held), true);
-  return put_text(s->next, &whole);
+  (void)unicode_append_valid(&whole, span_of(&stage->held), true);
+  return put_text(stage->next, &whole);
 }
 
-static clave_status take_metaspace(stage *s, span token) {
-  bool drops = s->count++ == 0 && s->rule->drops_first;
+static clave_status take_metaspace(stage *stage, span token) {
+  bool drops = stage->count++ == 0 && stage->rule->drops_first;
   text written = {0};
   for (size_t i = 0; i < token.size;) {
     uint32_t c;
     i += utf8_read(token.data + i, &c);
-    if (c != s->rule->character) {
+    if (c != stage->rule->character) {
       unicode_append(&written, c);
     } else if (!drops) {
       text_append(&written, " ", 1);
     }
   }
-  return put_text(s->next, &written);
+  return put_text(stage->next, &written);
 }
 
 /* Bytes of up to `most` of the rule's character at the start. */
-static size_t leading(const rule *r, span in, size_t most, size_t *count) {
+static size_t leading(const rule *rule, span in, size_t most, size_t *count) {
   size_t at = 0;
   for (*count = 0; *count < most && at < in.size; ++*count) {
     uint32_t c;
     size_t n = utf8_read(in.data + at, &c);
-    if (c != r->character) break;
+    if (c != rule->character) break;
     at += n;
   }
   return at;
 }
 
 /* At the start only: nothing needs to be held back. */
-static clave_status strip_start(stage *s, span bytes) {
-  if (!s->flag) {
-    size_t count, n = leading(s->rule, bytes, s->rule->start - s->count, &count);
-    s->count += count;
+static clave_status strip_start(stage *stage, span bytes) {
+  if (!stage->flag) {
+    size_t count, n = leading(stage->rule, bytes, stage->rule->start - stage->count, &count);
+    stage->count += count;
     bytes = (span){bytes.data + n, bytes.size - n};
-    s->flag = bytes.size > 0 || s->count == s->rule->start;
+    stage->flag = bytes.size > 0 || stage->count == stage->rule->start;
   }
-  return put_part(s->next, bytes);
+  return put_part(stage->next, bytes);
 }
 
-static clave_status end_stripped(stage *s) {
-  s->count = 0;
-  s->flag = false;
-  return put_end(s->next);
+static clave_status end_stripped(stage *stage) {
+  stage->count = 0;
+  stage->flag = false;
+  return put_end(stage->next);
 }
 
-static clave_status strip_both(stage *s, span token) {
-  const rule *r = s->rule;
-  size_t count, begin = leading(r, token, r->start, &count), end = token.size;
-  for (size_t i = 0; i < r->stop && end > begin; i++) {
-    if (unicode_before(token.data, end) != r->character) break;
-    end -= utf8_size(r->character);
+static clave_status strip_both(stage *stage, span token) {
+  const rule *rule = stage->rule;
+  size_t count, begin = leading(rule, token, rule->start, &count), end = token.size;
+  for (size_t i = 0; i < rule->stop && end > begin; i++) {
+    if (unicode_before(token.data, end) != rule->character) break;
+    end -= utf8_size(rule->character);
   }
-  return put_token(s->next, (span){token.data + begin, end - begin});
+  return put_token(stage->next, (span){token.data + begin, end - begin});
 }
 
-static clave_status take_wordpiece(stage *s, span token) {
-  const text *prefix = &s->rule->first;
+static clave_status take_wordpiece(stage *stage, span token) {
+  const text *prefix = &stage->rule->first;
   text word = {0};
-  if (s->count++ > 0) {
+  if (stage->count++ > 0) {
     bool continues =
         token.size >= prefix->size && memcmp(token.data, prefix->data, prefix->size) == 0;
     if (continues) {
@@ -256,104 +257,107 @@ static clave_status take_wordpiece(stage *s, span token) {
     }
   }
   text_append(&word, token.data, token.size);
-  clave_status st = s->rule->cleanup ? clean_up(&word) : NULL;
-  if (!st) return put_text(s->next, &word);
+  clave_status st = stage->rule->cleanup ? clean_up(&word) : NULL;
+  if (!st) return put_text(stage->next, &word);
   text_free(&word);
   return st;
 }
 
 /* The suffix is a blank, but in the last token nothing: the token before is held. */
-static clave_status give_held(stage *s, const char *with) {
+static clave_status give_held(stage *stage, const char *with) {
   text word = {0};
-  hf_replace_text(span_of(&s->held), span_of(&s->rule->first), (span){with, strlen(with)}, &word);
-  return put_text(s->next, &word);
+  hf_replace_text(span_of(&stage->held), span_of(&stage->rule->first), (span){with, strlen(with)},
+                  &word);
+  return put_text(stage->next, &word);
 }
 
-static clave_status take_bpe(stage *s, span token) {
-  if (s->flag) TRY(give_held(s, " "));
-  s->flag = true;
-  s->held.size = 0;
-  text_append(&s->held, token.data, token.size);
-  return text_status(&s->held);
+static clave_status take_bpe(stage *stage, span token) {
+  if (stage->flag) TRY(give_held(stage, " "));
+  stage->flag = true;
+  stage->held.size = 0;
+  text_append(&stage->held, token.data, token.size);
+  return text_status(&stage->held);
 }
 
-static clave_status end_bpe(stage *s) { return s->flag ? give_held(s, "") : NULL; }
+static clave_status end_bpe(stage *stage) { return stage->flag ? give_held(stage, "") : NULL; }
 
 /* Equal neighbours are one; without padding. */
-static clave_status take_ctc(stage *s, span token) {
-  const rule *r = s->rule;
-  bool again = s->flag && s->held.size == token.size &&
-               (token.size == 0 || memcmp(s->held.data, token.data, token.size) == 0);
+static clave_status take_ctc(stage *stage, span token) {
+  const rule *rule = stage->rule;
+  bool again = stage->flag && stage->held.size == token.size &&
+               (token.size == 0 || memcmp(stage->held.data, token.data, token.size) == 0);
   if (again) return NULL;
-  s->flag = true;
-  s->held.size = 0;
-  text_append(&s->held, token.data, token.size);
-  TRY(text_status(&s->held));
+  stage->flag = true;
+  stage->held.size = 0;
+  text_append(&stage->held, token.data, token.size);
+  TRY(text_status(&stage->held));
   text word = {0}, spaced = {0};
-  hf_replace_text(token, span_of(&r->first), (span){"", 0}, &word);
-  if (!r->cleanup) return put_text(s->next, &word);
+  hf_replace_text(token, span_of(&rule->first), (span){"", 0}, &word);
+  if (!rule->cleanup) return put_text(stage->next, &word);
   clave_status st = clean_up(&word);
-  if (!st) hf_replace_text(span_of(&word), span_of(&r->second), (span){" ", 1}, &spaced);
+  if (!st) hf_replace_text(span_of(&word), span_of(&rule->second), (span){" ", 1}, &spaced);
   text_free(&word);
-  if (!st) return put_text(s->next, &spaced);
+  if (!st) return put_text(stage->next, &spaced);
   text_free(&spaced);
   return st;
 }
 
 /* ---------------------------------------------------------------- readers */
 
-static clave_status keep(text *t, span s) {
-  text_append(t, s.data, s.size);
-  return text_status(t);
+static clave_status keep(text *text, span span) {
+  text_append(text, span.data, span.size);
+  return text_status(text);
 }
 
-static clave_status keep_field(const json *v, const char *key, const char *otherwise, text *t) {
-  span s;
-  TRY(field_text(v, key, otherwise, &s));
-  return keep(t, s);
+static clave_status keep_field(const json *json, const char *key, const char *otherwise,
+                               text *text) {
+  span span;
+  TRY(field_text(json, key, otherwise, &span));
+  return keep(text, span);
 }
 
-static clave_status read_replace(const json *v, rule *r) {
-  hf_pattern p;
-  TRY(hf_read_pattern(v, &p));
-  TRY(keep_field(v, "content", NULL, &r->second));
-  return p.is_literal ? keep(&r->first, p.source) : pattern_create(p.source, &r->pattern);
+static clave_status read_replace(const json *json, rule *rule) {
+  hf_pattern pattern;
+  TRY(hf_read_pattern(json, &pattern));
+  TRY(keep_field(json, "content", NULL, &rule->second));
+  return pattern.is_literal ? keep(&rule->first, pattern.source)
+                            : pattern_create(pattern.source, &rule->pattern);
 }
 
 static const stage_kind strip_start_kind;
 
-static clave_status read_strip(const json *v, rule *r) {
-  TRY(field_character(v, "content", &r->character));
-  TRY(field_index(v, "start", VOCAB_MAX, 0, &r->start));
-  TRY(field_index(v, "stop", VOCAB_MAX, 0, &r->stop));
-  if (r->stop == 0) r->kind = &strip_start_kind;
+static clave_status read_strip(const json *json, rule *rule) {
+  TRY(field_character(json, "content", &rule->character));
+  TRY(field_index(json, "start", VOCAB_MAX, 0, &rule->start));
+  TRY(field_index(json, "stop", VOCAB_MAX, 0, &rule->stop));
+  if (rule->stop == 0) rule->kind = &strip_start_kind;
   return NULL;
 }
 
-static clave_status read_metaspace(const json *v, rule *r) {
+static clave_status read_metaspace(const json *json, rule *rule) {
   static const field_choice schemes[] = {{"always", 1}, {"first", 1}, {"never", 0}};
   int prepends;
   bool add;
-  TRY(field_character(v, "replacement", &r->character));
-  TRY(field_choose(v, "prepend_scheme", schemes, 3, 1, &prepends));
-  TRY(field_bool(v, "add_prefix_space", true, &add));
-  r->drops_first = prepends && add;
+  TRY(field_character(json, "replacement", &rule->character));
+  TRY(field_choose(json, "prepend_scheme", schemes, 3, 1, &prepends));
+  TRY(field_bool(json, "add_prefix_space", true, &add));
+  rule->drops_first = prepends && add;
   return NULL;
 }
 
-static clave_status read_wordpiece(const json *v, rule *r) {
-  TRY(field_bool(v, "cleanup", true, &r->cleanup));
-  return keep_field(v, "prefix", "##", &r->first);
+static clave_status read_wordpiece(const json *json, rule *rule) {
+  TRY(field_bool(json, "cleanup", true, &rule->cleanup));
+  return keep_field(json, "prefix", "##", &rule->first);
 }
 
-static clave_status read_bpe(const json *v, rule *r) {
-  return keep_field(v, "suffix", "</w>", &r->first);
+static clave_status read_bpe(const json *json, rule *rule) {
+  return keep_field(json, "suffix", "</w>", &rule->first);
 }
 
-static clave_status read_ctc(const json *v, rule *r) {
-  TRY(field_bool(v, "cleanup", true, &r->cleanup));
-  TRY(keep_field(v, "pad_token", "<pad>", &r->first));
-  return keep_field(v, "word_delimiter_token", "|", &r->second);
+static clave_status read_ctc(const json *json, rule *rule) {
+  TRY(field_bool(json, "cleanup", true, &rule->cleanup));
+  TRY(keep_field(json, "pad_token", "<pad>", &rule->first));
+  return keep_field(json, "word_delimiter_token", "|", &rule->second);
 }
 
 static const stage_kind bytes_kind = {.token = take_bytes, .finish = end_byte_level};
@@ -393,101 +397,106 @@ static int compare_shown(const void *key, const void *entry) {
   return id < other ? -1 : id > other;
 }
 
-static span token_text(const clave_tokenizer *t, uint32_t id) {
+static span token_text(const clave_tokenizer *tokenizer, uint32_t id) {
   const shown_token *shown =
-      t->n_shown > 0 ? bsearch(&id, t->shown, t->n_shown, sizeof *shown, compare_shown) : NULL;
-  return shown ? shown->text : vocab_piece(t->vocab, id);
+      tokenizer->n_shown > 0
+          ? bsearch(&id, tokenizer->shown, tokenizer->n_shown, sizeof *shown, compare_shown)
+          : NULL;
+  return shown ? shown->text : vocab_piece(tokenizer->vocab, id);
 }
 
 static clave_status next_id(decoding *base, uint32_t id, text *out) {
-  hf_decoding *d = (hf_decoding *)(void *)base;
-  d->stages[d->n_stages].out = out;
-  return put_token(&d->stages[0], token_text(d->tokenizer, id));
+  hf_decoding *state = (hf_decoding *)(void *)base;
+  state->stages[state->n_stages].out = out;
+  return put_token(&state->stages[0], token_text(state->tokenizer, id));
 }
 
 static clave_status finish(decoding *base, text *out) {
-  hf_decoding *d = (hf_decoding *)(void *)base;
-  d->stages[d->n_stages].out = out;
-  return put_finish(&d->stages[0]);
+  hf_decoding *state = (hf_decoding *)(void *)base;
+  state->stages[state->n_stages].out = out;
+  return put_finish(&state->stages[0]);
 }
 
 static void destroy_decoding(decoding *base) {
-  hf_decoding *d = (hf_decoding *)(void *)base;
-  for (size_t i = 0; i < d->n_stages; i++) {
-    text_free(&d->stages[i].token);
-    text_free(&d->stages[i].held);
+  hf_decoding *state = (hf_decoding *)(void *)base;
+  for (size_t i = 0; i < state->n_stages; i++) {
+    text_free(&state->stages[i].token);
+    text_free(&state->stages[i].held);
   }
-  free(d);
+  free(state);
 }
 
 static clave_status begin(const token_decoder *base, decoding **out) {
-  const hf_decoder *h = (const hf_decoder *)(const void *)base;
-  hf_decoding *d = calloc(1, sizeof *d);
+  const hf_decoder *decoder = (const hf_decoder *)(const void *)base;
+  hf_decoding *state = calloc(1, sizeof *state);
   *out = NULL;
-  if (!d) return status_no_memory();
-  d->base = (decoding){next_id, finish, destroy_decoding};
-  d->tokenizer = h->tokenizer;
-  d->n_stages = h->n_rules;
-  for (size_t i = 0; i < h->n_rules; i++) {
-    d->stages[i].rule = &h->rules[i];
-    d->stages[i].next = &d->stages[i + 1];
+  if (!state) return status_no_memory();
+  state->base = (decoding){next_id, finish, destroy_decoding};
+  state->tokenizer = decoder->tokenizer;
+  state->n_stages = decoder->n_rules;
+  for (size_t i = 0; i < decoder->n_rules; i++) {
+    state->stages[i].rule = &decoder->rules[i];
+    state->stages[i].next = &state->stages[i + 1];
   }
-  *out = &d->base;
+  *out = &state->base;
   return NULL;
 }
 
 static void destroy(token_decoder *base) {
-  hf_decoder *d = (hf_decoder *)(void *)base;
-  for (size_t i = 0; i < d->n_rules; i++) {
-    text_free(&d->rules[i].first);
-    text_free(&d->rules[i].second);
-    pattern_destroy(d->rules[i].pattern);
+  hf_decoder *decoder = (hf_decoder *)(void *)base;
+  for (size_t i = 0; i < decoder->n_rules; i++) {
+    text_free(&decoder->rules[i].first);
+    text_free(&decoder->rules[i].second);
+    pattern_destroy(decoder->rules[i].pattern);
   }
-  free(d);
+  free(decoder);
 }
 
-static clave_status read_at_depth(const json *v, int depth, hf_decoder *d);
+static clave_status read_at_depth(const json *json, int depth, hf_decoder *decoder);
 
-static clave_status read_sequence(const json *v, int depth, hf_decoder *d) {
+static clave_status read_sequence(const json *value, int depth, hf_decoder *decoder) {
   const json *list;
   size_t at = 0;
-  TRY(field(v, "decoders", JSON_ARRAY, &list));
+  TRY(field(value, "decoders", JSON_ARRAY, &list));
   for (const json *p = json_first(list); p; p = json_next(p)) {
-    TRY(status_while(read_at_depth(p, depth + 1, d), "\"decoders\" %zu", at++));
+    TRY(status_while(read_at_depth(p, depth + 1, decoder), "\"decoders\" %zu", at++));
   }
   return NULL;
 }
 
-static clave_status read_at_depth(const json *v, int depth, hf_decoder *d) {
+static clave_status read_at_depth(const json *json, int depth, hf_decoder *decoder) {
   size_t index;
   if (depth > HF_MAX_DEPTH) return UNSUPPORTED("sequences nested too deeply");
-  if (hf_is(v, "Sequence")) return read_sequence(v, depth, d);
-  TRY(hf_find(v, kinds, sizeof *kinds, sizeof kinds / sizeof *kinds, &index));
-  if (d->n_rules == MAX_STAGES) return UNSUPPORTED("more than %d decoders", MAX_STAGES);
-  rule *r = &d->rules[d->n_rules++];
-  r->kind = &kinds[index];
-  return r->kind->read ? status_while(kinds[index].read(v, r), "%s", kinds[index].name) : NULL;
+  if (hf_is(json, "Sequence")) return read_sequence(json, depth, decoder);
+  TRY(hf_find(json, kinds, sizeof *kinds, sizeof kinds / sizeof *kinds, &index));
+  if (decoder->n_rules == MAX_STAGES) return UNSUPPORTED("more than %d decoders", MAX_STAGES);
+  rule *rule = &decoder->rules[decoder->n_rules++];
+  rule->kind = &kinds[index];
+  return rule->kind->read ? status_while(kinds[index].read(json, rule), "%s", kinds[index].name)
+                          : NULL;
 }
 
-clave_status hf_read_decoder(const json *v, const clave_tokenizer *t, token_decoder **out) {
+clave_status hf_read_decoder(const json *json, const clave_tokenizer *tokenizer,
+                             token_decoder **out) {
   *out = NULL;
-  if (t->byte_level && t->n_shown == 0) return byte_decoder_create(t->vocab, out);
-  hf_decoder *d = calloc(1, sizeof *d);
-  if (!d) return status_no_memory();
-  d->base = (token_decoder){begin, destroy};
-  d->tokenizer = t;
+  if (tokenizer->byte_level && tokenizer->n_shown == 0)
+    return byte_decoder_create(tokenizer->vocab, out);
+  hf_decoder *decoder = calloc(1, sizeof *decoder);
+  if (!decoder) return status_no_memory();
+  decoder->base = (token_decoder){begin, destroy};
+  decoder->tokenizer = tokenizer;
   clave_status st = NULL;
-  if (t->byte_level) {
-    d->rules[d->n_rules++].kind = &bytes_kind;
-  } else if (!v || json_kind_of(v) == JSON_NULL) {
-    d->rules[d->n_rules++].kind = &join_kind;
+  if (tokenizer->byte_level) {
+    decoder->rules[decoder->n_rules++].kind = &bytes_kind;
+  } else if (!json || json_kind_of(json) == JSON_NULL) {
+    decoder->rules[decoder->n_rules++].kind = &join_kind;
   } else {
-    st = read_at_depth(v, 0, d);
+    st = read_at_depth(json, 0, decoder);
   }
   if (st) {
-    destroy(&d->base);
+    destroy(&decoder->base);
     return st;
   }
-  *out = &d->base;
+  *out = &decoder->base;
   return NULL;
 }

@@ -89,10 +89,10 @@ static clave_status apply_form(const normalizer *base, span in, bool first, text
 }
 
 static clave_status apply_strip(const normalizer *base, span in, bool first, text *out) {
-  const hf_normalizer *n = self_of(base);
+  const hf_normalizer *hf_normalizer = self_of(base);
   (void)first;
-  size_t begin = n->left ? unicode_skip_space(in, 0) : 0;
-  size_t end = n->right ? unicode_skip_space_before(in, in.size, begin) : in.size;
+  size_t begin = hf_normalizer->left ? unicode_skip_space(in, 0) : 0;
+  size_t end = hf_normalizer->right ? unicode_skip_space_before(in, in.size, begin) : in.size;
   text_append(out, in.data + begin, end - begin);
   return text_status(out);
 }
@@ -107,11 +107,12 @@ static clave_status apply_prepend(const normalizer *base, span in, bool first, t
 /* ---------------------------------------------------------------- Replace */
 
 static clave_status apply_replace(const normalizer *base, span in, bool first, text *out) {
-  const hf_normalizer *n = self_of(base);
-  span content = {n->content.data, n->content.size};
+  const hf_normalizer *hf_normalizer = self_of(base);
+  span content = {hf_normalizer->content.data, hf_normalizer->content.size};
   (void)first;
-  if (n->pattern) return pattern_replace(n->pattern, in, content, out);
-  hf_replace_text(in, (span){n->literal.data, n->literal.size}, content, out);
+  if (hf_normalizer->pattern) return pattern_replace(hf_normalizer->pattern, in, content, out);
+  hf_replace_text(in, (span){hf_normalizer->literal.data, hf_normalizer->literal.size}, content,
+                  out);
   return text_status(out);
 }
 
@@ -124,39 +125,39 @@ static bool is_han(uint32_t c) { /* as BERT counts: blocks, not the script */
          (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
 }
 
-static void clean_one(const hf_normalizer *n, uint32_t c, text *out) {
-  if (n->clean) {
+static void clean_one(const hf_normalizer *normalizer, uint32_t c, text *out) {
+  if (normalizer->clean) {
     bool layout = c == '\t' || c == '\n' || c == '\r';
     if (c == 0 || c == 0xFFFD || (!layout && unicode_is_other(c))) return;
     if (layout || unicode_is_space(c)) c = ' ';
   }
-  bool spaced = n->han && is_han(c);
+  bool spaced = normalizer->han && is_han(c);
   if (spaced) text_append(out, " ", 1);
   unicode_append(out, c);
   if (spaced) text_append(out, " ", 1);
 }
 
-static clave_status strip_bert_accents(text *t) {
+static clave_status strip_bert_accents(text *words) {
   text decomposed = {0};
-  clave_status st = unicode_normalize((span){t->data, t->size}, UNICODE_NFD, &decomposed);
-  t->size = 0;
-  if (!st) map_characters((span){decomposed.data, decomposed.size}, drop_nonspacing, t);
+  clave_status st = unicode_normalize((span){words->data, words->size}, UNICODE_NFD, &decomposed);
+  words->size = 0;
+  if (!st) map_characters((span){decomposed.data, decomposed.size}, drop_nonspacing, words);
   text_free(&decomposed);
-  return st ? st : text_status(t);
+  return st ? st : text_status(words);
 }
 
 static clave_status apply_bert(const normalizer *base, span in, bool first, text *out) {
-  const hf_normalizer *n = self_of(base);
+  const hf_normalizer *hf_normalizer = self_of(base);
   text cleaned = {0};
   (void)first;
   for (size_t i = 0; i < in.size;) {
     uint32_t c;
     i += utf8_read(in.data + i, &c);
-    clean_one(n, c, &cleaned);
+    clean_one(hf_normalizer, c, &cleaned);
   }
   clave_status st = text_status(&cleaned);
-  if (!st && n->strip_accents) st = strip_bert_accents(&cleaned);
-  if (!st && n->lower) {
+  if (!st && hf_normalizer->strip_accents) st = strip_bert_accents(&cleaned);
+  if (!st && hf_normalizer->lower) {
     lowercase((span){cleaned.data, cleaned.size}, out);
   } else if (!st) {
     text_append(out, cleaned.data, cleaned.size);
@@ -169,9 +170,9 @@ static clave_status apply_bert(const normalizer *base, span in, bool first, text
 
 /* The library looks up each grapheme of less than 6 bytes, and takes the shortest rule that it
  * begins with for all of it; else character by character. */
-static void replace_grapheme(const charsmap *c, span in, text *out) {
+static void replace_grapheme(const charsmap *charsmap, span in, text *out) {
   span replacement;
-  if (in.size < 6 && charsmap_shortest(c, in, &replacement) > 0) {
+  if (in.size < 6 && charsmap_shortest(charsmap, in, &replacement) > 0) {
     text_append(out, replacement.data, replacement.size);
     return;
   }
@@ -179,7 +180,7 @@ static void replace_grapheme(const charsmap *c, span in, text *out) {
     uint32_t code_point;
     span one = {in.data + i, utf8_read(in.data + i, &code_point)};
     i += one.size;
-    if (charsmap_shortest(c, one, &replacement) > 0) one = replacement;
+    if (charsmap_shortest(charsmap, one, &replacement) > 0) one = replacement;
     text_append(out, one.data, one.size);
   }
 }
@@ -197,14 +198,14 @@ static clave_status apply_precompiled(const normalizer *base, span in, bool firs
 /* ---------------------------------------------------------------- Sequence */
 
 static clave_status apply_sequence(const normalizer *base, span in, bool first, text *out) {
-  const hf_normalizer *n = self_of(base);
+  const hf_normalizer *hf_normalizer = self_of(base);
   text texts[2] = {{0}, {0}};
   clave_status st = NULL;
   span now = in;
-  for (size_t i = 0; i < n->n_parts && !st; i++) {
+  for (size_t i = 0; i < hf_normalizer->n_parts && !st; i++) {
     text *next = &texts[i % 2];
     next->size = 0;
-    st = n->parts[i]->apply(n->parts[i], now, first, next);
+    st = hf_normalizer->parts[i]->apply(hf_normalizer->parts[i], now, first, next);
     now = (span){next->data ? next->data : "", next->size};
   }
   if (!st) text_append(out, now.data, now.size);
@@ -215,7 +216,7 @@ static clave_status apply_sequence(const normalizer *base, span in, bool first, 
 
 /* ---------------------------------------------------------------- readers */
 
-typedef clave_status read_fn(const json *v, int depth, hf_normalizer *n);
+typedef clave_status read_fn(const json *json, int depth, hf_normalizer *normalizer);
 typedef struct part {
   const char *name;
   apply_fn *apply;
@@ -224,66 +225,66 @@ typedef struct part {
   unicode_form form;
 } part;
 
-static clave_status read_at_depth(const json *v, int depth, normalizer **out);
+static clave_status read_at_depth(const json *json, int depth, normalizer **out);
 
-static clave_status read_strip(const json *v, int depth, hf_normalizer *n) {
+static clave_status read_strip(const json *json, int depth, hf_normalizer *normalizer) {
   (void)depth;
-  TRY(field_bool(v, "strip_left", true, &n->left));
-  return field_bool(v, "strip_right", true, &n->right);
+  TRY(field_bool(json, "strip_left", true, &normalizer->left));
+  return field_bool(json, "strip_right", true, &normalizer->right);
 }
 
-static clave_status read_bert(const json *v, int depth, hf_normalizer *n) {
+static clave_status read_bert(const json *json, int depth, hf_normalizer *normalizer) {
   (void)depth;
-  TRY(field_bool(v, "clean_text", true, &n->clean));
-  TRY(field_bool(v, "handle_chinese_chars", true, &n->han));
-  TRY(field_bool(v, "lowercase", true, &n->lower));
-  return field_bool(v, "strip_accents", n->lower, &n->strip_accents);
+  TRY(field_bool(json, "clean_text", true, &normalizer->clean));
+  TRY(field_bool(json, "handle_chinese_chars", true, &normalizer->han));
+  TRY(field_bool(json, "lowercase", true, &normalizer->lower));
+  return field_bool(json, "strip_accents", normalizer->lower, &normalizer->strip_accents);
 }
 
-static clave_status read_prepend(const json *v, int depth, hf_normalizer *n) {
-  span s;
+static clave_status read_prepend(const json *json, int depth, hf_normalizer *normalizer) {
+  span span;
   (void)depth;
-  TRY(field_text(v, "prepend", NULL, &s));
-  text_append(&n->content, s.data, s.size);
-  return text_status(&n->content);
+  TRY(field_text(json, "prepend", NULL, &span));
+  text_append(&normalizer->content, span.data, span.size);
+  return text_status(&normalizer->content);
 }
 
-static clave_status read_replace(const json *v, int depth, hf_normalizer *n) {
-  hf_pattern p;
+static clave_status read_replace(const json *json, int depth, hf_normalizer *normalizer) {
+  hf_pattern pattern;
   span content;
   (void)depth;
-  TRY(hf_read_pattern(v, &p));
-  TRY(field_text(v, "content", NULL, &content));
-  text_append(&n->content, content.data, content.size);
-  TRY(text_status(&n->content));
-  if (!p.is_literal) return pattern_create(p.source, &n->pattern);
-  text_append(&n->literal, p.source.data, p.source.size);
-  return text_status(&n->literal);
+  TRY(hf_read_pattern(json, &pattern));
+  TRY(field_text(json, "content", NULL, &content));
+  text_append(&normalizer->content, content.data, content.size);
+  TRY(text_status(&normalizer->content));
+  if (!pattern.is_literal) return pattern_create(pattern.source, &normalizer->pattern);
+  text_append(&normalizer->literal, pattern.source.data, pattern.source.size);
+  return text_status(&normalizer->literal);
 }
 
-static clave_status read_precompiled(const json *v, int depth, hf_normalizer *n) {
+static clave_status read_precompiled(const json *json, int depth, hf_normalizer *normalizer) {
   span encoded;
   text blob = {0};
   (void)depth;
-  TRY(field_text(v, "precompiled_charsmap", NULL, &encoded));
+  TRY(field_text(json, "precompiled_charsmap", NULL, &encoded));
   clave_status st = NULL;
   if (!base64_decode(encoded.data, encoded.size, &blob)) {
     st = INVALID("\"precompiled_charsmap\" is not base64");
   }
   if (!st) st = text_status(&blob);
-  if (!st) st = charsmap_create((span){blob.data, blob.size}, &n->charsmap);
+  if (!st) st = charsmap_create((span){blob.data, blob.size}, &normalizer->charsmap);
   text_free(&blob);
   return st;
 }
 
-static clave_status read_sequence(const json *v, int depth, hf_normalizer *n) {
+static clave_status read_sequence(const json *value, int depth, hf_normalizer *normalizer) {
   const json *list;
-  TRY(field(v, "normalizers", JSON_ARRAY, &list));
-  n->parts = calloc((size_t)json_count(list) + 1, sizeof *n->parts);
-  if (!n->parts) return status_no_memory();
+  TRY(field(value, "normalizers", JSON_ARRAY, &list));
+  normalizer->parts = calloc((size_t)json_count(list) + 1, sizeof *normalizer->parts);
+  if (!normalizer->parts) return status_no_memory();
   for (const json *p = json_first(list); p; p = json_next(p)) {
-    size_t i = n->n_parts++;
-    TRY(status_while(read_at_depth(p, depth + 1, &n->parts[i]), "\"normalizers\" %zu", i));
+    size_t i = normalizer->n_parts++;
+    TRY(status_while(read_at_depth(p, depth + 1, &normalizer->parts[i]), "\"normalizers\" %zu", i));
   }
   return NULL;
 }
@@ -303,26 +304,27 @@ static const part parts[] = {{"Sequence", apply_sequence, read_sequence, NULL, 0
                              {"BertNormalizer", apply_bert, read_bert, NULL, 0},
                              {"Precompiled", apply_precompiled, read_precompiled, NULL, 0}};
 
-static clave_status read_at_depth(const json *v, int depth, normalizer **out) {
+static clave_status read_at_depth(const json *json, int depth, normalizer **out) {
   size_t index;
   if (depth > HF_MAX_DEPTH) return UNSUPPORTED("sequences nested too deeply");
-  TRY(hf_find(v, parts, sizeof *parts, sizeof parts / sizeof *parts, &index));
-  const part *p = &parts[index];
-  hf_normalizer *n = calloc(1, sizeof *n);
-  if (!n) return status_no_memory();
-  n->base = (normalizer){p->apply, destroy};
-  n->map = p->map;
-  n->form = p->form;
-  clave_status st = p->read ? status_while(p->read(v, depth, n), "%s", p->name) : NULL;
+  TRY(hf_find(json, parts, sizeof *parts, sizeof parts / sizeof *parts, &index));
+  const part *part = &parts[index];
+  hf_normalizer *hf_normalizer = calloc(1, sizeof *hf_normalizer);
+  if (!hf_normalizer) return status_no_memory();
+  hf_normalizer->base = (normalizer){part->apply, destroy};
+  hf_normalizer->map = part->map;
+  hf_normalizer->form = part->form;
+  clave_status st =
+      part->read ? status_while(part->read(json, depth, hf_normalizer), "%s", part->name) : NULL;
   if (st) {
-    destroy(&n->base);
+    destroy(&hf_normalizer->base);
     return st;
   }
-  *out = &n->base;
+  *out = &hf_normalizer->base;
   return NULL;
 }
 
-clave_status hf_read_normalizer(const json *v, normalizer **out) {
+clave_status hf_read_normalizer(const json *json, normalizer **out) {
   *out = NULL;
-  return v && json_kind_of(v) != JSON_NULL ? read_at_depth(v, 0, out) : NULL;
+  return json && json_kind_of(json) != JSON_NULL ? read_at_depth(json, 0, out) : NULL;
 }

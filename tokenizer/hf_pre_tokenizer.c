@@ -27,13 +27,13 @@ static const hf_pre_tokenizer *self_of(const pre_tokenizer *base) {
 }
 
 static void destroy(pre_tokenizer *base) {
-  hf_pre_tokenizer *s = (hf_pre_tokenizer *)(void *)base;
-  for (size_t i = 0; i < s->n_parts; i++) {
-    if (s->parts[i]) s->parts[i]->destroy(s->parts[i]);
+  hf_pre_tokenizer *splitter = (hf_pre_tokenizer *)(void *)base;
+  for (size_t i = 0; i < splitter->n_parts; i++) {
+    if (splitter->parts[i]) splitter->parts[i]->destroy(splitter->parts[i]);
   }
-  free(s->parts);
-  text_free(&s->replacement);
-  free(s);
+  free(splitter->parts);
+  text_free(&splitter->replacement);
+  free(splitter);
 }
 
 /* ---------------------------------------------------------------- Sequence */
@@ -45,20 +45,20 @@ typedef struct chain_sink { /* gives pieces to the parts from `next` on */
   piece_sink *to;
 } chain_sink;
 
-static clave_status run_chain(const hf_pre_tokenizer *s, size_t at, span in, bool first,
+static clave_status run_chain(const hf_pre_tokenizer *splitter, size_t at, span in, bool first,
                               piece_sink *to);
 
 static clave_status take_chained(piece_sink *base, span piece, bool first) {
-  const chain_sink *c = (const chain_sink *)(const void *)base;
-  return piece.size > 0 ? run_chain(c->chain, c->next, piece, first, c->to) : NULL;
+  const chain_sink *sink = (const chain_sink *)(const void *)base;
+  return piece.size > 0 ? run_chain(sink->chain, sink->next, piece, first, sink->to) : NULL;
 }
 
-static clave_status run_chain(const hf_pre_tokenizer *s, size_t at, span in, bool first,
+static clave_status run_chain(const hf_pre_tokenizer *splitter, size_t at, span in, bool first,
                               piece_sink *to) {
-  if (at == s->n_parts) return to->take(to, in, first);
-  const pre_tokenizer *part = s->parts[at];
-  if (at + 1 == s->n_parts) return part->split(part, in, first, to);
-  chain_sink sink = {.base = {take_chained}, .chain = s, .next = at + 1, .to = to};
+  if (at == splitter->n_parts) return to->take(to, in, first);
+  const pre_tokenizer *part = splitter->parts[at];
+  if (at + 1 == splitter->n_parts) return part->split(part, in, first, to);
+  chain_sink sink = {.base = {take_chained}, .chain = splitter, .next = at + 1, .to = to};
   return part->split(part, in, first, &sink.base);
 }
 
@@ -75,59 +75,63 @@ typedef struct character_sink { /* writes bytes as characters */
 } character_sink;
 
 static clave_status take_bytes(piece_sink *base, span piece, bool first) {
-  character_sink *c = (character_sink *)(void *)base;
-  c->written.size = 0;
-  byte_level_encode(piece, &c->written);
-  TRY(text_status(&c->written));
-  return c->to->take(c->to, (span){c->written.data, c->written.size}, first);
+  character_sink *sink = (character_sink *)(void *)base;
+  sink->written.size = 0;
+  byte_level_encode(piece, &sink->written);
+  TRY(text_status(&sink->written));
+  return sink->to->take(sink->to, (span){sink->written.data, sink->written.size}, first);
 }
 
-static clave_status split_spaced(const hf_pre_tokenizer *s, span in, bool first, piece_sink *to) {
-  if (!s->to_characters) return run_chain(s, 0, in, first, to);
+static clave_status split_spaced(const hf_pre_tokenizer *splitter, span in, bool first,
+                                 piece_sink *to) {
+  if (!splitter->to_characters) return run_chain(splitter, 0, in, first, to);
   character_sink sink = {.base = {take_bytes}, .to = to};
-  clave_status st = run_chain(s, 0, in, first, &sink.base);
+  clave_status st = run_chain(splitter, 0, in, first, &sink.base);
   text_free(&sink.written);
   return st;
 }
 
 static clave_status split_byte_level(const pre_tokenizer *base, span in, bool first,
                                      piece_sink *to) {
-  const hf_pre_tokenizer *s = self_of(base);
-  if (!s->add_space || in.size == 0 || in.data[0] == ' ') return split_spaced(s, in, first, to);
+  const hf_pre_tokenizer *splitter = self_of(base);
+  if (!splitter->add_space || in.size == 0 || in.data[0] == ' ')
+    return split_spaced(splitter, in, first, to);
   text spaced = {0};
   text_append(&spaced, " ", 1);
   text_append(&spaced, in.data, in.size);
   clave_status st = text_status(&spaced);
-  if (!st) st = split_spaced(s, (span){spaced.data, spaced.size}, first, to);
+  if (!st) st = split_spaced(splitter, (span){spaced.data, spaced.size}, first, to);
   text_free(&spaced);
   return st;
 }
 
 /* ---------------------------------------------------------------- Metaspace */
 
-static void write_metaspace(const hf_pre_tokenizer *s, span in, bool first, text *out) {
-  span r = {s->replacement.data, s->replacement.size};
-  bool may_prepend = s->scheme == PREPEND_ALWAYS || (s->scheme == PREPEND_FIRST && first);
-  bool has_one = in.data[0] == ' ' || (in.size >= r.size && memcmp(in.data, r.data, r.size) == 0);
-  if (may_prepend && !has_one) text_append(out, r.data, r.size);
+static void write_metaspace(const hf_pre_tokenizer *splitter, span in, bool first, text *out) {
+  span span = {splitter->replacement.data, splitter->replacement.size};
+  bool may_prepend =
+      splitter->scheme == PREPEND_ALWAYS || (splitter->scheme == PREPEND_FIRST && first);
+  bool has_one =
+      in.data[0] == ' ' || (in.size >= span.size && memcmp(in.data, span.data, span.size) == 0);
+  if (may_prepend && !has_one) text_append(out, span.data, span.size);
   for (size_t at = 0;;) {
     const char *blank = memchr(in.data + at, ' ', in.size - at);
     size_t end = blank ? (size_t)(blank - in.data) : in.size;
     text_append(out, in.data + at, end - at);
     if (!blank) return;
-    text_append(out, r.data, r.size);
+    text_append(out, span.data, span.size);
     at = end + 1;
   }
 }
 
 static clave_status split_metaspace(const pre_tokenizer *base, span in, bool first,
                                     piece_sink *to) {
-  const hf_pre_tokenizer *s = self_of(base);
+  const hf_pre_tokenizer *splitter = self_of(base);
   text written = {0};
   if (in.size == 0) return NULL;
-  write_metaspace(s, in, first, &written);
+  write_metaspace(splitter, in, first, &written);
   clave_status st = text_status(&written);
-  if (!st) st = run_chain(s, 0, (span){written.data, written.size}, first, to);
+  if (!st) st = run_chain(splitter, 0, (span){written.data, written.size}, first, to);
   text_free(&written);
   return st;
 }
@@ -168,15 +172,15 @@ typedef struct context { /* where a part lies */
   int depth;
 } context;
 
-static clave_status read_in(const json *v, context c, pre_tokenizer **out);
+static clave_status read_in(const json *json, context context, pre_tokenizer **out);
 
 static hf_pre_tokenizer *new_pre_tokenizer(split_fn *split, size_t n_parts) {
-  hf_pre_tokenizer *s = calloc(1, sizeof *s);
-  if (!s) return NULL;
-  s->base = (pre_tokenizer){split, destroy};
-  s->parts = calloc(n_parts + 1, sizeof *s->parts);
-  if (s->parts) return s;
-  free(s);
+  hf_pre_tokenizer *splitter = calloc(1, sizeof *splitter);
+  if (!splitter) return NULL;
+  splitter->base = (pre_tokenizer){split, destroy};
+  splitter->parts = calloc(n_parts + 1, sizeof *splitter->parts);
+  if (splitter->parts) return splitter;
+  free(splitter);
   return NULL;
 }
 
@@ -185,121 +189,121 @@ static bool is_punctuation(uint32_t c) {
   return ascii_symbol || unicode_is_punctuation(c);
 }
 
-static clave_status read_list(const json *list, context c, hf_pre_tokenizer *s) {
+static clave_status read_list(const json *list, context c, hf_pre_tokenizer *splitter) {
   for (const json *p = json_first(list); p; p = json_next(p)) {
     context inner = {c.byte_level && !json_next(p), c.depth + 1};
-    TRY(status_while(read_in(p, inner, &s->parts[s->n_parts]), "\"pretokenizers\" %zu",
-                     s->n_parts));
-    s->n_parts++;
+    TRY(status_while(read_in(p, inner, &splitter->parts[splitter->n_parts]),
+                     "\"pretokenizers\" %zu", splitter->n_parts));
+    splitter->n_parts++;
   }
   return NULL;
 }
 
-static clave_status read_sequence(const json *v, context c, pre_tokenizer **out) {
+static clave_status read_sequence(const json *value, context context, pre_tokenizer **out) {
   const json *list;
-  TRY(field(v, "pretokenizers", JSON_ARRAY, &list));
-  hf_pre_tokenizer *s = new_pre_tokenizer(split_sequence, json_count(list));
-  if (!s) return status_no_memory();
-  *out = &s->base;
-  return read_list(list, c, s);
+  TRY(field(value, "pretokenizers", JSON_ARRAY, &list));
+  hf_pre_tokenizer *splitter = new_pre_tokenizer(split_sequence, json_count(list));
+  if (!splitter) return status_no_memory();
+  *out = &splitter->base;
+  return read_list(list, context, splitter);
 }
 
-static clave_status read_byte_level(const json *v, context c, pre_tokenizer **out) {
+static clave_status read_byte_level(const json *json, context context, pre_tokenizer **out) {
   bool regex;
-  hf_pre_tokenizer *s = new_pre_tokenizer(split_byte_level, 1);
-  if (!s) return status_no_memory();
-  *out = &s->base;
-  s->to_characters = !c.byte_level;
-  TRY(field_bool(v, "add_prefix_space", true, &s->add_space));
-  TRY(field_bool(v, "use_regex", true, &regex));
+  hf_pre_tokenizer *splitter = new_pre_tokenizer(split_byte_level, 1);
+  if (!splitter) return status_no_memory();
+  *out = &splitter->base;
+  splitter->to_characters = !context.byte_level;
+  TRY(field_bool(json, "add_prefix_space", true, &splitter->add_space));
+  TRY(field_bool(json, "use_regex", true, &regex));
   if (!regex) return NULL;
   span source = {gpt2_pattern, sizeof gpt2_pattern - 1};
-  TRY(pattern_pre_tokenizer_create(source, SPLIT_ISOLATED, false, &s->parts[0]));
-  s->n_parts = 1;
+  TRY(pattern_pre_tokenizer_create(source, SPLIT_ISOLATED, false, &splitter->parts[0]));
+  splitter->n_parts = 1;
   return NULL;
 }
 
 /* add_prefix_space, of older files, must not contradict prepend_scheme. */
-static clave_status read_scheme(const json *v, prepend_scheme *out) {
+static clave_status read_scheme(const json *json, prepend_scheme *out) {
   int scheme;
   bool add;
-  TRY(field_choose(v, "prepend_scheme", schemes, LENGTH(schemes), PREPEND_ALWAYS, &scheme));
-  TRY(field_bool(v, "add_prefix_space", true, &add));
-  if (!add && field_or_null(v, "prepend_scheme") && scheme != PREPEND_NEVER) {
+  TRY(field_choose(json, "prepend_scheme", schemes, LENGTH(schemes), PREPEND_ALWAYS, &scheme));
+  TRY(field_bool(json, "add_prefix_space", true, &add));
+  if (!add && field_or_null(json, "prepend_scheme") && scheme != PREPEND_NEVER) {
     return INVALID("\"add_prefix_space\" is false, \"prepend_scheme\" is not \"never\"");
   }
   *out = add ? (prepend_scheme)scheme : PREPEND_NEVER;
   return NULL;
 }
 
-static clave_status read_metaspace(const json *v, context c, pre_tokenizer **out) {
+static clave_status read_metaspace(const json *json, context context, pre_tokenizer **out) {
   bool splits;
   uint32_t replacement;
-  hf_pre_tokenizer *s = new_pre_tokenizer(split_metaspace, 1);
-  (void)c;
-  if (!s) return status_no_memory();
-  *out = &s->base;
-  TRY(field_character(v, "replacement", &replacement));
-  unicode_append(&s->replacement, replacement);
-  TRY(text_status(&s->replacement));
-  TRY(read_scheme(v, &s->scheme));
-  TRY(field_bool(v, "split", true, &splits));
+  hf_pre_tokenizer *splitter = new_pre_tokenizer(split_metaspace, 1);
+  (void)context;
+  if (!splitter) return status_no_memory();
+  *out = &splitter->base;
+  TRY(field_character(json, "replacement", &replacement));
+  unicode_append(&splitter->replacement, replacement);
+  TRY(text_status(&splitter->replacement));
+  TRY(read_scheme(json, &splitter->scheme));
+  TRY(field_bool(json, "split", true, &splits));
   if (!splits) return NULL;
-  span literal = {s->replacement.data, s->replacement.size};
-  TRY(literal_pre_tokenizer_create(literal, SPLIT_MERGED_WITH_NEXT, false, &s->parts[0]));
-  s->n_parts = 1;
+  span literal = {splitter->replacement.data, splitter->replacement.size};
+  TRY(literal_pre_tokenizer_create(literal, SPLIT_MERGED_WITH_NEXT, false, &splitter->parts[0]));
+  splitter->n_parts = 1;
   return NULL;
 }
 
-static clave_status read_split(const json *v, context c, pre_tokenizer **out) {
-  hf_pattern p;
+static clave_status read_split(const json *json, context context, pre_tokenizer **out) {
+  hf_pattern pattern;
   int behavior;
   bool invert;
-  (void)c;
-  TRY(hf_read_pattern(v, &p));
-  TRY(field_choose(v, "behavior", behaviors, LENGTH(behaviors), -1, &behavior));
-  TRY(field_bool(v, "invert", false, &invert));
-  return (p.is_literal ? literal_pre_tokenizer_create : pattern_pre_tokenizer_create)(
-      p.source, (split_behavior)behavior, invert, out);
+  (void)context;
+  TRY(hf_read_pattern(json, &pattern));
+  TRY(field_choose(json, "behavior", behaviors, LENGTH(behaviors), -1, &behavior));
+  TRY(field_bool(json, "invert", false, &invert));
+  return (pattern.is_literal ? literal_pre_tokenizer_create : pattern_pre_tokenizer_create)(
+      pattern.source, (split_behavior)behavior, invert, out);
 }
 
-static clave_status read_digits(const json *v, context c, pre_tokenizer **out) {
+static clave_status read_digits(const json *json, context context, pre_tokenizer **out) {
   bool individual;
-  (void)c;
-  TRY(field_bool(v, "individual_digits", false, &individual));
+  (void)context;
+  TRY(field_bool(json, "individual_digits", false, &individual));
   return kind_pre_tokenizer_create(unicode_is_numeric,
                                    individual ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS, out);
 }
 
-static clave_status read_punctuation(const json *v, context c, pre_tokenizer **out) {
+static clave_status read_punctuation(const json *json, context context, pre_tokenizer **out) {
   int behavior;
-  (void)c;
-  TRY(field_choose(v, "behavior", behaviors, LENGTH(behaviors), SPLIT_ISOLATED, &behavior));
+  (void)context;
+  TRY(field_choose(json, "behavior", behaviors, LENGTH(behaviors), SPLIT_ISOLATED, &behavior));
   return kind_pre_tokenizer_create(is_punctuation, (split_behavior)behavior, out);
 }
 
-static clave_status read_whitespace(const json *v, context c, pre_tokenizer **out) {
-  (void)v;
-  (void)c;
+static clave_status read_whitespace(const json *json, context context, pre_tokenizer **out) {
+  (void)json;
+  (void)context;
   return pattern_pre_tokenizer_create((span){word_pattern, sizeof word_pattern - 1}, SPLIT_REMOVED,
                                       true, out);
 }
 
-static clave_status read_whitespace_split(const json *v, context c, pre_tokenizer **out) {
-  (void)v;
-  (void)c;
+static clave_status read_whitespace_split(const json *json, context context, pre_tokenizer **out) {
+  (void)json;
+  (void)context;
   return kind_pre_tokenizer_create(unicode_is_space, SPLIT_REMOVED, out);
 }
 
-static clave_status read_bert(const json *v, context c, pre_tokenizer **out) {
-  (void)v;
-  (void)c;
-  hf_pre_tokenizer *s = new_pre_tokenizer(split_sequence, 2);
-  if (!s) return status_no_memory();
-  *out = &s->base;
-  s->n_parts = 2;
-  TRY(kind_pre_tokenizer_create(unicode_is_space, SPLIT_REMOVED, &s->parts[0]));
-  return kind_pre_tokenizer_create(is_punctuation, SPLIT_ISOLATED, &s->parts[1]);
+static clave_status read_bert(const json *json, context context, pre_tokenizer **out) {
+  (void)json;
+  (void)context;
+  hf_pre_tokenizer *splitter = new_pre_tokenizer(split_sequence, 2);
+  if (!splitter) return status_no_memory();
+  *out = &splitter->base;
+  splitter->n_parts = 2;
+  TRY(kind_pre_tokenizer_create(unicode_is_space, SPLIT_REMOVED, &splitter->parts[0]));
+  return kind_pre_tokenizer_create(is_punctuation, SPLIT_ISOLATED, &splitter->parts[1]);
 }
 
 /* Scripts by their ISO 15924 codes; Hani with Hira and Kana, and Zyyy, are written out. */
@@ -315,24 +319,25 @@ static const char scripts[] =
 #define NO_SCRIPT "[ \\p{Zzzz}]*+)++"
 
 /* A piece is a run of one script. */
-static clave_status read_scripts(const json *v, context c, pre_tokenizer **out) {
-  text t = {0};
-  (void)v;
-  (void)c;
-  text_printf(&t, "(?:[\\p{Hani}\\p{Hira}\\p{Kana}\\x{30fc}]" NO_SCRIPT
-                  "|(?:(?![ \\x{30fc}])\\p{Zyyy}" NO_SCRIPT);
-  for (const char *s = scripts; *s; s += 4) text_printf(&t, "|(?:\\p{%.4s}" NO_SCRIPT, s);
-  clave_status st = text_status(&t);
-  if (!st) st = pattern_pre_tokenizer_create((span){t.data, t.size}, SPLIT_REMOVED, true, out);
-  text_free(&t);
+static clave_status read_scripts(const json *json, context context, pre_tokenizer **out) {
+  text text = {0};
+  (void)json;
+  (void)context;
+  text_printf(&text, "(?:[\\p{Hani}\\p{Hira}\\p{Kana}\\x{30fc}]" NO_SCRIPT
+                     "|(?:(?![ \\x{30fc}])\\p{Zyyy}" NO_SCRIPT);
+  for (const char *s = scripts; *s; s += 4) text_printf(&text, "|(?:\\p{%.4s}" NO_SCRIPT, s);
+  clave_status st = text_status(&text);
+  if (!st)
+    st = pattern_pre_tokenizer_create((span){text.data, text.size}, SPLIT_REMOVED, true, out);
+  text_free(&text);
   return st;
 }
 
-static clave_status read_delimiter(const json *v, context c, pre_tokenizer **out) {
+static clave_status read_delimiter(const json *json, context context, pre_tokenizer **out) {
   uint32_t delimiter;
   text literal = {0};
-  (void)c;
-  TRY(field_character(v, "delimiter", &delimiter));
+  (void)context;
+  TRY(field_character(json, "delimiter", &delimiter));
   unicode_append(&literal, delimiter);
   clave_status st = text_status(&literal);
   if (!st) {
@@ -343,21 +348,21 @@ static clave_status read_delimiter(const json *v, context c, pre_tokenizer **out
   return st;
 }
 
-static clave_status read_fixed_length(const json *v, context c, pre_tokenizer **out) {
+static clave_status read_fixed_length(const json *json, context context, pre_tokenizer **out) {
   uint32_t length;
-  (void)c;
-  TRY(field_index(v, "length", VOCAB_MAX, 5, &length));
+  (void)context;
+  TRY(field_index(json, "length", VOCAB_MAX, 5, &length));
   if (length == 0) return INVALID("\"length\": expected at least 1, got 0");
-  hf_pre_tokenizer *s = new_pre_tokenizer(split_fixed, 0);
-  if (!s) return status_no_memory();
-  s->length = length;
-  *out = &s->base;
+  hf_pre_tokenizer *splitter = new_pre_tokenizer(split_fixed, 0);
+  if (!splitter) return status_no_memory();
+  splitter->length = length;
+  *out = &splitter->base;
   return NULL;
 }
 
 typedef struct part {
   const char *name;
-  clave_status (*read)(const json *v, context c,
+  clave_status (*read)(const json *json, context context,
                        pre_tokenizer **out); /* *out is destroyed on errors */
 } part;
 static const part parts[] = {{"Sequence", read_sequence},
@@ -373,12 +378,12 @@ static const part parts[] = {{"Sequence", read_sequence},
                              {"FixedLength", read_fixed_length},
                              {"UnicodeScripts", read_scripts}};
 
-static clave_status read_in(const json *v, context c, pre_tokenizer **out) {
+static clave_status read_in(const json *json, context context, pre_tokenizer **out) {
   size_t index;
   *out = NULL;
-  if (c.depth > HF_MAX_DEPTH) return UNSUPPORTED("sequences nested too deeply");
-  TRY(hf_find(v, parts, sizeof *parts, LENGTH(parts), &index));
-  clave_status st = status_while(parts[index].read(v, c, out), "%s", parts[index].name);
+  if (context.depth > HF_MAX_DEPTH) return UNSUPPORTED("sequences nested too deeply");
+  TRY(hf_find(json, parts, sizeof *parts, LENGTH(parts), &index));
+  clave_status st = status_while(parts[index].read(json, context, out), "%s", parts[index].name);
   if (st && *out) {
     (*out)->destroy(*out);
     *out = NULL;
@@ -386,8 +391,8 @@ static clave_status read_in(const json *v, context c, pre_tokenizer **out) {
   return st;
 }
 
-clave_status hf_read_pre_tokenizer(const json *v, bool byte_level, pre_tokenizer **out) {
+clave_status hf_read_pre_tokenizer(const json *json, bool byte_level, pre_tokenizer **out) {
   *out = NULL;
-  if (!v || json_kind_of(v) == JSON_NULL) return NULL;
-  return read_in(v, (context){byte_level, 0}, out);
+  if (!json || json_kind_of(json) == JSON_NULL) return NULL;
+  return read_in(json, (context){byte_level, 0}, out);
 }

@@ -5,16 +5,16 @@
 
 #include "base/memory.h"
 
-void id_list_append(id_list *l, uint32_t id) {
-  if (l->failed) return;
-  if (!array_reserve(&l->items, &l->capacity, l->count + 1, sizeof *l->items)) {
-    l->failed = true;
+void id_list_append(id_list *list, uint32_t id) {
+  if (list->failed) return;
+  if (!array_reserve(&list->items, &list->capacity, list->count + 1, sizeof *list->items)) {
+    list->failed = true;
     return;
   }
-  l->items[l->count++] = id;
+  list->items[list->count++] = id;
 }
 
-void id_list_free(id_list *l) {
-  free(l->items);
-  *l = (id_list){0};
+void id_list_free(id_list *list) {
+  free(list->items);
+  *list = (id_list){0};
 }

@@ -10,7 +10,7 @@ typedef struct id_list {
   size_t count, capacity;
   bool failed;
 } id_list;
-void id_list_append(id_list *l, uint32_t id);
-void id_list_free(id_list *l);
+void id_list_append(id_list *list, uint32_t id);
+void id_list_free(id_list *list);
 
 #endif

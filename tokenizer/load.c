@@ -11,19 +11,21 @@
 static const tokenizer_format *const formats[] = {&tokenizer_json_format, &tiktoken_format,
                                                   &sentencepiece_format};
 
-static clave_status make_matchers(clave_tokenizer *t) {
-  TRY(added_matcher_create(t->added, t->n_added, true, t->normalize, &t->matcher));
-  return added_matcher_create(t->added, t->n_added, false, t->normalize, &t->text_matcher);
+static clave_status make_matchers(clave_tokenizer *tokenizer) {
+  TRY(added_matcher_create(tokenizer->added, tokenizer->n_added, true, tokenizer->normalize,
+                           &tokenizer->matcher));
+  return added_matcher_create(tokenizer->added, tokenizer->n_added, false, tokenizer->normalize,
+                              &tokenizer->text_matcher);
 }
 
-static clave_status read_file(clave_tokenizer *t, span file,
+static clave_status read_file(clave_tokenizer *tokenizer, span file,
                               const clave_tokenizer_options *options) {
-  TRY(mem_pool_create(&t->pool));
+  TRY(mem_pool_create(&tokenizer->pool));
   if (file.size == 0) return INVALID("expected a tokenizer, got an empty file");
   for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
     if (!formats[i]->recognises(file)) continue;
-    TRY(formats[i]->read(t, file, options));
-    return make_matchers(t);
+    TRY(formats[i]->read(tokenizer, file, options));
+    return make_matchers(tokenizer);
   }
   return INVALID(
       "not a tokenizer: expected a SentencePiece model, a tokenizer.json or a tiktoken rank file");
@@ -33,17 +35,17 @@ clave_status clave_tokenizer_create(const void *bytes, size_t size,
                                     const clave_tokenizer_options *options, clave_tokenizer **out) {
   OWN_FLOAT_ENV;
   *out = NULL;
-  clave_tokenizer_options o;
-  TRY(sized_read(options, &o, SIZED(clave_tokenizer_options, pattern)));
-  clave_tokenizer *t = calloc(1, sizeof *t);
-  if (!t) return status_no_memory();
-  t->bos = t->eos = CLAVE_NO_TOKEN;
-  clave_status st = read_file(t, (span){bytes, size}, &o);
+  clave_tokenizer_options tokenizer_options;
+  TRY(sized_read(options, &tokenizer_options, SIZED(clave_tokenizer_options, pattern)));
+  clave_tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
+  if (!tokenizer) return status_no_memory();
+  tokenizer->bos = tokenizer->eos = CLAVE_NO_TOKEN;
+  clave_status st = read_file(tokenizer, (span){bytes, size}, &tokenizer_options);
   if (st) {
-    clave_tokenizer_destroy(t);
+    clave_tokenizer_destroy(tokenizer);
     return st;
   }
-  *out = t;
+  *out = tokenizer;
   return NULL;
 }
 
@@ -72,22 +74,25 @@ clave_status clave_tokenizer_load(const char *path, const clave_tokenizer_option
   return st;
 }
 
-void clave_tokenizer_destroy(clave_tokenizer *t) {
-  if (!t) return;
-  if (t->model) t->model->destroy(t->model);
-  if (t->normalize) t->normalize->destroy(t->normalize);
-  if (t->split) t->split->destroy(t->split);
-  if (t->decode) t->decode->destroy(t->decode);
-  added_matcher_destroy(t->matcher);
-  added_matcher_destroy(t->text_matcher);
-  vocab_destroy(t->vocab);
-  vocab_destroy(t->written);
-  mem_pool_destroy(t->pool);
-  free(t);
+void clave_tokenizer_destroy(clave_tokenizer *tokenizer) {
+  if (!tokenizer) return;
+  if (tokenizer->model) tokenizer->model->destroy(tokenizer->model);
+  if (tokenizer->normalize) tokenizer->normalize->destroy(tokenizer->normalize);
+  if (tokenizer->split) tokenizer->split->destroy(tokenizer->split);
+  if (tokenizer->decode) tokenizer->decode->destroy(tokenizer->decode);
+  added_matcher_destroy(tokenizer->matcher);
+  added_matcher_destroy(tokenizer->text_matcher);
+  vocab_destroy(tokenizer->vocab);
+  vocab_destroy(tokenizer->written);
+  mem_pool_destroy(tokenizer->pool);
+  free(tokenizer);
 }
 
-clave_status clave_tokenizer_get_info(const clave_tokenizer *t, clave_tokenizer_info *info) {
-  clave_tokenizer_info own = {
-      .format = t->format, .n_ids = vocab_size(t->vocab), .bos = t->bos, .eos = t->eos};
+clave_status clave_tokenizer_get_info(const clave_tokenizer *tokenizer,
+                                      clave_tokenizer_info *info) {
+  clave_tokenizer_info own = {.format = tokenizer->format,
+                              .n_ids = vocab_size(tokenizer->vocab),
+                              .bos = tokenizer->bos,
+                              .eos = tokenizer->eos};
   return sized_write(&own, info, SIZED(clave_tokenizer_info, eos));
 }

@@ -6,8 +6,8 @@
 
 #include "base/utf8.h"
 
-uint32_t model_find(const vocab *v, const uint8_t *kinds, span piece) {
-  uint32_t id = vocab_find(v, piece);
+uint32_t model_find(const vocab *vocab, const uint8_t *kinds, span piece) {
+  uint32_t id = vocab_find(vocab, piece);
   return id != VOCAB_NONE && kinds && kinds[id] == PIECE_ADDED ? VOCAB_NONE : id;
 }
 
@@ -18,21 +18,21 @@ clave_status model_unknown(span piece) {
                  piece.size > SHOWN ? "..." : "");
 }
 
-bool has_bytes(const uint32_t *byte_ids, span s) {
-  for (size_t i = 0; i < s.size; i++) {
-    if (byte_ids[(uint8_t)s.data[i]] == VOCAB_NONE) return false;
+bool has_bytes(const uint32_t *byte_ids, span span) {
+  for (size_t i = 0; i < span.size; i++) {
+    if (byte_ids[(uint8_t)span.data[i]] == VOCAB_NONE) return false;
   }
   return true;
 }
 
-bool append_bytes(const uint32_t *byte_ids, span s, id_list *out) {
-  if (!has_bytes(byte_ids, s)) return false;
-  for (size_t i = 0; i < s.size; i++) id_list_append(out, byte_ids[(uint8_t)s.data[i]]);
+bool append_bytes(const uint32_t *byte_ids, span span, id_list *out) {
+  if (!has_bytes(byte_ids, span)) return false;
+  for (size_t i = 0; i < span.size; i++) id_list_append(out, byte_ids[(uint8_t)span.data[i]]);
   return true;
 }
 
-size_t character_size(span s) {
-  size_t n = utf8_sequence(s.data, s.size);
+size_t character_size(span span) {
+  size_t n = utf8_sequence(span.data, span.size);
   return n ? n : 1;
 }
 
@@ -41,17 +41,17 @@ void copy_byte_ids(const unknown_rule *rule, uint32_t *out) {
   if (rule->byte_ids) memcpy(out, rule->byte_ids, 256 * sizeof *out);
 }
 
-clave_status copy_kinds(const vocab *v, const uint8_t *kinds, uint8_t **out) {
+clave_status copy_kinds(const vocab *vocab, const uint8_t *kinds, uint8_t **out) {
   *out = NULL;
   if (!kinds) return NULL;
-  *out = malloc((size_t)vocab_size(v) + 1);
+  *out = malloc((size_t)vocab_size(vocab) + 1);
   if (!*out) return status_no_memory();
-  memcpy(*out, kinds, vocab_size(v));
+  memcpy(*out, kinds, vocab_size(vocab));
   return NULL;
 }
 
-clave_status user_trie_create(const vocab *v, const uint8_t *kinds, trie *out) {
-  uint32_t n = 0, n_ids = vocab_size(v);
+clave_status user_trie_create(const vocab *vocab, const uint8_t *kinds, trie *out) {
+  uint32_t n = 0, n_ids = vocab_size(vocab);
   *out = (trie){0};
   for (uint32_t id = 0; id < n_ids; id++) n += kinds[id] == PIECE_USER;
   if (n == 0) return NULL;
@@ -61,7 +61,7 @@ clave_status user_trie_create(const vocab *v, const uint8_t *kinds, trie *out) {
   n = 0;
   for (uint32_t id = 0; !st && id < n_ids; id++) {
     if (kinds[id] != PIECE_USER) continue;
-    keys[n] = vocab_piece(v, id);
+    keys[n] = vocab_piece(vocab, id);
     ids[n++] = id;
   }
   if (!st) st = trie_create(keys, ids, n, out);

@@ -49,7 +49,8 @@ typedef struct bpe_options {
   unknown_rule unknown;
 } bpe_options;
 /* The vocabulary outlives the model, here and below; the rest is copied. */
-clave_status bpe_create(const vocab *v, const bpe_options *o, token_model **out) STATUS_CHECK;
+clave_status bpe_create(const vocab *vocab, const bpe_options *options,
+                        token_model **out) STATUS_CHECK;
 
 /* ---- Unigram: the segmentation with the largest sum of scores (Viterbi; Kudo 2018). */
 typedef struct unigram_options {
@@ -58,7 +59,7 @@ typedef struct unigram_options {
   bool single;          /* SentencePiece's float arithmetic instead of doubles */
   unknown_rule unknown; /* neighbours in a piece are always one */
 } unigram_options;
-clave_status unigram_create(const vocab *v, const unigram_options *o,
+clave_status unigram_create(const vocab *vocab, const unigram_options *options,
                             token_model **out) STATUS_CHECK;
 
 /* ---- WordPiece: the longest prefix in the vocabulary, again and again; what does not come out
@@ -69,7 +70,7 @@ typedef struct wordpiece_options {
   size_t max_characters;  /* longer words are unknown */
   const uint8_t *kinds;   /* piece_kind by id, (vocab_size); NULL: all normal */
 } wordpiece_options;
-clave_status wordpiece_create(const vocab *v, const wordpiece_options *o,
+clave_status wordpiece_create(const vocab *vocab, const wordpiece_options *options,
                               token_model **out) STATUS_CHECK;
 
 /* ---- Whole words. */
@@ -78,20 +79,21 @@ typedef struct word_options {
   const uint8_t *kinds; /* piece_kind by id, (vocab_size); NULL: all normal */
   unknown_rule unknown;
 } word_options;
-clave_status word_create(const vocab *v, const word_options *o, token_model **out) STATUS_CHECK;
+clave_status word_create(const vocab *vocab, const word_options *options,
+                         token_model **out) STATUS_CHECK;
 
 /* What models share: the id of a piece unless it is PIECE_ADDED, and errors about what is unknown.
  */
-uint32_t model_find(const vocab *v, const uint8_t *kinds, span piece);
+uint32_t model_find(const vocab *vocab, const uint8_t *kinds, span piece);
 clave_status model_unknown(span piece) STATUS_CHECK;
-bool has_bytes(const uint32_t *byte_ids, span s); /* (256): all of s have one */
+bool has_bytes(const uint32_t *byte_ids, span span); /* (256): all of s have one */
 /* The ids of all of the bytes; false, with nothing appended: there are none. */
-bool append_bytes(const uint32_t *byte_ids, span s, id_list *out);
+bool append_bytes(const uint32_t *byte_ids, span span, id_list *out);
 /* Bytes of the first character, 1 if it is ill-formed. */
-size_t character_size(span s);
+size_t character_size(span span);
 /* Over all PIECE_USER; without units if there are none. */
-clave_status user_trie_create(const vocab *v, const uint8_t *kinds, trie *out) STATUS_CHECK;
+clave_status user_trie_create(const vocab *vocab, const uint8_t *kinds, trie *out) STATUS_CHECK;
 void copy_byte_ids(const unknown_rule *rule, uint32_t *out /* [256] */);
-clave_status copy_kinds(const vocab *v, const uint8_t *kinds, uint8_t **out) STATUS_CHECK;
+clave_status copy_kinds(const vocab *vocab, const uint8_t *kinds, uint8_t **out) STATUS_CHECK;
 
 #endif

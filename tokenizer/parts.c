@@ -7,68 +7,71 @@
 #include "tokenizer/unicode.h"
 
 /* The first special or other added token of words that end with the span, whatever follows. */
-static bool find_in_words(const clave_tokenizer *t, span words, size_t at, added_match *out) {
+static bool find_in_words(const clave_tokenizer *tokenizer, span words, size_t at,
+                          added_match *out) {
   added_match other;
-  bool found = added_find(added_in_text(t->matcher), words, at, out);
-  if (!added_find(added_in_normalized(t->matcher), words, at, &other)) return found;
+  bool found = added_find(added_in_text(tokenizer->matcher), words, at, out);
+  if (!added_find(added_in_normalized(tokenizer->matcher), words, at, &other)) return found;
   if (!found || other.begin < out->begin) *out = other;
   return true;
 }
 
 /* What lies between special tokens. A space behind one is the normalizer's own. */
-static clave_status encode_between(encoder *e, span in, size_t begin, size_t end, bool first) {
+static clave_status encode_between(encoder *encoder, span in, size_t begin, size_t end,
+                                   bool first) {
   bool starts = first && begin == 0;
-  if (e->tokenizer->dummy_space && !starts && begin < end && in.data[begin] == ' ') begin++;
-  return encoder_take(e, (span){in.data + begin, end - begin}, starts);
+  if (encoder->tokenizer->dummy_space && !starts && begin < end && in.data[begin] == ' ') begin++;
+  return encoder_take(encoder, (span){in.data + begin, end - begin}, starts);
 }
 
 /* Special tokens are looked for in words alone. */
-static clave_status encode_guarded(encoder *e, span in, const text_part *parts, size_t n,
+static clave_status encode_guarded(encoder *encoder, span in, const text_part *parts, size_t n,
                                    bool first) {
   size_t done = 0, begin = 0;
   for (size_t i = 0; i < n; begin = parts[i++].end) {
     span words = {in.data, parts[i].kind == TEXT_WORDS ? parts[i].end : 0};
     size_t at = begin > done ? begin : done;
-    for (added_match m; at < words.size && find_in_words(e->tokenizer, words, at, &m); at = done) {
-      TRY(encode_between(e, in, done, m.begin, first));
-      id_list_append(&e->ids, m.id);
+    for (added_match m; at < words.size && find_in_words(encoder->tokenizer, words, at, &m);
+         at = done) {
+      TRY(encode_between(encoder, in, done, m.begin, first));
+      id_list_append(&encoder->ids, m.id);
       done = m.strips_right ? unicode_skip_space(in, m.end) : m.end;
       first = false;
     }
     if (parts[i].kind != TEXT_ID) continue;
-    TRY(encode_between(e, in, done, begin > done ? begin : done, first));
-    id_list_append(&e->ids, parts[i].id);
+    TRY(encode_between(encoder, in, done, begin > done ? begin : done, first));
+    id_list_append(&encoder->ids, parts[i].id);
     done = begin > done ? begin : done;
     first = false;
   }
-  return encode_between(e, in, done, in.size, first);
+  return encode_between(encoder, in, done, in.size, first);
 }
 
-static const added_token *find_added(const clave_tokenizer *t, uint32_t id) {
-  for (size_t i = 0; i < t->n_added; i++) {
-    if (t->added[i].id == id) return &t->added[i];
+static const added_token *find_added(const clave_tokenizer *tokenizer, uint32_t id) {
+  for (size_t i = 0; i < tokenizer->n_added; i++) {
+    if (tokenizer->added[i].id == id) return &tokenizer->added[i];
   }
   return NULL;
 }
 
-static bool holds_special(const clave_tokenizer *t, span written) {
-  added_match m;
-  for (size_t at = 0; find_in_words(t, written, at, &m); at = m.end) {
-    const added_token *token = find_added(t, m.id);
+static bool holds_special(const clave_tokenizer *tokenizer, span written) {
+  added_match match;
+  for (size_t at = 0; find_in_words(tokenizer, written, at, &match); at = match.end) {
+    const added_token *token = find_added(tokenizer, match.id);
     if (token && token->special) return true;
   }
   return false;
 }
 
 /* The text as one, tokens by their names. False: that would not be the same to special tokens. */
-static bool join_parts(const clave_tokenizer *t, span in, const text_part *parts, size_t n,
+static bool join_parts(const clave_tokenizer *tokenizer, span in, const text_part *parts, size_t n,
                        text *out) {
   size_t begin = 0;
   for (size_t i = 0; i < n; begin = parts[i++].end) {
     span part = {in.data + begin, parts[i].end - begin};
-    const added_token *token = parts[i].kind == TEXT_ID ? find_added(t, parts[i].id) : NULL;
+    const added_token *token = parts[i].kind == TEXT_ID ? find_added(tokenizer, parts[i].id) : NULL;
     if (parts[i].kind == TEXT_ID && !token) return false;
-    if (parts[i].kind == TEXT_WRITTEN && holds_special(t, part)) return false;
+    if (parts[i].kind == TEXT_WRITTEN && holds_special(tokenizer, part)) return false;
     if (token) part = token->text;
     text_append(out, part.data, part.size);
   }
@@ -76,16 +79,16 @@ static bool join_parts(const clave_tokenizer *t, span in, const text_part *parts
 }
 
 /* Bytes of a part where the parts were joined. */
-static size_t joined_size(const clave_tokenizer *t, const text_part *part, size_t begin) {
-  return part->kind == TEXT_ID ? find_added(t, part->id)->text.size : part->end - begin;
+static size_t joined_size(const clave_tokenizer *tokenizer, const text_part *part, size_t begin) {
+  return part->kind == TEXT_ID ? find_added(tokenizer, part->id)->text.size : part->end - begin;
 }
 
 /* Is some of `at` to `end` of the joined text what people wrote? */
-static bool is_written(const clave_tokenizer *t, const text_part *parts, size_t n, size_t at,
-                       size_t end) {
+static bool is_written(const clave_tokenizer *tokenizer, const text_part *parts, size_t n,
+                       size_t at, size_t end) {
   size_t begin = 0, from = 0;
   for (size_t i = 0; i < n && from < end; begin = parts[i++].end) {
-    size_t to = from + joined_size(t, &parts[i], begin);
+    size_t to = from + joined_size(tokenizer, &parts[i], begin);
     if (parts[i].kind == TEXT_WRITTEN && from < to && at < to) return true;
     from = to;
   }
@@ -94,31 +97,34 @@ static bool is_written(const clave_tokenizer *t, const text_part *parts, size_t 
 
 /* Does a special token of the joined text stand partly in what people wrote? The white space that
  * tokens take beside them does not count. */
-static bool special_crosses(const clave_tokenizer *t, span whole, const text_part *parts,
+static bool special_crosses(const clave_tokenizer *tokenizer, span whole, const text_part *parts,
                             size_t n) {
-  added_match m;
-  for (size_t at = 0; find_in_words(t, whole, at, &m); at = m.end) {
-    const added_token *token = find_added(t, m.id);
+  added_match match;
+  for (size_t at = 0; find_in_words(tokenizer, whole, at, &match); at = match.end) {
+    const added_token *token = find_added(tokenizer, match.id);
     if (!token || !token->special) continue;
-    const char *core =
-        memmem(whole.data + m.begin, m.end - m.begin, token->text.data, token->text.size);
-    size_t begin = core ? (size_t)(core - whole.data) : m.begin;
-    if (is_written(t, parts, n, begin, core ? begin + token->text.size : m.end)) return true;
+    const char *core = memmem(whole.data + match.begin, match.end - match.begin, token->text.data,
+                              token->text.size);
+    size_t begin = core ? (size_t)(core - whole.data) : match.begin;
+    if (is_written(tokenizer, parts, n, begin, core ? begin + token->text.size : match.end))
+      return true;
   }
   return false;
 }
 
-clave_status tokenizer_encode_parts(const clave_tokenizer *t, span in, const text_part *parts,
-                                    size_t n, bool first, id_list *out) {
+clave_status tokenizer_encode_parts(const clave_tokenizer *tokenizer, span in,
+                                    const text_part *parts, size_t n, bool first, id_list *out) {
   text whole = {0};
-  bool joined = t->match_special && join_parts(t, in, parts, n, &whole) && !whole.failed &&
-                !special_crosses(t, (span){whole.data ? whole.data : "", whole.size}, parts, n);
-  encoder e = encoder_of(t, joined, NULL);
-  e.ids = *out;
+  bool joined =
+      tokenizer->match_special && join_parts(tokenizer, in, parts, n, &whole) && !whole.failed &&
+      !special_crosses(tokenizer, (span){whole.data ? whole.data : "", whole.size}, parts, n);
+  encoder encoder = encoder_of(tokenizer, joined, NULL);
+  encoder.ids = *out;
   clave_status st = text_status(&whole);
-  if (!st && joined) st = encode_between(&e, (span){whole.data, whole.size}, 0, whole.size, first);
-  if (!st && !joined) st = encode_guarded(&e, in, parts, n, first);
+  if (!st && joined)
+    st = encode_between(&encoder, (span){whole.data, whole.size}, 0, whole.size, first);
+  if (!st && !joined) st = encode_guarded(&encoder, in, parts, n, first);
   text_free(&whole);
-  *out = e.ids;
+  *out = encoder.ids;
   return !st && out->failed ? status_no_memory() : st;
 }

@@ -15,7 +15,8 @@ typedef struct text_part {
 } text_part;
 /* Appends the ids of `in`, valid UTF-8; first: it begins the text. As the format's library has it
  * for all of the text, if that holds no special tokens but those of words. */
-clave_status tokenizer_encode_parts(const clave_tokenizer *t, span in, const text_part *parts,
-                                    size_t n, bool first, id_list *out) STATUS_CHECK;
+clave_status tokenizer_encode_parts(const clave_tokenizer *tokenizer, span in,
+                                    const text_part *parts, size_t n, bool first,
+                                    id_list *out) STATUS_CHECK;
 
 #endif

@@ -54,41 +54,41 @@ static bool is_out_of_memory(int error) {
 }
 
 static clave_status is_script(span name, bool *is) {
-  text t = {0};
+  text text = {0};
   int error = 0;
   size_t offset;
-  text_printf(&t, "\\p{sc:%.*s}", (int)name.size, name.data);
-  clave_status st = text_status(&t);
-  pcre2_code *code = st ? NULL : compile((span){t.data, t.size}, &error, &offset);
+  text_printf(&text, "\\p{sc:%.*s}", (int)name.size, name.data);
+  clave_status st = text_status(&text);
+  pcre2_code *code = st ? NULL : compile((span){text.data, text.size}, &error, &offset);
   if (!st && !code && is_out_of_memory(error)) st = status_no_memory();
   *is = code != NULL;
   pcre2_code_free(code);
-  text_free(&t);
+  text_free(&text);
   return st;
 }
 
-static clave_status compile_translated(pattern *p, const text *t) {
+static clave_status compile_translated(pattern *pattern, const text *text) {
   int error;
   size_t offset;
-  TRY(text_status(t));
-  p->code = compile((span){t->data ? t->data : "", t->size}, &error, &offset);
-  if (!p->code) {
+  TRY(text_status(text));
+  pattern->code = compile((span){text->data ? text->data : "", text->size}, &error, &offset);
+  if (!pattern->code) {
     if (is_out_of_memory(error)) return status_no_memory();
     PCRE2_UCHAR why[128] = "";
     (void)pcre2_get_error_message(error, why, sizeof why);
-    return INVALID("%s near \"%.20s\"", (const char *)why, t->data + offset);
+    return INVALID("%s near \"%.20s\"", (const char *)why, text->data + offset);
   }
-  p->jit = pcre2_jit_compile(p->code, PCRE2_JIT_COMPLETE) == 0;
+  pattern->jit = pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE) == 0;
   return NULL;
 }
 
-static clave_status fill_pattern(pattern *p, span source) {
+static clave_status fill_pattern(pattern *pattern, span source) {
   text translated = {0};
   if (source.size > PATTERN_MAX) {
     return INVALID("pattern of %zu bytes, at most %d are possible", source.size, PATTERN_MAX);
   }
   clave_status st = pattern_translate(source, is_script, &translated);
-  if (!st) st = compile_translated(p, &translated);
+  if (!st) st = compile_translated(pattern, &translated);
   text_free(&translated);
   return status_while(st, "pattern \"%.*s\"", (int)(source.size < 200 ? source.size : 200),
                       source.data);
@@ -96,52 +96,52 @@ static clave_status fill_pattern(pattern *p, span source) {
 
 clave_status pattern_create(span source, pattern **out) {
   *out = NULL;
-  pattern *p = calloc(1, sizeof *p);
-  if (!p) return status_no_memory();
-  clave_status st = fill_pattern(p, source);
+  pattern *pattern = calloc(1, sizeof *pattern);
+  if (!pattern) return status_no_memory();
+  clave_status st = fill_pattern(pattern, source);
   if (st) {
-    pattern_destroy(p);
+    pattern_destroy(pattern);
     return st;
   }
-  *out = p;
+  *out = pattern;
   return NULL;
 }
 
-static void destroy_scratch(pattern_scratch *s) {
-  if (!s) return;
-  pcre2_match_data_free(s->data);
-  pcre2_match_context_free(s->context);
-  pcre2_jit_stack_free(s->stack);
-  free(s);
+static void destroy_scratch(pattern_scratch *scratch) {
+  if (!scratch) return;
+  pcre2_match_data_free(scratch->data);
+  pcre2_match_context_free(scratch->context);
+  pcre2_jit_stack_free(scratch->stack);
+  free(scratch);
 }
 
-void pattern_destroy(pattern *p) {
-  if (!p) return;
-  destroy_scratch(atomic_load(&p->spare));
-  pcre2_code_free(p->code);
-  free(p);
+void pattern_destroy(pattern *pattern) {
+  if (!pattern) return;
+  destroy_scratch(atomic_load(&pattern->spare));
+  pcre2_code_free(pattern->code);
+  free(pattern);
 }
 
 /* ---------------------------------------------------------------- searching */
 
-static pattern_scratch *create_scratch(const pattern *p) {
-  pattern_scratch *s = calloc(1, sizeof *s);
-  if (!s) return NULL;
-  s->data = pcre2_match_data_create(1, NULL); /* only where the whole match lies */
-  s->context = pcre2_match_context_create(NULL);
-  if (p->jit) s->stack = pcre2_jit_stack_create(JIT_STACK, JIT_STACK_MAX, NULL);
-  if (!s->data || !s->context || (p->jit && !s->stack)) {
-    destroy_scratch(s);
+static pattern_scratch *create_scratch(const pattern *pattern) {
+  pattern_scratch *scratch = calloc(1, sizeof *scratch);
+  if (!scratch) return NULL;
+  scratch->data = pcre2_match_data_create(1, NULL); /* only where the whole match lies */
+  scratch->context = pcre2_match_context_create(NULL);
+  if (pattern->jit) scratch->stack = pcre2_jit_stack_create(JIT_STACK, JIT_STACK_MAX, NULL);
+  if (!scratch->data || !scratch->context || (pattern->jit && !scratch->stack)) {
+    destroy_scratch(scratch);
     return NULL;
   }
-  (void)pcre2_set_heap_limit(s->context, HEAP_LIMIT);
-  if (s->stack) pcre2_jit_stack_assign(s->context, NULL, s->stack);
-  return s;
+  (void)pcre2_set_heap_limit(scratch->context, HEAP_LIMIT);
+  if (scratch->stack) pcre2_jit_stack_assign(scratch->context, NULL, scratch->stack);
+  return scratch;
 }
 
-clave_status pattern_search_begin(const pattern *p, span in, pattern_search *s) {
-  pattern_scratch *scratch = atomic_exchange(&((pattern *)(uintptr_t)p)->spare, NULL);
-  if (!scratch) scratch = create_scratch(p);
+clave_status pattern_search_begin(const pattern *regex, span in, pattern_search *search) {
+  pattern_scratch *scratch = atomic_exchange(&((pattern *)(uintptr_t)regex)->spare, NULL);
+  if (!scratch) scratch = create_scratch(regex);
   if (!scratch) return status_no_memory();
   uint32_t limit = UINT32_MAX;
   if (in.size < (UINT32_MAX - STEP_LIMIT) / STEPS_PER_BYTE) {
@@ -149,13 +149,14 @@ clave_status pattern_search_begin(const pattern *p, span in, pattern_search *s) 
   }
   (void)pcre2_set_match_limit(scratch->context, limit);
   (void)pcre2_set_depth_limit(scratch->context, limit);
-  *s = (pattern_search){.pattern = p, .in = in, .last_end = SIZE_MAX, .scratch = scratch};
+  *search = (pattern_search){.pattern = regex, .in = in, .last_end = SIZE_MAX, .scratch = scratch};
   return NULL;
 }
 
-void pattern_search_end(pattern_search *s) {
-  destroy_scratch(atomic_exchange(&((pattern *)(uintptr_t)s->pattern)->spare, s->scratch));
-  s->scratch = NULL;
+void pattern_search_end(pattern_search *search) {
+  destroy_scratch(
+      atomic_exchange(&((pattern *)(uintptr_t)search->pattern)->spare, search->scratch));
+  search->scratch = NULL;
 }
 
 static clave_status match_error(int code) {
@@ -165,32 +166,32 @@ static clave_status match_error(int code) {
   return INVALID("the pattern takes too long on this text: %s", (const char *)why);
 }
 
-/* One match from s->at on; PCRE2_ERROR_NOMATCH if there is none. */
-static int match_once(const pattern_search *s) {
-  const pattern_scratch *scratch = s->scratch;
-  PCRE2_SPTR data = (PCRE2_SPTR)s->in.data;
-  int rc = pcre2_match(s->pattern->code, data, s->in.size, s->at, PCRE2_NO_UTF_CHECK, scratch->data,
-                       scratch->context);
+/* One match from search->at on; PCRE2_ERROR_NOMATCH if there is none. */
+static int match_once(const pattern_search *search) {
+  const pattern_scratch *scratch = search->scratch;
+  PCRE2_SPTR data = (PCRE2_SPTR)search->in.data;
+  int rc = pcre2_match(search->pattern->code, data, search->in.size, search->at, PCRE2_NO_UTF_CHECK,
+                       scratch->data, scratch->context);
   if (rc != PCRE2_ERROR_JIT_STACKLIMIT) return rc;
-  return pcre2_match(s->pattern->code, data, s->in.size, s->at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
-                     scratch->data, scratch->context);
+  return pcre2_match(search->pattern->code, data, search->in.size, search->at,
+                     PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, scratch->data, scratch->context);
 }
 
-clave_status pattern_search_next(pattern_search *s, bool *found) {
-  for (*found = false; s->at <= s->in.size;) {
-    int rc = match_once(s);
+clave_status pattern_search_next(pattern_search *search, bool *found) {
+  for (*found = false; search->at <= search->in.size;) {
+    int rc = match_once(search);
     if (rc == PCRE2_ERROR_NOMATCH) return NULL;
     if (rc < 0) return match_error(rc);
-    const size_t *place = pcre2_get_ovector_pointer(s->scratch->data);
+    const size_t *place = pcre2_get_ovector_pointer(search->scratch->data);
     if (place[1] < place[0]) return INVALID("the pattern's \\K in a lookaround is not supported");
-    s->begin = place[0];
-    s->end = s->at = place[1];
-    bool again = s->begin == s->end && s->end == s->last_end;
-    if (s->begin == s->end) { /* look on from the next character */
+    search->begin = place[0];
+    search->end = search->at = place[1];
+    bool again = search->begin == search->end && search->end == search->last_end;
+    if (search->begin == search->end) { /* look on from the next character */
       uint32_t c;
-      s->at += s->at < s->in.size ? utf8_read(s->in.data + s->at, &c) : 1;
+      search->at += search->at < search->in.size ? utf8_read(search->in.data + search->at, &c) : 1;
     }
-    s->last_end = s->end;
+    search->last_end = search->end;
     if (again) continue;
     *found = true;
     return NULL;
@@ -198,20 +199,20 @@ clave_status pattern_search_next(pattern_search *s, bool *found) {
   return NULL;
 }
 
-static clave_status replace_found(pattern_search *s, span with, text *out) {
+static clave_status replace_found(pattern_search *search, span with, text *out) {
   size_t at = 0;
   for (bool found;;) {
-    TRY(pattern_search_next(s, &found));
-    text_append(out, s->in.data + at, (found ? s->begin : s->in.size) - at);
+    TRY(pattern_search_next(search, &found));
+    text_append(out, search->in.data + at, (found ? search->begin : search->in.size) - at);
     if (!found) return text_status(out);
     text_append(out, with.data, with.size);
-    at = s->end;
+    at = search->end;
   }
 }
 
-clave_status pattern_replace(const pattern *p, span in, span with, text *out) {
+clave_status pattern_replace(const pattern *pattern, span in, span with, text *out) {
   pattern_search search;
-  TRY(pattern_search_begin(p, in, &search));
+  TRY(pattern_search_begin(pattern, in, &search));
   clave_status st = replace_found(&search, with, out);
   pattern_search_end(&search);
   return st;

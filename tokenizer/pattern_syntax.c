@@ -127,24 +127,29 @@ static const alias categories[] = {{"letter", "L"},
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
-static void put(translator *t, const char *s) { text_append(t->out, s, strlen(s)); }
-
-static void copy(translator *t, size_t n) {
-  text_append(t->out, t->in.data + t->at, n);
-  t->at += n;
+static void put(translator *translator, const char *text) {
+  text_append(translator->out, text, strlen(text));
 }
 
-static int peek(const translator *t, size_t ahead) { /* -1: the end */
-  return ahead < t->in.size - t->at ? (uint8_t)t->in.data[t->at + ahead] : -1;
+static void copy(translator *translator, size_t n) {
+  text_append(translator->out, translator->in.data + translator->at, n);
+  translator->at += n;
 }
 
-static bool looking_at(const translator *t, const char *s) {
-  size_t n = strlen(s);
-  return t->in.size - t->at >= n && memcmp(t->in.data + t->at, s, n) == 0;
+static int peek(const translator *translator, size_t ahead) { /* -1: the end */
+  return ahead < translator->in.size - translator->at
+             ? (uint8_t)translator->in.data[translator->at + ahead]
+             : -1;
 }
 
-static clave_status refuse(const translator *t, const char *what) {
-  return UNSUPPORTED("%s at byte %zu is not supported", what, t->at);
+static bool looking_at(const translator *translator, const char *text) {
+  size_t n = strlen(text);
+  return translator->in.size - translator->at >= n &&
+         memcmp(translator->in.data + translator->at, text, n) == 0;
+}
+
+static clave_status refuse(const translator *translator, const char *what) {
+  return UNSUPPORTED("%s at byte %zu is not supported", what, translator->at);
 }
 
 static const char *find_alias(const alias *table, size_t n, const char *name) {
@@ -165,13 +170,14 @@ static bool is_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <
 enum { NAME_MAX_SIZE = 64 };
 
 /* A property's name in lower case without blanks, hyphens and underscores. */
-static clave_status fold_name(const translator *t, span name, char *out /* [NAME_MAX_SIZE] */) {
+static clave_status fold_name(const translator *translator, span name,
+                              char *out /* [NAME_MAX_SIZE] */) {
   size_t n = 0;
   for (size_t i = 0; i < name.size; i++) {
     char c = name.data[i];
     if (c == ' ' || c == '-' || c == '_') continue;
     if (n + 1 >= NAME_MAX_SIZE || (!is_letter(c) && !is_number(c) && c != '=' && c != '&')) {
-      return refuse(t, "this property's name");
+      return refuse(translator, "this property's name");
     }
     out[n++] = c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
   }
@@ -179,173 +185,184 @@ static clave_status fold_name(const translator *t, span name, char *out /* [NAME
   return NULL;
 }
 
-static void put_property(translator *t, bool negated, const char *prefix, const char *name) {
-  put(t, negated ? "\\P{" : "\\p{");
-  put(t, prefix);
-  put(t, name);
-  put(t, "}");
+static void put_property(translator *translator, bool negated, const char *prefix,
+                         const char *name) {
+  put(translator, negated ? "\\P{" : "\\p{");
+  put(translator, prefix);
+  put(translator, name);
+  put(translator, "}");
 }
 
 /* In brackets and under (?i) Oniguruma adds the other case; PCRE2 does not. */
-static clave_status check_case(const translator *t, const char *name) {
+static clave_status check_case(const translator *translator, const char *name) {
   static const char *const cased[] = {"lu", "ll", "lt", "upper", "lower", "uppercase", "lowercase"};
-  for (size_t i = 0; t->caseless && i < LENGTH(cased); i++) {
-    if (equal_ascii(cased[i], name)) return refuse(t, "case in brackets under (?i)");
+  for (size_t i = 0; translator->caseless && i < LENGTH(cased); i++) {
+    if (equal_ascii(cased[i], name)) return refuse(translator, "case in brackets under (?i)");
   }
   return NULL;
 }
 
-/* \p{name}, \p{^name}, \P{name}; t->at is behind the p. */
-static clave_status translate_property(translator *t, bool negated, bool inside) {
+/* \p{name}, \p{^name}, \P{name}; translator->at is behind the p. */
+static clave_status translate_property(translator *translator, bool negated, bool inside) {
   char name[NAME_MAX_SIZE];
-  span given = {t->in.data + t->at, 1};
-  if (peek(t, 0) == '{') {
-    const char *close = memchr(t->in.data + t->at, '}', t->in.size - t->at);
-    if (!close) return INVALID("\\p{ without its } at byte %zu", t->at);
+  span given = {translator->in.data + translator->at, 1};
+  if (peek(translator, 0) == '{') {
+    const char *close =
+        memchr(translator->in.data + translator->at, '}', translator->in.size - translator->at);
+    if (!close) return INVALID("\\p{ without its } at byte %zu", translator->at);
     given = (span){given.data + 1, (size_t)(close - given.data) - 1};
     if (given.size > 0 && given.data[0] == '^') {
       negated = !negated;
       given = (span){given.data + 1, given.size - 1};
     }
-    t->at = (size_t)(close - t->in.data) + 1;
+    translator->at = (size_t)(close - translator->in.data) + 1;
   } else {
-    return refuse(t, "\\p without braces");
+    return refuse(translator, "\\p without braces");
   }
-  TRY(fold_name(t, given, name));
+  TRY(fold_name(translator, given, name));
   const char *category = find_alias(categories, LENGTH(categories), name);
   const char *set = category ? NULL : find_alias(posix_sets, LENGTH(posix_sets), name);
-  if (inside) TRY(check_case(t, category ? category : name));
+  if (inside) TRY(check_case(translator, category ? category : name));
   if (set) {
-    if (negated && inside) return refuse(t, "a negated POSIX property within brackets");
-    if (!inside) put(t, negated ? "[^" : "[");
-    put(t, set);
-    if (!inside) put(t, "]");
+    if (negated && inside) return refuse(translator, "a negated POSIX property within brackets");
+    if (!inside) put(translator, negated ? "[^" : "[");
+    put(translator, set);
+    if (!inside) put(translator, "]");
   } else if (category) {
-    put_property(t, negated, "", category);
+    put_property(translator, negated, "", category);
   } else {
     bool script = false;
-    if (strlen(name) > 2) TRY(t->is_script((span){name, strlen(name)}, &script));
-    put_property(t, negated, script ? "sc:" : "", name);
+    if (strlen(name) > 2) TRY(translator->is_script((span){name, strlen(name)}, &script));
+    put_property(translator, negated, script ? "sc:" : "", name);
   }
   return NULL;
 }
 
-/* \xHH, \x{...}, \uHHHH; t->at is at the letter. */
-static clave_status translate_code_point(translator *t) {
-  bool braces = peek(t, 1) == '{';
-  size_t begin = braces ? 2 : 1, most = braces ? 8 : t->in.data[t->at] == 'u' ? 4 : 2, n = 0;
+/* \xHH, \x{...}, \uHHHH; translator->at is at the letter. */
+static clave_status translate_code_point(translator *translator) {
+  bool braces = peek(translator, 1) == '{';
+  size_t begin = braces ? 2 : 1,
+         most = braces                                       ? 8
+                : translator->in.data[translator->at] == 'u' ? 4
+                                                             : 2,
+         n = 0;
   char digits[9];
-  while (n < most && is_hex(peek(t, begin + n))) {
-    digits[n] = t->in.data[t->at + begin + n];
+  while (n < most && is_hex(peek(translator, begin + n))) {
+    digits[n] = translator->in.data[translator->at + begin + n];
     n++;
   }
   digits[n] = '\0';
-  bool whole = braces ? n > 0 && peek(t, begin + n) == '}' : n == most;
-  if (!whole) return refuse(t, "this way to write a character's number");
-  if (most == 2 && digits[0] >= '8') return refuse(t, "a byte that is no character");
-  t->at += begin + n + braces;
-  put(t, "\\x{");
-  put(t, digits);
-  put(t, "}");
+  bool whole = braces ? n > 0 && peek(translator, begin + n) == '}' : n == most;
+  if (!whole) return refuse(translator, "this way to write a character's number");
+  if (most == 2 && digits[0] >= '8') return refuse(translator, "a byte that is no character");
+  translator->at += begin + n + braces;
+  put(translator, "\\x{");
+  put(translator, digits);
+  put(translator, "}");
   return NULL;
 }
 
 /* At a backslash. */
-static clave_status translate_escape(translator *t, bool inside) {
-  int c = peek(t, 1);
+static clave_status translate_escape(translator *translator, bool inside) {
+  int c = peek(translator, 1);
   if (c < 0) return INVALID("the pattern ends in a backslash");
   for (size_t i = 0; i < LENGTH(escapes); i++) {
     if (escapes[i].letter != c) continue;
     const char *as = inside ? escapes[i].inside : escapes[i].outside;
     if (!as) break;
-    t->at += 2;
-    put(t, as);
+    translator->at += 2;
+    put(translator, as);
     return NULL;
   }
   if (c == 'p' || c == 'P') {
-    t->at += 2;
-    return translate_property(t, c == 'P', inside);
+    translator->at += 2;
+    return translate_property(translator, c == 'P', inside);
   }
   if (c == 'x' || c == 'u') {
-    t->at++;
-    return translate_code_point(t);
+    translator->at++;
+    return translate_code_point(translator);
   }
   if (is_letter(c) && (inside || c != 'k')) {
     char what[] = "\\?";
     what[1] = (char)c;
-    return refuse(t, what);
+    return refuse(translator, what);
   }
   uint32_t code_point;
-  copy(t, 1);
-  copy(t, utf8_read(t->in.data + t->at, &code_point)); /* punctuation, \1, \k<name> */
+  copy(translator, 1);
+  copy(translator, utf8_read(translator->in.data + translator->at,
+                             &code_point)); /* punctuation, \1, \k<name> */
   return NULL;
 }
 
 /* ---------------------------------------------------------------- brackets */
 
-static clave_status translate_posix(translator *t) {
+static clave_status translate_posix(translator *translator) {
   char name[16] = "";
   size_t n = 0;
-  bool negated = peek(t, 2) == '^';
-  for (t->at += negated ? 3 : 2; is_letter(peek(t, 0)) && n + 1 < sizeof name; t->at++) {
-    name[n++] = t->in.data[t->at];
+  bool negated = peek(translator, 2) == '^';
+  for (translator->at += negated ? 3 : 2; is_letter(peek(translator, 0)) && n + 1 < sizeof name;
+       translator->at++) {
+    name[n++] = translator->in.data[translator->at];
   }
   const char *set = find_alias(posix_sets, LENGTH(posix_sets), name);
-  if (!set || negated || !looking_at(t, ":]")) return refuse(t, "this POSIX bracket");
-  TRY(check_case(t, name));
-  t->at += 2;
-  put(t, set);
+  if (!set || negated || !looking_at(translator, ":]"))
+    return refuse(translator, "this POSIX bracket");
+  TRY(check_case(translator, name));
+  translator->at += 2;
+  put(translator, set);
   return NULL;
 }
 
-static clave_status translate_class(translator *t);
+static clave_status translate_class(translator *translator);
 
 /* At "&&[" in a class that began at `begin`: [A&&[B]] is what is in A and ahead of which B is. */
-static clave_status translate_intersection(translator *t, size_t begin) {
-  text left = {0}, *whole = t->out;
+static clave_status translate_intersection(translator *translator, size_t begin) {
+  text left = {0}, *whole = translator->out;
   text_append(&left, whole->data + begin, whole->size - begin);
   whole->size = begin;
-  t->at += 2;
-  put(t, "(?:(?=");
-  size_t depth = t->depth;
-  t->depth++;
-  clave_status st = t->depth >= MAX_DEPTH ? refuse(t, "so deep a nesting") : translate_class(t);
-  t->depth = depth;
-  put(t, ")");
-  text_append(t->out, left.data, left.size);
-  put(t, "])");
-  if (left.failed) t->out->failed = 1;
+  translator->at += 2;
+  put(translator, "(?:(?=");
+  size_t depth = translator->depth;
+  translator->depth++;
+  clave_status st = translator->depth >= MAX_DEPTH ? refuse(translator, "so deep a nesting")
+                                                   : translate_class(translator);
+  translator->depth = depth;
+  put(translator, ")");
+  text_append(translator->out, left.data, left.size);
+  put(translator, "])");
+  if (left.failed) translator->out->failed = 1;
   text_free(&left);
   if (st) return st;
-  if (peek(t, 0) != ']') return refuse(t, "an intersection of more than two sets");
-  t->at++;
+  if (peek(translator, 0) != ']')
+    return refuse(translator, "an intersection of more than two sets");
+  translator->at++;
   return NULL;
 }
 
 /* At an opening bracket, to behind its closing one. */
-static clave_status translate_class(translator *t) {
-  size_t begin = t->out->size;
-  copy(t, 1);
-  if (peek(t, 0) == '^') copy(t, 1);
-  if (peek(t, 0) == ']') {
-    t->at++;
-    put(t, "\\]");
+static clave_status translate_class(translator *translator) {
+  size_t begin = translator->out->size;
+  copy(translator, 1);
+  if (peek(translator, 0) == '^') copy(translator, 1);
+  if (peek(translator, 0) == ']') {
+    translator->at++;
+    put(translator, "\\]");
   }
-  for (int c; (c = peek(t, 0)) != ']';) {
+  for (int c; (c = peek(translator, 0)) != ']';) {
     if (c < 0) return INVALID("a bracket without its closing one");
     if (c == '\\') {
-      TRY(translate_escape(t, true));
-    } else if (looking_at(t, "[:")) {
-      TRY(translate_posix(t));
-    } else if (looking_at(t, "&&[")) {
-      return translate_intersection(t, begin);
-    } else if (c == '[' || looking_at(t, "&&")) {
-      return refuse(t, "a set within a set");
+      TRY(translate_escape(translator, true));
+    } else if (looking_at(translator, "[:")) {
+      TRY(translate_posix(translator));
+    } else if (looking_at(translator, "&&[")) {
+      return translate_intersection(translator, begin);
+    } else if (c == '[' || looking_at(translator, "&&")) {
+      return refuse(translator, "a set within a set");
     } else {
-      copy(t, 1);
+      copy(translator, 1);
     }
   }
-  copy(t, 1);
+  copy(translator, 1);
   return NULL;
 }
 
@@ -353,130 +370,132 @@ static clave_status translate_class(translator *t) {
 
 /* (?i-m: and (?i-m), at the bracket. m is PCRE2's s. What (?i) is for goes to the end of the group
  * with its alternatives: a(?i)b|c is a(?i:b|c). */
-static clave_status translate_flags(translator *t, bool *opens) {
+static clave_status translate_flags(translator *translator, bool *opens) {
   bool on = true;
-  copy(t, 2);
-  for (int c; (c = peek(t, 0)) != ')' && c != ':';) {
-    if (c != 'i' && c != 'm' && c != '-') return refuse(t, "this kind of group");
-    t->at++;
+  copy(translator, 2);
+  for (int c; (c = peek(translator, 0)) != ')' && c != ':';) {
+    if (c != 'i' && c != 'm' && c != '-') return refuse(translator, "this kind of group");
+    translator->at++;
     on &= c != '-';
-    if (c == 'i') t->caseless = on;
-    put(t, c == 'm' ? "s" : c == 'i' ? "i" : "-");
+    if (c == 'i') translator->caseless = on;
+    put(translator, c == 'm' ? "s" : c == 'i' ? "i" : "-");
   }
-  *opens = peek(t, 0) == ':';
-  t->at++;
-  put(t, ":");
+  *opens = peek(translator, 0) == ':';
+  translator->at++;
+  put(translator, ":");
   return NULL;
 }
 
-static clave_status translate_start(translator *t, bool *opens) {
+static clave_status translate_start(translator *translator, bool *opens) {
   static const char *const kinds[] = {"(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!"};
-  if (peek(t, 1) == '*') return refuse(t, "(*");
-  if (peek(t, 1) != '?') {
-    copy(t, 1);
+  if (peek(translator, 1) == '*') return refuse(translator, "(*");
+  if (peek(translator, 1) != '?') {
+    copy(translator, 1);
     return NULL;
   }
   for (size_t i = 0; i < LENGTH(kinds); i++) {
-    if (!looking_at(t, kinds[i])) continue;
-    copy(t, strlen(kinds[i]));
+    if (!looking_at(translator, kinds[i])) continue;
+    copy(translator, strlen(kinds[i]));
     return NULL;
   }
-  if (looking_at(t, "(?<") && is_letter(peek(t, 3))) {
-    copy(t, 3);
+  if (looking_at(translator, "(?<") && is_letter(peek(translator, 3))) {
+    copy(translator, 3);
     return NULL;
   }
-  return translate_flags(t, opens);
+  return translate_flags(translator, opens);
 }
 
-static clave_status open_group(translator *t) {
-  struct level inner = {.begin = t->out->size, .caseless = t->caseless};
+static clave_status open_group(translator *translator) {
+  struct level inner = {.begin = translator->out->size, .caseless = translator->caseless};
   bool opens = true;
-  TRY(translate_start(t, &opens));
+  TRY(translate_start(translator, &opens));
   if (!opens) {
-    t->levels[t->depth].flags++;
+    translator->levels[translator->depth].flags++;
     return NULL;
   }
-  if (t->depth + 1 == MAX_DEPTH) return refuse(t, "so deep a nesting");
-  t->levels[++t->depth] = inner;
+  if (translator->depth + 1 == MAX_DEPTH) return refuse(translator, "so deep a nesting");
+  translator->levels[++translator->depth] = inner;
   return NULL;
 }
 
-static void close_flags(translator *t) {
-  for (size_t i = 0; i < t->levels[t->depth].flags; i++) put(t, ")");
+static void close_flags(translator *translator) {
+  for (size_t i = 0; i < translator->levels[translator->depth].flags; i++) put(translator, ")");
 }
 
-static clave_status close_group(translator *t) {
-  if (t->depth == 0) return INVALID("a closing parenthesis too many at byte %zu", t->at);
-  close_flags(t);
-  copy(t, 1);
-  t->atom = t->levels[t->depth].begin;
-  t->caseless = t->levels[t->depth--].caseless;
+static clave_status close_group(translator *translator) {
+  if (translator->depth == 0)
+    return INVALID("a closing parenthesis too many at byte %zu", translator->at);
+  close_flags(translator);
+  copy(translator, 1);
+  translator->atom = translator->levels[translator->depth].begin;
+  translator->caseless = translator->levels[translator->depth--].caseless;
   return NULL;
 }
 
-static void wrap_atom(translator *t) {
+static void wrap_atom(translator *translator) {
   text tail = {0};
-  text_append(&tail, t->out->data + t->atom, t->out->size - t->atom);
-  t->out->size = t->atom;
-  put(t, "(?:");
-  text_append(t->out, tail.data, tail.size);
-  put(t, ")");
-  if (tail.failed) t->out->failed = 1;
+  text_append(&tail, translator->out->data + translator->atom,
+              translator->out->size - translator->atom);
+  translator->out->size = translator->atom;
+  put(translator, "(?:");
+  text_append(translator->out, tail.data, tail.size);
+  put(translator, ")");
+  if (tail.failed) translator->out->failed = 1;
   text_free(&tail);
 }
 
 /* At a brace: {n}, {n,}, {n,m}, {,m}, or an ordinary character. */
-static void translate_interval(translator *t) {
+static void translate_interval(translator *translator) {
   size_t n = 1, low, high;
-  while (is_number(peek(t, n))) n++;
+  while (is_number(peek(translator, n))) n++;
   low = n - 1;
-  bool comma = peek(t, n) == ',';
+  bool comma = peek(translator, n) == ',';
   if (comma) n++;
   size_t before = n;
-  while (is_number(peek(t, n))) n++;
+  while (is_number(peek(translator, n))) n++;
   high = n - before;
-  if (peek(t, n) != '}' || (low == 0 && high == 0)) {
-    t->atom = t->out->size;
-    put(t, "\\{");
-    t->at++;
+  if (peek(translator, n) != '}' || (low == 0 && high == 0)) {
+    translator->atom = translator->out->size;
+    put(translator, "\\{");
+    translator->at++;
     return;
   }
-  copy(t, 1);
-  if (low == 0) put(t, "0");
-  copy(t, n);
-  if (peek(t, 0) == '+' || (peek(t, 0) == '?' && !comma)) wrap_atom(t);
+  copy(translator, 1);
+  if (low == 0) put(translator, "0");
+  copy(translator, n);
+  if (peek(translator, 0) == '+' || (peek(translator, 0) == '?' && !comma)) wrap_atom(translator);
 }
 
-static clave_status translate_one(translator *t) {
-  int c = peek(t, 0);
+static clave_status translate_one(translator *translator) {
+  int c = peek(translator, 0);
   if (c == '*' || c == '+' || c == '?') {
-    copy(t, 1);
+    copy(translator, 1);
     return NULL;
   }
   if (c == '{') {
-    translate_interval(t);
+    translate_interval(translator);
     return NULL;
   }
-  if (c == ')') return close_group(t);
-  t->atom = t->out->size;
-  if (c == '(') return open_group(t);
-  if (c == '\\') return translate_escape(t, false);
-  if (c == '[') return translate_class(t);
+  if (c == ')') return close_group(translator);
+  translator->atom = translator->out->size;
+  if (c == '(') return open_group(translator);
+  if (c == '\\') return translate_escape(translator, false);
+  if (c == '[') return translate_class(translator);
   if (c == '^' || c == '$') {
-    put(t, c == '^' ? "(?m:^)" : "(?m:$)");
-    t->at++;
+    put(translator, c == '^' ? "(?m:^)" : "(?m:$)");
+    translator->at++;
     return NULL;
   }
   uint32_t code_point;
-  copy(t, utf8_read(t->in.data + t->at, &code_point));
+  copy(translator, utf8_read(translator->in.data + translator->at, &code_point));
   return NULL;
 }
 
 clave_status pattern_translate(span source, clave_status (*is_script)(span name, bool *is),
                                text *out) {
-  translator t = {.in = source, .out = out, .is_script = is_script};
-  while (t.at < source.size) TRY(translate_one(&t));
-  if (t.depth > 0) return INVALID("a parenthesis without its closing one");
-  close_flags(&t);
+  translator translator = {.in = source, .out = out, .is_script = is_script};
+  while (translator.at < source.size) TRY(translate_one(&translator));
+  if (translator.depth > 0) return INVALID("a parenthesis without its closing one");
+  close_flags(&translator);
   return text_status(out);
 }

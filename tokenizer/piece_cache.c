@@ -23,38 +23,41 @@ piece_cache *piece_cache_create(size_t text_size) {
   return text_size >= SHORT_TEXT ? calloc(1, sizeof(piece_cache)) : NULL;
 }
 
-void piece_cache_destroy(piece_cache *c) { free(c); }
+void piece_cache_destroy(piece_cache *cache) { free(cache); }
 
 static key key_of(span piece) {
   char bytes[LONGEST + 1] = {0};
-  key k;
+  key key;
   memcpy(bytes, piece.data, piece.size);
   bytes[LONGEST] = (char)piece.size;
-  memcpy(k.words, bytes, sizeof bytes);
-  return k;
+  memcpy(key.words, bytes, sizeof bytes);
+  return key;
 }
 
-static entry *entry_of(piece_cache *c, const key *k) {
-  uint64_t h = k->words[0] * 0x9E3779B97F4A7C15u;
-  h = (h ^ (h >> 32) ^ k->words[1]) * 0xBF58476D1CE4E5B9u;
-  h = (h ^ (h >> 32) ^ k->words[2]) * 0x94D049BB133111EBu;
-  return &c->entries[(h >> 40) % N_ENTRIES];
+static entry *entry_of(piece_cache *cache, const key *key) {
+  uint64_t h = key->words[0] * 0x9E3779B97F4A7C15u;
+  h = (h ^ (h >> 32) ^ key->words[1]) * 0xBF58476D1CE4E5B9u;
+  h = (h ^ (h >> 32) ^ key->words[2]) * 0x94D049BB133111EBu;
+  return &cache->entries[(h >> 40) % N_ENTRIES];
 }
 
-static bool same_key(const key *a, const key *b) {
-  return a->words[0] == b->words[0] && a->words[1] == b->words[1] && a->words[2] == b->words[2];
+static bool same_key(const key *left, const key *right) {
+  return left->words[0] == right->words[0] && left->words[1] == right->words[1] &&
+         left->words[2] == right->words[2];
 }
 
-clave_status piece_cache_encode(piece_cache *c, const token_model *m, span piece, id_list *out) {
-  if (!c || piece.size == 0 || piece.size > LONGEST) return m->encode(m, piece, out);
-  key k = key_of(piece);
-  entry *e = entry_of(c, &k);
-  if (same_key(&e->key, &k)) {
-    for (uint32_t i = 0; i < e->count; i++) id_list_append(out, out->items[e->at + i]);
+clave_status piece_cache_encode(piece_cache *cache, const token_model *model, span piece,
+                                id_list *out) {
+  if (!cache || piece.size == 0 || piece.size > LONGEST) return model->encode(model, piece, out);
+  key key = key_of(piece);
+  entry *row = entry_of(cache, &key);
+  if (same_key(&row->key, &key)) {
+    for (uint32_t i = 0; i < row->count; i++) id_list_append(out, out->items[row->at + i]);
     return out->failed ? status_no_memory() : NULL;
   }
   size_t before = out->count;
-  TRY(m->encode(m, piece, out));
-  if (out->count <= UINT32_MAX) *e = (entry){k, (uint32_t)before, (uint32_t)(out->count - before)};
+  TRY(model->encode(model, piece, out));
+  if (out->count <= UINT32_MAX)
+    *row = (entry){key, (uint32_t)before, (uint32_t)(out->count - before)};
   return NULL;
 }

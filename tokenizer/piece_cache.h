@@ -7,9 +7,9 @@
 typedef struct piece_cache piece_cache;
 /* NULL for texts too short to gain, and when memory is out: then nothing is remembered. */
 piece_cache *piece_cache_create(size_t text_size);
-void piece_cache_destroy(piece_cache *c); /* takes NULL */
-/* m->encode, or its ids once more; `out` is the same list each time and only grows. */
-clave_status piece_cache_encode(piece_cache *c, const token_model *m, span piece,
+void piece_cache_destroy(piece_cache *cache); /* takes NULL */
+/* model->encode, or its ids once more; `out` is the same list each time and only grows. */
+clave_status piece_cache_encode(piece_cache *cache, const token_model *model, span piece,
                                 id_list *out) STATUS_CHECK;
 
 #endif

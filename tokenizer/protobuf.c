@@ -3,60 +3,61 @@
 
 #include <string.h>
 
-static clave_status truncated(const proto_reader *r) {
-  return INVALID("the file ends within a field; byte %zu of a message of %zu", r->at,
-                 r->message.size);
+static clave_status truncated(const proto_reader *reader) {
+  return INVALID("the file ends within a field; byte %zu of a message of %zu", reader->at,
+                 reader->message.size);
 }
 
-static clave_status read_varint(proto_reader *r, uint64_t *out) {
+static clave_status read_varint(proto_reader *reader, uint64_t *out) {
   *out = 0;
   for (unsigned shift = 0; shift < 70; shift += 7) {
-    if (r->at >= r->message.size) return truncated(r);
-    uint8_t byte = (uint8_t)r->message.data[r->at++];
+    if (reader->at >= reader->message.size) return truncated(reader);
+    uint8_t byte = (uint8_t)reader->message.data[reader->at++];
     if (shift < 64) *out |= (uint64_t)(byte & 0x7F) << shift;
     if (byte < 0x80) return NULL;
   }
-  return INVALID("a number of more than 10 bytes; byte %zu", r->at);
+  return INVALID("a number of more than 10 bytes; byte %zu", reader->at);
 }
 
-static clave_status read_fixed(proto_reader *r, size_t n, uint64_t *out) {
-  if (r->message.size - r->at < n) return truncated(r);
+static clave_status read_fixed(proto_reader *reader, size_t n, uint64_t *out) {
+  if (reader->message.size - reader->at < n) return truncated(reader);
   *out = 0;
-  for (size_t i = 0; i < n; i++) *out |= (uint64_t)(uint8_t)r->message.data[r->at + i] << (8 * i);
-  r->at += n;
+  for (size_t i = 0; i < n; i++)
+    *out |= (uint64_t)(uint8_t)reader->message.data[reader->at + i] << (8 * i);
+  reader->at += n;
   return NULL;
 }
 
-static clave_status read_bytes(proto_reader *r, span *out) {
+static clave_status read_bytes(proto_reader *reader, span *out) {
   uint64_t size;
-  TRY(read_varint(r, &size));
-  if (size > r->message.size - r->at) return truncated(r);
-  *out = (span){r->message.data + r->at, (size_t)size};
-  r->at += (size_t)size;
+  TRY(read_varint(reader, &size));
+  if (size > reader->message.size - reader->at) return truncated(reader);
+  *out = (span){reader->message.data + reader->at, (size_t)size};
+  reader->at += (size_t)size;
   return NULL;
 }
 
-clave_status proto_next(proto_reader *r, proto_field *out, bool *more) {
-  *more = r->at < r->message.size;
+clave_status proto_next(proto_reader *reader, proto_field *out, bool *more) {
+  *more = reader->at < reader->message.size;
   *out = (proto_field){0};
   if (!*more) return NULL;
   uint64_t tag;
-  TRY(read_varint(r, &tag));
+  TRY(read_varint(reader, &tag));
   if (tag >> 3 == 0 || tag > UINT32_MAX)
-    return INVALID("field %llu; byte %zu", (unsigned long long)(tag >> 3), r->at);
+    return INVALID("field %llu; byte %zu", (unsigned long long)(tag >> 3), reader->at);
   out->number = (uint32_t)(tag >> 3);
   out->wire = (proto_wire)(tag & 7);
   switch (out->wire) {
     case PROTO_VARINT:
-      return read_varint(r, &out->value);
+      return read_varint(reader, &out->value);
     case PROTO_FIXED64:
-      return read_fixed(r, 8, &out->value);
+      return read_fixed(reader, 8, &out->value);
     case PROTO_BYTES:
-      return read_bytes(r, &out->bytes);
+      return read_bytes(reader, &out->bytes);
     case PROTO_FIXED32:
-      return read_fixed(r, 4, &out->value);
+      return read_fixed(reader, 4, &out->value);
   }
-  return INVALID("field %u has wire type %d; byte %zu", out->number, (int)out->wire, r->at);
+  return INVALID("field %u has wire type %d; byte %zu", out->number, (int)out->wire, reader->at);
 }
 
 static const proto_wire wires[] = {
@@ -66,32 +67,32 @@ static const proto_wire wires[] = {
     [PROTO_SPAN] = PROTO_BYTES,
 };
 
-static void store(const proto_field *f, proto_type type, void *at) {
-  uint32_t bits = (uint32_t)f->value;
+static void store(const proto_field *field, proto_type type, void *at) {
+  uint32_t bits = (uint32_t)field->value;
   switch (type) {
     case PROTO_BOOL:
-      *(bool *)at = f->value != 0;
+      *(bool *)at = field->value != 0;
       break;
     case PROTO_INT32:
     case PROTO_FLOAT:
       memcpy(at, &bits, sizeof bits);
       break;
     case PROTO_SPAN:
-      *(span *)at = f->bytes;
+      *(span *)at = field->bytes;
       break;
   }
 }
 
 clave_status proto_read(span message, const proto_row *rows, size_t n_rows, void *out) {
-  proto_reader r = {message, 0};
-  proto_field f;
+  proto_reader reader = {message, 0};
+  proto_field field;
   bool more;
   for (;;) {
-    TRY(proto_next(&r, &f, &more));
+    TRY(proto_next(&reader, &field, &more));
     if (!more) return NULL;
     for (size_t i = 0; i < n_rows; i++) {
-      if (rows[i].number == f.number && wires[rows[i].type] == f.wire)
-        store(&f, rows[i].type, (char *)out + rows[i].offset);
+      if (rows[i].number == field.number && wires[rows[i].type] == field.wire)
+        store(&field, rows[i].type, (char *)out + rows[i].offset);
     }
   }
 }

@@ -29,7 +29,7 @@ typedef struct proto_field {
 } proto_field;
 
 /* *more is false at the end. */
-clave_status proto_next(proto_reader *r, proto_field *out, bool *more) STATUS_CHECK;
+clave_status proto_next(proto_reader *reader, proto_field *out, bool *more) STATUS_CHECK;
 
 /* A message of single fields into a struct, by a table; the last one of a field counts, and one of
  * another wire type does not. */

@@ -72,62 +72,63 @@ static const uint8_t kind_of_type[] = {
     [SPM_USER_DEFINED] = PIECE_USER, [SPM_UNUSED] = PIECE_UNUSED, [SPM_BYTE] = PIECE_ADDED,
 };
 
-static clave_status check_piece(const spm_piece *p) {
-  if (p->text.size == 0) return INVALID("it is empty");
-  if (p->text.size >= LONGEST_PIECE)
-    return INVALID("it has %zu bytes, fewer than %d expected", p->text.size, LONGEST_PIECE);
-  if (memchr(p->text.data, 0, p->text.size)) return INVALID("it holds a NUL");
-  if (!utf8_valid(p->text.data, p->text.size)) return INVALID("it is not UTF-8");
-  if (isnan(p->score)) return INVALID("its score is not a number");
+static clave_status check_piece(const spm_piece *piece) {
+  if (piece->text.size == 0) return INVALID("it is empty");
+  if (piece->text.size >= LONGEST_PIECE)
+    return INVALID("it has %zu bytes, fewer than %d expected", piece->text.size, LONGEST_PIECE);
+  if (memchr(piece->text.data, 0, piece->text.size)) return INVALID("it holds a NUL");
+  if (!utf8_valid(piece->text.data, piece->text.size)) return INVALID("it is not UTF-8");
+  if (isnan(piece->score)) return INVALID("its score is not a number");
   return NULL;
 }
 
-static clave_status note_type(spm_file *f, uint32_t id, const spm_piece *p) {
-  if (p->type == SPM_UNKNOWN) {
-    if (f->unknown_id != VOCAB_NONE)
-      return INVALID("piece %u is the unknown one too", f->unknown_id);
-    f->unknown_id = id;
+static clave_status note_type(spm_file *file, uint32_t id, const spm_piece *piece) {
+  if (piece->type == SPM_UNKNOWN) {
+    if (file->unknown_id != VOCAB_NONE)
+      return INVALID("piece %u is the unknown one too", file->unknown_id);
+    file->unknown_id = id;
   }
-  if (p->type == SPM_BYTE) {
-    int byte = spm_byte_of(p->text);
+  if (piece->type == SPM_BYTE) {
+    int byte = spm_byte_of(piece->text);
     if (byte < 0) return INVALID("a byte's piece is written as <0x41>");
-    if (!f->trainer.byte_fallback) return INVALID("a byte, but the model has no byte fallback");
-    f->byte_ids[byte] = id;
+    if (!file->trainer.byte_fallback) return INVALID("a byte, but the model has no byte fallback");
+    file->byte_ids[byte] = id;
   }
   return NULL;
 }
 
-static clave_status add_piece(clave_tokenizer *t, spm_file *f, span message, uint32_t id) {
-  spm_piece p = {.type = SPM_NORMAL};
+static clave_status add_piece(clave_tokenizer *tokenizer, spm_file *file, span message,
+                              uint32_t id) {
+  spm_piece piece = {.type = SPM_NORMAL};
   bool is_new;
-  TRY(proto_read(message, piece_rows, LENGTH(piece_rows), &p));
-  if (p.type < SPM_NORMAL || p.type > SPM_BYTE) p.type = SPM_NORMAL;
-  TRY(check_piece(&p));
-  TRY(note_type(f, id, &p));
-  TRY(vocab_add(t->vocab, id, p.text, &is_new));
+  TRY(proto_read(message, piece_rows, LENGTH(piece_rows), &piece));
+  if (piece.type < SPM_NORMAL || piece.type > SPM_BYTE) piece.type = SPM_NORMAL;
+  TRY(check_piece(&piece));
+  TRY(note_type(file, id, &piece));
+  TRY(vocab_add(tokenizer->vocab, id, piece.text, &is_new));
   if (!is_new)
-    return INVALID("\"%.*s\" is piece %u too", (int)p.text.size, p.text.data,
-                   vocab_find(t->vocab, p.text));
-  f->types[id] = (uint8_t)p.type;
-  f->kinds[id] = kind_of_type[p.type];
-  f->scores[id] = p.score;
-  f->wide_scores[id] = (double)p.score;
+    return INVALID("\"%.*s\" is piece %u too", (int)piece.text.size, piece.text.data,
+                   vocab_find(tokenizer->vocab, piece.text));
+  file->types[id] = (uint8_t)piece.type;
+  file->kinds[id] = kind_of_type[piece.type];
+  file->scores[id] = piece.score;
+  file->wide_scores[id] = (double)piece.score;
   return NULL;
 }
 
-static clave_status read_pieces(clave_tokenizer *t, spm_file *f, span file) {
-  proto_reader r = {file, 0};
+static clave_status read_pieces(clave_tokenizer *tokenizer, spm_file *spm_file, span file) {
+  proto_reader reader = {file, 0};
   proto_field field;
   uint32_t id = 0;
   for (bool more = true; more;) {
-    TRY(proto_next(&r, &field, &more));
+    TRY(proto_next(&reader, &field, &more));
     if (field.number != 1 || field.wire != PROTO_BYTES) continue;
-    TRY(status_while(add_piece(t, f, field.bytes, id), "piece %u", id));
+    TRY(status_while(add_piece(tokenizer, spm_file, field.bytes, id), "piece %u", id));
     id++;
   }
-  if (f->unknown_id == VOCAB_NONE) return INVALID("no piece is the unknown one");
-  for (int b = 0; f->trainer.byte_fallback && b < 256; b++) {
-    if (f->byte_ids[b] == VOCAB_NONE)
+  if (spm_file->unknown_id == VOCAB_NONE) return INVALID("no piece is the unknown one");
+  for (int b = 0; spm_file->trainer.byte_fallback && b < 256; b++) {
+    if (spm_file->byte_ids[b] == VOCAB_NONE)
       return INVALID("byte fallback without a piece <0x%02X>", (unsigned)b);
   }
   return NULL;
@@ -136,138 +137,145 @@ static clave_status read_pieces(clave_tokenizer *t, spm_file *f, span file) {
 /* ---------------------------------------------------------------- the message */
 
 /* All but the pieces, which are counted. */
-static clave_status read_specs(spm_file *f, span file) {
-  proto_reader r = {file, 0};
+static clave_status read_specs(spm_file *spm_file, span file) {
+  proto_reader reader = {file, 0};
   proto_field field;
   for (bool more = true; more;) {
-    TRY(proto_next(&r, &field, &more));
+    TRY(proto_next(&reader, &field, &more));
     if (!more || field.wire != PROTO_BYTES) continue;
-    if (field.number == 1 && f->n_pieces++ == VOCAB_MAX)
+    if (field.number == 1 && spm_file->n_pieces++ == VOCAB_MAX)
       return INVALID("more than %u pieces", (unsigned)VOCAB_MAX);
     if (field.number == 2)
-      TRY(status_while(proto_read(field.bytes, trainer_rows, LENGTH(trainer_rows), &f->trainer),
-                       "trainer_spec"));
+      TRY(status_while(
+          proto_read(field.bytes, trainer_rows, LENGTH(trainer_rows), &spm_file->trainer),
+          "trainer_spec"));
     if (field.number == 3)
-      TRY(status_while(proto_read(field.bytes, spec_rows, LENGTH(spec_rows), &f->normalizer),
+      TRY(status_while(proto_read(field.bytes, spec_rows, LENGTH(spec_rows), &spm_file->normalizer),
                        "normalizer_spec"));
     if (field.number == 5)
-      TRY(status_while(proto_read(field.bytes, spec_rows, LENGTH(spec_rows), &f->denormalizer),
-                       "denormalizer_spec"));
+      TRY(status_while(
+          proto_read(field.bytes, spec_rows, LENGTH(spec_rows), &spm_file->denormalizer),
+          "denormalizer_spec"));
   }
-  return f->n_pieces > 0 ? NULL : INVALID("no pieces");
+  return spm_file->n_pieces > 0 ? NULL : INVALID("no pieces");
 }
 
-static span text_or(span s, const char *other) {
-  return s.size > 0 ? s : (span){other, strlen(other)};
+static span text_or(span range, const char *other) {
+  return range.size > 0 ? range : (span){other, strlen(other)};
 }
 
-static void set_defaults(spm_file *f) {
+static void set_defaults(spm_file *file) {
   static const spm_spec spec = {
       .dummy_prefix = true, .remove_extra_spaces = true, .escape_spaces = true};
-  *f = (spm_file){.normalizer = spec, .denormalizer = spec, .unknown_id = VOCAB_NONE};
-  f->trainer.algorithm = SPM_UNIGRAM;
-  f->trainer.unknown_surface = text_or((span){0}, " \xE2\x81\x87 "); /* U+2047 */
-  memset(f->byte_ids, 0xFF, sizeof f->byte_ids);
+  *file = (spm_file){.normalizer = spec, .denormalizer = spec, .unknown_id = VOCAB_NONE};
+  file->trainer.algorithm = SPM_UNIGRAM;
+  file->trainer.unknown_surface = text_or((span){0}, " \xE2\x81\x87 "); /* U+2047 */
+  memset(file->byte_ids, 0xFF, sizeof file->byte_ids);
 }
 
-static clave_status read_message(clave_tokenizer *t, spm_file *f, span file) {
-  set_defaults(f);
-  TRY(read_specs(f, file));
-  f->types = mem_pool_alloc(t->pool, f->n_pieces, sizeof *f->types);
-  f->kinds = mem_pool_alloc(t->pool, f->n_pieces, sizeof *f->kinds);
-  f->scores = mem_pool_alloc(t->pool, f->n_pieces, sizeof *f->scores);
-  f->wide_scores = mem_pool_alloc(t->pool, f->n_pieces, sizeof *f->wide_scores);
-  if (!f->types || !f->kinds || !f->scores || !f->wide_scores) return status_no_memory();
-  TRY(vocab_create(f->n_pieces, &t->vocab));
-  return read_pieces(t, f, file);
+static clave_status read_message(clave_tokenizer *tokenizer, spm_file *spm_file, span file) {
+  set_defaults(spm_file);
+  TRY(read_specs(spm_file, file));
+  spm_file->types = mem_pool_alloc(tokenizer->pool, spm_file->n_pieces, sizeof *spm_file->types);
+  spm_file->kinds = mem_pool_alloc(tokenizer->pool, spm_file->n_pieces, sizeof *spm_file->kinds);
+  spm_file->scores = mem_pool_alloc(tokenizer->pool, spm_file->n_pieces, sizeof *spm_file->scores);
+  spm_file->wide_scores =
+      mem_pool_alloc(tokenizer->pool, spm_file->n_pieces, sizeof *spm_file->wide_scores);
+  if (!spm_file->types || !spm_file->kinds || !spm_file->scores || !spm_file->wide_scores)
+    return status_no_memory();
+  TRY(vocab_create(spm_file->n_pieces, &tokenizer->vocab));
+  return read_pieces(tokenizer, spm_file, file);
 }
 
 /* ---------------------------------------------------------------- the tokenizer */
 
-static clave_status make_model(clave_tokenizer *t, const spm_file *f) {
+static clave_status make_model(clave_tokenizer *tokenizer, const spm_file *file) {
   static const bpe_merge none; /* of 0: nothing is merged */
-  const vocab *v = t->vocab;
-  unknown_rule unknown = {f->unknown_id, true, f->trainer.byte_fallback ? f->byte_ids : NULL};
-  bpe_options bpe = {.scores = f->scores, .kinds = f->kinds, .unknown = unknown};
-  bpe_options characters = {.merges = &none, .kinds = f->kinds, .unknown = unknown};
-  unigram_options unigram = {f->wide_scores, f->kinds, true, unknown};
-  word_options word = {true, f->kinds, unknown};
-  switch (f->trainer.algorithm) {
+  const vocab *vocab = tokenizer->vocab;
+  unknown_rule unknown = {file->unknown_id, true,
+                          file->trainer.byte_fallback ? file->byte_ids : NULL};
+  bpe_options bpe = {.scores = file->scores, .kinds = file->kinds, .unknown = unknown};
+  bpe_options characters = {.merges = &none, .kinds = file->kinds, .unknown = unknown};
+  unigram_options unigram = {file->wide_scores, file->kinds, true, unknown};
+  word_options word = {true, file->kinds, unknown};
+  switch (file->trainer.algorithm) {
     case SPM_UNIGRAM:
-      t->format = "SentencePiece Unigram";
-      return unigram_create(v, &unigram, &t->model);
+      tokenizer->format = "SentencePiece Unigram";
+      return unigram_create(vocab, &unigram, &tokenizer->model);
     case SPM_BPE:
-      t->format = "SentencePiece BPE";
-      return bpe_create(v, &bpe, &t->model);
+      tokenizer->format = "SentencePiece BPE";
+      return bpe_create(vocab, &bpe, &tokenizer->model);
     case SPM_WORD:
-      t->format = "SentencePiece words";
-      return word_create(v, &word, &t->model);
+      tokenizer->format = "SentencePiece words";
+      return word_create(vocab, &word, &tokenizer->model);
     case SPM_CHAR:
-      t->format = "SentencePiece characters";
-      return bpe_create(v, &characters, &t->model);
+      tokenizer->format = "SentencePiece characters";
+      return bpe_create(vocab, &characters, &tokenizer->model);
     default:
-      return UNSUPPORTED("model_type: expected 1 to 4, got %d", (int)f->trainer.algorithm);
+      return UNSUPPORTED("model_type: expected 1 to 4, got %d", (int)file->trainer.algorithm);
   }
 }
 
 /* The id of a control piece, as what begins or ends a text. */
-static clave_status set_frame(clave_tokenizer *t, const spm_file *f, span piece, int32_t *id,
-                              const uint32_t **ids, size_t *n) {
-  uint32_t found = vocab_find(t->vocab, piece);
-  if (found == VOCAB_NONE || f->types[found] != SPM_CONTROL) return NULL;
-  uint32_t *frame = mem_pool_alloc(t->pool, 1, sizeof *frame);
+static clave_status set_frame(clave_tokenizer *tokenizer, const spm_file *file, span piece,
+                              int32_t *id, const uint32_t **ids, size_t *count) {
+  uint32_t found = vocab_find(tokenizer->vocab, piece);
+  if (found == VOCAB_NONE || file->types[found] != SPM_CONTROL) return NULL;
+  uint32_t *frame = mem_pool_alloc(tokenizer->pool, 1, sizeof *frame);
   if (!frame) return status_no_memory();
   *frame = found;
   *id = (int32_t)found;
   *ids = frame;
-  *n = 1;
+  *count = 1;
   return NULL;
 }
 
 /* Control pieces, for those who want them matched. */
-static clave_status add_special(clave_tokenizer *t, const spm_file *f) {
-  added_token *added = mem_pool_alloc(t->pool, f->n_pieces, sizeof *added);
-  bool *special = mem_pool_alloc(t->pool, f->n_pieces, sizeof *special);
+static clave_status add_special(clave_tokenizer *tokenizer, const spm_file *file) {
+  added_token *added = mem_pool_alloc(tokenizer->pool, file->n_pieces, sizeof *added);
+  bool *special = mem_pool_alloc(tokenizer->pool, file->n_pieces, sizeof *special);
   if (!added || !special) return status_no_memory();
-  for (uint32_t id = 0; id < f->n_pieces; id++) {
-    special[id] = f->types[id] == SPM_CONTROL;
+  for (uint32_t id = 0; id < file->n_pieces; id++) {
+    special[id] = file->types[id] == SPM_CONTROL;
     if (special[id])
-      added[t->n_added++] =
-          (added_token){.id = id, .text = vocab_piece(t->vocab, id), .special = true};
+      added[tokenizer->n_added++] =
+          (added_token){.id = id, .text = vocab_piece(tokenizer->vocab, id), .special = true};
   }
-  t->added = added;
-  t->special = special;
+  tokenizer->added = added;
+  tokenizer->special = special;
   return NULL;
 }
 
-static clave_status make_parts(clave_tokenizer *t, const spm_file *f) {
-  TRY(make_model(t, f));
-  TRY(status_while(
-      spm_normalizer_create(&f->normalizer, f->trainer.suffix, t->vocab, f->kinds, &t->normalize),
-      "normalizer_spec"));
-  char *surface =
-      mem_pool_strdup(t->pool, f->trainer.unknown_surface.data, f->trainer.unknown_surface.size);
+static clave_status make_parts(clave_tokenizer *tokenizer, const spm_file *file) {
+  TRY(make_model(tokenizer, file));
+  TRY(status_while(spm_normalizer_create(&file->normalizer, file->trainer.suffix, tokenizer->vocab,
+                                         file->kinds, &tokenizer->normalize),
+                   "normalizer_spec"));
+  char *surface = mem_pool_strdup(tokenizer->pool, file->trainer.unknown_surface.data,
+                                  file->trainer.unknown_surface.size);
   if (!surface) return status_no_memory();
   spm_decoder_options decoder = {
-      .vocab = t->vocab,
-      .types = f->types,
-      .unknown_surface = {surface, f->trainer.unknown_surface.size},
-      .strip_one = f->normalizer.dummy_prefix,
-      .strip_all = f->normalizer.remove_extra_spaces,
-      .denormalizer = f->denormalizer.charsmap.size > 0 ? &f->denormalizer : NULL};
-  TRY(status_while(spm_decoder_create(&decoder, &t->decode), "denormalizer_spec"));
-  t->dummy_space = f->normalizer.dummy_prefix && !f->trainer.suffix;
-  TRY(add_special(t, f));
-  TRY(set_frame(t, f, text_or(f->trainer.bos, "<s>"), &t->bos, &t->prefix, &t->n_prefix));
-  return set_frame(t, f, text_or(f->trainer.eos, "</s>"), &t->eos, &t->suffix, &t->n_suffix);
+      .vocab = tokenizer->vocab,
+      .types = file->types,
+      .unknown_surface = {surface, file->trainer.unknown_surface.size},
+      .strip_one = file->normalizer.dummy_prefix,
+      .strip_all = file->normalizer.remove_extra_spaces,
+      .denormalizer = file->denormalizer.charsmap.size > 0 ? &file->denormalizer : NULL};
+  TRY(status_while(spm_decoder_create(&decoder, &tokenizer->decode), "denormalizer_spec"));
+  tokenizer->dummy_space = file->normalizer.dummy_prefix && !file->trainer.suffix;
+  TRY(add_special(tokenizer, file));
+  TRY(set_frame(tokenizer, file, text_or(file->trainer.bos, "<s>"), &tokenizer->bos,
+                &tokenizer->prefix, &tokenizer->n_prefix));
+  return set_frame(tokenizer, file, text_or(file->trainer.eos, "</s>"), &tokenizer->eos,
+                   &tokenizer->suffix, &tokenizer->n_suffix);
 }
 
-static clave_status read_sentencepiece(clave_tokenizer *t, span file,
+static clave_status read_sentencepiece(clave_tokenizer *tokenizer, span file,
                                        const clave_tokenizer_options *options) {
-  spm_file f;
+  spm_file spm_file;
   (void)options;
-  clave_status st = read_message(t, &f, file);
-  if (!st) st = make_parts(t, &f);
+  clave_status st = read_message(tokenizer, &spm_file, file);
+  if (!st) st = make_parts(tokenizer, &spm_file);
   return status_while(st, "SentencePiece model");
 }
 

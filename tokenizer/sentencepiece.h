@@ -21,7 +21,7 @@ typedef struct spm_spec { /* the normalizer's, and the denormalizer's */
 
 /* suffix: the dummy space comes last. user: NULL, or piece_kind by id, whose PIECE_USER are left as
  * they stand. */
-clave_status spm_normalizer_create(const spm_spec *spec, bool suffix, const vocab *v,
+clave_status spm_normalizer_create(const spm_spec *spec, bool suffix, const vocab *vocab,
                                    const uint8_t *user, normalizer **out) STATUS_CHECK;
 
 typedef struct spm_decoder_options {
@@ -32,7 +32,8 @@ typedef struct spm_decoder_options {
   const spm_spec *denormalizer; /* NULL: none */
 } spm_decoder_options;
 int spm_byte_of(span piece); /* 0x41 of a byte's piece "<0x41>"; -1: it is not one */
-clave_status spm_decoder_create(const spm_decoder_options *o, token_decoder **out) STATUS_CHECK;
+clave_status spm_decoder_create(const spm_decoder_options *options,
+                                token_decoder **out) STATUS_CHECK;
 
 #define SPM_SPACE "\xE2\x96\x81" /* U+2581 */
 

@@ -9,48 +9,49 @@
 
 /* ---------------------------------------------------------------- behaviors */
 
-static clave_status give(span_joiner *j, size_t begin, size_t end) {
+static clave_status give(span_joiner *joiner, size_t begin, size_t end) {
   if (begin == end) return NULL;
-  return j->to->take(j->to, (span){j->text + begin, end - begin}, j->first && begin == 0);
+  return joiner->to->take(joiner->to, (span){joiner->text + begin, end - begin},
+                          joiner->first && begin == 0);
 }
 
-static clave_status release(span_joiner *j) {
-  if (!j->holds) return NULL;
-  j->holds = false;
-  return give(j, j->begin, j->end);
+static clave_status release(span_joiner *joiner) {
+  if (!joiner->holds) return NULL;
+  joiner->holds = false;
+  return give(joiner, joiner->begin, joiner->end);
 }
 
 /* Does a span go into the same piece as the one held back? */
-static bool joins(const span_joiner *j, bool match) {
-  switch (j->behavior) {
+static bool joins(const span_joiner *joiner, bool match) {
+  switch (joiner->behavior) {
     case SPLIT_MERGED_WITH_PREVIOUS:
-      return match && !j->was_match;
+      return match && !joiner->was_match;
     case SPLIT_MERGED_WITH_NEXT:
-      return !match && j->was_match;
+      return !match && joiner->was_match;
     case SPLIT_CONTIGUOUS:
-      return match == j->was_match;
+      return match == joiner->was_match;
     default:
       return false;
   }
 }
 
-clave_status joiner_add(span_joiner *j, size_t begin, size_t end, bool match) {
-  match ^= j->invert;
-  if (j->behavior == SPLIT_ISOLATED) return give(j, begin, end);
-  if (j->behavior == SPLIT_REMOVED) return match ? NULL : give(j, begin, end);
-  if (j->holds && joins(j, match)) {
-    j->end = end;
+clave_status joiner_add(span_joiner *joiner, size_t begin, size_t end, bool match) {
+  match ^= joiner->invert;
+  if (joiner->behavior == SPLIT_ISOLATED) return give(joiner, begin, end);
+  if (joiner->behavior == SPLIT_REMOVED) return match ? NULL : give(joiner, begin, end);
+  if (joiner->holds && joins(joiner, match)) {
+    joiner->end = end;
   } else {
-    TRY(release(j));
-    j->begin = begin;
-    j->end = end;
-    j->holds = true;
+    TRY(release(joiner));
+    joiner->begin = begin;
+    joiner->end = end;
+    joiner->holds = true;
   }
-  j->was_match = match;
+  joiner->was_match = match;
   return NULL;
 }
 
-clave_status joiner_finish(span_joiner *j) { return release(j); }
+clave_status joiner_finish(span_joiner *joiner) { return release(joiner); }
 
 /* ---------------------------------------------------------------- pre_tokenizers */
 
@@ -66,53 +67,57 @@ struct match_pre_tokenizer {
 };
 
 static clave_status split_matches(const pre_tokenizer *base, span in, bool first, piece_sink *to) {
-  const match_pre_tokenizer *s = (const match_pre_tokenizer *)(const void *)base;
-  span_joiner j = {
-      .behavior = s->behavior, .invert = s->invert, .first = first, .text = in.data, .to = to};
-  TRY(s->find(s, in, &j));
-  return joiner_finish(&j);
+  const match_pre_tokenizer *splitter = (const match_pre_tokenizer *)(const void *)base;
+  span_joiner joiner = {.behavior = splitter->behavior,
+                        .invert = splitter->invert,
+                        .first = first,
+                        .text = in.data,
+                        .to = to};
+  TRY(splitter->find(splitter, in, &joiner));
+  return joiner_finish(&joiner);
 }
 
 static void destroy_matches(pre_tokenizer *base) {
-  match_pre_tokenizer *s = (match_pre_tokenizer *)(void *)base;
-  pattern_destroy(s->pattern);
-  text_free(&s->literal);
-  free(s);
+  match_pre_tokenizer *splitter = (match_pre_tokenizer *)(void *)base;
+  pattern_destroy(splitter->pattern);
+  text_free(&splitter->literal);
+  free(splitter);
 }
 
 static match_pre_tokenizer *new_pre_tokenizer(split_behavior behavior, bool invert) {
-  match_pre_tokenizer *s = calloc(1, sizeof *s);
-  if (!s) return NULL;
-  *s = (match_pre_tokenizer){
+  match_pre_tokenizer *splitter = calloc(1, sizeof *splitter);
+  if (!splitter) return NULL;
+  *splitter = (match_pre_tokenizer){
       .base = {split_matches, destroy_matches}, .behavior = behavior, .invert = invert};
-  return s;
+  return splitter;
 }
 
 /* A match, and the gap between it and the last one. */
-static clave_status add_match(span_joiner *j, size_t *last, size_t begin, size_t end) {
-  if (*last < begin) TRY(joiner_add(j, *last, begin, false));
+static clave_status add_match(span_joiner *joiner, size_t *last, size_t begin, size_t end) {
+  if (*last < begin) TRY(joiner_add(joiner, *last, begin, false));
   *last = end;
-  return joiner_add(j, begin, end, true);
+  return joiner_add(joiner, begin, end, true);
 }
 
-static clave_status add_rest(span_joiner *j, size_t last, span in) {
-  return last < in.size ? joiner_add(j, last, in.size, false) : NULL;
+static clave_status add_rest(span_joiner *joiner, size_t last, span in) {
+  return last < in.size ? joiner_add(joiner, last, in.size, false) : NULL;
 }
 
-static clave_status add_patterns(pattern_search *search, span in, span_joiner *j) {
+static clave_status add_patterns(pattern_search *search, span in, span_joiner *joiner) {
   size_t last = 0;
   bool found;
   for (;;) {
     TRY(pattern_search_next(search, &found));
-    if (!found) return add_rest(j, last, in);
-    TRY(add_match(j, &last, search->begin, search->end));
+    if (!found) return add_rest(joiner, last, in);
+    TRY(add_match(joiner, &last, search->begin, search->end));
   }
 }
 
-static clave_status find_pattern(const match_pre_tokenizer *s, span in, span_joiner *j) {
+static clave_status find_pattern(const match_pre_tokenizer *splitter, span in,
+                                 span_joiner *joiner) {
   pattern_search search;
-  TRY(pattern_search_begin(s->pattern, in, &search));
-  clave_status st = add_patterns(&search, in, j);
+  TRY(pattern_search_begin(splitter->pattern, in, &search));
+  clave_status st = add_patterns(&search, in, joiner);
   pattern_search_end(&search);
   return st;
 }
@@ -120,25 +125,26 @@ static clave_status find_pattern(const match_pre_tokenizer *s, span in, span_joi
 clave_status pattern_pre_tokenizer_create(span source, split_behavior behavior, bool invert,
                                           pre_tokenizer **out) {
   *out = NULL;
-  match_pre_tokenizer *s = new_pre_tokenizer(behavior, invert);
-  if (!s) return status_no_memory();
-  s->find = find_pattern;
-  clave_status st = pattern_create(source, &s->pattern);
+  match_pre_tokenizer *splitter = new_pre_tokenizer(behavior, invert);
+  if (!splitter) return status_no_memory();
+  splitter->find = find_pattern;
+  clave_status st = pattern_create(source, &splitter->pattern);
   if (st) {
-    destroy_matches(&s->base);
+    destroy_matches(&splitter->base);
     return st;
   }
-  *out = &s->base;
+  *out = &splitter->base;
   return NULL;
 }
 
-static clave_status find_literal(const match_pre_tokenizer *s, span in, span_joiner *j) {
-  size_t last = 0, n = s->literal.size;
+static clave_status find_literal(const match_pre_tokenizer *splitter, span in,
+                                 span_joiner *joiner) {
+  size_t last = 0, n = splitter->literal.size;
   for (;;) {
-    const char *hit = memmem(in.data + last, in.size - last, s->literal.data, n);
-    if (!hit) return add_rest(j, last, in);
+    const char *hit = memmem(in.data + last, in.size - last, splitter->literal.data, n);
+    if (!hit) return add_rest(joiner, last, in);
     size_t begin = (size_t)(hit - in.data);
-    TRY(add_match(j, &last, begin, begin + n));
+    TRY(add_match(joiner, &last, begin, begin + n));
   }
 }
 
@@ -146,35 +152,35 @@ clave_status literal_pre_tokenizer_create(span literal, split_behavior behavior,
                                           pre_tokenizer **out) {
   *out = NULL;
   if (literal.size == 0) return UNSUPPORTED("splitting at an empty string is not supported");
-  match_pre_tokenizer *s = new_pre_tokenizer(behavior, invert);
-  if (!s) return status_no_memory();
-  s->find = find_literal;
-  text_append(&s->literal, literal.data, literal.size);
-  if (s->literal.failed) {
-    destroy_matches(&s->base);
+  match_pre_tokenizer *splitter = new_pre_tokenizer(behavior, invert);
+  if (!splitter) return status_no_memory();
+  splitter->find = find_literal;
+  text_append(&splitter->literal, literal.data, literal.size);
+  if (splitter->literal.failed) {
+    destroy_matches(&splitter->base);
     return status_no_memory();
   }
-  *out = &s->base;
+  *out = &splitter->base;
   return NULL;
 }
 
-static clave_status find_kind(const match_pre_tokenizer *s, span in, span_joiner *j) {
+static clave_status find_kind(const match_pre_tokenizer *splitter, span in, span_joiner *joiner) {
   size_t last = 0;
   for (size_t i = 0, n; i < in.size; i += n) {
     uint32_t c;
     n = utf8_read(in.data + i, &c);
-    if (s->is_kind(c)) TRY(add_match(j, &last, i, i + n));
+    if (splitter->is_kind(c)) TRY(add_match(joiner, &last, i, i + n));
   }
-  return add_rest(j, last, in);
+  return add_rest(joiner, last, in);
 }
 
 clave_status kind_pre_tokenizer_create(bool (*is_kind)(uint32_t c), split_behavior behavior,
                                        pre_tokenizer **out) {
-  match_pre_tokenizer *s = new_pre_tokenizer(behavior, false);
+  match_pre_tokenizer *splitter = new_pre_tokenizer(behavior, false);
   *out = NULL;
-  if (!s) return status_no_memory();
-  s->find = find_kind;
-  s->is_kind = is_kind;
-  *out = &s->base;
+  if (!splitter) return status_no_memory();
+  splitter->find = find_kind;
+  splitter->is_kind = is_kind;
+  *out = &splitter->base;
   return NULL;
 }

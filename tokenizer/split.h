@@ -30,7 +30,7 @@ typedef struct span_joiner {
   size_t begin, end; /* what is held back */
   bool holds, was_match;
 } span_joiner;
-clave_status joiner_add(span_joiner *j, size_t begin, size_t end, bool match) STATUS_CHECK;
-clave_status joiner_finish(span_joiner *j) STATUS_CHECK;
+clave_status joiner_add(span_joiner *joiner, size_t begin, size_t end, bool match) STATUS_CHECK;
+clave_status joiner_finish(span_joiner *joiner) STATUS_CHECK;
 
 #endif

@@ -29,9 +29,9 @@ int spm_byte_of(span piece) {
   return high && low ? (int)((high - digits) * 16 + (low - digits)) : -1;
 }
 
-static void put(spm_decoding *d, const char *bytes, size_t n, text *out) {
-  text_append(d->decoder->denormalize ? &d->whole : out, bytes, n);
-  d->any |= n > 0;
+static void put(spm_decoding *decoding, const char *bytes, size_t n, text *out) {
+  text_append(decoding->decoder->denormalize ? &decoding->whole : out, bytes, n);
+  decoding->any |= n > 0;
 }
 
 /* More bytes may make it a character. */
@@ -46,115 +46,118 @@ static bool may_go_on(const char *bytes, size_t n) {
 
 /* What byte pieces have made: whole characters; at the end of their run, and where they go wrong,
  * U+FFFD for each byte. */
-static void put_bytes(spm_decoding *d, bool end, text *out) {
-  while (d->n_bytes > 0) {
-    size_t n = utf8_sequence(d->bytes, d->n_bytes);
-    if (n == 0 && !end && may_go_on(d->bytes, d->n_bytes)) return;
+static void put_bytes(spm_decoding *decoding, bool end, text *out) {
+  while (decoding->n_bytes > 0) {
+    size_t n = utf8_sequence(decoding->bytes, decoding->n_bytes);
+    if (n == 0 && !end && may_go_on(decoding->bytes, decoding->n_bytes)) return;
     if (n > 0) {
-      put(d, d->bytes, n, out);
+      put(decoding, decoding->bytes, n, out);
     } else {
-      put(d, "\xEF\xBF\xBD", 3, out);
+      put(decoding, "\xEF\xBF\xBD", 3, out);
       n = 1;
     }
-    d->n_bytes -= n;
-    memmove(d->bytes, d->bytes + n, d->n_bytes);
+    decoding->n_bytes -= n;
+    memmove(decoding->bytes, decoding->bytes + n, decoding->n_bytes);
   }
 }
 
-static bool begins_with_space(span s) {
-  return s.size >= strlen(SPM_SPACE) && memcmp(s.data, SPM_SPACE, strlen(SPM_SPACE)) == 0;
+static bool begins_with_space(span span) {
+  return span.size >= strlen(SPM_SPACE) && memcmp(span.data, SPM_SPACE, strlen(SPM_SPACE)) == 0;
 }
 
-static void put_spaced(spm_decoding *d, span s, text *out) {
-  while (s.size > 0) {
+static void put_spaced(spm_decoding *decoding, span range, text *out) {
+  while (range.size > 0) {
     size_t n = 0;
-    while (n < s.size && !begins_with_space((span){s.data + n, s.size - n})) n++;
-    put(d, s.data, n, out);
-    if (n < s.size) {
-      put(d, " ", 1, out);
+    while (n < range.size && !begins_with_space((span){range.data + n, range.size - n})) n++;
+    put(decoding, range.data, n, out);
+    if (n < range.size) {
+      put(decoding, " ", 1, out);
       n += strlen(SPM_SPACE);
     }
-    s = (span){s.data + n, s.size - n};
+    range = (span){range.data + n, range.size - n};
   }
 }
 
-static void put_piece(spm_decoding *d, uint32_t id, text *out) {
-  const spm_decoder_options *o = &d->decoder->options;
-  span piece = vocab_piece(o->vocab, id);
-  bool at_start = !d->any && !d->space_taken;
-  if (o->types[id] == SPM_CONTROL) return;
-  if (o->types[id] == SPM_UNKNOWN) {
-    put(d, o->unknown_surface.data, o->unknown_surface.size, out);
+static void put_piece(spm_decoding *decoding, uint32_t id, text *out) {
+  const spm_decoder_options *options = &decoding->decoder->options;
+  span piece = vocab_piece(options->vocab, id);
+  bool at_start = !decoding->any && !decoding->space_taken;
+  if (options->types[id] == SPM_CONTROL) return;
+  if (options->types[id] == SPM_UNKNOWN) {
+    put(decoding, options->unknown_surface.data, options->unknown_surface.size, out);
     return;
   }
-  if (at_start && (o->strip_one || o->strip_all) && begins_with_space(piece)) {
+  if (at_start && (options->strip_one || options->strip_all) && begins_with_space(piece)) {
     piece = (span){piece.data + strlen(SPM_SPACE), piece.size - strlen(SPM_SPACE)};
-    d->space_taken = !o->strip_all;
+    decoding->space_taken = !options->strip_all;
   }
-  put_spaced(d, piece, out);
+  put_spaced(decoding, piece, out);
 }
 
 static clave_status next_piece(decoding *self, uint32_t id, text *out) {
-  spm_decoding *d = (spm_decoding *)self;
-  const spm_decoder_options *o = &d->decoder->options;
-  if (o->types[id] == SPM_BYTE) {
-    d->bytes[d->n_bytes++] = (char)spm_byte_of(vocab_piece(o->vocab, id));
-    put_bytes(d, false, out);
+  spm_decoding *state = (spm_decoding *)self;
+  const spm_decoder_options *options = &state->decoder->options;
+  if (options->types[id] == SPM_BYTE) {
+    state->bytes[state->n_bytes++] = (char)spm_byte_of(vocab_piece(options->vocab, id));
+    put_bytes(state, false, out);
   } else {
-    put_bytes(d, true, out);
-    put_piece(d, id, out);
+    put_bytes(state, true, out);
+    put_piece(state, id, out);
   }
-  return text_status(d->decoder->denormalize ? &d->whole : out);
+  return text_status(state->decoder->denormalize ? &state->whole : out);
 }
 
 static clave_status finish_pieces(decoding *self, text *out) {
-  spm_decoding *d = (spm_decoding *)self;
-  const normalizer *n = d->decoder->denormalize;
-  put_bytes(d, true, out);
-  clave_status st = text_status(n ? &d->whole : out);
-  if (!st && n)
-    st = n->apply(n, (span){d->whole.data ? d->whole.data : "", d->whole.size}, true, out);
-  d->whole.size = 0;
-  d->any = d->space_taken = false;
+  spm_decoding *state = (spm_decoding *)self;
+  const normalizer *normalizer = state->decoder->denormalize;
+  put_bytes(state, true, out);
+  clave_status st = text_status(normalizer ? &state->whole : out);
+  if (!st && normalizer)
+    st = normalizer->apply(normalizer,
+                           (span){state->whole.data ? state->whole.data : "", state->whole.size},
+                           true, out);
+  state->whole.size = 0;
+  state->any = state->space_taken = false;
   return st;
 }
 
 static void destroy_decoding(decoding *self) {
-  spm_decoding *d = (spm_decoding *)self;
-  if (!d) return;
-  text_free(&d->whole);
-  free(d);
+  spm_decoding *state = (spm_decoding *)self;
+  if (!state) return;
+  text_free(&state->whole);
+  free(state);
 }
 
 static clave_status begin_pieces(const token_decoder *self, decoding **out) {
-  spm_decoding *d = calloc(1, sizeof *d);
-  *out = d ? &d->base : NULL;
-  if (!d) return status_no_memory();
-  d->base = (decoding){next_piece, finish_pieces, destroy_decoding};
-  d->decoder = (const spm_decoder *)self;
+  spm_decoding *state = calloc(1, sizeof *state);
+  *out = state ? &state->base : NULL;
+  if (!state) return status_no_memory();
+  state->base = (decoding){next_piece, finish_pieces, destroy_decoding};
+  state->decoder = (const spm_decoder *)self;
   return NULL;
 }
 
 static void destroy_spm(token_decoder *self) {
-  spm_decoder *d = (spm_decoder *)self;
-  if (!d) return;
-  if (d->denormalize) d->denormalize->destroy(d->denormalize);
-  free(d);
+  spm_decoder *decoder = (spm_decoder *)self;
+  if (!decoder) return;
+  if (decoder->denormalize) decoder->denormalize->destroy(decoder->denormalize);
+  free(decoder);
 }
 
-clave_status spm_decoder_create(const spm_decoder_options *o, token_decoder **out) {
+clave_status spm_decoder_create(const spm_decoder_options *options, token_decoder **out) {
   *out = NULL;
-  spm_decoder *d = calloc(1, sizeof *d);
-  if (!d) return status_no_memory();
-  d->base = (token_decoder){begin_pieces, destroy_spm};
-  d->options = *o;
-  clave_status st = o->denormalizer ? spm_normalizer_create(o->denormalizer, false, o->vocab, NULL,
-                                                            &d->denormalize)
-                                    : NULL;
+  spm_decoder *decoder = calloc(1, sizeof *decoder);
+  if (!decoder) return status_no_memory();
+  decoder->base = (token_decoder){begin_pieces, destroy_spm};
+  decoder->options = *options;
+  clave_status st = options->denormalizer
+                        ? spm_normalizer_create(options->denormalizer, false, options->vocab, NULL,
+                                                &decoder->denormalize)
+                        : NULL;
   if (st) {
-    destroy_spm(&d->base);
+    destroy_spm(&decoder->base);
     return st;
   }
-  *out = &d->base;
+  *out = &decoder->base;
   return NULL;
 }

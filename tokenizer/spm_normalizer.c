@@ -14,8 +14,8 @@ typedef struct spm_normalizer {
   trie user;     /* of user-defined pieces; no units: there are none */
 } spm_normalizer;
 
-static void append_space(const spm_normalizer *n, text *out) {
-  if (n->spec.escape_spaces) {
+static void append_space(const spm_normalizer *normalizer, text *out) {
+  if (normalizer->spec.escape_spaces) {
     text_append(out, SPM_SPACE, strlen(SPM_SPACE));
   } else {
     text_append(out, " ", 1);
@@ -23,11 +23,11 @@ static void append_space(const spm_normalizer *n, text *out) {
 }
 
 /* Bytes at the start of `in`, which is not empty, that become `out` as one. */
-static size_t next_rule(const spm_normalizer *n, span in, span *out) {
+static size_t next_rule(const spm_normalizer *normalizer, span in, span *out) {
   uint32_t id;
-  size_t size = n->user.units ? trie_longest(&n->user, in, &id) : 0;
-  if (size == 0 && n->map) {
-    size = charsmap_longest(n->map, in, out);
+  size_t size = normalizer->user.units ? trie_longest(&normalizer->user, in, &id) : 0;
+  if (size == 0 && normalizer->map) {
+    size = charsmap_longest(normalizer->map, in, out);
     if (size > 0) return size;
   }
   if (size == 0) size = utf8_sequence(in.data, in.size);
@@ -38,57 +38,58 @@ static size_t next_rule(const spm_normalizer *n, span in, span *out) {
 }
 
 /* Bytes up to a space that stay as they are, as far as is quickly told. */
-static size_t unchanged(const spm_normalizer *n, span in) {
-  if (n->user.units) return 0;
-  if (n->map) return charsmap_unchanged(n->map, in);
+static size_t unchanged(const spm_normalizer *normalizer, span in) {
+  if (normalizer->user.units) return 0;
+  if (normalizer->map) return charsmap_unchanged(normalizer->map, in);
   const char *end = memchr(in.data, ' ', in.size);
   size_t size = end ? (size_t)(end - in.data) : in.size;
   return utf8_valid(in.data, size) ? size : 0;
 }
 
-static void append_escaped(const spm_normalizer *n, span s, text *out) {
-  for (size_t at = 0; at < s.size;) {
-    const char *space = memchr(s.data + at, ' ', s.size - at);
-    size_t end = space ? (size_t)(space - s.data) : s.size;
-    text_append(out, s.data + at, end - at);
-    if (space) append_space(n, out);
+static void append_escaped(const spm_normalizer *normalizer, span span, text *out) {
+  for (size_t at = 0; at < span.size;) {
+    const char *space = memchr(span.data + at, ' ', span.size - at);
+    size_t end = space ? (size_t)(space - span.data) : span.size;
+    text_append(out, span.data + at, end - at);
+    if (space) append_space(normalizer, out);
     at = end + (space != NULL);
   }
 }
 
-static size_t skip_leading(const spm_normalizer *n, span in) {
+static size_t skip_leading(const spm_normalizer *normalizer, span in) {
   size_t at = 0, size;
-  span s;
-  while (n->spec.remove_extra_spaces && at < in.size) {
-    size = next_rule(n, (span){in.data + at, in.size - at}, &s);
-    if (s.size != 1 || s.data[0] != ' ') break;
+  span range;
+  while (normalizer->spec.remove_extra_spaces && at < in.size) {
+    size = next_rule(normalizer, (span){in.data + at, in.size - at}, &range);
+    if (range.size != 1 || range.data[0] != ' ') break;
     at += size;
   }
   return at;
 }
 
-static void strip_trailing(const spm_normalizer *n, size_t begin, text *out) {
-  const char *space = n->spec.escape_spaces ? SPM_SPACE : " ";
+static void strip_trailing(const spm_normalizer *normalizer, size_t begin, text *out) {
+  const char *space = normalizer->spec.escape_spaces ? SPM_SPACE : " ";
   size_t size = strlen(space);
   while (out->size - begin >= size && memcmp(out->data + out->size - size, space, size) == 0)
     out->size -= size;
 }
 
-static void append_rest(const spm_normalizer *n, span in, text *out) {
-  bool after_space = n->spec.remove_extra_spaces;
+static void append_rest(const spm_normalizer *normalizer, span in, text *out) {
+  bool after_space = normalizer->spec.remove_extra_spaces;
   for (size_t at = 0; at < in.size;) {
-    span rest = {in.data + at, in.size - at}, s;
-    size_t size = unchanged(n, rest);
+    span rest = {in.data + at, in.size - at}, range;
+    size_t size = unchanged(normalizer, rest);
     if (size > 0) {
-      s = (span){rest.data, size};
+      range = (span){rest.data, size};
     } else {
-      size = next_rule(n, rest, &s);
+      size = next_rule(normalizer, rest, &range);
     }
     at += size;
-    while (after_space && s.size > 0 && s.data[0] == ' ') s = (span){s.data + 1, s.size - 1};
-    if (s.size == 0) continue;
-    append_escaped(n, s, out);
-    after_space = n->spec.remove_extra_spaces && s.data[s.size - 1] == ' ';
+    while (after_space && range.size > 0 && range.data[0] == ' ')
+      range = (span){range.data + 1, range.size - 1};
+    if (range.size == 0) continue;
+    append_escaped(normalizer, range, out);
+    after_space = normalizer->spec.remove_extra_spaces && range.data[range.size - 1] == ' ';
   }
 }
 
@@ -113,20 +114,21 @@ static void destroy_spm(normalizer *self) {
   free(n);
 }
 
-clave_status spm_normalizer_create(const spm_spec *spec, bool suffix, const vocab *v,
+clave_status spm_normalizer_create(const spm_spec *spec, bool suffix, const vocab *vocab,
                                    const uint8_t *user, normalizer **out) {
   *out = NULL;
-  spm_normalizer *n = calloc(1, sizeof *n);
-  if (!n) return status_no_memory();
-  n->base = (normalizer){apply_spm, destroy_spm};
-  n->spec = *spec;
-  n->suffix = suffix;
-  clave_status st = spec->charsmap.size > 0 ? charsmap_create(spec->charsmap, &n->map) : NULL;
-  if (!st && user) st = user_trie_create(v, user, &n->user);
+  spm_normalizer *spm_normalizer = calloc(1, sizeof *spm_normalizer);
+  if (!spm_normalizer) return status_no_memory();
+  spm_normalizer->base = (normalizer){apply_spm, destroy_spm};
+  spm_normalizer->spec = *spec;
+  spm_normalizer->suffix = suffix;
+  clave_status st =
+      spec->charsmap.size > 0 ? charsmap_create(spec->charsmap, &spm_normalizer->map) : NULL;
+  if (!st && user) st = user_trie_create(vocab, user, &spm_normalizer->user);
   if (st) {
-    destroy_spm(&n->base);
+    destroy_spm(&spm_normalizer->base);
     return st;
   }
-  *out = &n->base;
+  *out = &spm_normalizer->base;
   return NULL;
 }

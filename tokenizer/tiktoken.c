@@ -127,7 +127,7 @@ static bool recognises_ranks(span file) {
   return good;
 }
 
-static clave_status read_lines(vocab *v, span rest, text *token) {
+static clave_status read_lines(vocab *vocab, span rest, text *token) {
   for (size_t line = 1; rest.size > 0; line++) {
     uint32_t rank;
     bool is_new = true;
@@ -140,19 +140,19 @@ static clave_status read_lines(vocab *v, span rest, text *token) {
     }
     TRY(text_status(token));
     span bytes = {token->data, token->size};
-    TRY(status_while(vocab_add(v, rank, bytes, &is_new), "line %zu", line));
+    TRY(status_while(vocab_add(vocab, rank, bytes, &is_new), "line %zu", line));
     if (!is_new) return INVALID("line %zu: this token has a rank already", line);
   }
   return NULL;
 }
 
-static clave_status read_ranks(vocab *v, span file) {
+static clave_status read_ranks(vocab *vocab, span file) {
   text token = {0};
-  clave_status st = read_lines(v, file, &token);
+  clave_status st = read_lines(vocab, file, &token);
   text_free(&token);
   for (unsigned b = 0; b < 256 && !st; b++) {
     char byte = (char)b;
-    if (vocab_find(v, (span){&byte, 1}) == VOCAB_NONE) {
+    if (vocab_find(vocab, (span){&byte, 1}) == VOCAB_NONE) {
       st = INVALID("no rank for the byte 0x%02x, which any text may hold", b);
     }
   }
@@ -162,40 +162,40 @@ static clave_status read_ranks(vocab *v, span file) {
 /* ---------------------------------------------------------------- special tokens */
 
 /* One that the ranks leave room for. */
-static clave_status add_special(clave_tokenizer *t, added_token *list, const char *name,
+static clave_status add_special(clave_tokenizer *tokenizer, added_token *list, const char *name,
                                 uint32_t id) {
-  if (vocab_has(t->vocab, id)) return NULL;
-  char *copy = mem_pool_strdup(t->pool, name, strlen(name));
+  if (vocab_has(tokenizer->vocab, id)) return NULL;
+  char *copy = mem_pool_strdup(tokenizer->pool, name, strlen(name));
   if (!copy) return status_no_memory();
-  span s = {copy, strlen(name)};
-  TRY(vocab_add(t->vocab, id, s, NULL));
-  list[t->n_added++] = (added_token){.id = id, .text = s, .special = true};
+  span span = {copy, strlen(name)};
+  TRY(vocab_add(tokenizer->vocab, id, span, NULL));
+  list[tokenizer->n_added++] = (added_token){.id = id, .text = span, .special = true};
   return NULL;
 }
 
-static clave_status add_all_special(clave_tokenizer *t, const scheme *s) {
-  uint32_t base = s->after_ranks ? vocab_size(t->vocab) : 0;
-  added_token *list = mem_pool_alloc(t->pool, LLAMA3_SPECIAL, sizeof *list);
+static clave_status add_all_special(clave_tokenizer *tokenizer, const scheme *scheme) {
+  uint32_t base = scheme->after_ranks ? vocab_size(tokenizer->vocab) : 0;
+  added_token *list = mem_pool_alloc(tokenizer->pool, LLAMA3_SPECIAL, sizeof *list);
   if (!list) return status_no_memory();
-  t->added = list;
-  for (size_t i = 0; i < s->n_special; i++) {
-    TRY(add_special(t, list, s->special[i].text, base + s->special[i].id));
+  tokenizer->added = list;
+  for (size_t i = 0; i < scheme->n_special; i++) {
+    TRY(add_special(tokenizer, list, scheme->special[i].text, base + scheme->special[i].id));
   }
-  for (uint32_t i = s->first_reserved; i > 0 && i < LLAMA3_SPECIAL; i++) {
+  for (uint32_t i = scheme->first_reserved; i > 0 && i < LLAMA3_SPECIAL; i++) {
     char name[48];
     (void)snprintf(name, sizeof name, "<|reserved_special_token_%" PRIu32 "|>",
-                   i - s->first_reserved + LLAMA3_FIRST_RESERVED);
-    TRY(add_special(t, list, name, base + i));
+                   i - scheme->first_reserved + LLAMA3_FIRST_RESERVED);
+    TRY(add_special(tokenizer, list, name, base + i));
   }
   return NULL;
 }
 
 /* One entry in the pool that is the id of `name`, if there is one. */
-static clave_status frame(clave_tokenizer *t, const char *name, int32_t *id, const uint32_t **ids,
-                          size_t *count) {
-  *id = name ? clave_tokenizer_find(t, name) : CLAVE_NO_TOKEN;
+static clave_status frame(clave_tokenizer *tokenizer, const char *name, int32_t *id,
+                          const uint32_t **ids, size_t *count) {
+  *id = name ? clave_tokenizer_find(tokenizer, name) : CLAVE_NO_TOKEN;
   if (*id == CLAVE_NO_TOKEN) return NULL;
-  uint32_t *list = mem_pool_alloc(t->pool, 1, sizeof *list);
+  uint32_t *list = mem_pool_alloc(tokenizer->pool, 1, sizeof *list);
   if (!list) return status_no_memory();
   list[0] = (uint32_t)*id;
   *ids = list;
@@ -203,37 +203,38 @@ static clave_status frame(clave_tokenizer *t, const char *name, int32_t *id, con
   return NULL;
 }
 
-static clave_status mark_special(clave_tokenizer *t, uint8_t **kinds) {
-  uint32_t n = vocab_size(t->vocab);
-  bool *special = mem_pool_alloc(t->pool, n, sizeof *special);
-  *kinds = mem_pool_alloc(t->pool, n, 1);
+static clave_status mark_special(clave_tokenizer *tokenizer, uint8_t **kinds) {
+  uint32_t n = vocab_size(tokenizer->vocab);
+  bool *special = mem_pool_alloc(tokenizer->pool, n, sizeof *special);
+  *kinds = mem_pool_alloc(tokenizer->pool, n, 1);
   if (!special || !*kinds) return status_no_memory();
-  for (size_t i = 0; i < t->n_added; i++) {
-    special[t->added[i].id] = true;
-    (*kinds)[t->added[i].id] = PIECE_ADDED;
+  for (size_t i = 0; i < tokenizer->n_added; i++) {
+    special[tokenizer->added[i].id] = true;
+    (*kinds)[tokenizer->added[i].id] = PIECE_ADDED;
   }
-  t->special = special;
+  tokenizer->special = special;
   return NULL;
 }
 
-static clave_status read_tiktoken(clave_tokenizer *t, span file,
+static clave_status read_tiktoken(clave_tokenizer *tokenizer, span file,
                                   const clave_tokenizer_options *options) {
-  const scheme *s;
+  const scheme *scheme;
   uint8_t *kinds;
-  TRY(find_scheme(options->pattern, &s));
-  t->format = s->format;
-  TRY(vocab_create((uint32_t)(file.size / 16 < VOCAB_MAX ? file.size / 16 : VOCAB_MAX), &t->vocab));
-  TRY(read_ranks(t->vocab, file));
-  TRY(add_all_special(t, s));
-  TRY(frame(t, s->bos, &t->bos, &t->prefix, &t->n_prefix));
-  TRY(frame(t, s->eos, &t->eos, &t->suffix, &t->n_suffix));
-  TRY(mark_special(t, &kinds));
-  bpe_options o = {
+  TRY(find_scheme(options->pattern, &scheme));
+  tokenizer->format = scheme->format;
+  TRY(vocab_create((uint32_t)(file.size / 16 < VOCAB_MAX ? file.size / 16 : VOCAB_MAX),
+                   &tokenizer->vocab));
+  TRY(read_ranks(tokenizer->vocab, file));
+  TRY(add_all_special(tokenizer, scheme));
+  TRY(frame(tokenizer, scheme->bos, &tokenizer->bos, &tokenizer->prefix, &tokenizer->n_prefix));
+  TRY(frame(tokenizer, scheme->eos, &tokenizer->eos, &tokenizer->suffix, &tokenizer->n_suffix));
+  TRY(mark_special(tokenizer, &kinds));
+  bpe_options bpe_options = {
       .kinds = kinds, .symbols = BPE_BYTES, .whole_first = true, .unknown = {.id = VOCAB_NONE}};
-  TRY(bpe_create(t->vocab, &o, &t->model));
-  TRY(pattern_pre_tokenizer_create((span){s->pattern, strlen(s->pattern)}, SPLIT_REMOVED, true,
-                                   &t->split));
-  return byte_decoder_create(t->vocab, &t->decode);
+  TRY(bpe_create(tokenizer->vocab, &bpe_options, &tokenizer->model));
+  TRY(pattern_pre_tokenizer_create((span){scheme->pattern, strlen(scheme->pattern)}, SPLIT_REMOVED,
+                                   true, &tokenizer->split));
+  return byte_decoder_create(tokenizer->vocab, &tokenizer->decode);
 }
 
 const tokenizer_format tiktoken_format = {"tiktoken", recognises_ranks, read_tiktoken};

@@ -23,8 +23,8 @@ static bool is_bpe(const json *model) {
 }
 
 static bool has_text(const json *model, const char *key) {
-  const json *v = field_or_null(model, key);
-  return v && (json_kind_of(v) != JSON_STRING || *json_string(v));
+  const json *json = field_or_null(model, key);
+  return json && (json_kind_of(json) != JSON_STRING || *json_string(json));
 }
 
 /* May the pieces be the bytes that they stand for? The model then reads text as it is. */
@@ -40,34 +40,35 @@ static bool is_byte_level(const json *root, const json *model) {
          hf_is(field_or_null(root, "decoder"), "ByteLevel");
 }
 
-static clave_status read_root(const json *root, clave_tokenizer *t) {
+static clave_status read_root(const json *root, clave_tokenizer *tokenizer) {
   const json *model;
   uint8_t *kinds;
   TRY(field(root, "model", JSON_OBJECT, &model));
-  t->byte_level = is_byte_level(root, model);
-  TRY(status_while(hf_read_vocab(model, t), "\"model\""));
-  TRY(hf_read_added(field_or_null(root, "added_tokens"), t, &kinds));
-  TRY(status_while(hf_read_model(model, kinds, t), "\"model\""));
-  TRY(status_while(hf_read_normalizer(field_or_null(root, "normalizer"), &t->normalize),
+  tokenizer->byte_level = is_byte_level(root, model);
+  TRY(status_while(hf_read_vocab(model, tokenizer), "\"model\""));
+  TRY(hf_read_added(field_or_null(root, "added_tokens"), tokenizer, &kinds));
+  TRY(status_while(hf_read_model(model, kinds, tokenizer), "\"model\""));
+  TRY(status_while(hf_read_normalizer(field_or_null(root, "normalizer"), &tokenizer->normalize),
                    "\"normalizer\""));
-  TRY(status_while(
-      hf_read_pre_tokenizer(field_or_null(root, "pre_tokenizer"), t->byte_level, &t->split),
-      "\"pre_tokenizer\""));
-  TRY(status_while(hf_read_post_processor(field_or_null(root, "post_processor"), t),
+  TRY(status_while(hf_read_pre_tokenizer(field_or_null(root, "pre_tokenizer"),
+                                         tokenizer->byte_level, &tokenizer->split),
+                   "\"pre_tokenizer\""));
+  TRY(status_while(hf_read_post_processor(field_or_null(root, "post_processor"), tokenizer),
                    "\"post_processor\""));
-  TRY(hf_read_shown(t));
-  return status_while(hf_read_decoder(field_or_null(root, "decoder"), t, &t->decode),
-                      "\"decoder\"");
+  TRY(hf_read_shown(tokenizer));
+  return status_while(
+      hf_read_decoder(field_or_null(root, "decoder"), tokenizer, &tokenizer->decode),
+      "\"decoder\"");
 }
 
 /* "truncation" and "padding" are left to who uses the ids. */
-static clave_status read_json(clave_tokenizer *t, span file,
+static clave_status read_json(clave_tokenizer *tokenizer, span file,
                               const clave_tokenizer_options *options) {
   json *root;
   (void)options;
-  t->match_special = true;
+  tokenizer->match_special = true;
   TRY(json_parse(file.data, file.size, &root));
-  clave_status st = read_root(root, t);
+  clave_status st = read_root(root, tokenizer);
   json_free(root);
   return st;
 }

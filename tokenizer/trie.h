@@ -22,15 +22,15 @@ typedef struct trie {
 /* Keys in any order, not empty; of equal keys the first one counts. No key: a root alone. */
 clave_status trie_create(const span *keys, const uint32_t *values, size_t count,
                          trie *out) STATUS_CHECK;
-void trie_destroy(trie *t); /* takes a zeroed one */
+void trie_destroy(trie *trie); /* takes a zeroed one */
 
 /* The child of a node (0: the root) over a byte, 0 if there is none. */
-static inline uint32_t trie_step(const trie *t, uint32_t node, char byte) {
-  uint32_t child = t->units[node].base ^ (uint8_t)byte;
-  return t->units[child].parent == node ? child : 0;
+static inline uint32_t trie_step(const trie *trie, uint32_t node, char byte) {
+  uint32_t child = trie->units[node].base ^ (uint8_t)byte;
+  return trie->units[child].parent == node ? child : 0;
 }
 
 /* Bytes of the longest key that `in` begins with, 0: none does. */
-size_t trie_longest(const trie *t, span in, uint32_t *value);
+size_t trie_longest(const trie *trie, span in, uint32_t *value);
 
 #endif

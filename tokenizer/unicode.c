@@ -8,12 +8,12 @@
 #include "base/checked.h"
 #include "base/utf8.h"
 
-uint32_t unicode_before(const char *s, size_t end) {
+uint32_t unicode_before(const char *text, size_t end) {
   uint32_t c = 0;
   if (end == 0) return 0;
   size_t begin = end - 1;
-  while (begin > 0 && ((uint8_t)s[begin] & 0xC0) == 0x80) begin--;
-  (void)utf8_read(s + begin, &c);
+  while (begin > 0 && ((uint8_t)text[begin] & 0xC0) == 0x80) begin--;
+  (void)utf8_read(text + begin, &c);
   return c;
 }
 
@@ -110,23 +110,23 @@ typedef struct code_points {
   size_t count, capacity;
 } code_points;
 
-static bool reserve(code_points *p, size_t more) {
+static bool reserve(code_points *points, size_t more) {
   size_t need;
-  return add_size(p->count, more, &need) &&
-         array_reserve(&p->items, &p->capacity, need, sizeof *p->items);
+  return add_size(points->count, more, &need) &&
+         array_reserve(&points->items, &points->capacity, need, sizeof *points->items);
 }
 
 enum { LONGEST_DECOMPOSITION = 32 }; /* 18, of U+FDFA */
 
-static bool decompose(code_points *p, span in, utf8proc_option_t options) {
+static bool decompose(code_points *points, span in, utf8proc_option_t options) {
   for (size_t i = 0; i < in.size;) {
     uint32_t c;
     i += utf8_read(in.data + i, &c);
-    if (!reserve(p, LONGEST_DECOMPOSITION)) return false;
+    if (!reserve(points, LONGEST_DECOMPOSITION)) return false;
     int boundary = 0;
-    utf8proc_ssize_t n = utf8proc_decompose_char((int32_t)c, p->items + p->count,
+    utf8proc_ssize_t n = utf8proc_decompose_char((int32_t)c, points->items + points->count,
                                                  LONGEST_DECOMPOSITION, options, &boundary);
-    if (n > 0 && n <= LONGEST_DECOMPOSITION) p->count += (size_t)n;
+    if (n > 0 && n <= LONGEST_DECOMPOSITION) points->count += (size_t)n;
   }
   return true;
 }
@@ -152,35 +152,36 @@ static bool sort_marks(int32_t *run, size_t n) {
 }
 
 /* The canonical order (Unicode 3.11, D109). */
-static bool order_marks(code_points *p) {
-  for (size_t i = 0; i < p->count; i++) {
+static bool order_marks(code_points *points) {
+  for (size_t i = 0; i < points->count; i++) {
     size_t begin = i;
     bool sorted = true;
-    for (int last = 0; i < p->count; i++) {
-      int class = combining_class(p->items[i]);
+    for (int last = 0; i < points->count; i++) {
+      int class = combining_class(points->items[i]);
       if (class == 0) break;
       sorted = sorted && class >= last;
       last = class;
     }
-    if (!sorted && !sort_marks(p->items + begin, i - begin)) return false;
+    if (!sorted && !sort_marks(points->items + begin, i - begin)) return false;
   }
   return true;
 }
 
-static clave_status normalize_run(span in, unicode_form form, code_points *p, text *out) {
+static clave_status normalize_run(span in, unicode_form form, code_points *points, text *out) {
   bool compose = form == UNICODE_NFC || form == UNICODE_NFKC;
   bool compatible = form == UNICODE_NFKC || form == UNICODE_NFKD;
-  p->count = 0;
+  points->count = 0;
   utf8proc_option_t options =
       (utf8proc_option_t)(UTF8PROC_DECOMPOSE | (compatible ? UTF8PROC_COMPAT : 0));
-  if (!decompose(p, in, options) || !order_marks(p)) return status_no_memory();
-  size_t count = p->count;
+  if (!decompose(points, in, options) || !order_marks(points)) return status_no_memory();
+  size_t count = points->count;
   if (compose) {
-    utf8proc_ssize_t n = utf8proc_normalize_utf32(
-        p->items, (utf8proc_ssize_t)count, (utf8proc_option_t)(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
+    utf8proc_ssize_t n =
+        utf8proc_normalize_utf32(points->items, (utf8proc_ssize_t)count,
+                                 (utf8proc_option_t)(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
     count = n < 0 ? 0 : (size_t)n;
   }
-  for (size_t i = 0; i < count; i++) unicode_append(out, (uint32_t)p->items[i]);
+  for (size_t i = 0; i < count; i++) unicode_append(out, (uint32_t)points->items[i]);
   return NULL;
 }
 
@@ -205,24 +206,24 @@ clave_status unicode_normalize(span in, unicode_form form, text *out) {
 
 /* ---------------------------------------------------------------- ill-formed text */
 
-/* Bytes of the longest beginning of a character at s (n > 0 bytes, not a whole one); 1 if there is
- * none. */
-static size_t maximal_subpart(const char *s, size_t n) {
-  const uint8_t *b = (const uint8_t *)s;
-  if (b[0] < 0xC2 || b[0] > 0xF4 || n < 2) return 1;
-  uint8_t low = b[0] == 0xE0 ? 0xA0 : b[0] == 0xF0 ? 0x90 : 0x80;
-  uint8_t high = b[0] == 0xED ? 0x9F : b[0] == 0xF4 ? 0x8F : 0xBF;
-  if (b[0] < 0xE0 || b[1] < low || b[1] > high) return 1;
-  size_t length = b[0] < 0xF0 ? 3 : 4, i = 2;
-  while (i < n && i < length && (b[i] & 0xC0) == 0x80) i++;
+/* Bytes of the longest beginning of a character at text (n > 0 bytes, not a whole one); 1 if there
+ * is none. */
+static size_t maximal_subpart(const char *text, size_t n) {
+  const uint8_t *bytes = (const uint8_t *)text;
+  if (bytes[0] < 0xC2 || bytes[0] > 0xF4 || n < 2) return 1;
+  uint8_t low = bytes[0] == 0xE0 ? 0xA0 : bytes[0] == 0xF0 ? 0x90 : 0x80;
+  uint8_t high = bytes[0] == 0xED ? 0x9F : bytes[0] == 0xF4 ? 0x8F : 0xBF;
+  if (bytes[0] < 0xE0 || bytes[1] < low || bytes[1] > high) return 1;
+  size_t length = bytes[0] < 0xF0 ? 3 : 4, i = 2;
+  while (i < n && i < length && (bytes[i] & 0xC0) == 0x80) i++;
   return i;
 }
 
 /* May more bytes make a character of all that is left? */
-static bool is_beginning(const char *s, size_t n) {
-  uint8_t b = (uint8_t)s[0];
+static bool is_beginning(const char *text, size_t n) {
+  uint8_t b = (uint8_t)text[0];
   size_t length = b < 0xC2 || b > 0xF4 ? 0 : b < 0xE0 ? 2 : b < 0xF0 ? 3 : 4;
-  return n < length && maximal_subpart(s, n) == n;
+  return n < length && maximal_subpart(text, n) == n;
 }
 
 size_t unicode_append_valid(text *out, span in, bool end) {

@@ -9,8 +9,8 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 
-/* The code point that ends at s[end], 0 at the beginning. */
-uint32_t unicode_before(const char *s, size_t end);
+/* The code point that ends at text[end], 0 at the beginning. */
+uint32_t unicode_before(const char *text, size_t end);
 void unicode_append(text *out, uint32_t c);
 
 bool unicode_is_space(uint32_t c); /* White_Space */

@@ -29,109 +29,111 @@ struct vocab {
 static slot tag_of(uint64_t hash) { return (slot)((hash >> 32) % 1023) << ID_BITS; }
 
 static slot *new_slots(uint32_t count) {
-  slot *s = malloc(count * sizeof *s);
-  if (s) memset(s, 0xFF, count * sizeof *s);
-  return s;
+  slot *slot = malloc(count * sizeof *slot);
+  if (slot) memset(slot, 0xFF, count * sizeof *slot);
+  return slot;
 }
 
 clave_status vocab_create(uint32_t n_expected, vocab **out) {
   if (n_expected > VOCAB_MAX) n_expected = VOCAB_MAX;
-  vocab *v = *out = calloc(1, sizeof *v);
-  if (!v) return status_no_memory();
+  vocab *vocab = *out = calloc(1, sizeof *vocab);
+  if (!vocab) return status_no_memory();
   uint32_t n_slots = 64;
   while (n_slots < n_expected * 2) n_slots *= 2;
-  v->mask = n_slots - 1;
-  v->slots = new_slots(n_slots);
-  if (v->slots && array_reserve(&v->entries, &v->cap_entries, n_expected, sizeof *v->entries))
+  vocab->mask = n_slots - 1;
+  vocab->slots = new_slots(n_slots);
+  if (vocab->slots &&
+      array_reserve(&vocab->entries, &vocab->cap_entries, n_expected, sizeof *vocab->entries))
     return NULL;
-  vocab_destroy(v);
+  vocab_destroy(vocab);
   *out = NULL;
   return status_no_memory();
 }
 
-void vocab_destroy(vocab *v) {
-  if (!v) return;
-  free(v->bytes);
-  free(v->entries);
-  free(v->slots);
-  free(v);
+void vocab_destroy(vocab *vocab) {
+  if (!vocab) return;
+  free(vocab->bytes);
+  free(vocab->entries);
+  free(vocab->slots);
+  free(vocab);
 }
 
-uint32_t vocab_size(const vocab *v) { return v->count; }
+uint32_t vocab_size(const vocab *vocab) { return vocab->count; }
 
-bool vocab_has(const vocab *v, uint32_t id) {
-  return id < v->count && v->entries[id].start != VOCAB_NONE;
+bool vocab_has(const vocab *vocab, uint32_t id) {
+  return id < vocab->count && vocab->entries[id].start != VOCAB_NONE;
 }
 
-span vocab_piece(const vocab *v, uint32_t id) {
-  if (!vocab_has(v, id)) return (span){0};
-  return (span){v->bytes + v->entries[id].start, v->entries[id].size};
+span vocab_piece(const vocab *vocab, uint32_t id) {
+  if (!vocab_has(vocab, id)) return (span){0};
+  return (span){vocab->bytes + vocab->entries[id].start, vocab->entries[id].size};
 }
 
 /* The slot of a piece, or the free one where it would go. */
-static slot *find_slot(const vocab *v, span piece, uint64_t hash) {
+static slot *find_slot(const vocab *vocab, span piece, uint64_t hash) {
   slot tag = tag_of(hash);
-  for (uint32_t i = (uint32_t)hash & v->mask;; i = (i + 1) & v->mask) {
-    slot s = v->slots[i];
-    if (s == FREE) return &v->slots[i];
+  for (uint32_t i = (uint32_t)hash & vocab->mask;; i = (i + 1) & vocab->mask) {
+    slot s = vocab->slots[i];
+    if (s == FREE) return &vocab->slots[i];
     if ((s & ~(slot)(VOCAB_MAX - 1)) != tag) continue;
-    entry e = v->entries[ID_OF(s)];
-    if (e.size == piece.size && memcmp(v->bytes + e.start, piece.data, e.size) == 0)
-      return &v->slots[i];
+    entry entry = vocab->entries[ID_OF(s)];
+    if (entry.size == piece.size && memcmp(vocab->bytes + entry.start, piece.data, entry.size) == 0)
+      return &vocab->slots[i];
   }
 }
 
-uint32_t vocab_find(const vocab *v, span piece) {
-  if (v->n_taken == 0 || piece.size > VOCAB_MAX_PIECE) return VOCAB_NONE;
-  slot s = *find_slot(v, piece, hash_bytes(piece.data, piece.size));
-  return s == FREE ? VOCAB_NONE : ID_OF(s);
+uint32_t vocab_find(const vocab *vocab, span piece) {
+  if (vocab->n_taken == 0 || piece.size > VOCAB_MAX_PIECE) return VOCAB_NONE;
+  slot slot = *find_slot(vocab, piece, hash_bytes(piece.data, piece.size));
+  return slot == FREE ? VOCAB_NONE : ID_OF(slot);
 }
 
-static bool grow_entries(vocab *v, uint32_t id) {
-  if (!array_reserve(&v->entries, &v->cap_entries, (size_t)id + 1, sizeof *v->entries))
+static bool grow_entries(vocab *vocab, uint32_t id) {
+  if (!array_reserve(&vocab->entries, &vocab->cap_entries, (size_t)id + 1, sizeof *vocab->entries))
     return false;
-  for (; v->count <= id; v->count++) v->entries[v->count] = (entry){.start = VOCAB_NONE};
+  for (; vocab->count <= id; vocab->count++)
+    vocab->entries[vocab->count] = (entry){.start = VOCAB_NONE};
   return true;
 }
 
-static bool grow_bytes(vocab *v, size_t n) {
-  return array_reserve(&v->bytes, &v->cap_bytes, v->n_bytes + n, 1);
+static bool grow_bytes(vocab *vocab, size_t n) {
+  return array_reserve(&vocab->bytes, &vocab->cap_bytes, vocab->n_bytes + n, 1);
 }
 
-static bool grow_slots(vocab *v) {
-  if (v->n_taken < (v->mask + 1) / 2) return true;
-  slot *old = v->slots, *grown = new_slots((v->mask + 1) * 2);
+static bool grow_slots(vocab *vocab) {
+  if (vocab->n_taken < (vocab->mask + 1) / 2) return true;
+  slot *old = vocab->slots, *grown = new_slots((vocab->mask + 1) * 2);
   if (!grown) return false;
-  uint32_t n_old = v->mask + 1;
-  v->slots = grown;
-  v->mask = n_old * 2 - 1;
+  uint32_t n_old = vocab->mask + 1;
+  vocab->slots = grown;
+  vocab->mask = n_old * 2 - 1;
   for (uint32_t i = 0; i < n_old; i++) {
     if (old[i] == FREE) continue;
-    span piece = vocab_piece(v, ID_OF(old[i]));
-    *find_slot(v, piece, hash_bytes(piece.data, piece.size)) = old[i];
+    span piece = vocab_piece(vocab, ID_OF(old[i]));
+    *find_slot(vocab, piece, hash_bytes(piece.data, piece.size)) = old[i];
   }
   free(old);
   return true;
 }
 
-clave_status vocab_add(vocab *v, uint32_t id, span piece, bool *is_new) {
+clave_status vocab_add(vocab *vocab, uint32_t id, span piece, bool *is_new) {
   if (id >= VOCAB_MAX) return INVALID("id %u, ids are below %u", id, (unsigned)VOCAB_MAX);
   if (piece.size > VOCAB_MAX_PIECE)
     return INVALID("token %u has %zu bytes, at most %u are", id, piece.size,
                    (unsigned)VOCAB_MAX_PIECE);
-  if (vocab_has(v, id)) return INVALID("id %u is given twice", id);
-  if (v->n_bytes + piece.size >= UINT32_MAX) return INVALID("more than 4 GiB of tokens");
-  if (!grow_entries(v, id) || !grow_bytes(v, piece.size + 1) || !grow_slots(v))
+  if (vocab_has(vocab, id)) return INVALID("id %u is given twice", id);
+  if (vocab->n_bytes + piece.size >= UINT32_MAX) return INVALID("more than 4 GiB of tokens");
+  if (!grow_entries(vocab, id) || !grow_bytes(vocab, piece.size + 1) || !grow_slots(vocab))
     return status_no_memory();
-  v->entries[id] = (entry){(uint32_t)v->n_bytes, (uint32_t)piece.size};
-  if (piece.size > 0) memcpy(v->bytes + v->n_bytes, piece.data, piece.size);
-  v->n_bytes += piece.size;
+  vocab->entries[id] = (entry){(uint32_t)vocab->n_bytes, (uint32_t)piece.size};
+  if (piece.size > 0) memcpy(vocab->bytes + vocab->n_bytes, piece.data, piece.size);
+  vocab->n_bytes += piece.size;
   uint64_t hash = hash_bytes(piece.data, piece.size);
-  slot *s = find_slot(v, piece, hash);
-  bool fresh = *s == FREE;
+  slot *slot = find_slot(vocab, piece, hash);
+  bool fresh = *slot == FREE;
   if (fresh) {
-    *s = tag_of(hash) | id;
-    v->n_taken++;
+    *slot = tag_of(hash) | id;
+    vocab->n_taken++;
   }
   if (is_new) *is_new = fresh;
   return NULL;

@@ -20,8 +20,8 @@ static bool is_space(span in, size_t at) {
   return in.size - at >= SPACE && memcmp(in.data + at, space, SPACE) == 0;
 }
 
-static size_t word_end(const word_model *m, span in, size_t at) {
-  if (!m->split) return in.size;
+static size_t word_end(const word_model *model, span in, size_t at) {
+  if (!model->split) return in.size;
   for (size_t i = at; i < in.size; i++) {
     if (!is_space(in, i)) continue;
     if (i > at) return i;
@@ -30,18 +30,18 @@ static size_t word_end(const word_model *m, span in, size_t at) {
 }
 
 static clave_status encode_word(const token_model *self, span in, id_list *out) {
-  const word_model *m = (const word_model *)self;
+  const word_model *model = (const word_model *)self;
   bool after_unknown = false;
   for (size_t at = 0, end; at < in.size; at = end) {
-    end = word_end(m, in, at);
+    end = word_end(model, in, at);
     span word = {in.data + at, end - at};
-    uint32_t id = model_find(m->vocab, m->kinds, word);
+    uint32_t id = model_find(model->vocab, model->kinds, word);
     bool unknown = id == VOCAB_NONE;
     if (!unknown) {
       id_list_append(out, id);
-    } else if (!append_bytes(m->byte_ids, word, out)) {
-      if (m->unknown.id == VOCAB_NONE) return model_unknown(word);
-      if (!after_unknown || !m->unknown.fuse) id_list_append(out, m->unknown.id);
+    } else if (!append_bytes(model->byte_ids, word, out)) {
+      if (model->unknown.id == VOCAB_NONE) return model_unknown(word);
+      if (!after_unknown || !model->unknown.fuse) id_list_append(out, model->unknown.id);
     }
     after_unknown = unknown;
   }
@@ -49,26 +49,26 @@ static clave_status encode_word(const token_model *self, span in, id_list *out) 
 }
 
 static void destroy_word(token_model *self) {
-  word_model *m = (word_model *)self;
-  if (!m) return;
-  free(m->kinds);
-  free(m);
+  word_model *model = (word_model *)self;
+  if (!model) return;
+  free(model->kinds);
+  free(model);
 }
 
-clave_status word_create(const vocab *v, const word_options *o, token_model **out) {
+clave_status word_create(const vocab *vocab, const word_options *options, token_model **out) {
   *out = NULL;
-  word_model *m = calloc(1, sizeof *m);
-  if (!m) return status_no_memory();
-  m->base = (token_model){encode_word, destroy_word};
-  m->vocab = v;
-  m->split = o->split;
-  m->unknown = (unknown_rule){.id = o->unknown.id, .fuse = o->unknown.fuse};
-  copy_byte_ids(&o->unknown, m->byte_ids);
-  clave_status st = copy_kinds(v, o->kinds, &m->kinds);
+  word_model *model = calloc(1, sizeof *model);
+  if (!model) return status_no_memory();
+  model->base = (token_model){encode_word, destroy_word};
+  model->vocab = vocab;
+  model->split = options->split;
+  model->unknown = (unknown_rule){.id = options->unknown.id, .fuse = options->unknown.fuse};
+  copy_byte_ids(&options->unknown, model->byte_ids);
+  clave_status st = copy_kinds(vocab, options->kinds, &model->kinds);
   if (st) {
-    destroy_word(&m->base);
+    destroy_word(&model->base);
     return st;
   }
-  *out = &m->base;
+  *out = &model->base;
   return NULL;
 }

@@ -4,25 +4,25 @@
 #include "backend/cpu/kernels/arange.h"
 #include "cpu_ops.h"
 
-static clave_status launch_arange(cpu_recorder *r, const arange_form *f) {
-  return cpu_launch(r, arange,
-                    &(arange_args){.out = cpu_operand(r, f->out).data,
-                                   .type = f->out->t.type,
-                                   .n = f->n,
-                                   .start = f->start,
-                                   .step = f->step,
-                                   .int_start = f->int_start,
-                                   .int_step = f->int_step});
+static clave_status launch_arange(cpu_recorder *recorder, const arange_form *desc) {
+  return cpu_launch(recorder, arange,
+                    &(arange_args){.out = cpu_operand(recorder, desc->out).data,
+                                   .type = desc->out->tensor.type,
+                                   .n = desc->n,
+                                   .start = desc->start,
+                                   .step = desc->step,
+                                   .int_start = desc->int_start,
+                                   .int_step = desc->int_step});
 }
 
-clave_status cpu_arange(cpu_recorder *r, const node *n) {
-  arange_form f;
-  describe_arange(n, &f);
-  return launch_arange(r, &f);
+clave_status cpu_arange(cpu_recorder *recorder, const node *node) {
+  arange_form desc;
+  describe_arange(node, &desc);
+  return launch_arange(recorder, &desc);
 }
 
-clave_status cpu_full(cpu_recorder *r, const node *n) {
-  arange_form f;
-  describe_full(n, &f);
-  return launch_arange(r, &f);
+clave_status cpu_full(cpu_recorder *recorder, const node *node) {
+  arange_form desc;
+  describe_full(node, &desc);
+  return launch_arange(recorder, &desc);
 }

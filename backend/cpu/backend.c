@@ -24,107 +24,108 @@ enum { LAYOUTS_VERSION = 4 }; /* grows when a kernel packs otherwise: test_packe
 /* What the recording that runs has asked for holds all that its kernels take. */
 static void *take_scratch(void *pool, size_t bytes) {
   static char nothing;
-  cpu_stream *s = pool;
+  cpu_stream *stream = pool;
   size_t size = kernel_scratch_size(bytes);
   if (bytes == 0) return &nothing;
-  if (bytes > s->scratch_size || size > s->scratch_size - s->scratch_used) return NULL;
-  void *p = s->scratch + s->scratch_used;
-  s->scratch_used += size;
-  return p;
+  if (bytes > stream->scratch_size || size > stream->scratch_size - stream->scratch_used)
+    return NULL;
+  void *memory = stream->scratch + stream->scratch_used;
+  stream->scratch_used += size;
+  return memory;
 }
 
 static void run_parallel(void *pool, int64_t n, int64_t grain, kernel_body body, void *ctx) {
-  const cpu_stream *s = pool;
-  thread_pool_for_some(s->threads, s->kernel.n_threads, n, grain, body, ctx);
+  const cpu_stream *stream = pool;
+  thread_pool_for_some(stream->threads, stream->kernel.n_threads, n, grain, body, ctx);
 }
 
-static clave_status stream_create(backend *b, stream **out) {
+static clave_status stream_create(backend *backend, stream **out) {
   *out = NULL;
-  cpu_stream *s = calloc(1, sizeof *s);
-  if (!s) return status_no_memory();
-  s->base.owner = b;
-  s->threads = ((cpu_backend *)b)->threads;
-  s->kernel = cpu_kernel_context(b);
-  s->kernel.parallel_for = run_parallel;
-  s->kernel.pool = s;
-  s->kernel.fault = &s->fault;
-  s->kernel.scratch = take_scratch;
-  *out = &s->base;
+  cpu_stream *queue = calloc(1, sizeof *queue);
+  if (!queue) return status_no_memory();
+  queue->base.owner = backend;
+  queue->threads = ((cpu_backend *)backend)->threads;
+  queue->kernel = cpu_kernel_context(backend);
+  queue->kernel.parallel_for = run_parallel;
+  queue->kernel.pool = queue;
+  queue->kernel.fault = &queue->fault;
+  queue->kernel.scratch = take_scratch;
+  *out = &queue->base;
   return NULL;
 }
 
-static void stream_destroy(backend *b, stream *s) {
-  (void)b;
-  if (!s) return;
-  cpu_stream *c = (cpu_stream *)s;
-  free(c->spans);
-  free(c);
+static void stream_destroy(backend *backend, stream *stream) {
+  (void)backend;
+  if (!stream) return;
+  cpu_stream *queue = (cpu_stream *)stream;
+  free(queue->spans);
+  free(queue);
 }
 
-static clave_status reserve_span(cpu_stream *s, uint32_t number) {
-  if (number < s->n_spans) return NULL;
+static clave_status reserve_span(cpu_stream *stream, uint32_t number) {
+  if (number < stream->n_spans) return NULL;
   uint32_t count = number < 512 ? 1024 : number * 2;
-  cpu_span *spans = realloc(s->spans, count * sizeof *spans);
+  cpu_span *spans = realloc(stream->spans, count * sizeof *spans);
   if (!spans) return status_no_memory();
-  memset(spans + s->n_spans, 0, (count - s->n_spans) * sizeof *spans);
-  s->spans = spans;
-  s->n_spans = count;
+  memset(spans + stream->n_spans, 0, (count - stream->n_spans) * sizeof *spans);
+  stream->spans = spans;
+  stream->n_spans = count;
   return NULL;
 }
 
-static void record_fault(cpu_stream *s, uint32_t number) {
-  if (s->fault.kind != KERNEL_FAULT_NONE && !s->first.present)
-    s->first = (device_fault){.present = true, .node = number, .fault = s->fault};
-  s->fault.kind = KERNEL_FAULT_NONE;
+static void record_fault(cpu_stream *stream, uint32_t number) {
+  if (stream->fault.kind != KERNEL_FAULT_NONE && !stream->first.present)
+    stream->first = (device_fault){.present = true, .node = number, .fault = stream->fault};
+  stream->fault.kind = KERNEL_FAULT_NONE;
 }
 
 static clave_status run(stream *base, const recording *recorded, void **state,
-                        const run_operands *o, uint32_t number) {
-  cpu_stream *s = (cpu_stream *)base;
-  if (s->profile) TRY(reserve_span(s, number));
-  int64_t start = s->profile ? clock_ns() : 0;
-  s->kernel.seed = o->random.seed;
-  s->kernel.stretch = o->random.run;
-  clave_status st = cpu_run_commands(s, recorded, state, o);
-  record_fault(s, number);
-  if (s->profile) s->spans[number] = (cpu_span){start, clock_ns()};
+                        const run_operands *operands, uint32_t number) {
+  cpu_stream *queue = (cpu_stream *)base;
+  if (queue->profile) TRY(reserve_span(queue, number));
+  int64_t start = queue->profile ? clock_ns() : 0;
+  queue->kernel.seed = operands->random.seed;
+  queue->kernel.stretch = operands->random.run;
+  clave_status st = cpu_run_commands(queue, recorded, state, operands);
+  record_fault(queue, number);
+  if (queue->profile) queue->spans[number] = (cpu_span){start, clock_ns()};
   return st;
 }
 
-static clave_status write_buffer(stream *s, buffer *to, size_t offset, const void *from,
+static clave_status write_buffer(stream *stream, buffer *to, size_t offset, const void *from,
                                  size_t bytes) {
-  (void)s;
+  (void)stream;
   if (bytes > 0 && cpu_buffer_data(to) + offset != from)
     memcpy(cpu_buffer_data(to) + offset, from, bytes);
   return NULL;
 }
 
-static clave_status read_buffer(stream *s, const buffer *from, size_t offset, void *to,
+static clave_status read_buffer(stream *stream, const buffer *from, size_t offset, void *to,
                                 size_t bytes) {
-  (void)s;
+  (void)stream;
   if (bytes > 0 && cpu_buffer_data(from) + offset != to)
     memcpy(to, cpu_buffer_data(from) + offset, bytes);
   return NULL;
 }
 
-static clave_status fill_zero(stream *s, buffer *to, size_t offset, size_t bytes) {
-  (void)s;
+static clave_status fill_zero(stream *stream, buffer *to, size_t offset, size_t bytes) {
+  (void)stream;
   if (bytes > 0) memset(cpu_buffer_data(to) + offset, 0, bytes);
   return NULL;
 }
 
-static clave_status copy_buffer(stream *s, buffer *to, size_t to_offset, const buffer *from,
+static clave_status copy_buffer(stream *stream, buffer *to, size_t to_offset, const buffer *from,
                                 size_t from_offset, size_t bytes) {
-  (void)s;
+  (void)stream;
   if (bytes > 0)
     memcpy(cpu_buffer_data(to) + to_offset, cpu_buffer_data(from) + from_offset, bytes);
   return NULL;
 }
 
 static clave_status finish(stream *base, device_fault *fault) {
-  cpu_stream *s = (cpu_stream *)base;
-  if (fault) *fault = s->first;
-  s->first = (device_fault){0};
+  cpu_stream *queue = (cpu_stream *)base;
+  if (fault) *fault = queue->first;
+  queue->first = (device_fault){0};
   return NULL;
 }
 
@@ -134,8 +135,8 @@ static clave_status profile(stream *base, bool on) {
 }
 
 static clave_status times(stream *base, uint32_t number, int64_t *start_ns, int64_t *end_ns) {
-  const cpu_stream *s = (const cpu_stream *)base;
-  cpu_span of = number < s->n_spans ? s->spans[number] : (cpu_span){0, 0};
+  const cpu_stream *queue = (const cpu_stream *)base;
+  cpu_span of = number < queue->n_spans ? queue->spans[number] : (cpu_span){0, 0};
   *start_ns = of.start_ns;
   *end_ns = of.end_ns;
   return NULL;
@@ -143,30 +144,30 @@ static clave_status times(stream *base, uint32_t number, int64_t *start_ns, int6
 
 /* ---------------------------------------------------------------- the device */
 
-static bool supports(backend *b, const rule_context *c, const ir_instruction *ins,
+static bool supports(backend *backend, const rule_context *context, const ir_instruction *ins,
                      const char **reason) {
-  (void)b;
-  (void)c;
+  (void)backend;
+  (void)context;
   if (ins->op_type < IR_OP_COUNT && cpu_table[ins->op_type]) return true;
   *reason = ins->op_type == IR_OP_CUSTOM ? "custom kernels are for OpenCL devices"
                                          : "not an op of a backend";
   return false;
 }
 
-static void destroy(backend *b) {
-  if (!b) return;
-  cpu_backend *c = (cpu_backend *)b;
-  thread_pool_destroy(c->threads);
-  free(c);
+static void destroy(backend *backend) {
+  if (!backend) return;
+  cpu_backend *created = (cpu_backend *)backend;
+  thread_pool_destroy(created->threads);
+  free(created);
 }
 
 /* The processor's name as Linux tells it; elsewhere, and where it does not, "CPU". */
 static void read_cpu_name(char *name, size_t size) {
   (void)snprintf(name, size, "CPU");
-  FILE *f = fopen("/proc/cpuinfo", "r");
-  if (!f) return;
+  FILE *file = fopen("/proc/cpuinfo", "r");
+  if (!file) return;
   char line[256];
-  while (fgets(line, sizeof line, f)) {
+  while (fgets(line, sizeof line, file)) {
     if (strncmp(line, "model name", 10) != 0) continue;
     const char *value = strchr(line, ':');
     if (!value) break;
@@ -174,7 +175,7 @@ static void read_cpu_name(char *name, size_t size) {
     (void)snprintf(name, size, "%.*s", (int)strcspn(value, "\n"), value);
     break;
   }
-  (void)fclose(f);
+  (void)fclose(file);
 }
 
 static uint64_t total_memory(void) {
@@ -182,25 +183,26 @@ static uint64_t total_memory(void) {
   return pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0;
 }
 
-static void fill_info(cpu_backend *b) {
-  read_cpu_name(b->name, sizeof b->name);
-  (void)snprintf(b->weight_layout, sizeof b->weight_layout, "cpu %d %s", (int)LAYOUTS_VERSION,
-                 cpu_level_name());
+static void fill_info(cpu_backend *cpu_backend) {
+  read_cpu_name(cpu_backend->name, sizeof cpu_backend->name);
+  (void)snprintf(cpu_backend->weight_layout, sizeof cpu_backend->weight_layout, "cpu %d %s",
+                 (int)LAYOUTS_VERSION, cpu_level_name());
   uint64_t memory = total_memory();
-  b->base.info = (backend_info){.kind = "cpu",
-                                .name = b->name,
-                                .platform = "clave C backend",
-                                .driver = "",
-                                .type = "CPU",
-                                .extensions = "",
-                                .memory = memory,
-                                .max_alloc = memory,
-                                .alignment = MEMORY_ALIGNMENT,
-                                .compute_units = (uint32_t)thread_pool_size(b->threads),
-                                .clock_mhz = 0,
-                                .shares_host_memory = true,
-                                .runs_on_host = true,
-                                .weight_layout = b->weight_layout};
+  cpu_backend->base.info =
+      (backend_info){.kind = "cpu",
+                     .name = cpu_backend->name,
+                     .platform = "clave C backend",
+                     .driver = "",
+                     .type = "CPU",
+                     .extensions = "",
+                     .memory = memory,
+                     .max_alloc = memory,
+                     .alignment = MEMORY_ALIGNMENT,
+                     .compute_units = (uint32_t)thread_pool_size(cpu_backend->threads),
+                     .clock_mhz = 0,
+                     .shares_host_memory = true,
+                     .runs_on_host = true,
+                     .weight_layout = cpu_backend->weight_layout};
 }
 
 static const backend_profile profiling = {.enable = profile, .times = times};
@@ -247,15 +249,15 @@ static clave_status choose_level(void) {
 clave_status cpu_backend_create(int n_threads, backend **out) {
   *out = NULL;
   TRY(choose_level());
-  cpu_backend *b = calloc(1, sizeof *b);
-  if (!b) return status_no_memory();
-  clave_status st = thread_pool_create(n_threads, &b->threads);
+  cpu_backend *cpu_backend = calloc(1, sizeof *cpu_backend);
+  if (!cpu_backend) return status_no_memory();
+  clave_status st = thread_pool_create(n_threads, &cpu_backend->threads);
   if (st) {
-    destroy(&b->base);
+    destroy(&cpu_backend->base);
     return st;
   }
-  b->base.vt = &vtable;
-  fill_info(b);
-  *out = &b->base;
+  cpu_backend->base.vt = &vtable;
+  fill_info(cpu_backend);
+  *out = &cpu_backend->base;
   return NULL;
 }

@@ -8,56 +8,59 @@
 #include "ops/reduce.h"
 
 /* Steps of an epilogue run in place, on F32. */
-static bool has_no_epilogue(cpu_recorder *r, const node *n, uint32_t slot) {
-  (void)r;
+static bool has_no_epilogue(cpu_recorder *recorder, const node *node, uint32_t slot) {
+  (void)recorder;
   (void)slot;
-  return !epilogue_of(n->instruction);
+  return !epilogue_of(node->instruction);
 }
 
-static bool is_maximum(cpu_recorder *r, const node *n, uint32_t slot) {
-  pool_form f;
-  describe_pool(n, &f);
-  (void)r;
+static bool is_maximum(cpu_recorder *recorder, const node *node, uint32_t slot) {
+  pool_form desc;
+  describe_pool(node, &desc);
+  (void)recorder;
   (void)slot;
-  return !f.average && !f.indices;
+  return !desc.average && !desc.indices;
 }
 
-static bool is_mean(cpu_recorder *r, const node *n, uint32_t slot) {
-  pool_form f;
-  describe_adaptive_pool(n, &f);
-  (void)r;
+static bool is_mean(cpu_recorder *recorder, const node *node, uint32_t slot) {
+  pool_form desc;
+  describe_adaptive_pool(node, &desc);
+  (void)recorder;
   (void)slot;
-  return pool_is_mean(&f);
+  return pool_is_mean(&desc);
 }
 
-static bool is_sum(cpu_recorder *r, const node *n, uint32_t slot) {
-  reduce_form f;
-  describe_reduce(n, &f);
-  (void)r;
+static bool is_sum(cpu_recorder *recorder, const node *node, uint32_t slot) {
+  reduce_form desc;
+  describe_reduce(node, &desc);
+  (void)recorder;
   (void)slot;
-  return reduce_may_narrow(n, &f);
+  return reduce_may_narrow(node, &desc);
 }
 
-static bool is_f32(const bound_tensor *x) { return !x || x->t.type == DTYPE_F32; }
-
-static bool norms_f32(const node *n, const norm_form *f) {
-  return !epilogue_of(n->instruction) && is_f32(f->x) && is_f32(f->weight) && is_f32(f->bias);
+static bool is_f32(const bound_tensor *tensor) {
+  return !tensor || tensor->tensor.type == DTYPE_F32;
 }
 
-static bool layer_norms_f32(cpu_recorder *r, const node *n, uint32_t slot) {
-  norm_form f;
-  describe_layer_norm(n, &f);
-  (void)r;
-  (void)slot;
-  return norms_f32(n, &f);
+static bool norms_f32(const node *node, const norm_form *desc) {
+  return !epilogue_of(node->instruction) && is_f32(desc->x) && is_f32(desc->weight) &&
+         is_f32(desc->bias);
 }
 
-static bool rms_norms_f32(cpu_recorder *r, const node *n, uint32_t slot) {
-  norm_form f;
-  describe_rms_norm(n, &f);
-  (void)r;
+static bool layer_norms_f32(cpu_recorder *recorder, const node *node, uint32_t slot) {
+  norm_form desc;
+  describe_layer_norm(node, &desc);
+  (void)recorder;
   (void)slot;
-  return norms_f32(n, &f);
+  return norms_f32(node, &desc);
+}
+
+static bool rms_norms_f32(cpu_recorder *recorder, const node *node, uint32_t slot) {
+  norm_form desc;
+  describe_rms_norm(node, &desc);
+  (void)recorder;
+  (void)slot;
+  return norms_f32(node, &desc);
 }
 
 /* Sums of means stay F32, and so does what is normed, as sums of many layers need its digits. */
@@ -84,10 +87,10 @@ static bool is_among(int operands, const ir_instruction *ins, uint32_t slot) {
          (operands & WRITES_OUT && slot == first_slot(ins, true));
 }
 
-bool cpu_supports_bf16(backend *b, const node *n, uint32_t slot) {
+bool cpu_supports_bf16(backend *backend, const node *node, uint32_t slot) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (rows[i].op == n->instruction->op_type)
-      return bf16_pays() && is_among(rows[i].operands, n->instruction, slot) &&
-             cpu_ask(b, rows[i].rule, n, slot);
+    if (rows[i].op == node->instruction->op_type)
+      return bf16_pays() && is_among(rows[i].operands, node->instruction, slot) &&
+             cpu_ask(backend, rows[i].rule, node, slot);
   return false;
 }

@@ -12,36 +12,36 @@ typedef struct cpu_buffer {
 
 static clave_status create_buffer(void *data, size_t bytes, bool owned, buffer **out) {
   *out = NULL;
-  cpu_buffer *b = data ? calloc(1, sizeof *b) : NULL;
-  if (!b) {
+  cpu_buffer *memory = data ? calloc(1, sizeof *memory) : NULL;
+  if (!memory) {
     if (owned) free(data);
     return status_no_memory();
   }
-  b->base.bytes = bytes;
-  b->data = data;
-  b->owned = owned;
-  *out = &b->base;
+  memory->base.bytes = bytes;
+  memory->data = data;
+  memory->owned = owned;
+  *out = &memory->base;
   return NULL;
 }
 
-clave_status cpu_buffer_create(backend *b, size_t bytes, buffer **out) {
-  (void)b;
+clave_status cpu_buffer_create(backend *backend, size_t bytes, buffer **out) {
+  (void)backend;
   return create_buffer(memory_alloc(bytes), bytes, true, out);
 }
 
-clave_status cpu_buffer_wrap(backend *b, const void *host, size_t bytes, bool writable,
+clave_status cpu_buffer_wrap(backend *backend, const void *host, size_t bytes, bool writable,
                              buffer **out) {
   (void)writable;
-  if (bytes == 0) return cpu_buffer_create(b, 0, out);
+  if (bytes == 0) return cpu_buffer_create(backend, 0, out);
   return create_buffer((void *)(uintptr_t)host, bytes, false, out);
 }
 
-void cpu_buffer_destroy(backend *b, buffer *buf) {
-  (void)b;
+void cpu_buffer_destroy(backend *backend, buffer *buf) {
+  (void)backend;
   if (!buf) return;
-  cpu_buffer *c = (cpu_buffer *)buf;
-  if (c->owned) free(c->data);
-  free(c);
+  cpu_buffer *memory = (cpu_buffer *)buf;
+  if (memory->owned) free(memory->data);
+  free(memory);
 }
 
-char *cpu_buffer_data(const buffer *b) { return ((const cpu_buffer *)b)->data; }
+char *cpu_buffer_data(const buffer *buffer) { return ((const cpu_buffer *)buffer)->data; }

@@ -4,11 +4,12 @@
 #include "backend/cpu/kernels/copy.h"
 #include "cpu_ops.h"
 
-clave_status cpu_cat(cpu_recorder *r, const node *n) {
-  cat_form f;
-  describe_cat(n, &f);
-  while (next_part(&f))
-    TRY(cpu_launch(r, copy,
-                   &(copy_args){.x = cpu_operand(r, f.x), .out = cpu_operand(r, &f.part)}));
+clave_status cpu_cat(cpu_recorder *recorder, const node *node) {
+  cat_form desc;
+  describe_cat(node, &desc);
+  while (next_part(&desc))
+    TRY(cpu_launch(recorder, copy,
+                   &(copy_args){.x = cpu_operand(recorder, desc.x),
+                                .out = cpu_operand(recorder, &desc.part)}));
   return NULL;
 }

@@ -21,194 +21,202 @@
 
 /* Whether fewer digits will do, and are faster: not of one channel, which makes half a pair, nor of
  * a few products. */
-static bool may_round(const cpu_recorder *r, const conv_form *f) {
-  int64_t k = f->channels;
-  for (int i = 0; i < CONV_DIMS; i++) k *= f->dims[i].kernel;
-  return cpu_is_fast(r) && pairs_are_fast() && f->channels > 1 && k >= LEAST_ROUNDED_K;
+static bool may_round(const cpu_recorder *recorder, const conv_form *desc) {
+  int64_t k = desc->channels;
+  for (int i = 0; i < CONV_DIMS; i++) k *= desc->dims[i].kernel;
+  return cpu_is_fast(recorder) && pairs_are_fast() && desc->channels > 1 && k >= LEAST_ROUNDED_K;
 }
 
 /* The weight in panels alone, if it is constant. */
-static clave_status pack_weight(cpu_recorder *r, const conv_form *f, conv_args *p) {
-  const conv_dim *d = f->dims;
-  if (!conv_packs(p) || !cpu_may_pack(r, f->weight)) return NULL;
-  p->is_packed = true;
-  p->rounds = p->way == CONV_BY_POINTWISE && may_round(r, f) && conv_rounds(p);
-  cpu_rounds(r, p->rounds ? ROUNDS_TO_BF16 : ROUNDS_NOTHING);
-  TRY(cpu_packed(r,
-                 &(cpu_packed_request){.kind = conv_is_tiled(p) ? CPU_PACKED_CONV_TILES
-                                               : p->rounds      ? CPU_PACKED_CONV_PAIRS
-                                                                : CPU_PACKED_CONV,
-                                       .x = f->weight,
-                                       .size = {f->transposed ? -f->groups : f->groups,
-                                                d[0].tap_step, d[1].tap_step << 31 | d[2].tap_step},
-                                       .k = &kernel_conv_pack,
-                                       .args = p},
-                 &p->packed));
-  p->weight = NULL; /* nothing reads it */
+static clave_status pack_weight(cpu_recorder *recorder, const conv_form *desc, conv_args *args) {
+  const conv_dim *dim = desc->dims;
+  if (!conv_packs(args) || !cpu_may_pack(recorder, desc->weight)) return NULL;
+  args->is_packed = true;
+  args->rounds = args->way == CONV_BY_POINTWISE && may_round(recorder, desc) && conv_rounds(args);
+  cpu_rounds(recorder, args->rounds ? ROUNDS_TO_BF16 : ROUNDS_NOTHING);
+  TRY(cpu_packed(
+      recorder,
+      &(cpu_packed_request){.kind = conv_is_tiled(args) ? CPU_PACKED_CONV_TILES
+                                    : args->rounds      ? CPU_PACKED_CONV_PAIRS
+                                                        : CPU_PACKED_CONV,
+                            .x = desc->weight,
+                            .size = {desc->transposed ? -desc->groups : desc->groups,
+                                     dim[0].tap_step, dim[1].tap_step << 31 | dim[2].tap_step},
+                            .desc = &kernel_conv_pack,
+                            .args = args},
+      &args->packed));
+  args->weight = NULL; /* nothing reads it */
   return NULL;
 }
 
 /* Where each output sees one input at its own position, all dimensions are one long row. */
-static void join_dims(conv_args *p) {
+static void join_dims(conv_args *args) {
   for (int i = 0; i < CONV_DIMS; i++) {
-    const conv_dim *d = &p->dims[i];
-    if (d->kernel != 1 || d->stride != 1 || d->padding != 0 || d->in != d->out) return;
+    const conv_dim *dim = &args->dims[i];
+    if (dim->kernel != 1 || dim->stride != 1 || dim->padding != 0 || dim->in != dim->out) return;
   }
   for (int i = 0; i < CONV_DIMS - 1; i++) {
-    p->dims[CONV_DIMS - 1].in *= p->dims[i].in;
-    p->dims[i].in = p->dims[i].out = 1;
+    args->dims[CONV_DIMS - 1].in *= args->dims[i].in;
+    args->dims[i].in = args->dims[i].out = 1;
   }
-  p->dims[CONV_DIMS - 1].out = p->dims[CONV_DIMS - 1].in;
+  args->dims[CONV_DIMS - 1].out = args->dims[CONV_DIMS - 1].in;
 }
 
-static conv_args arguments(cpu_recorder *r, const conv_form *f) {
-  conv_args p = {.x = cpu_operand(r, f->x).data,
-                 .weight = cpu_operand(r, f->weight).data,
-                 .bias = cpu_operand(r, f->bias).data,
-                 .out = cpu_operand(r, f->out).data,
-                 .type = f->type,
-                 .x_type = f->x->t.type,
-                 .out_type = f->out->t.type,
-                 .weight_type = f->weight->t.type,
-                 .encoding = f->weight->t.encoding,
-                 .transposed = f->transposed,
-                 .images = f->images,
-                 .groups = f->groups,
-                 .channels = f->channels,
-                 .outputs = f->outputs,
-                 .tail = conv_tail_none};
-  _Static_assert(sizeof p.dims == sizeof f->dims, "the same dimensions");
-  memcpy(p.dims, f->dims, sizeof p.dims);
-  join_dims(&p);
-  return p;
+static conv_args arguments(cpu_recorder *recorder, const conv_form *desc) {
+  conv_args args = {.x = cpu_operand(recorder, desc->x).data,
+                    .weight = cpu_operand(recorder, desc->weight).data,
+                    .bias = cpu_operand(recorder, desc->bias).data,
+                    .out = cpu_operand(recorder, desc->out).data,
+                    .type = desc->type,
+                    .x_type = desc->x->tensor.type,
+                    .out_type = desc->out->tensor.type,
+                    .weight_type = desc->weight->tensor.type,
+                    .encoding = desc->weight->tensor.encoding,
+                    .transposed = desc->transposed,
+                    .images = desc->images,
+                    .groups = desc->groups,
+                    .channels = desc->channels,
+                    .outputs = desc->outputs,
+                    .tail = conv_tail_none};
+  _Static_assert(sizeof args.dims == sizeof desc->dims, "the same dimensions");
+  memcpy(args.dims, desc->dims, sizeof args.dims);
+  join_dims(&args);
+  return args;
 }
 
 /* As the product of one phase. */
-static gemm_cut cut_product(cpu_recorder *r, const conv_args *p) {
-  int64_t cells = p->images, taps = p->channels;
-  if (conv_is_depthwise(p)) return (gemm_cut){0};
+static gemm_cut cut_product(cpu_recorder *recorder, const conv_args *args) {
+  int64_t cells = args->images, taps = args->channels;
+  if (conv_is_depthwise(args)) return (gemm_cut){0};
   for (int i = 0; i < CONV_DIMS; i++) {
-    cells *= p->dims[i].out / p->dims[i].phases;
-    taps *= p->dims[i].kernel / p->dims[i].tap_step;
+    cells *= args->dims[i].out / args->dims[i].phases;
+    taps *= args->dims[i].kernel / args->dims[i].tap_step;
   }
-  return choose_cut(r, &(cut_sizes){.op = p->transposed ? "conv_transpose" : "conv",
-                                    .batches = p->groups,
-                                    .m = p->outputs,
-                                    .n = cells,
-                                    .k = taps,
-                                    .type = p->type,
-                                    .b_type = p->type,
-                                    .a_is_packed = p->is_packed,
-                                    .encoding = p->encoding});
+  return choose_cut(recorder, &(cut_sizes){.op = args->transposed ? "conv_transpose" : "conv",
+                                           .batches = args->groups,
+                                           .m = args->outputs,
+                                           .n = cells,
+                                           .k = taps,
+                                           .type = args->type,
+                                           .b_type = args->type,
+                                           .a_is_packed = args->is_packed,
+                                           .encoding = args->encoding});
 }
 
 /* ---------------------------------------------------------------- the variants */
 
 typedef struct conv_problem {
-  cpu_recorder *r;
-  const node *n;
-  const conv_form *f;
+  cpu_recorder *recorder;
+  const node *node;
+  const conv_form *desc;
   conv_args args;
   bool may_round, may_pack;
   const int64_t *parameters; /* those of the variant */
 } conv_problem;
 
-static conv_problem problem_of(cpu_recorder *r, const node *n, const conv_form *f) {
-  return (conv_problem){.r = r,
-                        .n = n,
-                        .f = f,
-                        .args = arguments(r, f),
-                        .may_round = may_round(r, f),
-                        .may_pack = cpu_may_pack(r, f->weight)};
+static conv_problem problem_of(cpu_recorder *recorder, const node *node, const conv_form *desc) {
+  return (conv_problem){.recorder = recorder,
+                        .node = node,
+                        .desc = desc,
+                        .args = arguments(recorder, desc),
+                        .may_round = may_round(recorder, desc),
+                        .may_pack = cpu_may_pack(recorder, desc->weight)};
 }
 
 static bool takes_winograd(const void *conv, const kernel_variant *variant) {
-  const conv_problem *p = conv;
+  const conv_problem *problem = conv;
   (void)variant;
-  return !p->f->transposed && conv_takes_winograd(p->f) && p->may_pack;
+  return !problem->desc->transposed && conv_takes_winograd(problem->desc) && problem->may_pack;
 }
 
 /* In fast precision tiles of 2 save less than products of pairs of BF16 do, those of 4 less than
  * AMX. */
 static double cost_of_winograd(const void *conv, const kernel_variant *variant) {
-  const conv_problem *p = conv;
-  if (!takes_winograd(conv, variant) || conv_winograd_tile(p->f) != variant->parameters[0])
+  const conv_problem *problem = conv;
+  if (!takes_winograd(conv, variant) || conv_winograd_tile(problem->desc) != variant->parameters[0])
     return ON_REQUEST;
-  if (!cpu_is_fast(p->r) || !pairs_are_fast()) return variant->cost;
-  return variant->parameters[0] == 2 || conv_tiles_fit(p->f->channels, p->f->dims) ? ON_REQUEST
-                                                                                   : variant->cost;
+  if (!cpu_is_fast(problem->recorder) || !pairs_are_fast()) return variant->cost;
+  return variant->parameters[0] == 2 || conv_tiles_fit(problem->desc->channels, problem->desc->dims)
+             ? ON_REQUEST
+             : variant->cost;
 }
 
 static bool takes_direct(const void *conv, const kernel_variant *variant) {
-  const conv_problem *p = conv;
+  const conv_problem *problem = conv;
   (void)variant;
-  return p->may_pack && conv_is_direct(&p->args);
+  return problem->may_pack && conv_is_direct(&problem->args);
 }
 
 static double cost_of_direct(const void *conv, const kernel_variant *variant) {
-  const conv_problem *p = conv;
-  return conv_suits_direct(&p->args, p->may_round) ? variant->cost : ON_REQUEST;
+  const conv_problem *problem = conv;
+  return conv_suits_direct(&problem->args, problem->may_round) ? variant->cost : ON_REQUEST;
 }
 
 static bool takes_transposed(const void *conv, const kernel_variant *variant) {
-  const conv_problem *p = conv;
+  const conv_problem *problem = conv;
   (void)variant;
-  return p->may_round && p->may_pack && conv_amx_takes_transposed(&p->args);
+  return problem->may_round && problem->may_pack && conv_amx_takes_transposed(&problem->args);
 }
 
 /* parameters: the conv_way. Strips alone read and write values that are kept as BF16. */
 static bool takes_way(const void *conv, const kernel_variant *variant) {
-  const conv_problem *p = conv;
+  const conv_problem *problem = conv;
   const conv_way way = (conv_way)variant->parameters[0];
-  const bool has_bf16 = p->args.x_type != p->args.type || p->args.out_type != p->args.type;
-  return (way == CONV_BY_STRIPS || !has_bf16) && conv_takes_way(&p->args, way);
+  const bool has_bf16 =
+      problem->args.x_type != problem->args.type || problem->args.out_type != problem->args.type;
+  return (way == CONV_BY_STRIPS || !has_bf16) && conv_takes_way(&problem->args, way);
 }
 
 static bool takes_pointwise(const void *conv, const kernel_variant *variant) {
-  const conv_problem *p = conv;
-  conv_args packed = p->args;
+  const conv_problem *problem = conv;
+  conv_args packed = problem->args;
   (void)variant;
-  packed.is_packed = p->may_pack && conv_packs(&p->args);
-  packed.rounds = p->may_round && conv_rounds(&p->args);
+  packed.is_packed = problem->may_pack && conv_packs(&problem->args);
+  packed.rounds = problem->may_round && conv_rounds(&problem->args);
   return conv_takes_way(&packed, CONV_BY_POINTWISE);
 }
 
-static void take_conv_tail(conv_problem *p, int most_inputs) {
-  if (conv_takes_tail(&p->args)) take_tail(p->r, p->n, most_inputs, &p->args.tail, &p->args.steps);
+static void take_conv_tail(conv_problem *problem, int most_inputs) {
+  if (conv_takes_tail(&problem->args))
+    take_tail(problem->recorder, problem->node, most_inputs, &problem->args.tail,
+              &problem->args.steps);
 }
 
 static clave_status record_tiles(const void *conv) {
-  const conv_problem *p = conv;
-  return record_winograd(p->r, p->n, p->f, (int)p->parameters[0]);
+  const conv_problem *problem = conv;
+  return record_winograd(problem->recorder, problem->node, problem->desc,
+                         (int)problem->parameters[0]);
 }
 
 /* With outputs in lanes, or by AMX. */
 static clave_status record_direct(const void *conv) {
-  conv_problem p = *(const conv_problem *)conv;
-  conv_args *a = &p.args;
-  take_conv_tail(&p, SHORT_INPUTS);
-  a->is_packed = true;
-  a->rounds = p.may_round;
-  cpu_rounds(p.r, a->rounds ? ROUNDS_TO_BF16 : ROUNDS_NOTHING);
-  TRY(cpu_packed(p.r,
-                 &(cpu_packed_request){.kind = conv_is_tiled(a) ? CPU_PACKED_DIRECT_TILES
-                                               : a->rounds      ? CPU_PACKED_DIRECT_PAIRS
-                                                                : CPU_PACKED_CONV_DIRECT,
-                                       .x = p.f->weight,
-                                       .size = {p.f->transposed ? -p.f->groups : p.f->groups, 0, 0},
-                                       .k = &kernel_conv_direct_pack,
-                                       .args = a},
-                 &a->packed));
-  return cpu_launch(p.r, conv_direct, a);
+  conv_problem problem = *(const conv_problem *)conv;
+  conv_args *args = &problem.args;
+  take_conv_tail(&problem, SHORT_INPUTS);
+  args->is_packed = true;
+  args->rounds = problem.may_round;
+  cpu_rounds(problem.recorder, args->rounds ? ROUNDS_TO_BF16 : ROUNDS_NOTHING);
+  TRY(cpu_packed(
+      problem.recorder,
+      &(cpu_packed_request){
+          .kind = conv_is_tiled(args) ? CPU_PACKED_DIRECT_TILES
+                  : args->rounds      ? CPU_PACKED_DIRECT_PAIRS
+                                      : CPU_PACKED_CONV_DIRECT,
+          .x = problem.desc->weight,
+          .size = {problem.desc->transposed ? -problem.desc->groups : problem.desc->groups, 0, 0},
+          .desc = &kernel_conv_direct_pack,
+          .args = args},
+      &args->packed));
+  return cpu_launch(problem.recorder, conv_direct, args);
 }
 
 static clave_status record_way(const void *conv) {
-  conv_problem p = *(const conv_problem *)conv;
-  take_conv_tail(&p, SHORT_INPUTS);
-  p.args.way = (conv_way)p.parameters[0];
-  TRY(pack_weight(p.r, p.f, &p.args));
-  p.args.cut = cut_product(p.r, &p.args);
-  return cpu_launch(p.r, conv, &p.args);
+  conv_problem problem = *(const conv_problem *)conv;
+  take_conv_tail(&problem, SHORT_INPUTS);
+  problem.args.way = (conv_way)problem.parameters[0];
+  TRY(pack_weight(problem.recorder, problem.desc, &problem.args));
+  problem.args.cut = cut_product(problem.recorder, &problem.args);
+  return cpu_launch(problem.recorder, conv, &problem.args);
 }
 
 /* Kernels that round their inputs read rounded ones; Winograd's method widens them to floats. */
@@ -220,8 +228,8 @@ static bool takes_bf16_if_rounded(const void *conv) {
   return ((const conv_problem *)conv)->may_round;
 }
 static bool takes_bf16_if_rounded_in_place(const void *conv) {
-  const conv_problem *p = conv;
-  return p->may_round && conv_rounds(&p->args);
+  const conv_problem *problem = conv;
+  return problem->may_round && conv_rounds(&problem->args);
 }
 static bool takes_bf16_if_nothing_added(const void *conv) {
   return !((const conv_problem *)conv)->args.tail.added;
@@ -244,108 +252,110 @@ static const kernel_variant conv_variants[] = {
      .takes_bf16 = takes_bf16_if_rounded_in_place, .parameters = {CONV_BY_POINTWISE}},
     {"product", takes_way, .cost = 6, .record = record_way, .parameters = {CONV_BY_PRODUCT}}};
 
-static const kernel_variant *choose_variant(const conv_problem *p) {
-  tuning_key k = cpu_key(p->r);
-  add_conv_key(&k, p->f);
+static const kernel_variant *choose_variant(const conv_problem *problem) {
+  tuning_key key = cpu_key(problem->recorder);
+  add_conv_key(&key, problem->desc);
   const variants all = {.family = "conv",
                         .rows = conv_variants,
                         .n = sizeof conv_variants / sizeof *conv_variants,
-                        .problem = p,
+                        .problem = problem,
                         .rounds_apart = true};
-  return cpu_choose(p->r, &all, &k);
+  return cpu_choose(problem->recorder, &all, &key);
 }
 
-static clave_status record_conv(cpu_recorder *r, const node *n, const conv_form *f) {
-  conv_problem p = problem_of(r, n, f);
-  const kernel_variant *variant = choose_variant(&p);
+static clave_status record_conv(cpu_recorder *recorder, const node *node, const conv_form *desc) {
+  conv_problem problem = problem_of(recorder, node, desc);
+  const kernel_variant *variant = choose_variant(&problem);
   if (!variant)
     return UNSUPPORTED("no kernel runs this convolution on values that are kept as BF16");
-  p.parameters = variant->parameters;
-  return variant->record(&p);
+  problem.parameters = variant->parameters;
+  return variant->record(&problem);
 }
 
 /* ---------------------------------------------------------------- BF16 */
 
 /* Steps with no other input run on sums before these are rounded. */
-bool conv_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot) {
-  conv_form f;
-  describe_conv(n, &f);
-  conv_problem p = problem_of(r, n, &f);
-  if (p.args.type != DTYPE_F32) return false;
-  const kernel_variant *variant = choose_variant(&p);
+bool conv_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot) {
+  conv_form desc;
+  describe_conv(node, &desc);
+  conv_problem problem = problem_of(recorder, node, &desc);
+  if (problem.args.type != DTYPE_F32) return false;
+  const kernel_variant *variant = choose_variant(&problem);
   if (!variant) return false;
-  take_conv_tail(&p, variant->record == record_tiles ? 1 : SHORT_INPUTS);
-  if (!variant->takes_bf16 || !variant->takes_bf16(&p)) return false;
-  const conv_args *a = &p.args;
-  const bool has_tail = a->steps.head.n_steps == 0,
+  take_conv_tail(&problem, variant->record == record_tiles ? 1 : SHORT_INPUTS);
+  if (!variant->takes_bf16 || !variant->takes_bf16(&problem)) return false;
+  const conv_args *args = &problem.args;
+  const bool has_tail = args->steps.head.n_steps == 0,
              is_strips = variant->parameters[0] == CONV_BY_STRIPS;
-  if (slot == f.out->slot)
-    return cpu_has_own_epilogue(r, n) && a->steps.head.n_inputs <= 1 &&
-           (a->x_type == DTYPE_BF16 || variant->record != record_way || !is_strips);
-  if (tail_reads(n, slot) && !(has_tail && a->tail.added)) return false;
-  return slot != f.weight->slot && (!f.bias || slot != f.bias->slot);
+  if (slot == desc.out->slot)
+    return cpu_has_own_epilogue(recorder, node) && args->steps.head.n_inputs <= 1 &&
+           (args->x_type == DTYPE_BF16 || variant->record != record_way || !is_strips);
+  if (tail_reads(node, slot) && !(has_tail && args->tail.added)) return false;
+  return slot != desc.weight->slot && (!desc.bias || slot != desc.bias->slot);
 }
 
-bool conv_transpose_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot) {
-  conv_form f;
-  describe_conv_transpose(n, &f);
-  const conv_problem p = problem_of(r, n, &f);
-  const kernel_variant *variant = choose_variant(&p);
-  if (!variant || !variant->takes_bf16 || !variant->takes_bf16(&p)) return false;
-  if (slot == f.out->slot) return cpu_has_own_epilogue(r, n);
-  return slot == f.x->slot;
+bool conv_transpose_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot) {
+  conv_form desc;
+  describe_conv_transpose(node, &desc);
+  const conv_problem problem = problem_of(recorder, node, &desc);
+  const kernel_variant *variant = choose_variant(&problem);
+  if (!variant || !variant->takes_bf16 || !variant->takes_bf16(&problem)) return false;
+  if (slot == desc.out->slot) return cpu_has_own_epilogue(recorder, node);
+  return slot == desc.x->slot;
 }
 
-clave_status cpu_conv(cpu_recorder *r, const node *n) {
-  conv_form f;
-  describe_conv(n, &f);
-  return record_conv(r, n, &f);
+clave_status cpu_conv(cpu_recorder *recorder, const node *node) {
+  conv_form desc;
+  describe_conv(node, &desc);
+  return record_conv(recorder, node, &desc);
 }
 
-clave_status cpu_conv_transpose(cpu_recorder *r, const node *n) {
-  conv_form f;
-  describe_conv_transpose(n, &f);
-  return record_conv(r, n, &f);
+clave_status cpu_conv_transpose(cpu_recorder *recorder, const node *node) {
+  conv_form desc;
+  describe_conv_transpose(node, &desc);
+  return record_conv(recorder, node, &desc);
 }
 
 /* The weight as tiles of bytes alone, if it is constant. */
-static clave_status pack_integers(cpu_recorder *r, const conv_form *f, conv_args *p) {
-  if (!conv_integer_likes_tiles(p) || !cpu_may_pack(r, f->weight)) return NULL;
-  TRY(cpu_packed(r,
+static clave_status pack_integers(cpu_recorder *recorder, const conv_form *desc, conv_args *args) {
+  if (!conv_integer_likes_tiles(args) || !cpu_may_pack(recorder, desc->weight)) return NULL;
+  TRY(cpu_packed(recorder,
                  &(cpu_packed_request){.kind = CPU_PACKED_INTEGER_TILES,
-                                       .x = f->weight,
-                                       .k = &kernel_conv_integer_pack,
-                                       .args = p},
-                 &p->packed));
-  p->is_packed = true;
-  p->weight = NULL; /* nothing reads it */
+                                       .x = desc->weight,
+                                       .desc = &kernel_conv_integer_pack,
+                                       .args = args},
+                 &args->packed));
+  args->is_packed = true;
+  args->weight = NULL; /* nothing reads it */
   return NULL;
 }
 
 /* Steps in place, where sums and results are of one size; else in scratch memory. */
-static clave_status record_integer_steps(cpu_recorder *r, const elementwise_form *e,
-                                         const conv_integer_args *p) {
-  conv_integer_steps_args a = {.conv = *p};
-  if (dtype_size(e->out->t.type) == sizeof(int32_t)) return cpu_launch(r, conv_integer, p);
-  cpu_takes_epilogue(r);
-  a.conv.conv.out = NULL;
-  a.steps = elementwise_arguments(r, e);
-  a.steps.inputs[0].data = NULL;
-  return cpu_launch(r, conv_integer_steps, &a);
+static clave_status record_integer_steps(cpu_recorder *recorder, const elementwise_form *desc,
+                                         const conv_integer_args *args) {
+  conv_integer_steps_args own = {.conv = *args};
+  if (dtype_size(desc->out->tensor.type) == sizeof(int32_t))
+    return cpu_launch(recorder, conv_integer, args);
+  cpu_takes_epilogue(recorder);
+  own.conv.conv.out = NULL;
+  own.steps = elementwise_arguments(recorder, desc);
+  own.steps.inputs[0].data = NULL;
+  return cpu_launch(recorder, conv_integer_steps, &own);
 }
 
-clave_status cpu_conv_integer(cpu_recorder *r, const node *n) {
-  conv_form f;
-  elementwise_form e;
-  describe_conv_integer(n, &f);
-  conv_integer_args p = {arguments(r, &f), .padding_value = f.padding_value};
-  TRY(pack_integers(r, &f, &p.conv));
-  if (!describe_epilogue(n, &e)) return cpu_launch(r, conv_integer, &p);
-  p.makes_codes = take_requantise(r, &e, &p.codes);
-  p.decodes = !p.makes_codes && f.channels > 1 &&
-              take_decoded(r, &e, &p.codes, &p.decode_zero, &p.decode_scale);
-  p.makes_codes |= p.decodes;
-  if (!p.makes_codes) return record_integer_steps(r, &e, &p);
-  cpu_takes_epilogue(r);
-  return cpu_launch(r, conv_integer, &p);
+clave_status cpu_conv_integer(cpu_recorder *recorder, const node *node) {
+  conv_form desc;
+  elementwise_form elementwise_desc;
+  describe_conv_integer(node, &desc);
+  conv_integer_args args = {arguments(recorder, &desc), .padding_value = desc.padding_value};
+  TRY(pack_integers(recorder, &desc, &args.conv));
+  if (!describe_epilogue(node, &elementwise_desc)) return cpu_launch(recorder, conv_integer, &args);
+  args.makes_codes = take_requantise(recorder, &elementwise_desc, &args.codes);
+  args.decodes =
+      !args.makes_codes && desc.channels > 1 &&
+      take_decoded(recorder, &elementwise_desc, &args.codes, &args.decode_zero, &args.decode_scale);
+  args.makes_codes |= args.decodes;
+  if (!args.makes_codes) return record_integer_steps(recorder, &elementwise_desc, &args);
+  cpu_takes_epilogue(recorder);
+  return cpu_launch(recorder, conv_integer, &args);
 }

@@ -4,19 +4,20 @@
 #include "backend/cpu/kernels/copy.h"
 #include "cpu_ops.h"
 
-static clave_status launch_copy(cpu_recorder *r, const copy_form *f) {
-  return cpu_launch(r, copy,
-                    &(copy_args){.x = cpu_operand(r, &f->x), .out = cpu_operand(r, &f->out)});
+static clave_status launch_copy(cpu_recorder *recorder, const copy_form *desc) {
+  return cpu_launch(
+      recorder, copy,
+      &(copy_args){.x = cpu_operand(recorder, &desc->x), .out = cpu_operand(recorder, &desc->out)});
 }
 
-clave_status cpu_copy(cpu_recorder *r, const node *n) {
-  copy_form f;
-  describe_copy(n, &f);
-  return launch_copy(r, &f);
+clave_status cpu_copy(cpu_recorder *recorder, const node *node) {
+  copy_form desc;
+  describe_copy(node, &desc);
+  return launch_copy(recorder, &desc);
 }
 
-clave_status cpu_bitcast(cpu_recorder *r, const node *n) {
-  copy_form f;
-  describe_bitcast(n, &f);
-  return launch_copy(r, &f);
+clave_status cpu_bitcast(cpu_recorder *recorder, const node *node) {
+  copy_form desc;
+  describe_bitcast(node, &desc);
+  return launch_copy(recorder, &desc);
 }

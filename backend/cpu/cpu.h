@@ -36,26 +36,27 @@ typedef struct cpu_stream {
 typedef struct cpu_recorder cpu_recorder;
 
 /* One row per op, generated from the schema (build/gen/cpu_table.c). */
-typedef clave_status (*cpu_op)(cpu_recorder *r, const node *n);
+typedef clave_status (*cpu_op)(cpu_recorder *recorder, const node *node);
 extern const cpu_op cpu_table[IR_OP_COUNT];
 
 /* Returns true if a fast recording of the node reads or writes the slot, an operand of F32, as
- * BF16. r describes arguments and records nothing. The table in bf16.c has the rules. */
-typedef bool (*cpu_bf16_rule)(cpu_recorder *r, const node *n, uint32_t slot);
-bool conv_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot);
-bool conv_transpose_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot);
-bool elementwise_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot);
-bool group_norm_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot);
-bool matmul_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot);
+ * BF16. recorder describes arguments and records nothing. The table in bf16.c has the rules. */
+typedef bool (*cpu_bf16_rule)(cpu_recorder *recorder, const node *node, uint32_t slot);
+bool conv_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot);
+bool conv_transpose_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot);
+bool elementwise_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot);
+bool group_norm_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot);
+bool matmul_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot);
 /* Asks a rule. */
-bool cpu_ask(backend *b, cpu_bf16_rule rule, const node *n, uint32_t slot);
+bool cpu_ask(backend *backend, cpu_bf16_rule rule, const node *node, uint32_t slot);
 
 /* An operand for a struct of arguments: its data pointer stands for the slot until a run. Absent
  * (data NULL) for NULL. */
-ktensor cpu_operand(cpu_recorder *r, const bound_tensor *x);
-/* x's elements, walked as t says (dims and strides; from x's own first element). */
-ktensor cpu_view(cpu_recorder *r, const bound_tensor *x, const tensor *t);
-klayout cpu_layout(const tensor *t);
+ktensor cpu_operand(cpu_recorder *recorder, const bound_tensor *tensor);
+/* operand's elements, walked as tensor says (dims and strides; from operand's own first element).
+ */
+ktensor cpu_view(cpu_recorder *recorder, const bound_tensor *operand, const tensor *tensor);
+klayout cpu_layout(const tensor *tensor);
 
 /* Records a kernel, by the name that KERNEL declares, with a pointer to its arguments. */
 #define cpu_launch(r, name, ...) \
@@ -80,52 +81,56 @@ typedef struct cpu_packed_request {
   cpu_packed_kind kind;
   const bound_tensor *x;
   int64_t size[3];
-  const kernel_desc *k;
+  const kernel_desc *desc;
   const void *args;
 } cpu_packed_request;
 /* Which of the variants of a family to record, see base/tuning.h. None changes a bit of a result,
  * but of a family that says so (rounds_apart). */
-tuning_key cpu_key(const cpu_recorder *r);
-const kernel_variant *cpu_choose(cpu_recorder *r, const variants *all, const tuning_key *key);
-bool cpu_is_fast(const cpu_recorder *r);                         /* backend.record's fast */
-void cpu_rounds(cpu_recorder *r, rounding how);                  /* sets recording.rounds */
-bool cpu_may_pack(const cpu_recorder *r, const bound_tensor *x); /* else it is not asked for */
+tuning_key cpu_key(const cpu_recorder *recorder);
+const kernel_variant *cpu_choose(cpu_recorder *recorder, const variants *all,
+                                 const tuning_key *key);
+bool cpu_is_fast(const cpu_recorder *recorder);        /* backend.record's fast */
+void cpu_rounds(cpu_recorder *recorder, rounding how); /* sets recording.rounds */
+bool cpu_may_pack(const cpu_recorder *recorder,
+                  const bound_tensor *tensor); /* else it is not asked for */
 /* *data is for arguments. */
-clave_status cpu_packed(cpu_recorder *r, const cpu_packed_request *f,
+clave_status cpu_packed(cpu_recorder *recorder, const cpu_packed_request *request,
                         const void **data) STATUS_CHECK;
 /* The packed weight of x, kind and size if another node has requested it, else the plain constant:
  * one of the two is NULL in a run. */
 typedef struct cpu_packed_or_plain {
   const void *packed, *plain;
 } cpu_packed_or_plain;
-cpu_packed_or_plain cpu_packed_by_others(cpu_recorder *r, const cpu_packed_request *f,
-                                         const bound_tensor *x);
-clave_status cpu_record_kernel(cpu_recorder *r, const kernel_desc *k,
+cpu_packed_or_plain cpu_packed_by_others(cpu_recorder *recorder, const cpu_packed_request *request,
+                                         const bound_tensor *tensor);
+clave_status cpu_record_kernel(cpu_recorder *recorder, const kernel_desc *desc,
                                const void *args) STATUS_CHECK;
 /* The steps of the node's epilogue, if it has one, behind its own commands. */
-clave_status cpu_epilogue(cpu_recorder *r, const node *n) STATUS_CHECK;
+clave_status cpu_epilogue(cpu_recorder *recorder, const node *node) STATUS_CHECK;
 /* The node's own commands do what its epilogue says. */
-void cpu_takes_epilogue(cpu_recorder *r);
+void cpu_takes_epilogue(cpu_recorder *recorder);
 /* Whether they do, or there is nothing to do. */
-bool cpu_has_own_epilogue(const cpu_recorder *r, const node *n);
+bool cpu_has_own_epilogue(const cpu_recorder *recorder, const node *node);
 
 /* ---------------------------------------------------------------- the vtable's */
 
 /* buffer.c: memory that is created, or the caller's. */
-clave_status cpu_buffer_create(backend *b, size_t bytes, buffer **out) STATUS_CHECK;
-clave_status cpu_buffer_wrap(backend *b, const void *host, size_t bytes, bool writable,
+clave_status cpu_buffer_create(backend *backend, size_t bytes, buffer **out) STATUS_CHECK;
+clave_status cpu_buffer_wrap(backend *backend, const void *host, size_t bytes, bool writable,
                              buffer **out) STATUS_CHECK;
-void cpu_buffer_destroy(backend *b, buffer *buf); /* takes NULL */
+void cpu_buffer_destroy(backend *backend, buffer *buf); /* takes NULL */
 /* As the kernels of a stream get it, to ask them about their scratch memory. */
-kernel_context cpu_kernel_context(const backend *b);
-bool cpu_supports_bf16(backend *b, const node *n, uint32_t slot);
-clave_status cpu_record(backend *b, const node *n, bool fast, recording **out) STATUS_CHECK;
-void cpu_recording_destroy(backend *b, recording *r);
-void cpu_state_destroy(stream *s, void *state);
+kernel_context cpu_kernel_context(const backend *backend);
+bool cpu_supports_bf16(backend *backend, const node *node, uint32_t slot);
+clave_status cpu_record(backend *backend, const node *node, bool fast,
+                        recording **out) STATUS_CHECK;
+void cpu_recording_destroy(backend *backend, recording *recording);
+void cpu_state_destroy(stream *stream, void *state);
 /* The commands' arguments with their data, in a state of the stream's. */
-clave_status cpu_run_commands(cpu_stream *s, const recording *r, void **state,
-                              const run_operands *o) STATUS_CHECK;
-clave_status cpu_pack(stream *s, const packed_weight_request *request, const bound_tensor *operands,
-                      bool clears, buffer *to) STATUS_CHECK; /* the vtable's pack */
+clave_status cpu_run_commands(cpu_stream *stream, const recording *recording, void **state,
+                              const run_operands *operands) STATUS_CHECK;
+clave_status cpu_pack(stream *stream, const packed_weight_request *request,
+                      const bound_tensor *operands, bool clears,
+                      buffer *to) STATUS_CHECK; /* the vtable's pack */
 
 #endif

@@ -13,14 +13,14 @@ static const kcumulate_kind kinds[IR_CUMULATE_KIND_COUNT] = {
     [IR_CUMULATE_KIND_LOGSUMEXP] = KCUMULATE_LOGSUMEXP,
 };
 
-clave_status cpu_cumulate(cpu_recorder *r, const node *n) {
-  cumulate_form f;
-  describe_cumulate(n, &f);
-  cumulate_args args = {.kind = kinds[f.kind],
-                        .x = cpu_view(r, f.x, &f.rows[0]),
-                        .out = cpu_view(r, f.out, &f.rows[1]),
-                        .n_rows = f.n_rows,
-                        .row = f.row};
-  if (f.indices) args.indices = cpu_view(r, f.indices, &f.rows[1]);
-  return cpu_launch(r, cumulate, &args);
+clave_status cpu_cumulate(cpu_recorder *recorder, const node *node) {
+  cumulate_form desc;
+  describe_cumulate(node, &desc);
+  cumulate_args args = {.kind = kinds[desc.kind],
+                        .x = cpu_view(recorder, desc.x, &desc.rows[0]),
+                        .out = cpu_view(recorder, desc.out, &desc.rows[1]),
+                        .n_rows = desc.n_rows,
+                        .row = desc.row};
+  if (desc.indices) args.indices = cpu_view(recorder, desc.indices, &desc.rows[1]);
+  return cpu_launch(recorder, cumulate, &args);
 }

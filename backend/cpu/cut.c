@@ -4,9 +4,9 @@
 /* parameters: columns and rows of a task, as in gemm_cut. Rejects what is larger than the product.
  */
 static bool cuts_something(const void *sizes, const kernel_variant *variant) {
-  const cut_sizes *z = sizes;
+  const cut_sizes *cut_sizes = sizes;
   const int64_t columns = variant->parameters[0], rows = variant->parameters[1];
-  return columns < 2 * z->n && rows < z->m && (!rows || !z->a_is_packed);
+  return columns < 2 * cut_sizes->n && rows < cut_sizes->m && (!rows || !cut_sizes->a_is_packed);
 }
 
 static const kernel_variant cuts[] = {{.name = "rule"},
@@ -17,20 +17,20 @@ static const kernel_variant cuts[] = {{.name = "rule"},
                                       {"rows 96", cuts_something, .parameters = {0, 96}},
                                       {"rows 192", cuts_something, .parameters = {0, 192}}};
 
-gemm_cut choose_cut(cpu_recorder *r, const cut_sizes *z) {
-  tuning_key k = cpu_key(r);
-  if (!k.is_wanted || z->k == 0) return (gemm_cut){0};
-  tuning_key_text(&k, "op", z->op);
-  tuning_key_text(&k, "type", dtype_name(z->type));
-  tuning_key_text(&k, "b", dtype_name(z->b_type));
-  tuning_key_encoding(&k, "encoding", &z->encoding);
-  tuning_key_int(&k, "batches", z->batches);
-  tuning_key_int(&k, "m", z->m);
-  tuning_key_int(&k, "n", z->n);
-  tuning_key_int(&k, "k", z->k);
-  tuning_key_int(&k, "packed", (z->a_is_packed ? 1 : 0) + (z->b_is_packed ? 2 : 0));
+gemm_cut choose_cut(cpu_recorder *recorder, const cut_sizes *sizes) {
+  tuning_key key = cpu_key(recorder);
+  if (!key.is_wanted || sizes->k == 0) return (gemm_cut){0};
+  tuning_key_text(&key, "op", sizes->op);
+  tuning_key_text(&key, "type", dtype_name(sizes->type));
+  tuning_key_text(&key, "b", dtype_name(sizes->b_type));
+  tuning_key_encoding(&key, "encoding", &sizes->encoding);
+  tuning_key_int(&key, "batches", sizes->batches);
+  tuning_key_int(&key, "m", sizes->m);
+  tuning_key_int(&key, "n", sizes->n);
+  tuning_key_int(&key, "k", sizes->k);
+  tuning_key_int(&key, "packed", (sizes->a_is_packed ? 1 : 0) + (sizes->b_is_packed ? 2 : 0));
   const variants all = {
-      .family = "gemm cut", .rows = cuts, .n = sizeof cuts / sizeof *cuts, .problem = z};
-  const int64_t *cut = cpu_choose(r, &all, &k)->parameters;
+      .family = "gemm cut", .rows = cuts, .n = sizeof cuts / sizeof *cuts, .problem = sizes};
+  const int64_t *cut = cpu_choose(recorder, &all, &key)->parameters;
   return (gemm_cut){.columns = (int32_t)cut[0], .rows = (int32_t)cut[1]};
 }

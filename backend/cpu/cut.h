@@ -12,6 +12,6 @@ typedef struct cut_sizes {
   bool a_is_packed, b_is_packed;
   encoding encoding; /* of the one of them that may have one */
 } cut_sizes;
-gemm_cut choose_cut(cpu_recorder *r, const cut_sizes *z);
+gemm_cut choose_cut(cpu_recorder *recorder, const cut_sizes *sizes);
 
 #endif

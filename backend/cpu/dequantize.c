@@ -5,27 +5,28 @@
 #include "backend/cpu/kernels/dequantize.h"
 #include "cpu_ops.h"
 
-static clave_status launch_rows(cpu_recorder *r, const dequantize_form *f) {
+static clave_status launch_rows(cpu_recorder *recorder, const dequantize_form *desc) {
   return cpu_launch(
-      r, dequantize,
-      &(dequantize_args){.x = cpu_operand(r, f->x).data,
-                         .index = f->index ? cpu_view(r, f->index, &f->places) : (ktensor){0},
-                         .out = cpu_operand(r, f->out).data,
-                         .type = f->out->t.type,
-                         .encoding = f->x->t.encoding,
-                         .rows = f->rows,
-                         .row = f->row,
-                         .n_picks = f->n_picks});
+      recorder, dequantize,
+      &(dequantize_args){
+          .x = cpu_operand(recorder, desc->x).data,
+          .index = desc->index ? cpu_view(recorder, desc->index, &desc->places) : (ktensor){0},
+          .out = cpu_operand(recorder, desc->out).data,
+          .type = desc->out->tensor.type,
+          .encoding = desc->x->tensor.encoding,
+          .rows = desc->rows,
+          .row = desc->row,
+          .n_picks = desc->n_picks});
 }
 
-clave_status cpu_dequantize(cpu_recorder *r, const node *n) {
-  dequantize_form f;
-  describe_dequantize(n, &f);
-  return launch_rows(r, &f);
+clave_status cpu_dequantize(cpu_recorder *recorder, const node *node) {
+  dequantize_form desc;
+  describe_dequantize(node, &desc);
+  return launch_rows(recorder, &desc);
 }
 
-clave_status cpu_pick_rows(cpu_recorder *r, const node *n) {
-  dequantize_form f;
-  describe_picked_rows(n, &f);
-  return launch_rows(r, &f);
+clave_status cpu_pick_rows(cpu_recorder *recorder, const node *node) {
+  dequantize_form desc;
+  describe_picked_rows(node, &desc);
+  return launch_rows(recorder, &desc);
 }

@@ -3,6 +3,6 @@
 #include "backend/cpu/cpu.h"
 
 /* An IndexSelect of an encoded constant. */
-clave_status cpu_pick_rows(cpu_recorder *r, const node *n);
+clave_status cpu_pick_rows(cpu_recorder *recorder, const node *node);
 
 #endif

@@ -19,80 +19,82 @@ static const kstep_form forms[] = {[STEP_SAME] = KSTEP_MAP,
                                    [STEP_CAST] = KSTEP_CAST,
                                    [STEP_WHERE] = KSTEP_WHERE};
 
-static void set_operand(elementwise_args *e, kstep *to, int k, const elementwise_operand *o) {
+static void set_operand(elementwise_args *args, kstep *to, int k,
+                        const elementwise_operand *operand) {
   kstep_operand *at = &to->operands[k];
-  if (!is_number(o)) {
-    at->source = o->source == IR_OPERAND_SOURCE_INPUT ? KSTEP_INPUT : KSTEP_STEP;
-    at->index = (uint8_t)o->index;
+  if (!is_number(operand)) {
+    at->source = operand->source == IR_OPERAND_SOURCE_INPUT ? KSTEP_INPUT : KSTEP_STEP;
+    at->index = (uint8_t)operand->index;
     return;
   }
-  *at = (kstep_operand){KSTEP_CONSTANT, (uint8_t)e->head.n_constants++};
-  if (o->compute == DTYPE_I64)
-    to->constants[k].i = o->i;
+  *at = (kstep_operand){KSTEP_CONSTANT, (uint8_t)args->head.n_constants++};
+  if (operand->compute == DTYPE_I64)
+    to->constants[k].i = operand->i;
   else
-    to->constants[k].f = o->f;
+    to->constants[k].f = operand->f;
 }
 
-static void add_step(elementwise_args *e, const elementwise_step *s) {
-  kstep *to = &e->steps[e->head.n_steps++];
-  bool is_int = compute_dtype(s->operand_type) == DTYPE_I64;
-  *to = (kstep){.form = (uint8_t)forms[s->result],
-                .kind = is_int ? int_kinds[s->kind] : float_kinds[s->kind],
-                .divides = s->divides,
-                .operand_type = (uint8_t)s->operand_type,
-                .type = (uint8_t)s->type,
-                .arity = (uint8_t)s->n_operands};
-  for (int k = 0; k < s->n_operands; k++) set_operand(e, to, k, &s->operands[k]);
+static void add_step(elementwise_args *args, const elementwise_step *step) {
+  kstep *to = &args->steps[args->head.n_steps++];
+  bool is_int = compute_dtype(step->operand_type) == DTYPE_I64;
+  *to = (kstep){.form = (uint8_t)forms[step->result],
+                .kind = is_int ? int_kinds[step->kind] : float_kinds[step->kind],
+                .divides = step->divides,
+                .operand_type = (uint8_t)step->operand_type,
+                .type = (uint8_t)step->type,
+                .arity = (uint8_t)step->n_operands};
+  for (int k = 0; k < step->n_operands; k++) set_operand(args, to, k, &step->operands[k]);
 }
 
-elementwise_args elementwise_arguments(cpu_recorder *r, const elementwise_form *f) {
-  elementwise_args e = {.head = {.n_inputs = f->n_inputs,
-                                 .n = f->n,
-                                 .out = cpu_operand(r, f->out).data,
-                                 .out_type = f->out->t.type}};
-  for (int k = 0; k < f->n_inputs; k++) {
-    tensor t = f->shapes[1 + k];
-    tensors_collapse(&t, 1);
-    e.inputs[k] = cpu_view(r, f->inputs[k], &t);
+elementwise_args elementwise_arguments(cpu_recorder *recorder, const elementwise_form *desc) {
+  elementwise_args args = {.head = {.n_inputs = desc->n_inputs,
+                                    .n = desc->n,
+                                    .out = cpu_operand(recorder, desc->out).data,
+                                    .out_type = desc->out->tensor.type}};
+  for (int k = 0; k < desc->n_inputs; k++) {
+    tensor tensor = desc->shapes[1 + k];
+    tensors_collapse(&tensor, 1);
+    args.inputs[k] = cpu_view(recorder, desc->inputs[k], &tensor);
   }
-  for (int k = 0; k < f->n_steps; k++) add_step(&e, &f->steps[k]);
-  return e;
+  for (int k = 0; k < desc->n_steps; k++) add_step(&args, &desc->steps[k]);
+  return args;
 }
 
-bool short_steps(cpu_recorder *r, const elementwise_form *f, short_elementwise_args *out) {
-  if (f->n_inputs > SHORT_INPUTS || f->n_steps > SHORT_STEPS) return false;
-  const elementwise_args e = elementwise_arguments(r, f);
-  out->head = e.head;
-  memcpy(out->inputs, e.inputs, sizeof out->inputs);
-  memcpy(out->steps, e.steps, sizeof out->steps);
+bool short_steps(cpu_recorder *recorder, const elementwise_form *desc,
+                 short_elementwise_args *out) {
+  if (desc->n_inputs > SHORT_INPUTS || desc->n_steps > SHORT_STEPS) return false;
+  const elementwise_args args = elementwise_arguments(recorder, desc);
+  out->head = args.head;
+  memcpy(out->inputs, args.inputs, sizeof out->inputs);
+  memcpy(out->steps, args.steps, sizeof out->steps);
   return true;
 }
 
-static clave_status launch_steps(cpu_recorder *r, const elementwise_form *f) {
+static clave_status launch_steps(cpu_recorder *recorder, const elementwise_form *desc) {
   bool is_requantised;
-  TRY(record_requantise(r, f, &is_requantised));
+  TRY(record_requantise(recorder, desc, &is_requantised));
   if (is_requantised) return NULL;
   short_elementwise_args few;
-  if (short_steps(r, f, &few)) return cpu_launch(r, short_elementwise, &few);
-  const elementwise_args e = elementwise_arguments(r, f);
-  return cpu_launch(r, elementwise, &e);
+  if (short_steps(recorder, desc, &few)) return cpu_launch(recorder, short_elementwise, &few);
+  const elementwise_args args = elementwise_arguments(recorder, desc);
+  return cpu_launch(recorder, elementwise, &args);
 }
 
-clave_status cpu_elementwise(cpu_recorder *r, const node *n) {
-  elementwise_form f;
-  describe_elementwise(n, &f);
-  return launch_steps(r, &f);
+clave_status cpu_elementwise(cpu_recorder *recorder, const node *node) {
+  elementwise_form desc;
+  describe_elementwise(node, &desc);
+  return launch_steps(recorder, &desc);
 }
 
-bool elementwise_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot) {
-  elementwise_form f;
-  describe_elementwise(n, &f);
-  (void)r;
-  return elementwise_may_narrow(&f, slot);
+bool elementwise_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot) {
+  elementwise_form desc;
+  describe_elementwise(node, &desc);
+  (void)recorder;
+  return elementwise_may_narrow(&desc, slot);
 }
 
 /* In place: every element of out is read before it is written. */
-clave_status cpu_epilogue(cpu_recorder *r, const node *n) {
-  elementwise_form f;
-  return describe_epilogue(n, &f) ? launch_steps(r, &f) : NULL;
+clave_status cpu_epilogue(cpu_recorder *recorder, const node *node) {
+  elementwise_form desc;
+  return describe_epilogue(node, &desc) ? launch_steps(recorder, &desc) : NULL;
 }

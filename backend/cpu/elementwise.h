@@ -5,8 +5,8 @@
 #include "backend/cpu/kernels/elementwise/elementwise.h"
 #include "ops/elementwise.h"
 
-elementwise_args elementwise_arguments(cpu_recorder *r, const elementwise_form *f);
+elementwise_args elementwise_arguments(cpu_recorder *recorder, const elementwise_form *desc);
 /* False: it is not short. */
-bool short_steps(cpu_recorder *r, const elementwise_form *f, short_elementwise_args *out);
+bool short_steps(cpu_recorder *recorder, const elementwise_form *desc, short_elementwise_args *out);
 
 #endif

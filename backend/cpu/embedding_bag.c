@@ -10,16 +10,16 @@ static const kbag_kind kinds[] = {
     [IR_EMBEDDING_BAG_KIND_MAX] = KBAG_MAX,
 };
 
-clave_status cpu_embedding_bag(cpu_recorder *r, const node *n) {
-  embedding_bag_form f;
-  describe_embedding_bag(n, &f);
-  return cpu_launch(r, embedding_bag,
-                    &(embedding_bag_args){.kind = kinds[f.kind],
-                                          .weight = cpu_operand(r, f.weight),
-                                          .indices = cpu_operand(r, f.indices),
-                                          .offsets = cpu_operand(r, f.offsets),
-                                          .factors = cpu_operand(r, f.factors),
-                                          .out = cpu_operand(r, f.out),
-                                          .skips = f.skips,
-                                          .skipped = f.skipped});
+clave_status cpu_embedding_bag(cpu_recorder *recorder, const node *node) {
+  embedding_bag_form desc;
+  describe_embedding_bag(node, &desc);
+  return cpu_launch(recorder, embedding_bag,
+                    &(embedding_bag_args){.kind = kinds[desc.kind],
+                                          .weight = cpu_operand(recorder, desc.weight),
+                                          .indices = cpu_operand(recorder, desc.indices),
+                                          .offsets = cpu_operand(recorder, desc.offsets),
+                                          .factors = cpu_operand(recorder, desc.factors),
+                                          .out = cpu_operand(recorder, desc.out),
+                                          .skips = desc.skips,
+                                          .skipped = desc.skipped});
 }

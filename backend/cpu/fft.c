@@ -12,22 +12,22 @@ static const kfft_kind kinds[IR_FFT_KIND_COUNT] = {
     [IR_FFT_KIND_TO_REAL] = KFFT_TO_REAL,
 };
 
-clave_status cpu_fft(cpu_recorder *r, const node *n) {
-  fft_form f;
-  describe_fft(n, &f);
-  fft_args args = {.kind = kinds[f.kind],
-                   .x = cpu_view(r, f.x, &f.rows[0]),
-                   .out = cpu_view(r, f.out, &f.rows[1]),
-                   .x_pair = f.pair[0],
-                   .out_pair = f.pair[1],
-                   .n_rows = f.n_rows,
-                   .n = f.n,
-                   .n_in = f.n_in,
-                   .n_out = f.n_out,
-                   .length = f.plan.length,
-                   .inverse = f.inverse,
-                   .chirp = f.chirp,
-                   .scale = f.scale};
-  args.n_passes = fft_passes(&f.plan, args.radices);
-  return cpu_launch(r, fft, &args);
+clave_status cpu_fft(cpu_recorder *recorder, const node *node) {
+  fft_form desc;
+  describe_fft(node, &desc);
+  fft_args args = {.kind = kinds[desc.kind],
+                   .x = cpu_view(recorder, desc.x, &desc.rows[0]),
+                   .out = cpu_view(recorder, desc.out, &desc.rows[1]),
+                   .x_pair = desc.pair[0],
+                   .out_pair = desc.pair[1],
+                   .n_rows = desc.n_rows,
+                   .n = desc.n,
+                   .n_in = desc.n_in,
+                   .n_out = desc.n_out,
+                   .length = desc.plan.length,
+                   .inverse = desc.inverse,
+                   .chirp = desc.chirp,
+                   .scale = desc.scale};
+  args.n_passes = fft_passes(&desc.plan, args.radices);
+  return cpu_launch(recorder, fft, &args);
 }

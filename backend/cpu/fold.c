@@ -4,29 +4,29 @@
 #include "backend/cpu/kernels/fold.h"
 #include "cpu_ops.h"
 
-static fold_args args_of(cpu_recorder *r, const fold_form *f) {
-  return (fold_args){.x = cpu_operand(r, f->x).data,
-                     .out = cpu_operand(r, f->out).data,
-                     .type = f->x->t.type,
-                     .planes = f->planes,
-                     .size = {f->size[0], f->size[1]},
-                     .positions = {f->positions[0], f->positions[1]},
-                     .kernel = {f->kernel[0], f->kernel[1]},
-                     .stride = {f->stride[0], f->stride[1]},
-                     .padding = {f->padding[0], f->padding[1]},
-                     .dilation = {f->dilation[0], f->dilation[1]}};
+static fold_args args_of(cpu_recorder *recorder, const fold_form *desc) {
+  return (fold_args){.x = cpu_operand(recorder, desc->x).data,
+                     .out = cpu_operand(recorder, desc->out).data,
+                     .type = desc->x->tensor.type,
+                     .planes = desc->planes,
+                     .size = {desc->size[0], desc->size[1]},
+                     .positions = {desc->positions[0], desc->positions[1]},
+                     .kernel = {desc->kernel[0], desc->kernel[1]},
+                     .stride = {desc->stride[0], desc->stride[1]},
+                     .padding = {desc->padding[0], desc->padding[1]},
+                     .dilation = {desc->dilation[0], desc->dilation[1]}};
 }
 
-clave_status cpu_im2col(cpu_recorder *r, const node *n) {
-  fold_form f;
-  describe_im2col(n, &f);
-  const fold_args args = args_of(r, &f);
-  return cpu_launch(r, im2col, &args);
+clave_status cpu_im2col(cpu_recorder *recorder, const node *node) {
+  fold_form desc;
+  describe_im2col(node, &desc);
+  const fold_args args = args_of(recorder, &desc);
+  return cpu_launch(recorder, im2col, &args);
 }
 
-clave_status cpu_col2im(cpu_recorder *r, const node *n) {
-  fold_form f;
-  describe_col2im(n, &f);
-  const fold_args args = args_of(r, &f);
-  return cpu_launch(r, col2im, &args);
+clave_status cpu_col2im(cpu_recorder *recorder, const node *node) {
+  fold_form desc;
+  describe_col2im(node, &desc);
+  const fold_args args = args_of(recorder, &desc);
+  return cpu_launch(recorder, col2im, &args);
 }

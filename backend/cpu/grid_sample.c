@@ -13,20 +13,20 @@ static const kgrid_padding paddings[IR_GRID_SAMPLE_PADDING_COUNT] = {
     [IR_GRID_SAMPLE_PADDING_BORDER] = KGRID_BORDER,
     [IR_GRID_SAMPLE_PADDING_REFLECTION] = KGRID_REFLECTION};
 
-clave_status cpu_grid_sample(cpu_recorder *r, const node *n) {
-  grid_sample_form f;
-  describe_grid_sample(n, &f);
-  return cpu_launch(r, grid_sample,
-                    &(grid_sample_args){.mode = modes[f.mode],
-                                        .padding = paddings[f.padding],
-                                        .align_corners = f.align_corners,
-                                        .type = f.x->t.type,
-                                        .n_dims = f.n_dims,
-                                        .x = cpu_operand(r, f.x).data,
-                                        .grid = cpu_operand(r, f.grid).data,
-                                        .out = cpu_operand(r, f.out).data,
-                                        .batch = f.batch,
-                                        .channels = f.channels,
-                                        .points = f.points,
-                                        .in = {f.in[0], f.in[1], f.in[2]}});
+clave_status cpu_grid_sample(cpu_recorder *recorder, const node *node) {
+  grid_sample_form desc;
+  describe_grid_sample(node, &desc);
+  return cpu_launch(recorder, grid_sample,
+                    &(grid_sample_args){.mode = modes[desc.mode],
+                                        .padding = paddings[desc.padding],
+                                        .align_corners = desc.align_corners,
+                                        .type = desc.x->tensor.type,
+                                        .n_dims = desc.n_dims,
+                                        .x = cpu_operand(recorder, desc.x).data,
+                                        .grid = cpu_operand(recorder, desc.grid).data,
+                                        .out = cpu_operand(recorder, desc.out).data,
+                                        .batch = desc.batch,
+                                        .channels = desc.channels,
+                                        .points = desc.points,
+                                        .in = {desc.in[0], desc.in[1], desc.in[2]}});
 }

@@ -8,52 +8,54 @@
 #include "backend/cpu/panel_rows.h"
 #include "cpu_ops.h"
 
-static pick_list picks_of(cpu_recorder *r, const pick_form *f) {
-  pick_list p = {.n = f->n, .wrap = f->wrap};
-  for (int k = 0; k < f->n; k++) p.index[k] = cpu_view(r, f->indices[k], &f->index[k]);
-  memcpy(p.sizes, f->sizes, sizeof p.sizes);
-  memcpy(p.steps, f->steps, sizeof p.steps);
-  return p;
+static pick_list picks_of(cpu_recorder *recorder, const pick_form *desc) {
+  pick_list list = {.n = desc->n, .wrap = desc->wrap};
+  for (int k = 0; k < desc->n; k++)
+    list.index[k] = cpu_view(recorder, desc->indices[k], &desc->index[k]);
+  memcpy(list.sizes, desc->sizes, sizeof list.sizes);
+  memcpy(list.steps, desc->steps, sizeof list.steps);
+  return list;
 }
 
-static clave_status launch_pick(cpu_recorder *r, const pick_form *f) {
-  return cpu_launch(r, index_pick,
-                    &(index_pick_args){.picks = picks_of(r, f),
-                                       .x = cpu_view(r, f->x, &f->front),
-                                       .back = cpu_layout(&f->back),
-                                       .out = cpu_operand(r, f->out).data});
+static clave_status launch_pick(cpu_recorder *recorder, const pick_form *desc) {
+  return cpu_launch(recorder, index_pick,
+                    &(index_pick_args){.picks = picks_of(recorder, desc),
+                                       .x = cpu_view(recorder, desc->x, &desc->front),
+                                       .back = cpu_layout(&desc->back),
+                                       .out = cpu_operand(recorder, desc->out).data});
 }
 
-clave_status cpu_index_select(cpu_recorder *r, const node *n) {
+clave_status cpu_index_select(cpu_recorder *recorder, const node *node) {
   dequantize_form rows;
   bound_tensor as_b;
-  pick_form f;
-  if (describe_panel_rows(n, &rows, &as_b)) return cpu_panel_rows(r, &rows, &as_b);
-  describe_index_select(n, &f);
-  return f.x->t.encoding.kind ? cpu_pick_rows(r, n) : launch_pick(r, &f);
+  pick_form desc;
+  if (describe_panel_rows(node, &rows, &as_b)) return cpu_panel_rows(recorder, &rows, &as_b);
+  describe_index_select(node, &desc);
+  return desc.x->tensor.encoding.kind ? cpu_pick_rows(recorder, node)
+                                      : launch_pick(recorder, &desc);
 }
 
-clave_status cpu_index(cpu_recorder *r, const node *n) {
-  pick_form f;
-  describe_index(n, &f);
-  return launch_pick(r, &f);
+clave_status cpu_index(cpu_recorder *recorder, const node *node) {
+  pick_form desc;
+  describe_index(node, &desc);
+  return launch_pick(recorder, &desc);
 }
 
-clave_status cpu_ravel_index(cpu_recorder *r, const node *n) {
-  pick_form f;
-  describe_ravel_index(n, &f);
-  return cpu_launch(
-      r, index_ravel,
-      &(index_ravel_args){.picks = picks_of(r, &f), .out = cpu_operand(r, f.out).data});
+clave_status cpu_ravel_index(cpu_recorder *recorder, const node *node) {
+  pick_form desc;
+  describe_ravel_index(node, &desc);
+  return cpu_launch(recorder, index_ravel,
+                    &(index_ravel_args){.picks = picks_of(recorder, &desc),
+                                        .out = cpu_operand(recorder, desc.out).data});
 }
 
-clave_status cpu_gather(cpu_recorder *r, const node *n) {
-  gather_form f;
-  describe_gather(n, &f);
-  return cpu_launch(r, gather,
-                    &(gather_args){.x = cpu_view(r, f.x, &f.x_places),
-                                   .index = cpu_view(r, f.index, &f.index_places),
-                                   .out = cpu_operand(r, f.out).data,
-                                   .size = f.size,
-                                   .step = f.step});
+clave_status cpu_gather(cpu_recorder *recorder, const node *node) {
+  gather_form desc;
+  describe_gather(node, &desc);
+  return cpu_launch(recorder, gather,
+                    &(gather_args){.x = cpu_view(recorder, desc.x, &desc.x_places),
+                                   .index = cpu_view(recorder, desc.index, &desc.index_places),
+                                   .out = cpu_operand(recorder, desc.out).data,
+                                   .size = desc.size,
+                                   .step = desc.step});
 }

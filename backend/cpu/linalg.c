@@ -10,45 +10,45 @@ static const klinalg_kind kinds[] = {
     [IR_LINALG_KIND_SVD] = KLINALG_SVD, [IR_LINALG_KIND_EXP] = KLINALG_EXP,
 };
 
-clave_status cpu_linalg(cpu_recorder *r, const node *n) {
-  linalg_form f;
-  describe_linalg(n, &f);
-  if (f.batches == 0) return NULL;
-  return cpu_launch(r, linalg,
-                    &(linalg_args){.kind = kinds[f.kind],
-                                   .upper = f.upper,
-                                   .x = cpu_operand(r, f.x),
-                                   .out = cpu_operand(r, f.out),
-                                   .b = cpu_operand(r, f.b),
-                                   .c = cpu_operand(r, f.c),
-                                   .info = cpu_operand(r, f.info),
-                                   .batches = f.batches,
-                                   .m = f.m,
-                                   .n = f.n});
+clave_status cpu_linalg(cpu_recorder *recorder, const node *node) {
+  linalg_form desc;
+  describe_linalg(node, &desc);
+  if (desc.batches == 0) return NULL;
+  return cpu_launch(recorder, linalg,
+                    &(linalg_args){.kind = kinds[desc.kind],
+                                   .upper = desc.upper,
+                                   .x = cpu_operand(recorder, desc.x),
+                                   .out = cpu_operand(recorder, desc.out),
+                                   .b = cpu_operand(recorder, desc.b),
+                                   .c = cpu_operand(recorder, desc.c),
+                                   .info = cpu_operand(recorder, desc.info),
+                                   .batches = desc.batches,
+                                   .m = desc.m,
+                                   .n = desc.n});
 }
 
-clave_status cpu_triangular_solve(cpu_recorder *r, const node *n) {
-  triangular_solve_form f;
-  describe_triangular_solve(n, &f);
-  if (f.batches == 0) return NULL;
-  return cpu_launch(r, triangular_solve,
-                    &(triangular_solve_args){.a = cpu_operand(r, f.a),
-                                             .b = cpu_operand(r, f.b),
-                                             .out = cpu_operand(r, f.out),
-                                             .batches = f.batches,
-                                             .m = f.m,
-                                             .n = f.n,
-                                             .upper = f.upper,
-                                             .unit = f.unit});
+clave_status cpu_triangular_solve(cpu_recorder *recorder, const node *node) {
+  triangular_solve_form desc;
+  describe_triangular_solve(node, &desc);
+  if (desc.batches == 0) return NULL;
+  return cpu_launch(recorder, triangular_solve,
+                    &(triangular_solve_args){.a = cpu_operand(recorder, desc.a),
+                                             .b = cpu_operand(recorder, desc.b),
+                                             .out = cpu_operand(recorder, desc.out),
+                                             .batches = desc.batches,
+                                             .m = desc.m,
+                                             .n = desc.n,
+                                             .upper = desc.upper,
+                                             .unit = desc.unit});
 }
 
-clave_status cpu_pivot_order(cpu_recorder *r, const node *n) {
-  pivot_order_form f;
-  describe_pivot_order(n, &f);
-  return cpu_launch(r, pivot_order,
-                    &(pivot_order_args){.pivots = cpu_operand(r, f.pivots),
-                                        .out = cpu_operand(r, f.out),
-                                        .batches = f.batches,
-                                        .k = f.k,
-                                        .m = f.m});
+clave_status cpu_pivot_order(cpu_recorder *recorder, const node *node) {
+  pivot_order_form desc;
+  describe_pivot_order(node, &desc);
+  return cpu_launch(recorder, pivot_order,
+                    &(pivot_order_args){.pivots = cpu_operand(recorder, desc.pivots),
+                                        .out = cpu_operand(recorder, desc.out),
+                                        .batches = desc.batches,
+                                        .k = desc.k,
+                                        .m = desc.m});
 }

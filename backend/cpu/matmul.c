@@ -2,6 +2,7 @@
 #include "ops/matmul.h"
 
 #include "backend/cpu/cut.h"
+#include "backend/cpu/kernels/gemm/grouped_matmul.h"
 #include "backend/cpu/kernels/gemm/matmul.h"
 #include "backend/cpu/kernels/gemm/pairs.h"
 #include "backend/cpu/tail.h"
@@ -9,129 +10,132 @@
 
 /* Where fewer digits will do: rows that meet codes, so that results are the same on all processors;
  * floats where that is faster. */
-static rounding choose_rounding(const cpu_recorder *r, const matmul_form *f, const matmul_args *p) {
-  if (!cpu_is_fast(r) || !matmul_rounds(p)) return ROUNDS_NOTHING;
-  if (p->encoding.kind) return ROUNDS_ROWS;
-  return pairs_are_fast() && matmul_may_round(f) ? ROUNDS_TO_BF16 : ROUNDS_NOTHING;
+static rounding choose_rounding(const cpu_recorder *recorder, const matmul_form *desc,
+                                const matmul_args *args) {
+  if (!cpu_is_fast(recorder) || !matmul_rounds(args)) return ROUNDS_NOTHING;
+  if (args->encoding.kind) return ROUNDS_ROWS;
+  return pairs_are_fast() && matmul_may_round(desc) ? ROUNDS_TO_BF16 : ROUNDS_NOTHING;
 }
 
 /* b in panels alone, if it is constant. The strides tell a matrix from its transpose. */
-static clave_status pack_b(cpu_recorder *r, const matmul_form *f, matmul_args *p) {
-  if (!matmul_packs(p) || !cpu_may_pack(r, f->b)) return NULL;
-  rounding how = choose_rounding(r, f, p);
-  p->is_packed = true;
-  p->rounds = how != ROUNDS_NOTHING;
-  cpu_rounds(r, how);
+static clave_status pack_b(cpu_recorder *recorder, const matmul_form *desc, matmul_args *args) {
+  if (!matmul_packs(args) || !cpu_may_pack(recorder, desc->b)) return NULL;
+  rounding how = choose_rounding(recorder, desc, args);
+  args->is_packed = true;
+  args->rounds = how != ROUNDS_NOTHING;
+  cpu_rounds(recorder, how);
   TRY(cpu_packed(
-      r,
+      recorder,
       &(cpu_packed_request){.kind = how == ROUNDS_TO_BF16 ? CPU_PACKED_PAIRS : CPU_PACKED_MATMUL,
-                            .x = f->b,
-                            .size = {f->n, f->k, f->b_n},
-                            .k = &kernel_matmul_pack,
-                            .args = p},
-      &p->panels));
-  p->b = NULL; /* nothing reads it */
+                            .x = desc->b,
+                            .size = {desc->n, desc->k, desc->b_n},
+                            .desc = &kernel_matmul_pack,
+                            .args = args},
+      &args->panels));
+  args->b = NULL; /* nothing reads it */
   return NULL;
 }
 
-static gemm_cut cut_product(cpu_recorder *r, const matmul_args *p) {
-  return matmul_is_cut(p) ? choose_cut(r, &(cut_sizes){.op = "matmul",
-                                                       .batches = p->batches,
-                                                       .m = p->m,
-                                                       .n = p->n,
-                                                       .k = p->k,
-                                                       .type = p->type,
-                                                       .b_type = p->b_type,
-                                                       .b_is_packed = p->is_packed,
-                                                       .encoding = p->encoding})
-                          : (gemm_cut){0};
+static gemm_cut cut_product(cpu_recorder *recorder, const matmul_args *args) {
+  return matmul_is_cut(args) ? choose_cut(recorder, &(cut_sizes){.op = "matmul",
+                                                                 .batches = args->batches,
+                                                                 .m = args->m,
+                                                                 .n = args->n,
+                                                                 .k = args->k,
+                                                                 .type = args->type,
+                                                                 .b_type = args->b_type,
+                                                                 .b_is_packed = args->is_packed,
+                                                                 .encoding = args->encoding})
+                             : (gemm_cut){0};
 }
 
-static matmul_args arguments(cpu_recorder *r, const matmul_form *f) {
-  return (matmul_args){.a = cpu_operand(r, f->a).data,
-                       .b = cpu_operand(r, f->b).data,
-                       .bias = cpu_operand(r, f->bias).data,
-                       .out = cpu_operand(r, f->out).data,
-                       .type = f->type,
-                       .a_type = f->a->t.type,
-                       .out_type = f->out->t.type,
-                       .b_type = f->b->t.type,
-                       .encoding = f->b->t.encoding,
-                       .m = f->m,
-                       .n = f->n,
-                       .k = f->k,
-                       .batches = f->batches,
-                       .a_m = f->a_m,
-                       .a_k = f->a_k,
-                       .b_k = f->b_k,
-                       .b_n = f->b_n,
-                       .bias_m = f->bias_m,
-                       .bias_n = f->bias_n,
-                       .a_batch = cpu_layout(&f->batch_a),
-                       .b_batch = cpu_layout(&f->batch_b),
-                       .bias_batch = cpu_layout(&f->batch_bias),
-                       .alpha = f->alpha,
-                       .beta = f->bias ? f->beta : 0,
+static matmul_args arguments(cpu_recorder *recorder, const matmul_form *desc) {
+  return (matmul_args){.a = cpu_operand(recorder, desc->a).data,
+                       .b = cpu_operand(recorder, desc->b).data,
+                       .bias = cpu_operand(recorder, desc->bias).data,
+                       .out = cpu_operand(recorder, desc->out).data,
+                       .type = desc->type,
+                       .a_type = desc->a->tensor.type,
+                       .out_type = desc->out->tensor.type,
+                       .b_type = desc->b->tensor.type,
+                       .encoding = desc->b->tensor.encoding,
+                       .m = desc->m,
+                       .n = desc->n,
+                       .k = desc->k,
+                       .batches = desc->batches,
+                       .a_m = desc->a_m,
+                       .a_k = desc->a_k,
+                       .b_k = desc->b_k,
+                       .b_n = desc->b_n,
+                       .bias_m = desc->bias_m,
+                       .bias_n = desc->bias_n,
+                       .a_batch = cpu_layout(&desc->batch_a),
+                       .b_batch = cpu_layout(&desc->batch_b),
+                       .bias_batch = cpu_layout(&desc->batch_bias),
+                       .alpha = desc->alpha,
+                       .beta = desc->bias ? desc->beta : 0,
                        .tail = conv_tail_none};
 }
 
-clave_status cpu_matmul(cpu_recorder *r, const node *n) {
-  matmul_form f;
-  describe_matmul(n, &f);
-  matmul_args p = arguments(r, &f);
-  TRY(pack_b(r, &f, &p));
-  if (matmul_takes_tail(&p)) take_tail(r, n, SHORT_INPUTS, &p.tail, &p.steps);
-  p.cut = cut_product(r, &p);
-  return cpu_launch(r, matmul, &p);
+clave_status cpu_matmul(cpu_recorder *recorder, const node *node) {
+  matmul_form desc;
+  describe_matmul(node, &desc);
+  matmul_args args = arguments(recorder, &desc);
+  TRY(pack_b(recorder, &desc, &args));
+  if (matmul_takes_tail(&args)) take_tail(recorder, node, SHORT_INPUTS, &args.tail, &args.steps);
+  args.cut = cut_product(recorder, &args);
+  return cpu_launch(recorder, matmul, &args);
 }
 
 /* Steps with no other input run on sums before these are rounded. */
-bool matmul_supports_bf16(cpu_recorder *r, const node *n, uint32_t slot) {
-  matmul_form f;
-  describe_matmul(n, &f);
-  matmul_args p = arguments(r, &f);
-  if (p.type != DTYPE_F32 || choose_rounding(r, &f, &p) != ROUNDS_TO_BF16 || !cpu_may_pack(r, f.b))
+bool matmul_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot) {
+  matmul_form desc;
+  describe_matmul(node, &desc);
+  matmul_args args = arguments(recorder, &desc);
+  if (args.type != DTYPE_F32 || choose_rounding(recorder, &desc, &args) != ROUNDS_TO_BF16 ||
+      !cpu_may_pack(recorder, desc.b))
     return false;
-  p.is_packed = p.rounds = true;
-  if (!matmul_may_narrow(&p)) return false;
-  take_tail(r, n, SHORT_INPUTS, &p.tail, &p.steps);
-  if (slot == f.out->slot) return cpu_has_own_epilogue(r, n) && p.steps.head.n_inputs <= 1;
-  return slot == f.a->slot && (!f.bias || slot != f.bias->slot) && !tail_reads(n, slot);
+  args.is_packed = args.rounds = true;
+  if (!matmul_may_narrow(&args)) return false;
+  take_tail(recorder, node, SHORT_INPUTS, &args.tail, &args.steps);
+  if (slot == desc.out->slot)
+    return cpu_has_own_epilogue(recorder, node) && args.steps.head.n_inputs <= 1;
+  return slot == desc.a->slot && (!desc.bias || slot != desc.bias->slot) && !tail_reads(node, slot);
 }
 
 /* Codes in panels alone, if they are constant. */
-static clave_status pack_groups(cpu_recorder *r, const grouped_matmul_form *f,
-                                grouped_matmul_args *p) {
-  if (!grouped_matmul_packs(p) || !cpu_may_pack(r, f->b)) return NULL;
-  p->is_packed = true;
-  p->rounds = cpu_is_fast(r) && grouped_matmul_rounds(p);
-  cpu_rounds(r, p->rounds ? ROUNDS_ROWS : ROUNDS_NOTHING);
-  TRY(cpu_packed(r,
+static clave_status pack_groups(cpu_recorder *recorder, const grouped_matmul_form *desc,
+                                grouped_matmul_args *args) {
+  if (!grouped_matmul_packs(args) || !cpu_may_pack(recorder, desc->b)) return NULL;
+  args->is_packed = true;
+  args->rounds = cpu_is_fast(recorder) && grouped_matmul_rounds(args);
+  cpu_rounds(recorder, args->rounds ? ROUNDS_ROWS : ROUNDS_NOTHING);
+  TRY(cpu_packed(recorder,
                  &(cpu_packed_request){.kind = CPU_PACKED_MATMUL,
-                                       .x = f->b,
-                                       .size = {f->n, f->k, f->b_n},
-                                       .k = &kernel_grouped_matmul_pack,
-                                       .args = p},
-                 &p->panels));
-  p->b = NULL; /* nothing reads it */
+                                       .x = desc->b,
+                                       .size = {desc->n, desc->k, desc->b_n},
+                                       .desc = &kernel_grouped_matmul_pack,
+                                       .args = args},
+                 &args->panels));
+  args->b = NULL; /* nothing reads it */
   return NULL;
 }
 
-clave_status cpu_grouped_matmul(cpu_recorder *r, const node *n) {
-  grouped_matmul_form f;
-  describe_grouped_matmul(n, &f);
-  grouped_matmul_args p = {.a = cpu_operand(r, f.a),
-                           .b = cpu_operand(r, f.b).data,
-                           .ends = cpu_operand(r, f.ends),
-                           .out = cpu_operand(r, f.out),
-                           .b_type = f.b->t.type,
-                           .encoding = f.b->t.encoding,
-                           .groups = f.groups,
-                           .n = f.n,
-                           .k = f.k,
-                           .b_group = f.b->t.strides[0],
-                           .b_n = f.b_n,
-                           .b_k = f.b_k};
-  TRY(pack_groups(r, &f, &p));
-  return cpu_launch(r, grouped_matmul, &p);
+clave_status cpu_grouped_matmul(cpu_recorder *recorder, const node *node) {
+  grouped_matmul_form desc;
+  describe_grouped_matmul(node, &desc);
+  grouped_matmul_args args = {.a = cpu_operand(recorder, desc.a),
+                              .b = cpu_operand(recorder, desc.b).data,
+                              .ends = cpu_operand(recorder, desc.ends),
+                              .out = cpu_operand(recorder, desc.out),
+                              .b_type = desc.b->tensor.type,
+                              .encoding = desc.b->tensor.encoding,
+                              .groups = desc.groups,
+                              .n = desc.n,
+                              .k = desc.k,
+                              .b_group = desc.b->tensor.strides[0],
+                              .b_n = desc.b_n,
+                              .b_k = desc.b_k};
+  TRY(pack_groups(recorder, &desc, &args));
+  return cpu_launch(recorder, grouped_matmul, &args);
 }

@@ -9,64 +9,69 @@
 #include "ops/matmul.h"
 
 /* Steps in place, where sums and results are of one size; else in scratch memory. */
-static clave_status record_steps(cpu_recorder *r, const elementwise_form *e,
-                                 const matmul_integer_args *p) {
-  matmul_integer_steps_args a = {.product = *p};
-  if (dtype_size(e->out->t.type) == sizeof(int32_t)) return cpu_launch(r, matmul_integer, p);
-  cpu_takes_epilogue(r);
-  a.product.out = NULL;
-  a.steps = elementwise_arguments(r, e);
-  a.steps.inputs[0].data = NULL;
-  return cpu_launch(r, matmul_integer_steps, &a);
+static clave_status record_steps(cpu_recorder *recorder, const elementwise_form *desc,
+                                 const matmul_integer_args *args) {
+  matmul_integer_steps_args own = {.product = *args};
+  if (dtype_size(desc->out->tensor.type) == sizeof(int32_t))
+    return cpu_launch(recorder, matmul_integer, args);
+  cpu_takes_epilogue(recorder);
+  own.product.out = NULL;
+  own.steps = elementwise_arguments(recorder, desc);
+  own.steps.inputs[0].data = NULL;
+  return cpu_launch(recorder, matmul_integer_steps, &own);
 }
 
 /* The step, if there is one, alone, on its own result. False: it is too long. */
-static bool take_step(cpu_recorder *r, const elementwise_form *f, const elementwise_step *step,
-                      short_elementwise_args *out) {
-  elementwise_form one = {.n_inputs = 1, .n_steps = 1, .inputs = {f->out}, .out = f->out};
+static bool take_step(cpu_recorder *recorder, const elementwise_form *desc,
+                      const elementwise_step *step, short_elementwise_args *out) {
+  elementwise_form one = {.n_inputs = 1, .n_steps = 1, .inputs = {desc->out}, .out = desc->out};
   if (!step) return true;
-  one.shapes[0] = one.shapes[1] = f->out->t;
+  one.shapes[0] = one.shapes[1] = desc->out->tensor;
   one.steps[0] = *step;
   one.steps[0].operands[0] =
       (elementwise_operand){.source = IR_OPERAND_SOURCE_INPUT, .compute = DTYPE_F32};
-  if (!short_steps(r, &one, out)) return false;
+  if (!short_steps(recorder, &one, out)) return false;
   out->head.out = out->inputs[0].data = NULL;
   return true;
 }
 
 /* b as tiles alone, if it is constant. */
-static clave_status pack_b(cpu_recorder *r, const integer_matmul_form *f, matmul_integer_args *p) {
-  if (!matmul_integer_likes_tiles(p) || p->n == 0 || !cpu_may_pack(r, f->b)) return NULL;
-  TRY(cpu_packed(r,
+static clave_status pack_b(cpu_recorder *recorder, const integer_matmul_form *desc,
+                           matmul_integer_args *args) {
+  if (!matmul_integer_likes_tiles(args) || args->n == 0 || !cpu_may_pack(recorder, desc->b))
+    return NULL;
+  TRY(cpu_packed(recorder,
                  &(cpu_packed_request){.kind = CPU_PACKED_MATMUL_TILES,
-                                       .x = f->b,
-                                       .size = {f->n, f->k, 0},
-                                       .k = &kernel_matmul_integer_pack,
-                                       .args = p},
-                 &p->tiles));
-  p->in_tiles = true;
-  p->b = NULL; /* nothing reads it */
+                                       .x = desc->b,
+                                       .size = {desc->n, desc->k, 0},
+                                       .desc = &kernel_matmul_integer_pack,
+                                       .args = args},
+                 &args->tiles));
+  args->in_tiles = true;
+  args->b = NULL; /* nothing reads it */
   return NULL;
 }
 
-clave_status cpu_matmul_integer(cpu_recorder *r, const node *n) {
-  integer_matmul_form f;
-  elementwise_form e;
+clave_status cpu_matmul_integer(cpu_recorder *recorder, const node *node) {
+  integer_matmul_form desc;
+  elementwise_form elementwise_desc;
   const elementwise_step *step;
-  describe_matmul_integer(n, &f);
-  matmul_integer_args p = {.a = cpu_operand(r, f.a).data,
-                           .b = cpu_operand(r, f.b).data,
-                           .bias = cpu_operand(r, f.bias).data,
-                           .out = cpu_operand(r, f.out).data,
-                           .type = f.a->t.type,
-                           .m = f.m,
-                           .n = f.n,
-                           .k = f.k};
-  TRY(pack_b(r, &f, &p));
-  if (!describe_epilogue(n, &e)) return cpu_launch(r, matmul_integer, &p);
-  if (!take_rows(r, &e, &p.formula, &step) || !take_step(r, &e, step, &p.steps))
-    return record_steps(r, &e, &p);
-  p.makes = p.formula.type == DTYPE_F32 ? INTEGER_FLOATS : INTEGER_CODES;
-  cpu_takes_epilogue(r);
-  return cpu_launch(r, matmul_integer, &p);
+  describe_matmul_integer(node, &desc);
+  matmul_integer_args args = {.a = cpu_operand(recorder, desc.a).data,
+                              .b = cpu_operand(recorder, desc.b).data,
+                              .bias = cpu_operand(recorder, desc.bias).data,
+                              .out = cpu_operand(recorder, desc.out).data,
+                              .type = desc.a->tensor.type,
+                              .m = desc.m,
+                              .n = desc.n,
+                              .k = desc.k};
+  TRY(pack_b(recorder, &desc, &args));
+  if (!describe_epilogue(node, &elementwise_desc))
+    return cpu_launch(recorder, matmul_integer, &args);
+  if (!take_rows(recorder, &elementwise_desc, &args.formula, &step) ||
+      !take_step(recorder, &elementwise_desc, step, &args.steps))
+    return record_steps(recorder, &elementwise_desc, &args);
+  args.makes = args.formula.type == DTYPE_F32 ? INTEGER_FLOATS : INTEGER_CODES;
+  cpu_takes_epilogue(recorder);
+  return cpu_launch(recorder, matmul_integer, &args);
 }

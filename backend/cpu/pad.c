@@ -11,13 +11,13 @@ static const kpad_mode modes[IR_PAD_MODE_COUNT] = {[IR_PAD_MODE_CONSTANT] = KPAD
                                                    [IR_PAD_MODE_REPLICATE] = KPAD_REPLICATE,
                                                    [IR_PAD_MODE_CIRCULAR] = KPAD_CIRCULAR};
 
-clave_status cpu_pad(cpu_recorder *r, const node *n) {
-  pad_form f;
-  describe_pad(n, &f);
-  pad_args args = {.mode = modes[f.mode],
-                   .x = cpu_operand(r, &f.x),
-                   .out = cpu_operand(r, &f.out),
-                   .value = f.value};
-  memcpy(args.before, f.before, sizeof args.before);
-  return cpu_launch(r, pad, &args);
+clave_status cpu_pad(cpu_recorder *recorder, const node *node) {
+  pad_form desc;
+  describe_pad(node, &desc);
+  pad_args args = {.mode = modes[desc.mode],
+                   .x = cpu_operand(recorder, &desc.x),
+                   .out = cpu_operand(recorder, &desc.out),
+                   .value = desc.value};
+  memcpy(args.before, desc.before, sizeof args.before);
+  return cpu_launch(recorder, pad, &args);
 }

@@ -7,31 +7,31 @@
 #include "backend/cpu/kernels/reduce.h"
 #include "cpu_ops.h"
 
-static clave_status record_pool(cpu_recorder *r, const pool_form *f, bool adaptive) {
-  pool_args p = {.average = f->average,
-                 .adaptive = adaptive,
-                 .x = cpu_operand(r, f->x).data,
-                 .out = cpu_operand(r, f->out).data,
-                 .indices = cpu_operand(r, f->indices).data,
-                 .type = f->type,
-                 .x_type = f->x->t.type,
-                 .out_type = f->out->t.type,
-                 .planes = f->planes,
-                 .count_include_pad = f->count_include_pad,
-                 .divisor = f->divisor};
-  memcpy(p.in, f->in, sizeof p.in);
-  memcpy(p.size, f->size, sizeof p.size);
-  memcpy(p.kernel, f->kernel, sizeof p.kernel);
-  memcpy(p.stride, f->stride, sizeof p.stride);
-  memcpy(p.padding, f->padding, sizeof p.padding);
-  memcpy(p.dilation, f->dilation, sizeof p.dilation);
-  return cpu_launch(r, pool, &p);
+static clave_status record_pool(cpu_recorder *recorder, const pool_form *desc, bool adaptive) {
+  pool_args args = {.average = desc->average,
+                    .adaptive = adaptive,
+                    .x = cpu_operand(recorder, desc->x).data,
+                    .out = cpu_operand(recorder, desc->out).data,
+                    .indices = cpu_operand(recorder, desc->indices).data,
+                    .type = desc->type,
+                    .x_type = desc->x->tensor.type,
+                    .out_type = desc->out->tensor.type,
+                    .planes = desc->planes,
+                    .count_include_pad = desc->count_include_pad,
+                    .divisor = desc->divisor};
+  memcpy(args.in, desc->in, sizeof args.in);
+  memcpy(args.size, desc->size, sizeof args.size);
+  memcpy(args.kernel, desc->kernel, sizeof args.kernel);
+  memcpy(args.stride, desc->stride, sizeof args.stride);
+  memcpy(args.padding, desc->padding, sizeof args.padding);
+  memcpy(args.dilation, desc->dilation, sizeof args.dilation);
+  return cpu_launch(recorder, pool, &args);
 }
 
-clave_status cpu_pool(cpu_recorder *r, const node *n) {
-  pool_form f;
-  describe_pool(n, &f);
-  return record_pool(r, &f, false);
+clave_status cpu_pool(cpu_recorder *recorder, const node *node) {
+  pool_form desc;
+  describe_pool(node, &desc);
+  return record_pool(recorder, &desc, false);
 }
 
 static int64_t volume(const int64_t sizes[SPATIAL_DIMS]) {
@@ -41,19 +41,19 @@ static int64_t volume(const int64_t sizes[SPATIAL_DIMS]) {
 }
 
 /* Averages of whole planes. */
-static clave_status record_means(cpu_recorder *r, const pool_form *f) {
-  const int64_t n = volume(f->in);
-  return cpu_launch(r, reduce,
+static clave_status record_means(cpu_recorder *recorder, const pool_form *desc) {
+  const int64_t n = volume(desc->in);
+  return cpu_launch(recorder, reduce,
                     &(reduce_args){.kind = KREDUCE_MEAN,
-                                   .x = cpu_operand(r, f->x),
-                                   .out = cpu_operand(r, f->out),
-                                   .kept = {.rank = 1, .dims = {f->planes}, .strides = {n}},
+                                   .x = cpu_operand(recorder, desc->x),
+                                   .out = cpu_operand(recorder, desc->out),
+                                   .kept = {.rank = 1, .dims = {desc->planes}, .strides = {n}},
                                    .over = {.rank = 1, .dims = {n}, .strides = {1}},
                                    .divisor = (double)n});
 }
 
-clave_status cpu_adaptive_pool(cpu_recorder *r, const node *n) {
-  pool_form f;
-  describe_adaptive_pool(n, &f);
-  return pool_is_mean(&f) ? record_means(r, &f) : record_pool(r, &f, true);
+clave_status cpu_adaptive_pool(cpu_recorder *recorder, const node *node) {
+  pool_form desc;
+  describe_adaptive_pool(node, &desc);
+  return pool_is_mean(&desc) ? record_means(recorder, &desc) : record_pool(recorder, &desc, true);
 }

@@ -10,15 +10,15 @@ static const krandom_kind kinds[IR_RANDOM_KIND_COUNT] = {
     [IR_RANDOM_KIND_INTEGER] = KRANDOM_INTEGER,
 };
 
-clave_status cpu_random(cpu_recorder *r, const node *n) {
-  random_form f;
-  describe_random(n, &f);
-  return cpu_launch(r, random,
-                    &(random_args){.kind = kinds[f.kind],
-                                   .stream = f.stream,
-                                   .low = f.low,
-                                   .range = f.range,
-                                   .out = cpu_operand(r, f.out).data,
-                                   .type = f.out->t.type,
-                                   .n = f.n});
+clave_status cpu_random(cpu_recorder *recorder, const node *node) {
+  random_form desc;
+  describe_random(node, &desc);
+  return cpu_launch(recorder, random,
+                    &(random_args){.kind = kinds[desc.kind],
+                                   .stream = desc.stream,
+                                   .low = desc.low,
+                                   .range = desc.range,
+                                   .out = cpu_operand(recorder, desc.out).data,
+                                   .type = desc.out->tensor.type,
+                                   .n = desc.n});
 }

@@ -17,66 +17,66 @@ static const kernel_variant thread_variants[] = {{.name = "all"},
                                                  {"16", has_threads, .parameters = {16}},
                                                  {"32", has_threads, .parameters = {32}}};
 
-static void add_steps(tuning_key *k, const ir_steps *steps) {
+static void add_steps(tuning_key *key, const ir_steps *steps) {
   char kinds[128];
   int n = 0;
   for (uint32_t i = 0; i < steps->count && n < (int)sizeof kinds - 16; i++)
     n += snprintf(kinds + n, sizeof kinds - (size_t)n, "%s%d", i ? "," : "",
                   (int)steps->items[i].kind);
-  if (n) tuning_key_text(k, "steps", kinds);
+  if (n) tuning_key_text(key, "steps", kinds);
 }
 
-static void add_tensor(tuning_key *k, const char *name, const tensor *t) {
+static void add_tensor(tuning_key *key, const char *name, const tensor *tensor) {
   char shape[128], value[192];
-  (void)snprintf(value, sizeof value, "%s%s", dtype_name(t->type),
-                 tensor_shape_text(t, shape, sizeof shape));
-  tuning_key_text(k, name, value);
-  tuning_key_encoding(k, "encoding", &t->encoding);
+  (void)snprintf(value, sizeof value, "%s%s", dtype_name(tensor->type),
+                 tensor_shape_text(tensor, shape, sizeof shape));
+  tuning_key_text(key, name, value);
+  tuning_key_encoding(key, "encoding", &tensor->encoding);
 }
 
 /* More threads than a node's work is worth slow it down. */
-static int choose_threads(cpu_recorder *r, const node *n) {
+static int choose_threads(cpu_recorder *recorder, const node *node) {
   enum { SMALL = 4096 }; /* elements that no kernel shares out */
-  const ir_instruction *ins = n->instruction;
+  const ir_instruction *ins = node->instruction;
   int64_t elements = 0;
-  tuning_key k = cpu_key(r);
-  if (!k.is_wanted) return 0;
+  tuning_key key = cpu_key(recorder);
+  if (!key.is_wanted) return 0;
   for (operand_iter i = operands_of(ins); next_operand(&i);)
-    elements += tensor_numel(&n->tensors[i.o.tid].t);
+    elements += tensor_numel(&node->tensors[i.operand.tid].tensor);
   if (elements < SMALL) return 0;
-  tuning_key_text(&k, "op", op_table[ins->op_type].name);
+  tuning_key_text(&key, "op", op_table[ins->op_type].name);
   for (operand_iter i = operands_of(ins); next_operand(&i);)
-    add_tensor(&k, i.o.field, &n->tensors[i.o.tid].t);
-  if (ins->op_type == IR_OP_ELEMENTWISE) add_steps(&k, &((const ir_elementwise *)ins->op)->steps);
+    add_tensor(&key, i.operand.field, &node->tensors[i.operand.tid].tensor);
+  if (ins->op_type == IR_OP_ELEMENTWISE) add_steps(&key, &((const ir_elementwise *)ins->op)->steps);
   const variants all = {.family = "threads",
                         .rows = thread_variants,
                         .n = sizeof thread_variants / sizeof *thread_variants,
-                        .problem = r->b};
-  return (int)cpu_choose(r, &all, &k)->parameters[0];
+                        .problem = recorder->backend};
+  return (int)cpu_choose(recorder, &all, &key)->parameters[0];
 }
 
-bool cpu_ask(backend *b, cpu_bf16_rule rule, const node *n, uint32_t slot) {
+bool cpu_ask(backend *backend, cpu_bf16_rule rule, const node *node, uint32_t slot) {
   cpu_recording none = {0};
-  cpu_recorder r = {.b = b, .out = &none, .fast = true};
-  const bool yes = rule(&r, n, slot) && !r.failed;
-  free(r.places);
+  cpu_recorder recorder = {.backend = backend, .out = &none, .fast = true};
+  const bool yes = rule(&recorder, node, slot) && !recorder.failed;
+  free(recorder.places);
   return yes;
 }
 
-clave_status cpu_record(backend *b, const node *n, bool fast, recording **out) {
+clave_status cpu_record(backend *backend, const node *node, bool fast, recording **out) {
   *out = NULL;
-  ir_op op = n->instruction->op_type;
+  ir_op op = node->instruction->op_type;
   if (op >= IR_OP_COUNT || !cpu_table[op])
     return UNSUPPORTED("op %d never runs on a backend", (int)op);
   cpu_recording *made = calloc(1, sizeof *made);
   if (!made) return status_no_memory();
-  cpu_recorder r = {.b = b, .out = made, .fast = fast, .choices = n->choices};
-  r.n_threads = choose_threads(&r, n);
-  clave_status st = cpu_table[op](&r, n);
-  if (!st && !r.has_epilogue) st = cpu_epilogue(&r, n);
-  free(r.places);
+  cpu_recorder recorder = {.backend = backend, .out = made, .fast = fast, .choices = node->choices};
+  recorder.n_threads = choose_threads(&recorder, node);
+  clave_status st = cpu_table[op](&recorder, node);
+  if (!st && !recorder.has_epilogue) st = cpu_epilogue(&recorder, node);
+  free(recorder.places);
   if (st) {
-    cpu_recording_destroy(b, &made->base);
+    cpu_recording_destroy(backend, &made->base);
     return st;
   }
   *out = &made->base;

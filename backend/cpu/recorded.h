@@ -13,7 +13,7 @@ typedef struct cpu_operand_place {
 } cpu_operand_place;
 
 typedef struct cpu_command {
-  const kernel_desc *k;
+  const kernel_desc *desc;
   void *args;                  /* owned (k->args_size), without data */
   cpu_operand_place *operands; /* owned */
   int n_operands;
@@ -24,11 +24,11 @@ typedef struct cpu_command {
 static inline void **cpu_data_at(void *args, uint16_t at) {
   return (void **)(void *)((char *)args + at);
 }
-/* (n), borrowed; in the order in which they run. */
-const cpu_command *cpu_recorded_commands(const recording *r, int *n);
+/* (count), borrowed; in the order in which they run. */
+const cpu_command *cpu_recorded_commands(const recording *recording, int *count);
 /* The scratch memory of a command that n_threads run: the most that it takes on any processor, or
  * on those of a level (cpu_level_name), of which 0 may also say that none is known here. */
-size_t cpu_command_scratch(const cpu_command *c, int n_threads, const char *level);
-char *cpu_buffer_data(const buffer *b);
+size_t cpu_command_scratch(const cpu_command *command, int n_threads, const char *level);
+char *cpu_buffer_data(const buffer *buffer);
 
 #endif

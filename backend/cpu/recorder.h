@@ -19,7 +19,7 @@ typedef struct place {
 } place;
 
 struct cpu_recorder {
-  backend *b;
+  backend *backend;
   cpu_recording *out;
   place *places; /* owned */
   int n_places;

@@ -13,27 +13,27 @@ static const kreduce_kind kinds[IR_REDUCE_KIND_COUNT] = {
     [IR_REDUCE_KIND_NORM2] = KREDUCE_NORM2,
 };
 
-clave_status cpu_reduce(cpu_recorder *r, const node *n) {
-  const ir_reduce *op = n->instruction->op;
-  reduce_form f;
-  describe_reduce(n, &f);
-  return cpu_launch(r, reduce,
+clave_status cpu_reduce(cpu_recorder *recorder, const node *node) {
+  const ir_reduce *op = node->instruction->op;
+  reduce_form desc;
+  describe_reduce(node, &desc);
+  return cpu_launch(recorder, reduce,
                     &(reduce_args){.kind = kinds[op->kind],
-                                   .x = cpu_operand(r, f.x),
-                                   .out = cpu_operand(r, f.out),
-                                   .kept = cpu_layout(&f.kept),
-                                   .over = cpu_layout(&f.over),
-                                   .divisor = f.divisor});
+                                   .x = cpu_operand(recorder, desc.x),
+                                   .out = cpu_operand(recorder, desc.out),
+                                   .kept = cpu_layout(&desc.kept),
+                                   .over = cpu_layout(&desc.over),
+                                   .divisor = desc.divisor});
 }
 
-clave_status cpu_arg_reduce(cpu_recorder *r, const node *n) {
-  const ir_arg_reduce *op = n->instruction->op;
-  reduce_form f;
-  describe_arg_reduce(n, &f);
-  return cpu_launch(r, arg_reduce,
+clave_status cpu_arg_reduce(cpu_recorder *recorder, const node *node) {
+  const ir_arg_reduce *op = node->instruction->op;
+  reduce_form desc;
+  describe_arg_reduce(node, &desc);
+  return cpu_launch(recorder, arg_reduce,
                     &(arg_reduce_args){.minimum = op->kind == IR_ARG_REDUCE_KIND_ARGMIN,
-                                       .x = cpu_operand(r, f.x),
-                                       .out = cpu_operand(r, f.out),
-                                       .kept = cpu_layout(&f.kept),
-                                       .over = cpu_layout(&f.over)});
+                                       .x = cpu_operand(recorder, desc.x),
+                                       .out = cpu_operand(recorder, desc.out),
+                                       .kept = cpu_layout(&desc.kept),
+                                       .over = cpu_layout(&desc.over)});
 }

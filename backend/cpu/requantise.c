@@ -22,7 +22,7 @@ typedef struct term {
 } term;
 
 typedef struct pattern {
-  const elementwise_form *f;
+  const elementwise_form *desc;
   tensor shapes[1 + MAX_STEP_INPUTS]; /* as the form's, of dimensions that are counted below */
   int first;                          /* 0, 1, 2: out's first one is of images, channels, the row */
   int64_t images, channels, row;
@@ -37,49 +37,53 @@ typedef struct pattern {
 /* ---------------------------------------------------------------- operands */
 
 /* The step that an operand is the result of, if it is of this kind and of floats. */
-static const elementwise_step *step_of(const elementwise_form *f, operand_ref o,
+static const elementwise_step *step_of(const elementwise_form *desc, operand_ref o,
                                        ir_step_kind kind) {
   if (o->source != IR_OPERAND_SOURCE_STEP) return NULL;
-  const elementwise_step *s = &f->steps[o->index];
-  return s->kind == kind && s->type == DTYPE_F32 && s->operand_type == DTYPE_F32 ? s : NULL;
+  const elementwise_step *step = &desc->steps[o->index];
+  return step->kind == kind && step->type == DTYPE_F32 && step->operand_type == DTYPE_F32 ? step
+                                                                                          : NULL;
 }
 
-static bool take_number(operand_ref o, float *x) {
+static bool take_number(operand_ref o, float *values) {
   if (!is_number(o) || o->compute != DTYPE_F32 || isnan(o->f)) return false;
-  *x = (float)o->f;
+  *values = (float)o->f;
   return true;
 }
 
 /* Whether an input has out's elements, or one for each channel. */
-static bool has_strides(const pattern *p, int input, int64_t image, int64_t channel, int64_t row) {
-  const tensor *t = &p->shapes[1 + input], *out = &p->shapes[0];
+static bool has_strides(const pattern *pattern, int input, int64_t image, int64_t channel,
+                        int64_t row) {
+  const tensor *tensor = &pattern->shapes[1 + input], *out = &pattern->shapes[0];
   int64_t want[] = {image, channel, row};
   for (int i = out->rank - 1; i >= 0; i--) {
-    int64_t *step = &want[p->first + i < 2 ? p->first + i : 2];
-    if (t->dims[i] != 1 && t->strides[i] != *step) return false;
+    int64_t *step = &want[pattern->first + i < 2 ? pattern->first + i : 2];
+    if (tensor->dims[i] != 1 && tensor->strides[i] != *step) return false;
     *step *= out->dims[i];
   }
   return true;
 }
-static bool is_whole(const pattern *p, int input) {
-  return has_strides(p, input, p->channels * p->row, p->row, 1);
+static bool is_whole(const pattern *pattern, int input) {
+  return has_strides(pattern, input, pattern->channels * pattern->row, pattern->row, 1);
 }
-static bool is_of_channels(const pattern *p, operand_ref o) {
-  return o->source == IR_OPERAND_SOURCE_INPUT && p->f->inputs[o->index]->t.type == DTYPE_F32 &&
-         has_strides(p, (int)o->index, 0, 1, 0);
+static bool is_of_channels(const pattern *pattern, operand_ref o) {
+  return o->source == IR_OPERAND_SOURCE_INPUT &&
+         pattern->desc->inputs[o->index]->tensor.type == DTYPE_F32 &&
+         has_strides(pattern, (int)o->index, 0, 1, 0);
 }
 
 /* A sum or product with a factor: which it is, and what the other operand is. */
-static bool take_factor(const pattern *p, operand_ref *o, ir_step_kind kind, factor *x) {
-  const elementwise_step *s = step_of(p->f, *o, kind);
-  for (int k = 0; s && k < 2; k++) {
-    bool is_given = take_number(&s->operands[k], &x->number);
-    if (!is_given && is_of_channels(p, &s->operands[k])) {
-      x->input = (int)s->operands[k].index;
+static bool take_factor(const pattern *pattern, operand_ref *ref, ir_step_kind kind,
+                        factor *factor) {
+  const elementwise_step *step = step_of(pattern->desc, *ref, kind);
+  for (int k = 0; step && k < 2; k++) {
+    bool is_given = take_number(&step->operands[k], &factor->number);
+    if (!is_given && is_of_channels(pattern, &step->operands[k])) {
+      factor->input = (int)step->operands[k].index;
       is_given = true;
     }
     if (!is_given) continue;
-    *o = &s->operands[1 - k];
+    *ref = &step->operands[1 - k];
     return true;
   }
   return false;
@@ -89,247 +93,256 @@ static bool take_factor(const pattern *p, operand_ref *o, ir_step_kind kind, fac
 
 static bool is_source(dtype t) { return t == DTYPE_I32 || t == DTYPE_I8 || t == DTYPE_U8; }
 
-static bool take_source(const pattern *p, operand_ref o, int *input) {
+static bool take_source(const pattern *pattern, operand_ref o, int *input) {
   dtype want = DTYPE_F32;
   if (o->source == IR_OPERAND_SOURCE_STEP) {
-    const elementwise_step *s = &p->f->steps[o->index];
-    if (s->kind != IR_STEP_KIND_CAST || s->type != DTYPE_F32 || !is_source(s->operand_type))
+    const elementwise_step *step = &pattern->desc->steps[o->index];
+    if (step->kind != IR_STEP_KIND_CAST || step->type != DTYPE_F32 ||
+        !is_source(step->operand_type))
       return false;
-    want = s->operand_type;
-    o = &s->operands[0];
+    want = step->operand_type;
+    o = &step->operands[0];
   }
   if (o->source != IR_OPERAND_SOURCE_INPUT) return false;
   *input = (int)o->index;
-  return p->f->inputs[o->index]->t.type == want && is_whole(p, *input);
+  return pattern->desc->inputs[o->index]->tensor.type == want && is_whole(pattern, *input);
 }
 
-static bool take_term(const pattern *p, operand_ref o, term *t) {
-  *t = (term){.scale = {-1, 1}, .bias = {-1, 0}};
-  (void)take_factor(p, &o, IR_STEP_KIND_ADD, &t->bias);
-  (void)take_factor(p, &o, IR_STEP_KIND_MUL, &t->scale);
-  const elementwise_step *s = step_of(p->f, o, IR_STEP_KIND_SUB);
-  if (s && take_number(&s->operands[1], &t->zero)) o = &s->operands[0];
-  return take_source(p, o, &t->input);
+static bool take_term(const pattern *pattern, operand_ref o, term *addend) {
+  *addend = (term){.scale = {-1, 1}, .bias = {-1, 0}};
+  (void)take_factor(pattern, &o, IR_STEP_KIND_ADD, &addend->bias);
+  (void)take_factor(pattern, &o, IR_STEP_KIND_MUL, &addend->scale);
+  const elementwise_step *step = step_of(pattern->desc, o, IR_STEP_KIND_SUB);
+  if (step && take_number(&step->operands[1], &addend->zero)) o = &step->operands[0];
+  return take_source(pattern, o, &addend->input);
 }
 
-static bool take_terms(pattern *p, operand_ref o) {
-  p->n_terms = 1;
-  if (take_term(p, o, &p->terms[0])) return true;
-  const elementwise_step *s = step_of(p->f, o, IR_STEP_KIND_ADD);
-  p->n_terms = 2;
-  return s && take_term(p, &s->operands[0], &p->terms[0]) &&
-         take_term(p, &s->operands[1], &p->terms[1]);
+static bool take_terms(pattern *pattern, operand_ref o) {
+  pattern->n_terms = 1;
+  if (take_term(pattern, o, &pattern->terms[0])) return true;
+  const elementwise_step *step = step_of(pattern->desc, o, IR_STEP_KIND_ADD);
+  pattern->n_terms = 2;
+  return step && take_term(pattern, &step->operands[0], &pattern->terms[0]) &&
+         take_term(pattern, &step->operands[1], &pattern->terms[1]);
 }
 
 /* clamp(x, low, high), or relu(x). */
-static bool take_clamp(const pattern *p, operand_ref *o, float *low, float *high) {
-  const elementwise_step *s = step_of(p->f, *o, IR_STEP_KIND_CLAMP);
+static bool take_clamp(const pattern *pattern, operand_ref *ref, float *low, float *high) {
+  const elementwise_step *step = step_of(pattern->desc, *ref, IR_STEP_KIND_CLAMP);
   *low = -INFINITY;
   *high = INFINITY;
-  if (s && (!take_number(&s->operands[1], low) || !take_number(&s->operands[2], high)))
+  if (step && (!take_number(&step->operands[1], low) || !take_number(&step->operands[2], high)))
     return false;
-  if (!s && (s = step_of(p->f, *o, IR_STEP_KIND_RELU))) *low = 0;
-  if (s) *o = &s->operands[0];
+  if (!step && (step = step_of(pattern->desc, *ref, IR_STEP_KIND_RELU))) *low = 0;
+  if (step) *ref = &step->operands[0];
   return true;
 }
 
 /* A step of one operand that may be NULL. */
-static void take_step(pattern *p, operand_ref *o) {
-  const elementwise_step *s =
-      (*o)->source == IR_OPERAND_SOURCE_STEP ? &p->f->steps[(*o)->index] : NULL;
-  p->step = NULL;
-  if (!p->takes_step || !s || s->n_operands != 1 || s->result != STEP_SAME ||
-      s->type != DTYPE_F32 || s->operand_type != DTYPE_F32)
+static void take_step(pattern *pattern, operand_ref *ref) {
+  const elementwise_step *step =
+      (*ref)->source == IR_OPERAND_SOURCE_STEP ? &pattern->desc->steps[(*ref)->index] : NULL;
+  pattern->step = NULL;
+  if (!pattern->takes_step || !step || step->n_operands != 1 || step->result != STEP_SAME ||
+      step->type != DTYPE_F32 || step->operand_type != DTYPE_F32)
     return;
-  p->step = s;
-  *o = &s->operands[0];
+  pattern->step = step;
+  *ref = &step->operands[0];
 }
 
 /* What is limited, and by what. */
-static bool take_limited(pattern *p, operand_ref o) {
-  if (!take_clamp(p, &o, &p->low, &p->high)) return false;
-  take_step(p, &o);
-  return take_terms(p, o);
+static bool take_limited(pattern *pattern, operand_ref o) {
+  if (!take_clamp(pattern, &o, &pattern->low, &pattern->high)) return false;
+  take_step(pattern, &o);
+  return take_terms(pattern, o);
 }
 
-static bool take_codes(pattern *p, operand_ref o) {
+static bool take_codes(pattern *pattern, operand_ref o) {
   factor zero = {-1, 0}, inverse = {-1, 1};
-  if (!take_clamp(p, &o, &p->least, &p->greatest)) return false;
-  (void)take_factor(p, &o, IR_STEP_KIND_ADD, &zero);
-  const elementwise_step *s = step_of(p->f, o, IR_STEP_KIND_ROUND);
-  if (!s) return false;
-  o = &s->operands[0];
-  (void)take_factor(p, &o, IR_STEP_KIND_MUL, &inverse);
-  p->zero = zero.number;
-  p->inverse = inverse.number;
-  return zero.input < 0 && inverse.input < 0 && take_limited(p, o);
+  if (!take_clamp(pattern, &o, &pattern->least, &pattern->greatest)) return false;
+  (void)take_factor(pattern, &o, IR_STEP_KIND_ADD, &zero);
+  const elementwise_step *step = step_of(pattern->desc, o, IR_STEP_KIND_ROUND);
+  if (!step) return false;
+  o = &step->operands[0];
+  (void)take_factor(pattern, &o, IR_STEP_KIND_MUL, &inverse);
+  pattern->zero = zero.number;
+  pattern->inverse = inverse.number;
+  return zero.input < 0 && inverse.input < 0 && take_limited(pattern, o);
 }
 
 /* What follows, monotone, limits as much as the first clamp: that does nothing more. */
-static void drop_clamp(pattern *p) {
-  if (!(p->inverse > 0)) return;
-  if (rintf(p->low * p->inverse) + p->zero <= p->least) p->low = -INFINITY;
-  if (rintf(p->high * p->inverse) + p->zero >= p->greatest) p->high = INFINITY;
+static void drop_clamp(pattern *pattern) {
+  if (!(pattern->inverse > 0)) return;
+  if (rintf(pattern->low * pattern->inverse) + pattern->zero <= pattern->least)
+    pattern->low = -INFINITY;
+  if (rintf(pattern->high * pattern->inverse) + pattern->zero >= pattern->greatest)
+    pattern->high = INFINITY;
 }
 
 /* first: of the pattern, whose shapes are given. */
-static void begin_pattern(const elementwise_form *f, int first, pattern *p) {
-  const tensor *out = &p->shapes[0];
+static void begin_pattern(const elementwise_form *desc, int first, pattern *pattern) {
+  const tensor *out = &pattern->shapes[0];
   int64_t sizes[] = {1, 1, 1};
   for (int i = 0; i < out->rank; i++) sizes[first + i < 2 ? first + i : 2] *= out->dims[i];
-  p->f = f;
-  p->first = first;
-  p->images = sizes[0];
-  p->channels = sizes[1];
-  p->row = sizes[2];
-  p->type = f->steps[f->n_steps - 1].type;
-  p->inverse = 1; /* of what makes no codes these are not used, and are not left to chance */
-  p->zero = p->least = p->greatest = 0;
-  p->takes_step = false;
+  pattern->desc = desc;
+  pattern->first = first;
+  pattern->images = sizes[0];
+  pattern->channels = sizes[1];
+  pattern->row = sizes[2];
+  pattern->type = desc->steps[desc->n_steps - 1].type;
+  pattern->inverse = 1; /* of what makes no codes these are not used, and are not left to chance */
+  pattern->zero = pattern->least = pattern->greatest = 0;
+  pattern->takes_step = false;
 }
 
-static bool find_pattern(const elementwise_form *f, int first, pattern *p) {
-  const elementwise_step *last = &f->steps[f->n_steps - 1];
-  begin_pattern(f, first, p);
-  const bool is_found =
-      f->n > 0 && last->kind == IR_STEP_KIND_CAST && last->operand_type == DTYPE_F32 &&
-      (p->type == DTYPE_I8 || p->type == DTYPE_U8) && take_codes(p, &last->operands[0]);
-  if (is_found) drop_clamp(p);
+static bool find_pattern(const elementwise_form *desc, int first, pattern *pattern) {
+  const elementwise_step *last = &desc->steps[desc->n_steps - 1];
+  begin_pattern(desc, first, pattern);
+  const bool is_found = desc->n > 0 && last->kind == IR_STEP_KIND_CAST &&
+                        last->operand_type == DTYPE_F32 &&
+                        (pattern->type == DTYPE_I8 || pattern->type == DTYPE_U8) &&
+                        take_codes(pattern, &last->operands[0]);
+  if (is_found) drop_clamp(pattern);
   return is_found;
 }
 
 /* ---------------------------------------------------------------- recording */
 
-static requantise_factor factor_of(cpu_recorder *r, const pattern *p, const factor *x) {
-  if (x->input < 0) return (requantise_factor){.number = x->number};
-  return (requantise_factor){.of_channel = cpu_operand(r, p->f->inputs[x->input]).data};
+static requantise_factor factor_of(cpu_recorder *recorder, const pattern *pattern,
+                                   const factor *factor) {
+  if (factor->input < 0) return (requantise_factor){.number = factor->number};
+  return (requantise_factor){.of_channel =
+                                 cpu_operand(recorder, pattern->desc->inputs[factor->input]).data};
 }
 
-static requantise_term term_of(cpu_recorder *r, const pattern *p, const term *t) {
-  const ktensor x = cpu_operand(r, p->f->inputs[t->input]);
-  return (requantise_term){.x = x.data,
-                           .type = x.type,
-                           .zero = t->zero,
-                           .scale = factor_of(r, p, &t->scale),
-                           .bias = factor_of(r, p, &t->bias)};
+static requantise_term term_of(cpu_recorder *recorder, const pattern *pattern, const term *term) {
+  const ktensor ktensor = cpu_operand(recorder, pattern->desc->inputs[term->input]);
+  return (requantise_term){.x = ktensor.data,
+                           .type = ktensor.type,
+                           .zero = term->zero,
+                           .scale = factor_of(recorder, pattern, &term->scale),
+                           .bias = factor_of(recorder, pattern, &term->bias)};
 }
 
-static requantise_args arguments(cpu_recorder *r, const pattern *p) {
-  requantise_args a = {.type = p->type,
-                       .low = p->low,
-                       .high = p->high,
-                       .inverse = p->inverse,
-                       .zero = p->zero,
-                       .least = p->least,
-                       .greatest = p->greatest,
-                       .images = p->images,
-                       .channels = p->channels,
-                       .row = p->row};
-  for (int k = 0; k < p->n_terms; k++) a.terms[k] = term_of(r, p, &p->terms[k]);
-  return a;
+static requantise_args arguments(cpu_recorder *recorder, const pattern *pattern) {
+  requantise_args args = {.type = pattern->type,
+                          .low = pattern->low,
+                          .high = pattern->high,
+                          .inverse = pattern->inverse,
+                          .zero = pattern->zero,
+                          .least = pattern->least,
+                          .greatest = pattern->greatest,
+                          .images = pattern->images,
+                          .channels = pattern->channels,
+                          .row = pattern->row};
+  for (int k = 0; k < pattern->n_terms; k++)
+    args.terms[k] = term_of(recorder, pattern, &pattern->terms[k]);
+  return args;
 }
 
-clave_status record_requantise(cpu_recorder *r, const elementwise_form *f, bool *done) {
-  pattern p;
-  const int rank = f->shapes[0].rank;
-  memcpy(p.shapes, f->shapes, sizeof p.shapes);
-  *done = rank >= 1 && rank <= 3 && find_pattern(f, 3 - rank, &p);
+clave_status record_requantise(cpu_recorder *recorder, const elementwise_form *desc, bool *done) {
+  pattern pattern;
+  const int rank = desc->shapes[0].rank;
+  memcpy(pattern.shapes, desc->shapes, sizeof pattern.shapes);
+  *done = rank >= 1 && rank <= 3 && find_pattern(desc, 3 - rank, &pattern);
   if (!*done) return NULL;
-  requantise_args a = arguments(r, &p);
-  a.out = cpu_operand(r, f->out).data;
-  return cpu_launch(r, requantise, &a);
+  requantise_args args = arguments(recorder, &pattern);
+  args.out = cpu_operand(recorder, desc->out).data;
+  return cpu_launch(recorder, requantise, &args);
 }
 
 /* Makes the first term that of the op's result, which is input 0. False: not one of them is. */
-static bool put_result_first(pattern *p) {
-  const term other = p->terms[1];
-  const bool is_second = p->n_terms == 2 && other.input == 0;
-  if ((p->terms[0].input == 0) == is_second) return false;
+static bool put_result_first(pattern *pattern) {
+  const term other = pattern->terms[1];
+  const bool is_second = pattern->n_terms == 2 && other.input == 0;
+  if ((pattern->terms[0].input == 0) == is_second) return false;
   if (!is_second) return true;
-  p->terms[1] = p->terms[0];
-  p->terms[0] = other;
+  pattern->terms[1] = pattern->terms[0];
+  pattern->terms[0] = other;
   return true;
 }
 
-bool take_requantise(cpu_recorder *r, const elementwise_form *f, requantise_args *out) {
-  pattern p;
-  p.shapes[0] = f->out->t;
-  for (int k = 0; k < f->n_inputs; k++)
-    p.shapes[1 + k] = broadcast_operand(f->inputs[k], &f->out->t).t;
-  if (!find_pattern(f, 0, &p) || !put_result_first(&p)) return false;
-  *out = arguments(r, &p);
+bool take_requantise(cpu_recorder *recorder, const elementwise_form *desc, requantise_args *out) {
+  pattern pattern;
+  pattern.shapes[0] = desc->out->tensor;
+  for (int k = 0; k < desc->n_inputs; k++)
+    pattern.shapes[1 + k] = broadcast_operand(desc->inputs[k], &desc->out->tensor).tensor;
+  if (!find_pattern(desc, 0, &pattern) || !put_result_first(&pattern)) return false;
+  *out = arguments(recorder, &pattern);
   out->terms[0].x = NULL;
   return true;
 }
 
 /* A number that a step has beside the result of step `before`. */
-static bool has_number(const elementwise_form *f, int step, ir_step_kind kind, float *x) {
-  const elementwise_step *s = &f->steps[step];
-  return s->kind == kind && s->type == DTYPE_F32 &&
-         s->operands[0].source == IR_OPERAND_SOURCE_STEP &&
-         s->operands[0].index == (uint32_t)step - 1 && take_number(&s->operands[1], x);
+static bool has_number(const elementwise_form *desc, int step, ir_step_kind kind, float *values) {
+  const elementwise_step *elementwise_step = &desc->steps[step];
+  return elementwise_step->kind == kind && elementwise_step->type == DTYPE_F32 &&
+         elementwise_step->operands[0].source == IR_OPERAND_SOURCE_STEP &&
+         elementwise_step->operands[0].index == (uint32_t)step - 1 &&
+         take_number(&elementwise_step->operands[1], values);
 }
 
-bool take_decoded(cpu_recorder *r, const elementwise_form *f, requantise_args *out, float *zero,
-                  float *scale) {
-  elementwise_form codes = *f;
-  int last = f->n_steps - 1;
+bool take_decoded(cpu_recorder *recorder, const elementwise_form *desc, requantise_args *out,
+                  float *zero, float *scale) {
+  elementwise_form codes = *desc;
+  int last = desc->n_steps - 1;
   *zero = 0;
-  if (last < 2 || !has_number(f, last, IR_STEP_KIND_MUL, scale)) return false;
-  if (has_number(f, last - 1, IR_STEP_KIND_SUB, zero)) last--;
-  const elementwise_step *s = &f->steps[--last];
-  if (last < 1 || s->kind != IR_STEP_KIND_CAST || s->type != DTYPE_F32 ||
-      s->operands[0].source != IR_OPERAND_SOURCE_STEP || s->operands[0].index != (uint32_t)last - 1)
+  if (last < 2 || !has_number(desc, last, IR_STEP_KIND_MUL, scale)) return false;
+  if (has_number(desc, last - 1, IR_STEP_KIND_SUB, zero)) last--;
+  const elementwise_step *step = &desc->steps[--last];
+  if (last < 1 || step->kind != IR_STEP_KIND_CAST || step->type != DTYPE_F32 ||
+      step->operands[0].source != IR_OPERAND_SOURCE_STEP ||
+      step->operands[0].index != (uint32_t)last - 1)
     return false;
   codes.n_steps = last;
-  return take_requantise(r, &codes, out);
+  return take_requantise(recorder, &codes, out);
 }
 
 /* ---------------------------------------------------------------- rows */
 
-/* t as (rows, columns), where that is one row for all or rows side by side. */
-static bool as_rows(const tensor *t, tensor *out) {
-  const int last = t->rank - 1;
+/* to as (rows, columns), where that is one row for all or rows side by side. */
+static bool as_rows(const tensor *to, tensor *out) {
+  const int last = to->rank - 1;
   int64_t rows = 1, step = 0;
   for (int i = last - 1; i >= 0; i--) {
-    if (t->dims[i] == 1) continue;
-    if (rows == 1) step = t->strides[i];
-    if (t->strides[i] != step * rows) return false;
-    rows *= t->dims[i];
+    if (to->dims[i] == 1) continue;
+    if (rows == 1) step = to->strides[i];
+    if (to->strides[i] != step * rows) return false;
+    rows *= to->dims[i];
   }
-  *out = (tensor){.type = t->type,
+  *out = (tensor){.type = to->type,
                   .rank = 2,
-                  .dims = {rows, t->dims[last]},
-                  .strides = {step, t->strides[last]}};
+                  .dims = {rows, to->dims[last]},
+                  .strides = {step, to->strides[last]}};
   return true;
 }
 
-static bool find_rows(const elementwise_form *f, pattern *p) {
-  const elementwise_step *last = &f->steps[f->n_steps - 1];
+static bool find_rows(const elementwise_form *desc, pattern *pattern) {
+  const elementwise_step *last = &desc->steps[desc->n_steps - 1];
   const elementwise_operand result = {.source = IR_OPERAND_SOURCE_STEP,
-                                      .index = (uint32_t)f->n_steps - 1};
-  begin_pattern(f, 0, p);
-  p->takes_step = true;
-  if (p->type == DTYPE_F32) return f->n > 0 && take_limited(p, &result);
-  const bool makes_codes = f->n > 0 && last->kind == IR_STEP_KIND_CAST &&
+                                      .index = (uint32_t)desc->n_steps - 1};
+  begin_pattern(desc, 0, pattern);
+  pattern->takes_step = true;
+  if (pattern->type == DTYPE_F32) return desc->n > 0 && take_limited(pattern, &result);
+  const bool makes_codes = desc->n > 0 && last->kind == IR_STEP_KIND_CAST &&
                            last->operand_type == DTYPE_F32 &&
-                           (p->type == DTYPE_I8 || p->type == DTYPE_U8);
-  if (!makes_codes || !take_codes(p, &last->operands[0])) return false;
-  drop_clamp(p);
+                           (pattern->type == DTYPE_I8 || pattern->type == DTYPE_U8);
+  if (!makes_codes || !take_codes(pattern, &last->operands[0])) return false;
+  drop_clamp(pattern);
   return true;
 }
 
-bool take_rows(cpu_recorder *r, const elementwise_form *f, requantise_args *out,
+bool take_rows(cpu_recorder *recorder, const elementwise_form *desc, requantise_args *out,
                const elementwise_step **step) {
-  pattern p;
-  if (!as_rows(&f->out->t, &p.shapes[0])) return false;
-  for (int k = 0; k < f->n_inputs; k++) {
-    const bound_tensor x = broadcast_operand(f->inputs[k], &f->out->t);
-    if (!as_rows(&x.t, &p.shapes[1 + k])) return false;
+  pattern pattern;
+  if (!as_rows(&desc->out->tensor, &pattern.shapes[0])) return false;
+  for (int k = 0; k < desc->n_inputs; k++) {
+    const bound_tensor tensor = broadcast_operand(desc->inputs[k], &desc->out->tensor);
+    if (!as_rows(&tensor.tensor, &pattern.shapes[1 + k])) return false;
   }
-  if (!find_rows(f, &p) || !put_result_first(&p)) return false;
-  *step = p.step;
-  *out = arguments(r, &p);
+  if (!find_rows(desc, &pattern) || !put_result_first(&pattern)) return false;
+  *step = pattern.step;
+  *out = arguments(recorder, &pattern);
   out->terms[0].x = NULL;
   return true;
 }

@@ -4,17 +4,17 @@
 #include "backend/cpu/kernels/rope.h"
 #include "cpu_ops.h"
 
-clave_status cpu_rope(cpu_recorder *r, const node *n) {
-  rope_form f;
-  describe_rope(n, &f);
-  return cpu_launch(r, rope,
-                    &(rope_args){.x = cpu_view(r, f.x, &f.rows),
-                                 .cos = cpu_operand(r, f.cos),
-                                 .sin = cpu_operand(r, f.sin),
-                                 .out = cpu_operand(r, f.out),
-                                 .n_rows = f.n_rows,
-                                 .n_angles = f.n_angles,
-                                 .n_heads = f.n_heads,
-                                 .n_pairs = f.n_pairs,
-                                 .interleaved = f.interleaved});
+clave_status cpu_rope(cpu_recorder *recorder, const node *node) {
+  rope_form desc;
+  describe_rope(node, &desc);
+  return cpu_launch(recorder, rope,
+                    &(rope_args){.x = cpu_view(recorder, desc.x, &desc.rows),
+                                 .cos = cpu_operand(recorder, desc.cos),
+                                 .sin = cpu_operand(recorder, desc.sin),
+                                 .out = cpu_operand(recorder, desc.out),
+                                 .n_rows = desc.n_rows,
+                                 .n_angles = desc.n_angles,
+                                 .n_heads = desc.n_heads,
+                                 .n_pairs = desc.n_pairs,
+                                 .interleaved = desc.interleaved});
 }

@@ -15,13 +15,13 @@ typedef struct cpu_state {
 
 static size_t aligned(size_t bytes) { return (bytes + 15) / 16 * 16; }
 
-size_t cpu_command_scratch(const cpu_command *c, int n_threads, const char *level) {
+size_t cpu_command_scratch(const cpu_command *command, int n_threads, const char *level) {
   const kernel_context ctx = {.n_threads = n_threads};
   size_t most = 0;
-  for (int kind = KIND_PORTABLE; c->k->scratch && kind <= KIND_ALL; kind++) {
+  for (int kind = KIND_PORTABLE; command->desc->scratch && kind <= KIND_ALL; kind++) {
     cpu_pretend((cpu_kind)kind);
     const bool counts = !level || strcmp(cpu_level_name(), level) == 0;
-    const size_t bytes = counts ? c->k->scratch(&ctx, c->args) : 0;
+    const size_t bytes = counts ? command->desc->scratch(&ctx, command->args) : 0;
     if (bytes > most) most = bytes;
   }
   cpu_pretend(KIND_OWN);
@@ -30,72 +30,75 @@ size_t cpu_command_scratch(const cpu_command *c, int n_threads, const char *leve
 
 /* ---------------------------------------------------------------- running */
 
-void cpu_state_destroy(stream *s, void *state) {
-  (void)s;
+void cpu_state_destroy(stream *stream, void *state) {
+  (void)stream;
   free(state);
 }
 
-static clave_status make_state(const recording *r, void **state) {
-  cpu_state *s = *state;
+static clave_status make_state(const recording *recording, void **state) {
+  cpu_state *prepared = *state;
   int n;
-  const cpu_command *c = cpu_recorded_commands(r, &n);
+  const cpu_command *command = cpu_recorded_commands(recording, &n);
   size_t bytes = 0;
-  if (s && s->serial == r->serial) return NULL;
-  for (int i = 0; i < n; i++) bytes += aligned(c[i].k->args_size);
-  free(s);
-  *state = s = malloc(sizeof *s + bytes);
-  if (!s) return status_no_memory();
-  s->serial = r->serial;
-  char *to = s->args;
+  if (prepared && prepared->serial == recording->serial) return NULL;
+  for (int i = 0; i < n; i++) bytes += aligned(command[i].desc->args_size);
+  free(prepared);
+  *state = prepared = malloc(sizeof *prepared + bytes);
+  if (!prepared) return status_no_memory();
+  prepared->serial = recording->serial;
+  char *to = prepared->args;
   for (int i = 0; i < n; i++) {
-    memcpy(to, c[i].args, c[i].k->args_size);
-    to += aligned(c[i].k->args_size);
+    memcpy(to, command[i].args, command[i].desc->args_size);
+    to += aligned(command[i].desc->args_size);
   }
   return NULL;
 }
 
-static void set_data(const cpu_command *c, void *args, const run_operands *o) {
+static void set_data(const cpu_command *command, void *args, const run_operands *operands) {
   static char nothing; /* data of an operand of no elements: not absent */
-  for (int i = 0; i < c->n_operands; i++) {
-    const cpu_operand_place *p = &c->operands[i];
-    if (p->is_packed) {
-      *cpu_data_at(args, p->at) = o->weights[p->slot] ? cpu_buffer_data(o->weights[p->slot]) : NULL;
+  for (int i = 0; i < command->n_operands; i++) {
+    const cpu_operand_place *place = &command->operands[i];
+    if (place->is_packed) {
+      *cpu_data_at(args, place->at) =
+          operands->weights[place->slot] ? cpu_buffer_data(operands->weights[place->slot]) : NULL;
       continue;
     }
-    if (p->unless && o->weights[p->unless - 1]) {
-      *cpu_data_at(args, p->at) = NULL;
+    if (place->unless && operands->weights[place->unless - 1]) {
+      *cpu_data_at(args, place->at) = NULL;
       continue;
     }
-    const bound_tensor *t = &o->tensors[p->slot];
-    *cpu_data_at(args, p->at) =
-        t->buf ? cpu_buffer_data(t->buf) + t->buffer_offset + p->offset : &nothing;
+    const bound_tensor *tensor = &operands->tensors[place->slot];
+    *cpu_data_at(args, place->at) =
+        tensor->buf ? cpu_buffer_data(tensor->buf) + tensor->buffer_offset + place->offset
+                    : &nothing;
   }
 }
 
-clave_status cpu_run_commands(cpu_stream *s, const recording *r, void **state,
-                              const run_operands *o) {
+clave_status cpu_run_commands(cpu_stream *stream, const recording *recording, void **state,
+                              const run_operands *operands) {
   int n;
-  const cpu_command *c = cpu_recorded_commands(r, &n);
-  TRY(make_state(r, state));
-  s->scratch = o->scratch ? cpu_buffer_data(o->scratch) : NULL;
-  s->scratch_size = r->scratch_bytes;
+  const cpu_command *command = cpu_recorded_commands(recording, &n);
+  TRY(make_state(recording, state));
+  stream->scratch = operands->scratch ? cpu_buffer_data(operands->scratch) : NULL;
+  stream->scratch_size = recording->scratch_bytes;
   char *args = ((cpu_state *)*state)->args;
   for (int i = 0; i < n; i++) {
-    set_data(&c[i], args, o);
-    s->scratch_used = 0;
-    s->kernel.n_threads = c[i].n_threads ? c[i].n_threads : thread_pool_size(s->threads);
-    if (!c[i].k->run(&s->kernel, args)) return status_no_memory();
-    args += aligned(c[i].k->args_size);
+    set_data(&command[i], args, operands);
+    stream->scratch_used = 0;
+    stream->kernel.n_threads =
+        command[i].n_threads ? command[i].n_threads : thread_pool_size(stream->threads);
+    if (!command[i].desc->run(&stream->kernel, args)) return status_no_memory();
+    args += aligned(command[i].desc->args_size);
   }
   return NULL;
 }
 
-clave_status cpu_pack(stream *s, const packed_weight_request *request, const bound_tensor *operands,
-                      bool clears, buffer *to) {
+clave_status cpu_pack(stream *stream, const packed_weight_request *request,
+                      const bound_tensor *operands, bool clears, buffer *to) {
   void *state = NULL;
-  const run_operands o = {.tensors = operands, .scratch = to};
+  const run_operands run_operands = {.tensors = operands, .scratch = to};
   if (clears) memset(cpu_buffer_data(to), 0, to->bytes);
-  clave_status st = cpu_run_commands((cpu_stream *)s, request->pack, &state, &o);
-  cpu_state_destroy(s, state);
+  clave_status st = cpu_run_commands((cpu_stream *)stream, request->pack, &state, &run_operands);
+  cpu_state_destroy(stream, state);
   return st;
 }

@@ -10,24 +10,25 @@ static const kscatter_kind kinds[] = {
     [IR_SCATTER_KIND_MIN] = KSCATTER_MIN,
 };
 
-clave_status cpu_launch_scatter(cpu_recorder *r, const scatter_form *f) {
-  return cpu_launch(r, scatter,
-                    &(scatter_args){.kind = kinds[f->kind],
-                                    .wrap = f->wrap,
-                                    .index = cpu_view(r, &f->index, &f->front[SCATTER_INDEX]),
-                                    .source = cpu_view(r, f->source, &f->front[SCATTER_SOURCE]),
-                                    .out = cpu_view(r, f->out, &f->front[SCATTER_OUT]),
-                                    .source_back = cpu_layout(&f->back[SCATTER_SOURCE]),
-                                    .out_back = cpu_layout(&f->back[SCATTER_OUT]),
-                                    .n = f->n,
-                                    .size = f->size,
-                                    .index_step = f->step[SCATTER_INDEX],
-                                    .source_step = f->step[SCATTER_SOURCE],
-                                    .out_step = f->step[SCATTER_OUT]});
+clave_status cpu_launch_scatter(cpu_recorder *recorder, const scatter_form *desc) {
+  return cpu_launch(
+      recorder, scatter,
+      &(scatter_args){.kind = kinds[desc->kind],
+                      .wrap = desc->wrap,
+                      .index = cpu_view(recorder, &desc->index, &desc->front[SCATTER_INDEX]),
+                      .source = cpu_view(recorder, desc->source, &desc->front[SCATTER_SOURCE]),
+                      .out = cpu_view(recorder, desc->out, &desc->front[SCATTER_OUT]),
+                      .source_back = cpu_layout(&desc->back[SCATTER_SOURCE]),
+                      .out_back = cpu_layout(&desc->back[SCATTER_OUT]),
+                      .n = desc->n,
+                      .size = desc->size,
+                      .index_step = desc->step[SCATTER_INDEX],
+                      .source_step = desc->step[SCATTER_SOURCE],
+                      .out_step = desc->step[SCATTER_OUT]});
 }
 
-clave_status cpu_scatter(cpu_recorder *r, const node *n) {
-  scatter_form f;
-  describe_scatter(n, &f);
-  return cpu_launch_scatter(r, &f);
+clave_status cpu_scatter(cpu_recorder *recorder, const node *node) {
+  scatter_form desc;
+  describe_scatter(node, &desc);
+  return cpu_launch_scatter(recorder, &desc);
 }

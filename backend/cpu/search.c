@@ -4,17 +4,17 @@
 #include "backend/cpu/kernels/search.h"
 #include "cpu_ops.h"
 
-clave_status cpu_search_sorted(cpu_recorder *r, const node *n) {
-  search_form f;
-  describe_search_sorted(n, &f);
-  return cpu_launch(r, search_sorted,
-                    &(search_args){.boundaries = cpu_operand(r, f.boundaries),
-                                   .x = cpu_operand(r, f.x),
-                                   .sorter = cpu_operand(r, f.sorter),
-                                   .out = cpu_operand(r, f.out),
-                                   .n_x = f.n_x,
-                                   .per_row = f.per_row,
-                                   .n = f.n,
-                                   .shared = f.shared,
-                                   .right = f.right});
+clave_status cpu_search_sorted(cpu_recorder *recorder, const node *node) {
+  search_form desc;
+  describe_search_sorted(node, &desc);
+  return cpu_launch(recorder, search_sorted,
+                    &(search_args){.boundaries = cpu_operand(recorder, desc.boundaries),
+                                   .x = cpu_operand(recorder, desc.x),
+                                   .sorter = cpu_operand(recorder, desc.sorter),
+                                   .out = cpu_operand(recorder, desc.out),
+                                   .n_x = desc.n_x,
+                                   .per_row = desc.per_row,
+                                   .n = desc.n,
+                                   .shared = desc.shared,
+                                   .right = desc.right});
 }

@@ -4,21 +4,21 @@
 #include "backend/cpu/kernels/ssm_scan.h"
 #include "cpu_ops.h"
 
-clave_status cpu_ssm_scan(cpu_recorder *r, const node *n) {
-  ssm_scan_form f;
-  describe_ssm_scan(n, &f);
-  return cpu_launch(r, ssm_scan,
-                    &(ssm_scan_args){.x = cpu_operand(r, f.x),
-                                     .log_decay = cpu_operand(r, f.log_decay),
-                                     .b = cpu_operand(r, f.b),
-                                     .c = cpu_operand(r, f.c),
-                                     .rate = cpu_operand(r, f.rate),
-                                     .state = cpu_operand(r, f.state),
-                                     .out = cpu_operand(r, f.out),
-                                     .n_batch = f.n_batch,
-                                     .length = f.length,
-                                     .n_heads = f.n_heads,
-                                     .share = f.share,
-                                     .head_dim = f.head_dim,
-                                     .n_state = f.n_state});
+clave_status cpu_ssm_scan(cpu_recorder *recorder, const node *node) {
+  ssm_scan_form desc;
+  describe_ssm_scan(node, &desc);
+  return cpu_launch(recorder, ssm_scan,
+                    &(ssm_scan_args){.x = cpu_operand(recorder, desc.x),
+                                     .log_decay = cpu_operand(recorder, desc.log_decay),
+                                     .b = cpu_operand(recorder, desc.b),
+                                     .c = cpu_operand(recorder, desc.c),
+                                     .rate = cpu_operand(recorder, desc.rate),
+                                     .state = cpu_operand(recorder, desc.state),
+                                     .out = cpu_operand(recorder, desc.out),
+                                     .n_batch = desc.n_batch,
+                                     .length = desc.length,
+                                     .n_heads = desc.n_heads,
+                                     .share = desc.share,
+                                     .head_dim = desc.head_dim,
+                                     .n_state = desc.n_state});
 }

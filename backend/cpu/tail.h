@@ -9,11 +9,12 @@
  * result, limits, or both, else in `steps` where it is short and has at most `most_inputs` inputs,
  * the result among them. The recorder is told then that nothing is left of it. Else conv_tail_none
  * and no steps. */
-void take_tail(cpu_recorder *r, const node *n, int most_inputs, conv_tail *tail,
+void take_tail(cpu_recorder *recorder, const node *node, int most_inputs, conv_tail *tail,
                short_elementwise_args *steps);
 /* The same of what has no tail: all of it in `steps`. */
-void take_steps(cpu_recorder *r, const node *n, int most_inputs, short_elementwise_args *steps);
+void take_steps(cpu_recorder *recorder, const node *node, int most_inputs,
+                short_elementwise_args *steps);
 /* Whether what follows reads a slot. */
-bool tail_reads(const node *n, uint32_t slot);
+bool tail_reads(const node *node, uint32_t slot);
 
 #endif

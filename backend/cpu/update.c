@@ -6,15 +6,16 @@
 #include "backend/cpu/scatter.h"
 #include "cpu_ops.h"
 
-clave_status cpu_slice_update(cpu_recorder *r, const node *n) {
-  copy_form f;
-  describe_slice_update(n, &f);
-  return cpu_launch(r, copy,
-                    &(copy_args){.x = cpu_operand(r, &f.x), .out = cpu_operand(r, &f.out)});
+clave_status cpu_slice_update(cpu_recorder *recorder, const node *node) {
+  copy_form desc;
+  describe_slice_update(node, &desc);
+  return cpu_launch(
+      recorder, copy,
+      &(copy_args){.x = cpu_operand(recorder, &desc.x), .out = cpu_operand(recorder, &desc.out)});
 }
 
-clave_status cpu_index_copy(cpu_recorder *r, const node *n) {
-  scatter_form f;
-  describe_index_copy(n, &f);
-  return cpu_launch_scatter(r, &f);
+clave_status cpu_index_copy(cpu_recorder *recorder, const node *node) {
+  scatter_form desc;
+  describe_index_copy(node, &desc);
+  return cpu_launch_scatter(recorder, &desc);
 }

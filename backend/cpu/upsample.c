@@ -6,15 +6,15 @@
 #include "backend/cpu/kernels/upsample.h"
 #include "cpu_ops.h"
 
-clave_status cpu_upsample(cpu_recorder *r, const node *n) {
-  upsample_form f;
-  describe_upsample(n, &f);
-  upsample_args p = {.x = cpu_operand(r, f.x).data,
-                     .out = cpu_operand(r, f.out).data,
-                     .x_type = f.x->t.type,
-                     .out_type = f.out->t.type,
-                     .planes = f.planes,
-                     .precision = f.precision};
-  memcpy(p.axes, f.axes, sizeof p.axes);
-  return cpu_launch(r, upsample, &p);
+clave_status cpu_upsample(cpu_recorder *recorder, const node *node) {
+  upsample_form desc;
+  describe_upsample(node, &desc);
+  upsample_args args = {.x = cpu_operand(recorder, desc.x).data,
+                        .out = cpu_operand(recorder, desc.out).data,
+                        .x_type = desc.x->tensor.type,
+                        .out_type = desc.out->tensor.type,
+                        .planes = desc.planes,
+                        .precision = desc.precision};
+  memcpy(args.axes, desc.axes, sizeof args.axes);
+  return cpu_launch(recorder, upsample, &args);
 }

@@ -4,33 +4,34 @@
 #include "backend/cpu/kernels/conv/winograd.h"
 #include "backend/cpu/tail.h"
 
-clave_status record_winograd(cpu_recorder *r, const node *n, const conv_form *f, int tile) {
-  winograd_args p = {.x = cpu_operand(r, f->x).data,
-                     .weight = cpu_operand(r, f->weight).data,
-                     .bias = cpu_operand(r, f->bias).data,
-                     .out = cpu_operand(r, f->out).data,
-                     .x_type = f->x->t.type,
-                     .out_type = f->out->t.type,
-                     .weight_type = f->weight->t.type,
-                     .encoding = f->weight->t.encoding,
-                     .images = f->images,
-                     .groups = f->groups,
-                     .channels = f->channels,
-                     .outputs = f->outputs,
-                     .in_rows = f->dims[1].in,
-                     .in_columns = f->dims[2].in,
-                     .out_rows = f->dims[1].out,
-                     .out_columns = f->dims[2].out,
-                     .top = f->dims[1].padding,
-                     .left = f->dims[2].padding,
-                     .tile = tile};
-  take_tail(r, n, 1, &p.tail, &p.steps);
-  TRY(cpu_packed(r,
+clave_status record_winograd(cpu_recorder *recorder, const node *node, const conv_form *desc,
+                             int tile) {
+  winograd_args args = {.x = cpu_operand(recorder, desc->x).data,
+                        .weight = cpu_operand(recorder, desc->weight).data,
+                        .bias = cpu_operand(recorder, desc->bias).data,
+                        .out = cpu_operand(recorder, desc->out).data,
+                        .x_type = desc->x->tensor.type,
+                        .out_type = desc->out->tensor.type,
+                        .weight_type = desc->weight->tensor.type,
+                        .encoding = desc->weight->tensor.encoding,
+                        .images = desc->images,
+                        .groups = desc->groups,
+                        .channels = desc->channels,
+                        .outputs = desc->outputs,
+                        .in_rows = desc->dims[1].in,
+                        .in_columns = desc->dims[2].in,
+                        .out_rows = desc->dims[1].out,
+                        .out_columns = desc->dims[2].out,
+                        .top = desc->dims[1].padding,
+                        .left = desc->dims[2].padding,
+                        .tile = tile};
+  take_tail(recorder, node, 1, &args.tail, &args.steps);
+  TRY(cpu_packed(recorder,
                  &(cpu_packed_request){.kind = CPU_PACKED_WINOGRAD,
-                                       .x = f->weight,
-                                       .size = {f->groups, tile, 0},
-                                       .k = &kernel_winograd_pack,
-                                       .args = &p},
-                 &p.packed));
-  return cpu_launch(r, winograd, &p);
+                                       .x = desc->weight,
+                                       .size = {desc->groups, tile, 0},
+                                       .desc = &kernel_winograd_pack,
+                                       .args = &args},
+                 &args.packed));
+  return cpu_launch(recorder, winograd, &args);
 }

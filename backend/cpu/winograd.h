@@ -5,7 +5,7 @@
 #include "ops/conv.h"
 
 /* tile: rows and columns of outputs of a tile, 2 or 4. */
-clave_status record_winograd(cpu_recorder *r, const node *n, const conv_form *f,
+clave_status record_winograd(cpu_recorder *recorder, const node *node, const conv_form *desc,
                              int tile) STATUS_CHECK;
 
 #endif

@@ -14,20 +14,20 @@
 #include "ops/epilogue.h"
 #include "ops/upsample.h"
 
-static void destroy_device(backend *b) {
-  cl_device *d = (cl_device *)b;
-  if (!d) return;
-  builders_destroy(d->builders);
-  programs_destroy(d);
-  clblast_close(d);
-  if (d->callers) d->cl->clReleaseCommandQueue(d->callers);
-  if (d->context) d->cl->clReleaseContext(d->context);
-  mutex_destroy(d->lock);
-  mutex_destroy(d->note_lock);
-  mutex_destroy(d->first_lock);
-  free(d->cache_dir);
-  free(d->kernel_dir);
-  free(d);
+static void destroy_device(backend *backend) {
+  cl_device *device = (cl_device *)backend;
+  if (!device) return;
+  builders_destroy(device->builders);
+  programs_destroy(device);
+  clblast_close(device);
+  if (device->callers) device->cl->clReleaseCommandQueue(device->callers);
+  if (device->context) device->cl->clReleaseContext(device->context);
+  mutex_destroy(device->lock);
+  mutex_destroy(device->note_lock);
+  mutex_destroy(device->first_lock);
+  free(device->cache_dir);
+  free(device->kernel_dir);
+  free(device);
 }
 
 typedef struct support_check {
@@ -36,40 +36,40 @@ typedef struct support_check {
   bool needs_fp64;
 } support_check;
 
-static void check_steps(support_check *c, const ir_instruction *ins) {
+static void check_steps(support_check *check, const ir_instruction *ins) {
   const ir_steps *steps = ins->op_type == IR_OP_ELEMENTWISE
                               ? &((const ir_elementwise *)ins->op)->steps
                               : epilogue_of(ins);
   for (uint32_t i = 0; steps && i < steps->count; i++)
-    if ((dtype)steps->items[i].dtype == DTYPE_F64) c->needs_fp64 = true;
+    if ((dtype)steps->items[i].dtype == DTYPE_F64) check->needs_fp64 = true;
 }
 
 /* Weights of resized 8-bit images are computed in doubles and then rounded to integers. */
-static void check_quantized(support_check *c, const ir_instruction *ins) {
+static void check_quantized(support_check *check, const ir_instruction *ins) {
   if (ins->op_type != IR_OP_UPSAMPLE) return;
   const ir_upsample *op = ins->op;
-  if (upsample_is_quantized(op, c->rules->tensors[op->x].type)) c->needs_fp64 = true;
+  if (upsample_is_quantized(op, check->rules->tensors[op->x].type)) check->needs_fp64 = true;
 }
 
 /* Why the device runs no kernel of a custom op, or NULL. */
-static const char *refuse_custom(const support_check *c, const ir_custom *op) {
-  const device_entry *e = c->device->entry;
-  const ir_custom_kernel *k = custom_kernel_for(op, e->info.type);
-  if (!k) return "it has no kernel for devices of this type";
-  return (uint64_t)custom_group_size(k) <= e->traits.max_local
+static const char *refuse_custom(const support_check *check, const ir_custom *op) {
+  const device_entry *entry = check->device->entry;
+  const ir_custom_kernel *kernel = custom_kernel_for(op, entry->info.type);
+  if (!kernel) return "it has no kernel for devices of this type";
+  return (uint64_t)custom_group_size(kernel) <= entry->traits.max_local
              ? NULL
              : "its kernel's groups are larger than the device's";
 }
 
-static bool device_supports(backend *b, const rule_context *c, const ir_instruction *ins,
-                            const char **reason) {
-  support_check check = {.rules = c, .device = (cl_device *)b};
+static bool device_supports(backend *backend, const rule_context *context,
+                            const ir_instruction *ins, const char **reason) {
+  support_check check = {.rules = context, .device = (cl_device *)backend};
   if (!opencl_table[ins->op_type]) {
     *reason = "the op runs on the CPU backend alone";
     return false;
   }
   for (operand_iter i = operands_of(ins); next_operand(&i);)
-    if (c->tensors[i.o.tid].type == DTYPE_F64) check.needs_fp64 = true;
+    if (context->tensors[i.operand.tid].type == DTYPE_F64) check.needs_fp64 = true;
   check_steps(&check, ins);
   check_quantized(&check, ins);
   *reason = ins->op_type == IR_OP_CUSTOM ? refuse_custom(&check, ins->op) : NULL;
@@ -118,108 +118,109 @@ static const backend_vtable opencl_vtable = {
 };
 
 /* The "flags" line of the first CPU, or nothing. */
-static void append_cpu_flags(text *t) {
-  FILE *f = fopen("/proc/cpuinfo", "r");
-  if (!f) return;
+static void append_cpu_flags(text *text) {
+  FILE *file = fopen("/proc/cpuinfo", "r");
+  if (!file) return;
   char line[4096];
-  while (fgets(line, sizeof line, f)) {
+  while (fgets(line, sizeof line, file)) {
     if (strncmp(line, "flags", 5) != 0 && strncmp(line, "Features", 8) != 0) continue;
-    text_append(t, line, strlen(line));
+    text_append(text, line, strlen(line));
     break;
   }
-  fclose(f);
+  fclose(file);
 }
 
 /* With the CPU's flags: PoCL's code for one machine may be illegal on another. */
-static clave_status find_platform_key(cl_device *d) {
-  const backend_info *i = &d->base.info;
-  text t = {0};
-  text_printf(&t, "%s\n%s\n%s\n%zu\n", i->platform, i->name, i->driver, sizeof(void *));
-  if (strcmp(i->type, "CPU") == 0) append_cpu_flags(&t);
-  clave_status st = text_status(&t);
-  if (!st) hash_bytes_128(t.data, t.size, d->platform_key);
-  text_free(&t);
+static clave_status find_platform_key(cl_device *device) {
+  const backend_info *info = &device->base.info;
+  text text = {0};
+  text_printf(&text, "%s\n%s\n%s\n%zu\n", info->platform, info->name, info->driver, sizeof(void *));
+  if (strcmp(info->type, "CPU") == 0) append_cpu_flags(&text);
+  clave_status st = text_status(&text);
+  if (!st) hash_bytes_128(text.data, text.size, device->platform_key);
+  text_free(&text);
   return st;
 }
 
 /* A cache that cannot be used costs time, never a run. */
-static clave_status open_cache(cl_device *d, const char *folder) {
+static clave_status open_cache(cl_device *device, const char *folder) {
   if (!folder) return NULL;
   clave_status st = cache_open(folder);
-  if (!st) return (d->cache_dir = strdup(folder)) ? NULL : status_no_memory();
-  device_note(d, "kernel binaries are not kept: %s", status_message(st));
+  if (!st) return (device->cache_dir = strdup(folder)) ? NULL : status_no_memory();
+  device_note(device, "kernel binaries are not kept: %s", status_message(st));
   status_free(st);
   return NULL;
 }
 
-static clave_status create_context(cl_device *d) {
+static clave_status create_context(cl_device *device) {
   cl_int code;
   cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
-                                        (cl_context_properties)d->entry->platform, 0};
-  d->context = d->cl->clCreateContext(properties, 1, &d->entry->id, NULL, NULL, &code);
+                                        (cl_context_properties)device->entry->platform, 0};
+  device->context =
+      device->cl->clCreateContext(properties, 1, &device->entry->id, NULL, NULL, &code);
   if (code == CL_SUCCESS) return NULL;
-  d->context = NULL;
+  device->context = NULL;
   return opencl_status(code, "clCreateContext");
 }
 
 enum { LAYOUTS_VERSION = 5 }; /* grows when a kernel packs otherwise: test_packed_files.py */
 
-static clave_status init_device(cl_device *d, const opencl_options *o) {
-  TRY(mutex_create(&d->lock));
-  TRY(mutex_create(&d->note_lock));
-  TRY(mutex_create(&d->first_lock));
-  d->first_alone = quirk_first_alone(d->base.info.platform);
-  d->large_grid = quirk_large_grid(d->base.info.platform);
-  TRY(o && o->context ? adopt_context(d, o) : create_context(d));
-  TRY(find_platform_key(d));
-  TRY(instructions_choose(d));
-  if (quirk_serial_builds(d->base.info.platform) && !(o && o->builds_here))
-    TRY(builders_create(&d->builders));
-  if (!o) return NULL;
-  d->message = o->message;
-  d->message_ctx = o->message_ctx;
-  if (o->kernel_dir) TRY(path_absolute(o->kernel_dir, &d->kernel_dir));
-  TRY(binaries_take(d, o));
-  return open_cache(d, o->cache_dir);
+static clave_status init_device(cl_device *device, const opencl_options *options) {
+  TRY(mutex_create(&device->lock));
+  TRY(mutex_create(&device->note_lock));
+  TRY(mutex_create(&device->first_lock));
+  device->first_alone = quirk_first_alone(device->base.info.platform);
+  device->large_grid = quirk_large_grid(device->base.info.platform);
+  TRY(options && options->context ? adopt_context(device, options) : create_context(device));
+  TRY(find_platform_key(device));
+  TRY(instructions_choose(device));
+  if (quirk_serial_builds(device->base.info.platform) && !(options && options->builds_here))
+    TRY(builders_create(&device->builders));
+  if (!options) return NULL;
+  device->message = options->message;
+  device->message_ctx = options->message_ctx;
+  if (options->kernel_dir) TRY(path_absolute(options->kernel_dir, &device->kernel_dir));
+  TRY(binaries_take(device, options));
+  return open_cache(device, options->cache_dir);
 }
 
-clave_status opencl_backend_create(int index, const opencl_options *o, backend **out) {
+clave_status opencl_backend_create(int index, const opencl_options *options, backend **out) {
   *out = NULL;
   const device_list *list;
   TRY(opencl_device_list(&list));
   if (index < 0 || index >= list->count)
     return INVALID("there is no OpenCL device %d; there are %d", index, list->count);
   const char *reason;
-  cl_device *d = calloc(1, sizeof *d);
-  if (!d) return status_no_memory();
-  d->entry = &list->entries[index];
-  d->index = index;
-  d->base.vt = &opencl_vtable;
-  d->base.info = d->entry->info;
-  (void)snprintf(d->weight_layout, sizeof d->weight_layout, "opencl %d width %u",
-                 (int)LAYOUTS_VERSION, (unsigned)d->entry->traits.vector_width);
-  d->base.info.weight_layout = d->weight_layout;
-  clave_status st = opencl_functions(&d->cl, &reason);
-  if (!st) st = init_device(d, o);
+  cl_device *device = calloc(1, sizeof *device);
+  if (!device) return status_no_memory();
+  device->entry = &list->entries[index];
+  device->index = index;
+  device->base.vt = &opencl_vtable;
+  device->base.info = device->entry->info;
+  (void)snprintf(device->weight_layout, sizeof device->weight_layout, "opencl %d width %u",
+                 (int)LAYOUTS_VERSION, (unsigned)device->entry->traits.vector_width);
+  device->base.info.weight_layout = device->weight_layout;
+  clave_status st = opencl_functions(&device->cl, &reason);
+  if (!st) st = init_device(device, options);
   if (st) {
-    destroy_device(&d->base);
+    destroy_device(&device->base);
     return status_while(st, "opening %s", list->entries[index].info.name);
   }
-  *out = &d->base;
+  *out = &device->base;
   return NULL;
 }
 
-clave_status opencl_save_binaries(backend *b, const char *path) {
-  cl_device *d = (cl_device *)b;
-  file_writer *w = NULL;
+clave_status opencl_save_binaries(backend *backend, const char *path) {
+  cl_device *device = (cl_device *)backend;
+  file_writer *writer = NULL;
   text entries = {0};
-  clave_status st = programs_append(d, &entries);
+  clave_status st = programs_append(device, &entries);
   if (!st && !entries.size)
     st = UNSUPPORTED("%s has no kernel binaries: nothing ran there, or its driver gives none",
-                     b->info.name);
-  if (!st) st = file_writer_create(path, &w);
-  if (!st) st = binaries_write(d, &entries, w);
-  file_writer_destroy(w);
+                     backend->info.name);
+  if (!st) st = file_writer_create(path, &writer);
+  if (!st) st = binaries_write(device, &entries, writer);
+  file_writer_destroy(writer);
   text_free(&entries);
   return st;
 }

@@ -44,7 +44,7 @@
 typedef struct cl_device cl_device;     /* backend: one opened device */
 typedef struct cl_recorder cl_recorder; /* takes the launches of one node */
 
-typedef clave_status (*opencl_op)(cl_recorder *s, const node *n);
+typedef clave_status (*opencl_op)(cl_recorder *recorder, const node *node);
 extern const opencl_op opencl_table[IR_OP_COUNT]; /* generated */
 
 /* What kernels and op functions may choose by. In a kernel ON_CPU is defined to 0 or 1. */
@@ -67,26 +67,27 @@ typedef struct device_traits {
   bool shares_badly;    /* local memory is as slow as any other */
 } device_traits;
 enum { IMAGE_WORD = 16 };
-const device_traits *recorder_traits(const cl_recorder *s);
+const device_traits *recorder_traits(const cl_recorder *recorder);
 /* Whether a launch may have n groups of work-items in its second or third dimension. */
-bool recorder_takes_groups(const cl_recorder *s, int64_t n);
-bool recorder_is_fast(const cl_recorder *s);        /* kernels may be less exact: CLAVE_PRECISION */
-void recorder_rounds(cl_recorder *s, rounding how); /* sets recording.rounds */
+bool recorder_takes_groups(const cl_recorder *recorder, int64_t n);
+bool recorder_is_fast(const cl_recorder *recorder); /* kernels may be less exact: CLAVE_PRECISION */
+void recorder_rounds(cl_recorder *recorder, rounding how); /* sets recording.rounds */
 /* How kernels add products of bytes here, as in kernels_cl/support/add_dots.h: one by one, or by a
  * function of cl_khr_integer_dot_product. */
 typedef enum dots_kind { DOTS_BYTES, DOTS_PACKED } dots_kind;
-clave_status recorder_dots(const cl_recorder *s, dots_kind *out) STATUS_CHECK;
+clave_status recorder_dots(const cl_recorder *recorder, dots_kind *out) STATUS_CHECK;
 /* Whether groups may be summed by sub-groups (kernels_cl/support/subgroups.h). */
-clave_status recorder_has_subgroups(const cl_recorder *s, bool *out) STATUS_CHECK;
+clave_status recorder_has_subgroups(const cl_recorder *recorder, bool *out) STATUS_CHECK;
 /* How blocks of F16 and BF16 are multiplied, as in kernels_cl/gemm/mma.h. */
 typedef enum mma_kind { MMA_NONE, MMA_PTX, MMA_LOCAL } mma_kind;
-clave_status recorder_mma(const cl_recorder *s, mma_kind *out) STATUS_CHECK;
-const char *recorder_type(const cl_recorder *s); /* of the device: "CPU", "GPU", ... */
+clave_status recorder_mma(const cl_recorder *recorder, mma_kind *out) STATUS_CHECK;
+const char *recorder_type(const cl_recorder *recorder); /* of the device: "CPU", "GPU", ... */
 
 /* Which of the variants of a family to record, see base/tuning.h. The key has what decides how fast
  * they are: sizes and dtypes, and whether operands are constants. */
-tuning_key recorder_key(const cl_recorder *s);
-const kernel_variant *recorder_choose(cl_recorder *s, const variants *all, const tuning_key *key);
+tuning_key recorder_key(const cl_recorder *recorder);
+const kernel_variant *recorder_choose(cl_recorder *recorder, const variants *all,
+                                      const tuning_key *key);
 
 /* The local size of launch_items, and the largest one to ask for elsewhere. A device with smaller
  * groups gets the kernels for CPUs, which are right for any. Use only sizes of {1, 16, 64}: PoCL
@@ -94,7 +95,7 @@ const kernel_variant *recorder_choose(cl_recorder *s, const variants *all, const
 enum { LOCAL_SIZE = 64 };
 
 /* Memory of at least `bytes` for use within this op's launches only, one for all of them. */
-clave_status recorder_scratch(cl_recorder *s, size_t bytes) STATUS_CHECK;
+clave_status recorder_scratch(cl_recorder *recorder, size_t bytes) STATUS_CHECK;
 
 /* A constant operand packed in a layout of the op's own, once for the device, by launches that the
  * op records with *pack right after recorder_pack. They write `bytes` of scratch memory from its
@@ -116,12 +117,12 @@ typedef struct pack_request {
   int64_t size[3]; /* what else the bytes depend on */
   size_t bytes;
 } pack_request;
-bool recorder_may_pack(const cl_recorder *s, const bound_tensor *x);
-clave_status recorder_pack(cl_recorder *s, const pack_request *f, int *number,
+bool recorder_may_pack(const cl_recorder *recorder, const bound_tensor *tensor);
+clave_status recorder_pack(cl_recorder *recorder, const pack_request *request, int *number,
                            cl_recorder **pack) STATUS_CHECK;
 /* Returns the number of a packed weight that another node may request by x, kind and size. Until
  * then it is absent, which a kernel sees by IS_ABSENT (common.h). */
-int recorder_packed_by_others(cl_recorder *s, const pack_request *f);
+int recorder_packed_by_others(cl_recorder *recorder, const pack_request *request);
 
 /* ---------------------------------------------------------------- launch */
 
@@ -140,8 +141,8 @@ typedef clave_status (*launch_generator)(const void *ctx, text *source, arg_info
                                          int *n_args);
 
 typedef struct launch {
-  cl_recorder *s;
-  const node *n;
+  cl_recorder *recorder;
+  const node *node;
   const char *stem, *kernel; /* string literals: compared by address; NULL before launch_args */
   const kernel_signature *signature; /* NULL: generated */
   launch_macro macros[MAX_LAUNCH_DEFINES];
@@ -156,53 +157,54 @@ typedef struct launch {
 } launch;
 
 /* All names must be string literals. */
-void launch_begin(launch *l, cl_recorder *s, const node *n);
-void launch_dtype(launch *l, const char *name,
+void launch_begin(launch *launch, cl_recorder *recorder, const node *node);
+void launch_dtype(launch *launch, const char *name,
                   dtype t); /* -D name=F32: for STORAGE(), LOAD(), STORE() of common.h */
-void launch_compute(launch *l,
+void launch_compute(launch *launch,
                     dtype t); /* -D COMPUTE: F32 for F32 F16 BF16, F64, I64 for integers and BOOL */
-void launch_define(launch *l, const char *name,
+void launch_define(launch *launch, const char *name,
                    int value); /* -D name=value: flags and small enums, never shapes */
 /* -D DOTS=kind, and the version of OpenCL C that it needs. */
-void launch_dots(launch *l, dots_kind kind);
-void launch_subgroups(launch *l, bool has); /* -D SUBGROUPS, and that version */
+void launch_dots(launch *launch, dots_kind kind);
+void launch_subgroups(launch *launch, bool has); /* -D SUBGROUPS, and that version */
 /* ENCODING and what of it decides how an encoded constant is decoded: encoded.h of kernels_cl. */
-void launch_encoding(launch *l, const encoding *e);
-void launch_wide(launch *l); /* index_t must be 64 bits (buffer_arg sees to it for its tensors) */
+void launch_encoding(launch *launch, const encoding *encoding);
+void launch_wide(
+    launch *launch); /* index_t must be 64 bits (buffer_arg sees to it for its tensors) */
 
 /* The kernel and its arguments: a pointer to one of the structs of kernel_args.h. */
 #define launch_args(l, ...) launch_take(l, &kernel_signatures[KERNEL_OF(__VA_ARGS__)], __VA_ARGS__)
-void launch_take(launch *l, const kernel_signature *g, const void *args);
+void launch_take(launch *launch, const kernel_signature *signature, const void *args);
 
 /* After launch_args of the launch that stores all of the node's result, by a kernel that says
  * EPILOGUE behind its stores (common.h): it runs the node's epilogue, if there is one. */
-void launch_epilogue(launch *l);
+void launch_epilogue(launch *launch);
 /* The same where launches of one kernel each store a part of the result. last: none follows. */
-void launch_epilogue_of_part(launch *l, bool last);
+void launch_epilogue_of_part(launch *launch, bool last);
 /* What the op writes: out, but where its epilogue makes another dtype of the result scratch memory.
  * The same as launch_epilogue for such an op, by a kernel that says STORE_RESULT for its stores;
  * other launches leave the epilogue to one of its own. */
-bound_tensor op_result(const cl_recorder *s, const bound_tensor *out);
-void launch_epilogue_of_result(launch *l);
+bound_tensor op_result(const cl_recorder *recorder, const bound_tensor *out);
+void launch_epilogue_of_result(launch *launch);
 
 /* Of all custom ops. */
 extern const char custom_kernel_name[];
 
 /* A kernel made at run time has no struct: its arguments follow each other in its order. */
-void launch_generated(launch *l, const char *name, launch_generator generate, const void *ctx);
-void launch_push_buffer(launch *l, arg_buffer a); /* two parameters */
-void launch_push_int(launch *l, int64_t value);
-void launch_push_float(launch *l, double value);
-void launch_push_local(launch *l, size_t bytes);
-void launch_push_index8(launch *l, arg_index8 a);
+void launch_generated(launch *launch, const char *name, launch_generator generate, const void *ctx);
+void launch_push_buffer(launch *launch, arg_buffer buffer); /* two parameters */
+void launch_push_int(launch *launch, int64_t value);
+void launch_push_float(launch *launch, double value);
+void launch_push_local(launch *launch, size_t bytes);
+void launch_push_index8(launch *launch, arg_index8 index8);
 
 /* Records. global counts work-items and is rounded up to a multiple of local: the kernel masks. A
  * zero size does nothing. */
-clave_status launch_run(launch *l, int dims, const size_t *global,
+clave_status launch_run(launch *launch, int dims, const size_t *global,
                         const size_t *local) STATUS_CHECK;
-clave_status launch_items(launch *l,
+clave_status launch_items(launch *launch,
                           int64_t n) STATUS_CHECK; /* 1-D, n work-items, groups of LOCAL_SIZE */
-clave_status launch_groups(launch *l, int64_t groups,
+clave_status launch_groups(launch *launch, int64_t groups,
                            size_t local) STATUS_CHECK; /* 1-D, `groups` groups of `local` */
 
 #endif

@@ -19,8 +19,8 @@ static double element(dtype t, const void *data, size_t i) {
   return element_number(t, (const char *)data + i * dtype_size(t));
 }
 
-static int by_value(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
+static int by_value(const void *left, const void *right) {
+  const double x = *(const double *)left, y = *(const double *)right;
   return (x > y) - (x < y);
 }
 

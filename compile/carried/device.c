@@ -58,35 +58,36 @@ int carried_answer(clave_status *kept, clave_status st) {
 }
 
 /* The rows of a device like this one; elsewhere rules choose. */
-static clave_status put_tuned(clave_device *d, void (*note)(void *ctx, const char *line),
+static clave_status put_tuned(clave_device *device, void (*note)(void *ctx, const char *line),
                               void *ctx) {
-  text t = {0};
+  text text = {0};
   if (!carried.n_tuned) return NULL;
-  if (strcmp(carried.tuned_for, clave_tuning_device(d)) == 0) {
+  if (strcmp(carried.tuned_for, clave_tuning_device(device)) == 0) {
     for (int i = 0; i < carried.n_tuned; i++) {
-      const carried_row *r = &carried.tuned[i];
-      TRY(carried_status(clave_tuning_put(d, r->family, r->key, r->variant)));
+      const carried_row *row = &carried.tuned[i];
+      TRY(carried_status(clave_tuning_put(device, row->family, row->key, row->variant)));
     }
     return NULL;
   }
-  text_printf(&t, "it is tuned for %s, not for %s", carried.tuned_for, clave_tuning_device(d));
-  if (note && !t.failed) note(ctx, t.data);
-  text_free(&t);
+  text_printf(&text, "it is tuned for %s, not for %s", carried.tuned_for,
+              clave_tuning_device(device));
+  if (note && !text.failed) note(ctx, text.data);
+  text_free(&text);
   return NULL;
 }
 
 clave_status carried_open(int n_threads, void (*note)(void *ctx, const char *line), void *ctx,
                           clave_device **out) {
-  const clave_device_options o = {.size = sizeof o,
-                                  .n_threads = n_threads,
-                                  .message = note,
-                                  .message_ctx = ctx,
-                                  .binaries = carried.binaries,
-                                  .binaries_size = carried.binaries_size};
+  const clave_device_options options = {.size = sizeof options,
+                                        .n_threads = n_threads,
+                                        .message = note,
+                                        .message_ctx = ctx,
+                                        .binaries = carried.binaries,
+                                        .binaries_size = carried.binaries_size};
   const char *spec;
   *out = NULL;
   TRY(carried_device(carried.device, getenv("CLAVE_DEVICE"), "CLAVE_DEVICE", &spec));
-  clave_status st = carried_status(clave_device_open(spec, &o, out));
+  clave_status st = carried_status(clave_device_open(spec, &options, out));
   if (!st && (st = put_tuned(*out, note, ctx))) {
     clave_device_destroy(*out);
     *out = NULL;

@@ -11,21 +11,21 @@
 enum { MOST_FLAGS = 64 };
 
 /* What names the program, and on the CPU backend what chooses a device. */
-static bool is_left_out(const flag *f) {
+static bool is_left_out(const flag *flag) {
   static const char *const names[] = {
       "PROG", "--consts", "--device", "--no-fallback", "--allow-custom-kernels", "--warm-up"};
   const size_t n = strcmp(carried.device, "opencl") == 0 ? 2 : LENGTH(names);
   for (size_t i = 0; i < n; i++)
-    if (strcmp(f->name, names[i]) == 0) return true;
+    if (strcmp(flag->name, names[i]) == 0) return true;
   return false;
 }
 
 static int generate(const void *arguments, page *out) {
-  generate_arguments a = *(const generate_arguments *)arguments;
-  const char *said = a.model.device, *from = said ? "--device" : "CLAVE_DEVICE";
-  clave_status st =
-      carried_device(carried.device, said ? said : getenv("CLAVE_DEVICE"), from, &a.model.device);
-  if (!st) return generate_command.run(&a, out);
+  generate_arguments given = *(const generate_arguments *)arguments;
+  const char *said = given.model.device, *from = said ? "--device" : "CLAVE_DEVICE";
+  clave_status st = carried_device(carried.device, said ? said : getenv("CLAVE_DEVICE"), from,
+                                   &given.model.device);
+  if (!st) return generate_command.run(&given, out);
   const int code = fail("%s", status_message(st));
   status_free(st);
   return code;
@@ -34,30 +34,31 @@ static int generate(const void *arguments, page *out) {
 static int answer(int argc, char *const *argv, page *out) {
   static flag flags[MOST_FLAGS];
   generate_arguments defaults = *(const generate_arguments *)generate_command.defaults;
-  command c = generate_command;
+  command command = generate_command;
   defaults.model.program = carried.name;
   defaults.model.clv = carried.clv;
   defaults.model.clv_size = carried.size;
   defaults.model.binaries = carried.binaries;
   defaults.model.binaries_size = carried.binaries_size;
   defaults.model.allow_custom_kernels = carried.allow_custom_kernels != 0;
-  c.name = tool_name();
-  c.usage = "(--prompt TEXT | --prompt-ids F | --chat | --chat-file M.json) ...";
-  c.more =
+  command.name = tool_name();
+  command.usage = "(--prompt TEXT | --prompt-ids F | --chat | --chat-file M.json) ...";
+  command.more =
       "The text goes to standard output as it is made, statistics to standard error.\n"
       "Ctrl-C ends it at the next token, with exit status 130.\n";
   if (carried.tests.methods)
-    c.more =
+    command.more =
         "The text goes to standard output as it is made, statistics to standard error.\n"
         "Ctrl-C ends it at the next token, with exit status 130. Alone, --verify compares results\n"
         "of drawn inputs with those that were kept when it was compiled.\n";
-  c.flags = flags;
-  c.n_flags = 0;
-  for (size_t i = 0; i < generate_command.n_flags && c.n_flags < MOST_FLAGS; i++)
-    if (!is_left_out(&generate_command.flags[i])) flags[c.n_flags++] = generate_command.flags[i];
-  c.defaults = &defaults;
-  c.run = generate;
-  return run_command_line(&c, "", argc - 1, argv + 1, out);
+  command.flags = flags;
+  command.n_flags = 0;
+  for (size_t i = 0; i < generate_command.n_flags && command.n_flags < MOST_FLAGS; i++)
+    if (!is_left_out(&generate_command.flags[i]))
+      flags[command.n_flags++] = generate_command.flags[i];
+  command.defaults = &defaults;
+  command.run = generate;
+  return run_command_line(&command, "", argc - 1, argv + 1, out);
 }
 
 int carried_generate(int argc, char **argv) {

@@ -27,33 +27,34 @@ typedef struct text_library {
   int n_threads;
 } text_library;
 
-static clave_status start(text_library *l, model_note_fn note, void *ctx) {
-  const clave_llm_options o = {.size = sizeof o, .clv = carried.clv, .clv_size = carried.size};
-  const clave_session_options s = {.size = sizeof s,
-                                   .allow_custom_kernels = carried.allow_custom_kernels != 0};
-  const clave_llm_conversation_options talk = {.size = sizeof talk, .session = &s};
-  TRY(carried_open(l->n_threads, note, ctx, &l->device));
-  TRY(carried_status(clave_llm_load(carried.name, l->device, &o, &l->llm)));
-  return carried_status(clave_llm_conversation_create(l->llm, &talk, &l->talk));
+static clave_status start(text_library *library, model_note_fn note, void *ctx) {
+  const clave_llm_options options = {
+      .size = sizeof options, .clv = carried.clv, .clv_size = carried.size};
+  const clave_session_options session_options = {
+      .size = sizeof session_options, .allow_custom_kernels = carried.allow_custom_kernels != 0};
+  const clave_llm_conversation_options talk = {.size = sizeof talk, .session = &session_options};
+  TRY(carried_open(library->n_threads, note, ctx, &library->device));
+  TRY(carried_status(clave_llm_load(carried.name, library->device, &options, &library->llm)));
+  return carried_status(clave_llm_conversation_create(library->llm, &talk, &library->talk));
 }
 
 void *carried_text_create(int n_threads, void (*note)(void *ctx, const char *line), void *ctx) {
-  text_library *l = calloc(1, sizeof *l);
-  if (!l) return NULL;
-  l->n_threads = n_threads;
-  (void)carried_answer(&l->failed, start(l, note, ctx));
-  return l;
+  text_library *library = calloc(1, sizeof *library);
+  if (!library) return NULL;
+  library->n_threads = n_threads;
+  (void)carried_answer(&library->failed, start(library, note, ctx));
+  return library;
 }
 
 void carried_text_destroy(void *library) {
-  text_library *l = library;
-  if (!l) return;
-  clave_llm_conversation_destroy(l->talk);
-  clave_llm_destroy(l->llm);
-  clave_device_destroy(l->device);
-  status_free(l->failed);
-  free(l->system);
-  free(l);
+  text_library *text_library = library;
+  if (!text_library) return;
+  clave_llm_conversation_destroy(text_library->talk);
+  clave_llm_destroy(text_library->llm);
+  clave_device_destroy(text_library->device);
+  status_free(text_library->failed);
+  free(text_library->system);
+  free(text_library);
 }
 
 const char *carried_text_error(const void *library) {
@@ -62,82 +63,86 @@ const char *carried_text_error(const void *library) {
 
 /* ---------------------------------------------------------------- text */
 
-static clave_status choose_by(text_library *l, const text_choice *how) {
-  const clave_sampler_options o = {.size = sizeof o,
-                                   .temperature = how->temperature,
-                                   .top_k = how->top_k,
-                                   .top_p = how->top_p,
-                                   .min_p = how->min_p,
-                                   .repetition_penalty = how->repetition_penalty,
-                                   .seed = how->seed};
-  return carried_status(clave_llm_set_sampler(l->talk, &o));
+static clave_status choose_by(text_library *library, const text_choice *how) {
+  const clave_sampler_options options = {.size = sizeof options,
+                                         .temperature = how->temperature,
+                                         .top_k = how->top_k,
+                                         .top_p = how->top_p,
+                                         .min_p = how->min_p,
+                                         .repetition_penalty = how->repetition_penalty,
+                                         .seed = how->seed};
+  return carried_status(clave_llm_set_sampler(library->talk, &options));
 }
 
 /* Behind the system's message, if one waits. */
-static clave_status prompt_chat(text_library *l, const char *role, const char *said) {
-  const clave_llm_message both[] = {
-      {.role = "system", .content = l->system, .content_size = l->system ? strlen(l->system) : 0},
-      {.role = role, .content = said, .content_size = strlen(said)}};
-  const size_t n = l->system ? 2 : 1;
-  TRY(carried_status(clave_llm_prompt_chat(l->talk, NULL, both + 2 - n, n)));
-  free(l->system);
-  l->system = NULL;
+static clave_status prompt_chat(text_library *library, const char *role, const char *said) {
+  const clave_llm_message both[] = {{.role = "system",
+                                     .content = library->system,
+                                     .content_size = library->system ? strlen(library->system) : 0},
+                                    {.role = role, .content = said, .content_size = strlen(said)}};
+  const size_t n = library->system ? 2 : 1;
+  TRY(carried_status(clave_llm_prompt_chat(library->talk, NULL, both + 2 - n, n)));
+  free(library->system);
+  library->system = NULL;
   return NULL;
 }
 
-static clave_status prompt(text_library *l, const char *role, const char *said) {
-  return role ? prompt_chat(l, role, said)
-              : carried_status(clave_llm_prompt_text(l->talk, said, strlen(said)));
+static clave_status prompt(text_library *library, const char *role, const char *said) {
+  return role ? prompt_chat(library, role, said)
+              : carried_status(clave_llm_prompt_text(library->talk, said, strlen(said)));
 }
 
-static clave_status keep_system(text_library *l, const char *said) {
+static clave_status keep_system(text_library *library, const char *said) {
   char *kept = strdup(said);
   if (!kept) return status_no_memory();
-  free(l->system);
-  l->system = kept;
+  free(library->system);
+  library->system = kept;
   return NULL;
 }
 
 /* What is held back where the text ends that goes on. */
-static clave_status flush(text_library *l, piece_fn piece, void *ctx) {
+static clave_status flush(text_library *library, piece_fn piece, void *ctx) {
   const char *held;
   size_t n;
-  TRY(carried_status(clave_llm_flush(l->talk, &held, &n)));
+  TRY(carried_status(clave_llm_flush(library->talk, &held, &n)));
   if (n) (void)piece(ctx, held, n);
   return NULL;
 }
 
-static clave_status generate(text_library *l, const char *role, const char *said,
+static clave_status generate(text_library *library, const char *role, const char *said,
                              const text_choice *how, piece_fn piece, void *ctx) {
   clave_llm_token token = {0};
-  if (role && strcmp(role, "system") == 0) return keep_system(l, said);
-  TRY(choose_by(l, how));
-  TRY(prompt(l, role, said));
+  if (role && strcmp(role, "system") == 0) return keep_system(library, said);
+  TRY(choose_by(library, how));
+  TRY(prompt(library, role, said));
   for (uint32_t i = 0; !how->max_new_tokens || i < how->max_new_tokens; i++) {
-    TRY(carried_status(clave_llm_next(l->talk, &token)));
+    TRY(carried_status(clave_llm_next(library->talk, &token)));
     const bool goes_on = !token.text_size || piece(ctx, token.text, token.text_size);
     if (token.stop || !goes_on) return NULL;
   }
-  return flush(l, piece, ctx);
+  return flush(library, piece, ctx);
 }
 
 int carried_text_generate(void *library, const char *role, const char *said, const void *how,
                           int (*piece)(void *ctx, const char *text, size_t bytes), void *ctx) {
   static const text_choice by_default;
-  text_library *l = library;
-  if (!l->talk) return 1;
-  return carried_answer(&l->failed, generate(l, role, said, how ? how : &by_default, piece, ctx));
+  text_library *text_library = library;
+  if (!text_library->talk) return 1;
+  return carried_answer(&text_library->failed,
+                        generate(text_library, role, said, how ? how : &by_default, piece, ctx));
 }
 
 int carried_text_reset(void *library) {
-  text_library *l = library;
-  if (!l->talk) return 1;
-  free(l->system);
-  l->system = NULL;
-  return carried_answer(&l->failed, carried_status(clave_llm_reset(l->talk)));
+  text_library *text_library = library;
+  if (!text_library->talk) return 1;
+  free(text_library->system);
+  text_library->system = NULL;
+  return carried_answer(&text_library->failed, carried_status(clave_llm_reset(text_library->talk)));
 }
 
 int carried_text_verify(void *library) {
-  text_library *l = library;
-  return l->talk ? carried_answer(&l->failed, verify_another(l->n_threads)) : 1;
+  text_library *text_library = library;
+  return text_library->talk
+             ? carried_answer(&text_library->failed, verify_another(text_library->n_threads))
+             : 1;
 }

@@ -42,203 +42,213 @@ static const carried_dim *find_dim(const char *name) {
 
 static const carried_scalar *find_scalar(const char *method, uint32_t input) {
   for (int i = 0; i < carried.n_scalars; i++) {
-    const carried_scalar *s = &carried.scalars[i];
-    if (s->input == input && strcmp(s->method, method) == 0) return s;
+    const carried_scalar *scalar = &carried.scalars[i];
+    if (scalar->input == input && strcmp(scalar->method, method) == 0) return scalar;
   }
   return NULL;
 }
 
 /* sizes: with room for one more; -1: there is no such size. */
-static int find_size(const model_method *m, const model_size *sizes, const char *name) {
-  for (int i = 0; i < m->n_sizes; i++)
+static int find_size(const model_method *method, const model_size *sizes, const char *name) {
+  for (int i = 0; i < method->n_sizes; i++)
     if (strcmp(sizes[i].name, name) == 0) return i;
   return -1;
 }
 
-static int64_t dim_of(const clave_tensor_info *t, int i, bool is_input, model_method *m,
+static int64_t dim_of(const clave_tensor_info *info, int i, bool is_input, model_method *method,
                       model_size *sizes) {
-  if (t->dims[i] != CLAVE_DYNAMIC) return t->dims[i];
-  const carried_dim *fixed = find_dim(t->dim_names[i]);
+  if (info->dims[i] != CLAVE_DYNAMIC) return info->dims[i];
+  const carried_dim *fixed = find_dim(info->dim_names[i]);
   if (fixed) return fixed->size;
-  int size = find_size(m, sizes, t->dim_names[i]);
+  int size = find_size(method, sizes, info->dim_names[i]);
   if (size < 0 && !is_input) return MODEL_FOLLOWS;
   if (size < 0) {
-    size = m->n_sizes++;
-    sizes[size] = (model_size){t->dim_names[i], t->min_dims[i], t->max_dims[i]};
+    size = method->n_sizes++;
+    sizes[size] = (model_size){info->dim_names[i], info->min_dims[i], info->max_dims[i]};
   }
   return model_open_dim(size);
 }
 
-static model_argument argument_of(const clave_tensor_info *t, bool is_input, model_method *m,
-                                  model_size *sizes) {
-  model_argument a = {.name = t->name,
-                      .type = (dtype)t->dtype,
-                      .is_scalar = t->is_scalar && is_input,
-                      .rank = t->rank};
-  for (int i = 0; i < t->rank; i++) a.dims[i] = dim_of(t, i, is_input, m, sizes);
-  return a;
+static model_argument argument_of(const clave_tensor_info *info, bool is_input,
+                                  model_method *method, model_size *sizes) {
+  model_argument argument = {.name = info->name,
+                             .type = (dtype)info->dtype,
+                             .is_scalar = info->is_scalar && is_input,
+                             .rank = info->rank};
+  for (int i = 0; i < info->rank; i++) argument.dims[i] = dim_of(info, i, is_input, method, sizes);
+  return argument;
 }
 
 /* What a method's tables are made in. */
 typedef struct tables {
-  model *m;
+  model *model;
   model_method *method;
   model_argument *inputs, *outputs;
   model_size *sizes;
   uint32_t *places;
 } tables;
 
-static clave_status make_tables(model *m, model_method *method, const clave_method_info *info,
+static clave_status make_tables(model *model, model_method *method, const clave_method_info *info,
                                 tables *out) {
   const size_t n_in = info->n_inputs, n_out = info->n_outputs;
-  *out = (tables){.m = m,
-                  .method = method,
-                  .inputs = mem_pool_alloc(m->pool, n_in + 1, sizeof *out->inputs),
-                  .outputs = mem_pool_alloc(m->pool, n_out + 1, sizeof *out->outputs),
-                  .sizes = mem_pool_alloc(m->pool, n_in * CLAVE_MAX_RANK + 1, sizeof *out->sizes),
-                  .places = mem_pool_alloc(m->pool, n_in + 1, sizeof *out->places)};
+  *out =
+      (tables){.model = model,
+               .method = method,
+               .inputs = mem_pool_alloc(model->pool, n_in + 1, sizeof *out->inputs),
+               .outputs = mem_pool_alloc(model->pool, n_out + 1, sizeof *out->outputs),
+               .sizes = mem_pool_alloc(model->pool, n_in * CLAVE_MAX_RANK + 1, sizeof *out->sizes),
+               .places = mem_pool_alloc(model->pool, n_in + 1, sizeof *out->places)};
   *method = (model_method){
       .name = info->name, .inputs = out->inputs, .outputs = out->outputs, .sizes = out->sizes};
-  m->places[method - m->methods] = out->places;
+  model->places[method - model->methods] = out->places;
   return out->inputs && out->outputs && out->sizes && out->places ? NULL : status_no_memory();
 }
 
-static void fix_scalar(model *m, int method, uint32_t index, clave_dtype type, int64_t value) {
-  fixed_scalar *f = &m->fixed[m->n_fixed++];
+static void fix_scalar(model *model, int method, uint32_t index, clave_dtype type, int64_t value) {
+  fixed_scalar *scalar = &model->fixed[model->n_fixed++];
   const double number = (double)value;
-  *f = (fixed_scalar){.method = method, .index = index, .type = type, .value = {value != 0}};
-  if (type == CLAVE_I64) memcpy(f->value, &value, sizeof value);
-  if (type == CLAVE_F64) memcpy(f->value, &number, sizeof number);
+  *scalar = (fixed_scalar){.method = method, .index = index, .type = type, .value = {value != 0}};
+  if (type == CLAVE_I64) memcpy(scalar->value, &value, sizeof value);
+  if (type == CLAVE_F64) memcpy(scalar->value, &number, sizeof number);
 }
 
-static clave_status take_input(tables *t, uint32_t index) {
-  model *m = t->m;
+static clave_status take_input(tables *tables, uint32_t index) {
+  model *model = tables->model;
   clave_tensor_info info = {.size = sizeof info};
-  TRY(carried_status(clave_program_input(m->program, t->method->name, index, &info)));
-  const carried_scalar *fixed = find_scalar(t->method->name, index);
+  TRY(carried_status(clave_program_input(model->program, tables->method->name, index, &info)));
+  const carried_scalar *fixed = find_scalar(tables->method->name, index);
   if (fixed) {
-    fix_scalar(m, (int)(t->method - m->methods), index, info.dtype, fixed->value);
+    fix_scalar(model, (int)(tables->method - model->methods), index, info.dtype, fixed->value);
     return NULL;
   }
-  t->places[t->method->n_inputs] = index;
-  t->inputs[t->method->n_inputs++] = argument_of(&info, true, t->method, t->sizes);
+  tables->places[tables->method->n_inputs] = index;
+  tables->inputs[tables->method->n_inputs++] =
+      argument_of(&info, true, tables->method, tables->sizes);
   return NULL;
 }
 
-static clave_status take_output(tables *t, uint32_t index) {
+static clave_status take_output(tables *tables, uint32_t index) {
   clave_tensor_info info = {.size = sizeof info};
-  TRY(carried_status(clave_program_output(t->m->program, t->method->name, index, &info)));
-  t->outputs[t->method->n_outputs++] = argument_of(&info, false, t->method, t->sizes);
+  TRY(carried_status(
+      clave_program_output(tables->model->program, tables->method->name, index, &info)));
+  tables->outputs[tables->method->n_outputs++] =
+      argument_of(&info, false, tables->method, tables->sizes);
   return NULL;
 }
 
-static clave_status take_method(model *m, const clave_method_info *info) {
-  tables t;
-  TRY(make_tables(m, &m->methods[m->info.n_methods++], info, &t));
-  for (uint32_t i = 0; i < info->n_inputs; i++) TRY(take_input(&t, i));
-  for (uint32_t i = 0; i < info->n_outputs; i++) TRY(take_output(&t, i));
+static clave_status take_method(model *model, const clave_method_info *info) {
+  tables tables;
+  TRY(make_tables(model, &model->methods[model->info.n_methods++], info, &tables));
+  for (uint32_t i = 0; i < info->n_inputs; i++) TRY(take_input(&tables, i));
+  for (uint32_t i = 0; i < info->n_outputs; i++) TRY(take_output(&tables, i));
   return NULL;
 }
 
-static clave_status take_methods(model *m) {
-  clave_program_info p = {.size = sizeof p};
-  TRY(carried_status(clave_program_get_info(m->program, &p)));
-  const size_t n = (size_t)p.n_methods + 1;
-  m->methods = mem_pool_alloc(m->pool, n, sizeof *m->methods);
-  m->places = mem_pool_alloc(m->pool, n, sizeof *m->places);
-  m->fixed = mem_pool_alloc(m->pool, (size_t)carried.n_scalars + 1, sizeof *m->fixed);
-  if (!m->methods || !m->places || !m->fixed) return status_no_memory();
-  m->info.methods = m->methods;
-  for (uint32_t i = 0; i < p.n_methods; i++) {
+static clave_status take_methods(model *model) {
+  clave_program_info program_info = {.size = sizeof program_info};
+  TRY(carried_status(clave_program_get_info(model->program, &program_info)));
+  const size_t n = (size_t)program_info.n_methods + 1;
+  model->methods = mem_pool_alloc(model->pool, n, sizeof *model->methods);
+  model->places = mem_pool_alloc(model->pool, n, sizeof *model->places);
+  model->fixed = mem_pool_alloc(model->pool, (size_t)carried.n_scalars + 1, sizeof *model->fixed);
+  if (!model->methods || !model->places || !model->fixed) return status_no_memory();
+  model->info.methods = model->methods;
+  for (uint32_t i = 0; i < program_info.n_methods; i++) {
     clave_method_info info = {.size = sizeof info};
-    TRY(carried_status(clave_program_method(m->program, i, &info)));
-    if (!carried.method || strcmp(carried.method, info.name) == 0) TRY(take_method(m, &info));
+    TRY(carried_status(clave_program_method(model->program, i, &info)));
+    if (!carried.method || strcmp(carried.method, info.name) == 0) TRY(take_method(model, &info));
   }
   return NULL;
 }
 
 /* ---------------------------------------------------------------- lifetime */
 
-static clave_status load(model *m) {
-  m->info = (model_info){.program = carried.name, .device = carried.device, .tests = carried.tests};
-  TRY(mem_pool_create(&m->pool));
+static clave_status load(model *model) {
+  model->info =
+      (model_info){.program = carried.name, .device = carried.device, .tests = carried.tests};
+  TRY(mem_pool_create(&model->pool));
   TRY(carried_status(
-      clave_program_load_bytes(carried.clv, carried.size, carried.name, &m->program)));
-  return take_methods(m);
+      clave_program_load_bytes(carried.clv, carried.size, carried.name, &model->program)));
+  return take_methods(model);
 }
 
 clave_status model_create(model **out) {
   *out = NULL;
-  model *m = calloc(1, sizeof *m);
-  if (!m) return status_no_memory();
-  clave_status st = load(m);
+  model *model = calloc(1, sizeof *model);
+  if (!model) return status_no_memory();
+  clave_status st = load(model);
   if (st) {
-    model_destroy(m);
+    model_destroy(model);
     return st;
   }
-  *out = m;
+  *out = model;
   return NULL;
 }
 
-const model_info *model_get_info(const model *m) { return &m->info; }
+const model_info *model_get_info(const model *model) { return &model->info; }
 
-void model_set_note(model *m, model_note_fn note, void *ctx) {
-  m->note = note;
-  m->note_ctx = ctx;
+void model_set_note(model *model, model_note_fn note, void *ctx) {
+  model->note = note;
+  model->note_ctx = ctx;
 }
 
 /* Inputs of the program whose values are known. */
-static clave_status set_fixed(model *m) {
-  for (int i = 0; i < m->n_fixed; i++) {
-    fixed_scalar *f = &m->fixed[i];
-    const clave_tensor value = clave_tensor_make(f->type, 0, NULL, f->value);
-    TRY(carried_status(
-        clave_session_set_input(m->session, m->methods[f->method].name, f->index, &value)));
+static clave_status set_fixed(model *model) {
+  for (int i = 0; i < model->n_fixed; i++) {
+    fixed_scalar *scalar = &model->fixed[i];
+    const clave_tensor value = clave_tensor_make(scalar->type, 0, NULL, scalar->value);
+    TRY(carried_status(clave_session_set_input(model->session, model->methods[scalar->method].name,
+                                               scalar->index, &value)));
   }
   return NULL;
 }
 
-clave_status model_start(model *m, int n_threads) {
-  const clave_session_options s = {.size = sizeof s,
-                                   .allow_custom_kernels = carried.allow_custom_kernels != 0};
-  TRY(carried_open(n_threads, m->note, m->note_ctx, &m->device));
-  TRY(carried_status(clave_session_create(m->program, m->device, &s, &m->session)));
-  return set_fixed(m);
+clave_status model_start(model *model, int n_threads) {
+  const clave_session_options options = {.size = sizeof options,
+                                         .allow_custom_kernels = carried.allow_custom_kernels != 0};
+  TRY(carried_open(n_threads, model->note, model->note_ctx, &model->device));
+  TRY(carried_status(
+      clave_session_create(model->program, model->device, &options, &model->session)));
+  return set_fixed(model);
 }
 
-void model_destroy(model *m) {
-  if (!m) return;
-  clave_session_destroy(m->session);
-  clave_device_destroy(m->device);
-  clave_program_destroy(m->program);
-  mem_pool_destroy(m->pool);
-  free(m);
+void model_destroy(model *model) {
+  if (!model) return;
+  clave_session_destroy(model->session);
+  clave_device_destroy(model->device);
+  clave_program_destroy(model->program);
+  mem_pool_destroy(model->pool);
+  free(model);
 }
 
 /* ---------------------------------------------------------------- runs */
 
-static clave_status bind_input(model *m, int method, int i, const model_value *v) {
+static clave_status bind_input(model *model, int method, int i, const model_value *value) {
   static char nothing;
-  const model_method *of = &m->methods[method];
-  const model_argument *a = &of->inputs[i];
-  void *data = v->data ? (void *)(uintptr_t)v->data : &nothing;
-  const clave_tensor t = clave_tensor_make((clave_dtype)a->type, a->rank, v->dims, data);
-  return carried_status(clave_session_bind_input(m->session, of->name, m->places[method][i], &t));
+  const model_method *of = &model->methods[method];
+  const model_argument *argument = &of->inputs[i];
+  void *data = value->data ? (void *)(uintptr_t)value->data : &nothing;
+  const clave_tensor tensor =
+      clave_tensor_make((clave_dtype)argument->type, argument->rank, value->dims, data);
+  return carried_status(
+      clave_session_bind_input(model->session, of->name, model->places[method][i], &tensor));
 }
 
-clave_status model_run(model *m, int method, const model_value *inputs, model_value *outputs) {
-  const model_method *of = &m->methods[method];
-  for (int i = 0; i < of->n_inputs; i++) TRY(bind_input(m, method, i, &inputs[i]));
-  TRY(carried_status(clave_session_run(m->session, of->name)));
-  clave_tensor t;
+clave_status model_run(model *model, int method, const model_value *inputs, model_value *outputs) {
+  const model_method *of = &model->methods[method];
+  for (int i = 0; i < of->n_inputs; i++) TRY(bind_input(model, method, i, &inputs[i]));
+  TRY(carried_status(clave_session_run(model->session, of->name)));
+  clave_tensor tensor;
   for (int i = 0; i < of->n_outputs; i++) /* all of them are there, or none is given */
-    TRY(carried_status(clave_session_output(m->session, of->name, (uint32_t)i, &t)));
+    TRY(carried_status(clave_session_output(model->session, of->name, (uint32_t)i, &tensor)));
   for (int i = 0; i < of->n_outputs; i++) {
-    TRY(carried_status(clave_session_output(m->session, of->name, (uint32_t)i, &t)));
-    outputs[i].data = t.data;
-    memcpy(outputs[i].dims, t.dims, sizeof outputs[i].dims);
+    TRY(carried_status(clave_session_output(model->session, of->name, (uint32_t)i, &tensor)));
+    outputs[i].data = tensor.data;
+    memcpy(outputs[i].dims, tensor.dims, sizeof outputs[i].dims);
   }
   return NULL;
 }
 
-clave_status model_reset(model *m) { return carried_status(clave_session_reset(m->session)); }
+clave_status model_reset(model *model) {
+  return carried_status(clave_session_reset(model->session));
+}

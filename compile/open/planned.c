@@ -12,13 +12,13 @@
 #include "interp/scalar.h"
 
 typedef struct open_weight {
-  packed_weight_request f; /* without `pack` */
-  void *data;              /* owned */
+  packed_weight_request request; /* without `pack` */
+  void *data;                    /* owned */
 } open_weight;
 
 /* A schedule of some sizes. */
 typedef struct kept_plan {
-  schedule *p;    /* owned */
+  schedule *schedule; /* owned */
   void **weights; /* owned (n_commands, MAX_PACKED_WEIGHTS): borrowed from all; NULL: not looked for
                    yet */
 } kept_plan;
@@ -27,9 +27,9 @@ enum { KEPT_PLANS = 8 };
 
 /* What a model has of its sizes. */
 typedef struct plans {
-  model *m;
+  model *model;
   const planned_code *code;
-  executable x; /* the code's, on `cpu` */
+  executable executable; /* the code's, on `cpu` */
   backend cpu;
   kept_plan kept[KEPT_PLANS];  /* the most recently used first */
   scalar_value *values;        /* owned (n_values): of this run */
@@ -40,77 +40,83 @@ typedef struct plans {
   void *args; /* owned: of the kernel that runs */
 } plans;
 
-static const graph *graph_of(const plans *l) { return &l->x.methods[0].g; }
+static const graph *graph_of(const plans *plans) { return &plans->executable.methods[0].graph; }
 
 /* ---------------------------------------------------------------- lifetime */
 
 static const backend_vtable recorder = {.record = cpu_record,
                                         .recording_destroy = cpu_recording_destroy};
 
-static void drop_plan(kept_plan *k) {
-  schedule_destroy(k->p);
-  free(k->weights);
-  *k = (kept_plan){0};
+static void drop_plan(kept_plan *plan) {
+  schedule_destroy(plan->schedule);
+  free(plan->weights);
+  *plan = (kept_plan){0};
 }
 
-static void destroy_plans(model *m) {
-  plans *l = m->plans;
-  if (!l) return;
-  for (int i = 0; i < KEPT_PLANS; i++) drop_plan(&l->kept[i]);
-  for (size_t i = 0; i < l->n_weights; i++) compiled_model.heap->give(l->weights[i].data);
-  free(l->weights);
-  free(l->values);
-  free(l->now);
-  free(l->scalars);
-  free(l->args);
-  free(l);
-  m->plans = NULL;
+static void destroy_plans(model *model) {
+  plans *plans = model->plans;
+  if (!plans) return;
+  for (int i = 0; i < KEPT_PLANS; i++) drop_plan(&plans->kept[i]);
+  for (size_t i = 0; i < plans->n_weights; i++) compiled_model.heap->give(plans->weights[i].data);
+  free(plans->weights);
+  free(plans->values);
+  free(plans->now);
+  free(plans->scalars);
+  free(plans->args);
+  free(plans);
+  model->plans = NULL;
 }
 
-static clave_status create_plans(model *m) {
+static clave_status create_plans(model *model) {
   const planned_code *code = compiled_model.planned;
-  const program *p = code->x->prog;
-  plans *l = m->plans = calloc(1, sizeof *l);
-  if (!l) return status_no_memory();
-  l->m = m;
-  l->code = code;
-  l->cpu.vt = &recorder;
-  l->cpu.info = (backend_info){
-      .kind = "cpu", .compute_units = (uint32_t)m->kernel.n_threads, .alignment = MODEL_ALIGNMENT};
-  l->x = *code->x;
-  l->x.copy_instruction = (ir_instruction){.op_type = IR_OP_COPY, .op = &l->x.copy, .name = ""};
-  l->x.devices = (device_set){.backends = {&l->cpu}, .count = 1};
-  l->values = calloc((size_t)p->ir.values.count + 1, sizeof *l->values);
-  l->now = calloc((size_t)slot_count(p) + 1, sizeof *l->now);
-  l->scalars = calloc((size_t)graph_of(l)->method->outputs.count + 1, sizeof *l->scalars);
-  if (l->values && l->now && l->scalars) return NULL;
-  destroy_plans(m);
+  const program *program = code->executable->prog;
+  plans *plans = model->plans = calloc(1, sizeof *plans);
+  if (!plans) return status_no_memory();
+  plans->model = model;
+  plans->code = code;
+  plans->cpu.vt = &recorder;
+  plans->cpu.info = (backend_info){.kind = "cpu",
+                                   .compute_units = (uint32_t)model->kernel.n_threads,
+                                   .alignment = MODEL_ALIGNMENT};
+  plans->executable = *code->executable;
+  plans->executable.copy_instruction =
+      (ir_instruction){.op_type = IR_OP_COPY, .op = &plans->executable.copy, .name = ""};
+  plans->executable.devices = (device_set){.backends = {&plans->cpu}, .count = 1};
+  plans->values = calloc((size_t)program->ir.values.count + 1, sizeof *plans->values);
+  plans->now = calloc((size_t)slot_count(program) + 1, sizeof *plans->now);
+  plans->scalars =
+      calloc((size_t)graph_of(plans)->method->outputs.count + 1, sizeof *plans->scalars);
+  if (plans->values && plans->now && plans->scalars) return NULL;
+  destroy_plans(model);
   return status_no_memory();
 }
 
 /* ---------------------------------------------------------------- sizes */
 
-static clave_status take_input(plans *l, const ir_argument *a, const model_argument *of,
-                               const model_value *v) {
-  const ir_program *p = &l->x.prog->ir;
+static clave_status take_input(plans *plans, const ir_argument *argument, const model_argument *of,
+                               const model_value *value) {
+  const ir_program *program = &plans->executable.prog->ir;
   scalar_value given;
-  if (a->tensor != IR_NONE) return scalar_bind_dims(p, a, v->dims, l->values);
-  TRY(scalar_from_bytes(of->type, v->data, p->values.items[a->value].type, &given));
-  return scalar_bind(p, a, given, l->values);
+  if (argument->tensor != IR_NONE)
+    return scalar_bind_dims(program, argument, value->dims, plans->values);
+  TRY(scalar_from_bytes(of->type, value->data, program->values.items[argument->value].type,
+                        &given));
+  return scalar_bind(program, argument, given, plans->values);
 }
 
 /* A scalar that is fixed is none of the inputs. */
-static bool is_input(const plans *l, const ir_argument *a) {
-  return a->tensor != IR_NONE || !l->code->values[a->value].known;
+static bool is_input(const plans *plans, const ir_argument *argument) {
+  return argument->tensor != IR_NONE || !plans->code->values[argument->value].known;
 }
 
-static clave_status take_inputs(plans *l, const model_value *inputs) {
-  const ir_arguments *all = &graph_of(l)->method->inputs;
+static clave_status take_inputs(plans *plans, const model_value *inputs) {
+  const ir_arguments *all = &graph_of(plans)->method->inputs;
   const model_argument *of = compiled_model.info.methods->inputs;
-  memcpy(l->values, l->code->values, l->x.prog->ir.values.count * sizeof *l->values);
+  memcpy(plans->values, plans->code->values,
+         plans->executable.prog->ir.values.count * sizeof *plans->values);
   for (uint32_t i = 0, n = 0; i < all->count; i++) {
-    if (!is_input(l, &all->items[i])) continue;
-    TRY(take_input(l, &all->items[i], &of[n], &inputs[n]));
+    if (!is_input(plans, &all->items[i])) continue;
+    TRY(take_input(plans, &all->items[i], &of[n], &inputs[n]));
     n++;
   }
   return NULL;
@@ -118,29 +124,32 @@ static clave_status take_inputs(plans *l, const model_value *inputs) {
 
 /* ---------------------------------------------------------------- schedules */
 
-static clave_status make_plan(plans *l, kept_plan *k) {
-  const schedule_key key = {.values = l->values};
-  TRY(plan_schedule(&l->x, 0, &key, &k->p));
-  k->weights = calloc((size_t)k->p->n_commands * MAX_PACKED_WEIGHTS + 1, sizeof *k->weights);
-  if (k->weights && k->p->n_chunks[0] <= 1) return NULL;
-  drop_plan(k);
+static clave_status make_plan(plans *plans, kept_plan *plan) {
+  const schedule_key key = {.values = plans->values};
+  TRY(plan_schedule(&plans->executable, 0, &key, &plan->schedule));
+  plan->weights =
+      calloc((size_t)plan->schedule->n_commands * MAX_PACKED_WEIGHTS + 1, sizeof *plan->weights);
+  if (plan->weights && plan->schedule->n_chunks[0] <= 1) return NULL;
+  drop_plan(plan);
   return status_no_memory();
 }
 
 /* The plan of the run's sizes, the first of those that are kept. */
-static clave_status find_plan(plans *l) {
-  const uint32_t n = l->x.prog->ir.values.count;
+static clave_status find_plan(plans *plans) {
+  const uint32_t n = plans->executable.prog->ir.values.count;
   kept_plan found = {0};
   int i = 0;
-  while (i < KEPT_PLANS && l->kept[i].p && !scalars_equal(l->kept[i].p->key, l->values, n)) i++;
-  if (i < KEPT_PLANS && l->kept[i].p) {
-    found = l->kept[i];
+  while (i < KEPT_PLANS && plans->kept[i].schedule &&
+         !scalars_equal(plans->kept[i].schedule->key, plans->values, n))
+    i++;
+  if (i < KEPT_PLANS && plans->kept[i].schedule) {
+    found = plans->kept[i];
   } else {
-    TRY(make_plan(l, &found));
-    if (i == KEPT_PLANS) drop_plan(&l->kept[--i]);
+    TRY(make_plan(plans, &found));
+    if (i == KEPT_PLANS) drop_plan(&plans->kept[--i]);
   }
-  memmove(&l->kept[1], &l->kept[0], (size_t)i * sizeof l->kept[0]);
-  l->kept[0] = found;
+  memmove(&plans->kept[1], &plans->kept[0], (size_t)i * sizeof plans->kept[0]);
+  plans->kept[0] = found;
   return NULL;
 }
 
@@ -148,183 +157,192 @@ static clave_status find_plan(plans *l) {
 
 /* place: of a pointer to memory, whose contents matter within a run alone. */
 static clave_status grow(void *place, size_t *have, size_t want) {
-  void *p;
-  memcpy(&p, place, sizeof p);
-  if (p && want <= *have) return NULL;
-  compiled_model.heap->give(p);
+  void *memory;
+  memcpy(&memory, place, sizeof memory);
+  if (memory && want <= *have) return NULL;
+  compiled_model.heap->give(memory);
   *have = 0;
-  p = compiled_model.heap->take(want + 1);
-  memcpy(place, &p, sizeof p);
-  if (!p) return status_no_memory();
+  memory = compiled_model.heap->take(want + 1);
+  memcpy(place, &memory, sizeof memory);
+  if (!memory) return status_no_memory();
   *have = want;
   return NULL;
 }
 
 /* An arena of no bytes is there from the start. */
-static clave_status make_room(plans *l, const schedule *p) {
-  TRY(grow(&l->m->arena, &l->arena_bytes, p->n_chunks[0] ? p->chunk_bytes[0][0] : 0));
-  return grow(&l->m->scratch, &l->m->scratch_bytes, p->scratch_bytes[0]);
+static clave_status make_room(plans *plans, const schedule *schedule) {
+  TRY(grow(&plans->model->arena, &plans->arena_bytes,
+           schedule->n_chunks[0] ? schedule->chunk_bytes[0][0] : 0));
+  return grow(&plans->model->scratch, &plans->model->scratch_bytes, schedule->scratch_bytes[0]);
 }
 
 /* What has no memory is of no elements, and not absent. */
-static char *address(const plans *l, uint32_t in, int64_t offset) {
-  const schedule *p = l->kept[0].p;
-  const uint32_t i = in == NO_INDEX ? NO_INDEX : p->storages[in].block[0];
-  if (i == NO_INDEX) return l->m->arena;
-  const block *b = &p->blocks[i];
-  if (b->kind == BLOCK_CONSTANT)
-    return model_at(l->code->weights + l->code->places[b->slot], offset);
-  if (b->kind == BLOCK_STATE) return l->m->state + l->code->places[b->slot] + offset;
-  return l->m->arena + b->a.offset + offset;
+static char *address(const plans *plans, uint32_t in, int64_t offset) {
+  const schedule *schedule = plans->kept[0].schedule;
+  const uint32_t i = in == NO_INDEX ? NO_INDEX : schedule->storages[in].block[0];
+  if (i == NO_INDEX) return plans->model->arena;
+  const block *block = &schedule->blocks[i];
+  if (block->kind == BLOCK_CONSTANT)
+    return model_at(plans->code->weights + plans->code->places[block->slot], offset);
+  if (block->kind == BLOCK_STATE)
+    return plans->model->state + plans->code->places[block->slot] + offset;
+  return plans->model->arena + block->a.offset + offset;
 }
 
 /* ---------------------------------------------------------------- kernels */
 
 /* The two slots behind the program's are the operands of the planner's copies. */
-static uint32_t storage_of(const plans *l, const command *c, uint32_t slot) {
-  const uint32_t n = slot_count(l->x.prog);
-  return slot < n ? l->now[slot].storage : slot == n ? c->x.storage : c->out.storage;
+static uint32_t storage_of(const plans *plans, const command *command, uint32_t slot) {
+  const uint32_t n = slot_count(plans->executable.prog);
+  return slot < n    ? plans->now[slot].storage
+         : slot == n ? command->x.storage
+                     : command->out.storage;
 }
 
-static clave_status failure(const plans *l) {
-  const model *m = l->m;
-  if (m->failed == MODEL_GOOD) return NULL;
-  return m->failed == MODEL_NO_MEMORY ? status_no_memory() : fault_status(&m->fault);
+static clave_status failure(const plans *plans) {
+  const model *model = plans->model;
+  if (model->failed == MODEL_GOOD) return NULL;
+  return model->failed == MODEL_NO_MEMORY ? status_no_memory() : fault_status(&model->fault);
 }
 
 /* weights: of the recording. */
-static clave_status run_kernels(plans *l, const command *c, const recording *r,
+static clave_status run_kernels(plans *plans, const command *command, const recording *recording,
                                 void *const *weights) {
   int n;
-  const cpu_command *all = cpu_recorded_commands(r, &n);
+  const cpu_command *all = cpu_recorded_commands(recording, &n);
   for (int i = 0; i < n; i++) {
-    const kernel_desc *k = all[i].k;
-    if (!array_reserve(&l->args, &l->args_bytes, k->args_size, 1)) return status_no_memory();
-    memcpy(l->args, all[i].args, k->args_size);
+    const kernel_desc *desc = all[i].desc;
+    if (!array_reserve(&plans->args, &plans->args_bytes, desc->args_size, 1))
+      return status_no_memory();
+    memcpy(plans->args, all[i].args, desc->args_size);
     for (int j = 0; j < all[i].n_operands; j++) {
-      const cpu_operand_place *o = &all[i].operands[j];
-      *cpu_data_at(l->args, o->at) = o->is_packed ? weights[o->slot]
-                                     : o->unless && weights[o->unless - 1]
-                                         ? NULL
-                                         : address(l, storage_of(l, c, o->slot), o->offset);
+      const cpu_operand_place *place = &all[i].operands[j];
+      *cpu_data_at(plans->args, place->at) =
+          place->is_packed ? weights[place->slot]
+          : place->unless && weights[place->unless - 1]
+              ? NULL
+              : address(plans, storage_of(plans, command, place->slot), place->offset);
     }
     if (all[i].n_threads) {
-      model_call_on(l->m, all[i].n_threads, k, l->args);
+      model_call_on(plans->model, all[i].n_threads, desc, plans->args);
     } else {
-      model_call(l->m, k, l->args);
+      model_call(plans->model, desc, plans->args);
     }
   }
-  return failure(l);
+  return failure(plans);
 }
 
 /* Into memory of its own, which is the scratch memory of what fills it. */
-static clave_status pack_into(plans *l, const command *c, const packed_weight_request *f,
-                              void *data) {
-  model *m = l->m;
-  char *const scratch = m->scratch;
-  const size_t bytes = m->scratch_bytes;
-  m->scratch = data;
-  m->scratch_bytes = f->bytes;
-  clave_status st = run_kernels(l, c, f->pack, NULL);
-  m->scratch = scratch;
-  m->scratch_bytes = bytes;
+static clave_status pack_into(plans *plans, const command *command,
+                              const packed_weight_request *request, void *data) {
+  model *model = plans->model;
+  char *const scratch = model->scratch;
+  const size_t bytes = model->scratch_bytes;
+  model->scratch = data;
+  model->scratch_bytes = request->bytes;
+  clave_status st = run_kernels(plans, command, request->pack, NULL);
+  model->scratch = scratch;
+  model->scratch_bytes = bytes;
   return st;
 }
 
-static clave_status add_weight(plans *l, const command *c, const packed_weight_request *f,
-                               void **out) {
-  if (!array_reserve(&l->weights, &l->cap_weights, l->n_weights + 1, sizeof *l->weights))
+static clave_status add_weight(plans *plans, const command *command,
+                               const packed_weight_request *request, void **out) {
+  if (!array_reserve(&plans->weights, &plans->cap_weights, plans->n_weights + 1,
+                     sizeof *plans->weights))
     return status_no_memory();
-  void *data = compiled_model.heap->take(f->bytes + 1);
-  clave_status st = data ? pack_into(l, c, f, data) : status_no_memory();
+  void *data = compiled_model.heap->take(request->bytes + 1);
+  clave_status st = data ? pack_into(plans, command, request, data) : status_no_memory();
   if (st) {
     compiled_model.heap->give(data);
     return st;
   }
-  open_weight *made = &l->weights[l->n_weights++];
-  *made = (open_weight){.f = *f, .data = data};
-  made->f.pack = NULL;
+  open_weight *made = &plans->weights[plans->n_weights++];
+  *made = (open_weight){.request = *request, .data = data};
+  made->request.pack = NULL;
   *out = data;
   return NULL;
 }
 
-static clave_status take_weight(plans *l, const command *c, const packed_weight_request *f,
-                                void **out) {
+static clave_status take_weight(plans *plans, const command *command,
+                                const packed_weight_request *request, void **out) {
   if (*out) return NULL;
-  for (size_t i = 0; i < l->n_weights && !*out; i++)
-    if (f->pack ? packed_weights_equal(&l->weights[i].f, f)
-                : packed_weight_serves(&l->weights[i].f, f))
-      *out = l->weights[i].data;
-  return *out || !f->pack ? NULL : add_weight(l, c, f, out);
+  for (size_t i = 0; i < plans->n_weights && !*out; i++)
+    if (request->pack ? packed_weights_equal(&plans->weights[i].request, request)
+                      : packed_weight_serves(&plans->weights[i].request, request))
+      *out = plans->weights[i].data;
+  return *out || !request->pack ? NULL : add_weight(plans, command, request, out);
 }
 
 /* ---------------------------------------------------------------- runs */
 
-static clave_status run_command(plans *l, uint32_t i) {
-  const command *c = &l->kept[0].p->commands[i];
-  void **weights = l->kept[0].weights + (size_t)i * MAX_PACKED_WEIGHTS;
-  for (int k = 0; k < c->recorded->n_weights; k++)
-    TRY(take_weight(l, c, &c->recorded->weights[k], &weights[k]));
-  TRY(run_kernels(l, c, c->recorded, weights));
-  if (c->kind == COMMAND_COPY && c->rebind != NO_INDEX) l->now[c->rebind] = c->out;
+static clave_status run_command(plans *plans, uint32_t i) {
+  const command *command = &plans->kept[0].schedule->commands[i];
+  void **weights = plans->kept[0].weights + (size_t)i * MAX_PACKED_WEIGHTS;
+  for (int k = 0; k < command->recorded->n_weights; k++)
+    TRY(take_weight(plans, command, &command->recorded->weights[k], &weights[k]));
+  TRY(run_kernels(plans, command, command->recorded, weights));
+  if (command->kind == COMMAND_COPY && command->rebind != NO_INDEX)
+    plans->now[command->rebind] = command->out;
   return NULL;
 }
 
-static clave_status run_commands(plans *l) {
-  const schedule *p = l->kept[0].p;
-  l->m->failed = MODEL_GOOD;
-  l->m->fault.kind = KERNEL_FAULT_NONE;
-  (void)model_begin_stretch(l->m);
-  memcpy(l->now, p->at, slot_count(l->x.prog) * sizeof *l->now);
-  for (uint32_t i = 0; i < p->n_commands; i++)
-    TRY(while_in_node(run_command(l, i), graph_of(l), p->commands[i].instruction));
+static clave_status run_commands(plans *plans) {
+  const schedule *schedule = plans->kept[0].schedule;
+  plans->model->failed = MODEL_GOOD;
+  plans->model->fault.kind = KERNEL_FAULT_NONE;
+  (void)model_begin_stretch(plans->model);
+  memcpy(plans->now, schedule->at, slot_count(plans->executable.prog) * sizeof *plans->now);
+  for (uint32_t i = 0; i < schedule->n_commands; i++)
+    TRY(while_in_node(run_command(plans, i), graph_of(plans), schedule->commands[i].instruction));
   return NULL;
 }
 
-static bool lies_in_arena(const schedule *p, uint32_t in) {
-  const uint32_t b = in == NO_INDEX ? NO_INDEX : p->storages[in].block[0];
-  return b != NO_INDEX && p->blocks[b].kind == BLOCK_ARENA;
+static bool lies_in_arena(const schedule *schedule, uint32_t in) {
+  const uint32_t b = in == NO_INDEX ? NO_INDEX : schedule->storages[in].block[0];
+  return b != NO_INDEX && schedule->blocks[b].kind == BLOCK_ARENA;
 }
 
-static void copy_inputs(const plans *l, const model_value *inputs) {
-  const ir_arguments *all = &graph_of(l)->method->inputs;
-  const schedule *p = l->kept[0].p;
+static void copy_inputs(const plans *plans, const model_value *inputs) {
+  const ir_arguments *all = &graph_of(plans)->method->inputs;
+  const schedule *schedule = plans->kept[0].schedule;
   for (uint32_t i = 0, n = 0; i < all->count; i++) {
-    const ir_argument *a = &all->items[i];
-    if (!is_input(l, a)) continue;
-    const model_value *v = &inputs[n++];
-    const uint32_t in = a->tensor == IR_NONE ? NO_INDEX : p->at[a->tensor].storage;
-    if (lies_in_arena(p, in) && p->storages[in].bytes)
-      memcpy(address(l, in, 0), v->data, p->storages[in].bytes);
+    const ir_argument *argument = &all->items[i];
+    if (!is_input(plans, argument)) continue;
+    const model_value *value = &inputs[n++];
+    const uint32_t in =
+        argument->tensor == IR_NONE ? NO_INDEX : schedule->at[argument->tensor].storage;
+    if (lies_in_arena(schedule, in) && schedule->storages[in].bytes)
+      memcpy(address(plans, in, 0), value->data, schedule->storages[in].bytes);
   }
 }
 
-static void give_outputs(const plans *l, model_value *outputs) {
-  const ir_arguments *all = &graph_of(l)->method->outputs;
-  const schedule *p = l->kept[0].p;
+static void give_outputs(const plans *plans, model_value *outputs) {
+  const ir_arguments *all = &graph_of(plans)->method->outputs;
+  const schedule *schedule = plans->kept[0].schedule;
   for (uint32_t i = 0; i < all->count; i++) {
-    const ir_argument *a = &all->items[i];
-    tensor t = {0};
-    if (a->tensor == IR_NONE) {
-      scalar_to_bytes(&p->values[a->value], &t, l->scalars[i]);
-      outputs[i].data = l->scalars[i];
+    const ir_argument *argument = &all->items[i];
+    tensor tensor = {0};
+    if (argument->tensor == IR_NONE) {
+      scalar_to_bytes(&schedule->values[argument->value], &tensor, plans->scalars[i]);
+      outputs[i].data = plans->scalars[i];
       continue;
     }
-    const location *at = &p->at[a->tensor];
-    outputs[i].data = address(l, at->storage, at->t.offset * (int64_t)dtype_size(at->t.type));
-    memcpy(outputs[i].dims, p->types[a->tensor].dims, sizeof outputs[i].dims);
+    const location *at = &schedule->at[argument->tensor];
+    outputs[i].data = address(plans, at->storage, at->t.offset * (int64_t)dtype_size(at->t.type));
+    memcpy(outputs[i].dims, schedule->types[argument->tensor].dims, sizeof outputs[i].dims);
   }
 }
 
-static clave_status run(model *m, const model_value *inputs, model_value *outputs) {
-  if (!m->plans) TRY(create_plans(m));
-  plans *l = m->plans;
-  TRY(take_inputs(l, inputs));
-  TRY(find_plan(l));
-  TRY(make_room(l, l->kept[0].p));
-  copy_inputs(l, inputs);
-  TRY(run_commands(l));
-  give_outputs(l, outputs);
+static clave_status run(model *model, const model_value *inputs, model_value *outputs) {
+  if (!model->plans) TRY(create_plans(model));
+  plans *plans = model->plans;
+  TRY(take_inputs(plans, inputs));
+  TRY(find_plan(plans));
+  TRY(make_room(plans, plans->kept[0].schedule));
+  copy_inputs(plans, inputs);
+  TRY(run_commands(plans));
+  give_outputs(plans, outputs);
   return NULL;
 }
 

@@ -6,10 +6,10 @@
 #include "interp/executable.h"
 
 struct planned_code {
-  const executable *x;        /* of one method, without devices */
-  const scalar_value *values; /* (n_values) what is fixed; all else is not known */
-  const size_t *places;       /* (n_slots) of constants and state: bytes from where the weights, or
-                                 the state, begin; MODEL_NOWHERE */
+  const executable *executable; /* of one method, without devices */
+  const scalar_value *values;   /* (n_values) what is fixed; all else is not known */
+  const size_t *places; /* (n_slots) of constants and state: bytes from where the weights, or
+                           the state, begin; MODEL_NOWHERE */
   const unsigned char *weights;
 };
 

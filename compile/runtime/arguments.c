@@ -14,12 +14,12 @@ static bool multiply(size_t *by, int64_t n) {
   return n >= 0 && !__builtin_mul_overflow(*by, n, by);
 }
 
-bool argument_bytes(const model_argument *a, const int64_t *dims, size_t *bytes) {
-  if (!dims) dims = a->dims;
-  *bytes = dtype_size(a->type);
+bool argument_bytes(const model_argument *argument, const int64_t *dims, size_t *bytes) {
+  if (!dims) dims = argument->dims;
+  *bytes = dtype_size(argument->type);
   bool is_empty = false;
-  for (int i = 0; i < a->rank; i++) is_empty = is_empty || dims[i] == 0;
-  for (int i = 0; i < a->rank; i++)
+  for (int i = 0; i < argument->rank; i++) is_empty = is_empty || dims[i] == 0;
+  for (int i = 0; i < argument->rank; i++)
     if (dims[i] < 0 || (!is_empty && !multiply(bytes, dims[i]))) return false;
   if (is_empty) *bytes = 0;
   return true;
@@ -33,13 +33,13 @@ typedef struct known_part {
   bool has_more; /* than one unknown size */
 } known_part;
 
-static bool measure(const model_argument *a, const int64_t *sizes, known_part *out) {
-  *out = (known_part){.bytes = dtype_size(a->type), .unknown = -1};
-  for (int i = 0; i < a->rank; i++) {
-    const int size = model_size_of(a->dims[i]);
+static bool measure(const model_argument *argument, const int64_t *sizes, known_part *out) {
+  *out = (known_part){.bytes = dtype_size(argument->type), .unknown = -1};
+  for (int i = 0; i < argument->rank; i++) {
+    const int size = model_size_of(argument->dims[i]);
     if (size < 0 || (sizes && sizes[size] != SIZE_UNKNOWN)) {
-      if (a->dims[i] != MODEL_FOLLOWS &&
-          !multiply(&out->bytes, size < 0 ? a->dims[i] : sizes[size]))
+      if (argument->dims[i] != MODEL_FOLLOWS &&
+          !multiply(&out->bytes, size < 0 ? argument->dims[i] : sizes[size]))
         return false;
       continue;
     }
@@ -52,57 +52,61 @@ static bool measure(const model_argument *a, const int64_t *sizes, known_part *o
 
 /* ---------------------------------------------------------------- words */
 
-static void append_dim(text *t, const model_method *m, int64_t dim) {
+static void append_dim(text *text, const model_method *method, int64_t dim) {
   if (dim >= 0) {
-    text_printf(t, "%" PRId64, dim);
+    text_printf(text, "%" PRId64, dim);
   } else {
-    text_puts(t, dim == MODEL_FOLLOWS ? "?" : m->sizes[model_size_of(dim)].name);
+    text_puts(text, dim == MODEL_FOLLOWS ? "?" : method->sizes[model_size_of(dim)].name);
   }
 }
 
-void append_type(text *t, const model_method *m, const model_argument *a) {
+void append_type(text *text, const model_method *method, const model_argument *argument) {
   known_part part;
   size_t bytes;
-  if (a->is_scalar) {
-    text_printf(t, "a number, %s", dtype_name(a->type));
+  if (argument->is_scalar) {
+    text_printf(text, "a number, %s", dtype_name(argument->type));
     return;
   }
-  text_printf(t, "%s (", dtype_name(a->type));
-  for (int i = 0; i < a->rank; i++) {
-    if (i) text_puts(t, ", ");
-    append_dim(t, m, a->dims[i]);
+  text_printf(text, "%s (", dtype_name(argument->type));
+  for (int i = 0; i < argument->rank; i++) {
+    if (i) text_puts(text, ", ");
+    append_dim(text, method, argument->dims[i]);
   }
-  text_puts(t, ")");
-  if (argument_bytes(a, NULL, &bytes)) {
-    text_printf(t, ", %zu bytes", bytes);
-  } else if (measure(a, NULL, &part)) {
-    text_printf(t, ", a multiple of %zu bytes", part.bytes);
+  text_puts(text, ")");
+  if (argument_bytes(argument, NULL, &bytes)) {
+    text_printf(text, ", %zu bytes", bytes);
+  } else if (measure(argument, NULL, &part)) {
+    text_printf(text, ", a multiple of %zu bytes", part.bytes);
   }
 }
 
 /* ---------------------------------------------------------------- sizes */
 
-static clave_status check_bounds(const model_method *m, int size, int64_t n, const char *from) {
-  const model_size *s = &m->sizes[size];
-  if (n >= s->min && n <= s->max) return NULL;
-  if (s->max == INT64_MAX)
-    return INVALID("%s: size '%s' is %" PRId64 ", not at least %" PRId64, from, s->name, n, s->min);
-  return INVALID("%s: size '%s' is %" PRId64 ", not from %" PRId64 " to %" PRId64, from, s->name, n,
-                 s->min, s->max);
+static clave_status check_bounds(const model_method *method, int size, int64_t n,
+                                 const char *from) {
+  const model_size *model_size = &method->sizes[size];
+  if (n >= model_size->min && n <= model_size->max) return NULL;
+  if (model_size->max == INT64_MAX)
+    return INVALID("%s: size '%s' is %" PRId64 ", not at least %" PRId64, from, model_size->name, n,
+                   model_size->min);
+  return INVALID("%s: size '%s' is %" PRId64 ", not from %" PRId64 " to %" PRId64, from,
+                 model_size->name, n, model_size->min, model_size->max);
 }
 
-static clave_status wrong_bytes(const model_method *m, const model_argument *a,
-                                const given_input *g, const int64_t *sizes) {
-  text t = {0};
-  append_type(&t, m, a);
-  for (int i = 0; i < a->rank; i++) {
-    const int size = model_size_of(a->dims[i]);
+static clave_status wrong_bytes(const model_method *method, const model_argument *argument,
+                                const given_input *input, const int64_t *sizes) {
+  text text = {0};
+  append_type(&text, method, argument);
+  for (int i = 0; i < argument->rank; i++) {
+    const int size = model_size_of(argument->dims[i]);
     if (size >= 0 && sizes[size] != SIZE_UNKNOWN)
-      text_printf(&t, "; '%s' is %" PRId64, m->sizes[size].name, sizes[size]);
+      text_printf(&text, "; '%s' is %" PRId64, method->sizes[size].name, sizes[size]);
   }
-  clave_status st = text_status(&t);
-  if (!st) st = INVALID("%s: %zu bytes; input '%s' is %s", g->from, g->bytes, a->name, t.data);
-  text_free(&t);
+  clave_status st = text_status(&text);
+  if (!st)
+    st = INVALID("%s: %zu bytes; input '%s' is %s", input->from, input->bytes, argument->name,
+                 text.data);
+  text_free(&text);
   return st;
 }
 
@@ -125,42 +129,44 @@ static int64_t root_of(uint64_t product, int k) {
   return power == product && low <= INT64_MAX ? (int64_t)low : -1;
 }
 
-static clave_status take_size(const model_method *m, int size, int64_t n, const char *from,
+static clave_status take_size(const model_method *method, int size, int64_t n, const char *from,
                               int64_t *sizes) {
   if (sizes[size] != SIZE_UNKNOWN && sizes[size] != n)
     return INVALID("%s: size '%s' is %" PRId64 " here, and %" PRId64 " elsewhere", from,
-                   m->sizes[size].name, n, sizes[size]);
+                   method->sizes[size].name, n, sizes[size]);
   sizes[size] = n;
-  return check_bounds(m, size, n, from);
+  return check_bounds(method, size, n, from);
 }
 
-static clave_status take_shape(const model_method *m, const model_argument *a, const given_input *g,
-                               int64_t *sizes) {
-  for (int i = 0; i < a->rank; i++) {
-    const int size = model_size_of(a->dims[i]);
-    if (size >= 0) TRY(take_size(m, size, g->dims[i], g->from, sizes));
+static clave_status take_shape(const model_method *method, const model_argument *argument,
+                               const given_input *input, int64_t *sizes) {
+  for (int i = 0; i < argument->rank; i++) {
+    const int size = model_size_of(argument->dims[i]);
+    if (size >= 0) TRY(take_size(method, size, input->dims[i], input->from, sizes));
   }
   return NULL;
 }
 
 /* Takes from an input what follows from it. */
-static clave_status take_input(const model_method *m, const model_argument *a, const given_input *g,
-                               int64_t *sizes) {
+static clave_status take_input(const model_method *method, const model_argument *argument,
+                               const given_input *input, int64_t *sizes) {
   known_part part;
-  if (a->is_scalar) return NULL;
-  if (g->dims) return take_shape(m, a, g, sizes);
-  if (!measure(a, sizes, &part)) return INVALID("%s: sizes overflow", g->from);
+  if (argument->is_scalar) return NULL;
+  if (input->dims) return take_shape(method, argument, input, sizes);
+  if (!measure(argument, sizes, &part)) return INVALID("%s: sizes overflow", input->from);
   if (part.has_more) return NULL;
-  if (part.unknown < 0) return g->bytes == part.bytes ? NULL : wrong_bytes(m, a, g, sizes);
-  if (part.bytes == 0) return g->bytes == 0 ? NULL : wrong_bytes(m, a, g, sizes);
-  const int64_t n = g->bytes % part.bytes ? -1 : root_of(g->bytes / part.bytes, part.times);
-  if (n < 0) return wrong_bytes(m, a, g, sizes);
-  return take_size(m, part.unknown, n, g->from, sizes);
+  if (part.unknown < 0)
+    return input->bytes == part.bytes ? NULL : wrong_bytes(method, argument, input, sizes);
+  if (part.bytes == 0)
+    return input->bytes == 0 ? NULL : wrong_bytes(method, argument, input, sizes);
+  const int64_t n = input->bytes % part.bytes ? -1 : root_of(input->bytes / part.bytes, part.times);
+  if (n < 0) return wrong_bytes(method, argument, input, sizes);
+  return take_size(method, part.unknown, n, input->from, sizes);
 }
 
-static int count_unknown(const model_method *m, const int64_t *sizes, int *first) {
+static int count_unknown(const model_method *method, const int64_t *sizes, int *first) {
   int n = 0;
-  for (int i = m->n_sizes - 1; i >= 0; i--) {
+  for (int i = method->n_sizes - 1; i >= 0; i--) {
     if (sizes[i] != SIZE_UNKNOWN) continue;
     *first = i;
     n++;
@@ -168,26 +174,28 @@ static int count_unknown(const model_method *m, const int64_t *sizes, int *first
   return n;
 }
 
-clave_status find_sizes(const model_method *m, const given_input *given, int64_t *sizes) {
-  int unknown = -1, left = count_unknown(m, sizes, &unknown), before;
-  for (int i = 0; i < m->n_sizes; i++)
-    if (sizes[i] != SIZE_UNKNOWN) TRY(check_bounds(m, i, sizes[i], "--dim"));
+clave_status find_sizes(const model_method *method, const given_input *given, int64_t *sizes) {
+  int unknown = -1, left = count_unknown(method, sizes, &unknown), before;
+  for (int i = 0; i < method->n_sizes; i++)
+    if (sizes[i] != SIZE_UNKNOWN) TRY(check_bounds(method, i, sizes[i], "--dim"));
   do {
     before = left;
-    for (int i = 0; i < m->n_inputs; i++) TRY(take_input(m, &m->inputs[i], &given[i], sizes));
-    left = count_unknown(m, sizes, &unknown);
+    for (int i = 0; i < method->n_inputs; i++)
+      TRY(take_input(method, &method->inputs[i], &given[i], sizes));
+    left = count_unknown(method, sizes, &unknown);
   } while (left && left < before);
   if (left)
     return INVALID("size '%s' does not follow from the lengths of the files: --dim %s=N says it",
-                   m->sizes[unknown].name, m->sizes[unknown].name);
-  for (int i = 0; i < m->n_inputs; i++) TRY(take_input(m, &m->inputs[i], &given[i], sizes));
+                   method->sizes[unknown].name, method->sizes[unknown].name);
+  for (int i = 0; i < method->n_inputs; i++)
+    TRY(take_input(method, &method->inputs[i], &given[i], sizes));
   return NULL;
 }
 
-void known_dims(const model_argument *a, const int64_t *sizes, int64_t *dims) {
-  for (int i = 0; i < a->rank; i++) {
-    const int size = model_size_of(a->dims[i]);
-    dims[i] = size < 0 ? a->dims[i] : sizes[size];
+void known_dims(const model_argument *argument, const int64_t *sizes, int64_t *dims) {
+  for (int i = 0; i < argument->rank; i++) {
+    const int size = model_size_of(argument->dims[i]);
+    dims[i] = size < 0 ? argument->dims[i] : sizes[size];
   }
 }
 
@@ -200,31 +208,31 @@ static bool parse_integer(const char *word, int64_t *out) {
   return *word && !*end && !errno;
 }
 
-clave_status read_size(const model_method *m, const char *word, int64_t *sizes) {
+clave_status read_size(const model_method *method, const char *word, int64_t *sizes) {
   const char *equals = strchr(word, '=');
   const size_t n = equals ? (size_t)(equals - word) : 0;
   int64_t value;
   if (!n || !parse_integer(equals + 1, &value) || value < 0)
     return INVALID("--dim: expected NAME=N, N not negative, got \"%s\"", word);
-  for (int i = 0; i < m->n_sizes; i++) {
-    if (strncmp(m->sizes[i].name, word, n) != 0 || m->sizes[i].name[n]) continue;
+  for (int i = 0; i < method->n_sizes; i++) {
+    if (strncmp(method->sizes[i].name, word, n) != 0 || method->sizes[i].name[n]) continue;
     if (sizes[i] != SIZE_UNKNOWN)
-      return INVALID("--dim %s: '%s' is given twice", word, m->sizes[i].name);
+      return INVALID("--dim %s: '%s' is given twice", word, method->sizes[i].name);
     sizes[i] = value;
     return NULL;
   }
-  return INVALID("--dim %s: method '%s' has no open size of that name", word, m->name);
+  return INVALID("--dim %s: method '%s' has no open size of that name", word, method->name);
 }
 
-clave_status read_number(const model_argument *a, const char *word, unsigned char bytes[8]) {
+clave_status read_number(const model_argument *argument, const char *word, unsigned char bytes[8]) {
   char *end;
   int64_t integer = 0;
   bool is_good = parse_integer(word, &integer);
-  if (a->type == DTYPE_F64) {
+  if (argument->type == DTYPE_F64) {
     const double number = number_read(word, &end);
     is_good = *word && !*end;
     memcpy(bytes, &number, sizeof number);
-  } else if (a->type == DTYPE_BOOL) {
+  } else if (argument->type == DTYPE_BOOL) {
     if (strcmp(word, "true") == 0) integer = is_good = true;
     if (strcmp(word, "false") == 0) is_good = true;
     is_good = is_good && (integer == 0 || integer == 1);
@@ -233,6 +241,6 @@ clave_status read_number(const model_argument *a, const char *word, unsigned cha
     memcpy(bytes, &integer, sizeof integer);
   }
   return is_good ? NULL
-                 : INVALID("input '%s': expected a number, %s, got \"%.200s\"", a->name,
-                           dtype_name(a->type), word);
+                 : INVALID("input '%s': expected a number, %s, got \"%.200s\"", argument->name,
+                           dtype_name(argument->type), word);
 }

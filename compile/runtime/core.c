@@ -5,64 +5,65 @@
 
 /* ---------------------------------------------------------------- memory */
 
-static void *take_memory(model *m, size_t bytes) {
+static void *take_memory(model *model, size_t bytes) {
   const model_memory *all = &compiled_model.memory;
   const size_t unit = MODEL_ALIGNMENT;
   if (compiled_model.heap) return compiled_model.heap->take(bytes + 1);
-  if (bytes > all->bytes - m->taken) return NULL;
-  void *p = all->data + m->taken;
-  const size_t size = (bytes + unit - 1) / unit * unit, left = all->bytes - m->taken;
-  m->taken += size < left ? size : left;
-  return p;
+  if (bytes > all->bytes - model->taken) return NULL;
+  void *memory = all->data + model->taken;
+  const size_t size = (bytes + unit - 1) / unit * unit, left = all->bytes - model->taken;
+  model->taken += size < left ? size : left;
+  return memory;
 }
 
 static void *take_scratch(void *pool, size_t bytes) {
   static char nothing;
-  model *m = pool;
+  model *model = pool;
   const size_t size = kernel_scratch_size(bytes);
   if (bytes == 0) return &nothing;
-  if (bytes > m->scratch_bytes || size > m->scratch_bytes - m->scratch_used) return NULL;
-  void *p = m->scratch + m->scratch_used;
-  m->scratch_used += size;
-  return p;
+  if (bytes > model->scratch_bytes || size > model->scratch_bytes - model->scratch_used)
+    return NULL;
+  void *memory = model->scratch + model->scratch_used;
+  model->scratch_used += size;
+  return memory;
 }
 
 /* ---------------------------------------------------------------- kernels */
 
-static void fail(model *m, model_failure failure) {
-  if (!m->failed) m->failed = failure;
+static void fail(model *model, model_failure failure) {
+  if (!model->failed) model->failed = failure;
 }
 
-static void check_fault(model *m) {
-  if (m->fault.kind != KERNEL_FAULT_NONE) fail(m, (model_failure)m->fault.kind);
+static void check_fault(model *model) {
+  if (model->fault.kind != KERNEL_FAULT_NONE) fail(model, (model_failure)model->fault.kind);
 }
 
-static size_t scratch_of(const model *m, const kernel_desc *k, const void *args) {
-  return k->scratch ? k->scratch(&m->kernel, args) : 0;
+static size_t scratch_of(const model *model, const kernel_desc *desc, const void *args) {
+  return desc->scratch ? desc->scratch(&model->kernel, args) : 0;
 }
 
-bool model_begin(model *m, const char *node) {
-  if (!m->failed) m->node = node;
-  return !m->failed;
+bool model_begin(model *model, const char *node) {
+  if (!model->failed) model->node = node;
+  return !model->failed;
 }
 
-void model_call(model *m, const kernel_desc *k, const void *args) {
-  if (m->failed) return;
-  if (m->measures) {
-    const size_t bytes = scratch_of(m, k, args);
-    if (bytes > m->scratch_bytes) m->scratch_bytes = bytes;
+void model_call(model *model, const kernel_desc *desc, const void *args) {
+  if (model->failed) return;
+  if (model->measures) {
+    const size_t bytes = scratch_of(model, desc, args);
+    if (bytes > model->scratch_bytes) model->scratch_bytes = bytes;
     return;
   }
-  m->scratch_used = 0;
-  if (!k->run(&m->kernel, args)) fail(m, MODEL_NO_MEMORY);
-  check_fault(m);
+  model->scratch_used = 0;
+  if (!desc->run(&model->kernel, args)) fail(model, MODEL_NO_MEMORY);
+  check_fault(model);
 }
 
-void model_call_on(model *m, int n_threads, const kernel_desc *k, const void *args) {
-  const int all = m->kernel.n_threads;
-  if (n_threads < all) m->kernel.n_threads = n_threads;
-  model_call(m, k, args);
-  m->kernel.n_threads = all;
+void model_call_on(model *model, int n_threads, const kernel_desc *desc, const void *args) {
+  const int all = model->kernel.n_threads;
+  if (n_threads < all) model->kernel.n_threads = n_threads;
+  model_call(model, desc, args);
+  model->kernel.n_threads = all;
 }
 
 /* The first for this processor: of form `index`, or where that is negative of any. NULL: none. */
@@ -76,52 +77,52 @@ static const model_packed *find_packed(int index) {
 
 bool core_fits_processor(void) { return !compiled_model.n_packed || find_packed(-1); }
 
-bool core_owns_form(const model *m, int index) {
-  const model_packed *p = find_packed(index);
-  return !p || m->forms[index] != model_at(p->data, 0);
+bool core_owns_form(const model *model, int index) {
+  const model_packed *packed = find_packed(index);
+  return !packed || model->forms[index] != model_at(packed->data, 0);
 }
 
-void model_packed_form(model *m, int index) {
-  const model_packed *p = find_packed(index);
-  if (!p) fail(m, MODEL_PROCESSOR);
-  if (p) m->forms[index] = model_at(p->data, 0);
+void model_packed_form(model *model, int index) {
+  const model_packed *packed = find_packed(index);
+  if (!packed) fail(model, MODEL_PROCESSOR);
+  if (packed) model->forms[index] = model_at(packed->data, 0);
 }
 
-void model_form(model *m, int index, const kernel_desc *k, const void *args) {
-  const model_packed *p = find_packed(index);
-  if (m->failed) return;
-  m->scratch_bytes = scratch_of(m, k, args);
-  if (p && p->bytes == m->scratch_bytes) {
-    model_packed_form(m, index);
-    m->scratch_bytes = 0;
+void model_form(model *model, int index, const kernel_desc *desc, const void *args) {
+  const model_packed *packed = find_packed(index);
+  if (model->failed) return;
+  model->scratch_bytes = scratch_of(model, desc, args);
+  if (packed && packed->bytes == model->scratch_bytes) {
+    model_packed_form(model, index);
+    model->scratch_bytes = 0;
     return;
   }
-  m->scratch_used = 0;
-  m->scratch = m->forms[index] = take_memory(m, m->scratch_bytes);
-  if (!m->scratch || !k->run(&m->kernel, args)) fail(m, MODEL_NO_MEMORY);
-  m->scratch = NULL;
-  m->scratch_bytes = 0;
+  model->scratch_used = 0;
+  model->scratch = model->forms[index] = take_memory(model, model->scratch_bytes);
+  if (!model->scratch || !desc->run(&model->kernel, args)) fail(model, MODEL_NO_MEMORY);
+  model->scratch = NULL;
+  model->scratch_bytes = 0;
 }
 
-bool model_begin_stretch(model *m) {
-  m->kernel.stretch++;
-  return !m->failed;
+bool model_begin_stretch(model *model) {
+  model->kernel.stretch++;
+  return !model->failed;
 }
 
-bool model_truth(const model *m, const void *p) {
-  return !m->failed && !m->measures && *(const unsigned char *)p != 0;
+bool model_truth(const model *model, const void *memory) {
+  return !model->failed && !model->measures && *(const unsigned char *)memory != 0;
 }
 
 /* ---------------------------------------------------------------- lifetime */
 
-void core_reset(model *m) {
-  m->kernel.stretch = 0;
+void core_reset(model *model) {
+  model->kernel.stretch = 0;
   for (int i = 0; i < compiled_model.n_states; i++) {
-    const model_state *s = &compiled_model.states[i];
-    if (s->value) {
-      memcpy(m->state + s->offset, s->value, s->bytes);
+    const model_state *state = &compiled_model.states[i];
+    if (state->value) {
+      memcpy(model->state + state->offset, state->value, state->bytes);
     } else {
-      memset(m->state + s->offset, 0, s->bytes);
+      memset(model->state + state->offset, 0, state->bytes);
     }
   }
 }
@@ -133,46 +134,47 @@ static void run_alone(void *pool, int64_t n, int64_t grain, kernel_body body, vo
 }
 
 /* With a planner schedules say. */
-static void measure_scratch(model *m) {
-  m->measures = true;
-  compiled_model.run(m);
-  m->measures = false;
-  m->scratch = take_memory(m, m->scratch_bytes);
+static void measure_scratch(model *model) {
+  model->measures = true;
+  compiled_model.run(model);
+  model->measures = false;
+  model->scratch = take_memory(model, model->scratch_bytes);
 }
 
-model_failure core_start(model *m) {
-  kernel_context *k = &m->kernel;
-  if (!k->parallel_for) *k = (kernel_context){.parallel_for = run_alone, .n_threads = 1};
-  k->pool = m;
-  k->fault = &m->fault;
-  k->scratch = take_scratch;
-  m->arena = take_memory(m, compiled_model.arena_bytes);
-  m->state = take_memory(m, compiled_model.state_bytes);
-  if (!m->arena || !m->state) return MODEL_NO_MEMORY;
-  compiled_model.pack(m);
-  if (m->failed) return m->failed;
-  measure_scratch(m);
-  m->node = NULL;
-  if (!m->scratch) return MODEL_NO_MEMORY;
-  core_reset(m);
+model_failure core_start(model *model) {
+  kernel_context *context = &model->kernel;
+  if (!context->parallel_for)
+    *context = (kernel_context){.parallel_for = run_alone, .n_threads = 1};
+  context->pool = model;
+  context->fault = &model->fault;
+  context->scratch = take_scratch;
+  model->arena = take_memory(model, compiled_model.arena_bytes);
+  model->state = take_memory(model, compiled_model.state_bytes);
+  if (!model->arena || !model->state) return MODEL_NO_MEMORY;
+  compiled_model.pack(model);
+  if (model->failed) return model->failed;
+  measure_scratch(model);
+  model->node = NULL;
+  if (!model->scratch) return MODEL_NO_MEMORY;
+  core_reset(model);
   return MODEL_GOOD;
 }
 
 /* ---------------------------------------------------------------- runs */
 
-model_failure core_run(model *m, const model_value *inputs) {
-  m->failed = MODEL_GOOD;
-  m->fault.kind = KERNEL_FAULT_NONE;
+model_failure core_run(model *model, const model_value *inputs) {
+  model->failed = MODEL_GOOD;
+  model->fault.kind = KERNEL_FAULT_NONE;
   for (int i = 0; i < compiled_model.info.methods->n_inputs; i++) {
-    const model_place *a = &compiled_model.inputs[i];
-    if (a->offset != MODEL_NOWHERE && a->bytes)
-      memcpy(m->arena + a->offset, inputs[i].data, a->bytes);
+    const model_place *place = &compiled_model.inputs[i];
+    if (place->offset != MODEL_NOWHERE && place->bytes)
+      memcpy(model->arena + place->offset, inputs[i].data, place->bytes);
   }
-  compiled_model.run(m);
-  return m->failed;
+  compiled_model.run(model);
+  return model->failed;
 }
 
-const void *core_output(const model *m, int i) {
-  const model_place *a = &compiled_model.outputs[i];
-  return a->value ? a->value : m->arena + a->offset;
+const void *core_output(const model *model, int i) {
+  const model_place *place = &compiled_model.outputs[i];
+  return place->value ? place->value : model->arena + place->offset;
 }

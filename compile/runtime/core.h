@@ -29,7 +29,7 @@ extern const model_threads model_pool;      /* pool.c */
 
 typedef struct model_heap {
   void *(*take)(size_t bytes); /* of MODEL_ALIGNMENT, not cleared; NULL: there is none */
-  void (*give)(void *p);       /* takes NULL */
+  void (*give)(void *memory);  /* takes NULL */
 } model_heap;
 extern const model_heap model_host_heap; /* heap.c */
 
@@ -49,7 +49,7 @@ typedef struct model_packed {
 /* All memory of a program that has it as one static buffer; of others zeros. */
 enum { MODEL_ALIGNMENT = 64 };
 typedef struct model_memory {
-  model *m;
+  model *model;
   char *data; /* (bytes), of MODEL_ALIGNMENT: arena, state, forms, scratch memory, in this order */
   size_t bytes;
   void **forms;   /* (n_forms) */
@@ -71,8 +71,8 @@ typedef struct model_code {
   int n_packed;
   const char *packed_for;     /* the levels in `packed`, for people; NULL: there are none */
   const char *(*level)(void); /* this processor's; where something is packed */
-  void (*pack)(model *m);     /* makes the forms */
-  void (*run)(model *m);
+  void (*pack)(model *model); /* makes the forms */
+  void (*run)(model *model);
   const model_planner *planner; /* NULL: sizes are fixed. Else there are no `inputs`, `outputs` and
                                    forms, and nothing is to be packed and run */
   const planned_code *planned;  /* where there is a planner */
@@ -107,17 +107,17 @@ struct model {
   size_t taken; /* of the program's static memory */
 };
 
-/* Makes m ready to run. Zeroed, with forms and rebased set, and where there are threads pool,
+/* Makes model ready to run. Zeroed, with forms and rebased set, and where there are threads pool,
  * kernel.parallel_for and kernel.n_threads. */
-model_failure core_start(model *m);
+model_failure core_start(model *model);
 /* inputs: (n_inputs) memory for each, in the program's order. State is kept from one run to the
  * next. */
-model_failure core_run(model *m, const model_value *inputs);
+model_failure core_run(model *model, const model_value *inputs);
 /* Where output i is after a good run, until the next. */
-const void *core_output(const model *m, int i);
-void core_reset(model *m); /* state as it is at first */
+const void *core_output(const model *model, int i);
+void core_reset(model *model); /* state as it is at first */
 /* Whether form `index` is memory that was taken for it, else the program's. */
-bool core_owns_form(const model *m, int index);
+bool core_owns_form(const model *model, int index);
 /* Whether nothing is packed, or it is for this processor. */
 bool core_fits_processor(void);
 
@@ -128,18 +128,18 @@ static inline void *model_at(const void *base, int64_t offset) {
 }
 /* The kernels of a node begin. node: for messages; may be NULL. False: an error has ended the run.
  */
-bool model_begin(model *m, const char *node);
-void model_call(model *m, const kernel_desc *k, const void *args);
+bool model_begin(model *model, const char *node);
+void model_call(model *model, const kernel_desc *desc, const void *args);
 /* On so many threads at most. */
-void model_call_on(model *m, int n_threads, const kernel_desc *k, const void *args);
+void model_call_on(model *model, int n_threads, const kernel_desc *desc, const void *args);
 /* Form `index` of a constant: the program's for this processor, else made by this kernel, which
  * writes it to its scratch memory. */
-void model_form(model *m, int index, const kernel_desc *k, const void *args);
+void model_form(model *model, int index, const kernel_desc *desc, const void *args);
 /* The same where the program has nothing to make it of. */
-void model_packed_form(model *m, int index);
+void model_packed_form(model *model, int index);
 /* A stretch of instructions in a row begins: the program, or a body. False: the run has ended. */
-bool model_begin_stretch(model *m);
-/* The truth of a BOOL at p. False while kernels are measured, and once the run has ended. */
-bool model_truth(const model *m, const void *p);
+bool model_begin_stretch(model *model);
+/* The truth of a BOOL at memory. False while kernels are measured, and once the run has ended. */
+bool model_truth(const model *model, const void *memory);
 
 #endif

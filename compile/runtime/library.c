@@ -11,7 +11,7 @@
 #include "compile/runtime/verify.h"
 
 typedef struct library_model {
-  model *m;            /* owned */
+  model *model;        /* owned */
   clave_status failed; /* owned */
   model_value *values; /* owned: (n_inputs + n_outputs) */
   int n_threads;
@@ -19,32 +19,33 @@ typedef struct library_model {
 
 static const model_method *method(void) { return compiled_model.info.methods; }
 
-static clave_status start(library_model *l) {
-  l->values = calloc((size_t)(method()->n_inputs + method()->n_outputs) + 1, sizeof *l->values);
-  if (!l->values) return status_no_memory();
-  TRY(model_create(&l->m));
-  return model_start(l->m, l->n_threads);
+static clave_status start(library_model *model) {
+  model->values =
+      calloc((size_t)(method()->n_inputs + method()->n_outputs) + 1, sizeof *model->values);
+  if (!model->values) return status_no_memory();
+  TRY(model_create(&model->model));
+  return model_start(model->model, model->n_threads);
 }
 
 void *model_library_create(int n_threads) {
   OWN_FLOAT_ENV;
-  library_model *l = calloc(1, sizeof *l);
-  if (!l) return NULL;
-  l->n_threads = n_threads;
-  clave_status st = start(l);
-  if (!st) return l;
+  library_model *model = calloc(1, sizeof *model);
+  if (!model) return NULL;
+  model->n_threads = n_threads;
+  clave_status st = start(model);
+  if (!st) return model;
   status_free(st);
-  model_library_destroy(l);
+  model_library_destroy(model);
   return NULL;
 }
 
 void model_library_destroy(void *library) {
-  library_model *l = library;
-  if (!l) return;
-  model_destroy(l->m);
-  status_free(l->failed);
-  free(l->values);
-  free(l);
+  library_model *model = library;
+  if (!model) return;
+  model_destroy(model->model);
+  status_free(model->failed);
+  free(model->values);
+  free(model);
 }
 
 /* Refuses outputs that overlap, as results are copied one after the other. */
@@ -62,29 +63,31 @@ static clave_status check_outputs(void *const *outputs) {
 
 int model_library_run(void *library, const void *const *inputs, void *const *outputs) {
   OWN_FLOAT_ENV;
-  library_model *l = library;
+  library_model *model = library;
   const int n = method()->n_inputs;
-  model_value *out = l->values + n;
-  for (int i = 0; i < n; i++) l->values[i].data = inputs[i];
-  status_free(l->failed);
-  l->failed = check_outputs(outputs);
-  if (!l->failed) l->failed = model_run(l->m, 0, l->values, out);
-  for (int i = 0; !l->failed && i < method()->n_outputs; i++)
+  model_value *out = model->values + n;
+  for (int i = 0; i < n; i++) model->values[i].data = inputs[i];
+  status_free(model->failed);
+  model->failed = check_outputs(outputs);
+  if (!model->failed) model->failed = model_run(model->model, 0, model->values, out);
+  for (int i = 0; !model->failed && i < method()->n_outputs; i++)
     if (compiled_model.outputs[i].bytes)
       memcpy(outputs[i], out[i].data, compiled_model.outputs[i].bytes);
-  return l->failed != NULL;
+  return model->failed != NULL;
 }
 
 const char *model_library_error(const void *library) {
   return status_message(((const library_model *)library)->failed);
 }
 
-void model_library_reset(void *library) { status_free(model_reset(((library_model *)library)->m)); }
+void model_library_reset(void *library) {
+  status_free(model_reset(((library_model *)library)->model));
+}
 
 int model_library_verify(void *library) {
   OWN_FLOAT_ENV;
-  library_model *l = library;
-  status_free(l->failed);
-  l->failed = verify_another(l->n_threads);
-  return l->failed != NULL;
+  library_model *model = library;
+  status_free(model->failed);
+  model->failed = verify_another(model->n_threads);
+  return model->failed != NULL;
 }

@@ -18,7 +18,7 @@ enum { EXIT_MALFORMED = 2 };
 /* What a command line says. */
 typedef struct command_line {
   const char *self;
-  model *m; /* owned */
+  model *model; /* owned */
   const model_method *method;
   int method_index;
   int64_t *sizes; /* owned (n_sizes): what --dim says, then all */
@@ -30,29 +30,29 @@ typedef struct command_line {
 
 /* ---------------------------------------------------------------- words */
 
-static void append_arguments(text *t, const model_method *m, const char *what,
+static void append_arguments(text *text, const model_method *method, const char *what,
                              const model_argument *all, int n) {
   for (int i = 0; i < n; i++) {
-    text_printf(t, "  %s %d: %s: ", what, i, all[i].name);
-    append_type(t, m, &all[i]);
-    text_puts(t, "\n");
+    text_printf(text, "  %s %d: %s: ", what, i, all[i].name);
+    append_type(text, method, &all[i]);
+    text_puts(text, "\n");
   }
 }
 
-static void append_sizes(text *t, const model_method *m) {
-  for (int i = 0; i < m->n_sizes; i++) {
-    const model_size *s = &m->sizes[i];
-    text_printf(t, "  size %s: from %lld", s->name, (long long)s->min);
-    if (s->max < INT64_MAX) text_printf(t, " to %lld", (long long)s->max);
-    text_puts(t, "\n");
+static void append_sizes(text *text, const model_method *method) {
+  for (int i = 0; i < method->n_sizes; i++) {
+    const model_size *model_size = &method->sizes[i];
+    text_printf(text, "  size %s: from %lld", model_size->name, (long long)model_size->min);
+    if (model_size->max < INT64_MAX) text_printf(text, " to %lld", (long long)model_size->max);
+    text_puts(text, "\n");
   }
 }
 
-static void append_method(text *t, const model_info *info, const model_method *m) {
-  if (info->n_methods > 1) text_printf(t, "\nmethod %s:\n", m->name);
-  append_arguments(t, m, "input", m->inputs, m->n_inputs);
-  append_arguments(t, m, "output", m->outputs, m->n_outputs);
-  append_sizes(t, m);
+static void append_method(text *text, const model_info *info, const model_method *method) {
+  if (info->n_methods > 1) text_printf(text, "\nmethod %s:\n", method->name);
+  append_arguments(text, method, "input", method->inputs, method->n_inputs);
+  append_arguments(text, method, "output", method->outputs, method->n_outputs);
+  append_sizes(text, method);
 }
 
 static bool has_sizes(const model_info *info) {
@@ -61,45 +61,45 @@ static bool has_sizes(const model_info *info) {
   return has;
 }
 
-static void append_usage(text *t, const char *self, const model_info *info) {
+static void append_usage(text *text, const char *self, const model_info *info) {
   const char *options = info->n_methods > 1 ? "[--method M] " : "";
   const char *sizes = has_sizes(info) ? "[--dim NAME=N]... " : "";
-  text_printf(t, "usage: %s %s%sINPUT... OUTPUT...\n       %s %s%s--bench RUNS INPUT...\n", self,
+  text_printf(text, "usage: %s %s%sINPUT... OUTPUT...\n       %s %s%s--bench RUNS INPUT...\n", self,
               options, sizes, self, options, sizes);
-  if (info->tests.methods) text_printf(t, "       %s --verify\n", self);
-  text_puts(t, "\n");
+  if (info->tests.methods) text_printf(text, "       %s --verify\n", self);
+  text_puts(text, "\n");
   if (info->n_methods > 1) {
-    text_printf(t, "Runs a method of %s", info->program);
+    text_printf(text, "Runs a method of %s", info->program);
   } else {
-    text_printf(t, "Runs method %s of %s", info->methods->name, info->program);
+    text_printf(text, "Runs method %s of %s", info->methods->name, info->program);
   }
-  if (strcmp(info->device, "cpu") != 0) text_puts(t, " on an OpenCL device");
-  text_puts(t,
+  if (strcmp(info->device, "cpu") != 0) text_puts(text, " on an OpenCL device");
+  text_puts(text,
             ".\nA file NAME.npy or NAME.safetensors has a tensor's dtype and shape; any other the "
             "elements alone,\nin row-major order, little-endian.");
-  if (info->n_threads == 0) text_puts(t, " CLAVE_THREADS sets how many threads compute.");
+  if (info->n_threads == 0) text_puts(text, " CLAVE_THREADS sets how many threads compute.");
   if (has_sizes(info))
-    text_puts(t, " Sizes follow from the lengths of the\nfiles, or --dim says them.");
-  if (strcmp(info->device, "cpu") != 0) text_puts(t, " CLAVE_DEVICE chooses\nthe device.");
-  text_puts(t, "\n\n");
+    text_puts(text, " Sizes follow from the lengths of the\nfiles, or --dim says them.");
+  if (strcmp(info->device, "cpu") != 0) text_puts(text, " CLAVE_DEVICE chooses\nthe device.");
+  text_puts(text, "\n\n");
 }
 
 /* Names are anybody's: what a terminal would obey is shown as '?'. */
-static void make_visible(const text *t) {
-  for (size_t i = 0; i < t->size; i++) {
-    const unsigned char c = (unsigned char)t->data[i];
-    if ((c < ' ' && c != '\n') || c == 0x7f) t->data[i] = '?';
+static void make_visible(const text *text) {
+  for (size_t i = 0; i < text->size; i++) {
+    const unsigned char c = (unsigned char)text->data[i];
+    if ((c < ' ' && c != '\n') || c == 0x7f) text->data[i] = '?';
   }
 }
 
-static int print_help(const command_line *c) {
-  const model_info *info = model_get_info(c->m);
-  text t = {0};
-  append_usage(&t, c->self, info);
-  for (int i = 0; i < info->n_methods; i++) append_method(&t, info, &info->methods[i]);
-  make_visible(&t);
-  const bool is_good = !t.failed && fputs(t.data, stdout) >= 0 && fflush(stdout) == 0;
-  text_free(&t);
+static int print_help(const command_line *line) {
+  const model_info *info = model_get_info(line->model);
+  text text = {0};
+  append_usage(&text, line->self, info);
+  for (int i = 0; i < info->n_methods; i++) append_method(&text, info, &info->methods[i]);
+  make_visible(&text);
+  const bool is_good = !text.failed && fputs(text.data, stdout) >= 0 && fflush(stdout) == 0;
+  text_free(&text);
   return is_good ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
@@ -116,10 +116,10 @@ static int report(const char *self, clave_status st) {
   return EXIT_FAILURE;
 }
 
-static int refuse_usage(const command_line *c) {
-  const model_method *m = c->method;
-  (void)fprintf(stderr, "%s: expected %d input and %d output files; --help lists them\n", c->self,
-                m->n_inputs, c->runs ? 0 : m->n_outputs);
+static int refuse_usage(const command_line *line) {
+  const model_method *method = line->method;
+  (void)fprintf(stderr, "%s: expected %d input and %d output files; --help lists them\n",
+                line->self, method->n_inputs, line->runs ? 0 : method->n_outputs);
   return EXIT_MALFORMED;
 }
 
@@ -134,113 +134,117 @@ typedef struct files {
   model_value *in, *out;       /* (n_inputs), (n_outputs) */
 } files;
 
-static clave_status take_files(const model_method *m, files *f) {
-  f->inputs = room_take(((size_t)m->n_inputs + 1) * sizeof *f->inputs);
-  f->writers = room_take(((size_t)m->n_outputs + 1) * sizeof *f->writers);
-  f->numbers = room_take(((size_t)m->n_inputs + 1) * sizeof *f->numbers);
-  f->given = room_take(((size_t)m->n_inputs + 1) * sizeof *f->given);
-  f->in = room_take(((size_t)m->n_inputs + 1) * sizeof *f->in);
-  f->out = room_take(((size_t)m->n_outputs + 1) * sizeof *f->out);
-  const bool is_whole = f->inputs && f->writers && f->numbers && f->given && f->in && f->out;
+static clave_status take_files(const model_method *method, files *files) {
+  files->inputs = room_take(((size_t)method->n_inputs + 1) * sizeof *files->inputs);
+  files->writers = room_take(((size_t)method->n_outputs + 1) * sizeof *files->writers);
+  files->numbers = room_take(((size_t)method->n_inputs + 1) * sizeof *files->numbers);
+  files->given = room_take(((size_t)method->n_inputs + 1) * sizeof *files->given);
+  files->in = room_take(((size_t)method->n_inputs + 1) * sizeof *files->in);
+  files->out = room_take(((size_t)method->n_outputs + 1) * sizeof *files->out);
+  const bool is_whole =
+      files->inputs && files->writers && files->numbers && files->given && files->in && files->out;
   return is_whole ? NULL : status_no_memory();
 }
 
-static void close_files(const model_method *m, files *f) {
-  for (int i = 0; f->inputs && i < m->n_inputs; i++) input_file_close(&f->inputs[i]);
-  for (int i = 0; f->writers && i < m->n_outputs; i++) file_writer_destroy(f->writers[i]);
-  room_give(f->inputs);
-  room_give(f->writers);
-  room_give(f->numbers);
-  room_give(f->given);
-  room_give(f->in);
-  room_give(f->out);
+static void close_files(const model_method *method, files *files) {
+  for (int i = 0; files->inputs && i < method->n_inputs; i++) input_file_close(&files->inputs[i]);
+  for (int i = 0; files->writers && i < method->n_outputs; i++)
+    file_writer_destroy(files->writers[i]);
+  room_give(files->inputs);
+  room_give(files->writers);
+  room_give(files->numbers);
+  room_give(files->given);
+  room_give(files->in);
+  room_give(files->out);
 }
 
-static clave_status read_input(const model_method *m, const char *path, files *f, int i) {
-  const model_argument *a = &m->inputs[i];
-  input_file *file = &f->inputs[i];
-  if (a->is_scalar) {
-    f->in[i].data = f->numbers[i];
-    return read_number(a, path, f->numbers[i]);
+static clave_status read_input(const model_method *method, const char *path, files *files, int i) {
+  const model_argument *argument = &method->inputs[i];
+  input_file *file = &files->inputs[i];
+  if (argument->is_scalar) {
+    files->in[i].data = files->numbers[i];
+    return read_number(argument, path, files->numbers[i]);
   }
-  TRY(input_file_open(path, m, i, file));
-  f->in[i].data = file->data;
-  f->given[i] = (given_input){
+  TRY(input_file_open(path, method, i, file));
+  files->in[i].data = file->data;
+  files->given[i] = (given_input){
       .from = path, .bytes = file->bytes, .dims = file->has_shape ? file->dims : NULL};
   return NULL;
 }
 
-static clave_status read_inputs(const command_line *c, files *f) {
-  const model_method *m = c->method;
-  for (int i = 0; i < m->n_inputs; i++) TRY(read_input(m, c->paths[i], f, i));
-  TRY(find_sizes(m, f->given, c->sizes));
-  for (int i = 0; i < m->n_inputs; i++) known_dims(&m->inputs[i], c->sizes, f->in[i].dims);
+static clave_status read_inputs(const command_line *line, files *files) {
+  const model_method *method = line->method;
+  for (int i = 0; i < method->n_inputs; i++) TRY(read_input(method, line->paths[i], files, i));
+  TRY(find_sizes(method, files->given, line->sizes));
+  for (int i = 0; i < method->n_inputs; i++)
+    known_dims(&method->inputs[i], line->sizes, files->in[i].dims);
   return NULL;
 }
 
 /* What was given is not lost. */
-static clave_status check_outputs(const command_line *c) {
-  const model_method *m = c->method;
-  for (int i = 0; i < m->n_inputs * m->n_outputs; i++) {
-    const int input = i / m->n_outputs, output = m->n_inputs + i % m->n_outputs;
-    if (!m->inputs[input].is_scalar && file_is_same(c->paths[input], c->paths[output]))
-      return INVALID("output %s would be written over input %s", c->paths[output], c->paths[input]);
+static clave_status check_outputs(const command_line *line) {
+  const model_method *method = line->method;
+  for (int i = 0; i < method->n_inputs * method->n_outputs; i++) {
+    const int input = i / method->n_outputs, output = method->n_inputs + i % method->n_outputs;
+    if (!method->inputs[input].is_scalar && file_is_same(line->paths[input], line->paths[output]))
+      return INVALID("output %s would be written over input %s", line->paths[output],
+                     line->paths[input]);
   }
   return NULL;
 }
 
 /* Error if a file was cut short before the run read all of it. */
-static clave_status check_inputs(const command_line *c, const files *f) {
-  for (int i = 0; i < c->method->n_inputs; i++)
-    TRY(file_map_check(&f->inputs[i].map, c->paths[i], NULL));
+static clave_status check_inputs(const command_line *line, const files *files) {
+  for (int i = 0; i < line->method->n_inputs; i++)
+    TRY(file_map_check(&files->inputs[i].map, line->paths[i], NULL));
   return NULL;
 }
 
 /* All of them, or none where one cannot be written. */
-static clave_status write_outputs(const command_line *c, files *f) {
-  const model_method *m = c->method;
-  TRY(output_files_write(m, f->out, c->paths + m->n_inputs, f->writers));
-  for (int i = 0; i < m->n_outputs; i++)
-    if (f->writers[i]) TRY(file_writer_commit(f->writers[i]));
+static clave_status write_outputs(const command_line *line, files *files) {
+  const model_method *method = line->method;
+  TRY(output_files_write(method, files->out, line->paths + method->n_inputs, files->writers));
+  for (int i = 0; i < method->n_outputs; i++)
+    if (files->writers[i]) TRY(file_writer_commit(files->writers[i]));
   return NULL;
 }
 
 /* ---------------------------------------------------------------- runs */
 
-static clave_status run_files(const command_line *c, files *f) {
-  TRY(take_files(c->method, f));
-  TRY(read_inputs(c, f));
-  TRY(check_outputs(c));
-  TRY(model_start(c->m, 0));
-  TRY(model_run(c->m, c->method_index, f->in, f->out));
-  TRY(check_inputs(c, f));
-  return write_outputs(c, f);
+static clave_status run_files(const command_line *line, files *files) {
+  TRY(take_files(line->method, files));
+  TRY(read_inputs(line, files));
+  TRY(check_outputs(line));
+  TRY(model_start(line->model, 0));
+  TRY(model_run(line->model, line->method_index, files->in, files->out));
+  TRY(check_inputs(line, files));
+  return write_outputs(line, files);
 }
 
-static int compare_times(const void *a, const void *b) {
-  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+static int compare_times(const void *left, const void *right) {
+  const int64_t x = *(const int64_t *)left, y = *(const int64_t *)right;
   return (x > y) - (x < y);
 }
 
 /* times: (runs) ns, of which the first is of the first run. */
-static clave_status time_runs(const command_line *c, const files *f, int64_t *times) {
-  for (long i = 0; i < c->runs; i++) {
+static clave_status time_runs(const command_line *line, const files *files, int64_t *times) {
+  for (long i = 0; i < line->runs; i++) {
     const int64_t begin = clock_ns();
-    TRY(model_run(c->m, c->method_index, f->in, f->out));
+    TRY(model_run(line->model, line->method_index, files->in, files->out));
     times[i] = clock_ns() - begin;
   }
   return NULL;
 }
 
-static clave_status bench_files(const command_line *c, files *f) {
+static clave_status bench_files(const command_line *line, files *files) {
   const int64_t begin = clock_ns();
-  const size_t runs = (size_t)c->runs;
+  const size_t runs = (size_t)line->runs;
   int64_t *times = room_take(runs * sizeof *times);
-  clave_status st = times ? take_files(c->method, f) : status_no_memory();
-  if (!st) st = read_inputs(c, f);
-  if (!st) st = model_start(c->m, 0);
+  clave_status st = times ? take_files(line->method, files) : status_no_memory();
+  if (!st) st = read_inputs(line, files);
+  if (!st) st = model_start(line->model, 0);
   const int64_t loaded = clock_ns() - begin;
-  if (!st) st = time_runs(c, f, times);
+  if (!st) st = time_runs(line, files, times);
   if (!st) {
     const int64_t first = times[0];
     qsort(times, runs, sizeof *times, compare_times);
@@ -251,100 +255,102 @@ static clave_status bench_files(const command_line *c, files *f) {
   return st;
 }
 
-static int verify(const command_line *c) {
-  const model_tests *tests = &model_get_info(c->m)->tests;
+static int verify(const command_line *line) {
+  const model_tests *tests = &model_get_info(line->model)->tests;
   int n;
-  clave_status st = verify_model(c->m, 0, &n);
+  clave_status st = verify_model(line->model, 0, &n);
   if (!st)
     (void)printf("verified: %d outputs of drawn inputs are as clave computes them%s\n", n,
                  tests->is_close ? " on the CPU, but for rounding" : "");
-  return report(c->self, st);
+  return report(line->self, st);
 }
 
-static int run_line(const command_line *c) {
-  const model_method *m = c->method;
-  files f = {0};
-  if (c->wants_help) return print_help(c);
-  if (c->verifies) return verify(c);
-  if (c->n_paths != m->n_inputs + (c->runs ? 0 : m->n_outputs)) return refuse_usage(c);
-  const int code = report(c->self, c->runs ? bench_files(c, &f) : run_files(c, &f));
-  close_files(m, &f);
+static int run_line(const command_line *line) {
+  const model_method *method = line->method;
+  files files = {0};
+  if (line->wants_help) return print_help(line);
+  if (line->verifies) return verify(line);
+  if (line->n_paths != method->n_inputs + (line->runs ? 0 : method->n_outputs))
+    return refuse_usage(line);
+  const int code =
+      report(line->self, line->runs ? bench_files(line, &files) : run_files(line, &files));
+  close_files(method, &files);
   return code;
 }
 
 /* ---------------------------------------------------------------- the command line */
 
-static clave_status choose_method(command_line *c, const char *name) {
-  const model_info *info = model_get_info(c->m);
-  text t = {0};
+static clave_status choose_method(command_line *line, const char *name) {
+  const model_info *info = model_get_info(line->model);
+  text text = {0};
   for (int i = 0; i < info->n_methods; i++) {
-    text_printf(&t, "%s%s", i ? ", " : "", info->methods[i].name);
+    text_printf(&text, "%s%s", i ? ", " : "", info->methods[i].name);
     if (name && strcmp(info->methods[i].name, name) != 0) continue;
-    text_free(&t);
-    c->method = &info->methods[i];
-    c->method_index = i;
-    c->sizes = room_take(((size_t)c->method->n_sizes + 1) * sizeof *c->sizes);
-    for (int k = 0; c->sizes && k < c->method->n_sizes; k++) c->sizes[k] = SIZE_UNKNOWN;
-    return c->sizes ? NULL : status_no_memory();
+    text_free(&text);
+    line->method = &info->methods[i];
+    line->method_index = i;
+    line->sizes = room_take(((size_t)line->method->n_sizes + 1) * sizeof *line->sizes);
+    for (int k = 0; line->sizes && k < line->method->n_sizes; k++) line->sizes[k] = SIZE_UNKNOWN;
+    return line->sizes ? NULL : status_no_memory();
   }
-  clave_status st = text_status(&t);
-  if (!st) st = INVALID("no method \"%s\"; there are: %s", name, t.data);
-  text_free(&t);
+  clave_status st = text_status(&text);
+  if (!st) st = INVALID("no method \"%s\"; there are: %s", name, text.data);
+  text_free(&text);
   return st;
 }
 
-static clave_status read_runs(command_line *c, const char *word) {
+static clave_status read_runs(command_line *line, const char *word) {
   char *end;
-  c->runs = strtol(word, &end, 10);
-  if (*word && !*end && c->runs >= 1 && c->runs <= 1000000) return NULL;
+  line->runs = strtol(word, &end, 10);
+  if (*word && !*end && line->runs >= 1 && line->runs <= 1000000) return NULL;
   return INVALID("--bench: '%s' is not a number of runs from 1 to 1000000", word);
 }
 
 /* Options stand before the files. */
-static clave_status read_options(command_line *c) {
+static clave_status read_options(command_line *line) {
   const char *method = NULL;
-  char *const *first = c->paths;
+  char *const *first = line->paths;
   int n = 0;
-  for (; n + 1 < c->n_paths && strcmp(first[n], "--method") == 0; n += 2) method = first[n + 1];
-  TRY(choose_method(c, method));
-  c->verifies = c->n_paths == 1 && strcmp(first[0], "--verify") == 0;
-  for (; n < c->n_paths; n += 2) {
-    const char *name = first[n], *value = n + 1 < c->n_paths ? first[n + 1] : "";
-    if (strcmp(name, "--help") == 0) c->wants_help = true;
-    if (c->wants_help || c->verifies || strncmp(name, "--", 2) != 0) break;
+  for (; n + 1 < line->n_paths && strcmp(first[n], "--method") == 0; n += 2) method = first[n + 1];
+  TRY(choose_method(line, method));
+  line->verifies = line->n_paths == 1 && strcmp(first[0], "--verify") == 0;
+  for (; n < line->n_paths; n += 2) {
+    const char *name = first[n], *value = n + 1 < line->n_paths ? first[n + 1] : "";
+    if (strcmp(name, "--help") == 0) line->wants_help = true;
+    if (line->wants_help || line->verifies || strncmp(name, "--", 2) != 0) break;
     if (strcmp(name, "--dim") == 0) {
-      TRY(read_size(c->method, value, c->sizes));
+      TRY(read_size(line->method, value, line->sizes));
     } else if (strcmp(name, "--bench") == 0) {
-      TRY(read_runs(c, value));
+      TRY(read_runs(line, value));
     } else {
       return INVALID("%s: no option that can stand here; --help lists them", name);
     }
   }
-  c->paths += n;
-  c->n_paths -= n;
+  line->paths += n;
+  line->n_paths -= n;
   return NULL;
 }
 
 int model_main(int argc, char **argv) {
   const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
-  command_line c = {.self = slash      ? slash + 1
-                            : argc > 0 ? argv[0]
-                                       : "model",
-                    .paths = argv + (argc > 0),
-                    .n_paths = argc - (argc > 0)};
+  command_line line = {.self = slash      ? slash + 1
+                               : argc > 0 ? argv[0]
+                                          : "model",
+                       .paths = argv + (argc > 0),
+                       .n_paths = argc - (argc > 0)};
   (void)signal(SIGXFSZ, SIG_IGN); /* a limit of files' sizes is an error of writing */
-  clave_status st = model_create(&c.m);
+  clave_status st = model_create(&line.model);
   int code = EXIT_FAILURE;
-  if (!st) model_set_note(c.m, print_note, NULL);
+  if (!st) model_set_note(line.model, print_note, NULL);
   if (st) {
-    code = report(c.self, st);
-  } else if ((st = read_options(&c))) {
-    (void)report(c.self, st);
+    code = report(line.self, st);
+  } else if ((st = read_options(&line))) {
+    (void)report(line.self, st);
     code = EXIT_MALFORMED;
   } else {
-    code = run_line(&c);
+    code = run_line(&line);
   }
-  model_destroy(c.m);
-  room_give(c.sizes);
+  model_destroy(line.model);
+  room_give(line.sizes);
   return code;
 }

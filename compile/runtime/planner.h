@@ -6,7 +6,7 @@
 
 struct model_planner {
   /* As model_run of model.h. */
-  clave_status (*run)(model *m, const model_value *inputs, model_value *outputs);
-  void (*destroy)(model *m); /* what runs have left */
+  clave_status (*run)(model *model, const model_value *inputs, model_value *outputs);
+  void (*destroy)(model *model); /* what runs have left */
 };
 #endif

@@ -4,19 +4,19 @@
 #include "base/threads.h"
 
 static void run_parallel(void *pool, int64_t n, int64_t grain, kernel_body body, void *ctx) {
-  const model *m = pool;
-  thread_pool_for_some(m->pool, m->kernel.n_threads, n, grain, body, ctx);
+  const model *model = pool;
+  thread_pool_for_some(model->pool, model->kernel.n_threads, n, grain, body, ctx);
 }
 
-static clave_status create_pool(model *m, int n_threads) {
+static clave_status create_pool(model *model, int n_threads) {
   thread_pool *pool;
   TRY(thread_pool_create(n_threads, &pool));
-  m->pool = pool;
-  m->kernel.parallel_for = run_parallel;
-  m->kernel.n_threads = thread_pool_size(pool);
+  model->pool = pool;
+  model->kernel.parallel_for = run_parallel;
+  model->kernel.n_threads = thread_pool_size(pool);
   return NULL;
 }
 
-static void destroy_pool(model *m) { thread_pool_destroy(m->pool); }
+static void destroy_pool(model *model) { thread_pool_destroy(model->pool); }
 
 const model_threads model_pool = {.create = create_pool, .destroy = destroy_pool};

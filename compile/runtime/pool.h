@@ -5,10 +5,11 @@
 #include "compile/runtime/core.h"
 
 struct model_threads {
-  /* Sets m's pool, kernel.parallel_for and kernel.n_threads. n_threads: as base/threads.h has it.
+  /* Sets model's pool, kernel.parallel_for and kernel.n_threads. n_threads: as base/threads.h has
+   * it.
    */
-  clave_status (*create)(model *m, int n_threads);
-  void (*destroy)(model *m); /* takes one that has none */
+  clave_status (*create)(model *model, int n_threads);
+  void (*destroy)(model *model); /* takes one that has none */
 };
 
 #endif

@@ -19,7 +19,7 @@ clave_status stored_tensor_find(const void *file, size_t size, const char *name,
                                 stored_tensor *out) STATUS_CHECK;
 
 /* Appends a file of these tensors (n), with their names. */
-clave_status stored_tensors_write(file_writer *w, const stored_tensor *tensors,
+clave_status stored_tensors_write(file_writer *writer, const stored_tensor *tensors,
                                   const char *const *names, int n) STATUS_CHECK;
 
 #endif

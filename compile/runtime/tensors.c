@@ -11,7 +11,7 @@
 #include "compile/runtime/verify.h"
 
 typedef struct tensors_library {
-  model *m;            /* owned */
+  model *model;        /* owned */
   clave_status failed; /* owned: of the last call */
   int n_threads;
   bool is_ready; /* else it could not be started */
@@ -24,26 +24,26 @@ static int answer(clave_status *kept, clave_status st) {
   return st != NULL;
 }
 
-static clave_status start(tensors_library *l, model_note_fn note, void *ctx) {
-  TRY(model_create(&l->m));
-  model_set_note(l->m, note, ctx);
-  return model_start(l->m, l->n_threads);
+static clave_status start(tensors_library *library, model_note_fn note, void *ctx) {
+  TRY(model_create(&library->model));
+  model_set_note(library->model, note, ctx);
+  return model_start(library->model, library->n_threads);
 }
 
 void *model_tensors_create(int n_threads, void (*note)(void *ctx, const char *line), void *ctx) {
-  tensors_library *l = calloc(1, sizeof *l);
-  if (!l) return NULL;
-  l->n_threads = n_threads;
-  l->is_ready = answer(&l->failed, start(l, note, ctx)) == 0;
-  return l;
+  tensors_library *library = calloc(1, sizeof *library);
+  if (!library) return NULL;
+  library->n_threads = n_threads;
+  library->is_ready = answer(&library->failed, start(library, note, ctx)) == 0;
+  return library;
 }
 
 void model_tensors_destroy(void *library) {
-  tensors_library *l = library;
-  if (!l) return;
-  model_destroy(l->m);
-  status_free(l->failed);
-  free(l);
+  tensors_library *tensors_library = library;
+  if (!tensors_library) return;
+  model_destroy(tensors_library->model);
+  status_free(tensors_library->failed);
+  free(tensors_library);
 }
 
 const char *model_tensors_error(const void *library) {
@@ -53,85 +53,93 @@ const char *model_tensors_error(const void *library) {
 /* ---------------------------------------------------------------- runs */
 
 static clave_status find_method(const model_info *info, const char *name, int *out) {
-  text t = {0};
+  text text = {0};
   *out = 0;
   for (int i = 0; i < info->n_methods; i++) {
-    if (name) text_printf(&t, "%s%s", i ? ", " : "", info->methods[i].name);
+    if (name) text_printf(&text, "%s%s", i ? ", " : "", info->methods[i].name);
     if (name && strcmp(info->methods[i].name, name) != 0) continue;
     *out = i;
-    text_free(&t);
+    text_free(&text);
     return NULL;
   }
-  clave_status st = text_status(&t);
-  if (!st) st = INVALID("no method '%s'; there are: %s", name, t.data);
-  text_free(&t);
+  clave_status st = text_status(&text);
+  if (!st) st = INVALID("no method '%s'; there are: %s", name, text.data);
+  text_free(&text);
   return st;
 }
 
-static clave_status wrong_shape(const model_method *m, const model_argument *a,
+static clave_status wrong_shape(const model_method *method, const model_argument *argument,
                                 const int64_t *dims) {
-  text t = {0};
-  append_type(&t, m, a);
-  text_puts(&t, ", got (");
-  for (int i = 0; i < a->rank; i++) text_printf(&t, "%s%" PRId64, i ? ", " : "", dims[i]);
-  clave_status st = text_status(&t);
-  if (!st) st = INVALID("input '%s': expected %s)", a->name, t.data);
-  text_free(&t);
+  text text = {0};
+  append_type(&text, method, argument);
+  text_puts(&text, ", got (");
+  for (int i = 0; i < argument->rank; i++) text_printf(&text, "%s%" PRId64, i ? ", " : "", dims[i]);
+  clave_status st = text_status(&text);
+  if (!st) st = INVALID("input '%s': expected %s)", argument->name, text.data);
+  text_free(&text);
   return st;
 }
 
-static clave_status check_shape(const model_method *m, const model_argument *a,
-                                const model_value *v) {
+static clave_status check_shape(const model_method *method, const model_argument *argument,
+                                const model_value *value) {
   bool fits = true;
-  for (int i = 0; i < a->rank; i++)
-    fits = fits && v->dims[i] >= 0 && (a->dims[i] < 0 || a->dims[i] == v->dims[i]);
-  if (!fits) return wrong_shape(m, a, v->dims);
+  for (int i = 0; i < argument->rank; i++)
+    fits = fits && value->dims[i] >= 0 &&
+           (argument->dims[i] < 0 || argument->dims[i] == value->dims[i]);
+  if (!fits) return wrong_shape(method, argument, value->dims);
   size_t bytes;
-  if (!argument_bytes(a, v->dims, &bytes)) return INVALID("input '%s': sizes overflow", a->name);
-  return v->data || !bytes ? NULL : INVALID("input '%s' has no data", a->name);
+  if (!argument_bytes(argument, value->dims, &bytes))
+    return INVALID("input '%s': sizes overflow", argument->name);
+  return value->data || !bytes ? NULL : INVALID("input '%s' has no data", argument->name);
 }
 
-static clave_status check_sizes(const model_method *m, const model_value *inputs,
+static clave_status check_sizes(const model_method *method, const model_value *inputs,
                                 given_input *given, int64_t *sizes) {
-  for (int i = 0; i < m->n_sizes; i++) sizes[i] = SIZE_UNKNOWN;
-  for (int i = 0; i < m->n_inputs; i++) {
-    const model_argument *a = &m->inputs[i];
-    TRY(check_shape(m, a, &inputs[i]));
-    given[i] = (given_input){.from = a->name, .dims = inputs[i].dims};
-    (void)argument_bytes(a, inputs[i].dims, &given[i].bytes);
+  for (int i = 0; i < method->n_sizes; i++) sizes[i] = SIZE_UNKNOWN;
+  for (int i = 0; i < method->n_inputs; i++) {
+    const model_argument *argument = &method->inputs[i];
+    TRY(check_shape(method, argument, &inputs[i]));
+    given[i] = (given_input){.from = argument->name, .dims = inputs[i].dims};
+    (void)argument_bytes(argument, inputs[i].dims, &given[i].bytes);
   }
-  return find_sizes(m, given, sizes);
+  return find_sizes(method, given, sizes);
 }
 
-static clave_status check_inputs(const model_method *m, const model_value *inputs) {
-  given_input *given = calloc((size_t)m->n_inputs + 1, sizeof *given);
-  int64_t *sizes = calloc((size_t)m->n_sizes + 1, sizeof *sizes);
-  clave_status st = given && sizes ? check_sizes(m, inputs, given, sizes) : status_no_memory();
+static clave_status check_inputs(const model_method *method, const model_value *inputs) {
+  given_input *given = calloc((size_t)method->n_inputs + 1, sizeof *given);
+  int64_t *sizes = calloc((size_t)method->n_sizes + 1, sizeof *sizes);
+  clave_status st = given && sizes ? check_sizes(method, inputs, given, sizes) : status_no_memory();
   free(given);
   free(sizes);
   return st;
 }
 
-static clave_status run(tensors_library *l, const char *name, const model_value *inputs,
+static clave_status run(tensors_library *library, const char *name, const model_value *inputs,
                         model_value *outputs) {
-  const model_info *info = model_get_info(l->m);
+  const model_info *info = model_get_info(library->model);
   int method;
   TRY(find_method(info, name, &method));
   TRY(check_inputs(&info->methods[method], inputs));
-  return model_run(l->m, method, inputs, outputs);
+  return model_run(library->model, method, inputs, outputs);
 }
 
 int model_tensors_run(void *library, const char *method, const void *inputs, void *outputs) {
-  tensors_library *l = library;
-  return l->is_ready ? answer(&l->failed, run(l, method, inputs, outputs)) : 1;
+  tensors_library *tensors_library = library;
+  return tensors_library->is_ready
+             ? answer(&tensors_library->failed, run(tensors_library, method, inputs, outputs))
+             : 1;
 }
 
 int model_tensors_reset(void *library) {
-  tensors_library *l = library;
-  return l->is_ready ? answer(&l->failed, model_reset(l->m)) : 1;
+  tensors_library *tensors_library = library;
+  return tensors_library->is_ready
+             ? answer(&tensors_library->failed, model_reset(tensors_library->model))
+             : 1;
 }
 
 int model_tensors_verify(void *library) {
-  tensors_library *l = library;
-  return l->is_ready ? answer(&l->failed, verify_another(l->n_threads)) : 1;
+  tensors_library *tensors_library = library;
+  return tensors_library->is_ready
+             ? answer(&tensors_library->failed, verify_another(tensors_library->n_threads))
+             : 1;
 }

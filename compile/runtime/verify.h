@@ -6,7 +6,7 @@
 
 /* Starts the model and runs all methods. *n_outputs: how many were compared. UNSUPPORTED: nothing
  * was kept. INVALID: which output is another. */
-clave_status verify_model(model *m, int n_threads, int *n_outputs) STATUS_CHECK;
+clave_status verify_model(model *model, int n_threads, int *n_outputs) STATUS_CHECK;
 /* The same by a model of its own, which nobody hears of. */
 clave_status verify_another(int n_threads) STATUS_CHECK;
 

@@ -62,19 +62,19 @@ bool take_number(const std::string &text, uint64_t *out) {
 }
 
 // A setting by its name, as a compile spec or the host's load-time option gives it.
-bool set(Settings *s, const std::string &name, const std::string &value) {
+bool set(Settings *settings, const std::string &name, const std::string &value) {
   uint64_t n = 0;
   const bool is_number = take_number(value, &n);
   if (name == "device") {
-    s->device = value;
+    settings->device = value;
   } else if (name == "cache_dir") {
-    s->cache_dir = value;
+    settings->cache_dir = value;
   } else if (name == "n_threads" && is_number && n <= 1024) {
-    s->n_threads = static_cast<int>(n);
+    settings->n_threads = static_cast<int>(n);
   } else if (name == "memory_budget" && is_number) {
-    s->memory_budget = n;
+    settings->memory_budget = n;
   } else if (name == "fast" && is_number && n <= 1) {
-    s->fast = n == 1;
+    settings->fast = n == 1;
   } else {
     return false;
   }
@@ -93,18 +93,19 @@ std::string option(const BackendInitContext &context, const char *name) {
 }
 
 // Other compile specs were for the export alone.
-Error read_settings(BackendInitContext &context, ArrayRef<CompileSpec> specs, Settings *s) {
+Error read_settings(BackendInitContext &context, ArrayRef<CompileSpec> specs, Settings *settings) {
   for (const char *name : kSettings) {
     std::string value = option(context, name);
     for (const CompileSpec &spec : specs)
       if (value.empty() && spec.key && std::strcmp(spec.key, name) == 0)
         value.assign(static_cast<const char *>(spec.value.buffer), spec.value.nbytes);
-    if (!value.empty() && !set(s, name, value))
+    if (!value.empty() && !set(settings, name, value))
       return failed(Error::InvalidArgument, std::string(name) + " is '" + value + "'");
   }
   for (const CompileSpec &spec : specs)
-    if (spec.key && std::strcmp(spec.key, "share_mutable_buffers") == 0) s->shares_state = true;
-  s->node_events = context.event_tracer() != nullptr;
+    if (spec.key && std::strcmp(spec.key, "share_mutable_buffers") == 0)
+      settings->shares_state = true;
+  settings->node_events = context.event_tracer() != nullptr;
   return Error::Ok;
 }
 
@@ -122,8 +123,8 @@ Error describe(const Delegate &d, uint32_t n, Describe get, std::vector<clave_te
   return Error::Ok;
 }
 
-Error describe_arguments(Delegate *d) {
-  const clave_delegate_handle program = d->instance->program->handle;
+Error describe_arguments(Delegate *delegate) {
+  const clave_delegate_handle program = delegate->instance->program->handle;
   clave_program_info whole = {};
   whole.size = sizeof whole;
   if (clave_status st = plugin().program_info(program, &whole))
@@ -133,15 +134,16 @@ Error describe_arguments(Delegate *d) {
     info.size = sizeof info;
     if (clave_status st = plugin().method(program, i, &info))
       return failed(st, "reading a .pte's program");
-    if (d->method != info.name) continue;
-    const Error e = describe(*d, info.n_inputs, plugin().input, &d->inputs);
-    return e == Error::Ok ? describe(*d, info.n_outputs, plugin().output, &d->outputs) : e;
+    if (delegate->method != info.name) continue;
+    const Error e = describe(*delegate, info.n_inputs, plugin().input, &delegate->inputs);
+    return e == Error::Ok ? describe(*delegate, info.n_outputs, plugin().output, &delegate->outputs)
+                          : e;
   }
-  return failed(Error::InvalidProgram, "the program has no method '" + d->method + "'");
+  return failed(Error::InvalidProgram, "the program has no method '" + delegate->method + "'");
 }
 
 Error init_delegate(BackendInitContext &context, const FreeableBuffer &processed,
-                    ArrayRef<CompileSpec> specs, Delegate *d) {
+                    ArrayRef<CompileSpec> specs, Delegate *delegate) {
   std::string key, method;
   Settings settings;
   if (!read_payload(processed, &key, &method))
@@ -149,11 +151,12 @@ Error init_delegate(BackendInitContext &context, const FreeableBuffer &processed
   if (!context.get_named_data_map())
     return failed(Error::NotFound, "the .pte has no named data, where its program should be");
   if (Error e = read_settings(context, specs, &settings); e != Error::Ok) return e;
-  if (Error e = find_instance(*context.get_named_data_map(), key, method, settings, &d->instance);
+  if (Error e =
+          find_instance(*context.get_named_data_map(), key, method, settings, &delegate->instance);
       e != Error::Ok)
     return e;
-  d->method = method;
-  return describe_arguments(d);
+  delegate->method = method;
+  return describe_arguments(delegate);
 }
 
 // ---------------------------------------------------------------- arguments
@@ -244,12 +247,12 @@ bool is_contiguous(const clave_tensor &t) {
 }
 
 // A result whose sizes are known, and that the host keeps in rows, is written where it goes.
-bool is_bound(const clave_tensor_info &info, const EValue &value, clave_tensor *t) {
-  if (info.is_scalar || !value.isTensor() || !seen_as(value.toTensor(), t)) return false;
-  if (t->dtype != info.dtype || t->rank != info.rank || !t->data) return false;
+bool is_bound(const clave_tensor_info &info, const EValue &value, clave_tensor *tensor) {
+  if (info.is_scalar || !value.isTensor() || !seen_as(value.toTensor(), tensor)) return false;
+  if (tensor->dtype != info.dtype || tensor->rank != info.rank || !tensor->data) return false;
   for (int k = 0; k < info.rank; k++)
-    if (info.dims[k] != t->dims[k]) return false;
-  return is_contiguous(*t);
+    if (info.dims[k] != tensor->dims[k]) return false;
+  return is_contiguous(*tensor);
 }
 
 Error bind_output(const Delegate &d, uint32_t i, const EValue &value) {

@@ -184,14 +184,14 @@ et_timestamp_t ticks_of(int64_t ns) {
 }
 
 // Nodes go by their names, which are those of the graph that was lowered; copies by what they are.
-void log_event(void *ctx, const clave_delegate_event *e) try {
+void log_event(void *ctx, const clave_delegate_event *event) try {
   const Instance &instance = *static_cast<const Instance *>(ctx);
   if (!instance.tracer) return;
-  const bool is_named = e->kind == CLAVE_DELEGATE_EVENT_NODE && e->name && *e->name;
-  const std::string metadata = std::string(e->op) + " on " + e->device;
+  const bool is_named = event->kind == CLAVE_DELEGATE_EVENT_NODE && event->name && *event->name;
+  const std::string metadata = std::string(event->op) + " on " + event->device;
   instance.tracer->log_profiling_delegate(
-      is_named ? e->name : e->op, executorch::runtime::kUnsetDelegateDebugIntId,
-      ticks_of(e->start_ns), ticks_of(e->end_ns), metadata.data(), metadata.size());
+      is_named ? event->name : event->op, executorch::runtime::kUnsetDelegateDebugIntId,
+      ticks_of(event->start_ns), ticks_of(event->end_ns), metadata.data(), metadata.size());
 } catch (const std::exception &) {  // the event is lost
 }
 

@@ -14,11 +14,12 @@ static int report(clave_status status) {
 /* A binary PGM image of 28 x 28 pixels, white on black, as numbers from 0 to 1. */
 static int read_image(const char *path, float *pixels) {
   unsigned char bytes[PIXELS];
-  FILE *f = fopen(path, "rb");
+  FILE *file = fopen(path, "rb");
   int width = 0, height = 0, white = 0;
-  int good = f && fscanf(f, "P5 %d %d %d", &width, &height, &white) == 3 && fgetc(f) != EOF &&
-             width == SIDE && height == SIDE && white == 255 && fread(bytes, PIXELS, 1, f) == 1;
-  if (f) fclose(f);
+  int good = file && fscanf(file, "P5 %d %d %d", &width, &height, &white) == 3 &&
+             fgetc(file) != EOF && width == SIDE && height == SIDE && white == 255 &&
+             fread(bytes, PIXELS, 1, file) == 1;
+  if (file) fclose(file);
   for (int i = 0; good && i < PIXELS; i++) pixels[i] = (float)bytes[i] / 255;
   return good;
 }

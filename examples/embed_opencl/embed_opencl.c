@@ -57,30 +57,31 @@ static host open_host(cl_device_id *device) {
   return h;
 }
 
-static void close_host(const host *h) {
-  clReleaseMemObject(h->image);
-  clReleaseMemObject(h->scores);
-  clReleaseCommandQueue(h->queue);
-  clReleaseContext(h->context);
+static void close_host(const host *host) {
+  clReleaseMemObject(host->image);
+  clReleaseMemObject(host->scores);
+  clReleaseCommandQueue(host->queue);
+  clReleaseContext(host->context);
 }
 
 /* What the host computes on the device by itself: here two fills, which it does not wait for. */
-static void draw_bar(const host *h) {
+static void draw_bar(const host *host) {
   const float dark = 0, bright = 1;
-  must_cl(clEnqueueFillBuffer(h->queue, h->image, &dark, sizeof dark, 0, PIXELS * sizeof dark, 0,
-                              NULL, NULL),
+  must_cl(clEnqueueFillBuffer(host->queue, host->image, &dark, sizeof dark, 0, PIXELS * sizeof dark,
+                              0, NULL, NULL),
           "clEnqueueFillBuffer");
   for (size_t y = 5; y < 23; y++)
-    must_cl(clEnqueueFillBuffer(h->queue, h->image, &bright, sizeof bright,
+    must_cl(clEnqueueFillBuffer(host->queue, host->image, &bright, sizeof bright,
                                 (y * SIDE + 13) * sizeof bright, 3 * sizeof bright, 0, NULL, NULL),
             "clEnqueueFillBuffer");
 }
 
-static void classify(const host *h, clave_session *session) {
+static void classify(const host *host, clave_session *session) {
   const int64_t dims[] = {1, 1, SIDE, SIDE};
   clave_tensor shape = clave_tensor_make(CLAVE_F32, 4, dims, NULL);
-  must(clave_session_bind_input_mem(session, "forward", 0, &shape, h->image, 0));
-  must(clave_session_bind_output_mem(session, "forward", 0, h->scores, 0, CLASSES * sizeof(float)));
+  must(clave_session_bind_input_mem(session, "forward", 0, &shape, host->image, 0));
+  must(clave_session_bind_output_mem(session, "forward", 0, host->scores, 0,
+                                     CLASSES * sizeof(float)));
   must(clave_session_run(session, "forward"));
 }
 

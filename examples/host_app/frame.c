@@ -16,25 +16,25 @@ static int make_memory(size_t bytes) {
   return 0;
 }
 
-bool frame_open(frame *f, tensor *t) {
-  const size_t bytes = (size_t)tensor_elements(t, BATCH) * sizeof *t->data;
-  *f = (frame){.fd = make_memory(bytes), .t = t, .before = t->data, .bytes = bytes};
+bool frame_open(frame *picture, tensor *tensor) {
+  const size_t bytes = (size_t)tensor_elements(tensor, BATCH) * sizeof *tensor->data;
+  *picture = (frame){.fd = make_memory(bytes), .t = tensor, .before = tensor->data, .bytes = bytes};
   void *data = MAP_FAILED;
-  if (f->fd) data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
+  if (picture->fd) data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, picture->fd, 0);
   if (data == MAP_FAILED) {
     perror("host_app: note: shared memory");
-    if (f->fd) (void)close(f->fd);
-    *f = (frame){0};
+    if (picture->fd) (void)close(picture->fd);
+    *picture = (frame){0};
     return false;
   }
-  t->data = data;
+  tensor->data = data;
   return true;
 }
 
-void frame_close(frame *f) {
-  if (!f->fd) return;
-  (void)munmap(f->t->data, f->bytes);
-  (void)close(f->fd);
-  f->t->data = f->before;
-  *f = (frame){0};
+void frame_close(frame *picture) {
+  if (!picture->fd) return;
+  (void)munmap(picture->t->data, picture->bytes);
+  (void)close(picture->fd);
+  picture->t->data = picture->before;
+  *picture = (frame){0};
 }

@@ -14,7 +14,7 @@ typedef struct frame {
 } frame;
 
 /* The tensor lies in shared memory from here on, for BATCH images. */
-bool frame_open(frame *f, tensor *t);
-void frame_close(frame *f); /* takes a zeroed one */
+bool frame_open(frame *frame, tensor *tensor);
+void frame_close(frame *frame); /* takes a zeroed one */
 
 #endif

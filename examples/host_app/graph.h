@@ -58,11 +58,11 @@ typedef struct graph {
 
 /* ResNet-20 behind the image pipeline; weights: the file that weights.py writes. Says on stderr
  * what is wrong with it. */
-bool graph_create(const char *weights, graph *g);
-void graph_destroy(graph *g);
-int64_t tensor_elements(const tensor *t, int n); /* of n images */
+bool graph_create(const char *weights, graph *graph);
+void graph_destroy(graph *graph);
+int64_t tensor_elements(const tensor *tensor, int n); /* of n images */
 
 /* ---- kernels.c ---- */
-void run_node(graph *g, const node *node, int n); /* of n images, by the application itself */
+void run_node(graph *graph, const node *node, int n); /* of n images, by the application itself */
 
 #endif

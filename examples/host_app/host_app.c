@@ -38,179 +38,181 @@ typedef struct app {
 
 /* ---------------------------------------------------------------- tensors in OpenCL buffers */
 
-static bool share(app *a, int tensor) {
-  const size_t bytes = (size_t)tensor_elements(&a->g.tensors[tensor], BATCH) * sizeof(float);
-  a->p.memory[tensor] = own_opencl_buffer(&a->cl, bytes);
-  return a->p.memory[tensor] != NULL;
+static bool share(app *app, int tensor) {
+  const size_t bytes = (size_t)tensor_elements(&app->g.tensors[tensor], BATCH) * sizeof(float);
+  app->p.memory[tensor] = own_opencl_buffer(&app->cl, bytes);
+  return app->p.memory[tensor] != NULL;
 }
 
 /* The planes, where the first part alone reads them, and what the last part gives. */
-static bool share_buffers(app *a) {
-  const part *first = &a->p.parts[0], *last = &a->p.parts[a->p.n_parts - 1];
-  if (a->p.n_parts == 0) return true;
-  const bool planes = first->n_inputs == 1 && first->inputs[0] == a->g.nodes[0].output;
-  return (!planes || share(a, first->inputs[0])) && share(a, last->outputs[last->n_outputs - 1]);
+static bool share_buffers(app *app) {
+  const part *first = &app->p.parts[0], *last = &app->p.parts[app->p.n_parts - 1];
+  if (app->p.n_parts == 0) return true;
+  const bool planes = first->n_inputs == 1 && first->inputs[0] == app->g.nodes[0].output;
+  return (!planes || share(app, first->inputs[0])) &&
+         share(app, last->outputs[last->n_outputs - 1]);
 }
 
 /* The planes, as a camera would hand them over. */
-static bool share_frame(app *a) {
-  const int planes = a->g.nodes[0].output;
-  if (!frame_open(&a->planes, &a->g.tensors[planes])) return false;
-  a->p.dma_buf[planes] = a->planes.fd;
+static bool share_frame(app *app) {
+  const int planes = app->g.nodes[0].output;
+  if (!frame_open(&app->planes, &app->g.tensors[planes])) return false;
+  app->p.dma_buf[planes] = app->planes.fd;
   return true;
 }
 
 /* ---------------------------------------------------------------- runs */
 
-static void run_alone(app *a, int n) {
-  for (int i = 0; i < a->g.n_nodes; i++) run_node(&a->g, &a->g.nodes[i], n);
+static void run_alone(app *app, int n) {
+  for (int i = 0; i < app->g.n_nodes; i++) run_node(&app->g, &app->g.nodes[i], n);
 }
 
 /* A node that is the application's own: by its OpenCL where a part reads the result from there. */
-static bool run_own(app *a, const node *node, int n) {
-  cl_mem memory = a->p.memory[node->output];
+static bool run_own(app *app, const node *node, int n) {
+  cl_mem memory = app->p.memory[node->output];
   if (node->op == OP_TO_PLANES && memory)
-    return own_opencl_to_planes(&a->cl, a->g.images, n, memory);
-  run_node(&a->g, node, n);
+    return own_opencl_to_planes(&app->cl, app->g.images, n, memory);
+  run_node(&app->g, node, n);
   return true;
 }
 
-static bool run_part(app *a, const part *q, int n) {
-  if (!plugin_run(&a->p, &a->g, q, n)) return false;
-  for (int i = 0; i < q->n_outputs; i++) {
-    const tensor *t = &a->g.tensors[q->outputs[i]];
-    cl_mem memory = a->p.memory[q->outputs[i]];
-    const size_t bytes = (size_t)tensor_elements(t, n) * sizeof(float);
-    if (memory && !own_opencl_read(&a->cl, memory, t->data, bytes)) return false;
+static bool run_part(app *app, const part *part, int n) {
+  if (!plugin_run(&app->p, &app->g, part, n)) return false;
+  for (int i = 0; i < part->n_outputs; i++) {
+    const tensor *tensor = &app->g.tensors[part->outputs[i]];
+    cl_mem memory = app->p.memory[part->outputs[i]];
+    const size_t bytes = (size_t)tensor_elements(tensor, n) * sizeof(float);
+    if (memory && !own_opencl_read(&app->cl, memory, tensor->data, bytes)) return false;
   }
   return true;
 }
 
-static bool run_together(app *a, int n) {
-  for (int i = 0; i < a->g.n_nodes; i++) {
-    const int part = a->p.part_of[i];
-    if (part < 0 && !run_own(a, &a->g.nodes[i], n)) return false;
-    if (part >= 0 && a->p.parts[part].first == i && !run_part(a, &a->p.parts[part], n))
+static bool run_together(app *app, int n) {
+  for (int i = 0; i < app->g.n_nodes; i++) {
+    const int part = app->p.part_of[i];
+    if (part < 0 && !run_own(app, &app->g.nodes[i], n)) return false;
+    if (part >= 0 && app->p.parts[part].first == i && !run_part(app, &app->p.parts[part], n))
       return false;
   }
   return true;
 }
 
 /* Instances first, then the buffers that are bound to them. */
-static void close_plugin(app *a) {
-  plugin_close(&a->p);
-  own_opencl_close(&a->cl);
+static void close_plugin(app *app) {
+  plugin_close(&app->p);
+  own_opencl_close(&app->cl);
 }
 
 /* Together with clave while that goes well. */
-static bool run_batch(app *a, int n) {
-  if (a->p.library && run_together(a, n)) return true;
+static bool run_batch(app *app, int n) {
+  if (app->p.library && run_together(app, n)) return true;
   if (interrupted) return false;
-  if (a->p.library) {
+  if (app->p.library) {
     fprintf(stderr, "host_app: note: going on without clave\n");
-    close_plugin(a);
+    close_plugin(app);
   }
-  run_alone(a, n);
+  run_alone(app, n);
   return true;
 }
 
-static bool name_images(app *a) {
-  const node *rank = &a->g.nodes[a->g.n_nodes - 1];
-  for (size_t at = 0; at < a->n_images; at += BATCH) {
-    const int n = (int)(a->n_images - at < BATCH ? a->n_images - at : BATCH);
-    a->g.images = a->bytes + at * IMAGE_BYTES;
-    if (interrupted || !run_batch(a, n)) {
+static bool name_images(app *app) {
+  const node *rank = &app->g.nodes[app->g.n_nodes - 1];
+  for (size_t at = 0; at < app->n_images; at += BATCH) {
+    const int n = (int)(app->n_images - at < BATCH ? app->n_images - at : BATCH);
+    app->g.images = app->bytes + at * IMAGE_BYTES;
+    if (interrupted || !run_batch(app, n)) {
       fprintf(stderr, "host_app: interrupted\n");
       return false;
     }
-    const float *p = a->g.tensors[rank->output].data;
+    const float *values = app->g.tensors[rank->output].data;
     for (int i = 0; i < n; i++)
-      printf("%zu %s %.3f\n", at + (size_t)i, labels[a->g.best[i]],
-             (double)p[i * CLASSES + a->g.best[i]]);
+      printf("%zu %s %.3f\n", at + (size_t)i, labels[app->g.best[i]],
+             (double)values[i * CLASSES + app->g.best[i]]);
   }
   return true;
 }
 
 /* ---------------------------------------------------------------- start */
 
-static void divide(app *a) {
+static void divide(app *app) {
   clave_device_info info = {.size = sizeof info};
   int taken = 0;
-  plugin_divide(&a->p, &a->g, a->own);
-  for (int i = 0; i < a->g.n_nodes; i++) taken += a->p.part_of[i] >= 0;
-  clave_status st = a->p.d.device_info(a->p.device, &info);
-  fprintf(stderr, "host_app: clave %s runs %d of %d nodes in %d part%s on %s\n", a->p.d.library,
-          taken, a->g.n_nodes, a->p.n_parts, a->p.n_parts == 1 ? "" : "s", st ? "?" : info.name);
-  a->p.d.status_free(st);
+  plugin_divide(&app->p, &app->g, app->own);
+  for (int i = 0; i < app->g.n_nodes; i++) taken += app->p.part_of[i] >= 0;
+  clave_status st = app->p.d.device_info(app->p.device, &info);
+  fprintf(stderr, "host_app: clave %s runs %d of %d nodes in %d part%s on %s\n", app->p.d.library,
+          taken, app->g.n_nodes, app->p.n_parts, app->p.n_parts == 1 ? "" : "s",
+          st ? "?" : info.name);
+  app->p.d.status_free(st);
 }
 
-static void open_plugin(app *a) {
-  const own_opencl *cl = &a->cl;
-  if (a->with_opencl && !own_opencl_open(&a->cl)) return;
-  if (!plugin_open(&a->p, a->library, cl->context, cl->device, cl->queue)) return;
-  divide(a);
-  if (a->with_opencl && !share_buffers(a)) close_plugin(a);
-  if (a->with_dma_buf && !share_frame(a)) close_plugin(a);
+static void open_plugin(app *app) {
+  const own_opencl *cl = &app->cl;
+  if (app->with_opencl && !own_opencl_open(&app->cl)) return;
+  if (!plugin_open(&app->p, app->library, cl->context, cl->device, cl->queue)) return;
+  divide(app);
+  if (app->with_opencl && !share_buffers(app)) close_plugin(app);
+  if (app->with_dma_buf && !share_frame(app)) close_plugin(app);
 }
 
-static bool read_images(app *a) {
+static bool read_images(app *app) {
   enum { MOST = 1000 };
-  FILE *f = fopen(a->images, "rb");
-  a->bytes = malloc((size_t)MOST * IMAGE_BYTES);
-  if (f && a->bytes) a->n_images = fread(a->bytes, IMAGE_BYTES, MOST, f);
-  if (f) (void)fclose(f);
-  if (a->n_images) return true;
-  fprintf(stderr, "host_app: %s: no images of %d bytes each\n", a->images, (int)IMAGE_BYTES);
+  FILE *file = fopen(app->images, "rb");
+  app->bytes = malloc((size_t)MOST * IMAGE_BYTES);
+  if (file && app->bytes) app->n_images = fread(app->bytes, IMAGE_BYTES, MOST, file);
+  if (file) (void)fclose(file);
+  if (app->n_images) return true;
+  fprintf(stderr, "host_app: %s: no images of %d bytes each\n", app->images, (int)IMAGE_BYTES);
   return false;
 }
 
-static bool read_own(app *a, const char *name) {
+static bool read_own(app *app, const char *name) {
   for (int i = 0; i < N_OPS; i++)
-    if (name && strcmp(op_names[i], name) == 0) return a->own[i] = true;
+    if (name && strcmp(op_names[i], name) == 0) return app->own[i] = true;
   fprintf(stderr, "host_app: --own '%s' is no op:", name ? name : "");
   for (int i = 0; i < N_OPS; i++) fprintf(stderr, " %s", op_names[i]);
   fprintf(stderr, "\n");
   return false;
 }
 
-static bool read_arguments(app *a, char **argv) {
+static bool read_arguments(app *app, char **argv) {
   for (argv++; *argv; argv++) {
     if (strcmp(*argv, "--opencl") == 0) {
-      a->with_opencl = true;
+      app->with_opencl = true;
     } else if (strcmp(*argv, "--dma-buf") == 0) {
-      a->with_dma_buf = true;
+      app->with_dma_buf = true;
     } else if (strcmp(*argv, "--plugin") == 0 && argv[1]) {
-      a->library = *++argv;
+      app->library = *++argv;
     } else if (strcmp(*argv, "--own") == 0) {
-      if (!read_own(a, argv[1])) return false;
+      if (!read_own(app, argv[1])) return false;
       argv++;
     } else {
-      const char **file = !a->weights ? &a->weights : &a->images;
+      const char **file = !app->weights ? &app->weights : &app->images;
       if (**argv == '-' || *file) return false;
       *file = *argv;
     }
   }
-  return a->images && !(a->with_opencl && a->with_dma_buf);
+  return app->images && !(app->with_opencl && app->with_dma_buf);
 }
 
 int main(int argc, char **argv) {
-  static app a = {.library = "libclave_delegate.so"};
+  static app app = {.library = "libclave_delegate.so"};
   (void)argc;
-  if (!read_arguments(&a, argv)) {
+  if (!read_arguments(&app, argv)) {
     fprintf(
         stderr,
         "usage: host_app [--plugin PATH] [--opencl | --dma-buf] [--own OP]... WEIGHTS IMAGES\n");
     return 2;
   }
   (void)signal(SIGINT, interrupt);
-  bool good = graph_create(a.weights, &a.g) && read_images(&a);
+  bool good = graph_create(app.weights, &app.g) && read_images(&app);
   if (good) {
-    open_plugin(&a);
-    good = name_images(&a);
-    close_plugin(&a);
+    open_plugin(&app);
+    good = name_images(&app);
+    close_plugin(&app);
   }
-  frame_close(&a.planes);
-  graph_destroy(&a.g);
-  free(a.bytes);
+  frame_close(&app.planes);
+  graph_destroy(&app.g);
+  free(app.bytes);
   return good ? 0 : 1;
 }

@@ -13,122 +13,126 @@ typedef struct job {
   int64_t elements; /* of y */
 } job;
 
-static void to_planes(graph *g, const job *j) {
-  for (int64_t i = 0; i < j->n; i++)
+static void to_planes(graph *graph, const job *job) {
+  for (int64_t i = 0; i < job->n; i++)
     for (int64_t c = 0; c < CHANNELS; c++)
       for (int64_t p = 0; p < SIDE * SIDE; p++)
-        j->y[(i * CHANNELS + c) * SIDE * SIDE + p] =
-            g->images[(i * SIDE * SIDE + p) * CHANNELS + c];
+        job->y[(i * CHANNELS + c) * SIDE * SIDE + p] =
+            graph->images[(i * SIDE * SIDE + p) * CHANNELS + c];
 }
 
-static void normalise(graph *g, const job *j) {
-  (void)g;
-  for (int64_t i = 0; i < j->elements; i++) {
+static void normalise(graph *graph, const job *job) {
+  (void)graph;
+  for (int64_t i = 0; i < job->elements; i++) {
     const int64_t c = i / (SIDE * SIDE) % CHANNELS;
-    j->y[i] = (j->x[i] * (1.0f / 255) - j->a[c]) / j->b[c];
+    job->y[i] = (job->x[i] * (1.0f / 255) - job->a[c]) / job->b[c];
   }
 }
 
-/* Adds weight * x, moved by (down, right) and taken in steps of the stride, to a plane of y. */
-static void add_tap(const job *j, const float *x, float *y, float weight, int64_t down,
+/* Adds weight * values, moved by (down, right) and taken in steps of the stride, to a plane of
+ * results. */
+static void add_tap(const job *job, const float *values, float *results, float weight, int64_t down,
                     int64_t right) {
-  const int64_t stride = j->node->stride, width = j->in[3];
-  for (int64_t row = 0; row < j->out[2]; row++) {
+  const int64_t stride = job->node->stride, width = job->in[3];
+  for (int64_t row = 0; row < job->out[2]; row++) {
     const int64_t r = row * stride + down;
-    if (r < 0 || r >= j->in[2]) continue;
+    if (r < 0 || r >= job->in[2]) continue;
     const int64_t begin = right < 0, end = (width - right + stride - 1) / stride;
-    for (int64_t q = begin; q < end && q < j->out[3]; q++)
-      y[row * j->out[3] + q] += weight * x[r * width + q * stride + right];
+    for (int64_t q = begin; q < end && q < job->out[3]; q++)
+      results[row * job->out[3] + q] += weight * values[r * width + q * stride + right];
   }
 }
 
-static void conv(graph *g, const job *j) {
-  const int64_t from = j->in[2] * j->in[3], to = j->out[2] * j->out[3];
-  (void)g;
-  for (int64_t i = 0; i < j->n * j->out[1]; i++) {
-    const int64_t image = i / j->out[1], c = i % j->out[1];
-    float *y = j->y + i * to;
-    for (int64_t p = 0; p < to; p++) y[p] = j->b[c];
-    for (int64_t k = 0; k < 9 * j->in[1]; k++)
-      add_tap(j, j->x + (image * j->in[1] + k / 9) * from, y, j->a[c * 9 * j->in[1] + k],
-              k % 9 / 3 - 1, k % 3 - 1);
+static void conv(graph *graph, const job *job) {
+  const int64_t from = job->in[2] * job->in[3], to = job->out[2] * job->out[3];
+  (void)graph;
+  for (int64_t i = 0; i < job->n * job->out[1]; i++) {
+    const int64_t image = i / job->out[1], c = i % job->out[1];
+    float *results = job->y + i * to;
+    for (int64_t p = 0; p < to; p++) results[p] = job->b[c];
+    for (int64_t k = 0; k < 9 * job->in[1]; k++)
+      add_tap(job, job->x + (image * job->in[1] + k / 9) * from, results,
+              job->a[c * 9 * job->in[1] + k], k % 9 / 3 - 1, k % 3 - 1);
   }
 }
 
-static void relu(graph *g, const job *j) {
-  (void)g;
-  for (int64_t i = 0; i < j->elements; i++) j->y[i] = j->x[i] > 0 ? j->x[i] : 0;
+static void relu(graph *graph, const job *job) {
+  (void)graph;
+  for (int64_t i = 0; i < job->elements; i++) job->y[i] = job->x[i] > 0 ? job->x[i] : 0;
 }
 
-static void add(graph *g, const job *j) {
-  (void)g;
-  for (int64_t i = 0; i < j->elements; i++) j->y[i] = j->x[i] + j->a[i];
+static void add(graph *graph, const job *job) {
+  (void)graph;
+  for (int64_t i = 0; i < job->elements; i++) job->y[i] = job->x[i] + job->a[i];
 }
 
-static void every_other(graph *g, const job *j) {
-  const int64_t height = j->out[2], width = j->out[3];
-  (void)g;
-  for (int64_t i = 0; i < j->elements; i++) {
+static void every_other(graph *graph, const job *job) {
+  const int64_t height = job->out[2], width = job->out[3];
+  (void)graph;
+  for (int64_t i = 0; i < job->elements; i++) {
     const int64_t column = i % width, row = i / width % height, plane = i / (width * height);
-    j->y[i] = j->x[(plane * j->in[2] + 2 * row) * j->in[3] + 2 * column];
+    job->y[i] = job->x[(plane * job->in[2] + 2 * row) * job->in[3] + 2 * column];
   }
 }
 
-static void pad(graph *g, const job *j) {
-  const int64_t plane = j->in[2] * j->in[3], inner = j->in[1] * plane, outer = j->out[1] * plane;
-  (void)g;
-  memset(j->y, 0, (size_t)j->elements * sizeof *j->y);
-  for (int64_t i = 0; i < j->n; i++)
-    memcpy(j->y + i * outer + j->node->pad * plane, j->x + i * inner, (size_t)inner * sizeof *j->y);
+static void pad(graph *graph, const job *job) {
+  const int64_t plane = job->in[2] * job->in[3], inner = job->in[1] * plane,
+                outer = job->out[1] * plane;
+  (void)graph;
+  memset(job->y, 0, (size_t)job->elements * sizeof *job->y);
+  for (int64_t i = 0; i < job->n; i++)
+    memcpy(job->y + i * outer + job->node->pad * plane, job->x + i * inner,
+           (size_t)inner * sizeof *job->y);
 }
 
-static void mean(graph *g, const job *j) {
-  const int64_t plane = j->in[2] * j->in[3];
-  (void)g;
-  for (int64_t i = 0; i < j->elements; i++) {
+static void mean(graph *graph, const job *job) {
+  const int64_t plane = job->in[2] * job->in[3];
+  (void)graph;
+  for (int64_t i = 0; i < job->elements; i++) {
     float sum = 0;
-    for (int64_t p = 0; p < plane; p++) sum += j->x[i * plane + p];
-    j->y[i] = sum / (float)plane;
+    for (int64_t p = 0; p < plane; p++) sum += job->x[i * plane + p];
+    job->y[i] = sum / (float)plane;
   }
 }
 
-static void dense(graph *g, const job *j) {
-  const int64_t in = j->in[1], out = j->out[1];
-  (void)g;
-  for (int64_t i = 0; i < j->elements; i++) {
-    float sum = j->b[i % out];
-    for (int64_t k = 0; k < in; k++) sum += j->x[i / out * in + k] * j->a[k * out + i % out];
-    j->y[i] = sum;
+static void dense(graph *graph, const job *job) {
+  const int64_t in = job->in[1], out = job->out[1];
+  (void)graph;
+  for (int64_t i = 0; i < job->elements; i++) {
+    float sum = job->b[i % out];
+    for (int64_t k = 0; k < in; k++) sum += job->x[i / out * in + k] * job->a[k * out + i % out];
+    job->y[i] = sum;
   }
 }
 
-static void rank(graph *g, const job *j) {
-  for (int i = 0; i < j->n; i++) {
-    const float *x = j->x + i * CLASSES;
+static void rank(graph *graph, const job *job) {
+  for (int i = 0; i < job->n; i++) {
+    const float *values = job->x + i * CLASSES;
     float sum = 0;
     int best = 0;
-    for (int c = 1; c < CLASSES; c++) best = x[c] > x[best] ? c : best;
-    for (int c = 0; c < CLASSES; c++) sum += expf(x[c] - x[best]);
-    for (int c = 0; c < CLASSES; c++) j->y[i * CLASSES + c] = expf(x[c] - x[best]) / sum;
-    g->best[i] = best;
+    for (int c = 1; c < CLASSES; c++) best = values[c] > values[best] ? c : best;
+    for (int c = 0; c < CLASSES; c++) sum += expf(values[c] - values[best]);
+    for (int c = 0; c < CLASSES; c++)
+      job->y[i * CLASSES + c] = expf(values[c] - values[best]) / sum;
+    graph->best[i] = best;
   }
 }
 
-static void (*const kernels[N_OPS])(graph *g, const job *j) = {
+static void (*const kernels[N_OPS])(graph *graph, const job *job) = {
     to_planes, normalise, conv, relu, add, every_other, pad, mean, dense, rank};
 
-void run_node(graph *g, const node *n, int images) {
-  const tensor *y = &g->tensors[n->output];
+void run_node(graph *graph, const node *node, int images) {
+  const tensor *value = &graph->tensors[node->output];
   const tensor *in[3] = {NULL, NULL, NULL};
-  for (int i = 0; i < n->n_inputs; i++) in[i] = &g->tensors[n->inputs[i]];
-  const job j = {.node = n,
-                 .x = in[0] ? in[0]->data : NULL,
-                 .a = in[1] ? in[1]->data : NULL,
-                 .b = in[2] ? in[2]->data : NULL,
-                 .in = in[0] ? in[0]->dims : NULL,
-                 .out = y->dims,
-                 .y = y->data,
-                 .n = images,
-                 .elements = tensor_elements(y, images)};
-  kernels[n->op](g, &j);
+  for (int i = 0; i < node->n_inputs; i++) in[i] = &graph->tensors[node->inputs[i]];
+  const job job = {.node = node,
+                   .x = in[0] ? in[0]->data : NULL,
+                   .a = in[1] ? in[1]->data : NULL,
+                   .b = in[2] ? in[2]->data : NULL,
+                   .in = in[0] ? in[0]->dims : NULL,
+                   .out = value->dims,
+                   .y = value->data,
+                   .n = images,
+                   .elements = tensor_elements(value, images)};
+  kernels[node->op](graph, &job);
 }

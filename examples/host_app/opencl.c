@@ -29,63 +29,65 @@ static bool find_device(cl_device_id *out) {
   return false;
 }
 
-static bool make_kernel(own_opencl *o) {
+static bool make_kernel(own_opencl *opencl) {
   const cl_int pixels = SIDE * SIDE, channels = CHANNELS;
   const char *texts[] = {source};
   cl_int code;
-  cl_program program = clCreateProgramWithSource(o->context, 1, texts, NULL, &code);
+  cl_program program = clCreateProgramWithSource(opencl->context, 1, texts, NULL, &code);
   if (!good(code, "clCreateProgramWithSource")) return false;
-  bool made = good(clBuildProgram(program, 1, &o->device, "", NULL, NULL), "clBuildProgram");
-  if (made) o->to_planes = clCreateKernel(program, "to_planes", &code);
+  bool made = good(clBuildProgram(program, 1, &opencl->device, "", NULL, NULL), "clBuildProgram");
+  if (made) opencl->to_planes = clCreateKernel(program, "to_planes", &code);
   (void)clReleaseProgram(program);
   return made && good(code, "clCreateKernel") &&
-         good(clSetKernelArg(o->to_planes, 0, sizeof o->images, &o->images), "clSetKernelArg") &&
-         good(clSetKernelArg(o->to_planes, 2, sizeof pixels, &pixels), "clSetKernelArg") &&
-         good(clSetKernelArg(o->to_planes, 3, sizeof channels, &channels), "clSetKernelArg");
+         good(clSetKernelArg(opencl->to_planes, 0, sizeof opencl->images, &opencl->images),
+              "clSetKernelArg") &&
+         good(clSetKernelArg(opencl->to_planes, 2, sizeof pixels, &pixels), "clSetKernelArg") &&
+         good(clSetKernelArg(opencl->to_planes, 3, sizeof channels, &channels), "clSetKernelArg");
 }
 
-bool own_opencl_open(own_opencl *o) {
+bool own_opencl_open(own_opencl *opencl) {
   cl_int code;
-  memset(o, 0, sizeof *o);
-  if (!find_device(&o->device)) return false;
-  o->context = clCreateContext(NULL, 1, &o->device, NULL, NULL, &code);
+  memset(opencl, 0, sizeof *opencl);
+  if (!find_device(&opencl->device)) return false;
+  opencl->context = clCreateContext(NULL, 1, &opencl->device, NULL, NULL, &code);
   bool made = good(code, "clCreateContext");
-  if (made) o->queue = clCreateCommandQueue(o->context, o->device, 0, &code);
+  if (made) opencl->queue = clCreateCommandQueue(opencl->context, opencl->device, 0, &code);
   made = made && good(code, "clCreateCommandQueue");
-  if (made) o->images = own_opencl_buffer(o, (size_t)BATCH * IMAGE_BYTES);
-  if (made && o->images && make_kernel(o)) return true;
-  own_opencl_close(o);
+  if (made) opencl->images = own_opencl_buffer(opencl, (size_t)BATCH * IMAGE_BYTES);
+  if (made && opencl->images && make_kernel(opencl)) return true;
+  own_opencl_close(opencl);
   return false;
 }
 
-void own_opencl_close(own_opencl *o) {
-  if (o->to_planes) (void)clReleaseKernel(o->to_planes);
-  for (int i = 0; i < o->n_buffers; i++) (void)clReleaseMemObject(o->buffers[i]);
-  if (o->queue) (void)clReleaseCommandQueue(o->queue);
-  if (o->context) (void)clReleaseContext(o->context);
-  memset(o, 0, sizeof *o);
+void own_opencl_close(own_opencl *opencl) {
+  if (opencl->to_planes) (void)clReleaseKernel(opencl->to_planes);
+  for (int i = 0; i < opencl->n_buffers; i++) (void)clReleaseMemObject(opencl->buffers[i]);
+  if (opencl->queue) (void)clReleaseCommandQueue(opencl->queue);
+  if (opencl->context) (void)clReleaseContext(opencl->context);
+  memset(opencl, 0, sizeof *opencl);
 }
 
-cl_mem own_opencl_buffer(own_opencl *o, size_t bytes) {
+cl_mem own_opencl_buffer(own_opencl *opencl, size_t bytes) {
   cl_int code = CL_OUT_OF_RESOURCES;
   cl_mem memory = NULL;
-  if (o->n_buffers < 1 + MAX_TENSORS)
-    memory = clCreateBuffer(o->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
+  if (opencl->n_buffers < 1 + MAX_TENSORS)
+    memory = clCreateBuffer(opencl->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
   if (!good(code, "clCreateBuffer")) return NULL;
-  return o->buffers[o->n_buffers++] = memory;
+  return opencl->buffers[opencl->n_buffers++] = memory;
 }
 
-bool own_opencl_to_planes(const own_opencl *o, const uint8_t *images, int n, cl_mem planes) {
+bool own_opencl_to_planes(const own_opencl *opencl, const uint8_t *images, int n, cl_mem planes) {
   const size_t items[] = {SIDE * SIDE, (size_t)n};
-  return good(clEnqueueWriteBuffer(o->queue, o->images, CL_FALSE, 0, (size_t)n * IMAGE_BYTES,
-                                   images, 0, NULL, NULL),
+  return good(clEnqueueWriteBuffer(opencl->queue, opencl->images, CL_FALSE, 0,
+                                   (size_t)n * IMAGE_BYTES, images, 0, NULL, NULL),
               "clEnqueueWriteBuffer") &&
-         good(clSetKernelArg(o->to_planes, 1, sizeof(cl_mem), &planes), "clSetKernelArg") &&
-         good(clEnqueueNDRangeKernel(o->queue, o->to_planes, 2, NULL, items, NULL, 0, NULL, NULL),
+         good(clSetKernelArg(opencl->to_planes, 1, sizeof(cl_mem), &planes), "clSetKernelArg") &&
+         good(clEnqueueNDRangeKernel(opencl->queue, opencl->to_planes, 2, NULL, items, NULL, 0,
+                                     NULL, NULL),
               "clEnqueueNDRangeKernel");
 }
 
-bool own_opencl_read(const own_opencl *o, cl_mem from, void *to, size_t bytes) {
-  return good(clEnqueueReadBuffer(o->queue, from, CL_TRUE, 0, bytes, to, 0, NULL, NULL),
+bool own_opencl_read(const own_opencl *opencl, cl_mem from, void *to, size_t bytes) {
+  return good(clEnqueueReadBuffer(opencl->queue, from, CL_TRUE, 0, bytes, to, 0, NULL, NULL),
               "clEnqueueReadBuffer");
 }

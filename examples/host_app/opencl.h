@@ -17,11 +17,11 @@ typedef struct own_opencl {
   int n_buffers;
 } own_opencl;
 
-bool own_opencl_open(own_opencl *o);                   /* false: there is none, as stderr says */
-void own_opencl_close(own_opencl *o);                  /* with its buffers */
-cl_mem own_opencl_buffer(own_opencl *o, size_t bytes); /* NULL: it cannot be had */
+bool own_opencl_open(own_opencl *opencl);  /* false: there is none, as stderr says */
+void own_opencl_close(own_opencl *opencl); /* with its buffers */
+cl_mem own_opencl_buffer(own_opencl *opencl, size_t bytes); /* NULL: it cannot be had */
 /* Enqueues the images and the kernel; waits for nothing. */
-bool own_opencl_to_planes(const own_opencl *o, const uint8_t *images, int n, cl_mem planes);
-bool own_opencl_read(const own_opencl *o, cl_mem from, void *to, size_t bytes);
+bool own_opencl_to_planes(const own_opencl *opencl, const uint8_t *images, int n, cl_mem planes);
+bool own_opencl_read(const own_opencl *opencl, cl_mem from, void *to, size_t bytes);
 
 #endif

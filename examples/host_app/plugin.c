@@ -9,10 +9,10 @@
 /* ---------------------------------------------------------------- opening */
 
 /* False where there is an error, which is said and freed. */
-static bool good(const plugin *p, clave_status st) {
+static bool good(const plugin *plugin, clave_status st) {
   if (!st) return true;
-  fprintf(stderr, "host_app: note: clave: %s\n", p->d.status_message(st));
-  p->d.status_free(st);
+  fprintf(stderr, "host_app: note: clave: %s\n", plugin->d.status_message(st));
+  plugin->d.status_free(st);
   return false;
 }
 
@@ -21,43 +21,44 @@ static void log_line(void *ctx, const char *line) {
   fprintf(stderr, "host_app: note: clave: %s\n", line);
 }
 
-static bool open_library(plugin *p, const char *path) {
+static bool open_library(plugin *plugin, const char *path) {
   clave_delegate_register_fn get = NULL;
-  p->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  void *symbol = p->library ? dlsym(p->library, CLAVE_DELEGATE_REGISTER) : NULL;
+  plugin->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  void *symbol = plugin->library ? dlsym(plugin->library, CLAVE_DELEGATE_REGISTER) : NULL;
   if (!symbol) {
     fprintf(stderr, "host_app: note: no plugin: %s\n", dlerror());
     return false;
   }
   memcpy(&get, &symbol, sizeof get);
-  p->d = (clave_delegate){.size = sizeof p->d};
-  if (get(CLAVE_DELEGATE_VERSION, &p->d) == CLAVE_OK) return true;
+  plugin->d = (clave_delegate){.size = sizeof plugin->d};
+  if (get(CLAVE_DELEGATE_VERSION, &plugin->d) == CLAVE_OK) return true;
   fprintf(stderr, "host_app: note: %s is a plugin of another version\n", path);
   return false;
 }
 
-bool plugin_open(plugin *p, const char *path, void *context, void *device, void *queue) {
+bool plugin_open(plugin *plugin, const char *path, void *context, void *device, void *queue) {
   const clave_delegate_device_options options = {.size = sizeof options,
                                                  .log = log_line,
                                                  .cl_context = context,
                                                  .cl_device = device,
                                                  .cl_queue = queue};
-  memset(p, 0, sizeof *p);
-  memset(p->part_of, -1, sizeof p->part_of);
-  if (open_library(p, path) && good(p, p->d.open(&options, &p->device))) return true;
-  plugin_close(p);
+  memset(plugin, 0, sizeof *plugin);
+  memset(plugin->part_of, -1, sizeof plugin->part_of);
+  if (open_library(plugin, path) && good(plugin, plugin->d.open(&options, &plugin->device)))
+    return true;
+  plugin_close(plugin);
   return false;
 }
 
-void plugin_close(plugin *p) {
-  if (!p->library) return;
-  for (int i = 0; i < p->n_parts; i++) {
-    (void)good(p, p->d.destroy(p->parts[i].instance));
-    (void)good(p, p->d.unload(p->parts[i].program));
+void plugin_close(plugin *plugin) {
+  if (!plugin->library) return;
+  for (int i = 0; i < plugin->n_parts; i++) {
+    (void)good(plugin, plugin->d.destroy(plugin->parts[i].instance));
+    (void)good(plugin, plugin->d.unload(plugin->parts[i].program));
   }
-  if (p->device) (void)good(p, p->d.close(p->device));
-  (void)dlclose(p->library);
-  memset(p, 0, sizeof *p);
+  if (plugin->device) (void)good(plugin, plugin->d.close(plugin->device));
+  (void)dlclose(plugin->library);
+  memset(plugin, 0, sizeof *plugin);
 }
 
 /* ---------------------------------------------------------------- the graph in clave's words */
@@ -70,54 +71,54 @@ typedef struct described {
   uint32_t n_ints;
 } described;
 
-static clave_delegate_field *add_field(described *d, const char *name,
+static clave_delegate_field *add_field(described *described, const char *name,
                                        clave_delegate_field_kind kind) {
-  clave_delegate_field *f = &d->fields[d->n++];
-  *f = (clave_delegate_field){.name = name, .kind = kind};
-  return f;
+  clave_delegate_field *field = &described->fields[described->n++];
+  *field = (clave_delegate_field){.name = name, .kind = kind};
+  return field;
 }
 
-static void add_tensors(described *d, const char *name, clave_delegate_field_kind kind, int first,
-                        int n) {
-  clave_delegate_field *f = add_field(d, name, kind);
-  f->tensors = &d->tensors[first];
-  f->n = (uint32_t)n;
+static void add_tensors(described *described, const char *name, clave_delegate_field_kind kind,
+                        int first, int n) {
+  clave_delegate_field *field = add_field(described, name, kind);
+  field->tensors = &described->tensors[first];
+  field->n = (uint32_t)n;
 }
 
-static void add_ints(described *d, const char *name, clave_delegate_field_kind kind,
+static void add_ints(described *described, const char *name, clave_delegate_field_kind kind,
                      const int64_t *values, uint32_t n) {
-  clave_delegate_field *f = add_field(d, name, kind);
-  f->ints = memcpy(&d->ints[d->n_ints], values, n * sizeof *values);
-  f->n = n;
-  d->n_ints += n;
+  clave_delegate_field *field = add_field(described, name, kind);
+  field->ints = memcpy(&described->ints[described->n_ints], values, n * sizeof *values);
+  field->n = n;
+  described->n_ints += n;
 }
 
-static void add_pair(described *d, const char *name, int64_t value) {
-  add_ints(d, name, CLAVE_DELEGATE_INTS, (const int64_t[]){value, value}, 2);
+static void add_pair(described *described, const char *name, int64_t value) {
+  add_ints(described, name, CLAVE_DELEGATE_INTS, (const int64_t[]){value, value}, 2);
 }
 
-static void add_step(described *d, const char *kind, const clave_delegate_operand *operands,
+static void add_step(described *described, const char *kind, const clave_delegate_operand *operands,
                      uint32_t n) {
-  clave_delegate_field *f = add_field(d, kind, CLAVE_DELEGATE_STEP);
-  f->dtype = CLAVE_F32;
-  f->operands = operands;
-  f->n = n;
+  clave_delegate_field *field = add_field(described, kind, CLAVE_DELEGATE_STEP);
+  field->dtype = CLAVE_F32;
+  field->operands = operands;
+  field->n = n;
 }
 
-static void describe_conv(described *d, const node *n) {
-  add_tensors(d, "x", CLAVE_DELEGATE_READS, 0, 1);
-  add_tensors(d, "weight", CLAVE_DELEGATE_READS, 1, 1);
-  add_tensors(d, "bias", CLAVE_DELEGATE_READS, 2, 1);
-  add_pair(d, "stride", n->stride);
-  add_pair(d, "padding", 1);
-  add_pair(d, "dilation", 1);
+static void describe_conv(described *described, const node *node) {
+  add_tensors(described, "x", CLAVE_DELEGATE_READS, 0, 1);
+  add_tensors(described, "weight", CLAVE_DELEGATE_READS, 1, 1);
+  add_tensors(described, "bias", CLAVE_DELEGATE_READS, 2, 1);
+  add_pair(described, "stride", node->stride);
+  add_pair(described, "padding", 1);
+  add_pair(described, "dilation", 1);
 }
 
-static void describe_dense(described *d, const node *n) {
-  (void)n;
-  add_tensors(d, "a", CLAVE_DELEGATE_READS, 0, 1);
-  add_tensors(d, "b", CLAVE_DELEGATE_READS, 1, 1);
-  add_tensors(d, "bias", CLAVE_DELEGATE_READS, 2, 1);
+static void describe_dense(described *described, const node *node) {
+  (void)node;
+  add_tensors(described, "a", CLAVE_DELEGATE_READS, 0, 1);
+  add_tensors(described, "b", CLAVE_DELEGATE_READS, 1, 1);
+  add_tensors(described, "bias", CLAVE_DELEGATE_READS, 2, 1);
 }
 
 #define INPUT(number) \
@@ -131,52 +132,52 @@ static const clave_delegate_operand one[] = {INPUT(0)}, two[] = {INPUT(0), INPUT
                                     shifted[] = {STEP(0), INPUT(1)},
                                     divided[] = {STEP(1), INPUT(2)};
 
-static void describe_normalise(described *d, const node *n) {
-  add_tensors(d, "inputs", CLAVE_DELEGATE_READS_LIST, 0, n->n_inputs);
-  add_step(d, "mul", scaled, 2);
-  add_step(d, "sub", shifted, 2);
-  add_step(d, "div", divided, 2);
+static void describe_normalise(described *described, const node *node) {
+  add_tensors(described, "inputs", CLAVE_DELEGATE_READS_LIST, 0, node->n_inputs);
+  add_step(described, "mul", scaled, 2);
+  add_step(described, "sub", shifted, 2);
+  add_step(described, "div", divided, 2);
 }
 
-static void describe_relu(described *d, const node *n) {
-  add_tensors(d, "inputs", CLAVE_DELEGATE_READS_LIST, 0, n->n_inputs);
-  add_step(d, "relu", one, 1);
+static void describe_relu(described *described, const node *node) {
+  add_tensors(described, "inputs", CLAVE_DELEGATE_READS_LIST, 0, node->n_inputs);
+  add_step(described, "relu", one, 1);
 }
 
-static void describe_add(described *d, const node *n) {
-  add_tensors(d, "inputs", CLAVE_DELEGATE_READS_LIST, 0, n->n_inputs);
-  add_step(d, "add", two, 2);
+static void describe_add(described *described, const node *node) {
+  add_tensors(described, "inputs", CLAVE_DELEGATE_READS_LIST, 0, node->n_inputs);
+  add_step(described, "add", two, 2);
 }
 
 /* The largest of one pixel, in steps of two. */
-static void describe_every_other(described *d, const node *n) {
-  (void)n;
-  add_field(d, "kind", CLAVE_DELEGATE_TEXT)->text = "max";
-  add_tensors(d, "x", CLAVE_DELEGATE_READS, 0, 1);
-  add_pair(d, "kernel", 1);
-  add_pair(d, "stride", 2);
-  add_pair(d, "padding", 0);
-  add_pair(d, "dilation", 1);
+static void describe_every_other(described *described, const node *node) {
+  (void)node;
+  add_field(described, "kind", CLAVE_DELEGATE_TEXT)->text = "max";
+  add_tensors(described, "x", CLAVE_DELEGATE_READS, 0, 1);
+  add_pair(described, "kernel", 1);
+  add_pair(described, "stride", 2);
+  add_pair(described, "padding", 0);
+  add_pair(described, "dilation", 1);
 }
 
-static void describe_pad(described *d, const node *n) {
-  const int64_t around[] = {0, n->pad, 0, 0};
-  add_tensors(d, "x", CLAVE_DELEGATE_READS, 0, 1);
-  add_ints(d, "before", CLAVE_DELEGATE_SIZES, around, 4);
-  add_ints(d, "after", CLAVE_DELEGATE_SIZES, around, 4);
+static void describe_pad(described *described, const node *node) {
+  const int64_t around[] = {0, node->pad, 0, 0};
+  add_tensors(described, "x", CLAVE_DELEGATE_READS, 0, 1);
+  add_ints(described, "before", CLAVE_DELEGATE_SIZES, around, 4);
+  add_ints(described, "after", CLAVE_DELEGATE_SIZES, around, 4);
 }
 
-static void describe_mean(described *d, const node *n) {
-  (void)n;
-  add_field(d, "kind", CLAVE_DELEGATE_TEXT)->text = "mean";
-  add_tensors(d, "x", CLAVE_DELEGATE_READS, 0, 1);
-  add_ints(d, "axes", CLAVE_DELEGATE_INTS, (const int64_t[]){2, 3}, 2);
+static void describe_mean(described *described, const node *node) {
+  (void)node;
+  add_field(described, "kind", CLAVE_DELEGATE_TEXT)->text = "mean";
+  add_tensors(described, "x", CLAVE_DELEGATE_READS, 0, 1);
+  add_ints(described, "axes", CLAVE_DELEGATE_INTS, (const int64_t[]){2, 3}, 2);
 }
 
 /* What has no counterpart is asked for by its own name, and refused. */
 static const struct {
   const char *op;
-  void (*describe)(described *d, const node *n);
+  void (*describe)(described *described, const node *node);
 } words[N_OPS] = {
     [OP_NORMALISE] = {"Elementwise", describe_normalise},
     [OP_CONV] = {"Conv", describe_conv},
@@ -188,18 +189,18 @@ static const struct {
     [OP_DENSE] = {"Matmul", describe_dense},
 };
 
-static clave_delegate_node describe(described *d, const node *n) {
-  memset(d, 0, sizeof *d);
-  for (int i = 0; i < n->n_inputs; i++) d->tensors[i] = (uint32_t)n->inputs[i];
-  d->tensors[n->n_inputs] = (uint32_t)n->output;
-  if (words[n->op].describe) {
-    words[n->op].describe(d, n);
-    add_tensors(d, "out", CLAVE_DELEGATE_WRITES, n->n_inputs, 1);
+static clave_delegate_node describe(described *described, const node *node) {
+  memset(described, 0, sizeof *described);
+  for (int i = 0; i < node->n_inputs; i++) described->tensors[i] = (uint32_t)node->inputs[i];
+  described->tensors[node->n_inputs] = (uint32_t)node->output;
+  if (words[node->op].describe) {
+    words[node->op].describe(described, node);
+    add_tensors(described, "out", CLAVE_DELEGATE_WRITES, node->n_inputs, 1);
   }
-  return (clave_delegate_node){.op = words[n->op].op ? words[n->op].op : op_names[n->op],
-                               .name = n->name,
-                               .fields = d->fields,
-                               .n_fields = d->n};
+  return (clave_delegate_node){.op = words[node->op].op ? words[node->op].op : op_names[node->op],
+                               .name = node->name,
+                               .fields = described->fields,
+                               .n_fields = described->n};
 }
 
 /* All tensors and nodes [first, first + count); tensors of no part are temporaries without use. */
@@ -211,13 +212,13 @@ typedef struct translation {
   clave_delegate_graph graph;
 } translation;
 
-static translation *translate(const graph *g, int first, int count) {
-  translation *t = calloc(1, sizeof *t);
-  if (!t) return NULL;
-  t->sizes[0] = (clave_delegate_size){"n", 1, BATCH};
-  for (int i = 0; i < g->n_tensors; i++) {
-    const tensor *from = &g->tensors[i];
-    clave_delegate_tensor *to = &t->tensors[i];
+static translation *translate(const graph *graph, int first, int count) {
+  translation *translation = calloc(1, sizeof *translation);
+  if (!translation) return NULL;
+  translation->sizes[0] = (clave_delegate_size){"n", 1, BATCH};
+  for (int i = 0; i < graph->n_tensors; i++) {
+    const tensor *from = &graph->tensors[i];
+    clave_delegate_tensor *to = &translation->tensors[i];
     *to =
         (clave_delegate_tensor){.name = from->name,
                                 .kind = from->constant ? CLAVE_SLOT_CONSTANT : CLAVE_SLOT_TEMPORARY,
@@ -227,15 +228,16 @@ static translation *translate(const graph *g, int first, int count) {
                                 .data = from->constant ? from->data : NULL};
     memcpy(to->dims, from->dims, sizeof from->dims);
   }
-  for (int i = 0; i < count; i++) t->nodes[i] = describe(&t->described[i], &g->nodes[first + i]);
-  t->graph = (clave_delegate_graph){.size = sizeof t->graph,
-                                    .sizes = t->sizes,
-                                    .n_sizes = 1,
-                                    .tensors = t->tensors,
-                                    .n_tensors = (uint32_t)g->n_tensors,
-                                    .nodes = t->nodes,
-                                    .n_nodes = (uint32_t)count};
-  return t;
+  for (int i = 0; i < count; i++)
+    translation->nodes[i] = describe(&translation->described[i], &graph->nodes[first + i]);
+  translation->graph = (clave_delegate_graph){.size = sizeof translation->graph,
+                                              .sizes = translation->sizes,
+                                              .n_sizes = 1,
+                                              .tensors = translation->tensors,
+                                              .n_tensors = (uint32_t)graph->n_tensors,
+                                              .nodes = translation->nodes,
+                                              .n_nodes = (uint32_t)count};
+  return translation;
 }
 
 /* ---------------------------------------------------------------- dividing */
@@ -246,120 +248,130 @@ static bool is_listed(const int *list, int n, int tensor) {
   return false;
 }
 
-static bool writes(const graph *g, int from, int to, int tensor) {
+static bool writes(const graph *graph, int from, int to, int tensor) {
   for (int i = from; i < to; i++)
-    if (g->nodes[i].output == tensor) return true;
+    if (graph->nodes[i].output == tensor) return true;
   return false;
 }
 
-static bool reads(const graph *g, int from, int to, int tensor) {
+static bool reads(const graph *graph, int from, int to, int tensor) {
   for (int i = from; i < to; i++)
-    if (is_listed(g->nodes[i].inputs, g->nodes[i].n_inputs, tensor)) return true;
+    if (is_listed(graph->nodes[i].inputs, graph->nodes[i].n_inputs, tensor)) return true;
   return false;
 }
 
 /* What a part takes from before it and gives to behind it. False: more than MAX_ARGUMENTS. */
-static bool find_arguments(const graph *g, part *p) {
-  const int end = p->first + p->count;
-  for (int t = 0; t < g->n_tensors; t++) {
-    const bool written = writes(g, p->first, end, t), constant = g->tensors[t].constant;
-    if (!constant && !written && reads(g, p->first, end, t)) {
-      if (p->n_inputs == MAX_ARGUMENTS) return false;
-      p->inputs[p->n_inputs++] = t;
+static bool find_arguments(const graph *graph, part *part) {
+  const int end = part->first + part->count;
+  for (int t = 0; t < graph->n_tensors; t++) {
+    const bool written = writes(graph, part->first, end, t), constant = graph->tensors[t].constant;
+    if (!constant && !written && reads(graph, part->first, end, t)) {
+      if (part->n_inputs == MAX_ARGUMENTS) return false;
+      part->inputs[part->n_inputs++] = t;
     }
-    if (written && reads(g, end, g->n_nodes, t)) {
-      if (p->n_outputs == MAX_ARGUMENTS) return false;
-      p->outputs[p->n_outputs++] = t;
+    if (written && reads(graph, end, graph->n_nodes, t)) {
+      if (part->n_outputs == MAX_ARGUMENTS) return false;
+      part->outputs[part->n_outputs++] = t;
     }
   }
   return true;
 }
 
-static bool load_part(plugin *p, const graph *g, part *q) {
-  translation *t = find_arguments(g, q) ? translate(g, q->first, q->count) : NULL;
-  if (!t) return false;
-  for (int i = 0; i < q->n_inputs; i++) t->tensors[q->inputs[i]].kind = CLAVE_SLOT_INPUT;
-  for (int i = 0; i < q->n_outputs; i++) t->tensors[q->outputs[i]].kind = CLAVE_SLOT_OUTPUT;
+static bool load_part(plugin *plugin, const graph *graph, part *part) {
+  translation *translation =
+      find_arguments(graph, part) ? translate(graph, part->first, part->count) : NULL;
+  if (!translation) return false;
+  for (int i = 0; i < part->n_inputs; i++)
+    translation->tensors[part->inputs[i]].kind = CLAVE_SLOT_INPUT;
+  for (int i = 0; i < part->n_outputs; i++)
+    translation->tensors[part->outputs[i]].kind = CLAVE_SLOT_OUTPUT;
   const clave_delegate_payload payload = {
-      .size = sizeof payload, .format = CLAVE_DELEGATE_GRAPH, .graph = &t->graph};
-  const bool loaded = good(p, p->d.load(&payload, &q->program)) &&
-                      good(p, p->d.create(q->program, p->device, NULL, &q->instance));
-  free(t);
+      .size = sizeof payload, .format = CLAVE_DELEGATE_GRAPH, .graph = &translation->graph};
+  const bool loaded =
+      good(plugin, plugin->d.load(&payload, &part->program)) &&
+      good(plugin, plugin->d.create(part->program, plugin->device, NULL, &part->instance));
+  free(translation);
   return loaded;
 }
 
 /* The nodes that clave takes, one by one. */
-static void ask(plugin *p, const graph *g, clave_delegate_answer *answers) {
-  translation *t = translate(g, 0, g->n_nodes);
-  memset(answers, 0, (size_t)g->n_nodes * sizeof *answers);
-  if (t) (void)good(p, p->d.query(p->device, &t->graph, answers));
-  free(t);
+static void ask(plugin *plugin, const graph *graph, clave_delegate_answer *answers) {
+  translation *translation = translate(graph, 0, graph->n_nodes);
+  memset(answers, 0, (size_t)graph->n_nodes * sizeof *answers);
+  if (translation)
+    (void)good(plugin, plugin->d.query(plugin->device, &translation->graph, answers));
+  free(translation);
 }
 
-void plugin_divide(plugin *p, graph *g, const bool *own) {
+void plugin_divide(plugin *plugin, graph *graph, const bool *own) {
   clave_delegate_answer answers[MAX_NODES];
-  ask(p, g, answers);
-  for (int i = 0; i < g->n_nodes;) {
-    part *q = &p->parts[p->n_parts];
-    *q = (part){.first = i};
-    while (i < g->n_nodes && answers[i].supported && !own[g->nodes[i].op]) i++, q->count++;
-    if (q->count == 0) {
+  ask(plugin, graph, answers);
+  for (int i = 0; i < graph->n_nodes;) {
+    part *piece = &plugin->parts[plugin->n_parts];
+    *piece = (part){.first = i};
+    while (i < graph->n_nodes && answers[i].supported && !own[graph->nodes[i].op])
+      i++, piece->count++;
+    if (piece->count == 0) {
       i++;
-    } else if (load_part(p, g, q)) {
-      for (int k = q->first; k < i; k++) p->part_of[k] = p->n_parts;
-      p->n_parts++;
+    } else if (load_part(plugin, graph, piece)) {
+      for (int k = piece->first; k < i; k++) plugin->part_of[k] = plugin->n_parts;
+      plugin->n_parts++;
     } else {
-      (void)good(p, p->d.unload(q->program));
+      (void)good(plugin, plugin->d.unload(piece->program));
     }
   }
 }
 
 /* ---------------------------------------------------------------- running */
 
-static clave_delegate_memory memory_of(const plugin *p, const graph *g, int index, int n) {
-  const tensor *t = &g->tensors[index];
-  clave_delegate_memory m = {.size = sizeof m, .memory = t->data};
-  m.bytes = (size_t)tensor_elements(t, n) * sizeof *t->data;
-  if (p->dma_buf[index]) {
-    m.kind = CLAVE_DELEGATE_DMA_BUF;
-    m.fd = p->dma_buf[index];
+static clave_delegate_memory memory_of(const plugin *plugin, const graph *graph, int index, int n) {
+  const tensor *tensor = &graph->tensors[index];
+  clave_delegate_memory memory = {.size = sizeof memory, .memory = tensor->data};
+  memory.bytes = (size_t)tensor_elements(tensor, n) * sizeof *tensor->data;
+  if (plugin->dma_buf[index]) {
+    memory.kind = CLAVE_DELEGATE_DMA_BUF;
+    memory.fd = plugin->dma_buf[index];
   }
-  if (!p->memory[index]) return m;
-  m.kind = CLAVE_DELEGATE_CL_MEM;
-  m.memory = p->memory[index];
-  return m;
+  if (!plugin->memory[index]) return memory;
+  memory.kind = CLAVE_DELEGATE_CL_MEM;
+  memory.memory = plugin->memory[index];
+  return memory;
 }
 
-static bool bind(const plugin *p, const graph *g, const part *q, int n) {
-  for (int i = 0; i < q->n_inputs; i++) {
-    const tensor *t = &g->tensors[q->inputs[i]];
+static bool bind(const plugin *plugin, const graph *graph, const part *part, int n) {
+  for (int i = 0; i < part->n_inputs; i++) {
+    const tensor *tensor = &graph->tensors[part->inputs[i]];
     int64_t dims[4] = {n};
     size_t step = (size_t)1;
-    clave_tensor shape = {.dtype = CLAVE_F32, .rank = t->rank};
-    memcpy(dims + 1, t->dims + 1, 3 * sizeof *dims);
-    for (int k = t->rank - 1; k >= 0; k--) {
+    clave_tensor shape = {.dtype = CLAVE_F32, .rank = tensor->rank};
+    memcpy(dims + 1, tensor->dims + 1, 3 * sizeof *dims);
+    for (int k = tensor->rank - 1; k >= 0; k--) {
       shape.dims[k] = dims[k];
       shape.strides[k] = (int64_t)step;
       step *= (size_t)dims[k];
     }
-    const clave_delegate_memory m = memory_of(p, g, q->inputs[i], n);
-    if (!good(p, p->d.bind_input(q->instance, NULL, (uint32_t)i, &shape, &m))) return false;
+    const clave_delegate_memory memory = memory_of(plugin, graph, part->inputs[i], n);
+    if (!good(plugin, plugin->d.bind_input(part->instance, NULL, (uint32_t)i, &shape, &memory)))
+      return false;
   }
-  for (int i = 0; i < q->n_outputs; i++) {
-    const clave_delegate_memory m = memory_of(p, g, q->outputs[i], n);
-    if (!good(p, p->d.bind_output(q->instance, NULL, (uint32_t)i, &m))) return false;
+  for (int i = 0; i < part->n_outputs; i++) {
+    const clave_delegate_memory result = memory_of(plugin, graph, part->outputs[i], n);
+    if (!good(plugin, plugin->d.bind_output(part->instance, NULL, (uint32_t)i, &result)))
+      return false;
   }
   return true;
 }
 
-bool plugin_run(plugin *p, graph *g, const part *q, int n) {
+bool plugin_run(plugin *plugin, graph *graph, const part *part, int n) {
   enum { LOOK_MS = 50 }; /* how often the application looks whether to go on */
   bool over = false, asked = false;
-  if (!bind(p, g, q, n) || !good(p, p->d.submit(q->instance, NULL, NULL, NULL))) return false;
+  if (!bind(plugin, graph, part, n) ||
+      !good(plugin, plugin->d.submit(part->instance, NULL, NULL, NULL)))
+    return false;
   while (!over) {
-    clave_status st = p->d.wait(q->instance, LOOK_MS, &over);
-    if (!good(p, st)) return false;
-    if (interrupted && !asked) asked = good(p, p->d.cancel(q->instance));
+    clave_status st = plugin->d.wait(part->instance, LOOK_MS, &over);
+    if (!good(plugin, st)) return false;
+    if (interrupted && !asked) asked = good(plugin, plugin->d.cancel(part->instance));
   }
   return true;
 }

@@ -29,12 +29,12 @@ typedef struct plugin {
 
 /* path: of libclave_delegate.so. context, device, queue: the application's own OpenCL, or NULL:
  * clave opens what CLAVE_DEVICE says. */
-bool plugin_open(plugin *p, const char *path, void *context, void *device, void *queue);
+bool plugin_open(plugin *plugin, const char *path, void *context, void *device, void *queue);
 /* own: ops that the application keeps to itself. */
-void plugin_divide(plugin *p, graph *g, const bool *own);
+void plugin_divide(plugin *plugin, graph *graph, const bool *own);
 /* Runs a part on n images. False: it did not, or was interrupted. */
-bool plugin_run(plugin *p, graph *g, const part *part, int n);
-void plugin_close(plugin *p);
+bool plugin_run(plugin *plugin, graph *graph, const part *part, int n);
+void plugin_close(plugin *plugin);
 
 extern volatile sig_atomic_t interrupted; /* ends a run that is under way */
 

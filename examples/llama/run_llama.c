@@ -31,11 +31,11 @@ static int report(clave_status status) {
 
 /* The ids of a file, *count of them, to be freed; NULL and a message if it has none or others. */
 static uint32_t *read_ids(const char *path, size_t *count) {
-  FILE *f = fopen(path, "r");
+  FILE *file = fopen(path, "r");
   uint32_t *ids = NULL, id;
   size_t n = 0, room = 0;
   int found = 0;
-  while (f && (found = fscanf(f, "%10u", &id)) == 1) {
+  while (file && (found = fscanf(file, "%10u", &id)) == 1) {
     if (n == room) {
       uint32_t *more = realloc(ids, (room = room * 2 + 64) * sizeof *ids);
       if (!more) break;
@@ -43,19 +43,19 @@ static uint32_t *read_ids(const char *path, size_t *count) {
     }
     ids[n++] = id;
   }
-  if (f) fclose(f);
+  if (file) fclose(file);
   *count = n;
-  if (f && found == EOF && n > 0) return ids;
+  if (file && found == EOF && n > 0) return ids;
   fprintf(stderr, "run_llama: %s: %s\n", path,
-          f ? "not integers between white space" : "not there");
+          file ? "not integers between white space" : "not there");
   free(ids);
   return NULL;
 }
 
 static int write_ids(const char *path, const uint32_t *ids, size_t count) {
-  FILE *f = fopen(path, "w");
-  for (size_t i = 0; f && i < count; i++) fprintf(f, "%u\n", ids[i]);
-  if (f && fclose(f) == 0) return 0;
+  FILE *file = fopen(path, "w");
+  for (size_t i = 0; file && i < count; i++) fprintf(file, "%u\n", ids[i]);
+  if (file && fclose(file) == 0) return 0;
   fprintf(stderr, "run_llama: %s: cannot be written\n", path);
   return 1;
 }
@@ -74,14 +74,14 @@ static clave_status generate(clave_llm_conversation *talk, size_t most, size_t b
 }
 
 static clave_status print_speed(const clave_llm_conversation *talk, const clave_device *device) {
-  clave_llm_stats s;
+  clave_llm_stats stats;
   clave_device_info info = {.size = sizeof info};
   clave_status status = clave_device_get_info(device, &info);
   if (status) return status;
-  clave_llm_get_stats(talk, &s);
+  clave_llm_get_stats(talk, &stats);
   fprintf(stderr, "%s: prompt of %llu tokens in %.1f ms, then %.1f tokens/s\n", info.name,
-          (unsigned long long)s.prompt_tokens, s.prompt_ms,
-          s.decode_ms > 0 ? 1000 * (double)s.decode_tokens / s.decode_ms : 0);
+          (unsigned long long)stats.prompt_tokens, stats.prompt_ms,
+          stats.decode_ms > 0 ? 1000 * (double)stats.decode_tokens / stats.decode_ms : 0);
   return NULL;
 }
 

@@ -30,75 +30,78 @@ static double read_clock(void) {
   return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
 
-static bool read_picture(const char *path, picture *p) {
-  FILE *f = fopen(path, "rb");
+static bool read_picture(const char *path, picture *picture) {
+  FILE *file = fopen(path, "rb");
   int width = 0, height = 0, white = 0;
-  bool good = f && fscanf(f, "P5 %d %d %d", &width, &height, &white) == 3 && fgetc(f) != EOF &&
-              width == SIDE && height == SIDE && white == 255 &&
-              fread(p->pixels, PIXELS, 1, f) == 1;
-  if (f) (void)fclose(f);
+  bool good = file && fscanf(file, "P5 %d %d %d", &width, &height, &white) == 3 &&
+              fgetc(file) != EOF && width == SIDE && height == SIDE && white == 255 &&
+              fread(picture->pixels, PIXELS, 1, file) == 1;
+  if (file) (void)fclose(file);
   if (!good) (void)fprintf(stderr, "demo: %s: not a binary PGM of 28 x 28 pixels\n", path);
   return good;
 }
 
 /* ---------------------------------------------------------------- the network */
 
-static void choose_digit(const float *logits, picture *p) {
+static void choose_digit(const float *logits, picture *picture) {
   float sum = 0;
-  p->digit = 0;
-  for (int i = 1; i < DIGITS; i++) p->digit = logits[i] > logits[p->digit] ? i : p->digit;
-  for (int i = 0; i < DIGITS; i++) sum += p->probability[i] = expf(logits[i] - logits[p->digit]);
-  for (int i = 0; i < DIGITS; i++) p->probability[i] /= sum;
+  picture->digit = 0;
+  for (int i = 1; i < DIGITS; i++)
+    picture->digit = logits[i] > logits[picture->digit] ? i : picture->digit;
+  for (int i = 0; i < DIGITS; i++)
+    sum += picture->probability[i] = expf(logits[i] - logits[picture->digit]);
+  for (int i = 0; i < DIGITS; i++) picture->probability[i] /= sum;
 }
 
-static clave_status recognise(clave_session *session, picture *p) {
+static clave_status recognise(clave_session *session, picture *picture) {
   float values[PIXELS];
   clave_tensor logits,
       image = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){1, 1, SIDE, SIDE}, values);
-  for (int i = 0; i < PIXELS; i++) values[i] = (float)p->pixels[i] / 255;
+  for (int i = 0; i < PIXELS; i++) values[i] = (float)picture->pixels[i] / 255;
   clave_status st = clave_session_set_input(session, "forward", 0, &image);
   if (!st) st = clave_session_run(session, "forward");
   if (!st) st = clave_session_output(session, "forward", 0, &logits);
-  if (!st) choose_digit(logits.data, p); /* (1, 10) */
+  if (!st) choose_digit(logits.data, picture); /* (1, 10) */
   return st;
 }
 
 /* ---------------------------------------------------------------- drawing */
 
-static int shade(const picture *p, int x, int y) { return p->pixels[y * SIDE + x]; }
+static int shade(const picture *picture, int x, int y) { return picture->pixels[y * SIDE + x]; }
 
 /* Two pixels, one above the other. */
-static void draw_cell(const terminal *t, int above, int below) {
+static void draw_cell(const terminal *terminal, int above, int below) {
   static const char *const halves[] = {" ", "\xe2\x96\x84", "\xe2\x96\x80", "\xe2\x96\x88"};
-  if (t->colour) {
+  if (terminal->colour) {
     (void)printf("\x1b[38;5;%d;48;5;%dm%s", 232 + above * 23 / 255, 232 + below * 23 / 255,
                  halves[2]);
-  } else if (t->unicode) {
+  } else if (terminal->unicode) {
     (void)fputs(halves[(above > 96 ? 2 : 0) + (below > 96 ? 1 : 0)], stdout);
   } else {
     (void)putchar(" .:-=+*#%@"[(above + below) * 9 / 510]);
   }
 }
 
-static void draw_bar(const terminal *t, const picture *p, int digit) {
-  int length = (int)lroundf(p->probability[digit] * BAR);
-  bool chosen = digit == p->digit;
-  (void)printf("  %s%d ", t->colour && chosen ? "\x1b[1;32m" : "", digit);
+static void draw_bar(const terminal *terminal, const picture *picture, int digit) {
+  int length = (int)lroundf(picture->probability[digit] * BAR);
+  bool chosen = digit == picture->digit;
+  (void)printf("  %s%d ", terminal->colour && chosen ? "\x1b[1;32m" : "", digit);
   for (int i = 0; i < BAR; i++) {
-    (void)fputs(i >= length ? " " : t->unicode ? "\xe2\x96\x88" : "#", stdout);
+    (void)fputs(i >= length ? " " : terminal->unicode ? "\xe2\x96\x88" : "#", stdout);
   }
-  (void)printf(" %5.1f %%%s", 100 * (double)p->probability[digit],
-               t->colour && chosen ? "\x1b[0m" : "");
+  (void)printf(" %5.1f %%%s", 100 * (double)picture->probability[digit],
+               terminal->colour && chosen ? "\x1b[0m" : "");
 }
 
-static void draw_picture(const terminal *t, const char *path, const picture *p) {
+static void draw_picture(const terminal *terminal, const char *path, const picture *picture) {
   const int rows = SIDE / 2;
   for (int row = 0; row < rows; row++) {
     (void)fputs("  ", stdout);
-    for (int x = 0; x < SIDE; x++) draw_cell(t, shade(p, x, 2 * row), shade(p, x, 2 * row + 1));
-    if (t->colour) (void)fputs("\x1b[0m", stdout);
-    if (row == 1) (void)printf("  %s: %d", path, p->digit);
-    if (row >= 3 && row < 3 + DIGITS) draw_bar(t, p, row - 3);
+    for (int x = 0; x < SIDE; x++)
+      draw_cell(terminal, shade(picture, x, 2 * row), shade(picture, x, 2 * row + 1));
+    if (terminal->colour) (void)fputs("\x1b[0m", stdout);
+    if (row == 1) (void)printf("  %s: %d", path, picture->digit);
+    if (row >= 3 && row < 3 + DIGITS) draw_bar(terminal, picture, row - 3);
     (void)putchar('\n');
   }
   (void)putchar('\n');
@@ -132,14 +135,14 @@ static clave_status print_device(const clave_device *device) {
 static clave_status show_pictures(clave_session *session, int count, char **paths, bool *unread) {
   setlocale(LC_CTYPE, "");
   bool unicode = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-  terminal t = {.unicode = unicode, .colour = unicode && isatty(STDOUT_FILENO)};
+  terminal terminal = {.unicode = unicode, .colour = unicode && isatty(STDOUT_FILENO)};
   for (int i = 0; i < count; i++) {
-    picture p;
-    if (!read_picture(paths[i], &p)) *unread = true;
+    picture picture;
+    if (!read_picture(paths[i], &picture)) *unread = true;
     if (*unread) return NULL;
-    clave_status st = recognise(session, &p);
+    clave_status st = recognise(session, &picture);
     if (st) return st;
-    draw_picture(&t, paths[i], &p);
+    draw_picture(&terminal, paths[i], &picture);
   }
   return NULL;
 }

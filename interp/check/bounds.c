@@ -14,8 +14,8 @@ typedef struct guarded {
 } guarded;
 
 typedef struct bounds_check {
-  const checking *c;
-  backend *b;
+  const checking *checking;
+  backend *backend;
   stream *queue;
   guarded *results;      /* owned (n) */
   bound_tensor *tensors; /* owned (n_slots + 2): as given, the results in guarded memory */
@@ -24,38 +24,39 @@ typedef struct bounds_check {
 
 /* ---------------------------------------------------------------- before the launch */
 
-static clave_status fill_guards(const bounds_check *k, const guarded *g) {
-  size_t total = g->bytes + 2 * GUARD_BYTES;
+static clave_status fill_guards(const bounds_check *check, const guarded *guarded) {
+  size_t total = guarded->bytes + 2 * GUARD_BYTES;
   void *pattern = malloc(total);
   if (!pattern) return status_no_memory();
   memset(pattern, GUARD_PATTERN, total);
-  clave_status st = k->b->vt->write(k->queue, g->buf, 0, pattern, total);
+  clave_status st = check->backend->vt->write(check->queue, guarded->buf, 0, pattern, total);
   free(pattern);
   return st;
 }
 
-static clave_status guard_result(bounds_check *k, uint32_t tid) {
-  bound_tensor *t = &k->tensors[tid];
-  guarded *g = &k->results[k->n];
-  if (tensor_numel(&t->t) == 0) return NULL;
+static clave_status guard_result(bounds_check *check, uint32_t tid) {
+  bound_tensor *tensor = &check->tensors[tid];
+  guarded *g = &check->results[check->n];
+  if (tensor_numel(&tensor->tensor) == 0) return NULL;
   *g = (guarded){.tid = tid};
-  TRY(known_bytes(&t->t, &g->bytes));
-  TRY(k->b->vt->buffer_create(k->b, g->bytes + 2 * GUARD_BYTES, &g->buf));
-  k->n++;
-  TRY(fill_guards(k, g));
-  t->buf = g->buf;
-  t->buffer_offset = GUARD_BYTES - (size_t)t->t.offset * dtype_size(t->t.type);
+  TRY(known_bytes(&tensor->tensor, &g->bytes));
+  TRY(check->backend->vt->buffer_create(check->backend, g->bytes + 2 * GUARD_BYTES, &g->buf));
+  check->n++;
+  TRY(fill_guards(check, g));
+  tensor->buf = g->buf;
+  tensor->buffer_offset =
+      GUARD_BYTES - (size_t)tensor->tensor.offset * dtype_size(tensor->tensor.type);
   return NULL;
 }
 
-static clave_status guard_results(bounds_check *k, const run_operands *o) {
-  const ir_custom *op = k->c->nd->instruction->op;
-  size_t slots = (size_t)slot_count(k->c->s->prog) + 2;
-  k->results = calloc((size_t)op->results.count + 1, sizeof *k->results);
-  k->tensors = malloc(slots * sizeof *k->tensors);
-  if (!k->results || !k->tensors) return status_no_memory();
-  memcpy(k->tensors, o->tensors, slots * sizeof *k->tensors);
-  for (uint32_t i = 0; i < op->results.count; i++) TRY(guard_result(k, op->results.items[i]));
+static clave_status guard_results(bounds_check *check, const run_operands *operands) {
+  const ir_custom *op = check->checking->nd->instruction->op;
+  size_t slots = (size_t)slot_count(check->checking->session->prog) + 2;
+  check->results = calloc((size_t)op->results.count + 1, sizeof *check->results);
+  check->tensors = malloc(slots * sizeof *check->tensors);
+  if (!check->results || !check->tensors) return status_no_memory();
+  memcpy(check->tensors, operands->tensors, slots * sizeof *check->tensors);
+  for (uint32_t i = 0; i < op->results.count; i++) TRY(guard_result(check, op->results.items[i]));
   return NULL;
 }
 
@@ -67,42 +68,45 @@ static bool is_touched(const unsigned char *zone) {
   return false;
 }
 
-static clave_status check_zone(const bounds_check *k, const guarded *g, size_t offset,
+static clave_status check_zone(const bounds_check *check, const guarded *guarded, size_t offset,
                                const char *where) {
   unsigned char zone[GUARD_BYTES];
-  const ir_custom *op = k->c->nd->instruction->op;
-  const tensor *t = &k->tensors[g->tid].t;
+  const ir_custom *op = check->checking->nd->instruction->op;
+  const tensor *tensor = &check->tensors[guarded->tid].tensor;
   char shape[128];
-  TRY(k->b->vt->read(k->queue, g->buf, offset, zone, sizeof zone));
+  TRY(check->backend->vt->read(check->queue, guarded->buf, offset, zone, sizeof zone));
   if (!is_touched(zone)) return NULL;
   return status_new(STATUS_DEVICE, "the kernel of %s writes %s its result, which is %s %s",
-                    op->target, where, dtype_name(t->type),
-                    tensor_shape_text(t, shape, sizeof shape));
+                    op->target, where, dtype_name(tensor->type),
+                    tensor_shape_text(tensor, shape, sizeof shape));
 }
 
-static clave_status take_result(const bounds_check *k, const guarded *g) {
-  const bound_tensor *to = &k->c->nd->tensors[g->tid];
-  TRY(check_zone(k, g, 0, "in front of"));
-  TRY(check_zone(k, g, GUARD_BYTES + g->bytes, "behind"));
-  return k->b->vt->copy(k->queue, to->buf,
-                        to->buffer_offset + (size_t)to->t.offset * dtype_size(to->t.type), g->buf,
-                        GUARD_BYTES, g->bytes);
+static clave_status take_result(const bounds_check *check, const guarded *guarded) {
+  const bound_tensor *to = &check->checking->nd->tensors[guarded->tid];
+  TRY(check_zone(check, guarded, 0, "in front of"));
+  TRY(check_zone(check, guarded, GUARD_BYTES + guarded->bytes, "behind"));
+  return check->backend->vt->copy(
+      check->queue, to->buf,
+      to->buffer_offset + (size_t)to->tensor.offset * dtype_size(to->tensor.type), guarded->buf,
+      GUARD_BYTES, guarded->bytes);
 }
 
-clave_status run_guarded(const checking *c, const recording *r, void **state,
-                         const run_operands *o) {
-  bounds_check k = {
-      .c = c, .b = c->s->devices.backends[c->backend], .queue = c->s->streams[c->backend]};
-  run_operands own = *o;
-  clave_status st = guard_results(&k, o);
-  own.tensors = k.tensors;
-  if (!st) st = k.b->vt->run(k.queue, r, state, &own, c->number);
-  for (uint32_t i = 0; i < k.n && !st; i++) st = take_result(&k, &k.results[i]);
+clave_status run_guarded(const checking *checking, const recording *recording, void **state,
+                         const run_operands *operands) {
+  bounds_check check = {.checking = checking,
+                        .backend = checking->session->devices.backends[checking->backend],
+                        .queue = checking->session->streams[checking->backend]};
+  run_operands own = *operands;
+  clave_status st = guard_results(&check, operands);
+  own.tensors = check.tensors;
+  if (!st) st = check.backend->vt->run(check.queue, recording, state, &own, checking->number);
+  for (uint32_t i = 0; i < check.n && !st; i++) st = take_result(&check, &check.results[i]);
   device_fault fault;
-  clave_status end = k.n ? k.b->vt->finish(k.queue, &fault) : NULL;
-  for (uint32_t i = 0; i < k.n; i++) k.b->vt->buffer_destroy(k.b, k.results[i].buf);
-  free(k.results);
-  free(k.tensors);
+  clave_status end = check.n ? check.backend->vt->finish(check.queue, &fault) : NULL;
+  for (uint32_t i = 0; i < check.n; i++)
+    check.backend->vt->buffer_destroy(check.backend, check.results[i].buf);
+  free(check.results);
+  free(check.tensors);
   if (!st) return end;
   status_free(end);
   return st;

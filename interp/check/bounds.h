@@ -4,7 +4,7 @@
 #include "interp/check/checking.h"
 
 /* Runs a custom op's kernel on the device; an error where it writes beside its results. */
-clave_status run_guarded(const checking *c, const recording *r, void **state,
-                         const run_operands *o) STATUS_CHECK;
+clave_status run_guarded(const checking *checking, const recording *recording, void **state,
+                         const run_operands *operands) STATUS_CHECK;
 
 #endif

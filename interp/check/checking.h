@@ -37,12 +37,14 @@ typedef struct result {
 } result;
 
 /* Bytes of the copy. */
-static inline size_t region_bytes(const region *r) { return (size_t)(r->high - r->low); }
+static inline size_t region_bytes(const region *region) {
+  return (size_t)(region->high - region->low);
+}
 
 enum { MAX_RESULTS = 8 };
 
 typedef struct checking {
-  session *s;
+  session *session;
   int backend;
   const node *nd;
   uint32_t number;

@@ -117,7 +117,7 @@ static bool is_shared(const char *field) {
 static bool all_differ(const ir_instruction *ins) {
   for (operand_iter i = operands_of(ins); next_operand(&i);)
     for (operand_iter k = i; next_operand(&k);)
-      if (k.o.tid == i.o.tid) return false;
+      if (k.operand.tid == i.operand.tid) return false;
   return true;
 }
 
@@ -128,220 +128,230 @@ static bool has_one_matrix(const ir_instruction *ins, int axis, int out_rank) {
 }
 
 /* The dimension of the operand that goes with the part's axis; -1: every row reads all of it. */
-static int axis_of_operand(const checking *c, const operand *o) {
-  const ir_instruction *ins = c->nd->instruction;
-  const tensor *t = &c->nd->tensors[o->tid].t;
-  int axis = c->part.axis, out_rank = c->nd->tensors[first_slot(ins, true)].t.rank;
-  if (o->flags & IR_OUT) return axis;
-  if (is_shared(o->field)) return -1;
-  if (strcmp(o->field, "b") == 0 && has_one_matrix(ins, axis, out_rank)) return -1;
-  if (!broadcasts(ins) && !is_epilogue_input(o)) return strcmp(o->field, "bias") == 0 ? -1 : axis;
-  axis -= out_rank - t->rank;
-  return axis >= 0 && t->dims[axis] != 1 ? axis : -1;
+static int axis_of_operand(const checking *checking, const operand *operand) {
+  const ir_instruction *ins = checking->nd->instruction;
+  const tensor *tensor = &checking->nd->tensors[operand->tid].tensor;
+  int axis = checking->part.axis,
+      out_rank = checking->nd->tensors[first_slot(ins, true)].tensor.rank;
+  if (operand->flags & IR_OUT) return axis;
+  if (is_shared(operand->field)) return -1;
+  if (strcmp(operand->field, "b") == 0 && has_one_matrix(ins, axis, out_rank)) return -1;
+  if (!broadcasts(ins) && !is_epilogue_input(operand))
+    return strcmp(operand->field, "bias") == 0 ? -1 : axis;
+  axis -= out_rank - tensor->rank;
+  return axis >= 0 && tensor->dims[axis] != 1 ? axis : -1;
 }
 
 /* The bytes of operands that every row reads, and of one row of the others. False: an operand has
  * no such rows. */
-static bool measure_rows(const checking *c, int64_t *shared, int64_t *row) {
+static bool measure_rows(const checking *checking, int64_t *shared, int64_t *row) {
   *shared = *row = 0;
-  for (operand_iter i = operands_of(c->nd->instruction); next_operand(&i);) {
-    const tensor *t = &c->nd->tensors[i.o.tid].t;
-    int64_t bytes = tensor_numel(t) * (int64_t)dtype_size(t->type);
-    int axis = axis_of_operand(c, &i.o);
-    if (axis >= t->rank || (axis >= 0 && t->dims[axis] != c->part.rows)) return false;
+  for (operand_iter i = operands_of(checking->nd->instruction); next_operand(&i);) {
+    const tensor *tensor = &checking->nd->tensors[i.operand.tid].tensor;
+    int64_t bytes = tensor_numel(tensor) * (int64_t)dtype_size(tensor->type);
+    int axis = axis_of_operand(checking, &i.operand);
+    if (axis >= tensor->rank || (axis >= 0 && tensor->dims[axis] != checking->part.rows))
+      return false;
     if (axis < 0) *shared += bytes;
-    if (axis >= 0) *row += bytes / c->part.rows;
+    if (axis >= 0) *row += bytes / checking->part.rows;
   }
   return true;
 }
 
 /* Chooses the last rows that fit. False: the op has no independent rows. */
-static bool choose_part(checking *c) {
-  const ir_instruction *ins = c->nd->instruction;
+static bool choose_part(checking *checking) {
+  const ir_instruction *ins = checking->nd->instruction;
   if (!all_differ(ins)) return false;
-  const tensor *out = &c->nd->tensors[first_slot(ins, true)].t;
+  const tensor *out = &checking->nd->tensors[first_slot(ins, true)].tensor;
   uint32_t in = first_slot(ins, false);
-  int in_rank = in == IR_NONE ? 0 : c->nd->tensors[in].t.rank;
+  int in_rank = in == IR_NONE ? 0 : checking->nd->tensors[in].tensor.rank;
   int axis = 0, independent = independent_dims(ins, out->rank, in_rank);
   while (axis < independent && axis < out->rank && out->dims[axis] == 1) axis++;
   if (axis >= independent || axis >= out->rank) return false;
   int64_t shared, row;
-  c->part = (part){.axis = axis, .rows = out->dims[axis]};
-  if (!measure_rows(c, &shared, &row)) return false;
+  checking->part = (part){.axis = axis, .rows = out->dims[axis]};
+  if (!measure_rows(checking, &shared, &row)) return false;
   int64_t fit = row ? (PART_BYTES - shared) / row : 1;
-  c->part.count = fit < 1 ? 1 : fit > c->part.rows ? c->part.rows : fit;
-  c->part.from = c->part.rows - c->part.count;
+  checking->part.count = fit < 1 ? 1 : fit > checking->part.rows ? checking->part.rows : fit;
+  checking->part.from = checking->part.rows - checking->part.count;
   return true;
 }
 
 /* Fills in the views: all of the operands, or the part. */
-static void make_views(checking *c) {
-  for (operand_iter i = operands_of(c->nd->instruction); next_operand(&i);) {
-    bound_tensor *b = &c->view[i.o.tid];
-    *b = c->nd->tensors[i.o.tid];
-    b->slot = i.o.tid;
-    int axis = c->part.axis < 0 ? -1 : axis_of_operand(c, &i.o);
+static void make_views(checking *checking) {
+  for (operand_iter i = operands_of(checking->nd->instruction); next_operand(&i);) {
+    bound_tensor *tensor = &checking->view[i.operand.tid];
+    *tensor = checking->nd->tensors[i.operand.tid];
+    tensor->slot = i.operand.tid;
+    int axis = checking->part.axis < 0 ? -1 : axis_of_operand(checking, &i.operand);
     if (axis < 0) continue;
-    b->t.offset += c->part.from * b->t.strides[axis];
-    b->t.dims[axis] = c->part.count;
+    tensor->tensor.offset += checking->part.from * tensor->tensor.strides[axis];
+    tensor->tensor.dims[axis] = checking->part.count;
   }
 }
 
 /* ---------------------------------------------------------------- regions */
 
 /* The bytes that a tensor's elements span, from the start of its buffer's stretch. */
-static void find_extent(const tensor *t, int64_t *low, int64_t *high) {
-  int64_t first = t->offset, last = t->offset;
-  for (int i = 0; i < t->rank; i++) {
-    int64_t reach = (t->dims[i] - 1) * t->strides[i];
+static void find_extent(const tensor *tensor, int64_t *low, int64_t *high) {
+  int64_t first = tensor->offset, last = tensor->offset;
+  for (int i = 0; i < tensor->rank; i++) {
+    int64_t reach = (tensor->dims[i] - 1) * tensor->strides[i];
     if (reach < 0) first += reach;
     if (reach > 0) last += reach;
   }
-  int64_t size = (int64_t)dtype_size(t->type);
+  int64_t size = (int64_t)dtype_size(tensor->type);
   *low = first * size;
   *high = (last + 1) * size;
 }
 
-static region *region_of(const checking *c, const bound_tensor *t) {
-  for (uint32_t i = 0; i < c->n_regions; i++)
-    if (c->regions[i].first->buf == t->buf &&
-        c->regions[i].first->buffer_offset == t->buffer_offset)
-      return &c->regions[i];
+static region *region_of(const checking *checking, const bound_tensor *tensor) {
+  for (uint32_t i = 0; i < checking->n_regions; i++)
+    if (checking->regions[i].first->buf == tensor->buf &&
+        checking->regions[i].first->buffer_offset == tensor->buffer_offset)
+      return &checking->regions[i];
   return NULL;
 }
 
-static clave_status collect(checking *c, const operand *o) {
-  const bound_tensor *t = &c->view[o->tid];
-  if (tensor_numel(&t->t) == 0) return NULL;
+static clave_status collect(checking *checking, const operand *operand) {
+  const bound_tensor *tensor = &checking->view[operand->tid];
+  if (tensor_numel(&tensor->tensor) == 0) return NULL;
   int64_t low, high;
-  find_extent(&t->t, &low, &high);
-  region *r = region_of(c, t);
-  if (!r) {
-    if (!array_reserve(&c->regions, &c->cap_regions, (size_t)c->n_regions + 1, sizeof *r))
+  find_extent(&tensor->tensor, &low, &high);
+  region *area = region_of(checking, tensor);
+  if (!area) {
+    if (!array_reserve(&checking->regions, &checking->cap_regions, (size_t)checking->n_regions + 1,
+                       sizeof *area))
       return status_no_memory();
-    r = &c->regions[c->n_regions++];
-    *r = (region){.first = t, .low = low, .high = high};
-    r->constant = constant_store_host(c->s->stores[c->backend], t->buf);
+    area = &checking->regions[checking->n_regions++];
+    *area = (region){.first = tensor, .low = low, .high = high};
+    area->constant = constant_store_host(checking->session->stores[checking->backend], tensor->buf);
   }
-  if (low < r->low) r->low = low;
-  if (high > r->high) r->high = high;
-  bool is_out = o->flags & IR_OUT;
-  if (is_out) r->is_written = true;
-  if (is_out && o->reuses == IR_NONE) return NULL;
-  r->is_read = true; /* a result that reuses an operand lies where the planner has put that */
-  r->type = t->t.type;
+  if (low < area->low) area->low = low;
+  if (high > area->high) area->high = high;
+  bool is_out = operand->flags & IR_OUT;
+  if (is_out) area->is_written = true;
+  if (is_out && operand->reuses == IR_NONE) return NULL;
+  area->is_read = true; /* a result that reuses an operand lies where the planner has put that */
+  area->type = tensor->tensor.type;
   return NULL;
 }
 
-static clave_status find_regions(checking *c, int64_t *bytes) {
-  c->n_regions = 0;
-  make_views(c);
-  for (operand_iter i = operands_of(c->nd->instruction); next_operand(&i);) TRY(collect(c, &i.o));
+static clave_status find_regions(checking *checking, int64_t *bytes) {
+  checking->n_regions = 0;
+  make_views(checking);
+  for (operand_iter i = operands_of(checking->nd->instruction); next_operand(&i);)
+    TRY(collect(checking, &i.operand));
   *bytes = 0;
-  for (uint32_t i = 0; i < c->n_regions; i++) {
-    region *r = &c->regions[i];
-    if (r->constant)
-      r->low = 0; /* where the file is aligned */
+  for (uint32_t i = 0; i < checking->n_regions; i++) {
+    region *region = &checking->regions[i];
+    if (region->constant)
+      region->low = 0; /* where the file is aligned */
     else
-      *bytes += r->high - r->low;
+      *bytes += region->high - region->low;
   }
   return NULL;
 }
 
-static clave_status read_region(checking *c, region *r) {
-  size_t n = (size_t)(r->high - r->low);
-  r->host = malloc(region_bytes(r));
-  if (!r->host) return status_no_memory();
-  TRY(c->s->devices.backends[c->backend]->vt->read(c->s->streams[c->backend], r->first->buf,
-                                                   r->first->buffer_offset + (size_t)r->low,
-                                                   r->host, n));
+static clave_status read_region(checking *checking, region *region) {
+  size_t n = (size_t)(region->high - region->low);
+  region->host = malloc(region_bytes(region));
+  if (!region->host) return status_no_memory();
+  TRY(checking->session->devices.backends[checking->backend]->vt->read(
+      checking->session->streams[checking->backend], region->first->buf,
+      region->first->buffer_offset + (size_t)region->low, region->host, n));
   return NULL;
 }
 
-static clave_status copy_region(checking *c, region *r) {
-  backend *cpu = c->s->oracle->cpu;
-  size_t n = region_bytes(r);
-  if (r->constant)
-    return cpu->vt->buffer_wrap(cpu, (const char *)r->constant + r->first->buffer_offset, n, false,
-                                &r->copy);
-  TRY(cpu->vt->buffer_create(cpu, n, &r->copy));
-  if (!r->is_read) return NULL;
-  TRY(read_region(c, r));
-  return cpu->vt->write(c->s->oracle->queue, r->copy, 0, r->host, n);
+static clave_status copy_region(checking *checking, region *region) {
+  backend *cpu = checking->session->oracle->cpu;
+  size_t n = region_bytes(region);
+  if (region->constant)
+    return cpu->vt->buffer_wrap(cpu, (const char *)region->constant + region->first->buffer_offset,
+                                n, false, &region->copy);
+  TRY(cpu->vt->buffer_create(cpu, n, &region->copy));
+  if (!region->is_read) return NULL;
+  TRY(read_region(checking, region));
+  return cpu->vt->write(checking->session->oracle->queue, region->copy, 0, region->host, n);
 }
 
-static void bind_copy(const checking *c, uint32_t tid) {
-  const bound_tensor *t = &c->view[tid];
-  bound_tensor *copy = &c->copy[tid];
-  *copy = *t;
+static void bind_copy(const checking *checking, uint32_t tid) {
+  const bound_tensor *tensor = &checking->view[tid];
+  bound_tensor *copy = &checking->copy[tid];
+  *copy = *tensor;
   copy->buffer_offset = 0;
   copy->buf = NULL; /* of no elements */
-  const region *r = region_of(c, t);
-  if (!r || tensor_numel(&t->t) == 0) return;
-  copy->buf = r->copy;
-  copy->t.offset -= r->low / (int64_t)dtype_size(t->t.type);
+  const region *region = region_of(checking, tensor);
+  if (!region || tensor_numel(&tensor->tensor) == 0) return;
+  copy->buf = region->copy;
+  copy->tensor.offset -= region->low / (int64_t)dtype_size(tensor->tensor.type);
 }
 
 /* Chooses the part unless it is given; *fits: not too much. */
-static clave_status choose_extent(checking *c, bool *fits) {
+static clave_status choose_extent(checking *checking, bool *fits) {
   int64_t bytes;
   *fits = true;
-  bool given = c->part.count > 0;
-  if (!given) c->part.axis = -1;
-  TRY(find_regions(c, &bytes));
+  bool given = checking->part.count > 0;
+  if (!given) checking->part.axis = -1;
+  TRY(find_regions(checking, &bytes));
   if (given || bytes <= PART_BYTES) return NULL;
-  if (!choose_part(c)) c->part.axis = -1;
-  TRY(find_regions(c, &bytes));
+  if (!choose_part(checking)) checking->part.axis = -1;
+  TRY(find_regions(checking, &bytes));
   *fits = bytes <= WHOLE_BYTES;
   return NULL;
 }
 
-clave_status copy_operands(checking *c, bool *fits) {
-  size_t slots = (size_t)slot_count(c->s->prog) + 2;
-  c->view = calloc(slots, sizeof *c->view);
-  c->copy = calloc(slots, sizeof *c->copy);
-  if (!c->view || !c->copy) return status_no_memory();
-  TRY(choose_extent(c, fits));
+clave_status copy_operands(checking *checking, bool *fits) {
+  size_t slots = (size_t)slot_count(checking->session->prog) + 2;
+  checking->view = calloc(slots, sizeof *checking->view);
+  checking->copy = calloc(slots, sizeof *checking->copy);
+  if (!checking->view || !checking->copy) return status_no_memory();
+  TRY(choose_extent(checking, fits));
   if (!*fits) return NULL;
-  for (uint32_t i = 0; i < c->n_regions; i++) TRY(copy_region(c, &c->regions[i]));
-  for (operand_iter i = operands_of(c->nd->instruction); next_operand(&i);) bind_copy(c, i.o.tid);
+  for (uint32_t i = 0; i < checking->n_regions; i++)
+    TRY(copy_region(checking, &checking->regions[i]));
+  for (operand_iter i = operands_of(checking->nd->instruction); next_operand(&i);)
+    bind_copy(checking, i.operand.tid);
   return NULL;
 }
 
-clave_status restore_copies(checking *c) {
-  const oracle *o = c->s->oracle;
-  for (uint32_t i = 0; i < c->n_regions; i++) {
-    region *r = &c->regions[i];
-    if (r->host) TRY(o->cpu->vt->write(o->queue, r->copy, 0, r->host, region_bytes(r)));
+clave_status restore_copies(checking *checking) {
+  const oracle *oracle = checking->session->oracle;
+  for (uint32_t i = 0; i < checking->n_regions; i++) {
+    region *region = &checking->regions[i];
+    if (region->host)
+      TRY(oracle->cpu->vt->write(oracle->queue, region->copy, 0, region->host,
+                                 region_bytes(region)));
   }
   return NULL;
 }
 
-static clave_status run_recording(const checking *c, const recording *r) {
-  const oracle *o = c->s->oracle;
-  const backend_vtable *vt = o->cpu->vt;
-  run_operands now = {.tensors = c->copy, .random = c->s->random};
+static clave_status run_recording(const checking *checking, const recording *recording) {
+  const oracle *oracle = checking->session->oracle;
+  const backend_vtable *vt = oracle->cpu->vt;
+  run_operands now = {.tensors = checking->copy, .random = checking->session->random};
   void *state = NULL;
-  TRY(vt->buffer_create(o->cpu, r->scratch_bytes, &now.scratch));
-  clave_status st = vt->run(o->queue, r, &state, &now, c->number);
-  vt->state_destroy(o->queue, state);
-  vt->buffer_destroy(o->cpu, now.scratch);
+  TRY(vt->buffer_create(oracle->cpu, recording->scratch_bytes, &now.scratch));
+  clave_status st = vt->run(oracle->queue, recording, &state, &now, checking->number);
+  vt->state_destroy(oracle->queue, state);
+  vt->buffer_destroy(oracle->cpu, now.scratch);
   return st;
 }
 
-static clave_status run_instruction(const checking *c, const ir_instruction *ins, bool *faulty) {
-  const oracle *o = c->s->oracle;
-  const backend_vtable *vt = o->cpu->vt;
+static clave_status run_instruction(const checking *checking, const ir_instruction *ins,
+                                    bool *faulty) {
+  const oracle *oracle = checking->session->oracle;
+  const backend_vtable *vt = oracle->cpu->vt;
   device_fault fault = {0};
   recording *recorded;
-  node copy = *c->nd;
+  node copy = *checking->nd;
   copy.instruction = ins;
-  copy.tensors = c->copy;
-  TRY(vt->record(o->cpu, &copy, false, &recorded));
-  clave_status st = run_recording(c, recorded);
-  vt->recording_destroy(o->cpu, recorded);
+  copy.tensors = checking->copy;
+  TRY(vt->record(oracle->cpu, &copy, false, &recorded));
+  clave_status st = run_recording(checking, recorded);
+  vt->recording_destroy(oracle->cpu, recorded);
   TRY(st);
-  TRY(vt->finish(o->queue, &fault));
+  TRY(vt->finish(oracle->queue, &fault));
   *faulty = fault.present;
   return NULL;
 }
@@ -373,37 +383,41 @@ static void copy_op(const ir_instruction *ins, rounding_op *to) {
 }
 
 /* In slots of their own, behind the program's: what else reads an operand sees it as it is. */
-static clave_status run_rounded(checking *c, bool *faulty) {
-  ir_instruction ins = *c->nd->instruction;
-  rounding_op r;
-  uint32_t slot = slot_count(c->s->prog);
-  bound_tensor *a = &c->copy[slot], *b = &c->copy[slot + 1];
-  copy_op(c->nd->instruction, &r);
-  TRY(bind_rounded(c, &c->copy[*r.a], c->copy[*r.a].t.type, &c->rounded[0], a));
-  a->slot = *r.a = slot;
-  if (c->rounds == ROUNDS_TO_BF16) {
-    TRY(bind_rounded(c, &c->copy[*r.b], DTYPE_F32, &c->rounded[1], b));
-    b->slot = *r.b = slot + 1;
+static clave_status run_rounded(checking *checking, bool *faulty) {
+  ir_instruction ins = *checking->nd->instruction;
+  rounding_op op;
+  uint32_t slot = slot_count(checking->session->prog);
+  bound_tensor *tensor = &checking->copy[slot], *operand = &checking->copy[slot + 1];
+  copy_op(checking->nd->instruction, &op);
+  TRY(bind_rounded(checking, &checking->copy[*op.a], checking->copy[*op.a].tensor.type,
+                   &checking->rounded[0], tensor));
+  tensor->slot = *op.a = slot;
+  if (checking->rounds == ROUNDS_TO_BF16) {
+    TRY(bind_rounded(checking, &checking->copy[*op.b], DTYPE_F32, &checking->rounded[1], operand));
+    operand->slot = *op.b = slot + 1;
   }
-  ins.op = &r.op;
-  return run_instruction(c, &ins, faulty);
+  ins.op = &op.op;
+  return run_instruction(checking, &ins, faulty);
 }
 
-clave_status run_oracle(checking *c, bool *faulty) {
-  const ir_instruction *ins = c->nd->instruction;
-  if (ins->op_type == IR_OP_CUSTOM) return run_reference(c, faulty);
-  return c->rounds ? run_rounded(c, faulty) : run_instruction(c, ins, faulty);
+clave_status run_oracle(checking *checking, bool *faulty) {
+  const ir_instruction *ins = checking->nd->instruction;
+  if (ins->op_type == IR_OP_CUSTOM) return run_reference(checking, faulty);
+  return checking->rounds ? run_rounded(checking, faulty) : run_instruction(checking, ins, faulty);
 }
 
-void free_copies(checking *c) {
+void free_copies(checking *checking) {
   for (int i = 0; i < 2; i++)
-    if (c->rounded[i]) c->s->oracle->cpu->vt->buffer_destroy(c->s->oracle->cpu, c->rounded[i]);
-  for (uint32_t i = 0; i < c->n_regions; i++) {
-    if (c->regions[i].copy)
-      c->s->oracle->cpu->vt->buffer_destroy(c->s->oracle->cpu, c->regions[i].copy);
-    free(c->regions[i].host);
+    if (checking->rounded[i])
+      checking->session->oracle->cpu->vt->buffer_destroy(checking->session->oracle->cpu,
+                                                         checking->rounded[i]);
+  for (uint32_t i = 0; i < checking->n_regions; i++) {
+    if (checking->regions[i].copy)
+      checking->session->oracle->cpu->vt->buffer_destroy(checking->session->oracle->cpu,
+                                                         checking->regions[i].copy);
+    free(checking->regions[i].host);
   }
-  free(c->regions);
-  free(c->view);
-  free(c->copy);
+  free(checking->regions);
+  free(checking->view);
+  free(checking->copy);
 }

@@ -4,6 +4,6 @@
 #include "interp/check/checking.h"
 
 /* Runs a custom op's reference on the copies, as run_oracle does. */
-clave_status run_reference(const checking *c, bool *faulty) STATUS_CHECK;
+clave_status run_reference(const checking *checking, bool *faulty) STATUS_CHECK;
 
 #endif

@@ -35,35 +35,35 @@ static double tolerance_of(dtype t) {
   }
 }
 
-static dtype type_of(const result *r) { return r->view->t.type; }
+static dtype type_of(const result *result) { return result->view->tensor.type; }
 
 static double element(dtype t, const void *data, int64_t i) {
   return element_number(t, (const char *)data + (size_t)i * dtype_size(t));
 }
 
-static bool same_bits(const result *r, int64_t i) {
-  size_t size = dtype_size(type_of(r)), at = (size_t)i * size;
-  return memcmp((const char *)r->got + at, (const char *)r->want + at, size) == 0;
+static bool same_bits(const result *result, int64_t i) {
+  size_t size = dtype_size(type_of(result)), at = (size_t)i * size;
+  return memcmp((const char *)result->got + at, (const char *)result->want + at, size) == 0;
 }
 
 /* How far rounding may move element i, twice what it was seen to do. Of sums that cancel some move
  * by little in the few tries, so at least what is usual among those that move. */
-static double reach_of(const result *r, int64_t i, double usual) {
-  if (!r->reach || r->reach[i] == 0) return 0;
-  return 2 * fmax(r->reach[i], usual);
+static double reach_of(const result *result, int64_t i, double usual) {
+  if (!result->reach || result->reach[i] == 0) return 0;
+  return 2 * fmax(result->reach[i], usual);
 }
 
 /* How many elements are beyond the bound, and one of them. */
-static int64_t count_wrong(const result *r, int64_t *at) {
-  dtype t = type_of(r);
+static int64_t count_wrong(const result *result, int64_t *at) {
+  dtype t = type_of(result);
   double tolerance = tolerance_of(t);
-  double absolute = tolerance > 0 ? tolerance * median_magnitude(t, r->want, r->n) : 0;
+  double absolute = tolerance > 0 ? tolerance * median_magnitude(t, result->want, result->n) : 0;
   int64_t wrong = 0;
-  double usual = r->reach ? median_magnitude(DTYPE_F64, r->reach, r->n) : 0;
-  for (int64_t i = r->n - 1; i >= 0; i--) {
-    if (same_bits(r, i)) continue;
-    double got = element(t, r->got, i), want = element(t, r->want, i);
-    double reach = reach_of(r, i, usual);
+  double usual = result->reach ? median_magnitude(DTYPE_F64, result->reach, result->n) : 0;
+  for (int64_t i = result->n - 1; i >= 0; i--) {
+    if (same_bits(result, i)) continue;
+    double got = element(t, result->got, i), want = element(t, result->want, i);
+    double reach = reach_of(result, i, usual);
     bool close = isinf(reach) || (tolerance == 0 && reach == 0
                                       ? false
                                       : number_is_close(got, want, tolerance, absolute + reach));
@@ -112,103 +112,107 @@ static void nudge_all(dtype t, void *data, int64_t n, uint64_t pattern) {
   }
 }
 
-static clave_status read_copy(const checking *c, const result *r, void **out) {
-  const oracle *o = c->s->oracle;
-  size_t bytes, size = dtype_size(r->copy->t.type);
-  TRY(known_bytes(&r->copy->t, &bytes));
+static clave_status read_copy(const checking *checking, const result *result, void **out) {
+  const oracle *oracle = checking->session->oracle;
+  size_t bytes, size = dtype_size(result->copy->tensor.type);
+  TRY(known_bytes(&result->copy->tensor, &bytes));
   *out = malloc(bytes);
   if (!*out) return status_no_memory();
-  return o->cpu->vt->read(o->queue, r->copy->buf, (size_t)r->copy->t.offset * size, *out, bytes);
+  return oracle->cpu->vt->read(oracle->queue, result->copy->buf,
+                               (size_t)result->copy->tensor.offset * size, *out, bytes);
 }
 
-static clave_status widen_reach(const checking *c, result *r) {
-  dtype t = type_of(r);
+static clave_status widen_reach(const checking *checking, result *result) {
+  dtype t = type_of(result);
   void *moved = NULL;
-  if (!r->reach) r->reach = calloc((size_t)r->n, sizeof *r->reach);
-  if (!r->reach) return status_no_memory();
-  clave_status st = read_copy(c, r, &moved);
-  for (int64_t i = 0; i < r->n && !st; i++) {
-    double by = number_distance(element(t, moved, i), element(t, r->want, i));
-    if (by > r->reach[i]) r->reach[i] = by;
+  if (!result->reach) result->reach = calloc((size_t)result->n, sizeof *result->reach);
+  if (!result->reach) return status_no_memory();
+  clave_status st = read_copy(checking, result, &moved);
+  for (int64_t i = 0; i < result->n && !st; i++) {
+    double by = number_distance(element(t, moved, i), element(t, result->want, i));
+    if (by > result->reach[i]) result->reach[i] = by;
   }
   free(moved);
   return st;
 }
 
-static clave_status run_nudged(checking *c, const region *r, uint64_t pattern) {
-  const oracle *o = c->s->oracle;
-  size_t bytes = region_bytes(r);
+static clave_status run_nudged(checking *checking, const region *region, uint64_t pattern) {
+  const oracle *oracle = checking->session->oracle;
+  size_t bytes = region_bytes(region);
   bool faulty;
-  TRY(restore_copies(c));
+  TRY(restore_copies(checking));
   void *moved = malloc(bytes);
   if (!moved) return status_no_memory();
-  memcpy(moved, r->host, bytes);
-  nudge_all(r->type, moved, (int64_t)(bytes / dtype_size(r->type)), pattern);
-  clave_status st = o->cpu->vt->write(o->queue, r->copy, 0, moved, bytes);
+  memcpy(moved, region->host, bytes);
+  nudge_all(region->type, moved, (int64_t)(bytes / dtype_size(region->type)), pattern);
+  clave_status st = oracle->cpu->vt->write(oracle->queue, region->copy, 0, moved, bytes);
   free(moved);
-  if (!st) st = run_oracle(c, &faulty);
-  for (int i = 0; i < c->n_results && !st; i++) st = widen_reach(c, &c->results[i]);
+  if (!st) st = run_oracle(checking, &faulty);
+  for (int i = 0; i < checking->n_results && !st; i++)
+    st = widen_reach(checking, &checking->results[i]);
   return st;
 }
 
 /* One operand at a time, by a pattern of ups and downs and by its opposite. */
-static clave_status measure_reach(checking *c) {
-  for (uint32_t i = 0; i < c->n_regions; i++) {
-    const region *r = &c->regions[i];
-    if (!r->host || !dtype_is_float(r->type)) continue;
-    TRY(run_nudged(c, r, 0));
-    TRY(run_nudged(c, r, UINT64_MAX));
+static clave_status measure_reach(checking *checking) {
+  for (uint32_t i = 0; i < checking->n_regions; i++) {
+    const region *region = &checking->regions[i];
+    if (!region->host || !dtype_is_float(region->type)) continue;
+    TRY(run_nudged(checking, region, 0));
+    TRY(run_nudged(checking, region, UINT64_MAX));
   }
   return NULL;
 }
 
 /* ---------------------------------------------------------------- results */
 
-static clave_status read_result(checking *c, uint32_t tid) {
-  const bound_tensor *t = &c->view[tid];
-  if (tensor_numel(&t->t) == 0 || c->n_results == MAX_RESULTS) return NULL;
-  result *r = &c->results[c->n_results++];
-  *r = (result){.view = t, .copy = &c->copy[tid], .n = tensor_numel(&t->t)};
-  size_t bytes, size = dtype_size(t->t.type);
-  TRY(known_bytes(&t->t, &bytes));
-  r->got = malloc((size_t)r->n * dtype_size(type_of(r)));
-  if (!r->got) return status_no_memory();
-  TRY(c->s->devices.backends[c->backend]->vt->read(c->s->streams[c->backend], t->buf,
-                                                   t->buffer_offset + (size_t)t->t.offset * size,
-                                                   r->got, bytes));
-  return read_copy(c, r, &r->want);
+static clave_status read_result(checking *checking, uint32_t tid) {
+  const bound_tensor *tensor = &checking->view[tid];
+  if (tensor_numel(&tensor->tensor) == 0 || checking->n_results == MAX_RESULTS) return NULL;
+  result *made = &checking->results[checking->n_results++];
+  *made =
+      (result){.view = tensor, .copy = &checking->copy[tid], .n = tensor_numel(&tensor->tensor)};
+  size_t bytes, size = dtype_size(tensor->tensor.type);
+  TRY(known_bytes(&tensor->tensor, &bytes));
+  made->got = malloc((size_t)made->n * dtype_size(type_of(made)));
+  if (!made->got) return status_no_memory();
+  TRY(checking->session->devices.backends[checking->backend]->vt->read(
+      checking->session->streams[checking->backend], tensor->buf,
+      tensor->buffer_offset + (size_t)tensor->tensor.offset * size, made->got, bytes));
+  return read_copy(checking, made, &made->want);
 }
 
-static void describe(checking *c, const result *r, int64_t wrong, int64_t at) {
-  dtype t = type_of(r);
-  text_printf(&c->verdict, "%lld of %lld elements differ, such as %g for %g", (long long)wrong,
-              (long long)r->n, element(t, r->got, at), element(t, r->want, at));
+static void describe(checking *checking, const result *result, int64_t wrong, int64_t at) {
+  dtype t = type_of(result);
+  text_printf(&checking->verdict, "%lld of %lld elements differ, such as %g for %g",
+              (long long)wrong, (long long)result->n, element(t, result->got, at),
+              element(t, result->want, at));
 }
 
-clave_status compare_results(checking *c) {
-  for (operand_iter i = operands_of(c->nd->instruction); next_operand(&i);)
-    if (i.o.flags & IR_OUT) TRY(read_result(c, i.o.tid));
+clave_status compare_results(checking *checking) {
+  for (operand_iter i = operands_of(checking->nd->instruction); next_operand(&i);)
+    if (i.operand.flags & IR_OUT) TRY(read_result(checking, i.operand.tid));
   int64_t at = 0, wrong = 0;
   bool measured = false;
-  for (int i = 0; i < c->n_results && !wrong; i++) {
-    result *r = &c->results[i];
-    wrong = count_wrong(r, &at);
-    bool excusable = dtype_is_float(type_of(r)) || rounds_before(c->nd->instruction);
+  for (int i = 0; i < checking->n_results && !wrong; i++) {
+    result *result = &checking->results[i];
+    wrong = count_wrong(result, &at);
+    bool excusable = dtype_is_float(type_of(result)) || rounds_before(checking->nd->instruction);
     if (wrong && excusable) {
-      if (!measured) TRY(measure_reach(c));
+      if (!measured) TRY(measure_reach(checking));
       measured = true;
-      wrong = count_wrong(r, &at);
+      wrong = count_wrong(result, &at);
     }
-    if (wrong) describe(c, r, wrong, at);
+    if (wrong) describe(checking, result, wrong, at);
   }
-  return c->verdict.failed ? status_no_memory() : NULL;
+  return checking->verdict.failed ? status_no_memory() : NULL;
 }
 
-void free_results(checking *c) {
-  for (int i = 0; i < c->n_results; i++) {
-    free(c->results[i].got);
-    free(c->results[i].want);
-    free(c->results[i].reach);
+void free_results(checking *checking) {
+  for (int i = 0; i < checking->n_results; i++) {
+    free(checking->results[i].got);
+    free(checking->results[i].want);
+    free(checking->results[i].reach);
   }
-  text_free(&c->verdict);
+  text_free(&checking->verdict);
 }

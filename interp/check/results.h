@@ -3,7 +3,7 @@
 /* Comparing results. */
 #include "interp/check/checking.h"
 
-clave_status compare_results(checking *c) STATUS_CHECK; /* fills in the verdict */
-void free_results(checking *c);
+clave_status compare_results(checking *checking) STATUS_CHECK; /* fills in the verdict */
+void free_results(checking *checking);
 
 #endif

@@ -39,48 +39,52 @@ typedef struct row_memory {
   size_t bytes;                   /* of what is rounded */
 } row_memory;
 
-static clave_status read_elements(const oracle *o, const bound_tensor *x, dtype to, row_memory *m) {
+static clave_status read_elements(const oracle *oracle, const bound_tensor *tensor, dtype to,
+                                  row_memory *memory) {
   size_t bytes;
-  TRY(known_bytes(&x->t, &bytes));
-  m->bytes = bytes / dtype_size(x->t.type) * dtype_size(to);
-  m->all = malloc(x->buf->bytes);
-  m->elements = malloc(bytes);
-  m->rounded = malloc(m->bytes);
-  m->row = malloc(sizeof(float) * (size_t)x->t.dims[x->t.rank - 1]);
-  if (!m->all || !m->elements || !m->rounded || !m->row) return status_no_memory();
-  TRY(o->cpu->vt->read(o->queue, x->buf, 0, m->all, x->buf->bytes));
-  copy_to_contiguous(&x->t, m->all, m->elements);
+  TRY(known_bytes(&tensor->tensor, &bytes));
+  memory->bytes = bytes / dtype_size(tensor->tensor.type) * dtype_size(to);
+  memory->all = malloc(tensor->buf->bytes);
+  memory->elements = malloc(bytes);
+  memory->rounded = malloc(memory->bytes);
+  memory->row = malloc(sizeof(float) * (size_t)tensor->tensor.dims[tensor->tensor.rank - 1]);
+  if (!memory->all || !memory->elements || !memory->rounded || !memory->row)
+    return status_no_memory();
+  TRY(oracle->cpu->vt->read(oracle->queue, tensor->buf, 0, memory->all, tensor->buf->bytes));
+  copy_to_contiguous(&tensor->tensor, memory->all, memory->elements);
   return NULL;
 }
 
 /* Row by row. */
-static void round_elements(rounding how, const tensor *x, dtype to, row_memory *m) {
-  int64_t n = x->dims[x->rank - 1], count = tensor_numel(x);
+static void round_elements(rounding how, const tensor *tensor, dtype to, row_memory *memory) {
+  int64_t n = tensor->dims[tensor->rank - 1], count = tensor_numel(tensor);
   for (int64_t at = 0; at < count; at += n) {
-    for (int64_t i = 0; i < n; i++) m->row[i] = load_float(x->type, m->elements, at + i);
-    round_floats(how, m->row, n);
-    for (int64_t i = 0; i < n; i++) store_float(to, m->rounded, at + i, m->row[i]);
+    for (int64_t i = 0; i < n; i++)
+      memory->row[i] = load_float(tensor->type, memory->elements, at + i);
+    round_floats(how, memory->row, n);
+    for (int64_t i = 0; i < n; i++) store_float(to, memory->rounded, at + i, memory->row[i]);
   }
 }
 
-clave_status bind_rounded(checking *c, const bound_tensor *x, dtype to, buffer **made,
+clave_status bind_rounded(checking *checking, const bound_tensor *tensor, dtype to, buffer **made,
                           bound_tensor *out) {
-  const oracle *o = c->s->oracle;
-  row_memory m = {0};
-  *out = *x;
-  if (!x->buf || x->t.encoding.kind) return NULL; /* of no elements; codes stay as they are */
-  clave_status st = read_elements(o, x, to, &m);
-  if (!st) round_elements(c->rounds, &x->t, to, &m);
-  if (!st && !*made) st = o->cpu->vt->buffer_create(o->cpu, m.bytes, made);
-  if (!st) st = o->cpu->vt->write(o->queue, *made, 0, m.rounded, m.bytes);
+  const oracle *oracle = checking->session->oracle;
+  row_memory memory = {0};
+  *out = *tensor;
+  if (!tensor->buf || tensor->tensor.encoding.kind)
+    return NULL; /* of no elements; codes stay as they are */
+  clave_status st = read_elements(oracle, tensor, to, &memory);
+  if (!st) round_elements(checking->rounds, &tensor->tensor, to, &memory);
+  if (!st && !*made) st = oracle->cpu->vt->buffer_create(oracle->cpu, memory.bytes, made);
+  if (!st) st = oracle->cpu->vt->write(oracle->queue, *made, 0, memory.rounded, memory.bytes);
   out->buf = *made;
   out->buffer_offset = 0;
-  out->t.offset = 0;
-  out->t.type = to;
-  tensor_set_contiguous(&out->t);
-  free(m.all);
-  free(m.elements);
-  free(m.rounded);
-  free(m.row);
+  out->tensor.offset = 0;
+  out->tensor.type = to;
+  tensor_set_contiguous(&out->tensor);
+  free(memory.all);
+  free(memory.elements);
+  free(memory.rounded);
+  free(memory.row);
   return st;
 }

@@ -12,264 +12,272 @@
 enum { N_KINDS = SLOT_TEMPORARY + 1 };
 
 typedef struct finish {
-  draft *d;
-  ir_program p;    /* what is made, in the draft's numbers; borrows from the draft */
-  uint32_t *slots; /* new numbers; IR_NONE: left out */
+  draft *draft;
+  ir_program program; /* what is made, in the draft's numbers; borrows from the draft */
+  uint32_t *slots;    /* new numbers; IR_NONE: left out */
   uint32_t *values;
   const void **data; /* of the new constants */
 } finish;
 
 /* ---------------------------------------------------------------- outputs */
 
-static uint32_t copy_to_output(draft *d, uint32_t chain, uint32_t x, const char *name) {
-  uint32_t out = draft_slot_like(d, x, name);
-  ir_copy *o = draft_insert(d, chain, NULL, name, IR_OP_COPY);
-  *o = (ir_copy){.x = x, .out = out};
-  draft_note_last(d, chain);
+static uint32_t copy_to_output(draft *draft, uint32_t chain, uint32_t x, const char *name) {
+  uint32_t out = draft_slot_like(draft, x, name);
+  ir_copy *op = draft_insert(draft, chain, NULL, name, IR_OP_COPY);
+  *op = (ir_copy){.x = x, .out = out};
+  draft_note_last(draft, chain);
   return out;
 }
 
 /* A tensor that an instruction of the method's own chain writes, and that is no output yet, can be
  * one; others are copied. */
-static void claim_outputs(draft *d, const ir_method *m) {
-  for (uint32_t i = 0; i < m->outputs.count && !d->no_memory; i++) {
-    ir_argument *a = &m->outputs.items[i];
-    if (a->tensor == IR_NONE) continue;
-    const draft_slot *s = &d->slots[a->tensor];
-    if (s->kind != SLOT_TEMPORARY || !s->writer || s->writer->chain != m->chain) {
-      uint32_t copy = copy_to_output(d, m->chain, a->tensor, a->name);
+static void claim_outputs(draft *draft, const ir_method *method) {
+  for (uint32_t i = 0; i < method->outputs.count && !draft->no_memory; i++) {
+    ir_argument *argument = &method->outputs.items[i];
+    if (argument->tensor == IR_NONE) continue;
+    const draft_slot *slot = &draft->slots[argument->tensor];
+    if (slot->kind != SLOT_TEMPORARY || !slot->writer || slot->writer->chain != method->chain) {
+      uint32_t copy = copy_to_output(draft, method->chain, argument->tensor, argument->name);
       if (copy == IR_NONE) return;
-      a->tensor = copy;
+      argument->tensor = copy;
     }
-    d->slots[a->tensor].kind = SLOT_OUTPUT;
+    draft->slots[argument->tensor].kind = SLOT_OUTPUT;
   }
 }
 
 /* ---------------------------------------------------------------- numbers */
 
-static bool is_needed(const draft_slot *s) {
-  switch (s->kind) {
+static bool is_needed(const draft_slot *slot) {
+  switch (slot->kind) {
     case SLOT_CONSTANT:
-      return s->n_readers || s->kept;
+      return slot->n_readers || slot->kept;
     case SLOT_TEMPORARY:
-      return s->writer || s->kept;
+      return slot->writer || slot->kept;
     default:
       return true;
   }
 }
 
-static void number_slot(finish *f, uint32_t old, uint32_t *n) {
-  f->slots[old] = *n;
-  f->p.tensors.items[(*n)++] = f->d->slots[old].t;
+static void number_slot(finish *finish, uint32_t old, uint32_t *count) {
+  finish->slots[old] = *count;
+  finish->program.tensors.items[(*count)++] = finish->draft->slots[old].tensor;
 }
 
 /* Outputs in the order of their methods; the others in the draft's. */
-static void number_kind(finish *f, slot_kind kind, uint32_t *n) {
-  const draft *d = f->d;
-  const ir_methods *methods = &d->ir.methods;
+static void number_kind(finish *finish, slot_kind kind, uint32_t *count) {
+  const draft *draft = finish->draft;
+  const ir_methods *methods = &draft->ir.methods;
   for (uint32_t m = 0; kind == SLOT_OUTPUT && m < methods->count; m++) {
     const ir_arguments *outputs = &methods->items[m].outputs;
     for (uint32_t i = 0; i < outputs->count; i++)
-      if (outputs->items[i].tensor != IR_NONE) number_slot(f, outputs->items[i].tensor, n);
+      if (outputs->items[i].tensor != IR_NONE) number_slot(finish, outputs->items[i].tensor, count);
   }
-  for (uint32_t i = 0; kind != SLOT_OUTPUT && i < d->n_slots; i++)
-    if (d->slots[i].kind == kind && is_needed(&d->slots[i])) number_slot(f, i, n);
+  for (uint32_t i = 0; kind != SLOT_OUTPUT && i < draft->n_slots; i++)
+    if (draft->slots[i].kind == kind && is_needed(&draft->slots[i])) number_slot(finish, i, count);
 }
 
-static void fill_constants(finish *f) {
-  for (uint32_t i = 0; i < f->d->n_slots; i++) {
-    const draft_slot *s = &f->d->slots[i];
-    if (s->kind != SLOT_CONSTANT || f->slots[i] == IR_NONE) continue;
-    f->p.constants.items[f->slots[i]].name = s->t.name;
-    f->data[f->slots[i]] = s->data;
+static void fill_constants(finish *finish) {
+  for (uint32_t i = 0; i < finish->draft->n_slots; i++) {
+    const draft_slot *slot = &finish->draft->slots[i];
+    if (slot->kind != SLOT_CONSTANT || finish->slots[i] == IR_NONE) continue;
+    finish->program.constants.items[finish->slots[i]].name = slot->tensor.name;
+    finish->data[finish->slots[i]] = slot->data;
   }
 }
 
-static void number_slots(finish *f) {
+static void number_slots(finish *finish) {
   uint32_t n = 0, ends[N_KINDS];
-  draft *d = f->d;
-  f->slots = draft_alloc(d, (size_t)d->n_slots + 1, sizeof *f->slots);
-  f->p.tensors.items = draft_alloc(d, (size_t)d->n_slots + 1, sizeof *f->p.tensors.items);
-  f->p.constants.items = draft_alloc(d, (size_t)d->n_slots + 1, sizeof *f->p.constants.items);
-  f->data = draft_alloc(d, (size_t)d->n_slots + 1, sizeof *f->data);
-  if (d->no_memory) return;
-  memset(f->slots, 0xff, d->n_slots * sizeof *f->slots);
+  draft *draft = finish->draft;
+  finish->slots = draft_alloc(draft, (size_t)draft->n_slots + 1, sizeof *finish->slots);
+  finish->program.tensors.items =
+      draft_alloc(draft, (size_t)draft->n_slots + 1, sizeof *finish->program.tensors.items);
+  finish->program.constants.items =
+      draft_alloc(draft, (size_t)draft->n_slots + 1, sizeof *finish->program.constants.items);
+  finish->data = draft_alloc(draft, (size_t)draft->n_slots + 1, sizeof *finish->data);
+  if (draft->no_memory) return;
+  memset(finish->slots, 0xff, draft->n_slots * sizeof *finish->slots);
   for (int kind = 0; kind < N_KINDS; kind++) {
-    number_kind(f, (slot_kind)kind, &n);
+    number_kind(finish, (slot_kind)kind, &n);
     ends[kind] = n;
   }
-  f->p.tensors.count = n;
-  f->p.constants.count = ends[SLOT_CONSTANT];
-  f->p.n_inputs = ends[SLOT_INPUT] - ends[SLOT_CONSTANT];
-  f->p.n_outputs = ends[SLOT_OUTPUT] - ends[SLOT_INPUT];
-  f->p.n_state = ends[SLOT_STATE] - ends[SLOT_OUTPUT];
-  fill_constants(f);
+  finish->program.tensors.count = n;
+  finish->program.constants.count = ends[SLOT_CONSTANT];
+  finish->program.n_inputs = ends[SLOT_INPUT] - ends[SLOT_CONSTANT];
+  finish->program.n_outputs = ends[SLOT_OUTPUT] - ends[SLOT_INPUT];
+  finish->program.n_state = ends[SLOT_STATE] - ends[SLOT_OUTPUT];
+  fill_constants(finish);
 }
 
 static bool mark_value(void *ctx, uint32_t vid, bool written) {
-  finish *f = ctx;
+  finish *finish = ctx;
   (void)written;
-  if (vid != IR_NONE) f->values[f->d->value_alias[vid]] = 0;
+  if (vid != IR_NONE) finish->values[finish->draft->value_alias[vid]] = 0;
   return true;
 }
 
-static void mark_values(finish *f) {
-  for (draft_node *n = draft_first(f->d, 0); n; n = draft_next(f->d, n))
-    (void)for_each_value(&n->ins, mark_value, f);
-  for (uint32_t i = 0; i < f->p.tensors.count; i++) {
-    const ir_int_or_vids *shape = &f->p.tensors.items[i].shape;
-    for (uint32_t k = 0; k < shape->count; k++) (void)mark_value(f, shape->items[k].vid, false);
+static void mark_values(finish *finish) {
+  for (draft_node *n = draft_first(finish->draft, 0); n; n = draft_next(finish->draft, n))
+    (void)for_each_value(&n->ins, mark_value, finish);
+  for (uint32_t i = 0; i < finish->program.tensors.count; i++) {
+    const ir_int_or_vids *shape = &finish->program.tensors.items[i].shape;
+    for (uint32_t k = 0; k < shape->count; k++)
+      (void)mark_value(finish, shape->items[k].vid, false);
   }
-  for (uint32_t m = 0; m < f->p.methods.count; m++) {
-    const ir_arguments *lists[] = {&f->p.methods.items[m].inputs, &f->p.methods.items[m].outputs};
+  for (uint32_t m = 0; m < finish->program.methods.count; m++) {
+    const ir_arguments *lists[] = {&finish->program.methods.items[m].inputs,
+                                   &finish->program.methods.items[m].outputs};
     for (int l = 0; l < 2; l++)
       for (uint32_t i = 0; i < lists[l]->count; i++)
-        (void)mark_value(f, lists[l]->items[i].value, false);
+        (void)mark_value(finish, lists[l]->items[i].value, false);
   }
 }
 
-static void number_values(finish *f) {
-  draft *d = f->d;
-  uint32_t n = d->ir.values.count, kept = 0;
-  f->values = draft_alloc(d, (size_t)n + 1, sizeof *f->values);
-  f->p.values.items = draft_alloc(d, (size_t)n + 1, sizeof *f->p.values.items);
-  if (d->no_memory) return;
-  memset(f->values, 0xff, n * sizeof *f->values);
-  mark_values(f);
+static void number_values(finish *finish) {
+  draft *draft = finish->draft;
+  uint32_t n = draft->ir.values.count, kept = 0;
+  finish->values = draft_alloc(draft, (size_t)n + 1, sizeof *finish->values);
+  finish->program.values.items =
+      draft_alloc(draft, (size_t)n + 1, sizeof *finish->program.values.items);
+  if (draft->no_memory) return;
+  memset(finish->values, 0xff, n * sizeof *finish->values);
+  mark_values(finish);
   for (uint32_t i = 0; i < n; i++) {
-    if (f->values[i] == IR_NONE) continue;
-    f->p.values.items[kept] = d->ir.values.items[i];
-    f->values[i] = kept++;
+    if (finish->values[i] == IR_NONE) continue;
+    finish->program.values.items[kept] = draft->ir.values.items[i];
+    finish->values[i] = kept++;
   }
-  for (uint32_t i = 0; i < n; i++) f->values[i] = f->values[d->value_alias[i]];
-  f->p.values.count = kept;
+  for (uint32_t i = 0; i < n; i++) finish->values[i] = finish->values[draft->value_alias[i]];
+  finish->program.values.count = kept;
 }
 
 /* ---------------------------------------------------------------- the program */
 
-static void list_instructions(finish *f) {
-  draft *d = f->d;
-  for (uint32_t c = 0; c < d->ir.chains.count; c++) {
+static void list_instructions(finish *finish) {
+  draft *draft = finish->draft;
+  for (uint32_t c = 0; c < draft->ir.chains.count; c++) {
     uint32_t n = 0;
-    for (draft_node *i = d->chains[c].first; i; i = i->next) n++;
-    ir_instruction *list = draft_alloc(d, (size_t)n + 1, sizeof *list);
+    for (draft_node *i = draft->chains[c].first; i; i = i->next) n++;
+    ir_instruction *list = draft_alloc(draft, (size_t)n + 1, sizeof *list);
     if (!list) return;
     n = 0;
-    for (draft_node *i = d->chains[c].first; i; i = i->next) list[n++] = i->ins;
-    f->p.chains.items[c].instructions = (ir_instructions){list, n};
+    for (draft_node *i = draft->chains[c].first; i; i = i->next) list[n++] = i->ins;
+    finish->program.chains.items[c].instructions = (ir_instructions){list, n};
   }
 }
 
-static clave_status fill_program(finish *f, program *p) {
-  table_numbers to = {.tensors = f->slots,
-                      .n_tensors = f->d->n_slots,
-                      .values = f->values,
-                      .n_values = f->d->ir.values.count};
-  TRY(table_copy(p->pool, &ir_program_table, &f->p, &p->ir));
-  table_renumber(&to, &ir_program_table, &p->ir);
-  p->ir.version = needed_version(&p->ir);
-  p->ir.consts_hash = 0;
-  TRY(verify_program(p));
-  TRY(alloc_constants(p));
-  for (uint32_t i = 0; i < p->ir.constants.count; i++) TRY(bind_constant(p, i, f->data[i]));
+static clave_status fill_program(finish *finish, program *program) {
+  table_numbers to = {.tensors = finish->slots,
+                      .n_tensors = finish->draft->n_slots,
+                      .values = finish->values,
+                      .n_values = finish->draft->ir.values.count};
+  TRY(table_copy(program->pool, &ir_program_table, &finish->program, &program->ir));
+  table_renumber(&to, &ir_program_table, &program->ir);
+  program->ir.version = needed_version(&program->ir);
+  program->ir.consts_hash = 0;
+  TRY(verify_program(program));
+  TRY(alloc_constants(program));
+  for (uint32_t i = 0; i < program->ir.constants.count; i++)
+    TRY(bind_constant(program, i, finish->data[i]));
   return NULL;
 }
 
-clave_status draft_finish(draft *d, program **out) {
-  program *p;
+clave_status draft_finish(draft *draft, program **out) {
+  program *program;
   *out = NULL;
-  for (uint32_t m = 0; m < d->ir.methods.count; m++) claim_outputs(d, &d->ir.methods.items[m]);
-  finish f = {.d = d, .p = d->ir};
-  if (!d->no_memory) number_slots(&f);
-  if (!d->no_memory) number_values(&f);
-  if (!d->no_memory) list_instructions(&f);
-  if (d->no_memory) return status_no_memory();
-  TRY(program_new(&p));
-  clave_status st = fill_program(&f, p);
+  for (uint32_t m = 0; m < draft->ir.methods.count; m++)
+    claim_outputs(draft, &draft->ir.methods.items[m]);
+  finish finish = {.draft = draft, .program = draft->ir};
+  if (!draft->no_memory) number_slots(&finish);
+  if (!draft->no_memory) number_values(&finish);
+  if (!draft->no_memory) list_instructions(&finish);
+  if (draft->no_memory) return status_no_memory();
+  TRY(program_new(&program));
+  clave_status st = fill_program(&finish, program);
   if (st) {
-    program_destroy(p);
+    program_destroy(program);
     return st;
   }
-  *out = p;
+  *out = program;
   return NULL;
 }
 
 /* ---------------------------------------------------------------- a part of it */
 
-static void copy_node(draft *e, const draft_node *n) {
-  draft_node *copy = draft_alloc(e, 1, sizeof *copy);
+static void copy_node(draft *draft, const draft_node *node) {
+  draft_node *copy = draft_alloc(draft, 1, sizeof *copy);
   if (!copy) return;
-  copy->ins = n->ins;
-  draft_link(e, copy, NULL);
-  draft_note_last(e, 0);
+  copy->ins = node->ins;
+  draft_link(draft, copy, NULL);
+  draft_note_last(draft, 0);
 }
 
-/* Pushes the writers in d of what n reads and e does not have yet; how many. */
-static size_t push_writers(const draft *d, draft *e, const draft_node *n, draft_node ***stack,
-                           size_t *size, size_t *capacity) {
+/* Pushes the writers in to of what node reads and other_draft does not have yet; how many. */
+static size_t push_writers(const draft *to, draft *other_draft, const draft_node *node,
+                           draft_node ***stack, size_t *size, size_t *capacity) {
   size_t before = *size;
-  for (operand_iter i = operands_of(&n->ins); next_operand(&i);) {
-    draft_node *writer = d->slots[i.o.tid].writer;
-    if ((i.o.flags & IR_OUT) || !writer || e->slots[i.o.tid].writer) continue;
-    if (!array_reserve(stack, capacity, *size + 1, sizeof **stack)) e->no_memory = true;
-    if (e->no_memory) break;
+  for (operand_iter i = operands_of(&node->ins); next_operand(&i);) {
+    draft_node *writer = to->slots[i.operand.tid].writer;
+    if ((i.operand.flags & IR_OUT) || !writer || other_draft->slots[i.operand.tid].writer) continue;
+    if (!array_reserve(stack, capacity, *size + 1, sizeof **stack)) other_draft->no_memory = true;
+    if (other_draft->no_memory) break;
     (*stack)[(*size)++] = writer;
   }
   return *size - before;
 }
 
-/* What slot `tid` of d is computed by, in an order in which it can run, onto e's chain. */
-static void extract_slot(const draft *d, draft *e, uint32_t tid) {
+/* What slot `tid` of to is computed by, in an order in which it can run, onto other_draft's chain.
+ */
+static void extract_slot(const draft *to, draft *other_draft, uint32_t tid) {
   draft_node **stack = NULL;
   size_t n = 0, capacity = 0;
-  if (!d->slots[tid].writer) return;
+  if (!to->slots[tid].writer) return;
   if (array_reserve(&stack, &capacity, 1, sizeof *stack)) {
-    stack[n++] = d->slots[tid].writer;
+    stack[n++] = to->slots[tid].writer;
   } else {
-    e->no_memory = true;
+    other_draft->no_memory = true;
   }
-  while (n && !e->no_memory) {
+  while (n && !other_draft->no_memory) {
     const draft_node *top = stack[n - 1];
-    if (push_writers(d, e, top, &stack, &n, &capacity)) continue;
+    if (push_writers(to, other_draft, top, &stack, &n, &capacity)) continue;
     n--;
-    if (!e->slots[first_slot(&top->ins, true)].writer) copy_node(e, top);
+    if (!other_draft->slots[first_slot(&top->ins, true)].writer) copy_node(other_draft, top);
   }
   free(stack);
 }
 
 /* An empty program with one method and its chain. */
-static void begin_part(draft *e, const uint32_t *tids, uint32_t n) {
+static void begin_part(draft *draft, const uint32_t *tids, uint32_t n) {
   enum { DIGITS = 12 };
-  ir_chain *chain = draft_alloc(e, 1, sizeof *chain);
-  ir_method *method = draft_alloc(e, 1, sizeof *method);
-  ir_argument *outputs = draft_alloc(e, (size_t)n + 1, sizeof *outputs);
-  char *names = draft_alloc(e, (size_t)n + 1, DIGITS);
-  if (e->no_memory) return;
+  ir_chain *chain = draft_alloc(draft, 1, sizeof *chain);
+  ir_method *method = draft_alloc(draft, 1, sizeof *method);
+  ir_argument *outputs = draft_alloc(draft, (size_t)n + 1, sizeof *outputs);
+  char *names = draft_alloc(draft, (size_t)n + 1, DIGITS);
+  if (draft->no_memory) return;
   for (uint32_t i = 0; i < n; i++) {
     (void)snprintf(names + (size_t)i * DIGITS, DIGITS, "%u", i);
     outputs[i] = (ir_argument){names + (size_t)i * DIGITS, tids[i], IR_NONE};
   }
   *chain = (ir_chain){.name = "part"};
   *method = (ir_method){.name = "part", .outputs = {outputs, n}, .metadata = ""};
-  e->ir.chains = (ir_chains){chain, 1};
-  e->ir.methods = (ir_methods){method, 1};
-  e->ir.state_inits = (ir_state_inits){NULL, 0};
-  e->ir.metadata = "";
+  draft->ir.chains = (ir_chains){chain, 1};
+  draft->ir.methods = (ir_methods){method, 1};
+  draft->ir.state_inits = (ir_state_inits){NULL, 0};
+  draft->ir.metadata = "";
 }
 
-clave_status draft_extract(draft *d, const uint32_t *tids, uint32_t n, program **out) {
-  draft e = *d; /* in d's pool, with slots and a chain of its own */
+clave_status draft_extract(draft *edited, const uint32_t *tids, uint32_t n, program **out) {
+  draft draft = *edited; /* in edited's pool, with slots and a chain of its own */
   *out = NULL;
-  e.slot_capacity = (size_t)d->n_slots + n + 1;
-  e.slots = draft_alloc(d, e.slot_capacity, sizeof *e.slots);
-  e.chains = draft_alloc(d, 1, sizeof *e.chains);
-  if (d->no_memory) return status_no_memory();
-  for (uint32_t i = 0; i < d->n_slots; i++) {
-    const draft_slot *s = &d->slots[i];
-    slot_kind kind = s->kind == SLOT_CONSTANT ? SLOT_CONSTANT : SLOT_TEMPORARY;
-    e.slots[i] = (draft_slot){.t = s->t, .kind = kind, .data = s->data};
+  draft.slot_capacity = (size_t)edited->n_slots + n + 1;
+  draft.slots = draft_alloc(edited, draft.slot_capacity, sizeof *draft.slots);
+  draft.chains = draft_alloc(edited, 1, sizeof *draft.chains);
+  if (edited->no_memory) return status_no_memory();
+  for (uint32_t i = 0; i < edited->n_slots; i++) {
+    const draft_slot *slot = &edited->slots[i];
+    slot_kind kind = slot->kind == SLOT_CONSTANT ? SLOT_CONSTANT : SLOT_TEMPORARY;
+    draft.slots[i] = (draft_slot){.tensor = slot->tensor, .kind = kind, .data = slot->data};
   }
-  begin_part(&e, tids, n);
-  for (uint32_t i = 0; i < n && !e.no_memory; i++) extract_slot(d, &e, tids[i]);
-  return draft_finish(&e, out);
+  begin_part(&draft, tids, n);
+  for (uint32_t i = 0; i < n && !draft.no_memory; i++) extract_slot(edited, &draft, tids[i]);
+  return draft_finish(&draft, out);
 }

@@ -28,7 +28,7 @@ typedef struct operation {
 } operation;
 
 struct size_table {
-  const ir_program *p;
+  const ir_program *program;
   mem_pool *pool;
   const ir_int_scalar **writer; /* by Vid; NULL: none */
   extent *values;               /* by Vid, once known */
@@ -53,215 +53,220 @@ static bool grow(mem_pool *pool, void *array, uint32_t n, uint32_t *capacity, si
 }
 
 /* A value that several methods set, or that comes from outside in one, is an atom. */
-static void find_writers(size_table *t, bool *is_atom) {
-  for (uint32_t c = 0; c < t->p->chains.count; c++) {
-    const ir_instructions *list = &t->p->chains.items[c].instructions;
+static void find_writers(size_table *table, bool *is_atom) {
+  for (uint32_t c = 0; c < table->program->chains.count; c++) {
+    const ir_instructions *list = &table->program->chains.items[c].instructions;
     for (uint32_t i = 0; i < list->count; i++) {
-      const ir_int_scalar *o = list->items[i].op;
+      const ir_int_scalar *op = list->items[i].op;
       if (list->items[i].op_type != IR_OP_INT_SCALAR) continue;
-      is_atom[o->out] = is_atom[o->out] || t->writer[o->out];
-      t->writer[o->out] = o;
+      is_atom[op->out] = is_atom[op->out] || table->writer[op->out];
+      table->writer[op->out] = op;
     }
   }
 }
 
-static void find_inputs(const size_table *t, bool *is_atom) {
-  for (uint32_t m = 0; m < t->p->methods.count; m++) {
-    const ir_arguments *inputs = &t->p->methods.items[m].inputs;
+static void find_inputs(const size_table *table, bool *is_atom) {
+  for (uint32_t m = 0; m < table->program->methods.count; m++) {
+    const ir_arguments *inputs = &table->program->methods.items[m].inputs;
     for (uint32_t i = 0; i < inputs->count; i++) {
-      const ir_argument *a = &inputs->items[i];
-      if (a->value != IR_NONE) is_atom[a->value] = true;
-      if (a->tensor == IR_NONE) continue;
-      const ir_int_or_vids *shape = &t->p->tensors.items[a->tensor].shape;
+      const ir_argument *argument = &inputs->items[i];
+      if (argument->value != IR_NONE) is_atom[argument->value] = true;
+      if (argument->tensor == IR_NONE) continue;
+      const ir_int_or_vids *shape = &table->program->tensors.items[argument->tensor].shape;
       for (uint32_t d = 0; d < shape->count; d++)
         if (shape->items[d].vid != IR_NONE) is_atom[shape->items[d].vid] = true;
     }
   }
 }
 
-size_table *size_table_create(const ir_program *p, mem_pool *pool) {
-  size_t n = (size_t)p->values.count + 1;
-  size_table *t = mem_pool_alloc(pool, 1, sizeof *t);
-  if (!t) return NULL;
-  *t = (size_table){.p = p, .pool = pool};
-  t->writer = mem_pool_alloc(pool, n, sizeof *t->writer);
-  t->values = mem_pool_alloc(pool, n, sizeof *t->values);
-  t->known = mem_pool_alloc(pool, n, sizeof *t->known);
+size_table *size_table_create(const ir_program *program, mem_pool *pool) {
+  size_t n = (size_t)program->values.count + 1;
+  size_table *table = mem_pool_alloc(pool, 1, sizeof *table);
+  if (!table) return NULL;
+  *table = (size_table){.program = program, .pool = pool};
+  table->writer = mem_pool_alloc(pool, n, sizeof *table->writer);
+  table->values = mem_pool_alloc(pool, n, sizeof *table->values);
+  table->known = mem_pool_alloc(pool, n, sizeof *table->known);
   bool *is_atom = mem_pool_alloc(pool, n, sizeof *is_atom);
-  if (!t->writer || !t->values || !t->known || !is_atom) return NULL;
-  find_writers(t, is_atom);
-  find_inputs(t, is_atom);
-  for (uint32_t v = 0; v < p->values.count; v++)
-    if (is_atom[v]) t->writer[v] = NULL;
-  return t;
+  if (!table->writer || !table->values || !table->known || !is_atom) return NULL;
+  find_writers(table, is_atom);
+  find_inputs(table, is_atom);
+  for (uint32_t v = 0; v < program->values.count; v++)
+    if (is_atom[v]) table->writer[v] = NULL;
+  return table;
 }
 
 /* ---------------------------------------------------------------- polynomials */
 
-static int compare_atoms(const term *a, const term *b) {
-  if (a->degree != b->degree) return a->degree < b->degree ? -1 : 1;
-  return memcmp(a->atoms, b->atoms, a->degree * sizeof *a->atoms);
+static int compare_atoms(const term *left, const term *right) {
+  if (left->degree != right->degree) return left->degree < right->degree ? -1 : 1;
+  return memcmp(left->atoms, right->atoms, left->degree * sizeof *left->atoms);
 }
 
-static int compare_terms(const void *a, const void *b) { return compare_atoms(a, b); }
+static int compare_terms(const void *left, const void *right) { return compare_atoms(left, right); }
 
-static poly poly_of(const size_table *t, extent a) {
-  if (!size_is_literal(a)) return *t->polys[a.poly - 1];
-  return (poly){.n = a.literal != 0, .terms = {{.factor = a.literal}}};
+static poly poly_of(const size_table *table, extent extent) {
+  if (!size_is_literal(extent)) return *table->polys[extent.poly - 1];
+  return (poly){.n = extent.literal != 0, .terms = {{.factor = extent.literal}}};
 }
 
 /* Joins terms of the same atoms and drops those of factor 0. False: a factor overflows. */
-static bool normalise(poly *p) {
+static bool normalise(poly *poly) {
   uint32_t n = 0;
-  qsort(p->terms, p->n, sizeof *p->terms, compare_terms);
-  for (uint32_t i = 0; i < p->n; i++) {
-    if (n && compare_atoms(&p->terms[n - 1], &p->terms[i]) == 0) {
-      if (!add_i64(p->terms[n - 1].factor, p->terms[i].factor, &p->terms[n - 1].factor))
+  qsort(poly->terms, poly->n, sizeof *poly->terms, compare_terms);
+  for (uint32_t i = 0; i < poly->n; i++) {
+    if (n && compare_atoms(&poly->terms[n - 1], &poly->terms[i]) == 0) {
+      if (!add_i64(poly->terms[n - 1].factor, poly->terms[i].factor, &poly->terms[n - 1].factor))
         return false;
     } else {
-      p->terms[n++] = p->terms[i];
+      poly->terms[n++] = poly->terms[i];
     }
-    if (p->terms[n - 1].factor == 0) n--;
+    if (poly->terms[n - 1].factor == 0) n--;
   }
-  p->n = n;
+  poly->n = n;
   return true;
 }
 
-static bool equal_polys(const poly *a, const poly *b) {
-  if (a->n != b->n) return false;
-  for (uint32_t i = 0; i < a->n; i++)
-    if (a->terms[i].factor != b->terms[i].factor || compare_atoms(&a->terms[i], &b->terms[i]) != 0)
+static bool equal_polys(const poly *left, const poly *right) {
+  if (left->n != right->n) return false;
+  for (uint32_t i = 0; i < left->n; i++)
+    if (left->terms[i].factor != right->terms[i].factor ||
+        compare_atoms(&left->terms[i], &right->terms[i]) != 0)
       return false;
   return true;
 }
 
 /* The polynomial's one size. */
-static extent intern(size_table *t, const poly *p) {
-  if (p->n == 0) return size_literal(0);
-  if (p->n == 1 && p->terms[0].degree == 0) return size_literal(p->terms[0].factor);
-  for (uint32_t i = 0; i < t->n_polys; i++)
-    if (equal_polys(t->polys[i], p)) return (extent){0, i + 1};
-  poly *made = mem_pool_alloc(t->pool, 1, sizeof *made);
-  if (!made || !grow(t->pool, &t->polys, t->n_polys, &t->poly_capacity, sizeof *t->polys))
+static extent intern(size_table *table, const poly *sum) {
+  if (sum->n == 0) return size_literal(0);
+  if (sum->n == 1 && sum->terms[0].degree == 0) return size_literal(sum->terms[0].factor);
+  for (uint32_t i = 0; i < table->n_polys; i++)
+    if (equal_polys(table->polys[i], sum)) return (extent){0, i + 1};
+  poly *made = mem_pool_alloc(table->pool, 1, sizeof *made);
+  if (!made || !grow(table->pool, &table->polys, table->n_polys, &table->poly_capacity,
+                     sizeof *table->polys))
     return NOT_A_SIZE;
-  *made = *p;
-  t->polys[t->n_polys++] = made;
-  return (extent){0, t->n_polys};
+  *made = *sum;
+  table->polys[table->n_polys++] = made;
+  return (extent){0, table->n_polys};
 }
 
-static extent atom(size_table *t, uint32_t number) {
-  poly p = {.n = 1, .terms = {{.factor = 1, .degree = 1, .atoms = {number}}}};
-  return intern(t, &p);
+static extent atom(size_table *table, uint32_t number) {
+  poly poly = {.n = 1, .terms = {{.factor = 1, .degree = 1, .atoms = {number}}}};
+  return intern(table, &poly);
 }
 
-extent size_add(size_table *t, extent a, extent b) {
-  if (!same_size(a, a) || !same_size(b, b)) return NOT_A_SIZE;
-  poly p = poly_of(t, a), q = poly_of(t, b);
-  if (p.n + q.n > MAX_TERMS) return NOT_A_SIZE;
-  memcpy(p.terms + p.n, q.terms, q.n * sizeof *q.terms);
-  p.n += q.n;
-  return normalise(&p) ? intern(t, &p) : NOT_A_SIZE;
+extent size_add(size_table *table, extent left, extent right) {
+  if (!same_size(left, left) || !same_size(right, right)) return NOT_A_SIZE;
+  poly poly = poly_of(table, left), sum = poly_of(table, right);
+  if (poly.n + sum.n > MAX_TERMS) return NOT_A_SIZE;
+  memcpy(poly.terms + poly.n, sum.terms, sum.n * sizeof *sum.terms);
+  poly.n += sum.n;
+  return normalise(&poly) ? intern(table, &poly) : NOT_A_SIZE;
 }
 
-static int compare_numbers(const void *a, const void *b) {
-  uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+static int compare_numbers(const void *left, const void *right) {
+  uint32_t x = *(const uint32_t *)left, y = *(const uint32_t *)right;
   return x < y ? -1 : x > y;
 }
 
-static bool multiply_terms(const term *a, const term *b, term *out) {
-  *out = *a;
-  if (a->degree + b->degree > MAX_DEGREE || !mul_i64(a->factor, b->factor, &out->factor))
+static bool multiply_terms(const term *left, const term *right, term *out) {
+  *out = *left;
+  if (left->degree + right->degree > MAX_DEGREE ||
+      !mul_i64(left->factor, right->factor, &out->factor))
     return false;
-  memcpy(out->atoms + a->degree, b->atoms, b->degree * sizeof *b->atoms);
-  out->degree += b->degree;
+  memcpy(out->atoms + left->degree, right->atoms, right->degree * sizeof *right->atoms);
+  out->degree += right->degree;
   qsort(out->atoms, out->degree, sizeof *out->atoms, compare_numbers);
   return true;
 }
 
-extent size_multiply(size_table *t, extent a, extent b) {
-  if (!same_size(a, a) || !same_size(b, b)) return NOT_A_SIZE;
-  poly p = poly_of(t, a), q = poly_of(t, b), out = {0};
-  if (p.n * q.n > MAX_TERMS) return NOT_A_SIZE;
-  for (uint32_t i = 0; i < p.n; i++)
-    for (uint32_t k = 0; k < q.n; k++)
-      if (!multiply_terms(&p.terms[i], &q.terms[k], &out.terms[out.n++])) return NOT_A_SIZE;
-  return normalise(&out) ? intern(t, &out) : NOT_A_SIZE;
+extent size_multiply(size_table *table, extent left, extent right) {
+  if (!same_size(left, left) || !same_size(right, right)) return NOT_A_SIZE;
+  poly poly = poly_of(table, left), sum = poly_of(table, right), out = {0};
+  if (poly.n * sum.n > MAX_TERMS) return NOT_A_SIZE;
+  for (uint32_t i = 0; i < poly.n; i++)
+    for (uint32_t k = 0; k < sum.n; k++)
+      if (!multiply_terms(&poly.terms[i], &sum.terms[k], &out.terms[out.n++])) return NOT_A_SIZE;
+  return normalise(&out) ? intern(table, &out) : NOT_A_SIZE;
 }
 
 /* ---------------------------------------------------------------- values */
 
 /* Do all factors of a divide by n > 0? Then *quotient is a / n. */
-static bool divides(size_table *t, extent a, int64_t n, extent *quotient) {
+static bool divides(size_table *table, extent left, int64_t n, extent *quotient) {
   if (n <= 0) return false;
-  poly p = poly_of(t, a);
-  for (uint32_t i = 0; i < p.n; i++) {
-    if (p.terms[i].factor % n != 0) return false;
-    p.terms[i].factor /= n;
+  poly poly = poly_of(table, left);
+  for (uint32_t i = 0; i < poly.n; i++) {
+    if (poly.terms[i].factor % n != 0) return false;
+    poly.terms[i].factor /= n;
   }
-  *quotient = intern(t, &p);
+  *quotient = intern(table, &poly);
   return true;
 }
 
 /* The size of an operation that is none on polynomials: the same for the same operands. */
-static extent operation_size(size_table *t, ir_scalar_kind kind, extent a, extent b) {
+static extent operation_size(size_table *table, ir_scalar_kind kind, extent left, extent right) {
   uint32_t i = 0;
-  while (i < t->n_operations &&
-         !(t->operations[i].kind == kind && same_size(t->operations[i].a, a) &&
-           same_size(t->operations[i].b, b)))
+  while (i < table->n_operations &&
+         !(table->operations[i].kind == kind && same_size(table->operations[i].a, left) &&
+           same_size(table->operations[i].b, right)))
     i++;
-  if (i == t->n_operations) {
-    if (!grow(t->pool, &t->operations, i, &t->operation_capacity, sizeof *t->operations))
+  if (i == table->n_operations) {
+    if (!grow(table->pool, &table->operations, i, &table->operation_capacity,
+              sizeof *table->operations))
       return NOT_A_SIZE;
-    t->operations[t->n_operations++] = (operation){kind, a, b};
+    table->operations[table->n_operations++] = (operation){kind, left, right};
   }
-  return atom(t, t->p->values.count + i);
+  return atom(table, table->program->values.count + i);
 }
 
-static extent combine(size_table *t, ir_scalar_kind kind, extent a, extent b) {
-  extent q;
-  bool by_number = size_is_literal(b);
+static extent combine(size_table *table, ir_scalar_kind kind, extent left, extent right) {
+  extent extent;
+  bool by_number = size_is_literal(right);
   switch (kind) {
     case IR_SCALAR_KIND_ADD:
-      return size_add(t, a, b);
+      return size_add(table, left, right);
     case IR_SCALAR_KIND_SUB:
-      return size_add(t, a, size_multiply(t, b, size_literal(-1)));
+      return size_add(table, left, size_multiply(table, right, size_literal(-1)));
     case IR_SCALAR_KIND_NEG:
-      return size_multiply(t, a, size_literal(-1));
+      return size_multiply(table, left, size_literal(-1));
     case IR_SCALAR_KIND_MUL:
-      return size_multiply(t, a, b);
+      return size_multiply(table, left, right);
     case IR_SCALAR_KIND_FLOOR_DIV:
-      if (by_number && divides(t, a, b.literal, &q)) return q;
+      if (by_number && divides(table, left, right.literal, &extent)) return extent;
       break;
     case IR_SCALAR_KIND_MOD:
-      if (by_number && divides(t, a, b.literal, &q)) return size_literal(0);
+      if (by_number && divides(table, left, right.literal, &extent)) return size_literal(0);
       break;
     case IR_SCALAR_KIND_MIN:
     case IR_SCALAR_KIND_MAX:
-      if (same_size(a, b)) return a;
+      if (same_size(left, right)) return left;
       break;
     default:
       break;
   }
-  return operation_size(t, kind, a, b);
+  return operation_size(table, kind, left, right);
 }
 
-static extent compute(size_table *t, uint32_t vid) {
-  const ir_int_scalar *o = t->writer[vid];
-  if (!o || t->depth > MAX_DEPTH || t->p->values.items[vid].type != IR_VALUE_TYPE_INT)
-    return atom(t, vid);
-  t->depth++;
-  extent a = size_of(t, &o->a), b = o->b.present ? size_of(t, &o->b) : size_literal(0);
-  t->depth--;
-  extent out = same_size(a, a) && same_size(b, b) ? combine(t, o->kind, a, b) : NOT_A_SIZE;
-  return same_size(out, out) ? out : atom(t, vid);
+static extent compute(size_table *table, uint32_t vid) {
+  const ir_int_scalar *op = table->writer[vid];
+  if (!op || table->depth > MAX_DEPTH ||
+      table->program->values.items[vid].type != IR_VALUE_TYPE_INT)
+    return atom(table, vid);
+  table->depth++;
+  extent a = size_of(table, &op->a), b = op->b.present ? size_of(table, &op->b) : size_literal(0);
+  table->depth--;
+  extent out = same_size(a, a) && same_size(b, b) ? combine(table, op->kind, a, b) : NOT_A_SIZE;
+  return same_size(out, out) ? out : atom(table, vid);
 }
 
-extent size_of(size_table *t, const ir_int_or_vid *v) {
-  if (v->vid == IR_NONE) return size_literal(v->literal);
-  if (!t->known[v->vid]) {
-    extent found = compute(t, v->vid);
-    t->values[v->vid] = found;
-    t->known[v->vid] = true;
+extent size_of(size_table *table, const ir_int_or_vid *value) {
+  if (value->vid == IR_NONE) return size_literal(value->literal);
+  if (!table->known[value->vid]) {
+    extent found = compute(table, value->vid);
+    table->values[value->vid] = found;
+    table->known[value->vid] = true;
   }
-  return t->values[v->vid];
+  return table->values[value->vid];
 }

@@ -15,16 +15,18 @@ typedef struct extent {
 } extent;
 #define NOT_A_SIZE ((extent){0, UINT32_MAX})
 static inline extent size_literal(int64_t n) { return (extent){n, 0}; }
-static inline bool size_is_literal(extent a) { return a.poly == 0; }
-static inline bool same_size(extent a, extent b) {
-  return a.poly != UINT32_MAX && a.poly == b.poly && a.literal == b.literal;
+static inline bool size_is_literal(extent extent) { return extent.poly == 0; }
+static inline bool same_size(extent left, extent right) {
+  return left.poly != UINT32_MAX && left.poly == right.poly && left.literal == right.literal;
 }
-static inline bool size_is(extent a, int64_t n) { return a.poly == 0 && a.literal == n; }
+static inline bool size_is(extent extent, int64_t n) {
+  return extent.poly == 0 && extent.literal == n;
+}
 
 /* Of this program's values; what it makes lies in the pool. NULL: no memory. */
-size_table *size_table_create(const ir_program *p, mem_pool *pool);
-extent size_of(size_table *t, const ir_int_or_vid *v);
-extent size_add(size_table *t, extent a, extent b);
-extent size_multiply(size_table *t, extent a, extent b);
+size_table *size_table_create(const ir_program *program, mem_pool *pool);
+extent size_of(size_table *table, const ir_int_or_vid *value);
+extent size_add(size_table *table, extent left, extent right);
+extent size_multiply(size_table *table, extent left, extent right);
 
 #endif

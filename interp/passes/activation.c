@@ -5,26 +5,27 @@
 
 #include "interp/passes/passes.h"
 
-static bool finish(match *m, ir_step_kind kind, expr x, uint32_t *out) {
-  if (x.kind != EXPR_TENSOR || draft_type(m->d, x.index) != m->type ||
-      !draft_same_shape(m->d, x.index, m->out) || !match_is_closed(m))
+static bool finish(match *match, ir_step_kind kind, expr expr, uint32_t *out) {
+  if (expr.kind != EXPR_TENSOR || draft_type(match->draft, expr.index) != match->type ||
+      !draft_same_shape(match->draft, expr.index, match->out) || !match_is_closed(match))
     return false;
-  *out = draft_step(m->d, m->root, kind, &x.index, 1);
+  *out = draft_step(match->draft, match->root, kind, &expr.index, 1);
   return true;
 }
 
 /* ---------------------------------------------------------------- GELU */
 
-/* Are these n factors x, powers counted? */
-static bool is_power(match *m, const expr *factors, int n, expr x, int power) {
+/* Are these n factors input, powers counted? */
+static bool is_power(match *match, const expr *factors, int n, expr input, int power) {
   int found = 0;
   for (int i = 0; i < n; i++) {
     expr args[MAX_STEP_ARITY];
     double by;
-    if (same_expr(factors[i], x)) {
+    if (same_expr(factors[i], input)) {
       found++;
-    } else if (take_step(m, factors[i], IR_STEP_KIND_POW, args) && same_expr(args[0], x) &&
-               expr_number(m->d, args[1], &by) && by == floor(by) && by > 0 && by <= power) {
+    } else if (take_step(match, factors[i], IR_STEP_KIND_POW, args) && same_expr(args[0], input) &&
+               expr_number(match->draft, args[1], &by) && by == floor(by) && by > 0 &&
+               by <= power) {
       found += (int)by;
     } else {
       return false;
@@ -33,90 +34,97 @@ static bool is_power(match *m, const expr *factors, int n, expr x, int power) {
   return found == power;
 }
 
-/* e = coefficient * x^power */
-static bool take_power(match *m, expr e, double coefficient, expr x, int power) {
+/* other_expr = coefficient * input^power */
+static bool take_power(match *match, expr other_expr, double coefficient, expr input, int power) {
   product p;
-  return take_product(m, e, &p) && !p.n_under &&
-         close_numbers(p.coefficient, coefficient, m->type) &&
-         is_power(m, p.over, p.n_over, x, power);
+  return take_product(match, other_expr, &p) && !p.n_under &&
+         close_numbers(p.coefficient, coefficient, match->type) &&
+         is_power(match, p.over, p.n_over, input, power);
 }
 
-static bool take_erf(match *m, expr e, expr x) {
+static bool take_erf(match *match, expr other_expr, expr input) {
   expr args[MAX_STEP_ARITY];
-  return take_step(m, e, IR_STEP_KIND_ERF, args) && take_power(m, args[0], sqrt(0.5), x, 1);
+  return take_step(match, other_expr, IR_STEP_KIND_ERF, args) &&
+         take_power(match, args[0], sqrt(0.5), input, 1);
 }
 
-/* x + 0.044715 x^3, or without a factor x: 1 + 0.044715 x^2. */
-static bool take_cubic(match *m, expr e, expr x, bool divided) {
+/* input + 0.044715 input^3, or without a factor input: 1 + 0.044715 input^2. */
+static bool take_cubic(match *match, expr other_expr, expr input, bool divided) {
   expr args[MAX_STEP_ARITY], rest;
   double one;
   if (divided)
-    return take_plus_number(m, e, &rest, &one) && one == 1 && take_power(m, rest, 0.044715, x, 2);
-  if (!take_step(m, e, IR_STEP_KIND_ADD, args)) return false;
-  if (same_expr(args[0], x)) return take_power(m, args[1], 0.044715, x, 3);
-  return same_expr(args[1], x) && take_power(m, args[0], 0.044715, x, 3);
+    return take_plus_number(match, other_expr, &rest, &one) && one == 1 &&
+           take_power(match, rest, 0.044715, input, 2);
+  if (!take_step(match, other_expr, IR_STEP_KIND_ADD, args)) return false;
+  if (same_expr(args[0], input)) return take_power(match, args[1], 0.044715, input, 3);
+  return same_expr(args[1], input) && take_power(match, args[0], 0.044715, input, 3);
 }
 
-/* tanh(sqrt(2 / pi) * (x + 0.044715 x^3)). Models write the root with ten digits, too few in f64.
+/* tanh(sqrt(2 / pi) * (input + 0.044715 input^3)). Models write the root with ten digits, too few
+ * in f64.
  */
-static bool take_tanh(match *m, expr e, expr x) {
+static bool take_tanh(match *match, expr other_expr, expr input) {
   expr args[MAX_STEP_ARITY];
   product p;
-  if (!take_step(m, e, IR_STEP_KIND_TANH, args) || !take_product(m, args[0], &p)) return false;
+  if (!take_step(match, other_expr, IR_STEP_KIND_TANH, args) || !take_product(match, args[0], &p))
+    return false;
   if (p.n_under || p.n_over < 1 || p.n_over > 2) return false;
-  if (!close_numbers(p.coefficient, sqrt(2 / acos(-1)), m->type)) return false;
-  if (p.n_over == 1) return take_cubic(m, p.over[0], x, false);
-  bool first = same_expr(p.over[0], x);
-  return (first || same_expr(p.over[1], x)) && take_cubic(m, p.over[first], x, true);
+  if (!close_numbers(p.coefficient, sqrt(2 / acos(-1)), match->type)) return false;
+  if (p.n_over == 1) return take_cubic(match, p.over[0], input, false);
+  bool first = same_expr(p.over[0], input);
+  return (first || same_expr(p.over[1], input)) && take_cubic(match, p.over[first], input, true);
 }
 
 /* x / 2 * (1 + erf(x / sqrt(2))), or with the tanh in its place; Hendrycks and Gimpel,
  * https://arxiv.org/abs/1606.08415. */
-bool find_gelu(match *m, uint32_t *out) {
+bool find_gelu(match *match, uint32_t *out) {
   product p;
-  if (!is_wide_step(m)) return false;
-  if (!take_product(m, tensor_expr(m->out), &p) || p.n_under || p.n_over != 2) return false;
-  if (!close_numbers(p.coefficient, 0.5, m->type)) return false;
-  int covered = m->n_inner;
-  for (int i = 0; i < 2; i++, m->n_inner = covered) {
-    expr inner, x = p.over[1 - i];
+  if (!is_wide_step(match)) return false;
+  if (!take_product(match, tensor_expr(match->out), &p) || p.n_under || p.n_over != 2) return false;
+  if (!close_numbers(p.coefficient, 0.5, match->type)) return false;
+  int covered = match->n_inner;
+  for (int i = 0; i < 2; i++, match->n_inner = covered) {
+    expr inner, expr = p.over[1 - i];
     double one;
-    if (!take_plus_number(m, p.over[i], &inner, &one) || one != 1) continue;
-    if (take_erf(m, inner, x)) return finish(m, IR_STEP_KIND_GELU, x, out);
-    if (take_tanh(m, inner, x)) return finish(m, IR_STEP_KIND_GELU_TANH, x, out);
+    if (!take_plus_number(match, p.over[i], &inner, &one) || one != 1) continue;
+    if (take_erf(match, inner, expr)) return finish(match, IR_STEP_KIND_GELU, expr, out);
+    if (take_tanh(match, inner, expr)) return finish(match, IR_STEP_KIND_GELU_TANH, expr, out);
   }
   return false;
 }
 
 /* ---------------------------------------------------------------- SiLU */
 
-/* x / (1 + exp(-x)) */
-static bool take_fraction(match *m, const product *p, expr *x) {
-  expr e, args[MAX_STEP_ARITY];
+/* expression / (1 + exp(-x)) */
+static bool take_fraction(match *match, const product *product, expr *expression) {
+  expr expr, args[MAX_STEP_ARITY];
   double one;
-  if (p->n_over != 1 || p->n_under != 1) return false;
-  *x = p->over[0];
-  return take_plus_number(m, p->under[0], &e, &one) && one == 1 &&
-         take_step(m, e, IR_STEP_KIND_EXP, args) && take_step(m, args[0], IR_STEP_KIND_NEG, args) &&
-         same_expr(args[0], *x);
+  if (product->n_over != 1 || product->n_under != 1) return false;
+  *expression = product->over[0];
+  return take_plus_number(match, product->under[0], &expr, &one) && one == 1 &&
+         take_step(match, expr, IR_STEP_KIND_EXP, args) &&
+         take_step(match, args[0], IR_STEP_KIND_NEG, args) && same_expr(args[0], *expression);
 }
 
-/* x * sigmoid(x) */
-static bool take_gate(match *m, const product *p, expr *x) {
+/* expression * sigmoid(x) */
+static bool take_gate(match *match, const product *product, expr *expression) {
   expr args[MAX_STEP_ARITY];
-  if (p->n_over != 2 || p->n_under) return false;
-  int covered = m->n_inner;
-  for (int i = 0; i < 2; i++, m->n_inner = covered) {
-    *x = p->over[1 - i];
-    if (take_step(m, p->over[i], IR_STEP_KIND_SIGMOID, args) && same_expr(args[0], *x)) return true;
+  if (product->n_over != 2 || product->n_under) return false;
+  int covered = match->n_inner;
+  for (int i = 0; i < 2; i++, match->n_inner = covered) {
+    *expression = product->over[1 - i];
+    if (take_step(match, product->over[i], IR_STEP_KIND_SIGMOID, args) &&
+        same_expr(args[0], *expression))
+      return true;
   }
   return false;
 }
 
-bool find_silu(match *m, uint32_t *out) {
+bool find_silu(match *match, uint32_t *out) {
   product p;
-  expr x;
-  if (!is_wide_step(m)) return false;
-  if (!take_product(m, tensor_expr(m->out), &p) || p.coefficient != 1) return false;
-  return (take_fraction(m, &p, &x) || take_gate(m, &p, &x)) && finish(m, IR_STEP_KIND_SILU, x, out);
+  expr expr;
+  if (!is_wide_step(match)) return false;
+  if (!take_product(match, tensor_expr(match->out), &p) || p.coefficient != 1) return false;
+  return (take_fraction(match, &p, &expr) || take_gate(match, &p, &expr)) &&
+         finish(match, IR_STEP_KIND_SILU, expr, out);
 }

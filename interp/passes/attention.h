@@ -21,7 +21,7 @@ typedef struct scores {
 typedef enum mask_form { MASK_NONE, MASK_CONDITION, MASK_ADDED, MASK_SEEN } mask_form;
 
 typedef struct found_attention {
-  scores s;
+  scores scores;
   uint32_t probabilities; /* the softmax: its leading sizes are those of all */
   uint32_t v;
   bool safe; /* a row of -inf becomes 0 */
@@ -30,16 +30,16 @@ typedef struct found_attention {
 } found_attention;
 
 /* The replacement, under the root's own shape. */
-uint32_t add_attention(match *m, const found_attention *f);
+uint32_t add_attention(match *match, const found_attention *attention);
 
 /* ---- for both ---- */
-bool draft_same_lead(const draft *d, uint32_t a, uint32_t b);   /* all sizes but the last two */
-bool draft_same_matrix(const draft *d, uint32_t a, uint32_t b); /* the last two sizes */
+bool draft_same_lead(const draft *draft, uint32_t a, uint32_t b);   /* all sizes but the last two */
+bool draft_same_matrix(const draft *draft, uint32_t a, uint32_t b); /* the last two sizes */
 /* Comes x to the leading sizes of `lead` by a reshape, or has it those already, or 1 for some? */
-bool lead_fits(const draft *d, uint32_t x, uint32_t lead);
+bool lead_fits(const draft *draft, uint32_t x, uint32_t lead);
 /* Are all its leading sizes 1: is it the same for all heads of the whole batch? */
-bool is_one_mask(const draft *d, uint32_t mask);
+bool is_one_mask(const draft *draft, uint32_t mask);
 /* y (B, G, L, D) of x (B, G n, L, D) that repeats each head of y n times; IR_NONE. */
-uint32_t ungrouped(const draft *d, uint32_t x);
+uint32_t ungrouped(const draft *draft, uint32_t x);
 
 #endif

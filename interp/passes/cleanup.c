@@ -11,68 +11,69 @@ typedef struct value_uses {
 } value_uses;
 
 static bool count_value(void *ctx, uint32_t vid, bool written) {
-  value_uses *u = ctx;
-  if (!written) u->n[vid] += (uint32_t)u->by;
+  value_uses *uses = ctx;
+  if (!written) uses->n[vid] += (uint32_t)uses->by;
   return true;
 }
 
-static void count_shapes(const draft *d, uint32_t *n) {
-  for (uint32_t i = 0; i < d->n_slots; i++) {
-    const ir_int_or_vids *shape = &d->slots[i].t.shape;
-    bool needed = d->slots[i].kind != SLOT_TEMPORARY || d->slots[i].writer || d->slots[i].kept;
+static void count_shapes(const draft *draft, uint32_t *count) {
+  for (uint32_t i = 0; i < draft->n_slots; i++) {
+    const ir_int_or_vids *shape = &draft->slots[i].tensor.shape;
+    bool needed =
+        draft->slots[i].kind != SLOT_TEMPORARY || draft->slots[i].writer || draft->slots[i].kept;
     for (uint32_t k = 0; needed && k < shape->count; k++)
-      if (shape->items[k].vid != IR_NONE) n[shape->items[k].vid]++;
+      if (shape->items[k].vid != IR_NONE) count[shape->items[k].vid]++;
   }
-  for (uint32_t m = 0; m < d->ir.methods.count; m++) {
-    const ir_arguments *outputs = &d->ir.methods.items[m].outputs;
+  for (uint32_t m = 0; m < draft->ir.methods.count; m++) {
+    const ir_arguments *outputs = &draft->ir.methods.items[m].outputs;
     for (uint32_t i = 0; i < outputs->count; i++)
-      if (outputs->items[i].value != IR_NONE) n[outputs->items[i].value]++;
+      if (outputs->items[i].value != IR_NONE) count[outputs->items[i].value]++;
   }
 }
 
-static uint32_t written_value(const draft_node *n) {
-  if (n->ins.op_type == IR_OP_INT_SCALAR) return ((const ir_int_scalar *)n->ins.op)->out;
-  return n->ins.op_type == IR_OP_SCALAR ? ((const ir_scalar *)n->ins.op)->out : IR_NONE;
+static uint32_t written_value(const draft_node *node) {
+  if (node->ins.op_type == IR_OP_INT_SCALAR) return ((const ir_int_scalar *)node->ins.op)->out;
+  return node->ins.op_type == IR_OP_SCALAR ? ((const ir_scalar *)node->ins.op)->out : IR_NONE;
 }
 
 /* Host scalars that nothing reads. */
-static void remove_dead_values(draft *d) {
-  value_uses u = {draft_alloc(d, (size_t)d->ir.values.count + 1, sizeof *u.n), 1};
-  if (!u.n) return;
-  for (draft_node *n = draft_first(d, 0); n; n = draft_next(d, n))
-    (void)for_each_value(&n->ins, count_value, &u);
-  count_shapes(d, u.n);
-  u.by = -1;
-  for (uint32_t c = d->ir.chains.count; c-- > 0;) {
-    for (draft_node *n = d->chains[c].last, *before; n; n = before) {
+static void remove_dead_values(draft *draft) {
+  value_uses uses = {draft_alloc(draft, (size_t)draft->ir.values.count + 1, sizeof *uses.n), 1};
+  if (!uses.n) return;
+  for (draft_node *n = draft_first(draft, 0); n; n = draft_next(draft, n))
+    (void)for_each_value(&n->ins, count_value, &uses);
+  count_shapes(draft, uses.n);
+  uses.by = -1;
+  for (uint32_t c = draft->ir.chains.count; c-- > 0;) {
+    for (draft_node *n = draft->chains[c].last, *before; n; n = before) {
       uint32_t out = written_value(n);
       before = n->prev;
-      if (out == IR_NONE || u.n[out]) continue;
-      (void)for_each_value(&n->ins, count_value, &u);
-      draft_unlink(d, n);
+      if (out == IR_NONE || uses.n[out]) continue;
+      (void)for_each_value(&n->ins, count_value, &uses);
+      draft_unlink(draft, n);
     }
   }
 }
 
-static uint32_t count_nodes(const draft *d) {
+static uint32_t count_nodes(const draft *draft) {
   uint32_t n = 0;
-  for (draft_node *i = draft_first(d, 0); i; i = draft_next(d, i)) n++;
+  for (draft_node *i = draft_first(draft, 0); i; i = draft_next(draft, i)) n++;
   return n;
 }
 
-uint32_t remove_dead_code(draft *d, const pass_env *env) {
-  uint32_t before_all = count_nodes(d);
+uint32_t remove_dead_code(draft *draft, const pass_env *env) {
+  uint32_t before_all = count_nodes(draft);
   (void)env;
-  for (uint32_t c = d->ir.chains.count; c-- > 0;) {
-    for (draft_node *n = d->chains[c].last; n;) {
+  for (uint32_t c = draft->ir.chains.count; c-- > 0;) {
+    for (draft_node *n = draft->chains[c].last; n;) {
       draft_node *before = n->prev, *after = n->next;
-      draft_erase(d, n);
+      draft_erase(draft, n);
       /* With it may have gone what stood before it. */
-      n = !n->erased ? before : after ? after->prev : d->chains[c].last;
+      n = !n->erased ? before : after ? after->prev : draft->chains[c].last;
     }
   }
-  remove_dead_values(d);
-  return before_all - count_nodes(d);
+  remove_dead_values(draft);
+  return before_all - count_nodes(draft);
 }
 
 /* ---------------------------------------------------------------- casts */
@@ -99,18 +100,18 @@ static bool holds(dtype wide, dtype t) {
 }
 
 /* x cast to what holds all its values and back is x. */
-uint32_t cancel_casts(draft *d, const pass_env *env) {
+uint32_t cancel_casts(draft *draft, const pass_env *env) {
   uint32_t done = 0;
   (void)env;
-  for (draft_node *n = draft_first(d, 0), *next; n && !d->no_memory; n = next) {
-    next = draft_next(d, n);
-    uint32_t out = result_of(n), middle = out == IR_NONE ? IR_NONE : cast_of(d, out);
-    uint32_t x = middle == IR_NONE ? IR_NONE : cast_of(d, middle);
-    if (middle != IR_NONE && draft_type(d, middle) == draft_type(d, out)) x = middle;
-    if (x == IR_NONE || draft_type(d, x) != draft_type(d, out)) continue;
-    if (x != middle && !holds(draft_type(d, middle), draft_type(d, x))) continue;
-    if (!draft_can_stand_for(d, x, out)) continue;
-    draft_replace(d, out, x);
+  for (draft_node *n = draft_first(draft, 0), *next; n && !draft->no_memory; n = next) {
+    next = draft_next(draft, n);
+    uint32_t out = result_of(n), middle = out == IR_NONE ? IR_NONE : cast_of(draft, out);
+    uint32_t x = middle == IR_NONE ? IR_NONE : cast_of(draft, middle);
+    if (middle != IR_NONE && draft_type(draft, middle) == draft_type(draft, out)) x = middle;
+    if (x == IR_NONE || draft_type(draft, x) != draft_type(draft, out)) continue;
+    if (x != middle && !holds(draft_type(draft, middle), draft_type(draft, x))) continue;
+    if (!draft_can_stand_for(draft, x, out)) continue;
+    draft_replace(draft, out, x);
     done++;
   }
   return done;

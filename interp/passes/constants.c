@@ -15,7 +15,7 @@ enum {
 };
 
 typedef struct folding {
-  draft *d;
+  draft *draft;
   bool *known;      /* by slot: depends on constants alone */
   uint32_t n_known; /* how many slots that array has */
   uint64_t *given;  /* by slot: bytes of the constants that it is made of */
@@ -24,14 +24,14 @@ typedef struct folding {
   uint32_t n;
 } folding;
 
-static uint64_t bytes_of(const draft *d, uint32_t tid) {
-  tensor t;
+static uint64_t bytes_of(const draft *draft, uint32_t tid) {
+  tensor tensor;
   size_t n;
-  return draft_fixed(d, tid, &t) && tensor_bytes(&t, &n) ? n : UINT64_MAX;
+  return draft_fixed(draft, tid, &tensor) && tensor_bytes(&tensor, &n) ? n : UINT64_MAX;
 }
 
-static bool is_slot_known(const folding *f, uint32_t tid) {
-  return tid < f->n_known && f->known[tid];
+static bool is_slot_known(const folding *folding, uint32_t tid) {
+  return tid < folding->n_known && folding->known[tid];
 }
 
 /* ---------------------------------------------------------------- what is known */
@@ -43,52 +43,53 @@ static bool no_values(void *ctx, uint32_t vid, bool written) {
   return false;
 }
 
-static bool is_known_node(const folding *f, const draft_node *n) {
-  tensor t;
-  const op_info *info = &op_table[n->ins.op_type];
-  if (info->is_host || info->is_control || n->ins.op_type == IR_OP_RANDOM) return false;
-  if (!for_each_value(&n->ins, no_values, NULL)) return false;
-  for (operand_iter i = operands_of(&n->ins); next_operand(&i);) {
-    bool out = (i.o.flags & IR_OUT) != 0;
-    if (out ? !draft_fixed(f->d, i.o.tid, &t) : !f->known[i.o.tid]) return false;
+static bool is_known_node(const folding *folding, const draft_node *node) {
+  tensor tensor;
+  const op_info *info = &op_table[node->ins.op_type];
+  if (info->is_host || info->is_control || node->ins.op_type == IR_OP_RANDOM) return false;
+  if (!for_each_value(&node->ins, no_values, NULL)) return false;
+  for (operand_iter i = operands_of(&node->ins); next_operand(&i);) {
+    bool out = (i.operand.flags & IR_OUT) != 0;
+    if (out ? !draft_fixed(folding->draft, i.operand.tid, &tensor) : !folding->known[i.operand.tid])
+      return false;
   }
   return true;
 }
 
-static void note_known(folding *f, const draft_node *n) {
+static void note_known(folding *folding, const draft_node *node) {
   uint64_t given = 0;
   bool narrow = false;
-  for (operand_iter i = operands_of(&n->ins); next_operand(&i);) {
-    if (i.o.flags & IR_OUT) continue;
-    given += f->given[i.o.tid];
-    narrow = narrow || f->narrow[i.o.tid];
+  for (operand_iter i = operands_of(&node->ins); next_operand(&i);) {
+    if (i.operand.flags & IR_OUT) continue;
+    given += folding->given[i.operand.tid];
+    narrow = narrow || folding->narrow[i.operand.tid];
   }
-  for (operand_iter i = operands_of(&n->ins); next_operand(&i);) {
-    if (!(i.o.flags & IR_OUT)) continue;
-    f->known[i.o.tid] = true;
-    f->given[i.o.tid] = given;
-    f->narrow[i.o.tid] = narrow;
+  for (operand_iter i = operands_of(&node->ins); next_operand(&i);) {
+    if (!(i.operand.flags & IR_OUT)) continue;
+    folding->known[i.operand.tid] = true;
+    folding->given[i.operand.tid] = given;
+    folding->narrow[i.operand.tid] = narrow;
   }
 }
 
-static void find_known(folding *f) {
-  draft *d = f->d;
-  for (uint32_t i = 0; i < f->n_known; i++) {
-    const draft_slot *s = &d->slots[i];
-    if (s->kind != SLOT_CONSTANT) continue;
-    f->known[i] = !s->t.encoding;
-    f->given[i] = bytes_of(d, i);
-    bool is_8_bit = dtype_size(s->t.dtype) == 1 && s->t.dtype != DTYPE_BOOL;
-    f->narrow[i] = is_8_bit && f->given[i] > NARROW;
+static void find_known(folding *folding) {
+  draft *draft = folding->draft;
+  for (uint32_t i = 0; i < folding->n_known; i++) {
+    const draft_slot *slot = &draft->slots[i];
+    if (slot->kind != SLOT_CONSTANT) continue;
+    folding->known[i] = !slot->tensor.encoding;
+    folding->given[i] = bytes_of(draft, i);
+    bool is_8_bit = dtype_size(slot->tensor.dtype) == 1 && slot->tensor.dtype != DTYPE_BOOL;
+    folding->narrow[i] = is_8_bit && folding->given[i] > NARROW;
   }
-  for (draft_node *n = draft_first(d, 0); n; n = draft_next(d, n))
-    if (is_known_node(f, n)) note_known(f, n);
+  for (draft_node *n = draft_first(draft, 0); n; n = draft_next(draft, n))
+    if (is_known_node(folding, n)) note_known(folding, n);
 }
 
 /* ---------------------------------------------------------------- what is computed */
 
-static bool stays_view(const draft_node *n, uint64_t bytes) {
-  switch (n->ins.op_type) {
+static bool stays_view(const draft_node *node, uint64_t bytes) {
+  switch (node->ins.op_type) {
     case IR_OP_RESHAPE:
     case IR_OP_PERMUTE:
     case IR_OP_EXPAND:
@@ -96,148 +97,154 @@ static bool stays_view(const draft_node *n, uint64_t bytes) {
     case IR_OP_COPY:
       return true;
     default:
-      return op_table[n->ins.op_type].is_view && bytes > TINY;
+      return op_table[node->ins.op_type].is_view && bytes > TINY;
   }
 }
 
-static bool is_worth_it(const folding *f, const draft_node *n) {
-  for (operand_iter i = operands_of(&n->ins); next_operand(&i);) {
-    if (!(i.o.flags & IR_OUT)) continue;
-    uint64_t bytes = bytes_of(f->d, i.o.tid), given = f->given[i.o.tid];
-    if (stays_view(n, bytes) || (bytes > given && (bytes > SMALL || f->narrow[i.o.tid])))
+static bool is_worth_it(const folding *folding, const draft_node *node) {
+  for (operand_iter i = operands_of(&node->ins); next_operand(&i);) {
+    if (!(i.operand.flags & IR_OUT)) continue;
+    uint64_t bytes = bytes_of(folding->draft, i.operand.tid), given = folding->given[i.operand.tid];
+    if (stays_view(node, bytes) ||
+        (bytes > given && (bytes > SMALL || folding->narrow[i.operand.tid])))
       return false;
   }
   return true;
 }
 
 /* Does something that is not known itself read it? */
-static bool is_needed(const folding *f, uint32_t tid) {
-  const draft_slot *s = &f->d->slots[tid];
-  bool needed = s->kept > 0;
-  for (uint32_t i = 0; i < s->n_readers && !needed; i++)
-    needed = !is_slot_known(f, result_of(s->readers[i]));
+static bool is_needed(const folding *folding, uint32_t tid) {
+  const draft_slot *slot = &folding->draft->slots[tid];
+  bool needed = slot->kept > 0;
+  for (uint32_t i = 0; i < slot->n_readers && !needed; i++)
+    needed = !is_slot_known(folding, result_of(slot->readers[i]));
   return needed;
 }
 
-static bool has_known_result(const folding *f, const draft_node *n) {
-  return result_of(n) != IR_NONE && !op_table[n->ins.op_type].is_control &&
-         is_slot_known(f, result_of(n));
+static bool has_known_result(const folding *folding, const draft_node *node) {
+  return result_of(node) != IR_NONE && !op_table[node->ins.op_type].is_control &&
+         is_slot_known(folding, result_of(node));
 }
 
 /* From the last to the first: what is not worth it is known no more, so its operands may be. */
-static void choose_in_chain(folding *f, const draft_chain *c) {
-  for (draft_node *n = c->last; n; n = n->prev) {
-    if (!has_known_result(f, n)) continue;
+static void choose_in_chain(folding *folding, const draft_chain *chain) {
+  for (draft_node *n = chain->last; n; n = n->prev) {
+    if (!has_known_result(folding, n)) continue;
     bool needed = false;
     for (operand_iter i = operands_of(&n->ins); next_operand(&i);)
-      needed = needed || ((i.o.flags & IR_OUT) && is_needed(f, i.o.tid));
+      needed = needed || ((i.operand.flags & IR_OUT) && is_needed(folding, i.operand.tid));
     if (!needed) continue;
-    bool worth = is_worth_it(f, n);
+    bool worth = is_worth_it(folding, n);
     for (operand_iter i = operands_of(&n->ins); next_operand(&i);) {
-      if (!(i.o.flags & IR_OUT)) continue;
-      if (!worth) f->known[i.o.tid] = false;
-      if (worth && is_needed(f, i.o.tid)) f->slots[f->n++] = i.o.tid;
+      if (!(i.operand.flags & IR_OUT)) continue;
+      if (!worth) folding->known[i.operand.tid] = false;
+      if (worth && is_needed(folding, i.operand.tid)) folding->slots[folding->n++] = i.operand.tid;
     }
   }
 }
 
 /* Bodies stand behind the chains that run them. */
-static void choose(folding *f) {
-  for (uint32_t c = f->d->ir.chains.count; c-- > 0;) choose_in_chain(f, &f->d->chains[c]);
+static void choose(folding *folding) {
+  for (uint32_t c = folding->draft->ir.chains.count; c-- > 0;)
+    choose_in_chain(folding, &folding->draft->chains[c]);
 }
 
 /* ---------------------------------------------------------------- replacing */
 
-static uint32_t add_full(draft *d, draft_node *before, uint32_t like, const void *element) {
-  dtype type = draft_type(d, like);
-  uint32_t out = draft_slot_like(d, like, before->ins.name);
-  ir_full *o = draft_add(d, before, IR_OP_FULL);
-  o->out = out;
+static uint32_t add_full(draft *draft, draft_node *before, uint32_t like, const void *element) {
+  dtype type = draft_type(draft, like);
+  uint32_t out = draft_slot_like(draft, like, before->ins.name);
+  ir_full *op = draft_add(draft, before, IR_OP_FULL);
+  op->out = out;
   if (dtype_is_float(type)) {
-    o->value = (ir_float_or_vid){element_of(type, element, 0), IR_NONE, true};
+    op->value = (ir_float_or_vid){element_of(type, element, 0), IR_NONE, true};
   } else {
     int64_t i =
         type == DTYPE_I64 ? *(const int64_t *)element : (int64_t)element_of(type, element, 0);
-    o->int_value = literal_size(i);
+    op->int_value = literal_size(i);
   }
-  draft_note(d, before);
+  draft_note(draft, before);
   return out;
 }
 
 /* Are all elements the same number that a Full may have, and no NaN? */
-static bool is_one_number(const tensor *t, const void *data) {
-  return !dtype_is_stored(t->type) && is_uniform(t, data) && !isnan(element_of(t->type, data, 0));
+static bool is_one_number(const tensor *tensor, const void *data) {
+  return !dtype_is_stored(tensor->type) && is_uniform(tensor, data) &&
+         !isnan(element_of(tensor->type, data, 0));
 }
 
 /* What a method or a body gives is written by an instruction. */
-static uint32_t add_copy(draft *d, draft_node *before, uint32_t x) {
-  uint32_t out = draft_slot_like(d, x, before->ins.name);
-  ir_copy *o = draft_add(d, before, IR_OP_COPY);
-  *o = (ir_copy){.x = x, .out = out};
-  draft_note(d, before);
+static uint32_t add_copy(draft *draft, draft_node *before, uint32_t x) {
+  uint32_t out = draft_slot_like(draft, x, before->ins.name);
+  ir_copy *op = draft_add(draft, before, IR_OP_COPY);
+  *op = (ir_copy){.x = x, .out = out};
+  draft_note(draft, before);
   return out;
 }
 
-static bool replace_slot(folding *f, uint32_t tid, const void *data) {
-  tensor t;
-  draft *d = f->d;
-  draft_node *n = d->slots[tid].writer;
-  if (!n || !draft_fixed(d, tid, &t)) return false;
-  const ir_int_or_vids *shape = &d->slots[tid].t.shape;
-  uint32_t to = is_one_number(&t, data)
-                    ? add_full(d, n, tid, data)
-                    : draft_constant(d, t.type, shape->items, t.rank, n->ins.name, data);
-  if (to != IR_NONE && !draft_can_stand_for(d, to, tid)) to = add_copy(d, n, to);
+static bool replace_slot(folding *folding, uint32_t tid, const void *data) {
+  tensor tensor;
+  draft *draft = folding->draft;
+  draft_node *node = draft->slots[tid].writer;
+  if (!node || !draft_fixed(draft, tid, &tensor)) return false;
+  const ir_int_or_vids *shape = &draft->slots[tid].tensor.shape;
+  uint32_t to = is_one_number(&tensor, data) ? add_full(draft, node, tid, data)
+                                             : draft_constant(draft, tensor.type, shape->items,
+                                                              tensor.rank, node->ins.name, data);
+  if (to != IR_NONE && !draft_can_stand_for(draft, to, tid)) to = add_copy(draft, node, to);
   if (to == IR_NONE) return false;
-  draft_replace(d, tid, to);
+  draft_replace(draft, tid, to);
   return true;
 }
 
-static uint32_t compute(folding *f, const pass_env *env) {
+static uint32_t compute(folding *folding, const pass_env *env) {
   uint32_t done = 0;
-  program *p;
-  void **outputs = calloc((size_t)f->n + 1, sizeof *outputs);
+  program *program;
+  void **outputs = calloc((size_t)folding->n + 1, sizeof *outputs);
   bool good = outputs != NULL;
-  for (uint32_t i = 0; i < f->n && good; i++)
-    good = (outputs[i] = calloc(1, (size_t)bytes_of(f->d, f->slots[i]) + 1)) != NULL;
-  clave_status st = good ? draft_extract(f->d, f->slots, f->n, &p) : status_no_memory();
-  if (!st) st = env->evaluate(env->ctx, p, outputs);
-  for (uint32_t i = 0; i < f->n && !st; i++) done += replace_slot(f, f->slots[i], outputs[i]);
-  for (uint32_t i = 0; i < f->n && outputs; i++) free(outputs[i]);
+  for (uint32_t i = 0; i < folding->n && good; i++)
+    good =
+        (outputs[i] = calloc(1, (size_t)bytes_of(folding->draft, folding->slots[i]) + 1)) != NULL;
+  clave_status st = good ? draft_extract(folding->draft, folding->slots, folding->n, &program)
+                         : status_no_memory();
+  if (!st) st = env->evaluate(env->ctx, program, outputs);
+  for (uint32_t i = 0; i < folding->n && !st; i++)
+    done += replace_slot(folding, folding->slots[i], outputs[i]);
+  for (uint32_t i = 0; i < folding->n && outputs; i++) free(outputs[i]);
   free(outputs);
   status_free(st); /* what cannot be computed now stays as it is */
   return done;
 }
 
-uint32_t fold_constants(draft *d, const pass_env *env) {
-  size_t n = (size_t)d->n_slots + 1;
-  folding f = {.d = d, .n_known = d->n_slots};
-  f.known = draft_alloc(d, n, sizeof *f.known);
-  f.given = draft_alloc(d, n, sizeof *f.given);
-  f.narrow = draft_alloc(d, n, sizeof *f.narrow);
-  f.slots = draft_alloc(d, n, sizeof *f.slots);
-  if (d->no_memory || !env->evaluate) return 0;
-  find_known(&f);
-  choose(&f);
-  return f.n ? compute(&f, env) : 0;
+uint32_t fold_constants(draft *draft, const pass_env *env) {
+  size_t n = (size_t)draft->n_slots + 1;
+  folding folding = {.draft = draft, .n_known = draft->n_slots};
+  folding.known = draft_alloc(draft, n, sizeof *folding.known);
+  folding.given = draft_alloc(draft, n, sizeof *folding.given);
+  folding.narrow = draft_alloc(draft, n, sizeof *folding.narrow);
+  folding.slots = draft_alloc(draft, n, sizeof *folding.slots);
+  if (draft->no_memory || !env->evaluate) return 0;
+  find_known(&folding);
+  choose(&folding);
+  return folding.n ? compute(&folding, env) : 0;
 }
 
 /* ---------------------------------------------------------------- immediates */
 
 /* Does the node's result keep its shape without input `i`? */
-static bool shape_without(const draft *d, const ir_elementwise *e, uint32_t i) {
+static bool shape_without(const draft *draft, const ir_elementwise *elementwise, uint32_t i) {
   int rank = 0; /* the others' largest */
-  for (uint32_t k = 0; k < e->inputs.count; k++)
-    if (k != i && draft_rank(d, e->inputs.items[k]) > rank)
-      rank = draft_rank(d, e->inputs.items[k]);
-  if (rank < draft_rank(d, e->out)) return false;
-  for (int axis = 0; axis < draft_rank(d, e->out); axis++) {
-    bool found = size_is(draft_size(d, e->out, axis), 1);
-    int from_end = draft_rank(d, e->out) - axis;
-    for (uint32_t k = 0; k < e->inputs.count && !found; k++) {
-      uint32_t x = e->inputs.items[k];
-      found = k != i && draft_rank(d, x) >= from_end &&
-              same_size(draft_size(d, x, -from_end), draft_size(d, e->out, axis));
+  for (uint32_t k = 0; k < elementwise->inputs.count; k++)
+    if (k != i && draft_rank(draft, elementwise->inputs.items[k]) > rank)
+      rank = draft_rank(draft, elementwise->inputs.items[k]);
+  if (rank < draft_rank(draft, elementwise->out)) return false;
+  for (int axis = 0; axis < draft_rank(draft, elementwise->out); axis++) {
+    bool found = size_is(draft_size(draft, elementwise->out, axis), 1);
+    int from_end = draft_rank(draft, elementwise->out) - axis;
+    for (uint32_t k = 0; k < elementwise->inputs.count && !found; k++) {
+      uint32_t x = elementwise->inputs.items[k];
+      found = k != i && draft_rank(draft, x) >= from_end &&
+              same_size(draft_size(draft, x, -from_end), draft_size(draft, elementwise->out, axis));
     }
     if (!found) return false;
   }
@@ -245,83 +252,87 @@ static bool shape_without(const draft *d, const ir_elementwise *e, uint32_t i) {
 }
 
 /* The Full that all of x's elements are, as an immediate of its dtype. */
-static bool immediate_of(const draft *d, uint32_t x, ir_operand *out) {
-  const ir_full *f = draft_op(d, draft_through(d, x, THROUGH_RESHAPE | THROUGH_EXPAND), IR_OP_FULL);
-  if (!f) return false;
-  if (dtype_is_float(draft_type(d, x)) && f->value.present && f->value.vid == IR_NONE) {
-    *out = (ir_operand){.source = IR_OPERAND_SOURCE_FLOAT, .f = f->value.literal};
+static bool immediate_of(const draft *draft, uint32_t x, ir_operand *out) {
+  const ir_full *full =
+      draft_op(draft, draft_through(draft, x, THROUGH_RESHAPE | THROUGH_EXPAND), IR_OP_FULL);
+  if (!full) return false;
+  if (dtype_is_float(draft_type(draft, x)) && full->value.present && full->value.vid == IR_NONE) {
+    *out = (ir_operand){.source = IR_OPERAND_SOURCE_FLOAT, .f = full->value.literal};
     return true;
   }
-  *out = (ir_operand){.source = IR_OPERAND_SOURCE_INT, .i = f->int_value.literal};
-  return !dtype_is_float(draft_type(d, x)) && f->int_value.present && f->int_value.vid == IR_NONE;
+  *out = (ir_operand){.source = IR_OPERAND_SOURCE_INT, .i = full->int_value.literal};
+  return !dtype_is_float(draft_type(draft, x)) && full->int_value.present &&
+         full->int_value.vid == IR_NONE;
 }
 
 /* Is input i nowhere but where a number can stand? A cast, a condition and a comparison of numbers
  * alone would not know its dtype. */
-static bool takes_number(const ir_elementwise *e, uint32_t i) {
-  for (uint32_t s = 0; s < e->steps.count; s++) {
-    const ir_step *step = &e->steps.items[s];
+static bool takes_number(const ir_elementwise *elementwise, uint32_t i) {
+  for (uint32_t s = 0; s < elementwise->steps.count; s++) {
+    const ir_step *step = &elementwise->steps.items[s];
     bool is_read = false, has_other = step_table[step->kind].result != STEP_BOOL;
     for (uint32_t k = 0; k < step->operands.count; k++) {
-      const ir_operand *o = &step->operands.items[k];
-      bool is_i = o->source == IR_OPERAND_SOURCE_INPUT && o->index == i;
+      const ir_operand *op = &step->operands.items[k];
+      bool is_i = op->source == IR_OPERAND_SOURCE_INPUT && op->index == i;
       if (is_i && step->kind == IR_STEP_KIND_WHERE && k == 0) return false;
       is_read = is_read || is_i;
-      has_other = has_other || (!is_i && o->source <= IR_OPERAND_SOURCE_STEP);
+      has_other = has_other || (!is_i && op->source <= IR_OPERAND_SOURCE_STEP);
     }
     if (is_read && (step->operands.count < 2 || !has_other)) return false;
   }
   return true;
 }
 
-static void renumber_input(ir_operand *o, uint32_t i, ir_operand value) {
-  if (o->source != IR_OPERAND_SOURCE_INPUT) return;
-  if (o->index == i)
-    *o = value;
-  else if (o->index > i)
-    o->index--;
+static void renumber_input(ir_operand *op, uint32_t i, ir_operand value) {
+  if (op->source != IR_OPERAND_SOURCE_INPUT) return;
+  if (op->index == i)
+    *op = value;
+  else if (op->index > i)
+    op->index--;
 }
 
 /* The node with input i as an immediate: a new one, which takes over the steps. */
-static void write_immediate(draft *d, draft_node *n, uint32_t i, ir_operand value) {
-  const ir_elementwise *e = n->ins.op;
-  uint32_t out = draft_slot_like(d, e->out, n->ins.name);
-  uint32_t *inputs = draft_alloc(d, e->inputs.count, sizeof *inputs), count = 0;
-  ir_elementwise *made = draft_add(d, n, IR_OP_ELEMENTWISE);
-  if (d->no_memory) return;
-  for (uint32_t k = 0; k < e->inputs.count; k++)
-    if (k != i) inputs[count++] = e->inputs.items[k];
-  for (uint32_t s = 0; s < e->steps.count; s++)
-    for (uint32_t k = 0; k < e->steps.items[s].operands.count; k++)
-      renumber_input(&e->steps.items[s].operands.items[k], i, value);
-  *made = (ir_elementwise){.inputs = {inputs, count}, .steps = e->steps, .out = out};
-  draft_note(d, n);
-  draft_replace(d, e->out, out);
+static void write_immediate(draft *draft, draft_node *node, uint32_t i, ir_operand value) {
+  const ir_elementwise *elementwise = node->ins.op;
+  uint32_t out = draft_slot_like(draft, elementwise->out, node->ins.name);
+  uint32_t *inputs = draft_alloc(draft, elementwise->inputs.count, sizeof *inputs), count = 0;
+  ir_elementwise *made = draft_add(draft, node, IR_OP_ELEMENTWISE);
+  if (draft->no_memory) return;
+  for (uint32_t k = 0; k < elementwise->inputs.count; k++)
+    if (k != i) inputs[count++] = elementwise->inputs.items[k];
+  for (uint32_t s = 0; s < elementwise->steps.count; s++)
+    for (uint32_t k = 0; k < elementwise->steps.items[s].operands.count; k++)
+      renumber_input(&elementwise->steps.items[s].operands.items[k], i, value);
+  *made = (ir_elementwise){.inputs = {inputs, count}, .steps = elementwise->steps, .out = out};
+  draft_note(draft, node);
+  draft_replace(draft, elementwise->out, out);
 }
 
-static bool fold_number(draft *d, draft_node *n) {
-  const ir_elementwise *e = n->ins.op;
+static bool fold_number(draft *draft, draft_node *node) {
+  const ir_elementwise *elementwise = node->ins.op;
   ir_operand value;
-  if (n->ins.op_type != IR_OP_ELEMENTWISE || e->inputs.count < 2) return false;
-  for (uint32_t i = 0; i < e->inputs.count; i++) {
-    if (!immediate_of(d, e->inputs.items[i], &value) || !takes_number(e, i) ||
-        !shape_without(d, e, i))
+  if (node->ins.op_type != IR_OP_ELEMENTWISE || elementwise->inputs.count < 2) return false;
+  for (uint32_t i = 0; i < elementwise->inputs.count; i++) {
+    if (!immediate_of(draft, elementwise->inputs.items[i], &value) ||
+        !takes_number(elementwise, i) || !shape_without(draft, elementwise, i))
       continue;
-    write_immediate(d, n, i, value);
+    write_immediate(draft, node, i, value);
     return true;
   }
   return false;
 }
 
-uint32_t fold_numbers(draft *d, const pass_env *env) {
+uint32_t fold_numbers(draft *draft, const pass_env *env) {
   uint32_t done = 0;
   (void)env;
-  for (uint32_t c = 0; c < d->ir.chains.count; c++) {
-    for (draft_node *n = d->chains[c].last; n && !d->no_memory;) {
+  for (uint32_t c = 0; c < draft->ir.chains.count; c++) {
+    for (draft_node *n = draft->chains[c].last; n && !draft->no_memory;) {
       draft_node *after = n->next, *before = n->prev;
-      bool found = fold_number(d, n);
+      bool found = fold_number(draft, n);
       done += found;
-      n = !found ? before : after ? after->prev : d->chains[c].last; /* the new one, once more */
+      n = !found  ? before
+          : after ? after->prev
+                  : draft->chains[c].last; /* the new one, once more */
     }
   }
   return done;

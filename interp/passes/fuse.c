@@ -6,79 +6,81 @@
 #include "interp/passes/fusion.h"
 
 /* Index of `tid` among the inputs, added if absent; NO_INDEX when full. */
-static uint32_t input_index(uint32_t *inputs, uint32_t *n, uint32_t tid) {
-  for (uint32_t i = 0; i < *n; i++)
+static uint32_t input_index(uint32_t *inputs, uint32_t *count, uint32_t tid) {
+  for (uint32_t i = 0; i < *count; i++)
     if (inputs[i] == tid) return i;
-  if (*n == MAX_STEP_INPUTS) return NO_INDEX;
-  inputs[*n] = tid;
-  return (*n)++;
+  if (*count == MAX_STEP_INPUTS) return NO_INDEX;
+  inputs[*count] = tid;
+  return (*count)++;
 }
 
-/* b with input number `which`, the result of a, computed inside. *out stays NULL when the lists
- * would grow too long. */
-static clave_status merge(mem_pool *pool, const ir_elementwise *a, const ir_elementwise *b,
+/* right with input number `which`, the result of left, computed inside. *out stays NULL when the
+ * lists would grow too long. */
+static clave_status merge(mem_pool *pool, const ir_elementwise *left, const ir_elementwise *right,
                           uint32_t which, ir_elementwise **out) {
   uint32_t inputs[MAX_STEP_INPUTS], n = 0, map_a[MAX_STEP_INPUTS] = {0},
                                     map_b[MAX_STEP_INPUTS] = {0};
   *out = NULL;
-  for (uint32_t i = 0; i < a->inputs.count; i++)
-    if ((map_a[i] = input_index(inputs, &n, a->inputs.items[i])) == NO_INDEX) return NULL;
-  for (uint32_t i = 0; i < b->inputs.count; i++)
-    if (i != which && (map_b[i] = input_index(inputs, &n, b->inputs.items[i])) == NO_INDEX)
+  for (uint32_t i = 0; i < left->inputs.count; i++)
+    if ((map_a[i] = input_index(inputs, &n, left->inputs.items[i])) == NO_INDEX) return NULL;
+  for (uint32_t i = 0; i < right->inputs.count; i++)
+    if (i != which && (map_b[i] = input_index(inputs, &n, right->inputs.items[i])) == NO_INDEX)
       return NULL;
-  uint32_t total = a->steps.count + b->steps.count;
+  uint32_t total = left->steps.count + right->steps.count;
   if (total > MAX_STEPS ||
-      fusion_count_values(&a->steps) + fusion_count_values(&b->steps) > MAX_FUSED_VALUES)
+      fusion_count_values(&left->steps) + fusion_count_values(&right->steps) > MAX_FUSED_VALUES)
     return NULL;
-  ir_elementwise *e = mem_pool_alloc(pool, 1, sizeof *e);
+  ir_elementwise *elementwise = mem_pool_alloc(pool, 1, sizeof *elementwise);
   ir_step *steps = mem_pool_alloc(pool, total, sizeof *steps);
   uint32_t *ids = mem_pool_alloc(pool, n + 1, sizeof *ids);
-  if (!e || !steps || !ids) return status_no_memory();
+  if (!elementwise || !steps || !ids) return status_no_memory();
   memcpy(ids, inputs, n * sizeof *ids);
   const step_map in_a = {map_a, 0, NO_INDEX, IR_OPERAND_SOURCE_INPUT, 0};
-  const step_map in_b = {map_b, a->steps.count, which, IR_OPERAND_SOURCE_STEP, a->steps.count - 1};
-  TRY(fusion_copy_steps(pool, &a->steps, &in_a, steps));
-  TRY(fusion_copy_steps(pool, &b->steps, &in_b, steps + a->steps.count));
-  e->inputs.items = ids;
-  e->inputs.count = n;
-  e->steps.items = steps;
-  e->steps.count = total;
-  e->out = b->out;
-  *out = e;
+  const step_map in_b = {map_b, left->steps.count, which, IR_OPERAND_SOURCE_STEP,
+                         left->steps.count - 1};
+  TRY(fusion_copy_steps(pool, &left->steps, &in_a, steps));
+  TRY(fusion_copy_steps(pool, &right->steps, &in_b, steps + left->steps.count));
+  elementwise->inputs.items = ids;
+  elementwise->inputs.count = n;
+  elementwise->steps.items = steps;
+  elementwise->steps.count = total;
+  elementwise->out = right->out;
+  *out = elementwise;
   return NULL;
 }
 
-static bool can_inline(const fusion *f, uint32_t tid, uint32_t index, uint32_t out) {
-  return fusion_is_inner(f, tid, index, out) &&
-         f->g->instructions[f->producer[tid]].op_type == IR_OP_ELEMENTWISE;
+static bool can_inline(const fusion *fusion, uint32_t tid, uint32_t index, uint32_t out) {
+  return fusion_is_inner(fusion, tid, index, out) &&
+         fusion->graph->instructions[fusion->producer[tid]].op_type == IR_OP_ELEMENTWISE;
 }
 
-static clave_status fuse_into(fusion *f, uint32_t index) {
-  ir_instruction *list = f->g->instructions;
+static clave_status fuse_into(fusion *fusion, uint32_t index) {
+  ir_instruction *list = fusion->graph->instructions;
   for (uint32_t i = 0;;) {
-    const ir_elementwise *b = list[index].op;
-    if (i == b->inputs.count) return NULL;
-    uint32_t tid = b->inputs.items[i];
+    const ir_elementwise *elementwise = list[index].op;
+    if (i == elementwise->inputs.count) return NULL;
+    uint32_t tid = elementwise->inputs.items[i];
     ir_elementwise *merged = NULL;
-    if (can_inline(f, tid, index, b->out))
-      TRY(merge(f->g->pool, list[f->producer[tid]].op, b, i, &merged));
+    if (can_inline(fusion, tid, index, elementwise->out))
+      TRY(merge(fusion->graph->pool, list[fusion->producer[tid]].op, elementwise, i, &merged));
     if (!merged) {
       i++;
       continue;
     }
-    list[f->producer[tid]].op_type = IR_OP_NONE;
-    f->g->joined[f->g->source[f->producer[tid]]] = f->g->source[index];
+    list[fusion->producer[tid]].op_type = IR_OP_NONE;
+    fusion->graph->joined[fusion->graph->source[fusion->producer[tid]]] =
+        fusion->graph->source[index];
     list[index].op = merged;
     i = 0;
   }
 }
 
-clave_status fuse_elementwise(graph *g) {
-  fusion f;
-  TRY(fusion_begin(g, &f));
-  for (uint32_t i = 0; i < g->n; i++) {
-    if (g->instructions[i].op_type == IR_OP_ELEMENTWISE) TRY(fuse_into(&f, i));
-    fusion_add_results(&f, i);
+clave_status fuse_elementwise(graph *graph) {
+  fusion fusion;
+  TRY(fusion_begin(graph, &fusion));
+  for (uint32_t i = 0; i < graph->n; i++) {
+    if (graph->instructions[i].op_type == IR_OP_ELEMENTWISE) TRY(fuse_into(&fusion, i));
+    fusion_add_results(&fusion, i);
   }
   return NULL;
 }

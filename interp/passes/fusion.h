@@ -4,16 +4,16 @@
 #include "interp/passes/passes.h"
 
 typedef struct fusion {
-  graph *g;
+  graph *graph;
   uint32_t *producer; /* (n_slots) instruction, or NO_INDEX: of those seen so far */
   uint32_t *readers;  /* (n_slots) instructions that read it; outputs and state updates count */
 } fusion;
-clave_status fusion_begin(graph *g, fusion *out) STATUS_CHECK;
-void fusion_add_results(fusion *f, uint32_t index);
+clave_status fusion_begin(graph *graph, fusion *out) STATUS_CHECK;
+void fusion_add_results(fusion *fusion, uint32_t index);
 
 /* Whether instruction `index`, which writes `out`, is the one reader of tid, of the same shape, in
  * the chain that it is made in: a loop would compute it in every step. */
-bool fusion_is_inner(const fusion *f, uint32_t tid, uint32_t index, uint32_t out);
+bool fusion_is_inner(const fusion *fusion, uint32_t tid, uint32_t index, uint32_t out);
 
 /* Host values become kernel arguments, of which devices take few. */
 enum { MAX_FUSED_VALUES = 16 };

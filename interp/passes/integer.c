@@ -26,40 +26,43 @@ typedef struct dequantized {
 
 static bool is_code(dtype t) { return t == DTYPE_I8 || t == DTYPE_U8; }
 
-static bool open_f32(const draft *d, expr e, ir_step_kind kind, expr args[MAX_STEP_ARITY]) {
+static bool open_f32(const draft *draft, expr other_expr, ir_step_kind kind,
+                     expr args[MAX_STEP_ARITY]) {
   ir_step_kind is;
   dtype type;
-  return open_step(d, e, &is, args, &type) && is == kind && type == DTYPE_F32;
+  return open_step(draft, other_expr, &is, args, &type) && is == kind && type == DTYPE_F32;
 }
 
-static bool take_zero(const draft *d, expr *e, double *zero) {
+static bool take_zero(const draft *draft, expr *expression, double *zero) {
   expr args[MAX_STEP_ARITY];
   *zero = 0;
-  if (!open_f32(d, *e, IR_STEP_KIND_SUB, args)) return true;
-  *e = args[0];
-  return expr_number(d, args[1], zero);
+  if (!open_f32(draft, *expression, IR_STEP_KIND_SUB, args)) return true;
+  *expression = args[0];
+  return expr_number(draft, args[1], zero);
 }
 
-static bool take_dequantized(const draft *d, expr e, dequantized *q) {
+static bool take_dequantized(const draft *draft, expr expression, dequantized *decoded) {
   expr args[MAX_STEP_ARITY], codes;
   double zero, scale;
-  if (!open_f32(d, e, IR_STEP_KIND_MUL, args) || !expr_number(d, args[1], &scale)) return false;
+  if (!open_f32(draft, expression, IR_STEP_KIND_MUL, args) || !expr_number(draft, args[1], &scale))
+    return false;
   expr whole = args[0];
-  if (!take_zero(d, &whole, &zero) || !open_f32(d, whole, IR_STEP_KIND_CAST, args)) return false;
+  if (!take_zero(draft, &whole, &zero) || !open_f32(draft, whole, IR_STEP_KIND_CAST, args))
+    return false;
   codes = args[0];
-  if (codes.kind != EXPR_TENSOR || !is_code(draft_type(d, codes.index))) return false;
-  bool is_signed = draft_type(d, codes.index) == DTYPE_I8;
-  *q = (dequantized){.codes = codes.index, .scale = (float)scale, .zero = (int)zero};
+  if (codes.kind != EXPR_TENSOR || !is_code(draft_type(draft, codes.index))) return false;
+  bool is_signed = draft_type(draft, codes.index) == DTYPE_I8;
+  *decoded = (dequantized){.codes = codes.index, .scale = (float)scale, .zero = (int)zero};
   return scale > 0 && isfinite(scale) && zero == floor(zero) && zero >= (is_signed ? -128 : 0) &&
          zero <= (is_signed ? 127 : 255);
 }
 
 /* The same of codes that were moved. */
-static uint32_t add_dequantized(draft *d, draft_node *before, const dequantized *q) {
-  const double zero = q->zero, scale = q->scale;
-  uint32_t x = draft_cast(d, before, q->codes, DTYPE_F32);
-  x = draft_step_number(d, before, IR_STEP_KIND_SUB, x, zero);
-  return draft_step_number(d, before, IR_STEP_KIND_MUL, x, scale);
+static uint32_t add_dequantized(draft *draft, draft_node *before, const dequantized *dequantized) {
+  const double zero = dequantized->zero, scale = dequantized->scale;
+  uint32_t x = draft_cast(draft, before, dequantized->codes, DTYPE_F32);
+  x = draft_step_number(draft, before, IR_STEP_KIND_SUB, x, zero);
+  return draft_step_number(draft, before, IR_STEP_KIND_MUL, x, scale);
 }
 
 /* ---------------------------------------------------------------- the weight */
@@ -70,15 +73,17 @@ typedef struct weight_codes {
   int64_t rows, row; /* elements of one */
 } weight_codes;
 
-static bool take_codes(const draft *d, uint32_t constant, weight_codes *w) {
-  if (constant >= d->from->ir.constants.count || !d->slots[constant].data) return false;
-  const tensor *t = &d->from->types[constant];
-  const encoding *e = &t->encoding;
-  if (e->kind != ENCODING_GROUPS || e->axis != 1 || e->code != CODE_INT || e->has_zeros)
+static bool take_codes(const draft *draft, uint32_t constant, weight_codes *codes) {
+  if (constant >= draft->from->ir.constants.count || !draft->slots[constant].data) return false;
+  const tensor *tensor = &draft->from->types[constant];
+  const encoding *encoding = &tensor->encoding;
+  if (encoding->kind != ENCODING_GROUPS || encoding->axis != 1 || encoding->code != CODE_INT ||
+      encoding->has_zeros)
     return false;
-  if (tensor_numel(t) == 0) return false;
-  *w = (weight_codes){.constant = constant, .rows = tensor_rows(t), .row = tensor_row(t)};
-  return w->row <= MOST_TERMS && encoding_groups(e, w->row) == 1;
+  if (tensor_numel(tensor) == 0) return false;
+  *codes =
+      (weight_codes){.constant = constant, .rows = tensor_rows(tensor), .row = tensor_row(tensor)};
+  return codes->row <= MOST_TERMS && encoding_groups(encoding, codes->row) == 1;
 }
 
 /* What the sums are scaled by and begin with, and the codes themselves. */
@@ -88,23 +93,24 @@ typedef struct parts {
   int32_t *begin;      /* (rows): -zero * the sum of the weight's row */
 } parts;
 
-static void read_row(const draft *d, const weight_codes *w, const dequantized *x, int64_t r,
-                     const parts *p) {
-  const encoding *e = &d->from->types[w->constant].encoding;
-  const uint8_t *from = d->slots[w->constant].data;
-  const uint8_t *row = from + (size_t)r * encoding_row_bytes(e, w->row);
+static void read_row(const draft *draft, const weight_codes *weight_codes,
+                     const dequantized *dequantized, int64_t r, const parts *parts) {
+  const encoding *encoding = &draft->from->types[weight_codes->constant].encoding;
+  const uint8_t *from = draft->slots[weight_codes->constant].data;
+  const uint8_t *row = from + (size_t)r * encoding_row_bytes(encoding, weight_codes->row);
   int sum = 0;
-  for (int64_t k = 0; k < w->row; k += DECODED_AT_ONCE) {
+  for (int64_t k = 0; k < weight_codes->row; k += DECODED_AT_ONCE) {
     float codes[DECODED_AT_ONCE];
-    const code_factors f = encoding_split(e, row, w->row, k / DECODED_AT_ONCE, codes);
-    if (k == 0) p->scale[r] = f.d[0];
-    for (int64_t i = k; i < w->row && i < k + DECODED_AT_ONCE; i++) {
-      p->weight[r * w->row + i] = (signed char)codes[i - k];
+    const code_factors factors =
+        encoding_split(encoding, row, weight_codes->row, k / DECODED_AT_ONCE, codes);
+    if (k == 0) parts->scale[r] = factors.d[0];
+    for (int64_t i = k; i < weight_codes->row && i < k + DECODED_AT_ONCE; i++) {
+      parts->weight[r * weight_codes->row + i] = (signed char)codes[i - k];
       sum += (int)codes[i - k];
     }
   }
-  p->scale[r] *= (float)x->scale;
-  p->begin[r] = -x->zero * sum;
+  parts->scale[r] *= (float)dequantized->scale;
+  parts->begin[r] = -dequantized->zero * sum;
 }
 
 /* The weight as a constant (rows, ...) of this shape, the scales (rows, 1 ...) and, where x has a
@@ -112,117 +118,128 @@ static void read_row(const draft *d, const weight_codes *w, const dequantized *x
 typedef struct integer_weight {
   uint32_t weight, scale, begin;
 } integer_weight;
-static bool add_weight(draft *d, const draft_node *n, const weight_codes *w, const dequantized *x,
-                       const ir_int_or_vid *shape, int rank, integer_weight *out) {
-  const size_t rows = (size_t)w->rows;
-  const parts p = {.weight = malloc(rows * (size_t)w->row),
-                   .scale = malloc(rows * sizeof(float)),
-                   .begin = malloc(rows * sizeof(int32_t))};
-  ir_int_or_vid column[MAX_RANK] = {literal_size(w->rows)};
-  bool good = p.weight && p.scale && p.begin;
-  if (!good) d->no_memory = true;
-  for (int64_t r = 0; r < w->rows && good; r++) {
-    read_row(d, w, x, r, &p);
-    good = isfinite(p.scale[r]);
+static bool add_weight(draft *draft, const draft_node *node, const weight_codes *codes,
+                       const dequantized *dequantized, const ir_int_or_vid *shape, int rank,
+                       integer_weight *out) {
+  const size_t rows = (size_t)codes->rows;
+  const parts parts = {.weight = malloc(rows * (size_t)codes->row),
+                       .scale = malloc(rows * sizeof(float)),
+                       .begin = malloc(rows * sizeof(int32_t))};
+  ir_int_or_vid column[MAX_RANK] = {literal_size(codes->rows)};
+  bool good = parts.weight && parts.scale && parts.begin;
+  if (!good) draft->no_memory = true;
+  for (int64_t r = 0; r < codes->rows && good; r++) {
+    read_row(draft, codes, dequantized, r, &parts);
+    good = isfinite(parts.scale[r]);
   }
   for (int i = 1; i < rank; i++) column[i] = literal_size(1);
   if (good) {
-    out->weight = draft_constant(d, DTYPE_I8, shape, rank, n->ins.name, p.weight);
-    out->scale = draft_constant(d, DTYPE_F32, column, rank - 1, n->ins.name, p.scale);
-    out->begin = x->zero ? draft_constant(d, DTYPE_I32, column, 1, n->ins.name, p.begin) : IR_NONE;
+    out->weight = draft_constant(draft, DTYPE_I8, shape, rank, node->ins.name, parts.weight);
+    out->scale = draft_constant(draft, DTYPE_F32, column, rank - 1, node->ins.name, parts.scale);
+    out->begin = dequantized->zero
+                     ? draft_constant(draft, DTYPE_I32, column, 1, node->ins.name, parts.begin)
+                     : IR_NONE;
   }
-  free(p.weight);
-  free(p.scale);
-  free(p.begin);
-  return good && !d->no_memory;
+  free(parts.weight);
+  free(parts.scale);
+  free(parts.begin);
+  return good && !draft->no_memory;
 }
 
 /* sums, I32 (N, O, ...) or (..., O), as floats: times the scales, and the bias (O) added. */
-static uint32_t scale_sums(draft *d, draft_node *before, uint32_t sums, uint32_t scale,
+static uint32_t scale_sums(draft *draft, draft_node *before, uint32_t sums, uint32_t scale,
                            uint32_t bias) {
   ir_int_or_vid column[MAX_RANK];
-  int rank = draft_rank(d, scale);
-  for (int i = 0; i < rank; i++) column[i] = *draft_dim(d, scale, i);
-  uint32_t x = draft_cast(d, before, sums, DTYPE_F32);
-  x = draft_step(d, before, IR_STEP_KIND_MUL, (uint32_t[]){x, scale}, 2);
+  int rank = draft_rank(draft, scale);
+  for (int i = 0; i < rank; i++) column[i] = *draft_dim(draft, scale, i);
+  uint32_t x = draft_cast(draft, before, sums, DTYPE_F32);
+  x = draft_step(draft, before, IR_STEP_KIND_MUL, (uint32_t[]){x, scale}, 2);
   if (bias == IR_NONE) return x;
-  bias = draft_reshape(d, before, bias, column, rank);
-  return draft_step(d, before, IR_STEP_KIND_ADD, (uint32_t[]){x, bias}, 2);
+  bias = draft_reshape(draft, before, bias, column, rank);
+  return draft_step(draft, before, IR_STEP_KIND_ADD, (uint32_t[]){x, bias}, 2);
 }
 
-static uint32_t sums_slot(draft *d, const draft_node *n, uint32_t like) {
-  const ir_int_or_vids *shape = &d->slots[like].t.shape;
-  return draft_slot_new(d, DTYPE_I32, shape->items, (int)shape->count, n->ins.name);
+static uint32_t sums_slot(draft *draft, const draft_node *node, uint32_t like) {
+  const ir_int_or_vids *shape = &draft->slots[like].tensor.shape;
+  return draft_slot_new(draft, DTYPE_I32, shape->items, (int)shape->count, node->ins.name);
 }
 
 /* ---------------------------------------------------------------- convolutions */
 
-bool find_integer_conv(match *m, uint32_t *out) {
-  dequantized x;
-  weight_codes w;
+bool find_integer_conv(match *match, uint32_t *out) {
+  dequantized dequantized;
+  weight_codes weight_codes;
   integer_weight made;
-  draft *d = m->d;
-  const ir_conv *o = m->root->ins.op;
-  if (m->root->ins.op_type != IR_OP_CONV || m->type != DTYPE_F32 || o->epilogue.count) return false;
-  const uint32_t codes = draft_codes(d, o->weight);
-  if (codes == IR_NONE || !take_codes(d, codes, &w) || !take_dequantized(d, tensor_expr(o->x), &x))
+  draft *draft = match->draft;
+  const ir_conv *op = match->root->ins.op;
+  if (match->root->ins.op_type != IR_OP_CONV || match->type != DTYPE_F32 || op->epilogue.count)
     return false;
-  const ir_int_or_vids *shape = &d->slots[codes].t.shape;
-  if (!add_weight(d, m->root, &w, &x, shape->items, (int)shape->count, &made)) return false;
-  uint32_t sums = sums_slot(d, m->root, o->out);
-  ir_conv_integer *c = draft_add(d, m->root, IR_OP_CONV_INTEGER);
-  *c = (ir_conv_integer){.x = x.codes,
-                         .weight = made.weight,
-                         .bias = made.begin,
-                         .stride = o->stride,
-                         .padding = o->padding,
-                         .dilation = o->dilation,
-                         .groups = o->groups,
-                         .padding_value = x.zero,
-                         .out = sums};
-  draft_note(d, m->root);
-  *out = scale_sums(d, m->root, sums, made.scale, o->bias);
-  return !d->no_memory;
+  const uint32_t codes = draft_codes(draft, op->weight);
+  if (codes == IR_NONE || !take_codes(draft, codes, &weight_codes) ||
+      !take_dequantized(draft, tensor_expr(op->x), &dequantized))
+    return false;
+  const ir_int_or_vids *shape = &draft->slots[codes].tensor.shape;
+  if (!add_weight(draft, match->root, &weight_codes, &dequantized, shape->items, (int)shape->count,
+                  &made))
+    return false;
+  uint32_t sums = sums_slot(draft, match->root, op->out);
+  ir_conv_integer *integer = draft_add(draft, match->root, IR_OP_CONV_INTEGER);
+  *integer = (ir_conv_integer){.x = dequantized.codes,
+                               .weight = made.weight,
+                               .bias = made.begin,
+                               .stride = op->stride,
+                               .padding = op->padding,
+                               .dilation = op->dilation,
+                               .groups = op->groups,
+                               .padding_value = dequantized.zero,
+                               .out = sums};
+  draft_note(draft, match->root);
+  *out = scale_sums(draft, match->root, sums, made.scale, op->bias);
+  return !draft->no_memory;
 }
 
 /* ---------------------------------------------------------------- products */
 
-static uint32_t add_product(draft *d, draft_node *before, const dequantized *x,
-                            const integer_weight *w, uint32_t like) {
-  uint32_t sums = sums_slot(d, before, like);
-  ir_matmul_integer *p = draft_add(d, before, IR_OP_MATMUL_INTEGER);
-  if (d->no_memory) return IR_NONE;
-  *p = (ir_matmul_integer){.a = x->codes, .b = w->weight, .bias = w->begin, .out = sums};
-  draft_note(d, before);
+static uint32_t add_product(draft *draft, draft_node *before, const dequantized *dequantized,
+                            const integer_weight *weight, uint32_t like) {
+  uint32_t sums = sums_slot(draft, before, like);
+  ir_matmul_integer *integer = draft_add(draft, before, IR_OP_MATMUL_INTEGER);
+  if (draft->no_memory) return IR_NONE;
+  *integer = (ir_matmul_integer){
+      .a = dequantized->codes, .b = weight->weight, .bias = weight->begin, .out = sums};
+  draft_note(draft, before);
   return sums;
 }
 
 /* Enough rows to be worth it, for every input: fewer wait for the weight, which is in floats' form
  * no longer. */
-static bool has_rows(const draft *d, uint32_t a) {
-  tensor t;
-  return draft_fixed(d, a, &t) && t.rank >= 2 && t.dims[t.rank - 2] >= FEW_ROWS;
+static bool has_rows(const draft *draft, uint32_t a) {
+  tensor tensor;
+  return draft_fixed(draft, a, &tensor) && tensor.rank >= 2 &&
+         tensor.dims[tensor.rank - 2] >= FEW_ROWS;
 }
 
-bool find_integer_matmul(match *m, uint32_t *out) {
-  dequantized x;
-  weight_codes w;
+bool find_integer_matmul(match *match, uint32_t *out) {
+  dequantized dequantized;
+  weight_codes codes;
   integer_weight made;
-  draft *d = m->d;
-  draft_node *root = m->root;
-  const ir_matmul *o = root->ins.op;
-  if (root->ins.op_type != IR_OP_MATMUL || m->type != DTYPE_F32 || !o->b_transposed) return false;
-  if (o->epilogue.count || o->alpha != 1 || !has_rows(d, o->a) || !take_codes(d, o->b, &w) ||
-      !take_dequantized(d, tensor_expr(o->a), &x))
+  draft *draft = match->draft;
+  draft_node *root = match->root;
+  const ir_matmul *op = root->ins.op;
+  if (root->ins.op_type != IR_OP_MATMUL || match->type != DTYPE_F32 || !op->b_transposed)
     return false;
-  bool has_bias = o->bias != IR_NONE && o->beta != 0;
-  if (has_bias && (o->beta != 1 || draft_rank(d, o->bias) != 1)) return false;
-  const ir_int_or_vid shape[] = {literal_size(w.rows), literal_size(w.row)};
-  if (!add_weight(d, root, &w, &x, shape, 2, &made)) return false;
-  uint32_t sums = add_product(d, root, &x, &made, o->out);
-  if (d->no_memory) return false;
-  *out = scale_sums(d, root, sums, made.scale, has_bias ? o->bias : IR_NONE);
-  return !d->no_memory;
+  if (op->epilogue.count || op->alpha != 1 || !has_rows(draft, op->a) ||
+      !take_codes(draft, op->b, &codes) ||
+      !take_dequantized(draft, tensor_expr(op->a), &dequantized))
+    return false;
+  bool has_bias = op->bias != IR_NONE && op->beta != 0;
+  if (has_bias && (op->beta != 1 || draft_rank(draft, op->bias) != 1)) return false;
+  const ir_int_or_vid shape[] = {literal_size(codes.rows), literal_size(codes.row)};
+  if (!add_weight(draft, root, &codes, &dequantized, shape, 2, &made)) return false;
+  uint32_t sums = add_product(draft, root, &dequantized, &made, op->out);
+  if (draft->no_memory) return false;
+  *out = scale_sums(draft, root, sums, made.scale, has_bias ? op->bias : IR_NONE);
+  return !draft->no_memory;
 }
 
 /* ---------------------------------------------------------------- what stays codes */
@@ -257,60 +274,63 @@ static bool keeps_codes(const ir_instruction *ins) {
          (pad->value == 0 && !signbit(pad->value));
 }
 
-static void *add_move(draft *d, draft_node *root, uint32_t codes, size_t x_at, size_t out_at,
+static void *add_move(draft *draft, draft_node *root, uint32_t codes, size_t x_at, size_t out_at,
                       uint32_t out) {
-  void *op = draft_add(d, root, root->ins.op_type);
+  void *op = draft_add(draft, root, root->ins.op_type);
   memcpy(op, root->ins.op, op_table[root->ins.op_type].table->size);
   memcpy((char *)op + x_at, &codes, sizeof codes);
   memcpy((char *)op + out_at, &out, sizeof out);
   return op;
 }
 
-bool find_integer_move(match *m, uint32_t *out) {
-  dequantized q;
+bool find_integer_move(match *match, uint32_t *out) {
+  dequantized dequantized;
   uint32_t x;
-  draft *d = m->d;
-  const ir_instruction *ins = &m->root->ins;
+  draft *draft = match->draft;
+  const ir_instruction *ins = &match->root->ins;
   int i = 0;
   while (i < N_MOVES && moves[i].type != ins->op_type) i++;
-  if (i == N_MOVES || m->type != DTYPE_F32 || !keeps_codes(ins)) return false;
+  if (i == N_MOVES || match->type != DTYPE_F32 || !keeps_codes(ins)) return false;
   memcpy(&x, (const char *)ins->op + moves[i].x, sizeof x);
-  if (!take_dequantized(d, tensor_expr(x), &q)) return false;
-  const ir_int_or_vids *shape = &d->slots[m->out].t.shape;
-  uint32_t codes =
-      draft_slot_new(d, draft_type(d, q.codes), shape->items, (int)shape->count, ins->name);
-  if (d->no_memory) return false;
-  void *op = add_move(d, m->root, q.codes, moves[i].x, moves[i].out, codes);
-  if (ins->op_type == IR_OP_PAD) ((ir_pad *)op)->value = q.zero;
-  draft_note(d, m->root);
-  q.codes = codes;
-  *out = add_dequantized(d, m->root, &q);
-  return !d->no_memory;
+  if (!take_dequantized(draft, tensor_expr(x), &dequantized)) return false;
+  const ir_int_or_vids *shape = &draft->slots[match->out].tensor.shape;
+  uint32_t codes = draft_slot_new(draft, draft_type(draft, dequantized.codes), shape->items,
+                                  (int)shape->count, ins->name);
+  if (draft->no_memory) return false;
+  void *op = add_move(draft, match->root, dequantized.codes, moves[i].x, moves[i].out, codes);
+  if (ins->op_type == IR_OP_PAD) ((ir_pad *)op)->value = dequantized.zero;
+  draft_note(draft, match->root);
+  dequantized.codes = codes;
+  *out = add_dequantized(draft, match->root, &dequantized);
+  return !draft->no_memory;
 }
 
 /* cast(clamp(round(x / scale) + zero, the least code, the greatest)), as every library writes it.
  */
-bool find_requantized(match *m, uint32_t *out) {
-  dequantized x;
+bool find_requantized(match *match, uint32_t *out) {
+  dequantized dequantized;
   double low, high, zero, inverse;
-  expr a[MAX_STEP_ARITY], e;
-  const draft *d = m->d;
+  expr expr[MAX_STEP_ARITY], expression;
+  const draft *draft = match->draft;
   ir_step_kind kind;
   dtype type;
-  if (!is_code(m->type) || !open_step(d, tensor_expr(m->out), &kind, a, &type) ||
-      kind != IR_STEP_KIND_CAST || !open_f32(d, a[0], IR_STEP_KIND_CLAMP, a))
+  if (!is_code(match->type) || !open_step(draft, tensor_expr(match->out), &kind, expr, &type) ||
+      kind != IR_STEP_KIND_CAST || !open_f32(draft, expr[0], IR_STEP_KIND_CLAMP, expr))
     return false;
-  bool is_signed = m->type == DTYPE_I8;
-  if (!expr_number(d, a[1], &low) || !expr_number(d, a[2], &high) ||
+  bool is_signed = match->type == DTYPE_I8;
+  if (!expr_number(draft, expr[1], &low) || !expr_number(draft, expr[2], &high) ||
       low != (is_signed ? -128 : 0) || high != (is_signed ? 127 : 255))
     return false;
-  e = a[0];
-  if (!open_f32(d, e, IR_STEP_KIND_ADD, a) || !expr_number(d, a[1], &zero)) return false;
-  if (!open_f32(d, a[0], IR_STEP_KIND_ROUND, a) || !open_f32(d, a[0], IR_STEP_KIND_MUL, a) ||
-      !expr_number(d, a[1], &inverse) || !take_dequantized(d, a[0], &x))
+  expression = expr[0];
+  if (!open_f32(draft, expression, IR_STEP_KIND_ADD, expr) || !expr_number(draft, expr[1], &zero))
     return false;
-  if (draft_type(d, x.codes) != m->type || x.zero != zero || fabs(x.scale * inverse - 1) > 1e-4)
+  if (!open_f32(draft, expr[0], IR_STEP_KIND_ROUND, expr) ||
+      !open_f32(draft, expr[0], IR_STEP_KIND_MUL, expr) || !expr_number(draft, expr[1], &inverse) ||
+      !take_dequantized(draft, expr[0], &dequantized))
     return false;
-  *out = x.codes;
-  return draft_can_stand_for(d, *out, m->out);
+  if (draft_type(draft, dequantized.codes) != match->type || dequantized.zero != zero ||
+      fabs(dequantized.scale * inverse - 1) > 1e-4)
+    return false;
+  *out = dequantized.codes;
+  return draft_can_stand_for(draft, *out, match->out);
 }

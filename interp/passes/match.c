@@ -8,140 +8,148 @@
 
 /* ---------------------------------------------------------------- a match */
 
-bool match_covers(match *m, draft_node *n) {
-  for (int i = 0; i < m->n_inner; i++)
-    if (m->inner[i] == n) return true;
-  if (m->n_inner == MAX_INNER) return false;
-  m->inner[m->n_inner++] = n;
+bool match_covers(match *match, draft_node *node) {
+  for (int i = 0; i < match->n_inner; i++)
+    if (match->inner[i] == node) return true;
+  if (match->n_inner == MAX_INNER) return false;
+  match->inner[match->n_inner++] = node;
   return true;
 }
 
-static bool covers(const match *m, const draft_node *n) {
-  for (int i = 0; i < m->n_inner; i++)
-    if (m->inner[i] == n) return true;
+static bool covers(const match *match, const draft_node *node) {
+  for (int i = 0; i < match->n_inner; i++)
+    if (match->inner[i] == node) return true;
   return false;
 }
 
-static bool is_closed_slot(const match *m, const draft_slot *s) {
-  if (s->kept) return false;
-  for (uint32_t i = 0; i < s->n_readers; i++)
-    if (!covers(m, s->readers[i])) return false;
+static bool is_closed_slot(const match *match, const draft_slot *slot) {
+  if (slot->kept) return false;
+  for (uint32_t i = 0; i < slot->n_readers; i++)
+    if (!covers(match, slot->readers[i])) return false;
   return true;
 }
 
-bool match_is_closed(const match *m) {
-  for (int i = 0; i < m->n_inner; i++) {
-    if (m->inner[i] == m->root) continue;
-    if (m->inner[i]->chain != m->root->chain) return false; /* a body runs it more than once */
-    for (operand_iter k = operands_of(&m->inner[i]->ins); next_operand(&k);)
-      if ((k.o.flags & IR_OUT) && !is_closed_slot(m, &m->d->slots[k.o.tid])) return false;
+bool match_is_closed(const match *match) {
+  for (int i = 0; i < match->n_inner; i++) {
+    if (match->inner[i] == match->root) continue;
+    if (match->inner[i]->chain != match->root->chain)
+      return false; /* a body runs it more than once */
+    for (operand_iter k = operands_of(&match->inner[i]->ins); next_operand(&k);)
+      if ((k.operand.flags & IR_OUT) && !is_closed_slot(match, &match->draft->slots[k.operand.tid]))
+        return false;
   }
   return true;
 }
 
-static bool apply_at(draft *d, draft_node *n, pattern find) {
+static bool apply_at(draft *draft, draft_node *node, pattern find) {
   uint32_t out;
-  match m = {.d = d, .root = n, .out = result_of(n), .inner = {n}, .n_inner = 1};
-  if (m.out == IR_NONE) return false;
-  m.type = draft_type(d, m.out);
-  if (!find(&m, &out) || d->no_memory) return false;
-  draft_replace(d, m.out, out);
+  match match = {
+      .draft = draft, .root = node, .out = result_of(node), .inner = {node}, .n_inner = 1};
+  if (match.out == IR_NONE) return false;
+  match.type = draft_type(draft, match.out);
+  if (!find(&match, &out) || draft->no_memory) return false;
+  draft_replace(draft, match.out, out);
   return true;
 }
 
-static uint32_t apply_in_chain(draft *d, uint32_t chain, pattern find) {
+static uint32_t apply_in_chain(draft *draft, uint32_t chain, pattern find) {
   uint32_t applied = 0;
-  for (draft_node *n = d->chains[chain].last; n && !d->no_memory;) {
+  for (draft_node *n = draft->chains[chain].last; n && !draft->no_memory;) {
     draft_node *after = n->next, *before = n->prev;
-    bool found = apply_at(d, n, find);
+    bool found = apply_at(draft, n, find);
     applied += found;
     /* What was added stands before the root; the root, and what only it needed, are gone. */
-    n = !found ? before : after ? after->prev : d->chains[chain].last;
+    n = !found ? before : after ? after->prev : draft->chains[chain].last;
   }
   return applied;
 }
 
-uint32_t apply_pattern(draft *d, pattern find) {
+uint32_t apply_pattern(draft *draft, pattern find) {
   uint32_t applied = 0;
-  for (uint32_t c = 0; c < d->ir.chains.count; c++) applied += apply_in_chain(d, c, find);
+  for (uint32_t c = 0; c < draft->ir.chains.count; c++) applied += apply_in_chain(draft, c, find);
   return applied;
 }
 
 /* ---------------------------------------------------------------- expressions */
 
-bool same_expr(expr a, expr b) {
-  if (a.kind != b.kind) return false;
-  if (a.kind == EXPR_NUMBER) return a.number == b.number;
-  return a.index == b.index && (a.kind != EXPR_STEP || a.node == b.node);
+bool same_expr(expr left, expr right) {
+  if (left.kind != right.kind) return false;
+  if (left.kind == EXPR_NUMBER) return left.number == right.number;
+  return left.index == right.index && (left.kind != EXPR_STEP || left.node == right.node);
 }
 
-static expr operand_expr(draft_node *n, const ir_operand *o) {
-  const ir_elementwise *e = n->ins.op;
-  switch (o->source) {
+static expr operand_expr(draft_node *node, const ir_operand *op) {
+  const ir_elementwise *elementwise = node->ins.op;
+  switch (op->source) {
     case IR_OPERAND_SOURCE_INPUT:
-      return tensor_expr(e->inputs.items[o->index]);
+      return tensor_expr(elementwise->inputs.items[op->index]);
     case IR_OPERAND_SOURCE_STEP:
-      return (expr){.kind = EXPR_STEP, .index = o->index, .node = n};
+      return (expr){.kind = EXPR_STEP, .index = op->index, .node = node};
     case IR_OPERAND_SOURCE_INT:
-      return (expr){.kind = EXPR_NUMBER, .number = (double)o->i};
+      return (expr){.kind = EXPR_NUMBER, .number = (double)op->i};
     case IR_OPERAND_SOURCE_FLOAT:
-      return (expr){.kind = EXPR_NUMBER, .number = o->f};
+      return (expr){.kind = EXPR_NUMBER, .number = op->f};
     default:
-      return (expr){.kind = EXPR_VALUE, .index = o->index};
+      return (expr){.kind = EXPR_VALUE, .index = op->index};
   }
 }
 
 /* A tensor that an elementwise node writes as that node's last step. */
-static expr as_step(const draft *d, expr e) {
-  if (e.kind != EXPR_TENSOR || !draft_op(d, e.index, IR_OP_ELEMENTWISE)) return e;
-  draft_node *n = d->slots[e.index].writer;
-  const ir_elementwise *w = n->ins.op;
-  return (expr){.kind = EXPR_STEP, .index = w->steps.count - 1, .node = n};
+static expr as_step(const draft *draft, expr expression) {
+  if (expression.kind != EXPR_TENSOR || !draft_op(draft, expression.index, IR_OP_ELEMENTWISE))
+    return expression;
+  draft_node *node = draft->slots[expression.index].writer;
+  const ir_elementwise *elementwise = node->ins.op;
+  return (expr){.kind = EXPR_STEP, .index = elementwise->steps.count - 1, .node = node};
 }
 
-bool open_step(const draft *d, expr e, ir_step_kind *kind, expr args[MAX_STEP_ARITY], dtype *type) {
-  e = as_step(d, e);
-  if (e.kind != EXPR_STEP) return false;
-  const ir_elementwise *w = e.node->ins.op;
-  const ir_step *s = &w->steps.items[e.index];
-  *kind = s->kind;
-  *type = s->dtype;
-  for (uint32_t i = 0; i < s->operands.count; i++)
-    args[i] = operand_expr(e.node, &s->operands.items[i]);
+bool open_step(const draft *draft, expr other_expr, ir_step_kind *kind, expr args[MAX_STEP_ARITY],
+               dtype *type) {
+  other_expr = as_step(draft, other_expr);
+  if (other_expr.kind != EXPR_STEP) return false;
+  const ir_elementwise *elementwise = other_expr.node->ins.op;
+  const ir_step *step = &elementwise->steps.items[other_expr.index];
+  *kind = step->kind;
+  *type = step->dtype;
+  for (uint32_t i = 0; i < step->operands.count; i++)
+    args[i] = operand_expr(other_expr.node, &step->operands.items[i]);
   return true;
 }
 
-bool is_step(const draft *d, expr e, ir_step_kind kind) {
+bool is_step(const draft *draft, expr expression, ir_step_kind kind) {
   expr args[MAX_STEP_ARITY];
   ir_step_kind is;
   dtype type;
-  return open_step(d, e, &is, args, &type) && is == kind;
+  return open_step(draft, expression, &is, args, &type) && is == kind;
 }
 
-bool take_step(match *m, expr e, ir_step_kind kind, expr args[MAX_STEP_ARITY]) {
+bool take_step(match *match, expr other_expr, ir_step_kind kind, expr args[MAX_STEP_ARITY]) {
   ir_step_kind is;
   dtype type;
-  if (!open_step(m->d, e, &is, args, &type) || is != kind || type != m->type) return false;
-  return match_covers(m, as_step(m->d, e).node);
+  if (!open_step(match->draft, other_expr, &is, args, &type) || is != kind || type != match->type)
+    return false;
+  return match_covers(match, as_step(match->draft, other_expr).node);
 }
 
-dtype expr_type(const draft *d, expr e) {
-  if (e.kind == EXPR_TENSOR) return draft_type(d, e.index);
-  const ir_elementwise *w = e.kind == EXPR_STEP ? e.node->ins.op : NULL;
-  return w ? w->steps.items[e.index].dtype : DTYPE_COUNT;
+dtype expr_type(const draft *draft, expr expr) {
+  if (expr.kind == EXPR_TENSOR) return draft_type(draft, expr.index);
+  const ir_elementwise *elementwise = expr.kind == EXPR_STEP ? expr.node->ins.op : NULL;
+  return elementwise ? elementwise->steps.items[expr.index].dtype : DTYPE_COUNT;
 }
 
-uint32_t expr_readers(const draft *d, expr e) {
-  if (e.kind != EXPR_TENSOR) return 1;
-  return d->slots[e.index].n_readers + d->slots[e.index].kept;
+uint32_t expr_readers(const draft *draft, expr expr) {
+  if (expr.kind != EXPR_TENSOR) return 1;
+  return draft->slots[expr.index].n_readers + draft->slots[expr.index].kept;
 }
 
-bool expr_number(const draft *d, expr e, double *out) {
-  tensor t;
-  *out = e.number;
-  if (e.kind == EXPR_NUMBER) return true;
-  if (e.kind != EXPR_TENSOR || !draft_fixed(d, e.index, &t) || tensor_numel(&t) != 1) return false;
-  return uniform_value(d, e.index, out);
+bool expr_number(const draft *draft, expr expr, double *out) {
+  tensor tensor;
+  *out = expr.number;
+  if (expr.kind == EXPR_NUMBER) return true;
+  if (expr.kind != EXPR_TENSOR || !draft_fixed(draft, expr.index, &tensor) ||
+      tensor_numel(&tensor) != 1)
+    return false;
+  return uniform_value(draft, expr.index, out);
 }
 
 bool close_numbers(double a, double b, dtype type) {
@@ -151,203 +159,216 @@ bool close_numbers(double a, double b, dtype type) {
 
 /* ---------------------------------------------------------------- products */
 
-static bool multiply(match *m, expr e, bool over, bool first, product *p);
+static bool multiply(match *match, expr expr, bool over, bool first, product *product);
 
-static bool add_factor(product *p, expr e, bool over) {
-  int *n = over ? &p->n_over : &p->n_under;
-  if (*n == MAX_FACTORS) return false;
-  (over ? p->over : p->under)[(*n)++] = e;
+static bool add_factor(product *product, expr expr, bool over) {
+  int *count = over ? &product->n_over : &product->n_under;
+  if (*count == MAX_FACTORS) return false;
+  (over ? product->over : product->under)[(*count)++] = expr;
   return true;
 }
 
-static bool multiply_operands(match *m, expr e, ir_step_kind kind, bool over, product *p) {
+static bool multiply_operands(match *match, expr expression, ir_step_kind kind, bool over,
+                              product *product) {
   expr args[MAX_STEP_ARITY];
-  if (!take_step(m, e, kind, args)) return false;
+  if (!take_step(match, expression, kind, args)) return false;
   if (same_expr(args[0], args[1]))
     return kind == IR_STEP_KIND_MUL && args[0].kind != EXPR_NUMBER &&
-           add_factor(p, args[0], over) && add_factor(p, args[0], over);
-  return multiply(m, args[0], over, false, p) &&
-         multiply(m, args[1], kind == IR_STEP_KIND_MUL ? over : !over, false, p);
+           add_factor(product, args[0], over) && add_factor(product, args[0], over);
+  return multiply(match, args[0], over, false, product) &&
+         multiply(match, args[1], kind == IR_STEP_KIND_MUL ? over : !over, false, product);
 }
 
-static bool multiply(match *m, expr e, bool over, bool first, product *p) {
+static bool multiply(match *match, expr expression, bool over, bool first, product *product) {
   double n;
   expr args[MAX_STEP_ARITY];
   ir_step_kind kind;
   dtype type;
-  if (expr_number(m->d, e, &n)) {
-    p->coefficient = over ? p->coefficient * n : p->coefficient / n;
+  if (expr_number(match->draft, expression, &n)) {
+    product->coefficient = over ? product->coefficient * n : product->coefficient / n;
     return n != 0;
   }
-  bool inside = open_step(m->d, e, &kind, args, &type) && type == m->type &&
+  bool inside = open_step(match->draft, expression, &kind, args, &type) && type == match->type &&
                 (kind == IR_STEP_KIND_MUL || kind == IR_STEP_KIND_DIV);
-  if (inside && (first || expr_readers(m->d, e) == 1))
-    return multiply_operands(m, e, kind, over, p);
-  return add_factor(p, e, over);
+  if (inside && (first || expr_readers(match->draft, expression) == 1))
+    return multiply_operands(match, expression, kind, over, product);
+  return add_factor(product, expression, over);
 }
 
-bool take_product(match *m, expr e, product *out) {
+bool take_product(match *match, expr expr, product *out) {
   *out = (product){.coefficient = 1};
-  return multiply(m, e, true, true, out);
+  return multiply(match, expr, true, true, out);
 }
 
-bool take_plus_number(match *m, expr e, expr *y, double *n) {
+bool take_plus_number(match *match, expr other_expr, expr *y_expr, double *count) {
   expr args[MAX_STEP_ARITY];
   double other;
-  if (!take_step(m, e, IR_STEP_KIND_ADD, args)) return false;
+  if (!take_step(match, other_expr, IR_STEP_KIND_ADD, args)) return false;
   for (int i = 0; i < 2; i++) {
-    *y = args[i];
-    if (expr_number(m->d, args[1 - i], n) && !expr_number(m->d, *y, &other)) return true;
+    *y_expr = args[i];
+    if (expr_number(match->draft, args[1 - i], count) &&
+        !expr_number(match->draft, *y_expr, &other))
+      return true;
   }
   return false;
 }
 
-bool take_square(match *m, expr e, expr *y) {
+bool take_square(match *match, expr other_expr, expr *y_expr) {
   expr args[MAX_STEP_ARITY];
   double n;
-  if (take_step(m, e, IR_STEP_KIND_MUL, args)) {
-    *y = args[0];
+  if (take_step(match, other_expr, IR_STEP_KIND_MUL, args)) {
+    *y_expr = args[0];
     return same_expr(args[0], args[1]);
   }
-  if (!take_step(m, e, IR_STEP_KIND_POW, args)) return false;
-  *y = args[0];
-  return expr_number(m->d, args[1], &n) && n == 2;
+  if (!take_step(match, other_expr, IR_STEP_KIND_POW, args)) return false;
+  *y_expr = args[0];
+  return expr_number(match->draft, args[1], &n) && n == 2;
 }
 
 /* ---------------------------------------------------------------- means */
 
 /* None given are all. */
-bool reduce_axes(const draft *d, const ir_reduce *r, unsigned *axes) {
-  int rank = draft_rank(d, r->x);
-  *axes = r->axes.count ? 0 : (1u << rank) - 1;
-  for (uint32_t i = 0; i < r->axes.count; i++)
-    *axes |= 1u << (r->axes.items[i] < 0 ? r->axes.items[i] + rank : r->axes.items[i]);
+bool reduce_axes(const draft *draft, const ir_reduce *reduce, unsigned *axes) {
+  int rank = draft_rank(draft, reduce->x);
+  *axes = reduce->axes.count ? 0 : (1u << rank) - 1;
+  for (uint32_t i = 0; i < reduce->axes.count; i++)
+    *axes |=
+        1u << (reduce->axes.items[i] < 0 ? reduce->axes.items[i] + rank : reduce->axes.items[i]);
   return *axes != 0;
 }
 
-static bool take_reduce(match *m, expr e, ir_reduce_kind kind, uint32_t *y, unsigned *axes) {
-  const ir_reduce *r = e.kind == EXPR_TENSOR ? draft_op(m->d, e.index, IR_OP_REDUCE) : NULL;
-  if (!r || r->kind != kind || !r->keepdim || draft_type(m->d, r->out) != m->type) return false;
-  *y = r->x;
-  return reduce_axes(m->d, r, axes) && match_covers(m, m->d->slots[e.index].writer);
+static bool take_reduce(match *match, expr expr, ir_reduce_kind kind, uint32_t *results,
+                        unsigned *axes) {
+  const ir_reduce *reduce =
+      expr.kind == EXPR_TENSOR ? draft_op(match->draft, expr.index, IR_OP_REDUCE) : NULL;
+  if (!reduce || reduce->kind != kind || !reduce->keepdim ||
+      draft_type(match->draft, reduce->out) != match->type)
+    return false;
+  *results = reduce->x;
+  return reduce_axes(match->draft, reduce, axes) &&
+         match_covers(match, match->draft->slots[expr.index].writer);
 }
 
 /* How many elements lie along these axes; 0: not known. */
-static int64_t axes_count(const draft *d, uint32_t x, unsigned axes) {
-  extent n = size_literal(1);
-  for (int i = 0; i < draft_rank(d, x); i++)
-    if (axes & (1u << i)) n = size_multiply(d->sizes, n, draft_size(d, x, i));
-  return size_is_literal(n) ? n.literal : 0;
+static int64_t axes_count(const draft *draft, uint32_t x, unsigned axes) {
+  extent extent = size_literal(1);
+  for (int i = 0; i < draft_rank(draft, x); i++)
+    if (axes & (1u << i)) extent = size_multiply(draft->sizes, extent, draft_size(draft, x, i));
+  return size_is_literal(extent) ? extent.literal : 0;
 }
 
-bool take_mean(match *m, expr e, uint32_t *y, unsigned *axes) {
+bool take_mean(match *match, expr expr, uint32_t *results, unsigned *axes) {
   product p;
-  if (take_reduce(m, e, IR_REDUCE_KIND_MEAN, y, axes)) return true;
-  if (!take_product(m, e, &p) || p.n_over != 1 || p.n_under) return false;
-  if (!take_reduce(m, p.over[0], IR_REDUCE_KIND_SUM, y, axes)) return false;
-  int64_t n = axes_count(m->d, *y, *axes);
-  return n > 0 && close_numbers(p.coefficient, 1 / (double)n, m->type);
+  if (take_reduce(match, expr, IR_REDUCE_KIND_MEAN, results, axes)) return true;
+  if (!take_product(match, expr, &p) || p.n_over != 1 || p.n_under) return false;
+  if (!take_reduce(match, p.over[0], IR_REDUCE_KIND_SUM, results, axes)) return false;
+  int64_t n = axes_count(match->draft, *results, *axes);
+  return n > 0 && close_numbers(p.coefficient, 1 / (double)n, match->type);
 }
 
-/* e = sqrt(y). */
-static bool take_root(match *m, expr e, expr *y) {
+/* other_expr = sqrt(y). */
+static bool take_root(match *match, expr other_expr, expr *y_expr) {
   expr args[MAX_STEP_ARITY];
   double n;
-  bool is_root = take_step(m, e, IR_STEP_KIND_SQRT, args);
-  if (!is_root && !take_step(m, e, IR_STEP_KIND_POW, args)) return false;
-  *y = args[0];
-  return is_root || (expr_number(m->d, args[1], &n) && n == 0.5);
+  bool is_root = take_step(match, other_expr, IR_STEP_KIND_SQRT, args);
+  if (!is_root && !take_step(match, other_expr, IR_STEP_KIND_POW, args)) return false;
+  *y_expr = args[0];
+  return is_root || (expr_number(match->draft, args[1], &n) && n == 0.5);
 }
 
-/* e = 1 / sqrt(y). */
-static bool take_inverse(match *m, expr e, expr *y) {
+/* other_expr = 1 / sqrt(y). */
+static bool take_inverse(match *match, expr other_expr, expr *y_expr) {
   expr args[MAX_STEP_ARITY];
   double n;
-  if (take_step(m, e, IR_STEP_KIND_RSQRT, args)) {
-    *y = args[0];
+  if (take_step(match, other_expr, IR_STEP_KIND_RSQRT, args)) {
+    *y_expr = args[0];
     return true;
   }
-  if (take_step(m, e, IR_STEP_KIND_POW, args)) {
-    *y = args[0];
-    return expr_number(m->d, args[1], &n) && n == -0.5;
+  if (take_step(match, other_expr, IR_STEP_KIND_POW, args)) {
+    *y_expr = args[0];
+    return expr_number(match->draft, args[1], &n) && n == -0.5;
   }
-  return take_step(m, e, IR_STEP_KIND_RECIPROCAL, args) && take_root(m, args[0], y);
+  return take_step(match, other_expr, IR_STEP_KIND_RECIPROCAL, args) &&
+         take_root(match, args[0], y_expr);
 }
 
-bool take_inverse_root(match *m, const product *p, int k, expr *y, expr *rest, int *n_rest) {
-  int covered = m->n_inner;
-  for (int i = 0; i < p->n_over && !p->n_under; i++) {
-    if (!take_inverse(m, p->over[i], y) || k-- > 0) {
-      m->n_inner = covered;
+bool take_inverse_root(match *match, const product *product, int k, expr *other_expr, expr *rest,
+                       int *n_rest) {
+  int covered = match->n_inner;
+  for (int i = 0; i < product->n_over && !product->n_under; i++) {
+    if (!take_inverse(match, product->over[i], other_expr) || k-- > 0) {
+      match->n_inner = covered;
       continue;
     }
-    memcpy(rest, p->over, (size_t)i * sizeof *rest);
-    memcpy(rest + i, p->over + i + 1, (size_t)(p->n_over - i - 1) * sizeof *rest);
-    *n_rest = p->n_over - 1;
+    memcpy(rest, product->over, (size_t)i * sizeof *rest);
+    memcpy(rest + i, product->over + i + 1, (size_t)(product->n_over - i - 1) * sizeof *rest);
+    *n_rest = product->n_over - 1;
     return true;
   }
-  memcpy(rest, p->over, (size_t)p->n_over * sizeof *rest);
-  *n_rest = p->n_over;
-  return p->n_under == 1 && k == 0 && take_root(m, p->under[0], y);
+  memcpy(rest, product->over, (size_t)product->n_over * sizeof *rest);
+  *n_rest = product->n_over;
+  return product->n_under == 1 && k == 0 && take_root(match, product->under[0], other_expr);
 }
 
 /* ---------------------------------------------------------------- tensors */
 
-uint32_t draft_through(const draft *d, uint32_t x, unsigned what) {
+uint32_t draft_through(const draft *draft, uint32_t x, unsigned what) {
   for (;;) {
-    const ir_copy *c = draft_op(d, x, IR_OP_COPY);
-    const ir_reshape *r = what & THROUGH_RESHAPE ? draft_op(d, x, IR_OP_RESHAPE) : NULL;
-    const ir_expand *e = what & THROUGH_EXPAND ? draft_op(d, x, IR_OP_EXPAND) : NULL;
-    if (!c && !r && !e) return x;
-    x = c ? c->x : r ? r->x : e->x;
+    const ir_copy *copy = draft_op(draft, x, IR_OP_COPY);
+    const ir_reshape *reshape = what & THROUGH_RESHAPE ? draft_op(draft, x, IR_OP_RESHAPE) : NULL;
+    const ir_expand *expand = what & THROUGH_EXPAND ? draft_op(draft, x, IR_OP_EXPAND) : NULL;
+    if (!copy && !reshape && !expand) return x;
+    x = copy ? copy->x : reshape ? reshape->x : expand->x;
   }
 }
 
-uint32_t constant_behind(const draft *d, uint32_t x) {
-  x = draft_through(d, x, THROUGH_RESHAPE);
-  return d->slots[x].kind == SLOT_CONSTANT ? x : IR_NONE;
+uint32_t constant_behind(const draft *draft, uint32_t x) {
+  x = draft_through(draft, x, THROUGH_RESHAPE);
+  return draft->slots[x].kind == SLOT_CONSTANT ? x : IR_NONE;
 }
 
 double element_of(dtype t, const void *data, int64_t i) {
   return element_number(t, (const char *)data + (size_t)i * dtype_size(t));
 }
 
-bool is_uniform(const tensor *t, const void *data) {
-  size_t size = dtype_size(t->type);
-  int64_t n = tensor_numel(t);
+bool is_uniform(const tensor *tensor, const void *data) {
+  size_t size = dtype_size(tensor->type);
+  int64_t n = tensor_numel(tensor);
   for (int64_t i = 1; i < n; i++)
     if (memcmp(data, (const char *)data + (size_t)i * size, size) != 0) return false;
   return n > 0;
 }
 
-static bool uniform_constant(const draft *d, uint32_t x, double *out) {
-  tensor t;
-  const draft_slot *s = &d->slots[x];
-  if (s->kind != SLOT_CONSTANT || !s->data || !draft_fixed(d, x, &t) || !is_uniform(&t, s->data))
+static bool uniform_constant(const draft *draft, uint32_t x, double *out) {
+  tensor tensor;
+  const draft_slot *slot = &draft->slots[x];
+  if (slot->kind != SLOT_CONSTANT || !slot->data || !draft_fixed(draft, x, &tensor) ||
+      !is_uniform(&tensor, slot->data))
     return false;
-  *out = element_of(t.type, s->data, 0);
+  *out = element_of(tensor.type, slot->data, 0);
   return true;
 }
 
-bool uniform_value(const draft *d, uint32_t x, double *out) {
-  x = draft_through(d, x, THROUGH_RESHAPE | THROUGH_EXPAND);
-  const ir_full *f = draft_op(d, x, IR_OP_FULL);
-  if (!f) return uniform_constant(d, x, out);
-  if (f->value.present && f->value.vid == IR_NONE) {
-    *out = f->value.literal;
+bool uniform_value(const draft *draft, uint32_t x, double *out) {
+  x = draft_through(draft, x, THROUGH_RESHAPE | THROUGH_EXPAND);
+  const ir_full *full = draft_op(draft, x, IR_OP_FULL);
+  if (!full) return uniform_constant(draft, x, out);
+  if (full->value.present && full->value.vid == IR_NONE) {
+    *out = full->value.literal;
     return true;
   }
-  *out = (double)f->int_value.literal;
-  return f->int_value.present && f->int_value.vid == IR_NONE;
+  *out = (double)full->int_value.literal;
+  return full->int_value.present && full->int_value.vid == IR_NONE;
 }
 
-uint32_t cast_of(const draft *d, uint32_t tid) {
-  const ir_elementwise *e = draft_op(d, tid, IR_OP_ELEMENTWISE);
-  if (!e || e->steps.count != 1 || e->inputs.count != 1) return IR_NONE;
-  const ir_step *s = &e->steps.items[0];
-  bool copies = s->kind == IR_STEP_KIND_CAST || s->kind == IR_STEP_KIND_COPY;
-  return copies && s->operands.items[0].source == IR_OPERAND_SOURCE_INPUT &&
-                 draft_same_shape(d, e->inputs.items[0], tid)
-             ? e->inputs.items[0]
+uint32_t cast_of(const draft *draft, uint32_t tid) {
+  const ir_elementwise *elementwise = draft_op(draft, tid, IR_OP_ELEMENTWISE);
+  if (!elementwise || elementwise->steps.count != 1 || elementwise->inputs.count != 1)
+    return IR_NONE;
+  const ir_step *step = &elementwise->steps.items[0];
+  bool copies = step->kind == IR_STEP_KIND_CAST || step->kind == IR_STEP_KIND_COPY;
+  return copies && step->operands.items[0].source == IR_OPERAND_SOURCE_INPUT &&
+                 draft_same_shape(draft, elementwise->inputs.items[0], tid)
+             ? elementwise->inputs.items[0]
              : IR_NONE;
 }

@@ -4,27 +4,29 @@
 #include "interp/passes/passes.h"
 
 /* What is cast, before or behind a Permute; IR_NONE: b is something else. */
-static uint32_t narrow_of(draft *d, draft_node *at, uint32_t b) {
-  const ir_permute *turned = draft_op(d, b, IR_OP_PERMUTE);
-  uint32_t narrow = cast_of(d, turned ? turned->x : b);
+static uint32_t narrow_of(draft *draft, draft_node *at, uint32_t b) {
+  const ir_permute *turned = draft_op(draft, b, IR_OP_PERMUTE);
+  uint32_t narrow = cast_of(draft, turned ? turned->x : b);
   int dims[MAX_RANK];
   if (narrow == IR_NONE) return IR_NONE;
-  if (draft_type(d, narrow) != DTYPE_F16 && draft_type(d, narrow) != DTYPE_BF16) return IR_NONE;
+  if (draft_type(draft, narrow) != DTYPE_F16 && draft_type(draft, narrow) != DTYPE_BF16)
+    return IR_NONE;
   if (!turned) return narrow;
   for (uint32_t i = 0; i < turned->dims.count; i++) dims[i] = turned->dims.items[i];
-  return draft_permute(d, at, narrow, dims);
+  return draft_permute(draft, at, narrow, dims);
 }
 
-bool find_narrow_b(match *m, uint32_t *out) {
-  const ir_matmul *o = m->root->ins.op;
-  if (m->root->ins.op_type != IR_OP_MATMUL || m->type != DTYPE_F32 || o->b_transposed) return false;
-  uint32_t b = narrow_of(m->d, m->root, o->b);
+bool find_narrow_b(match *match, uint32_t *out) {
+  const ir_matmul *op = match->root->ins.op;
+  if (match->root->ins.op_type != IR_OP_MATMUL || match->type != DTYPE_F32 || op->b_transposed)
+    return false;
+  uint32_t b = narrow_of(match->draft, match->root, op->b);
   if (b == IR_NONE) return false;
-  *out = draft_slot_like(m->d, o->out, m->root->ins.name);
-  ir_matmul *made = draft_add(m->d, m->root, IR_OP_MATMUL);
-  *made = *o;
+  *out = draft_slot_like(match->draft, op->out, match->root->ins.name);
+  ir_matmul *made = draft_add(match->draft, match->root, IR_OP_MATMUL);
+  *made = *op;
   made->b = b;
   made->out = *out;
-  draft_note(m->d, m->root);
+  draft_note(match->draft, match->root);
   return true;
 }

@@ -13,13 +13,13 @@ enum { ROWS = 2 }; /* axis of (B, n_kv, rows, head_dim) and of (B, n_kv, rows) *
 
 /* What an AttentionCached gives of a cache that it reads; IR_NONE: it reads it as something else,
  * or more than once. */
-static uint32_t cache_after(const draft_node *n, uint32_t tid) {
-  const ir_attention_cached *o = n->ins.op;
-  if (n->ins.op_type != IR_OP_ATTENTION_CACHED || o->window.present) return IR_NONE;
-  const uint32_t in[] = {o->key_cache, o->value_cache, o->key_scale, o->value_scale};
-  const uint32_t out[] = {o->key_cache_out, o->value_cache_out, o->key_scale_out,
-                          o->value_scale_out};
-  const uint32_t others[] = {o->q, o->k, o->v, o->position};
+static uint32_t cache_after(const draft_node *node, uint32_t tid) {
+  const ir_attention_cached *op = node->ins.op;
+  if (node->ins.op_type != IR_OP_ATTENTION_CACHED || op->window.present) return IR_NONE;
+  const uint32_t in[] = {op->key_cache, op->value_cache, op->key_scale, op->value_scale};
+  const uint32_t out[] = {op->key_cache_out, op->value_cache_out, op->key_scale_out,
+                          op->value_scale_out};
+  const uint32_t others[] = {op->q, op->k, op->v, op->position};
   uint32_t found = IR_NONE;
   for (int i = 0; i < 4; i++) {
     if (others[i] == tid || (in[i] == tid && found != IR_NONE)) return IR_NONE;
@@ -29,80 +29,81 @@ static uint32_t cache_after(const draft_node *n, uint32_t tid) {
 }
 
 /* Nothing needs what the op gives but the state that it becomes. */
-static bool is_update(const draft *d, uint32_t state, uint32_t value) {
+static bool is_update(const draft *draft, uint32_t state, uint32_t value) {
   uint32_t n = 0;
-  for (uint32_t m = 0; m < d->ir.methods.count; m++) {
-    const ir_state_updates *updates = &d->ir.methods.items[m].updates;
+  for (uint32_t m = 0; m < draft->ir.methods.count; m++) {
+    const ir_state_updates *updates = &draft->ir.methods.items[m].updates;
     for (uint32_t i = 0; i < updates->count; i++)
       n += updates->items[i].value == value && updates->items[i].state == state;
   }
-  return n == 1 && d->slots[value].kept == 1 && d->slots[value].n_readers == 0;
+  return n == 1 && draft->slots[value].kept == 1 && draft->slots[value].n_readers == 0;
 }
 
-static uint32_t count_updates(const draft *d, uint32_t state) {
+static uint32_t count_updates(const draft *draft, uint32_t state) {
   uint32_t n = 0;
-  for (uint32_t m = 0; m < d->ir.methods.count; m++)
-    for (uint32_t i = 0; i < d->ir.methods.items[m].updates.count; i++)
-      n += d->ir.methods.items[m].updates.items[i].state == state;
+  for (uint32_t m = 0; m < draft->ir.methods.count; m++)
+    for (uint32_t i = 0; i < draft->ir.methods.items[m].updates.count; i++)
+      n += draft->ir.methods.items[m].updates.items[i].state == state;
   return n;
 }
 
-static bool has_initial(const draft *d, uint32_t state) {
-  for (uint32_t i = 0; i < d->ir.state_inits.count; i++)
-    if (d->ir.state_inits.items[i].state == state) return true;
+static bool has_initial(const draft *draft, uint32_t state) {
+  for (uint32_t i = 0; i < draft->ir.state_inits.count; i++)
+    if (draft->ir.state_inits.items[i].state == state) return true;
   return false;
 }
 
-bool is_cache(const draft *d, uint32_t tid) {
-  const draft_slot *s = &d->slots[tid];
-  if (s->kind != SLOT_STATE || !s->n_readers || s->kept || has_initial(d, tid)) return false;
-  if (draft_rank(d, tid) <= ROWS) return false;
-  for (uint32_t i = 0; i < s->n_readers; i++) {
-    uint32_t after = cache_after(s->readers[i], tid);
-    if (after == IR_NONE || !is_update(d, tid, after)) return false;
+bool is_cache(const draft *draft, uint32_t tid) {
+  const draft_slot *slot = &draft->slots[tid];
+  if (slot->kind != SLOT_STATE || !slot->n_readers || slot->kept || has_initial(draft, tid))
+    return false;
+  if (draft_rank(draft, tid) <= ROWS) return false;
+  for (uint32_t i = 0; i < slot->n_readers; i++) {
+    uint32_t after = cache_after(slot->readers[i], tid);
+    if (after == IR_NONE || !is_update(draft, tid, after)) return false;
   }
-  return count_updates(d, tid) == s->n_readers;
+  return count_updates(draft, tid) == slot->n_readers;
 }
 
 /* Its rows; 0: it is no cache that may have others. */
-static int64_t cache_rows(const draft *d, uint32_t tid) {
-  tensor t;
-  bool fixed = is_cache(d, tid) && draft_fixed(d, tid, &t);
-  return fixed && t.dims[ROWS] > 1 ? t.dims[ROWS] : 0;
+static int64_t cache_rows(const draft *draft, uint32_t tid) {
+  tensor tensor;
+  bool fixed = is_cache(draft, tid) && draft_fixed(draft, tid, &tensor);
+  return fixed && tensor.dims[ROWS] > 1 ? tensor.dims[ROWS] : 0;
 }
 
-static int64_t longest_cache(const draft *d) {
+static int64_t longest_cache(const draft *draft) {
   int64_t most = 0;
-  for (uint32_t i = 0; i < d->n_slots; i++) {
-    int64_t rows = cache_rows(d, i);
+  for (uint32_t i = 0; i < draft->n_slots; i++) {
+    int64_t rows = cache_rows(draft, i);
     if (rows > most) most = rows;
   }
   return most;
 }
 
-static bool is_named(const draft *d, const char *name) {
-  for (uint32_t i = 0; i < d->ir.values.count; i++)
-    if (strcmp(d->ir.values.items[i].name, name) == 0) return true;
+static bool is_named(const draft *draft, const char *name) {
+  for (uint32_t i = 0; i < draft->ir.values.count; i++)
+    if (strcmp(draft->ir.values.items[i].name, name) == 0) return true;
   return false;
 }
 
 /* The cache and what it becomes. */
-static void open_cache(draft *d, uint32_t tid, uint32_t value) {
-  const draft_slot *s = &d->slots[tid];
-  for (uint32_t i = 0; i < s->n_readers; i++)
-    draft_set_size(d, cache_after(s->readers[i], tid), ROWS, value);
-  draft_set_size(d, tid, ROWS, value);
+static void open_cache(draft *draft, uint32_t tid, uint32_t value) {
+  const draft_slot *slot = &draft->slots[tid];
+  for (uint32_t i = 0; i < slot->n_readers; i++)
+    draft_set_size(draft, cache_after(slot->readers[i], tid), ROWS, value);
+  draft_set_size(draft, tid, ROWS, value);
 }
 
-uint32_t open_caches(draft *d, const pass_env *env) {
+uint32_t open_caches(draft *draft, const pass_env *env) {
   (void)env;
-  int64_t rows = longest_cache(d);
+  int64_t rows = longest_cache(draft);
   uint32_t n = 0, value = IR_NONE;
-  if (!rows || is_named(d, NAME)) return 0;
-  for (uint32_t i = 0; i < d->n_slots && !d->no_memory; i++) {
-    if (cache_rows(d, i) != rows) continue;
-    if (!n++) value = draft_value(d, NAME, 1, rows);
-    if (!d->no_memory) open_cache(d, i, value);
+  if (!rows || is_named(draft, NAME)) return 0;
+  for (uint32_t i = 0; i < draft->n_slots && !draft->no_memory; i++) {
+    if (cache_rows(draft, i) != rows) continue;
+    if (!n++) value = draft_value(draft, NAME, 1, rows);
+    if (!draft->no_memory) open_cache(draft, i, value);
   }
   return n;
 }

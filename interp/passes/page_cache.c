@@ -25,326 +25,343 @@ enum {
 /* The sizes that are added, and of the method that is looked at what stands for its last token:
  * chosen[t] is the axis of slot t that has a row for each token whose logits are wanted, plus 1. */
 typedef struct paging {
-  draft *d;
-  ir_method *m;
+  draft *draft;
+  ir_method *method;
   uint32_t pages, sequences, width, rows; /* values */
   uint8_t *chosen;
 } paging;
 
-static uint32_t input_of(const paging *p, uint32_t i) { return p->m->inputs.items[i].tensor; }
+static uint32_t input_of(const paging *paging, uint32_t i) {
+  return paging->method->inputs.items[i].tensor;
+}
 
 /* L of tokens (*, L). */
-static uint32_t length_of(const paging *p) { return draft_dim(p->d, input_of(p, 0), -1)->vid; }
+static uint32_t length_of(const paging *paging) {
+  return draft_dim(paging->draft, input_of(paging, 0), -1)->vid;
+}
 
-static bool has_length(const paging *p, uint32_t tid) {
-  for (int i = 0; i < draft_rank(p->d, tid); i++)
-    if (draft_dim(p->d, tid, i)->vid == length_of(p)) return true;
+static bool has_length(const paging *paging, uint32_t tid) {
+  for (int i = 0; i < draft_rank(paging->draft, tid); i++)
+    if (draft_dim(paging->draft, tid, i)->vid == length_of(paging)) return true;
   return false;
 }
 
 /* ---------------------------------------------------------------- positions */
 
-static bool is_counter(const draft *d, uint32_t tid, uint32_t length) {
-  const ir_arange *o = draft_op(d, tid, IR_OP_ARANGE);
-  return o && draft_type(d, tid) == DTYPE_I64 && draft_rank(d, tid) == 1 &&
-         draft_dim(d, tid, 0)->vid == length && o->start.vid == IR_NONE && o->start.literal == 0 &&
-         o->step.vid == IR_NONE && o->step.literal == 1;
+static bool is_counter(const draft *draft, uint32_t tid, uint32_t length) {
+  const ir_arange *op = draft_op(draft, tid, IR_OP_ARANGE);
+  return op && draft_type(draft, tid) == DTYPE_I64 && draft_rank(draft, tid) == 1 &&
+         draft_dim(draft, tid, 0)->vid == length && op->start.vid == IR_NONE &&
+         op->start.literal == 0 && op->step.vid == IR_NONE && op->step.literal == 1;
 }
 
 /* position + arange(L), where each token stands. */
-static bool is_places(const paging *p, const draft_node *n) {
-  const ir_elementwise *e = n->ins.op;
-  uint32_t position = input_of(p, 1);
-  if (n->ins.op_type != IR_OP_ELEMENTWISE || e->inputs.count != 2 || e->steps.count != 1)
+static bool is_places(const paging *paging, const draft_node *node) {
+  const ir_elementwise *elementwise = node->ins.op;
+  uint32_t position = input_of(paging, 1);
+  if (node->ins.op_type != IR_OP_ELEMENTWISE || elementwise->inputs.count != 2 ||
+      elementwise->steps.count != 1)
     return false;
-  const ir_step *s = &e->steps.items[0];
-  if (s->kind != IR_STEP_KIND_ADD || s->dtype != DTYPE_I64 || s->operands.count != 2) return false;
-  const ir_operand *a = &s->operands.items[0], *b = &s->operands.items[1];
-  bool both = a->source == IR_OPERAND_SOURCE_INPUT && b->source == IR_OPERAND_SOURCE_INPUT &&
-              a->index != b->index;
-  if (e->inputs.items[0] != position && e->inputs.items[1] != position) return false;
-  uint32_t other = e->inputs.items[e->inputs.items[0] == position];
-  return both && is_counter(p->d, other, length_of(p)) && draft_rank(p->d, e->out) == 1;
+  const ir_step *step = &elementwise->steps.items[0];
+  if (step->kind != IR_STEP_KIND_ADD || step->dtype != DTYPE_I64 || step->operands.count != 2)
+    return false;
+  const ir_operand *operand = &step->operands.items[0], *b = &step->operands.items[1];
+  bool both = operand->source == IR_OPERAND_SOURCE_INPUT && b->source == IR_OPERAND_SOURCE_INPUT &&
+              operand->index != b->index;
+  if (elementwise->inputs.items[0] != position && elementwise->inputs.items[1] != position)
+    return false;
+  uint32_t other = elementwise->inputs.items[elementwise->inputs.items[0] == position];
+  return both && is_counter(paging->draft, other, length_of(paging)) &&
+         draft_rank(paging->draft, elementwise->out) == 1;
 }
 
-static bool has_places(const paging *p) {
-  const draft_slot *s = &p->d->slots[input_of(p, 1)];
-  for (uint32_t i = 0; i < s->n_readers; i++) {
-    const draft_node *n = s->readers[i];
-    if (n->ins.op_type != IR_OP_ATTENTION_CACHED && !is_places(p, n)) return false;
+static bool has_places(const paging *paging) {
+  const draft_slot *slot = &paging->draft->slots[input_of(paging, 1)];
+  for (uint32_t i = 0; i < slot->n_readers; i++) {
+    const draft_node *node = slot->readers[i];
+    if (node->ins.op_type != IR_OP_ATTENTION_CACHED && !is_places(paging, node)) return false;
   }
-  return s->n_readers > 0 && !s->kept;
+  return slot->n_readers > 0 && !slot->kept;
 }
 
 /* A counter of the tokens tells where they stand in a run, unless it is added to the position. */
-static bool counts_otherwise(const paging *p, const draft_node *n) {
-  if (n->ins.op_type != IR_OP_ARANGE || !has_length(p, result_of(n))) return false;
-  const draft_slot *s = &p->d->slots[result_of(n)];
-  for (uint32_t i = 0; i < s->n_readers; i++)
-    if (!is_places(p, s->readers[i])) return true;
-  return s->kept;
+static bool counts_otherwise(const paging *paging, const draft_node *node) {
+  if (node->ins.op_type != IR_OP_ARANGE || !has_length(paging, result_of(node))) return false;
+  const draft_slot *slot = &paging->draft->slots[result_of(node)];
+  for (uint32_t i = 0; i < slot->n_readers; i++)
+    if (!is_places(paging, slot->readers[i])) return true;
+  return slot->kept;
 }
 
-static bool has_other_counters(const paging *p) {
-  for (const draft_node *n = p->d->chains[p->m->chain].first; n; n = n->next)
-    if (counts_otherwise(p, n)) return true;
+static bool has_other_counters(const paging *paging) {
+  for (const draft_node *n = paging->draft->chains[paging->method->chain].first; n; n = n->next)
+    if (counts_otherwise(paging, n)) return true;
   return false;
 }
 
 /* ---------------------------------------------------------------- the last token */
 
-static bool is_one(const draft *d, uint32_t tid, int axis) {
-  const ir_int_or_vid *n = draft_dim(d, tid, axis);
-  return n->vid == IR_NONE && n->literal == 1;
+static bool is_one(const draft *draft, uint32_t tid, int axis) {
+  const ir_int_or_vid *value = draft_dim(draft, tid, axis);
+  return value->vid == IR_NONE && value->literal == 1;
 }
 
-/* Where a node takes the last token alone, of axis *from of x: the axis of its result that has one
- * row for it; -1: it takes something else. */
-static int last_token(const paging *p, const draft_node *n, uint32_t *x, int *from) {
-  const draft *d = p->d;
-  const ir_slice *slice = n->ins.op;
-  const ir_select *select = n->ins.op;
-  bool is_slice = n->ins.op_type == IR_OP_SLICE;
-  if (!is_slice && n->ins.op_type != IR_OP_SELECT) return -1;
+/* Where a node takes the last token alone, of axis *from of values: the axis of its result that has
+ * one row for it; -1: it takes something else. */
+static int last_token(const paging *paging, const draft_node *node, uint32_t *values, int *from) {
+  const draft *draft = paging->draft;
+  const ir_slice *slice = node->ins.op;
+  const ir_select *select = node->ins.op;
+  bool is_slice = node->ins.op_type == IR_OP_SLICE;
+  if (!is_slice && node->ins.op_type != IR_OP_SELECT) return -1;
   const ir_int_or_vid *at = is_slice ? &slice->start : &select->index;
-  *x = is_slice ? slice->x : select->x;
+  *values = is_slice ? slice->x : select->x;
   *from = is_slice ? slice->axis : select->axis;
-  if (*from < 0) *from += draft_rank(d, *x);
-  if (draft_dim(d, *x, *from)->vid != length_of(p) || at->vid != IR_NONE || at->literal != -1)
+  if (*from < 0) *from += draft_rank(draft, *values);
+  if (draft_dim(draft, *values, *from)->vid != length_of(paging) || at->vid != IR_NONE ||
+      at->literal != -1)
     return -1;
   int axis = is_slice ? *from : *from - 1;
-  return axis >= 0 && is_one(d, result_of(n), axis) ? axis : -1;
+  return axis >= 0 && is_one(draft, result_of(node), axis) ? axis : -1;
 }
 
-static bool is_last_token(const paging *p, const draft_node *n) {
+static bool is_last_token(const paging *paging, const draft_node *node) {
   uint32_t x;
   int from;
-  return last_token(p, n, &x, &from) >= 0;
+  return last_token(paging, node, &x, &from) >= 0;
 }
 
 /* The axis of rows in a reshaped tensor: the last of those of size 1 in front; -1: it has none. */
-static int reshaped_axis(const paging *p, const ir_reshape *o) {
-  int axis = 0, rank = draft_rank(p->d, o->out);
-  for (int i = 0; i + 1 < p->chosen[o->x]; i++)
-    if (!is_one(p->d, o->x, i)) return -1;
-  while (axis < rank && is_one(p->d, o->out, axis)) axis++;
+static int reshaped_axis(const paging *paging, const ir_reshape *op) {
+  int axis = 0, rank = draft_rank(paging->draft, op->out);
+  for (int i = 0; i + 1 < paging->chosen[op->x]; i++)
+    if (!is_one(paging->draft, op->x, i)) return -1;
+  while (axis < rank && is_one(paging->draft, op->out, axis)) axis++;
   return axis - 1;
 }
 
-/* The axis of rows in what n makes of them; -1: it would not treat each by itself. */
-static int axis_after(const paging *p, const draft_node *n, uint32_t x) {
-  const draft *d = p->d;
-  int axis = p->chosen[x] - 1;
-  const ir_matmul *matmul = n->ins.op;
-  switch (n->ins.op_type) {
+/* The axis of rows in what node makes of them; -1: it would not treat each by itself. */
+static int axis_after(const paging *paging, const draft_node *node, uint32_t x) {
+  const draft *draft = paging->draft;
+  int axis = paging->chosen[x] - 1;
+  const ir_matmul *matmul = node->ins.op;
+  switch (node->ins.op_type) {
     case IR_OP_ELEMENTWISE:
-      return axis + draft_rank(d, result_of(n)) - draft_rank(d, x);
+      return axis + draft_rank(draft, result_of(node)) - draft_rank(draft, x);
     case IR_OP_COPY:
       return axis;
     case IR_OP_RMS_NORM:
-      return ((const ir_rms_norm *)n->ins.op)->n_axes < draft_rank(d, x) - axis ? axis : -1;
+      return ((const ir_rms_norm *)node->ins.op)->n_axes < draft_rank(draft, x) - axis ? axis : -1;
     case IR_OP_LAYER_NORM:
-      return ((const ir_layer_norm *)n->ins.op)->n_axes < draft_rank(d, x) - axis ? axis : -1;
+      return ((const ir_layer_norm *)node->ins.op)->n_axes < draft_rank(draft, x) - axis ? axis
+                                                                                         : -1;
     case IR_OP_MATMUL:
-      return matmul->a == x && matmul->b != x && draft_rank(d, matmul->b) == 2 &&
-                     axis < draft_rank(d, x) - 1
+      return matmul->a == x && matmul->b != x && draft_rank(draft, matmul->b) == 2 &&
+                     axis < draft_rank(draft, x) - 1
                  ? axis
                  : -1;
     case IR_OP_RESHAPE:
-      return reshaped_axis(p, n->ins.op);
+      return reshaped_axis(paging, node->ins.op);
     default:
       return -1;
   }
 }
 
 /* Marks what follows from the last token. False: something else is done with it. */
-static bool follow_node(const paging *p, const draft_node *n) {
+static bool follow_node(const paging *paging, const draft_node *node) {
   uint32_t x;
-  int axis = -1, from, last = last_token(p, n, &x, &from);
+  int axis = -1, from, last = last_token(paging, node, &x, &from);
   if (last >= 0) {
-    p->chosen[result_of(n)] = (uint8_t)(last + 1);
-    return !p->chosen[x];
+    paging->chosen[result_of(node)] = (uint8_t)(last + 1);
+    return !paging->chosen[x];
   }
-  for (operand_iter i = operands_of(&n->ins); next_operand(&i);) {
-    if ((i.o.flags & IR_OUT) || !p->chosen[i.o.tid]) continue;
-    int one = axis_after(p, n, i.o.tid);
+  for (operand_iter i = operands_of(&node->ins); next_operand(&i);) {
+    if ((i.operand.flags & IR_OUT) || !paging->chosen[i.operand.tid]) continue;
+    int one = axis_after(paging, node, i.operand.tid);
     if (one < 0 || (axis >= 0 && one != axis)) return false;
     axis = one;
   }
-  if (axis >= 0) p->chosen[result_of(n)] = (uint8_t)(axis + 1);
+  if (axis >= 0) paging->chosen[result_of(node)] = (uint8_t)(axis + 1);
   return true;
 }
 
-static bool follow_last(const paging *p) {
-  const ir_arguments *outputs = &p->m->outputs;
-  for (const draft_node *n = p->d->chains[p->m->chain].first; n; n = n->next)
-    if (!follow_node(p, n)) return false;
+static bool follow_last(const paging *paging) {
+  const ir_arguments *outputs = &paging->method->outputs;
+  for (const draft_node *n = paging->draft->chains[paging->method->chain].first; n; n = n->next)
+    if (!follow_node(paging, n)) return false;
   uint32_t logits = outputs->count == 1 ? outputs->items[0].tensor : IR_NONE;
-  return logits != IR_NONE && (p->chosen[logits] || has_length(p, logits));
+  return logits != IR_NONE && (paging->chosen[logits] || has_length(paging, logits));
 }
 
-static bool gives_last(const paging *p) { return p->chosen[p->m->outputs.items[0].tensor] > 0; }
+static bool gives_last(const paging *paging) {
+  return paging->chosen[paging->method->outputs.items[0].tensor] > 0;
+}
 
 /* ---------------------------------------------------------------- what can be paged */
 
-static bool can_page_method(const paging *p) {
-  const ir_arguments *inputs = &p->m->inputs;
-  if (inputs->count != 2 || input_of(p, 0) == IR_NONE || input_of(p, 1) == IR_NONE) return false;
-  if (draft_rank(p->d, input_of(p, 0)) < 1 || length_of(p) == IR_NONE) return false;
-  if (draft_type(p->d, input_of(p, 1)) != DTYPE_I64 || draft_rank(p->d, input_of(p, 1)) != 0)
+static bool can_page_method(const paging *paging) {
+  const ir_arguments *inputs = &paging->method->inputs;
+  if (inputs->count != 2 || input_of(paging, 0) == IR_NONE || input_of(paging, 1) == IR_NONE)
     return false;
-  return has_places(p) && !has_other_counters(p) && follow_last(p);
+  if (draft_rank(paging->draft, input_of(paging, 0)) < 1 || length_of(paging) == IR_NONE)
+    return false;
+  if (draft_type(paging->draft, input_of(paging, 1)) != DTYPE_I64 ||
+      draft_rank(paging->draft, input_of(paging, 1)) != 0)
+    return false;
+  return has_places(paging) && !has_other_counters(paging) && follow_last(paging);
 }
 
 /* All state is caches of one sequence, which are equally long: of one of each layer. */
-static bool can_page_state(const draft *d) {
+static bool can_page_state(const draft *draft) {
   extent rows = {0};
   uint32_t n = 0;
-  for (uint32_t i = 0; i < d->n_slots; i++) {
-    if (d->slots[i].kind != SLOT_STATE) continue;
-    if (!is_cache(d, i) || !is_one(d, i, 0)) return false;
-    if (n++ && !same_size(rows, draft_size(d, i, 2))) return false;
-    rows = draft_size(d, i, 2);
+  for (uint32_t i = 0; i < draft->n_slots; i++) {
+    if (draft->slots[i].kind != SLOT_STATE) continue;
+    if (!is_cache(draft, i) || !is_one(draft, i, 0)) return false;
+    if (n++ && !same_size(rows, draft_size(draft, i, 2))) return false;
+    rows = draft_size(draft, i, 2);
   }
   return n > 0;
 }
 
-static bool can_page(paging *p) {
-  draft *d = p->d;
-  for (uint32_t i = 0; i < d->ir.values.count; i++)
-    if (strcmp(d->ir.values.items[i].name, PAGES) == 0) return false;
-  if (!can_page_state(d)) return false;
-  p->chosen = draft_alloc(d, d->n_slots, sizeof *p->chosen);
-  for (uint32_t i = 0; p->chosen && i < d->ir.methods.count; i++) {
-    p->m = &d->ir.methods.items[i];
-    if (!can_page_method(p)) return false;
+static bool can_page(paging *paging) {
+  draft *draft = paging->draft;
+  for (uint32_t i = 0; i < draft->ir.values.count; i++)
+    if (strcmp(draft->ir.values.items[i].name, PAGES) == 0) return false;
+  if (!can_page_state(draft)) return false;
+  paging->chosen = draft_alloc(draft, draft->n_slots, sizeof *paging->chosen);
+  for (uint32_t i = 0; paging->chosen && i < draft->ir.methods.count; i++) {
+    paging->method = &draft->ir.methods.items[i];
+    if (!can_page_method(paging)) return false;
   }
-  return p->chosen != NULL;
+  return paging->chosen != NULL;
 }
 
 /* ---------------------------------------------------------------- paging */
 
-static void page_state(const paging *p) {
-  draft *d = p->d;
-  for (uint32_t i = 0; i < d->n_slots && !d->no_memory; i++) {
-    if (d->slots[i].kind != SLOT_STATE) continue;
+static void page_state(const paging *paging) {
+  draft *draft = paging->draft;
+  for (uint32_t i = 0; i < draft->n_slots && !draft->no_memory; i++) {
+    if (draft->slots[i].kind != SLOT_STATE) continue;
     ir_int_or_vid shape[MAX_RANK];
-    int rank = draft_rank(d, i);
-    for (int k = 0; k < rank; k++) shape[k] = *draft_dim(d, i, k);
-    shape[0] = value_size(p->pages);
+    int rank = draft_rank(draft, i);
+    for (int k = 0; k < rank; k++) shape[k] = *draft_dim(draft, i, k);
+    shape[0] = value_size(paging->pages);
     shape[2] = literal_size(PAGE_ROWS);
-    draft_set_shape(d, i, shape, rank);
+    draft_set_shape(draft, i, shape, rank);
   }
 }
 
-static uint32_t cache_like(draft *d, uint32_t cache, const char *name) {
-  return cache == IR_NONE ? IR_NONE : draft_slot_like(d, cache, name);
+static uint32_t cache_like(draft *draft, uint32_t cache, const char *name) {
+  return cache == IR_NONE ? IR_NONE : draft_slot_like(draft, cache, name);
 }
 
-static void page_attention(draft *d, draft_node *n, uint32_t sequence, uint32_t table) {
-  const ir_attention_cached *o = n->ins.op;
-  const char *name = n->ins.name;
-  const uint32_t caches[] = {o->key_cache, o->value_cache, o->key_scale, o->value_scale};
-  const uint32_t before[] = {o->out, o->key_cache_out, o->value_cache_out, o->key_scale_out,
-                             o->value_scale_out};
-  uint32_t made[5] = {draft_slot_like(d, o->out, name)};
-  for (int i = 0; i < 4; i++) made[i + 1] = cache_like(d, caches[i], name);
-  ir_attention_paged *paged = draft_add(d, n, IR_OP_ATTENTION_PAGED);
-  *paged = (ir_attention_paged){.q = o->q,
-                                .k = o->k,
-                                .v = o->v,
-                                .position = o->position,
+static void page_attention(draft *draft, draft_node *node, uint32_t sequence, uint32_t table) {
+  const ir_attention_cached *op = node->ins.op;
+  const char *name = node->ins.name;
+  const uint32_t caches[] = {op->key_cache, op->value_cache, op->key_scale, op->value_scale};
+  const uint32_t before[] = {op->out, op->key_cache_out, op->value_cache_out, op->key_scale_out,
+                             op->value_scale_out};
+  uint32_t made[5] = {draft_slot_like(draft, op->out, name)};
+  for (int i = 0; i < 4; i++) made[i + 1] = cache_like(draft, caches[i], name);
+  ir_attention_paged *paged = draft_add(draft, node, IR_OP_ATTENTION_PAGED);
+  *paged = (ir_attention_paged){.q = op->q,
+                                .k = op->k,
+                                .v = op->v,
+                                .position = op->position,
                                 .sequence = sequence,
                                 .page_table = table,
-                                .key_cache = o->key_cache,
-                                .value_cache = o->value_cache,
-                                .key_scale = o->key_scale,
-                                .value_scale = o->value_scale,
-                                .scale = o->scale,
-                                .softcap = o->softcap,
+                                .key_cache = op->key_cache,
+                                .value_cache = op->value_cache,
+                                .key_scale = op->key_scale,
+                                .value_scale = op->value_scale,
+                                .scale = op->scale,
+                                .softcap = op->softcap,
                                 .out = made[0],
                                 .key_cache_out = made[1],
                                 .value_cache_out = made[2],
                                 .key_scale_out = made[3],
                                 .value_scale_out = made[4]};
-  draft_note(d, n);
-  for (int i = 0; i < 5 && !d->no_memory; i++)
-    if (before[i] != IR_NONE) draft_replace(d, before[i], made[i]);
+  draft_note(draft, node);
+  for (int i = 0; i < 5 && !draft->no_memory; i++)
+    if (before[i] != IR_NONE) draft_replace(draft, before[i], made[i]);
 }
 
 /* The rows of tokens in place of the last one. */
-static void choose_rows(const paging *p, draft_node *n, uint32_t rows) {
-  draft *d = p->d;
-  uint32_t x, out = result_of(n);
-  int from, axis = last_token(p, n, &x, &from);
-  uint32_t chosen = draft_slot_like(d, x, n->ins.name);
+static void choose_rows(const paging *paging, draft_node *node, uint32_t rows) {
+  draft *draft = paging->draft;
+  uint32_t x, out = result_of(node);
+  int from, axis = last_token(paging, node, &x, &from);
+  uint32_t chosen = draft_slot_like(draft, x, node->ins.name);
   if (chosen == IR_NONE) return;
-  draft_set_size(d, chosen, from, p->rows);
-  ir_index_select *select = draft_add(d, n, IR_OP_INDEX_SELECT);
+  draft_set_size(draft, chosen, from, paging->rows);
+  ir_index_select *select = draft_add(draft, node, IR_OP_INDEX_SELECT);
   *select = (ir_index_select){.x = x, .axis = from, .index = rows, .out = chosen};
-  draft_note(d, n);
-  draft_set_size(d, out, axis, p->rows);
-  if (n->ins.op_type == IR_OP_SELECT && !d->no_memory) {
-    const ir_int_or_vids *shape = &d->slots[out].t.shape;
-    chosen = draft_reshape(d, n, chosen, shape->items, (int)shape->count);
+  draft_note(draft, node);
+  draft_set_size(draft, out, axis, paging->rows);
+  if (node->ins.op_type == IR_OP_SELECT && !draft->no_memory) {
+    const ir_int_or_vids *shape = &draft->slots[out].tensor.shape;
+    chosen = draft_reshape(draft, node, chosen, shape->items, (int)shape->count);
   }
-  if (!d->no_memory) draft_replace(d, out, chosen);
+  if (!draft->no_memory) draft_replace(draft, out, chosen);
 }
 
 /* A result of theirs has a row for each. */
-static void widen_result(const paging *p, draft_node *n) {
-  uint32_t out = result_of(n);
-  int axis = p->chosen[out] - 1;
-  draft_set_size(p->d, out, axis, p->rows);
-  if (n->ins.op_type != IR_OP_RESHAPE || p->d->no_memory) return;
-  ir_reshape *o = n->ins.op;
-  o->shape = p->d->slots[out].t.shape;
+static void widen_result(const paging *paging, draft_node *node) {
+  uint32_t out = result_of(node);
+  int axis = paging->chosen[out] - 1;
+  draft_set_size(paging->draft, out, axis, paging->rows);
+  if (node->ins.op_type != IR_OP_RESHAPE || paging->draft->no_memory) return;
+  ir_reshape *op = node->ins.op;
+  op->shape = paging->draft->slots[out].tensor.shape;
 }
 
-static void page_nodes(const paging *p, uint32_t sequence, uint32_t table, uint32_t rows) {
-  draft *d = p->d;
-  uint32_t position = input_of(p, 1), known = d->n_slots;
-  for (draft_node *n = d->chains[p->m->chain].first, *next; n && !d->no_memory; n = next) {
+static void page_nodes(const paging *paging, uint32_t sequence, uint32_t table, uint32_t rows) {
+  draft *draft = paging->draft;
+  uint32_t position = input_of(paging, 1), known = draft->n_slots;
+  for (draft_node *n = draft->chains[paging->method->chain].first, *next; n && !draft->no_memory;
+       n = next) {
     next = n->next;
     uint32_t out = first_slot(&n->ins, true);
-    if (is_places(p, n)) {
-      draft_replace(d, out, position);
+    if (is_places(paging, n)) {
+      draft_replace(draft, out, position);
     } else if (n->ins.op_type == IR_OP_ATTENTION_CACHED) {
-      page_attention(d, n, sequence, table);
-    } else if (is_last_token(p, n)) {
-      choose_rows(p, n, rows);
-    } else if (out < known && p->chosen[out]) {
-      widen_result(p, n);
+      page_attention(draft, n, sequence, table);
+    } else if (is_last_token(paging, n)) {
+      choose_rows(paging, n, rows);
+    } else if (out < known && paging->chosen[out]) {
+      widen_result(paging, n);
     }
   }
 }
 
-static void page_method(const paging *p) {
-  draft *d = p->d;
-  const ir_int_or_vid length = value_size(length_of(p)), rows = value_size(p->rows),
-                      table[] = {value_size(p->sequences), value_size(p->width)};
-  bool last = gives_last(p);
-  uint32_t sequence = draft_input(d, p->m, DTYPE_I32, &length, 1, "sequence");
-  uint32_t pages = draft_input(d, p->m, DTYPE_I32, table, 2, "page_table");
-  uint32_t chosen = last ? draft_input(d, p->m, DTYPE_I64, &rows, 1, "rows") : IR_NONE;
-  if (d->no_memory) return;
-  page_nodes(p, sequence, pages, chosen);
-  draft_set_shape(d, input_of(p, 1), &length, 1);
-  p->m->metadata = ""; /* it tells Python of the inputs there were */
+static void page_method(const paging *paging) {
+  draft *draft = paging->draft;
+  const ir_int_or_vid length = value_size(length_of(paging)), rows = value_size(paging->rows),
+                      table[] = {value_size(paging->sequences), value_size(paging->width)};
+  bool last = gives_last(paging);
+  uint32_t sequence = draft_input(draft, paging->method, DTYPE_I32, &length, 1, "sequence");
+  uint32_t pages = draft_input(draft, paging->method, DTYPE_I32, table, 2, "page_table");
+  uint32_t chosen =
+      last ? draft_input(draft, paging->method, DTYPE_I64, &rows, 1, "rows") : IR_NONE;
+  if (draft->no_memory) return;
+  page_nodes(paging, sequence, pages, chosen);
+  draft_set_shape(draft, input_of(paging, 1), &length, 1);
+  paging->method->metadata = ""; /* it tells Python of the inputs there were */
 }
 
-uint32_t page_caches(draft *d, const pass_env *env) {
+uint32_t page_caches(draft *draft, const pass_env *env) {
   (void)env;
-  paging p = {.d = d};
-  if (!can_page(&p)) return 0;
-  p.pages = draft_value(d, PAGES, 1, MOST_PAGES);
-  p.sequences = draft_value(d, "sequences", 1, MOST_SEQUENCES);
-  p.width = draft_value(d, "page_table_width", 1, MOST_PAGES);
-  p.rows = draft_value(d, "rows", 1, MOST_ROWS);
-  if (!d->no_memory) page_state(&p);
-  for (uint32_t i = 0; i < d->ir.methods.count && !d->no_memory; i++) {
-    p.m = &d->ir.methods.items[i];
-    page_method(&p);
+  paging paging = {.draft = draft};
+  if (!can_page(&paging)) return 0;
+  paging.pages = draft_value(draft, PAGES, 1, MOST_PAGES);
+  paging.sequences = draft_value(draft, "sequences", 1, MOST_SEQUENCES);
+  paging.width = draft_value(draft, "page_table_width", 1, MOST_PAGES);
+  paging.rows = draft_value(draft, "rows", 1, MOST_ROWS);
+  if (!draft->no_memory) page_state(&paging);
+  for (uint32_t i = 0; i < draft->ir.methods.count && !draft->no_memory; i++) {
+    paging.method = &draft->ir.methods.items[i];
+    page_method(&paging);
   }
   return 1;
 }

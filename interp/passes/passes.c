@@ -44,23 +44,23 @@ const program_pass program_passes[] = {
 };
 const size_t n_program_passes = sizeof program_passes / sizeof program_passes[0];
 
-uint32_t run_program_pass(const program_pass *p, draft *d, const pass_env *env) {
-  return p->find ? apply_pattern(d, p->find) : p->run(d, env);
+uint32_t run_program_pass(const program_pass *pass, draft *draft, const pass_env *env) {
+  return pass->find ? apply_pattern(draft, pass->find) : pass->run(draft, env);
 }
 
 static const struct {
   const char *name;
-  clave_status (*run)(graph *g);
+  clave_status (*run)(graph *graph);
 } graph_passes[] = {
     {"fuse elementwise", fuse_elementwise},
     {"fuse epilogues", fuse_epilogues},
 };
 
-clave_status run_passes(graph *g, bool fuse) {
+clave_status run_passes(graph *graph, bool fuse) {
   for (size_t i = 0; fuse && i < sizeof graph_passes / sizeof graph_passes[0]; i++) {
-    TRY(status_while(graph_passes[i].run(g), "pass '%s'", graph_passes[i].name));
-    TRY(graph_compact(g));
+    TRY(status_while(graph_passes[i].run(graph), "pass '%s'", graph_passes[i].name));
+    TRY(graph_compact(graph));
   }
-  graph_find_uses(g);
+  graph_find_uses(graph);
   return NULL;
 }

@@ -9,7 +9,7 @@
 /* ---------------------------------------------------------------- of a program */
 
 /* Runs a program without inputs and takes it: outputs[i] has room for its output i. */
-typedef clave_status (*evaluate_fn)(void *ctx, program *p, void *const *outputs);
+typedef clave_status (*evaluate_fn)(void *ctx, program *program, void *const *outputs);
 typedef struct pass_env {
   evaluate_fn evaluate; /* NULL: nothing is computed */
   void *ctx;
@@ -17,69 +17,69 @@ typedef struct pass_env {
 
 typedef struct program_pass {
   const char *name;
-  const char *keeps;                              /* what a result may differ by, in a line */
-  pattern find;                                   /* tried at every node; NULL: `run` is it */
-  uint32_t (*run)(draft *d, const pass_env *env); /* how often it applied */
+  const char *keeps;                                  /* what a result may differ by, in a line */
+  pattern find;                                       /* tried at every node; NULL: `run` is it */
+  uint32_t (*run)(draft *draft, const pass_env *env); /* how often it applied */
   bool on_request; /* it changes what a program takes, and runs only where it is named */
 } program_pass;
 extern const program_pass program_passes[];
 extern const size_t n_program_passes;
 /* How often the pass applied. */
-uint32_t run_program_pass(const program_pass *p, draft *d, const pass_env *env);
+uint32_t run_program_pass(const program_pass *pass, draft *draft, const pass_env *env);
 
 /* ---- cleanup.c ---- */
-uint32_t remove_dead_code(draft *d, const pass_env *env);
-uint32_t cancel_casts(draft *d, const pass_env *env);
+uint32_t remove_dead_code(draft *draft, const pass_env *env);
+uint32_t cancel_casts(draft *draft, const pass_env *env);
 /* ---- equal.c ---- */
-uint32_t join_equal(draft *d, const pass_env *env);
+uint32_t join_equal(draft *draft, const pass_env *env);
 /* ---- join_matmul.c ---- */
-uint32_t join_matmuls(draft *d, const pass_env *env);
+uint32_t join_matmuls(draft *draft, const pass_env *env);
 /* ---- join_rope.c ---- */
-uint32_t join_ropes(draft *d, const pass_env *env);
+uint32_t join_ropes(draft *draft, const pass_env *env);
 /* ---- open_cache.c ---- */
-uint32_t open_caches(draft *d, const pass_env *env);
+uint32_t open_caches(draft *draft, const pass_env *env);
 /* Whether a state tensor, zeros at first, is read by an AttentionCached without a window alone, and
  * becomes what that makes of it. */
-bool is_cache(const draft *d, uint32_t tid);
+bool is_cache(const draft *draft, uint32_t tid);
 /* ---- page_cache.c ---- */
-uint32_t page_caches(draft *d, const pass_env *env);
+uint32_t page_caches(draft *draft, const pass_env *env);
 /* ---- views.c ---- */
-uint32_t fold_views(draft *d, const pass_env *env);
+uint32_t fold_views(draft *draft, const pass_env *env);
 /* ---- constants.c ---- */
-uint32_t fold_constants(draft *d, const pass_env *env);
-uint32_t fold_numbers(draft *d, const pass_env *env);
+uint32_t fold_constants(draft *draft, const pass_env *env);
+uint32_t fold_numbers(draft *draft, const pass_env *env);
 /* ---- activation.c ---- */
-bool find_gelu(match *m, uint32_t *out);
-bool find_silu(match *m, uint32_t *out);
+bool find_gelu(match *match, uint32_t *out);
+bool find_silu(match *match, uint32_t *out);
 /* ---- rope.c ---- */
-bool find_rope(match *m, uint32_t *out);
+bool find_rope(match *match, uint32_t *out);
 /* ---- norm.c ---- */
-bool find_layer_norm(match *m, uint32_t *out);
-bool find_rms_norm(match *m, uint32_t *out);
-bool find_norm_in_16_bits(match *m, uint32_t *out);
+bool find_layer_norm(match *match, uint32_t *out);
+bool find_rms_norm(match *match, uint32_t *out);
+bool find_norm_in_16_bits(match *match, uint32_t *out);
 /* ---- batch_norm.c ---- */
-bool find_batch_norm(match *m, uint32_t *out);
+bool find_batch_norm(match *match, uint32_t *out);
 /* ---- integer.c ---- */
-bool find_integer_conv(match *m, uint32_t *out);
-bool find_integer_matmul(match *m, uint32_t *out);
-bool find_integer_move(match *m, uint32_t *out);
-bool find_requantized(match *m, uint32_t *out);
+bool find_integer_conv(match *match, uint32_t *out);
+bool find_integer_matmul(match *match, uint32_t *out);
+bool find_integer_move(match *match, uint32_t *out);
+bool find_requantized(match *match, uint32_t *out);
 /* ---- narrow_b.c ---- */
-bool find_narrow_b(match *m, uint32_t *out);
+bool find_narrow_b(match *match, uint32_t *out);
 /* ---- attention.c, attention_write.c ---- */
-bool find_attention(match *m, uint32_t *out);
-bool find_repeated_heads(match *m, uint32_t *out);
-bool find_simple_mask(match *m, uint32_t *out);
+bool find_attention(match *match, uint32_t *out);
+bool find_repeated_heads(match *match, uint32_t *out);
+bool find_simple_mask(match *match, uint32_t *out);
 
 /* ---------------------------------------------------------------- of a method's graph */
 
 /* Runs all of them, in the table's order, and finds the uses of what is left. `fuse` false: none
  * is run. */
-clave_status run_passes(graph *g, bool fuse) STATUS_CHECK;
+clave_status run_passes(graph *graph, bool fuse) STATUS_CHECK;
 
 /* ---- fuse.c ---- Elementwise chains become one node. */
-clave_status fuse_elementwise(graph *g) STATUS_CHECK;
+clave_status fuse_elementwise(graph *graph) STATUS_CHECK;
 /* ---- epilogue.c ---- An elementwise node becomes a part of the op before it. */
-clave_status fuse_epilogues(graph *g) STATUS_CHECK;
+clave_status fuse_epilogues(graph *graph) STATUS_CHECK;
 
 #endif

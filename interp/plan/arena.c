@@ -20,39 +20,40 @@ typedef struct sweep {
   arena_layout *layout;
 } sweep;
 
-static int by_birth(const void *a, const void *b) {
-  const arena_block *x = *(arena_block *const *)a, *y = *(arena_block *const *)b;
-  if (x->first != y->first) return x->first < y->first ? -1 : 1;
-  if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
-  return x < y ? -1 : x > y; /* the array's own order: the same plan every time */
+static int by_birth(const void *left, const void *right) {
+  const arena_block *block = *(arena_block *const *)left, *y = *(arena_block *const *)right;
+  if (block->first != y->first) return block->first < y->first ? -1 : 1;
+  if (block->bytes != y->bytes) return block->bytes > y->bytes ? -1 : 1;
+  return block < y ? -1 : block > y; /* the array's own order: the same plan every time */
 }
 
-static void push_dying(sweep *s, arena_block *b) {
-  size_t i = s->n_dying++;
-  for (; i && s->dying[(i - 1) / 2]->last > b->last; i = (i - 1) / 2)
-    s->dying[i] = s->dying[(i - 1) / 2];
-  s->dying[i] = b;
+static void push_dying(sweep *sweep, arena_block *block) {
+  size_t i = sweep->n_dying++;
+  for (; i && sweep->dying[(i - 1) / 2]->last > block->last; i = (i - 1) / 2)
+    sweep->dying[i] = sweep->dying[(i - 1) / 2];
+  sweep->dying[i] = block;
 }
 
-static arena_block *pop_dying(sweep *s) {
-  arena_block *top = s->dying[0], *moved = s->dying[--s->n_dying];
+static arena_block *pop_dying(sweep *sweep) {
+  arena_block *top = sweep->dying[0], *moved = sweep->dying[--sweep->n_dying];
   size_t i = 0, child;
-  while ((child = 2 * i + 1) < s->n_dying) {
-    if (child + 1 < s->n_dying && s->dying[child + 1]->last < s->dying[child]->last) child++;
-    if (s->dying[child]->last >= moved->last) break;
-    s->dying[i] = s->dying[child];
+  while ((child = 2 * i + 1) < sweep->n_dying) {
+    if (child + 1 < sweep->n_dying && sweep->dying[child + 1]->last < sweep->dying[child]->last)
+      child++;
+    if (sweep->dying[child]->last >= moved->last) break;
+    sweep->dying[i] = sweep->dying[child];
     i = child;
   }
-  s->dying[i] = moved;
+  sweep->dying[i] = moved;
   return top;
 }
 
-static size_t find_hole(const sweep *s, uint32_t chunk, size_t offset) {
-  size_t low = 0, high = s->n_holes;
+static size_t find_hole(const sweep *sweep, uint32_t chunk, size_t offset) {
+  size_t low = 0, high = sweep->n_holes;
   while (low < high) {
     size_t mid = (low + high) / 2;
-    const hole *h = &s->holes[mid];
-    if (h->chunk < chunk || (h->chunk == chunk && h->offset < offset)) {
+    const hole *hole = &sweep->holes[mid];
+    if (hole->chunk < chunk || (hole->chunk == chunk && hole->offset < offset)) {
       low = mid + 1;
     } else {
       high = mid;
@@ -61,83 +62,85 @@ static size_t find_hole(const sweep *s, uint32_t chunk, size_t offset) {
   return low;
 }
 
-static void drop_hole(sweep *s, size_t i) {
-  memmove(&s->holes[i], &s->holes[i + 1], (s->n_holes - i - 1) * sizeof(hole));
-  s->n_holes--;
+static void drop_hole(sweep *sweep, size_t i) {
+  memmove(&sweep->holes[i], &sweep->holes[i + 1], (sweep->n_holes - i - 1) * sizeof(hole));
+  sweep->n_holes--;
 }
 
-static void release(sweep *s, hole h) {
-  size_t i = find_hole(s, h.chunk, h.offset);
-  if (i < s->n_holes && s->holes[i].chunk == h.chunk && h.offset + h.bytes == s->holes[i].offset) {
-    h.bytes += s->holes[i].bytes;
-    drop_hole(s, i);
+static void release(sweep *sweep, hole gap) {
+  size_t i = find_hole(sweep, gap.chunk, gap.offset);
+  if (i < sweep->n_holes && sweep->holes[i].chunk == gap.chunk &&
+      gap.offset + gap.bytes == sweep->holes[i].offset) {
+    gap.bytes += sweep->holes[i].bytes;
+    drop_hole(sweep, i);
   }
-  if (i > 0 && s->holes[i - 1].chunk == h.chunk &&
-      s->holes[i - 1].offset + s->holes[i - 1].bytes == h.offset) {
-    s->holes[i - 1].bytes += h.bytes;
+  if (i > 0 && sweep->holes[i - 1].chunk == gap.chunk &&
+      sweep->holes[i - 1].offset + sweep->holes[i - 1].bytes == gap.offset) {
+    sweep->holes[i - 1].bytes += gap.bytes;
     return;
   }
-  memmove(&s->holes[i + 1], &s->holes[i], (s->n_holes - i) * sizeof(hole));
-  s->holes[i] = h;
-  s->n_holes++;
+  memmove(&sweep->holes[i + 1], &sweep->holes[i], (sweep->n_holes - i) * sizeof(hole));
+  sweep->holes[i] = gap;
+  sweep->n_holes++;
 }
 
-static bool take_best_hole(sweep *s, arena_block *b, size_t bytes) {
-  size_t best = s->n_holes;
-  for (size_t i = 0; i < s->n_holes; i++)
-    if (s->holes[i].bytes >= bytes &&
-        (best == s->n_holes || s->holes[i].bytes < s->holes[best].bytes))
+static bool take_best_hole(sweep *sweep, arena_block *block, size_t bytes) {
+  size_t best = sweep->n_holes;
+  for (size_t i = 0; i < sweep->n_holes; i++)
+    if (sweep->holes[i].bytes >= bytes &&
+        (best == sweep->n_holes || sweep->holes[i].bytes < sweep->holes[best].bytes))
       best = i;
-  if (best == s->n_holes) return false;
-  hole *h = &s->holes[best];
-  b->chunk = h->chunk;
-  b->offset = h->offset;
-  h->offset += bytes;
-  h->bytes -= bytes;
-  if (!h->bytes) drop_hole(s, best);
+  if (best == sweep->n_holes) return false;
+  hole *hole = &sweep->holes[best];
+  block->chunk = hole->chunk;
+  block->offset = hole->offset;
+  hole->offset += bytes;
+  hole->bytes -= bytes;
+  if (!hole->bytes) drop_hole(sweep, best);
   return true;
 }
 
 /* The hole at the end of the last chunk, if there is one, is used up before the chunk grows. */
-static clave_status grow(sweep *s, arena_block *b, size_t bytes) {
-  arena_layout *l = s->layout;
-  if (bytes > s->max_chunk)
+static clave_status grow(sweep *sweep, arena_block *block, size_t bytes) {
+  arena_layout *layout = sweep->layout;
+  if (bytes > sweep->max_chunk)
     return status_new(STATUS_NO_MEMORY,
                       "a tensor of %zu bytes exceeds the device's largest allocation, %zu bytes",
-                      b->bytes, s->max_chunk);
-  if (l->n_chunks) {
-    uint32_t c = l->n_chunks - 1;
-    size_t end = l->chunk_bytes[c], tail = 0;
-    const hole *h = s->n_holes ? &s->holes[s->n_holes - 1] : NULL;
-    if (h && h->chunk == c && h->offset + h->bytes == end) tail = h->bytes;
-    if (end - tail + bytes <= s->max_chunk) {
-      if (tail) s->n_holes--;
-      b->chunk = c;
-      b->offset = end - tail;
-      l->chunk_bytes[c] = end - tail + bytes;
+                      block->bytes, sweep->max_chunk);
+  if (layout->n_chunks) {
+    uint32_t c = layout->n_chunks - 1;
+    size_t end = layout->chunk_bytes[c], tail = 0;
+    const hole *hole = sweep->n_holes ? &sweep->holes[sweep->n_holes - 1] : NULL;
+    if (hole && hole->chunk == c && hole->offset + hole->bytes == end) tail = hole->bytes;
+    if (end - tail + bytes <= sweep->max_chunk) {
+      if (tail) sweep->n_holes--;
+      block->chunk = c;
+      block->offset = end - tail;
+      layout->chunk_bytes[c] = end - tail + bytes;
       return NULL;
     }
   }
-  size_t *more = realloc(l->chunk_bytes, (l->n_chunks + 1) * sizeof *more);
+  size_t *more = realloc(layout->chunk_bytes, (layout->n_chunks + 1) * sizeof *more);
   if (!more) return status_no_memory();
-  l->chunk_bytes = more;
-  more[l->n_chunks] = bytes;
-  b->chunk = l->n_chunks++;
-  b->offset = 0;
+  layout->chunk_bytes = more;
+  more[layout->n_chunks] = bytes;
+  block->chunk = layout->n_chunks++;
+  block->offset = 0;
   return NULL;
 }
 
-static clave_status place_one(sweep *s, arena_block *b) {
-  while (s->n_dying && s->dying[0]->last < b->first) {
-    arena_block *dead = pop_dying(s);
-    release(s, (hole){dead->chunk, dead->offset,
-                      (dead->bytes + s->alignment - 1) / s->alignment * s->alignment});
+static clave_status place_one(sweep *sweep, arena_block *block) {
+  while (sweep->n_dying && sweep->dying[0]->last < block->first) {
+    arena_block *dead = pop_dying(sweep);
+    release(sweep,
+            (hole){dead->chunk, dead->offset,
+                   (dead->bytes + sweep->alignment - 1) / sweep->alignment * sweep->alignment});
   }
-  if (b->bytes > SIZE_MAX - s->alignment) return status_no_memory();
-  size_t bytes = (b->bytes + s->alignment - 1) / s->alignment * s->alignment;
-  if (!bytes) bytes = s->alignment;
-  if (!take_best_hole(s, b, bytes)) TRY(grow(s, b, bytes));
-  if (b->bytes) push_dying(s, b);
+  if (block->bytes > SIZE_MAX - sweep->alignment) return status_no_memory();
+  size_t bytes = (block->bytes + sweep->alignment - 1) / sweep->alignment * sweep->alignment;
+  if (!bytes) bytes = sweep->alignment;
+  if (!take_best_hole(sweep, block, bytes)) TRY(grow(sweep, block, bytes));
+  if (block->bytes) push_dying(sweep, block);
   return NULL;
 }
 
@@ -145,19 +148,20 @@ clave_status arena_place(arena_block **blocks, size_t n, size_t alignment, size_
                          arena_layout *out) {
   *out = (arena_layout){0};
   if (!n) return NULL;
-  sweep s = {.alignment = alignment, .max_chunk = max_chunk / alignment * alignment, .layout = out};
-  s.holes = malloc((n + 1) * sizeof *s.holes);
-  s.dying = malloc(n * sizeof *s.dying);
-  clave_status st = s.holes && s.dying ? NULL : status_no_memory();
+  sweep sweep = {
+      .alignment = alignment, .max_chunk = max_chunk / alignment * alignment, .layout = out};
+  sweep.holes = malloc((n + 1) * sizeof *sweep.holes);
+  sweep.dying = malloc(n * sizeof *sweep.dying);
+  clave_status st = sweep.holes && sweep.dying ? NULL : status_no_memory();
   if (!st) qsort(blocks, n, sizeof *blocks, by_birth);
-  for (size_t i = 0; i < n && !st; i++) st = place_one(&s, blocks[i]);
-  free(s.holes);
-  free(s.dying);
+  for (size_t i = 0; i < n && !st; i++) st = place_one(&sweep, blocks[i]);
+  free(sweep.holes);
+  free(sweep.dying);
   if (st) arena_layout_free(out);
   return st;
 }
 
-void arena_layout_free(arena_layout *l) {
-  free(l->chunk_bytes);
-  *l = (arena_layout){0};
+void arena_layout_free(arena_layout *layout) {
+  free(layout->chunk_bytes);
+  *layout = (arena_layout){0};
 }

@@ -25,6 +25,6 @@ typedef struct arena_layout {
  * `out` is to be freed with arena_layout_free. */
 clave_status arena_place(arena_block **blocks, size_t n, size_t alignment, size_t max_chunk,
                          arena_layout *out) STATUS_CHECK;
-void arena_layout_free(arena_layout *l);
+void arena_layout_free(arena_layout *layout);
 
 #endif

@@ -3,8 +3,8 @@
 /* Planning one instruction. */
 #include "interp/plan/planner.h"
 
-clave_status plan_instruction(planner *l, uint32_t index) STATUS_CHECK;
+clave_status plan_instruction(planner *planner, uint32_t index) STATUS_CHECK;
 /* After the last instruction of the method: values of states go where they belong. */
-clave_status plan_updates(planner *l) STATUS_CHECK;
+clave_status plan_updates(planner *planner) STATUS_CHECK;
 
 #endif

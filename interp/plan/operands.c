@@ -4,93 +4,99 @@
 
 #include "interp/plan/storage.h"
 
-clave_status resolve_type(planner *l, uint32_t tid) {
-  const ir_tensor *d = &l->x->prog->ir.tensors.items[tid];
-  tensor *t = &l->p->types[tid];
-  for (uint32_t i = 0; i < d->shape.count; i++) {
-    const ir_int_or_vid *v = &d->shape.items[i];
-    int64_t n = v->vid == IR_NONE ? v->literal : l->p->values[v->vid].i;
+clave_status resolve_type(planner *planner, uint32_t tid) {
+  const ir_tensor *declared = &planner->executable->prog->ir.tensors.items[tid];
+  tensor *tensor = &planner->schedule->types[tid];
+  for (uint32_t i = 0; i < declared->shape.count; i++) {
+    const ir_int_or_vid *value = &declared->shape.items[i];
+    int64_t n = value->vid == IR_NONE ? value->literal : planner->schedule->values[value->vid].i;
     if (n < 0)
-      return INVALID("dimension %u of '%s' is %lld; sizes are not negative", i, d->name,
+      return INVALID("dimension %u of '%s' is %lld; sizes are not negative", i, declared->name,
                      (long long)n);
-    t->dims[i] = n;
+    tensor->dims[i] = n;
   }
   size_t bytes;
-  return status_while(known_bytes(t, &bytes), "'%s'", d->name);
+  return status_while(known_bytes(tensor, &bytes), "'%s'", declared->name);
 }
 
-clave_status resolve_operands(planner *l, const ir_instruction *ins) {
+clave_status resolve_operands(planner *planner, const ir_instruction *ins) {
   for (operand_iter i = operands_of(ins); next_operand(&i);)
-    TRY(i.o.flags & IR_OUT ? resolve_type(l, i.o.tid) : import_slot(l, i.o.tid));
+    TRY(i.operand.flags & IR_OUT ? resolve_type(planner, i.operand.tid)
+                                 : import_slot(planner, i.operand.tid));
   return NULL;
 }
 
-clave_status record_instruction(planner *l, int b, const ir_instruction *ins, void **cache,
+clave_status record_instruction(planner *planner, int b, const ir_instruction *ins, void **cache,
                                 recording **out) {
-  backend *be = l->x->devices.backends[b];
-  const node n = {.instruction = ins,
-                  .tensors = l->operands,
-                  .types = l->p->types,
-                  .values = l->p->values,
-                  .cache = cache};
-  if (l->x->observer) TRY(l->x->observer->see(l->x->observer->ctx, b, &n));
-  TRY(be->vt->record(be, &n, l->x->options.fast, out));
+  backend *be = planner->executable->devices.backends[b];
+  const node node = {.instruction = ins,
+                     .tensors = planner->operands,
+                     .types = planner->schedule->types,
+                     .values = planner->schedule->values,
+                     .cache = cache};
+  if (planner->executable->observer)
+    TRY(planner->executable->observer->see(planner->executable->observer->ctx, b, &node));
+  TRY(be->vt->record(be, &node, planner->executable->options.fast, out));
   hold_first(*out);
-  size_t *scratch = &l->p->scratch_bytes[b];
+  size_t *scratch = &planner->schedule->scratch_bytes[b];
   if (*scratch < (*out)->scratch_bytes) *scratch = (*out)->scratch_bytes;
   return NULL;
 }
 
 /* A lean schedule shows no constants, so that no packed weights are requested. */
-void put_operand(planner *l, uint32_t slot, const tensor *t, uint32_t of) {
-  const storage *g = of == NO_INDEX ? NULL : &l->p->storages[of];
-  const bool is_constant = g && holds_constant(l, g) && !l->p->is_lean;
-  l->operands[slot] = (bound_tensor){.t = *t,
-                                     .slot = slot,
-                                     .is_constant = is_constant,
-                                     .constant = g ? g->slot : NO_INDEX,
-                                     .is_multiplied = is_constant && l->x->is_multiplied[g->slot]};
+void put_operand(planner *planner, uint32_t slot, const tensor *tensor, uint32_t of) {
+  const storage *storage = of == NO_INDEX ? NULL : &planner->schedule->storages[of];
+  const bool is_constant =
+      storage && holds_constant(planner, storage) && !planner->schedule->is_lean;
+  planner->operands[slot] = (bound_tensor){
+      .tensor = *tensor,
+      .slot = slot,
+      .is_constant = is_constant,
+      .constant = storage ? storage->slot : NO_INDEX,
+      .is_multiplied = is_constant && planner->executable->is_multiplied[storage->slot]};
 }
 
-clave_status record_copy(planner *l, int b, const tensor *x, const tensor *out,
+clave_status record_copy(planner *planner, int b, const tensor *input, const tensor *out,
                          recording **recorded) {
-  put_operand(l, l->x->copy.x, x, NO_INDEX);
-  put_operand(l, l->x->copy.out, out, NO_INDEX);
-  return record_instruction(l, b, &l->x->copy_instruction, &l->x->copy_cache[b], recorded);
+  put_operand(planner, planner->executable->copy.x, input, NO_INDEX);
+  put_operand(planner, planner->executable->copy.out, out, NO_INDEX);
+  return record_instruction(planner, b, &planner->executable->copy_instruction,
+                            &planner->executable->copy_cache[b], recorded);
 }
 
-clave_status add_copy(planner *l, int b, uint32_t index, location x, location out,
+clave_status add_copy(planner *planner, int b, uint32_t index, location input, location out,
                       uint32_t rebind) {
-  command c = {.kind = COMMAND_COPY,
-               .backend = (uint8_t)b,
-               .instruction = index,
-               .x = x,
-               .out = out,
-               .rebind = rebind};
-  if (tensor_numel(&x.t) == 0) return NULL;
-  TRY(record_copy(l, b, &x.t, &out.t, &c.recorded));
-  return add_command(l->p, c);
+  command command = {.kind = COMMAND_COPY,
+                     .backend = (uint8_t)b,
+                     .instruction = index,
+                     .x = input,
+                     .out = out,
+                     .rebind = rebind};
+  if (tensor_numel(&input.t) == 0) return NULL;
+  TRY(record_copy(planner, b, &input.t, &out.t, &command.recorded));
+  return add_command(planner->schedule, command);
 }
 
-bool is_kept_decoded(const planner *l, const ir_instruction *ins) {
-  const ir_dequantize *o = ins->op;
-  return ins->op_type == IR_OP_DEQUANTIZE && !l->p->is_lean &&
-         is_slot(l->x->prog, o->out, SLOT_TEMPORARY) && l->p->target[o->out] == NO_INDEX;
+bool is_kept_decoded(const planner *planner, const ir_instruction *ins) {
+  const ir_dequantize *op = ins->op;
+  return ins->op_type == IR_OP_DEQUANTIZE && !planner->schedule->is_lean &&
+         is_slot(planner->executable->prog, op->out, SLOT_TEMPORARY) &&
+         planner->schedule->target[op->out] == NO_INDEX;
 }
 
-bool lies_as_read(const operand *o, const tensor *t) {
-  if (o->flags & IR_DENSE) return tensor_is_contiguous(t);
-  return !(o->flags & IR_ROWS) || tensor_rows_contiguous(t);
+bool lies_as_read(const operand *operand, const tensor *tensor) {
+  if (operand->flags & IR_DENSE) return tensor_is_contiguous(tensor);
+  return !(operand->flags & IR_ROWS) || tensor_rows_contiguous(tensor);
 }
 
-clave_status materialize_operand(planner *l, uint32_t index, int b, const operand *o) {
-  schedule *p = l->p;
-  TRY(materialize(l, p->now[o->tid].storage, b, index));
-  const tensor *t = &p->now[o->tid].t;
-  if (lies_as_read(o, t)) return NULL;
+clave_status materialize_operand(planner *planner, uint32_t index, int b, const operand *operand) {
+  schedule *schedule = planner->schedule;
+  TRY(materialize(planner, schedule->now[operand->tid].storage, b, index));
+  const tensor *tensor = &schedule->now[operand->tid].t;
+  if (lies_as_read(operand, tensor)) return NULL;
   location made;
-  TRY(new_place(p, t, b, l->g->last_use[o->tid], &made));
-  TRY(add_copy(l, b, index, p->now[o->tid], made, o->tid));
-  p->now[o->tid] = made;
+  TRY(new_place(schedule, tensor, b, planner->graph->last_use[operand->tid], &made));
+  TRY(add_copy(planner, b, index, schedule->now[operand->tid], made, operand->tid));
+  schedule->now[operand->tid] = made;
   return NULL;
 }

@@ -9,32 +9,32 @@
 #include "interp/plan/precision.h"
 
 /* What later parts or the caller read must outlive this one. */
-static void keep_for_later(schedule *p, uint32_t instruction) {
-  for (uint32_t i = 0; i < p->n_storages; i++) {
-    const storage *g = &p->storages[i];
-    if (g->last_use == NO_INDEX || g->last_use <= instruction) continue;
+static void keep_for_later(schedule *schedule, uint32_t instruction) {
+  for (uint32_t i = 0; i < schedule->n_storages; i++) {
+    const storage *storage = &schedule->storages[i];
+    if (storage->last_use == NO_INDEX || storage->last_use <= instruction) continue;
     for (int b = 0; b < MAX_BACKENDS; b++)
-      if (g->block[b] != NO_INDEX && !p->blocks[g->block[b]].part)
-        p->blocks[g->block[b]].a.last = FOREVER;
+      if (storage->block[b] != NO_INDEX && !schedule->blocks[storage->block[b]].part)
+        schedule->blocks[storage->block[b]].a.last = FOREVER;
   }
 }
 
-static void keep_outputs(planner *l) {
-  const ir_arguments *outputs = &l->g->method->outputs;
+static void keep_outputs(planner *planner) {
+  const ir_arguments *outputs = &planner->graph->method->outputs;
   for (uint32_t i = 0; i < outputs->count; i++) {
     uint32_t tid = outputs->items[i].tensor;
     if (tid == IR_NONE) continue;
-    const storage *g = &l->p->storages[l->p->at[tid].storage];
-    l->p->blocks[g->block[g->home]].a.last = FOREVER;
+    const storage *storage = &planner->schedule->storages[planner->schedule->at[tid].storage];
+    planner->schedule->blocks[storage->block[storage->home]].a.last = FOREVER;
   }
 }
 
-static clave_status append_chunks(schedule *p, int b, const arena_layout *more) {
-  size_t n = p->n_chunks[b] + (size_t)more->n_chunks;
-  size_t *all = realloc(p->chunk_bytes[b], (n + 1) * sizeof *all);
+static clave_status append_chunks(schedule *schedule, int b, const arena_layout *more) {
+  size_t n = schedule->n_chunks[b] + (size_t)more->n_chunks;
+  size_t *all = realloc(schedule->chunk_bytes[b], (n + 1) * sizeof *all);
   if (!all) return status_no_memory();
-  p->chunk_bytes[b] = all;
-  for (uint32_t c = 0; c < more->n_chunks; c++) all[p->n_chunks[b]++] = more->chunk_bytes[c];
+  schedule->chunk_bytes[b] = all;
+  for (uint32_t c = 0; c < more->n_chunks; c++) all[schedule->n_chunks[b]++] = more->chunk_bytes[c];
   return NULL;
 }
 
@@ -45,54 +45,57 @@ static size_t most_of_a_buffer(const backend_info *info) {
 }
 
 /* list: room for all blocks. */
-static clave_status place_blocks(planner *l, int b, arena_block **list) {
-  schedule *p = l->p;
-  const backend_info *info = &l->x->devices.backends[b]->info;
+static clave_status place_blocks(planner *planner, int b, arena_block **list) {
+  schedule *schedule = planner->schedule;
+  const backend_info *info = &planner->executable->devices.backends[b]->info;
   arena_layout layout;
   size_t n = 0;
-  for (uint32_t i = 0; i < p->n_blocks; i++)
-    if (!p->blocks[i].part && p->blocks[i].kind == BLOCK_ARENA && p->blocks[i].backend == b)
-      list[n++] = &p->blocks[i].a;
+  for (uint32_t i = 0; i < schedule->n_blocks; i++)
+    if (!schedule->blocks[i].part && schedule->blocks[i].kind == BLOCK_ARENA &&
+        schedule->blocks[i].backend == b)
+      list[n++] = &schedule->blocks[i].a;
   TRY(arena_place(list, n, info->alignment ? info->alignment : 64, most_of_a_buffer(info),
                   &layout));
-  for (size_t i = 0; i < n; i++) list[i]->chunk += p->first_chunk[b];
-  clave_status st = append_chunks(p, b, &layout);
+  for (size_t i = 0; i < n; i++) list[i]->chunk += schedule->first_chunk[b];
+  clave_status st = append_chunks(schedule, b, &layout);
   arena_layout_free(&layout);
   return st;
 }
 
-static clave_status place_all(planner *l) {
-  schedule *p = l->p;
-  arena_block **list = malloc((p->n_blocks + 1) * sizeof *list);
+static clave_status place_all(planner *planner) {
+  schedule *schedule = planner->schedule;
+  arena_block **list = malloc((schedule->n_blocks + 1) * sizeof *list);
   clave_status st = list ? NULL : status_no_memory();
-  for (int b = 0; b < l->x->devices.count && !st; b++) st = place_blocks(l, b, list);
+  for (int b = 0; b < planner->executable->devices.count && !st; b++)
+    st = place_blocks(planner, b, list);
   free(list);
-  for (uint32_t i = 0; i < p->n_blocks; i++)
-    if (!p->blocks[i].part) p->blocks[i].part = p->number;
+  for (uint32_t i = 0; i < schedule->n_blocks; i++)
+    if (!schedule->blocks[i].part) schedule->blocks[i].part = schedule->number;
   return st;
 }
 
-clave_status plan_part(planner *l) {
-  schedule *p = l->p;
-  cursor k = p->from;
-  uint32_t undecided = k.control == NO_INDEX && assigns_precision(l) ? k.next : k.end;
-  p->reads = NO_INDEX;
-  while (k.next < k.end && p->reads == NO_INDEX) {
-    uint32_t i = k.next;
-    if (i == undecided) TRY(assign_precision(l, i, k.end, &undecided));
-    k.next = l->g->bodies[i][1].end;
-    TRY(while_in_node(plan_instruction(l, i), l->g, i));
-    if (l->g->instructions[i].op_type == IR_OP_ITEM) p->reads = i;
+clave_status plan_part(planner *planner) {
+  schedule *schedule = planner->schedule;
+  cursor cursor = schedule->from;
+  uint32_t undecided =
+      cursor.control == NO_INDEX && assigns_precision(planner) ? cursor.next : cursor.end;
+  schedule->reads = NO_INDEX;
+  while (cursor.next < cursor.end && schedule->reads == NO_INDEX) {
+    uint32_t i = cursor.next;
+    if (i == undecided) TRY(assign_precision(planner, i, cursor.end, &undecided));
+    cursor.next = planner->graph->bodies[i][1].end;
+    TRY(while_in_node(plan_instruction(planner, i), planner->graph, i));
+    if (planner->graph->instructions[i].op_type == IR_OP_ITEM) schedule->reads = i;
   }
-  if (p->reads != NO_INDEX) {
-    keep_for_later(p, p->reads);
-  } else if (k.control != NO_INDEX) {
-    TRY(plan_body_end(l, k.control, k.body));
+  if (schedule->reads != NO_INDEX) {
+    keep_for_later(schedule, schedule->reads);
+  } else if (cursor.control != NO_INDEX) {
+    TRY(plan_body_end(planner, cursor.control, cursor.body));
   } else {
-    TRY(plan_updates(l));
-    keep_outputs(l);
+    TRY(plan_updates(planner));
+    keep_outputs(planner);
   }
-  p->instructions = (range){p->from.next, k.next};
-  p->rest = k;
-  return place_all(l);
+  schedule->instructions = (range){schedule->from.next, cursor.next};
+  schedule->rest = cursor;
+  return place_all(planner);
 }

@@ -3,7 +3,7 @@
 /* Planning a part of a method: up to the next Item, or the end. */
 #include "interp/plan/planner.h"
 
-/* Plans from l->p->from on, up to the next Item or the end, and places the blocks. */
-clave_status plan_part(planner *l) STATUS_CHECK;
+/* Plans from planner->p->from on, up to the next Item or the end, and places the blocks. */
+clave_status plan_part(planner *planner) STATUS_CHECK;
 
 #endif

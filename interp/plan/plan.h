@@ -12,7 +12,7 @@ typedef struct schedule_key {
   cursor from;
   const scalar_value *item;
 } schedule_key;
-clave_status plan_schedule(const executable *x, uint32_t method, const schedule_key *k,
+clave_status plan_schedule(const executable *executable, uint32_t method, const schedule_key *key,
                            schedule **out) STATUS_CHECK;
 
 #endif

@@ -4,10 +4,10 @@
 #include "interp/executable.h"
 
 typedef struct planner {
-  const executable *x;
-  const method *m;
-  const graph *g;         /* the method's */
-  schedule *p;            /* being made */
+  const executable *executable;
+  const method *method;
+  const graph *graph;     /* the method's */
+  schedule *schedule;     /* being made */
   bound_tensor *operands; /* (n_slots + 2) for recording, without buffers */
   bool *keeps_bf16;       /* (n_slots) results of F32 that are kept as BF16: see precision.h */
 } planner;

@@ -21,7 +21,7 @@ enum {
 
 /* One stretch while it is decided. */
 typedef struct precision_pass {
-  planner *l;
+  planner *planner;
   bound_tensor *expected; /* (n_slots) owned: how planning will place what the walk has passed */
   bool *is_expected;      /* (n_slots) owned */
   bound_tensor *shown;    /* (n_slots) owned: operands of the node that a backend is asked about */
@@ -29,31 +29,32 @@ typedef struct precision_pass {
 
 /* ---------------------------------------------------------------- sizes */
 
-static bool is_known(const planner *l, bool present, uint32_t vid) {
-  return !present || vid == IR_NONE || l->p->values[vid].known;
+static bool is_known(const planner *planner, bool present, uint32_t vid) {
+  return !present || vid == IR_NONE || planner->schedule->values[vid].known;
 }
 
 /* Computes the sizes that integer host ops of the method itself from `first` on make of known ones.
  * Planning computes the same later, and reports what is wrong with them. */
-static void compute_sizes(planner *l, uint32_t first) {
-  for (uint32_t i = first; i < l->g->n; i++) {
-    const ir_instruction *ins = &l->g->instructions[i];
-    const ir_int_scalar *o = ins->op;
-    if (ins->op_type == IR_OP_INT_SCALAR && l->g->parent[i] == NO_INDEX &&
-        is_known(l, o->a.present, o->a.vid) && is_known(l, o->b.present, o->b.vid))
-      status_free(scalar_run(&l->x->prog->ir, ins, l->p->values));
+static void compute_sizes(planner *planner, uint32_t first) {
+  for (uint32_t i = first; i < planner->graph->n; i++) {
+    const ir_instruction *ins = &planner->graph->instructions[i];
+    const ir_int_scalar *op = ins->op;
+    if (ins->op_type == IR_OP_INT_SCALAR && planner->graph->parent[i] == NO_INDEX &&
+        is_known(planner, op->a.present, op->a.vid) && is_known(planner, op->b.present, op->b.vid))
+      status_free(scalar_run(&planner->executable->prog->ir, ins, planner->schedule->values));
   }
 }
 
-static bool has_known_dims(const planner *l, uint32_t tid, tensor *t) {
-  const ir_tensor *d = &l->x->prog->ir.tensors.items[tid];
-  for (uint32_t i = 0; i < d->shape.count; i++) {
-    const ir_int_or_vid *v = &d->shape.items[i];
-    if (v->vid != IR_NONE && !l->p->values[v->vid].known) return false;
-    t->dims[i] = v->vid == IR_NONE ? v->literal : l->p->values[v->vid].i;
-    if (t->dims[i] < 0) return false;
+static bool has_known_dims(const planner *planner, uint32_t tid, tensor *tensor) {
+  const ir_tensor *declared = &planner->executable->prog->ir.tensors.items[tid];
+  for (uint32_t i = 0; i < declared->shape.count; i++) {
+    const ir_int_or_vid *value = &declared->shape.items[i];
+    if (value->vid != IR_NONE && !planner->schedule->values[value->vid].known) return false;
+    tensor->dims[i] =
+        value->vid == IR_NONE ? value->literal : planner->schedule->values[value->vid].i;
+    if (tensor->dims[i] < 0) return false;
   }
-  tensor_set_contiguous(t);
+  tensor_set_contiguous(tensor);
   return true;
 }
 
@@ -63,47 +64,51 @@ static bool find_operand(const precision_pass *pass, uint32_t tid, int views, bo
 
 /* A view of a constant that is planned later. views: of it that were followed. */
 static bool find_view(const precision_pass *pass, uint32_t tid, int views, bound_tensor *out) {
-  const planner *l = pass->l;
-  const rule_context c = {&l->x->prog->ir, l->p->types, l->p->values};
-  const uint32_t i = l->g->writer[tid];
-  if (views == MOST_VIEWS || i == NO_INDEX || l->g->parent[i] != NO_INDEX) return false;
-  const ir_instruction *ins = &l->g->instructions[i];
-  bound_tensor x;
-  tensor to = l->p->types[tid];
-  if (!op_table[ins->op_type].is_view || !is_slot(l->x->prog, tid, SLOT_TEMPORARY) ||
-      !find_operand(pass, first_slot(ins, false), views + 1, &x) || !x.is_constant ||
-      !has_known_dims(l, tid, &to) || !op_table[ins->op_type].view(&c, ins->op, &x.t, &to))
+  const planner *planner = pass->planner;
+  const rule_context context = {&planner->executable->prog->ir, planner->schedule->types,
+                                planner->schedule->values};
+  const uint32_t i = planner->graph->writer[tid];
+  if (views == MOST_VIEWS || i == NO_INDEX || planner->graph->parent[i] != NO_INDEX) return false;
+  const ir_instruction *ins = &planner->graph->instructions[i];
+  bound_tensor operand;
+  tensor to = planner->schedule->types[tid];
+  if (!op_table[ins->op_type].is_view || !is_slot(planner->executable->prog, tid, SLOT_TEMPORARY) ||
+      !find_operand(pass, first_slot(ins, false), views + 1, &operand) || !operand.is_constant ||
+      !has_known_dims(planner, tid, &to) ||
+      !op_table[ins->op_type].view(&context, ins->op, &operand.tensor, &to))
     return false;
-  *out = (bound_tensor){.t = to, .slot = tid, .is_constant = true, .constant = x.constant};
+  *out =
+      (bound_tensor){.tensor = to, .slot = tid, .is_constant = true, .constant = operand.constant};
   return true;
 }
 
 /* An operand as it is, or will be: of an instruction that the walk has not passed as the program
  * has it. */
 static bool find_operand(const precision_pass *pass, uint32_t tid, int views, bound_tensor *out) {
-  const planner *l = pass->l;
-  const location *at = &l->p->now[tid];
-  const bool is_constant = is_slot(l->x->prog, tid, SLOT_CONSTANT) && !l->p->is_lean;
+  const planner *planner = pass->planner;
+  const location *at = &planner->schedule->now[tid];
+  const bool is_constant =
+      is_slot(planner->executable->prog, tid, SLOT_CONSTANT) && !planner->schedule->is_lean;
   if (pass->is_expected[tid]) {
     *out = pass->expected[tid];
     return true;
   }
-  *out = (bound_tensor){.t = l->p->types[tid],
+  *out = (bound_tensor){.tensor = planner->schedule->types[tid],
                         .slot = tid,
                         .is_constant = is_constant,
                         .constant = is_constant ? tid : NO_INDEX};
   if (at->storage == NO_INDEX && !is_constant && find_view(pass, tid, views, out)) return true;
-  if (at->storage == NO_INDEX) return has_known_dims(l, tid, &out->t);
-  const storage *g = &l->p->storages[at->storage];
-  out->t = at->t;
-  out->is_constant = holds_constant(l, g) && !l->p->is_lean;
-  out->constant = g->slot;
+  if (at->storage == NO_INDEX) return has_known_dims(planner, tid, &out->tensor);
+  const storage *storage = &planner->schedule->storages[at->storage];
+  out->tensor = at->t;
+  out->is_constant = holds_constant(planner, storage) && !planner->schedule->is_lean;
+  out->constant = storage->slot;
   return true;
 }
 
-static void expect(precision_pass *pass, const bound_tensor *x) {
-  pass->expected[x->slot] = *x;
-  pass->is_expected[x->slot] = true;
+static void expect(precision_pass *pass, const bound_tensor *tensor) {
+  pass->expected[tensor->slot] = *tensor;
+  pass->is_expected[tensor->slot] = true;
 }
 
 /* ---------------------------------------------------------------- decisions */
@@ -112,37 +117,43 @@ static void expect(precision_pass *pass, const bound_tensor *x) {
  * supports the slot as BF16: how it is done depends on which of them are constants, and copies are
  * not. */
 static bool supports_bf16(const precision_pass *pass, uint32_t index, int b, uint32_t tid) {
-  const planner *l = pass->l;
-  const ir_instruction *ins = &l->g->instructions[index];
-  backend *be = l->x->devices.backends[b];
-  const node n = {
-      .instruction = ins, .tensors = pass->shown, .types = l->p->types, .values = l->p->values};
-  if (l->m->where[index] != b || l->g->parent[index] != NO_INDEX) return false;
+  const planner *planner = pass->planner;
+  const ir_instruction *ins = &planner->graph->instructions[index];
+  backend *be = planner->executable->devices.backends[b];
+  const node node = {.instruction = ins,
+                     .tensors = pass->shown,
+                     .types = planner->schedule->types,
+                     .values = planner->schedule->values};
+  if (planner->method->where[index] != b || planner->graph->parent[index] != NO_INDEX) return false;
   for (operand_iter i = operands_of(ins); next_operand(&i);) {
-    bound_tensor *x = &pass->shown[i.o.tid];
-    if (!find_operand(pass, i.o.tid, 0, x) || !lies_as_read(&i.o, &x->t)) return false;
+    bound_tensor *tensor = &pass->shown[i.operand.tid];
+    if (!find_operand(pass, i.operand.tid, 0, tensor) || !lies_as_read(&i.operand, &tensor->tensor))
+      return false;
   }
-  return be->vt->precision->supports_bf16(be, &n, tid);
+  return be->vt->precision->supports_bf16(be, &node, tid);
 }
 
 static bool reads(const ir_instruction *ins, uint32_t tid) {
   for (operand_iter i = operands_of(ins); next_operand(&i);)
-    if (i.o.tid == tid && !(i.o.flags & IR_OUT)) return true;
+    if (i.operand.tid == tid && !(i.operand.flags & IR_OUT)) return true;
   return false;
 }
 
-/* t: the slot's tensor as the program has it. */
-static bool keeps_bf16(const precision_pass *pass, uint32_t index, uint32_t tid, const tensor *t) {
-  const planner *l = pass->l;
-  const uint8_t b = l->m->where[index];
-  const uint32_t last = l->g->last_use[tid];
-  if (!l->x->devices.backends[b]->vt->precision || t->type != DTYPE_F32 ||
-      !is_slot(l->x->prog, tid, SLOT_TEMPORARY) || l->p->target[tid] != NO_INDEX ||
-      last == NO_INDEX || last >= l->g->n || tensor_numel(t) < LEAST)
+/* tensor: the slot's tensor as the program has it. */
+static bool keeps_bf16(const precision_pass *pass, uint32_t index, uint32_t tid,
+                       const tensor *tensor) {
+  const planner *planner = pass->planner;
+  const uint8_t b = planner->method->where[index];
+  const uint32_t last = planner->graph->last_use[tid];
+  if (!planner->executable->devices.backends[b]->vt->precision || tensor->type != DTYPE_F32 ||
+      !is_slot(planner->executable->prog, tid, SLOT_TEMPORARY) ||
+      planner->schedule->target[tid] != NO_INDEX || last == NO_INDEX || last >= planner->graph->n ||
+      tensor_numel(tensor) < LEAST)
     return false;
   if (!supports_bf16(pass, index, b, tid)) return false;
   for (uint32_t i = index + 1; i <= last; i++)
-    if (reads(&l->g->instructions[i], tid) && !supports_bf16(pass, i, b, tid)) return false;
+    if (reads(&planner->graph->instructions[i], tid) && !supports_bf16(pass, i, b, tid))
+      return false;
   return true;
 }
 
@@ -150,88 +161,100 @@ static bool keeps_bf16(const precision_pass *pass, uint32_t index, uint32_t tid,
 
 /* As plan_view does. */
 static void expect_view(precision_pass *pass, const ir_instruction *ins) {
-  const planner *l = pass->l;
-  const rule_context c = {&l->x->prog->ir, l->p->types, l->p->values};
+  const planner *planner = pass->planner;
+  const rule_context context = {&planner->executable->prog->ir, planner->schedule->types,
+                                planner->schedule->values};
   const uint32_t result = first_slot(ins, true);
-  bound_tensor x, out = {.t = l->p->types[result], .slot = result, .constant = NO_INDEX};
-  if (!find_operand(pass, first_slot(ins, false), 0, &x) || !has_known_dims(l, result, &out.t))
+  bound_tensor operand,
+      out = {.tensor = planner->schedule->types[result], .slot = result, .constant = NO_INDEX};
+  if (!find_operand(pass, first_slot(ins, false), 0, &operand) ||
+      !has_known_dims(planner, result, &out.tensor))
     return;
-  tensor to = out.t;
-  if (op_table[ins->op_type].view(&c, ins->op, &x.t, &to) &&
-      !is_slot(l->x->prog, result, SLOT_OUTPUT))
-    out = (bound_tensor){
-        .t = to, .slot = result, .is_constant = x.is_constant, .constant = x.constant};
+  tensor to = out.tensor;
+  if (op_table[ins->op_type].view(&context, ins->op, &operand.tensor, &to) &&
+      !is_slot(planner->executable->prog, result, SLOT_OUTPUT))
+    out = (bound_tensor){.tensor = to,
+                         .slot = result,
+                         .is_constant = operand.is_constant,
+                         .constant = operand.constant};
   expect(pass, &out);
 }
 
 /* As materialize_operand does. */
 static void expect_copies(precision_pass *pass, const ir_instruction *ins) {
   for (operand_iter i = operands_of(ins); next_operand(&i);) {
-    bound_tensor x;
-    if ((i.o.flags & IR_OUT) || !find_operand(pass, i.o.tid, 0, &x) || lies_as_read(&i.o, &x.t))
+    bound_tensor tensor;
+    if ((i.operand.flags & IR_OUT) || !find_operand(pass, i.operand.tid, 0, &tensor) ||
+        lies_as_read(&i.operand, &tensor.tensor))
       continue;
-    tensor_set_contiguous(&x.t);
-    x.is_constant = false;
-    x.constant = NO_INDEX;
-    expect(pass, &x);
+    tensor_set_contiguous(&tensor.tensor);
+    tensor.is_constant = false;
+    tensor.constant = NO_INDEX;
+    expect(pass, &tensor);
   }
 }
 
 static void expect_results(precision_pass *pass, uint32_t index, const ir_instruction *ins) {
-  planner *l = pass->l;
+  planner *planner = pass->planner;
   for (operand_iter i = operands_of(ins); next_operand(&i);) {
-    bound_tensor out = {.t = l->p->types[i.o.tid], .slot = i.o.tid, .constant = NO_INDEX};
-    if (!(i.o.flags & IR_OUT) || !has_known_dims(l, i.o.tid, &out.t)) continue;
-    l->keeps_bf16[i.o.tid] = i.o.reuses == IR_NONE && keeps_bf16(pass, index, i.o.tid, &out.t);
-    if (l->keeps_bf16[i.o.tid]) out.t.type = DTYPE_BF16;
+    bound_tensor out = {.tensor = planner->schedule->types[i.operand.tid],
+                        .slot = i.operand.tid,
+                        .constant = NO_INDEX};
+    if (!(i.operand.flags & IR_OUT) || !has_known_dims(planner, i.operand.tid, &out.tensor))
+      continue;
+    planner->keeps_bf16[i.operand.tid] =
+        i.operand.reuses == IR_NONE && keeps_bf16(pass, index, i.operand.tid, &out.tensor);
+    if (planner->keeps_bf16[i.operand.tid]) out.tensor.type = DTYPE_BF16;
     expect(pass, &out);
   }
 }
 
 static void expect_instruction(precision_pass *pass, uint32_t index) {
-  planner *l = pass->l;
-  const ir_instruction *ins = &l->g->instructions[index];
+  planner *planner = pass->planner;
+  const ir_instruction *ins = &planner->graph->instructions[index];
   const ir_dequantize *decoded = ins->op;
   bound_tensor kept = {.is_constant = true};
   if (op_table[ins->op_type].is_host) {
     if (ins->op_type != IR_OP_SCALAR) return;
-    status_free(scalar_run(&l->x->prog->ir, ins, l->p->values));
-    compute_sizes(l, index + 1);
+    status_free(scalar_run(&planner->executable->prog->ir, ins, planner->schedule->values));
+    compute_sizes(planner, index + 1);
   } else if (op_table[ins->op_type].is_view) {
     expect_view(pass, ins);
-  } else if (is_kept_decoded(l, ins)) {
-    kept.t = l->p->types[decoded->out];
+  } else if (is_kept_decoded(planner, ins)) {
+    kept.tensor = planner->schedule->types[decoded->out];
     kept.slot = kept.constant = decoded->out;
-    if (has_known_dims(l, kept.slot, &kept.t)) expect(pass, &kept);
+    if (has_known_dims(planner, kept.slot, &kept.tensor)) expect(pass, &kept);
   } else {
     expect_copies(pass, ins);
     expect_results(pass, index, ins);
   }
 }
 
-bool assigns_precision(const planner *l) {
+bool assigns_precision(const planner *planner) {
   bool any = false;
-  for (int b = 0; b < l->x->devices.count; b++)
-    any = any || l->x->devices.backends[b]->vt->precision;
-  return any && l->x->options.fast && !l->x->options.wide && !l->x->observer;
+  for (int b = 0; b < planner->executable->devices.count; b++)
+    any = any || planner->executable->devices.backends[b]->vt->precision;
+  return any && planner->executable->options.fast && !planner->executable->options.wide &&
+         !planner->executable->observer;
 }
 
-static bool ends_stretch(const planner *l, uint32_t index) {
-  return l->m->where[index] == WHERE_CONTROL || l->g->instructions[index].op_type == IR_OP_ITEM;
+static bool ends_stretch(const planner *planner, uint32_t index) {
+  return planner->method->where[index] == WHERE_CONTROL ||
+         planner->graph->instructions[index].op_type == IR_OP_ITEM;
 }
 
-clave_status assign_precision(planner *l, uint32_t first, uint32_t end, uint32_t *next) {
-  const size_t n = slot_count(l->x->prog);
-  precision_pass pass = {.l = l,
+clave_status assign_precision(planner *planner, uint32_t first, uint32_t end, uint32_t *next) {
+  const size_t n = slot_count(planner->executable->prog);
+  precision_pass pass = {.planner = planner,
                          .expected = malloc(n * sizeof *pass.expected + 1),
                          .is_expected = calloc(n + 1, sizeof *pass.is_expected),
                          .shown = malloc(n * sizeof *pass.shown + 1)};
   const bool is_good = pass.expected && pass.is_expected && pass.shown;
   uint32_t i = first;
-  if (is_good) compute_sizes(l, first);
-  for (; is_good && i < end && !ends_stretch(l, i); i = l->g->bodies[i][1].end)
+  if (is_good) compute_sizes(planner, first);
+  for (; is_good && i < end && !ends_stretch(planner, i); i = planner->graph->bodies[i][1].end)
     expect_instruction(&pass, i);
-  *next = i < end ? l->g->bodies[i][1].end : end;
+  *next = i < end ? planner->graph->bodies[i][1].end : end;
   free(pass.expected);
   free(pass.is_expected);
   free(pass.shown);

@@ -6,63 +6,66 @@
 #include "interp/plan/plan.h"
 #include "interp/scalar.h"
 
-static bool is_made_of(const schedule *p, const schedule_key *k, uint32_t n_values) {
+static bool is_made_of(const schedule *schedule, const schedule_key *key, uint32_t n_values) {
   static const scalar_value none;
-  if (k->values) return p->is_lean == k->is_lean && scalars_equal(p->key, k->values, n_values);
-  return p->from.next == k->from.next && p->from.control == k->from.control &&
-         p->from.body == k->from.body && scalars_equal(&p->item, k->item ? k->item : &none, 1);
+  if (key->values)
+    return schedule->is_lean == key->is_lean && scalars_equal(schedule->key, key->values, n_values);
+  return schedule->from.next == key->from.next && schedule->from.control == key->from.control &&
+         schedule->from.body == key->from.body &&
+         scalars_equal(&schedule->item, key->item ? key->item : &none, 1);
 }
 
 /* The schedule in the list, or a new one in the place of that used longest ago; held for the
  * caller. *made: it is new. */
-static clave_status find_or_make(executable *x, uint32_t index, schedule_list *list,
-                                 const schedule_key *k, schedule **out, bool *made) {
+static clave_status find_or_make(executable *executable, uint32_t index, schedule_list *list,
+                                 const schedule_key *key, schedule **out, bool *made) {
   int i = 0;
   while (i < KEPT_SCHEDULES && list->items[i] &&
-         !is_made_of(list->items[i], k, x->prog->ir.values.count))
+         !is_made_of(list->items[i], key, executable->prog->ir.values.count))
     i++;
-  schedule *p = i < KEPT_SCHEDULES ? list->items[i] : NULL;
+  schedule *schedule = i < KEPT_SCHEDULES ? list->items[i] : NULL;
   *out = NULL;
-  *made = !p;
-  if (!p) {
-    TRY(plan_schedule(x, index, k, &p));
-    p->holds = 1; /* the list's */
+  *made = !schedule;
+  if (!schedule) {
+    TRY(plan_schedule(executable, index, key, &schedule));
+    schedule->holds = 1; /* the list's */
   }
   if (i == KEPT_SCHEDULES) schedule_drop(list->items[--i]);
   memmove(&list->items[1], &list->items[0], (size_t)i * sizeof list->items[0]);
-  list->items[0] = *out = p;
-  p->holds++;
+  list->items[0] = *out = schedule;
+  schedule->holds++;
   return NULL;
 }
 
-clave_status schedule_find(executable *x, uint32_t index, const scalar_value *values, bool is_lean,
-                           schedule **out) {
-  const schedule_key k = {.values = values, .is_lean = is_lean};
+clave_status schedule_find(executable *executable, uint32_t index, const scalar_value *values,
+                           bool is_lean, schedule **out) {
+  const schedule_key key = {.values = values, .is_lean = is_lean};
   bool made;
-  mutex_lock(x->lock);
-  clave_status st = find_or_make(x, index, &x->methods[index].schedules, &k, out, &made);
-  mutex_unlock(x->lock);
+  mutex_lock(executable->lock);
+  clave_status st =
+      find_or_make(executable, index, &executable->methods[index].schedules, &key, out, &made);
+  mutex_unlock(executable->lock);
   return st;
 }
 
-clave_status schedule_find_next(executable *x, uint32_t index, schedule *p, cursor from,
-                                const scalar_value *item, schedule **out, bool *made) {
-  const schedule_key k = {.before = p, .from = from, .item = item};
-  mutex_lock(x->lock);
-  clave_status st = find_or_make(x, index, &p->next, &k, out, made);
-  mutex_unlock(x->lock);
+clave_status schedule_find_next(executable *executable, uint32_t index, schedule *first_schedule,
+                                cursor from, const scalar_value *item, schedule **out, bool *made) {
+  const schedule_key key = {.before = first_schedule, .from = from, .item = item};
+  mutex_lock(executable->lock);
+  clave_status st = find_or_make(executable, index, &first_schedule->next, &key, out, made);
+  mutex_unlock(executable->lock);
   return st;
 }
 
-void schedule_hold(executable *x, schedule *p) {
-  mutex_lock(x->lock);
-  p->holds++;
-  mutex_unlock(x->lock);
+void schedule_hold(executable *executable, schedule *schedule) {
+  mutex_lock(executable->lock);
+  schedule->holds++;
+  mutex_unlock(executable->lock);
 }
 
-void schedule_release(executable *x, schedule *p) {
-  if (!p) return;
-  mutex_lock(x->lock);
-  schedule_drop(p);
-  mutex_unlock(x->lock);
+void schedule_release(executable *executable, schedule *schedule) {
+  if (!schedule) return;
+  mutex_lock(executable->lock);
+  schedule_drop(schedule);
+  mutex_unlock(executable->lock);
 }

@@ -5,13 +5,14 @@
 
 /* The schedule of a method for these input values (n_values, of which sizes are some), made if it
  * is not kept; to be released. is_lean: it requests no packed weights. */
-clave_status schedule_find(executable *x, uint32_t method, const scalar_value *values, bool is_lean,
-                           schedule **out) STATUS_CHECK;
-/* What follows p from a cursor on. item: the value that p's Item read; NULL at the begin of a late
- * body. *made: by this call. */
-clave_status schedule_find_next(executable *x, uint32_t method, schedule *p, cursor from,
-                                const scalar_value *item, schedule **out, bool *made) STATUS_CHECK;
-void schedule_hold(executable *x, schedule *p);
-void schedule_release(executable *x, schedule *p); /* takes NULL */
+clave_status schedule_find(executable *executable, uint32_t method, const scalar_value *values,
+                           bool is_lean, schedule **out) STATUS_CHECK;
+/* What follows first_schedule from a cursor on. item: the value that first_schedule's Item read;
+ * NULL at the begin of a late body. *made: by this call. */
+clave_status schedule_find_next(executable *executable, uint32_t method, schedule *first_schedule,
+                                cursor from, const scalar_value *item, schedule **out,
+                                bool *made) STATUS_CHECK;
+void schedule_hold(executable *executable, schedule *schedule);
+void schedule_release(executable *executable, schedule *schedule); /* takes NULL */
 
 #endif

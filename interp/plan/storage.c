@@ -2,77 +2,83 @@
  */
 #include "interp/plan/storage.h"
 
-bool holds_constant(const planner *l, const storage *g) {
-  return g->home == NO_HOME && !is_slot(l->x->prog, g->slot, SLOT_INPUT);
+bool holds_constant(const planner *planner, const storage *storage) {
+  return storage->home == NO_HOME && !is_slot(planner->executable->prog, storage->slot, SLOT_INPUT);
 }
 
 /* Constants and inputs come from the host to whichever device asks; what a device wrote is
  * transferred. */
-static clave_status make_readable(planner *l, uint32_t index, int b, uint32_t instruction) {
-  schedule *p = l->p;
-  storage *g = &p->storages[index];
+static clave_status make_readable(planner *planner, uint32_t index, int b, uint32_t instruction) {
+  schedule *schedule = planner->schedule;
+  storage *storage = &schedule->storages[index];
   uint32_t made;
-  bool is_constant = holds_constant(l, g);
-  TRY(add_block(p, is_constant ? BLOCK_CONSTANT : BLOCK_ARENA, (uint8_t)b, g->bytes, g->slot,
-                &made));
-  g->block[b] = made;
+  bool is_constant = holds_constant(planner, storage);
+  TRY(add_block(schedule, is_constant ? BLOCK_CONSTANT : BLOCK_ARENA, (uint8_t)b, storage->bytes,
+                storage->slot, &made));
+  storage->block[b] = made;
   if (is_constant) return NULL;
-  if (g->home == NO_HOME) {
-    p->blocks[made].a.first = 0; /* written before the first command */
+  if (storage->home == NO_HOME) {
+    schedule->blocks[made].a.first = 0; /* written before the first command */
     return NULL;
   }
-  block *from = &p->blocks[g->block[g->home]];
-  if (!from->part) from->a.last = p->n_commands;
-  return add_command(p, (command){.kind = COMMAND_TRANSFER,
-                                  .backend = (uint8_t)b,
-                                  .instruction = instruction,
-                                  .x.storage = index,
-                                  .rebind = NO_INDEX});
+  block *from = &schedule->blocks[storage->block[storage->home]];
+  if (!from->part) from->a.last = schedule->n_commands;
+  return add_command(schedule, (command){.kind = COMMAND_TRANSFER,
+                                         .backend = (uint8_t)b,
+                                         .instruction = instruction,
+                                         .x.storage = index,
+                                         .rebind = NO_INDEX});
 }
 
-clave_status materialize(planner *l, uint32_t index, int b, uint32_t instruction) {
-  schedule *p = l->p;
-  if (p->storages[index].block[b] == NO_INDEX) TRY(make_readable(l, index, b, instruction));
-  block *k = &p->blocks[p->storages[index].block[b]];
-  if (!k->part && k->a.last < p->n_commands) k->a.last = p->n_commands;
+clave_status materialize(planner *planner, uint32_t index, int b, uint32_t instruction) {
+  schedule *schedule = planner->schedule;
+  if (schedule->storages[index].block[b] == NO_INDEX)
+    TRY(make_readable(planner, index, b, instruction));
+  block *block = &schedule->blocks[schedule->storages[index].block[b]];
+  if (!block->part && block->a.last < schedule->n_commands) block->a.last = schedule->n_commands;
   return NULL;
 }
 
-clave_status import_slot(planner *l, uint32_t tid) {
-  schedule *p = l->p;
-  location *at = &p->now[tid];
+clave_status import_slot(planner *planner, uint32_t tid) {
+  schedule *schedule = planner->schedule;
+  location *at = &schedule->now[tid];
   if (at->storage != NO_INDEX) return NULL;
-  at->t = p->types[tid];
+  at->t = schedule->types[tid];
   tensor_set_contiguous(&at->t);
   size_t bytes;
   TRY(known_bytes(&at->t, &bytes));
-  bool is_state = is_slot(l->x->prog, tid, SLOT_STATE);
-  uint8_t home = is_state ? l->x->state_home[tid - first_state(l->x->prog)] : NO_HOME;
-  TRY(add_storage(p, bytes, home, tid, &at->storage));
-  p->storages[at->storage].last_use = l->g->last_use[tid];
+  bool is_state = is_slot(planner->executable->prog, tid, SLOT_STATE);
+  uint8_t home = is_state
+                     ? planner->executable->state_home[tid - first_state(planner->executable->prog)]
+                     : NO_HOME;
+  TRY(add_storage(schedule, bytes, home, tid, &at->storage));
+  schedule->storages[at->storage].last_use = planner->graph->last_use[tid];
   if (is_state) {
     uint32_t made;
-    TRY(add_block(p, BLOCK_STATE, home, bytes, tid, &made));
-    p->storages[at->storage].block[home] = made;
+    TRY(add_block(schedule, BLOCK_STATE, home, bytes, tid, &made));
+    schedule->storages[at->storage].block[home] = made;
   }
-  p->at[tid] = *at;
+  schedule->at[tid] = *at;
   return NULL;
 }
 
-clave_status new_place(schedule *p, const tensor *t, int b, uint32_t last_use, location *out) {
+clave_status new_place(schedule *schedule, const tensor *tensor, int b, uint32_t last_use,
+                       location *out) {
   size_t bytes;
   uint32_t made;
-  out->t = *t;
+  out->t = *tensor;
   tensor_set_contiguous(&out->t);
-  TRY(known_bytes(t, &bytes));
-  TRY(add_storage(p, bytes, (uint8_t)b, NO_INDEX, &out->storage));
-  TRY(add_block(p, BLOCK_ARENA, (uint8_t)b, bytes, NO_INDEX, &made));
-  p->storages[out->storage].block[b] = made;
-  p->storages[out->storage].last_use = last_use;
+  TRY(known_bytes(tensor, &bytes));
+  TRY(add_storage(schedule, bytes, (uint8_t)b, NO_INDEX, &out->storage));
+  TRY(add_block(schedule, BLOCK_ARENA, (uint8_t)b, bytes, NO_INDEX, &made));
+  schedule->storages[out->storage].block[b] = made;
+  schedule->storages[out->storage].last_use = last_use;
   return NULL;
 }
 
-void set_location(schedule *p, uint32_t tid, location l) { p->at[tid] = p->now[tid] = l; }
+void set_location(schedule *schedule, uint32_t tid, location location) {
+  schedule->at[tid] = schedule->now[tid] = location;
+}
 
 uint32_t later_use(uint32_t a, uint32_t b) {
   if (a == NO_INDEX) return b;

@@ -24,26 +24,26 @@ struct argument {
   buffer *wrapped[MAX_BACKENDS]; /* owned; the memory in place; NULL: not yet, or not possible */
 };
 
-void argument_clear(session *s, argument *a);
+void argument_clear(session *session, argument *argument);
 /* All that was set and bound, and the results of last runs, which stay where they are. `from` has
  * none of it then. */
-void take_arguments(session *s, session *from);
+void take_arguments(session *scale, session *from);
 /* Whether the device can use it in place: of the host's. */
-bool argument_can_wrap(const backend *b, const argument *a);
+bool argument_can_wrap(const backend *backend, const argument *argument);
 /* Of the host's, from here on; bindings have addresses of before, and of an arena where this may
  * now be in place. */
-void argument_use_memory(session *s, argument *a, void *data, size_t room);
+void argument_use_memory(session *session, argument *argument, void *data, size_t room);
 /* The session's own, at least of `bytes`. */
-clave_status argument_use_own(session *s, argument *a, size_t bytes) STATUS_CHECK;
+clave_status argument_use_own(session *session, argument *argument, size_t bytes) STATUS_CHECK;
 /* On failure it has what it had. */
-clave_status argument_use_callers(session *s, argument *a, device_memory m, size_t bytes,
-                                  bool writable) STATUS_CHECK;
-address argument_on_device(const argument *a);
-bool arguments_overlap(const argument *a, const argument *b);
+clave_status argument_use_callers(session *session, argument *argument, device_memory memory,
+                                  size_t bytes, bool writable) STATUS_CHECK;
+address argument_on_device(const argument *argument);
+bool arguments_overlap(const argument *left, const argument *right);
 /* dma-bufs are the run's from acquire on. release, behind its last command, hands back what devices
  * import; end, when they have finished, what is mapped. Both take what was not acquired. */
-clave_status acquire_arguments(const running *r) STATUS_CHECK;
-clave_status release_arguments(const running *r) STATUS_CHECK;
-clave_status end_arguments(const running *r) STATUS_CHECK;
+clave_status acquire_arguments(const running *run) STATUS_CHECK;
+clave_status release_arguments(const running *run) STATUS_CHECK;
+clave_status end_arguments(const running *run) STATUS_CHECK;
 
 #endif

@@ -10,168 +10,181 @@
 
 /* ---------------------------------------------------------------- slots */
 
-bound_tensor bind_location(const binding *b, location l, int on) {
-  const address *a = &b->blocks[b->p->storages[l.storage].block[on]];
-  return (bound_tensor){.t = l.t, .buf = a->buf, .buffer_offset = a->offset};
+bound_tensor bind_location(const binding *binding, location location, int on) {
+  const address *address =
+      &binding->blocks[binding->schedule->storages[location.storage].block[on]];
+  return (bound_tensor){
+      .tensor = location.t, .buf = address->buf, .buffer_offset = address->offset};
 }
 
-void rebind_slot(const running *r, uint32_t slot, location l) {
-  const storage *g = &r->b->p->storages[l.storage];
-  for (int b = 0; b < r->s->devices.count; b++)
-    if (g->block[b] != NO_INDEX) r->b->bound[b][slot] = bind_location(r->b, l, b);
+void rebind_slot(const running *run, uint32_t slot, location location) {
+  const storage *storage = &run->binding->schedule->storages[location.storage];
+  for (int b = 0; b < run->session->devices.count; b++)
+    if (storage->block[b] != NO_INDEX)
+      run->binding->bound[b][slot] = bind_location(run->binding, location, b);
 }
 
-void restore_slots(const running *r, range commands) {
-  const schedule *p = r->b->p;
+void restore_slots(const running *run, range commands) {
+  const schedule *schedule = run->binding->schedule;
   for (uint32_t i = commands.first; i < commands.end; i++)
-    if (p->commands[i].kind == COMMAND_COPY && p->commands[i].rebind != NO_INDEX)
-      rebind_slot(r, p->commands[i].rebind, p->at[p->commands[i].rebind]);
+    if (schedule->commands[i].kind == COMMAND_COPY && schedule->commands[i].rebind != NO_INDEX)
+      rebind_slot(run, schedule->commands[i].rebind, schedule->at[schedule->commands[i].rebind]);
 }
 
 /* ---------------------------------------------------------------- rebased blocks */
 
-static void rebase(binding *b, uint32_t rebased, uint8_t home, const bound_tensor *to,
+static void rebase(binding *binding, uint32_t rebased, uint8_t home, const bound_tensor *to,
                    int64_t bytes) {
-  int64_t offset = (int64_t)to->buffer_offset + to->t.offset * (int64_t)dtype_size(to->t.type);
-  b->blocks[b->p->storages[rebased].block[home]] = (address){to->buf, (size_t)(offset + bytes)};
+  int64_t offset =
+      (int64_t)to->buffer_offset + to->tensor.offset * (int64_t)dtype_size(to->tensor.type);
+  binding->blocks[binding->schedule->storages[rebased].block[home]] =
+      (address){to->buf, (size_t)(offset + bytes)};
 }
 
-static void rebase_onto(const running *r, uint32_t rebased, uint8_t home, uint32_t onto) {
-  bound_tensor to = bind_location(r->b, (location){.storage = onto}, home);
-  rebase(r->b, rebased, home, &to, 0);
+static void rebase_onto(const running *run, uint32_t rebased, uint8_t home, uint32_t onto) {
+  bound_tensor to = bind_location(run->binding, (location){.storage = onto}, home);
+  rebase(run->binding, rebased, home, &to, 0);
 }
 
-void begin_carried(const running *r, uint32_t control_index) {
-  const control *c = r->b->p->controls[control_index];
-  for (uint32_t k = 0; k < c->n_results; k++)
-    r->b->carried[control_index].items[k].storage = c->results[k].first;
+void begin_carried(const running *run, uint32_t control_index) {
+  const control *control = run->binding->schedule->controls[control_index];
+  for (uint32_t k = 0; k < control->n_results; k++)
+    run->binding->carried[control_index].items[k].storage = control->results[k].first;
 }
 
 /* What is carried before slices: what is stacked, too, is where the slice was in the last
  * iteration. */
-void rebase_blocks(const running *r, uint32_t control_index, int64_t i) {
-  const control *c = r->b->p->controls[control_index];
-  for (uint32_t k = 0; k < c->n_results; k++) {
-    const body_result *t = &c->results[k];
-    uint32_t in = r->b->carried[control_index].items[k].storage;
-    if (!t->is_carried) continue;
-    rebase_onto(r, t->arg, t->home, in);
-    if (in == t->spare || in == t->result)
-      rebase_onto(r, t->target, t->home, in == t->spare ? t->result : t->spare);
+void rebase_blocks(const running *run, uint32_t control_index, int64_t i) {
+  const control *control = run->binding->schedule->controls[control_index];
+  for (uint32_t k = 0; k < control->n_results; k++) {
+    const body_result *result = &control->results[k];
+    uint32_t in = run->binding->carried[control_index].items[k].storage;
+    if (!result->is_carried) continue;
+    rebase_onto(run, result->arg, result->home, in);
+    if (in == result->spare || in == result->result)
+      rebase_onto(run, result->target, result->home,
+                  in == result->spare ? result->result : result->spare);
   }
-  for (uint32_t k = 0; k < c->n_slices; k++) {
-    const slices *x = &c->slices[k];
-    bound_tensor whole = bind_location(r->b, x->whole, x->home);
-    rebase(r->b, x->storage, x->home, &whole, i * x->stride);
+  for (uint32_t k = 0; k < control->n_slices; k++) {
+    const slices *slices = &control->slices[k];
+    bound_tensor whole = bind_location(run->binding, slices->whole, slices->home);
+    rebase(run->binding, slices->storage, slices->home, &whole, i * slices->stride);
   }
-  for (uint32_t k = 0; k < c->n_rebased; k++)
-    rebind_slot(r, c->rebased[k], r->b->p->at[c->rebased[k]]);
+  for (uint32_t k = 0; k < control->n_rebased; k++)
+    rebind_slot(run, control->rebased[k], run->binding->schedule->at[control->rebased[k]]);
 }
 
 /* ---------------------------------------------------------------- schedules */
 
-static clave_status bind_blocks(const running *r) {
-  const session *s = r->s;
-  const schedule *p = r->b->p;
-  for (uint32_t i = p->first_block; i < p->n_blocks; i++) {
-    const block *k = &p->blocks[i];
-    address *a = &r->b->blocks[i];
-    *a = (address){0};
-    if (k->kind == BLOCK_ARENA)
-      *a = (address){s->arenas[k->backend].chunks[k->a.chunk], k->a.offset};
-    if (k->kind == BLOCK_STATE) a->buf = s->state[k->slot - first_state(s->prog)];
-    if (k->kind == BLOCK_CONSTANT) TRY(constant_store_get(s->stores[k->backend], k->slot, &a->buf));
+static clave_status bind_blocks(const running *run) {
+  const session *session = run->session;
+  const schedule *schedule = run->binding->schedule;
+  for (uint32_t i = schedule->first_block; i < schedule->n_blocks; i++) {
+    const block *block = &schedule->blocks[i];
+    address *at = &run->binding->blocks[i];
+    *at = (address){0};
+    if (block->kind == BLOCK_ARENA)
+      *at = (address){session->arenas[block->backend].chunks[block->a.chunk], block->a.offset};
+    if (block->kind == BLOCK_STATE)
+      at->buf = session->state[block->slot - first_state(session->prog)];
+    if (block->kind == BLOCK_CONSTANT)
+      TRY(constant_store_get(session->stores[block->backend], block->slot, &at->buf));
   }
   return NULL;
 }
 
-static void place_rebased(const running *r) {
-  const schedule *p = r->b->p;
-  for (uint32_t i = p->first_control; i < p->n_controls; i++) {
-    begin_carried(r, i);
-    rebase_blocks(r, i, 0);
+static void place_rebased(const running *run) {
+  const schedule *schedule = run->binding->schedule;
+  for (uint32_t i = schedule->first_control; i < schedule->n_controls; i++) {
+    begin_carried(run, i);
+    rebase_blocks(run, i, 0);
   }
 }
 
 /* Slots of schedules before are bound already, but not on a backend that reads them only now. They
  * may have been moved by copies since they were produced. */
-static void bind_new_slot(const running *r, uint32_t tid) {
-  const schedule *p = r->b->p;
-  bool moved = p->now[tid].storage < p->first_storage;
-  const location *l = moved ? &p->now[tid] : &p->at[tid];
-  if (l->storage == NO_INDEX) return;
-  for (int b = 0; b < r->s->devices.count; b++)
-    if (p->storages[l->storage].block[b] != NO_INDEX && !r->b->bound[b][tid].buf)
-      r->b->bound[b][tid] = bind_location(r->b, *l, b);
+static void bind_new_slot(const running *run, uint32_t tid) {
+  const schedule *schedule = run->binding->schedule;
+  bool moved = schedule->now[tid].storage < schedule->first_storage;
+  const location *location = moved ? &schedule->now[tid] : &schedule->at[tid];
+  if (location->storage == NO_INDEX) return;
+  for (int b = 0; b < run->session->devices.count; b++)
+    if (schedule->storages[location->storage].block[b] != NO_INDEX &&
+        !run->binding->bound[b][tid].buf)
+      run->binding->bound[b][tid] = bind_location(run->binding, *location, b);
 }
 
 /* The current schedule's own. */
-static clave_status bind_own(const running *r) {
-  binding *b = r->b;
-  const schedule *p = b->p;
-  TRY(reserve_binding(r));
-  TRY(grow_arenas(r->s, p));
-  TRY(bind_blocks(r));
-  TRY(place_arguments(r));
-  place_rebased(r);
-  for (slot_iter i = slots_of(r->g, p->instructions); next_slot(&i);) bind_new_slot(r, i.tid);
+static clave_status bind_own(const running *run) {
+  binding *binding = run->binding;
+  const schedule *schedule = binding->schedule;
+  TRY(reserve_binding(run));
+  TRY(grow_arenas(run->session, schedule));
+  TRY(bind_blocks(run));
+  TRY(place_arguments(run));
+  place_rebased(run);
+  for (slot_iter i = slots_of(run->graph, schedule->instructions); next_slot(&i);)
+    bind_new_slot(run, i.tid);
   return NULL;
 }
 
-clave_status bind_first(const running *r) {
-  binding *b = r->b;
-  if (b->p == b->root && b->generation == r->s->generation) return NULL;
-  if (b->p != b->root) schedule_release(r->s->x, b->p);
-  b->p = b->root;
-  b->generation = 0;
-  for (int i = 0; i < r->s->devices.count; i++)
-    memset(b->bound[i], 0, slot_count(r->s->prog) * sizeof *b->bound[i]);
-  TRY(bind_own(r));
-  b->generation = r->s->generation;
+clave_status bind_first(const running *run) {
+  binding *binding = run->binding;
+  if (binding->schedule == binding->root && binding->generation == run->session->generation)
+    return NULL;
+  if (binding->schedule != binding->root)
+    schedule_release(run->session->executable, binding->schedule);
+  binding->schedule = binding->root;
+  binding->generation = 0;
+  for (int i = 0; i < run->session->devices.count; i++)
+    memset(binding->bound[i], 0, slot_count(run->session->prog) * sizeof *binding->bound[i]);
+  TRY(bind_own(run));
+  binding->generation = run->session->generation;
   return NULL;
 }
 
-/* Makes p the current schedule, which is made of the one that is; takes p over. */
-static clave_status go_on_with(const running *r, schedule *p) {
-  binding *b = r->b;
-  schedule *before = b->p;
-  b->p = p;
-  clave_status st = bind_own(r);
+/* Makes plan the current schedule, which is made of the one that is; takes plan over. */
+static clave_status go_on_with(const running *run, schedule *plan) {
+  binding *binding = run->binding;
+  schedule *before = binding->schedule;
+  binding->schedule = plan;
+  clave_status st = bind_own(run);
   if (!st) return NULL;
-  b->p = before;
-  b->generation = 0;
-  schedule_release(r->s->x, p);
+  binding->schedule = before;
+  binding->generation = 0;
+  schedule_release(run->session->executable, plan);
   return st;
 }
 
-clave_status bind_following(const running *r, const scalar_value *item, bool *is_new) {
-  schedule *before = r->b->p, *next;
-  TRY(schedule_find_next(r->s->x, r->index, before, before->rest, item, &next, is_new));
-  TRY(go_on_with(r, next));
-  if (before != r->b->root) schedule_release(r->s->x, before);
+clave_status bind_following(const running *run, const scalar_value *item, bool *is_new) {
+  schedule *before = run->binding->schedule, *next;
+  TRY(schedule_find_next(run->session->executable, run->index, before, before->rest, item, &next,
+                         is_new));
+  TRY(go_on_with(run, next));
+  if (before != run->binding->root) schedule_release(run->session->executable, before);
   return NULL;
 }
 
-clave_status enter_late_body(const running *r, uint32_t number, int body, schedule **outer,
+clave_status enter_late_body(const running *run, uint32_t number, int body, schedule **outer,
                              bool *is_new) {
-  schedule *before = *outer = r->b->p, *next;
-  range instructions = r->g->bodies[before->controls[number]->instruction][body];
+  schedule *before = *outer = run->binding->schedule, *next;
+  range instructions = run->graph->bodies[before->controls[number]->instruction][body];
   cursor from = {
       .next = instructions.first, .end = instructions.end, .control = number, .body = body};
-  TRY(schedule_find_next(r->s->x, r->index, before, from, NULL, &next, is_new));
-  return go_on_with(r, next);
+  TRY(schedule_find_next(run->session->executable, run->index, before, from, NULL, &next, is_new));
+  return go_on_with(run, next);
 }
 
-void leave_late_body(const running *r, schedule *outer) {
-  binding *b = r->b;
-  schedule *p = b->p;
-  restore_slots(r, (range){p->first_command, p->n_commands});
-  for (slot_iter i = slots_of(r->g, p->instructions); next_slot(&i);) {
-    const location *l = &outer->at[i.tid];
-    for (int k = 0; k < r->s->devices.count; k++)
-      if (l->storage == NO_INDEX || outer->storages[l->storage].block[k] == NO_INDEX)
-        b->bound[k][i.tid] = (bound_tensor){0};
+void leave_late_body(const running *run, schedule *outer) {
+  binding *binding = run->binding;
+  schedule *schedule = binding->schedule;
+  restore_slots(run, (range){schedule->first_command, schedule->n_commands});
+  for (slot_iter i = slots_of(run->graph, schedule->instructions); next_slot(&i);) {
+    const location *location = &outer->at[i.tid];
+    for (int k = 0; k < run->session->devices.count; k++)
+      if (location->storage == NO_INDEX || outer->storages[location->storage].block[k] == NO_INDEX)
+        binding->bound[k][i.tid] = (bound_tensor){0};
   }
-  b->p = outer;
-  schedule_release(r->s->x, p);
+  binding->schedule = outer;
+  schedule_release(run->session->executable, schedule);
 }

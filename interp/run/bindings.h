@@ -27,7 +27,7 @@ typedef struct carried_list {
  * (see schedule.h) has its own behind those of the one before. */
 struct binding {
   schedule *root;                    /* held */
-  schedule *p;                       /* held: what runs: root, or what follows it */
+  schedule *schedule;                /* held: what runs: root, or what follows it */
   bound_tensor *bound[MAX_BACKENDS]; /* (n_slots + 2); the last two are the operands of copies */
   address *blocks;                   /* (p->n_blocks) */
   command_state *commands;           /* (p->n_commands) */
@@ -38,13 +38,13 @@ struct binding {
 
 /* Makes the binding of these values the current one, the first that the method keeps; it is made if
  * it is not kept. */
-clave_status find_binding(running *r, const scalar_value *values) STATUS_CHECK;
+clave_status find_binding(running *run, const scalar_value *values) STATUS_CHECK;
 /* Destroys the current binding: a run that failed may have left slots elsewhere. */
-void forget_binding(const running *r);
+void forget_binding(const running *run);
 /* Destroys all that the session's methods keep. */
-void forget_bindings(session *s);
+void forget_bindings(session *session);
 /* Room for what the current schedule has. Its commands take the place of those of another that
  * followed the same one. */
-clave_status reserve_binding(const running *r) STATUS_CHECK;
+clave_status reserve_binding(const running *run) STATUS_CHECK;
 
 #endif

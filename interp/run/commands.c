@@ -14,121 +14,130 @@
 #include "interp/run/trace_work.h"
 
 /* What a backend reports faults and times under: a command runs more than once in a loop. */
-static uint32_t launch_number(const session *s, const command *c) {
-  return s->options.profile ? s->n_events : c->instruction;
+static uint32_t launch_number(const session *session, const command *command) {
+  return session->options.profile ? session->n_events : command->instruction;
 }
 
 /* ---------------------------------------------------------------- kinds */
 
-static clave_status copy_elements(const running *r, const command *c, void *stored, void *copied) {
-  stream *q = r->s->streams[c->backend];
-  const backend_vtable *vt = q->owner->vt;
-  const storage *g = &r->b->p->storages[c->x.storage];
-  const bound_tensor from = bind_location(r->b, c->x, c->backend),
-                     to = bind_location(r->b, c->out, c->backend);
-  const size_t size = dtype_size(to.t.type), n = (size_t)tensor_numel(&to.t);
-  TRY(vt->read(q, from.buf, from.buffer_offset, stored, g->bytes));
-  copy_to_contiguous(&from.t, stored, copied);
-  return vt->write(q, to.buf, to.buffer_offset + (size_t)to.t.offset * size, copied, n * size);
+static clave_status copy_elements(const running *run, const command *command, void *stored,
+                                  void *copied) {
+  stream *stream = run->session->streams[command->backend];
+  const backend_vtable *vt = stream->owner->vt;
+  const storage *storage = &run->binding->schedule->storages[command->x.storage];
+  const bound_tensor from = bind_location(run->binding, command->x, command->backend),
+                     to = bind_location(run->binding, command->out, command->backend);
+  const size_t size = dtype_size(to.tensor.type), n = (size_t)tensor_numel(&to.tensor);
+  TRY(vt->read(stream, from.buf, from.buffer_offset, stored, storage->bytes));
+  copy_to_contiguous(&from.tensor, stored, copied);
+  return vt->write(stream, to.buf, to.buffer_offset + (size_t)to.tensor.offset * size, copied,
+                   n * size);
 }
 
 /* The planner's copies are to contiguous tensors. */
-static clave_status copy_on_host(const running *r, const command *c) {
+static clave_status copy_on_host(const running *run, const command *command) {
   size_t bytes;
-  TRY(known_bytes(&c->out.t, &bytes));
-  void *stored = malloc(r->b->p->storages[c->x.storage].bytes + 1), *copied = malloc(bytes + 1);
-  clave_status st = stored && copied ? copy_elements(r, c, stored, copied) : status_no_memory();
+  TRY(known_bytes(&command->out.t, &bytes));
+  void *stored = malloc(run->binding->schedule->storages[command->x.storage].bytes + 1),
+       *copied = malloc(bytes + 1);
+  clave_status st =
+      stored && copied ? copy_elements(run, command, stored, copied) : status_no_memory();
   free(stored);
   free(copied);
   return st;
 }
 
 /* The two slots behind the program's own are the operands of the planner's copies. */
-static clave_status run_copy(const running *r, const command *c, command_state *state) {
-  uint32_t n = slot_count(r->s->prog);
-  bound_tensor *bound = r->b->bound[c->backend];
-  bound[n] = bind_location(r->b, c->x, c->backend);
-  bound[n + 1] = bind_location(r->b, c->out, c->backend);
-  clave_status st = run_recorded(r, c, state, launch_number(r->s, c));
-  if (host_may_copy(r->s, c, st)) {
+static clave_status run_copy(const running *run, const command *command, command_state *state) {
+  uint32_t n = slot_count(run->session->prog);
+  bound_tensor *bound = run->binding->bound[command->backend];
+  bound[n] = bind_location(run->binding, command->x, command->backend);
+  bound[n + 1] = bind_location(run->binding, command->out, command->backend);
+  clave_status st = run_recorded(run, command, state, launch_number(run->session, command));
+  if (host_may_copy(run->session, command, st)) {
     status_free(st);
-    st = copy_on_host(r, c);
+    st = copy_on_host(run, command);
   }
   if (st) return st;
-  if (c->rebind != NO_INDEX) rebind_slot(r, c->rebind, c->out);
+  if (command->rebind != NO_INDEX) rebind_slot(run, command->rebind, command->out);
   return NULL;
 }
 
-static clave_status run_transfer(const running *r, const command *c) {
-  const storage *g = &r->b->p->storages[c->x.storage];
-  const address *blocks = r->b->blocks;
-  return copy_bytes(r, g->home, blocks[g->block[g->home]], c->backend, blocks[g->block[c->backend]],
-                    g->bytes);
+static clave_status run_transfer(const running *run, const command *command) {
+  const storage *storage = &run->binding->schedule->storages[command->x.storage];
+  const address *blocks = run->binding->blocks;
+  return copy_bytes(run, storage->home, blocks[storage->block[storage->home]], command->backend,
+                    blocks[storage->block[command->backend]], storage->bytes);
 }
 
 /* ---------------------------------------------------------------- observers */
 
 /* Shows a result as the program has it: as F32 where it is kept as BF16. */
-static clave_status observe_result(const running *r, int b, uint32_t instruction, uint32_t tid) {
-  session *s = r->s;
-  const bound_tensor *t = &r->b->bound[b][tid];
-  const dtype type = r->b->p->types[tid].type;
-  const bool is_kept = t->t.type != type;
-  const int64_t n = tensor_numel(&t->t);
+static clave_status observe_result(const running *run, int b, uint32_t instruction, uint32_t tid) {
+  session *session = run->session;
+  const bound_tensor *tensor = &run->binding->bound[b][tid];
+  const dtype type = run->binding->schedule->types[tid].type;
+  const bool is_kept = tensor->tensor.type != type;
+  const int64_t n = tensor_numel(&tensor->tensor);
   size_t bytes;
-  TRY(known_bytes(&t->t, &bytes));
+  TRY(known_bytes(&tensor->tensor, &bytes));
   void *host = malloc((is_kept ? 2 : 1) * bytes + 1);
   if (!host) return status_no_memory();
-  stream *q = s->streams[b];
-  const size_t offset = t->buffer_offset + (size_t)t->t.offset * dtype_size(t->t.type);
+  stream *stream = session->streams[b];
+  const size_t offset =
+      tensor->buffer_offset + (size_t)tensor->tensor.offset * dtype_size(tensor->tensor.type);
   bool edited = false;
-  clave_status st = bytes ? q->owner->vt->read(q, t->buf, offset, host, bytes) : NULL;
-  host_tensor value = {.t = t->t, .data = host};
+  clave_status st =
+      bytes ? stream->owner->vt->read(stream, tensor->buf, offset, host, bytes) : NULL;
+  host_tensor value = {.t = tensor->tensor, .data = host};
   tensor_set_contiguous(&value.t);
   value.t.type = type;
   if (!st && is_kept) widen_bf16(host, n);
-  if (!st && !s->observe(s->observe_ctx, instruction, tid, &value, &edited))
+  if (!st && !session->observe(session->observe_ctx, instruction, tid, &value, &edited))
     st = CANCELLED("stopped by the observer");
   if (!st && edited && is_kept) round_to_bf16(host, n);
-  if (!st && edited && bytes) st = q->owner->vt->write(q, t->buf, offset, host, bytes);
+  if (!st && edited && bytes)
+    st = stream->owner->vt->write(stream, tensor->buf, offset, host, bytes);
   free(host);
   return st;
 }
 
-static clave_status observe_command(const running *r, const command *c) {
-  if (!r->s->observe || c->kind != COMMAND_RUN) return NULL;
-  uint32_t source = r->g->source[c->instruction];
-  for (operand_iter i = operands_of(&r->g->instructions[c->instruction]); next_operand(&i);)
-    if (i.o.flags & IR_OUT) TRY(observe_result(r, c->backend, source, i.o.tid));
+static clave_status observe_command(const running *run, const command *command) {
+  if (!run->session->observe || command->kind != COMMAND_RUN) return NULL;
+  uint32_t source = run->graph->source[command->instruction];
+  for (operand_iter i = operands_of(&run->graph->instructions[command->instruction]);
+       next_operand(&i);)
+    if (i.operand.flags & IR_OUT) TRY(observe_result(run, command->backend, source, i.operand.tid));
   return NULL;
 }
 
-clave_status observe_control(const running *r, uint32_t number) {
-  const schedule *p = r->b->p;
-  const uint32_t instruction = p->commands[number].instruction;
-  if (!r->s->observe) return NULL;
-  for (operand_iter i = operands_of(&r->g->instructions[instruction]); next_operand(&i);) {
-    const uint32_t at = i.o.flags & IR_OUT ? p->at[i.o.tid].storage : NO_INDEX;
-    const uint8_t home = at == NO_INDEX ? NO_HOME : p->storages[at].home;
-    if (home == NO_HOME || !r->b->bound[home][i.o.tid].buf) continue;
-    TRY(observe_result(r, home, r->g->source[instruction], i.o.tid));
+clave_status observe_control(const running *run, uint32_t number) {
+  const schedule *schedule = run->binding->schedule;
+  const uint32_t instruction = schedule->commands[number].instruction;
+  if (!run->session->observe) return NULL;
+  for (operand_iter i = operands_of(&run->graph->instructions[instruction]); next_operand(&i);) {
+    const uint32_t at = i.operand.flags & IR_OUT ? schedule->at[i.operand.tid].storage : NO_INDEX;
+    const uint8_t home = at == NO_INDEX ? NO_HOME : schedule->storages[at].home;
+    if (home == NO_HOME || !run->binding->bound[home][i.operand.tid].buf) continue;
+    TRY(observe_result(run, home, run->graph->source[instruction], i.operand.tid));
   }
   return NULL;
 }
 
-clave_status poison_dead(const running *r, uint32_t number) {
-  const schedule *p = r->b->p;
+clave_status poison_dead(const running *run, uint32_t number) {
+  const schedule *schedule = run->binding->schedule;
   unsigned char pattern[4096];
   memset(pattern, 0xff, sizeof pattern);
-  for (uint32_t i = 0; i < p->n_blocks; i++) {
-    const block *k = &p->blocks[i];
-    if (k->kind != BLOCK_ARENA || k->a.last != number) continue;
-    const backend_vtable *vt = r->s->devices.backends[k->backend]->vt;
-    const address *to = &r->b->blocks[i];
-    if (to->buf != r->s->arenas[k->backend].chunks[k->a.chunk]) continue; /* an argument's */
-    for (size_t at = 0; at < k->a.bytes; at += sizeof pattern) {
-      size_t n = k->a.bytes - at < sizeof pattern ? k->a.bytes - at : sizeof pattern;
-      TRY(vt->write(r->s->streams[k->backend], to->buf, to->offset + at, pattern, n));
+  for (uint32_t i = 0; i < schedule->n_blocks; i++) {
+    const block *block = &schedule->blocks[i];
+    if (block->kind != BLOCK_ARENA || block->a.last != number) continue;
+    const backend_vtable *vt = run->session->devices.backends[block->backend]->vt;
+    const address *to = &run->binding->blocks[i];
+    if (to->buf != run->session->arenas[block->backend].chunks[block->a.chunk])
+      continue; /* an argument's */
+    for (size_t at = 0; at < block->a.bytes; at += sizeof pattern) {
+      size_t n = block->a.bytes - at < sizeof pattern ? block->a.bytes - at : sizeof pattern;
+      TRY(vt->write(run->session->streams[block->backend], to->buf, to->offset + at, pattern, n));
     }
   }
   return NULL;
@@ -136,38 +145,42 @@ clave_status poison_dead(const running *r, uint32_t number) {
 
 /* ---------------------------------------------------------------- one command */
 
-static clave_status run_one(const running *r, const command *c, command_state *state) {
-  session *s = r->s;
-  if (c->kind == COMMAND_RUN) {
-    TRY(run_recorded(r, c, state, launch_number(s, c)));
+static clave_status run_one(const running *run, const command *command, command_state *state) {
+  session *session = run->session;
+  if (command->kind == COMMAND_RUN) {
+    TRY(run_recorded(run, command, state, launch_number(session, command)));
   } else {
-    TRY(c->kind == COMMAND_TRANSFER ? run_transfer(r, c) : run_copy(r, c, state));
+    TRY(command->kind == COMMAND_TRANSFER ? run_transfer(run, command)
+                                          : run_copy(run, command, state));
   }
-  return s->observe ? observe_command(r, c) : NULL;
+  return session->observe ? observe_command(run, command) : NULL;
 }
 
 /* Its event is kept where it fails, too: what is read for it is on its way until the devices have
  * finished. */
-static clave_status run_traced(const running *r, const command *c, command_state *state) {
-  session *s = r->s;
-  trace_event e = {
-      .method = r->index, .instruction = c->instruction, .kind = c->kind, .backend = c->backend};
-  TRY(trace_reserve(s));
-  clave_status st = trace_note(r, c, &e);
-  e.start_ns = clock_ns();
-  if (!st) st = run_one(r, c, state);
-  e.end_ns = clock_ns();
-  s->events[s->n_events++] = e; /* its number is that of the launch */
+static clave_status run_traced(const running *run, const command *command, command_state *state) {
+  session *session = run->session;
+  trace_event event = {.method = run->index,
+                       .instruction = command->instruction,
+                       .kind = command->kind,
+                       .backend = command->backend};
+  TRY(trace_reserve(session));
+  clave_status st = trace_note(run, command, &event);
+  event.start_ns = clock_ns();
+  if (!st) st = run_one(run, command, state);
+  event.end_ns = clock_ns();
+  session->events[session->n_events++] = event; /* its number is that of the launch */
   return st;
 }
 
-clave_status run_command(const running *r, const command *c, command_state *state) {
-  return (r->s->options.profile ? run_traced : run_one)(r, c, state);
+clave_status run_command(const running *run, const command *command, command_state *state) {
+  return (run->session->options.profile ? run_traced : run_one)(run, command, state);
 }
 
-clave_status read_element(const running *r, location l, int b, unsigned char *raw) {
-  bound_tensor t = bind_location(r->b, l, b);
-  size_t size = dtype_size(t.t.type);
-  return r->s->devices.backends[b]->vt->read(
-      r->s->streams[b], t.buf, t.buffer_offset + (size_t)t.t.offset * size, raw, size);
+clave_status read_element(const running *run, location location, int b, unsigned char *raw) {
+  bound_tensor tensor = bind_location(run->binding, location, b);
+  size_t size = dtype_size(tensor.tensor.type);
+  return run->session->devices.backends[b]->vt->read(
+      run->session->streams[b], tensor.buf,
+      tensor.buffer_offset + (size_t)tensor.tensor.offset * size, raw, size);
 }

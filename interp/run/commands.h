@@ -4,13 +4,14 @@
 #include "interp/run/bindings.h"
 
 /* An op, a copy or a transfer, and what watches it. */
-clave_status run_command(const running *r, const command *c, command_state *state) STATUS_CHECK;
+clave_status run_command(const running *run, const command *command,
+                         command_state *state) STATUS_CHECK;
 /* Shows the observer what the control op of command `number` gives, after its bodies, where one of
  * them has left it. */
-clave_status observe_control(const running *r, uint32_t number) STATUS_CHECK;
+clave_status observe_control(const running *run, uint32_t number) STATUS_CHECK;
 /* Debugging: bytes whose last reader has run become NaN patterns. */
-clave_status poison_dead(const running *r, uint32_t number) STATUS_CHECK;
-clave_status read_element(const running *r, location l, int backend,
+clave_status poison_dead(const running *run, uint32_t number) STATUS_CHECK;
+clave_status read_element(const running *run, location location, int backend,
                           unsigned char *raw) STATUS_CHECK;
 
 #endif

@@ -9,129 +9,130 @@
 
 /* A control op that runs. */
 typedef struct control_run {
-  const running *r;
-  uint32_t number;  /* of the control in the schedule */
-  const control *c; /* of the schedule that was current when it began */
+  const running *run;
+  uint32_t number;        /* of the control in the schedule */
+  const control *control; /* of the schedule that was current when it began */
 } control_run;
 
 /* ---------------------------------------------------------------- what loops carry */
 
 /* `ended`: the control as the body that has run was planned. */
-static void advance(const control_run *k, const control *ended) {
-  carried_state *carried = k->r->b->carried[k->number].items;
+static void advance(const control_run *run, const control *ended) {
+  carried_state *carried = run->run->binding->carried[run->number].items;
   for (uint32_t i = 0; i < ended->n_results; i++) {
-    const body_result *t = &ended->results[i];
-    if (!t->is_carried || !t->written) continue;
-    if (t->stacked != NO_INDEX) {
-      carried[i].storage = ended->results[t->stacked].target;
+    const body_result *result = &ended->results[i];
+    if (!result->is_carried || !result->written) continue;
+    if (result->stacked != NO_INDEX) {
+      carried[i].storage = ended->results[result->stacked].target;
     } else {
-      carried[i].storage = carried[i].storage == t->result ? t->spare : t->result;
+      carried[i].storage = carried[i].storage == result->result ? result->spare : result->result;
     }
   }
 }
 
 /* The last values become the op's results. */
-static clave_status end_carried(const control_run *k) {
-  const running *r = k->r;
-  const schedule *p = r->b->p;
-  const ir_instruction *ins = &r->g->instructions[k->c->instruction];
-  for (uint32_t i = 0; i < k->c->n_results; i++) {
-    const body_result *t = &k->c->results[i];
-    carried_state *carried = &r->b->carried[k->number].items[i];
+static clave_status end_carried(const control_run *run) {
+  const running *running = run->run;
+  const schedule *schedule = running->binding->schedule;
+  const ir_instruction *ins = &running->graph->instructions[run->control->instruction];
+  for (uint32_t i = 0; i < run->control->n_results; i++) {
+    const body_result *result = &run->control->results[i];
+    carried_state *carried = &running->binding->carried[run->number].items[i];
     uint32_t in = carried->storage;
-    if (!t->is_carried || in == t->result || !p->storages[t->result].bytes) continue;
+    if (!result->is_carried || in == result->result || !schedule->storages[result->result].bytes)
+      continue;
     uint32_t tid = control_results(ins)->items[i];
     command copy = {.kind = COMMAND_COPY,
-                    .backend = t->home,
-                    .instruction = k->c->instruction,
-                    .x = {in, p->types[tid]},
-                    .out = {t->result, p->types[tid]},
+                    .backend = result->home,
+                    .instruction = run->control->instruction,
+                    .x = {in, schedule->types[tid]},
+                    .out = {result->result, schedule->types[tid]},
                     .rebind = NO_INDEX,
-                    .recorded = t->copied};
+                    .recorded = result->copied};
     tensor_set_contiguous(&copy.x.t);
     tensor_set_contiguous(&copy.out.t);
-    carried->copy.backend = t->home;
-    TRY(run_command(r, &copy, &carried->copy));
+    carried->copy.backend = result->home;
+    TRY(run_command(running, &copy, &carried->copy));
   }
   return NULL;
 }
 
 /* ---------------------------------------------------------------- bodies */
 
-static clave_status read_predicate(const running *r, const control *c, bool *truth) {
+static clave_status read_predicate(const running *run, const control *control, bool *truth) {
   unsigned char raw[8] = {0};
-  TRY(finish_all(r->s, r->g)); /* a value made of bad data is none */
-  TRY(read_element(r, c->predicate, c->predicate_home, raw));
+  TRY(finish_all(run->session, run->graph)); /* a value made of bad data is none */
+  TRY(read_element(run, control->predicate, control->predicate_home, raw));
   *truth = raw[0] != 0;
   return NULL;
 }
 
 /* truth: where the body is a loop's condition, what it gives. */
-static clave_status run_current(const control_run *k, bool *truth) {
-  TRY(run_parts(k->r));
-  const control *ended = k->r->b->p->controls[k->number];
-  if (truth) return read_predicate(k->r, ended, truth);
-  advance(k, ended);
+static clave_status run_current(const control_run *run, bool *truth) {
+  TRY(run_parts(run->run));
+  const control *ended = run->run->binding->schedule->controls[run->number];
+  if (truth) return read_predicate(run->run, ended, truth);
+  advance(run, ended);
   return NULL;
 }
 
-static clave_status run_late(const control_run *k, int body, bool *truth) {
-  const running *r = k->r;
+static clave_status run_late(const control_run *run, int body, bool *truth) {
+  const running *running = run->run;
   schedule *outer;
   bool is_new;
-  TRY(enter_late_body(r, k->number, body, &outer, &is_new));
-  clave_status st = is_new ? prepare_kernels(r) : NULL;
-  if (!st) st = run_current(k, truth);
-  leave_late_body(r, outer);
+  TRY(enter_late_body(running, run->number, body, &outer, &is_new));
+  clave_status st = is_new ? prepare_kernels(running) : NULL;
+  if (!st) st = run_current(run, truth);
+  leave_late_body(running, outer);
   return st;
 }
 
-static clave_status run_body(const control_run *k, int body, bool *truth) {
-  if (k->c->late[body]) return run_late(k, body, truth);
-  restore_slots(k->r, k->c->body[body]);
-  TRY(run_commands(k->r, k->c->body[body]));
-  if (truth) return read_predicate(k->r, k->c, truth);
-  advance(k, k->c);
+static clave_status run_body(const control_run *run, int body, bool *truth) {
+  if (run->control->late[body]) return run_late(run, body, truth);
+  restore_slots(run->run, run->control->body[body]);
+  TRY(run_commands(run->run, run->control->body[body]));
+  if (truth) return read_predicate(run->run, run->control, truth);
+  advance(run, run->control);
   return NULL;
 }
 
 /* ---------------------------------------------------------------- ops */
 
-static clave_status run_if(const control_run *k) {
-  bool truth = k->c->known == 1;
-  if (k->c->known < 0) TRY(read_predicate(k->r, k->c, &truth));
-  return run_body(k, truth ? 0 : 1, NULL);
+static clave_status run_if(const control_run *run) {
+  bool truth = run->control->known == 1;
+  if (run->control->known < 0) TRY(read_predicate(run->run, run->control, &truth));
+  return run_body(run, truth ? 0 : 1, NULL);
 }
 
-static clave_status run_while(const control_run *k) {
-  begin_carried(k->r, k->number);
+static clave_status run_while(const control_run *run) {
+  begin_carried(run->run, run->number);
   for (;;) {
     bool truth = false;
-    rebase_blocks(k->r, k->number, 0);
-    TRY(run_body(k, 0, &truth));
-    if (!truth) return end_carried(k);
-    TRY(run_body(k, 1, NULL));
+    rebase_blocks(run->run, run->number, 0);
+    TRY(run_body(run, 0, &truth));
+    if (!truth) return end_carried(run);
+    TRY(run_body(run, 1, NULL));
   }
 }
 
-static clave_status run_scan(const control_run *k) {
-  begin_carried(k->r, k->number);
-  for (int64_t i = 0; i < k->c->trips; i++) {
-    rebase_blocks(k->r, k->number, i);
-    TRY(run_body(k, 0, NULL));
+static clave_status run_scan(const control_run *run) {
+  begin_carried(run->run, run->number);
+  for (int64_t i = 0; i < run->control->trips; i++) {
+    rebase_blocks(run->run, run->number, i);
+    TRY(run_body(run, 0, NULL));
   }
-  return end_carried(k);
+  return end_carried(run);
 }
 
-clave_status run_control(const running *r, uint32_t number) {
-  const control_run k = {r, number, r->b->p->controls[number]};
-  switch (r->g->instructions[k.c->instruction].op_type) {
+clave_status run_control(const running *run, uint32_t number) {
+  const control_run control_run = {run, number, run->binding->schedule->controls[number]};
+  switch (run->graph->instructions[control_run.control->instruction].op_type) {
     case IR_OP_IF:
     case IR_OP_CUSTOM:
-      return run_if(&k);
+      return run_if(&control_run);
     case IR_OP_WHILE:
-      return run_while(&k);
+      return run_while(&control_run);
     default:
-      return run_scan(&k);
+      return run_scan(&control_run);
   }
 }

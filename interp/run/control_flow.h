@@ -3,6 +3,6 @@
 /* Running control ops. */
 #include "interp/run/session.h"
 
-clave_status run_control(const running *r, uint32_t control) STATUS_CHECK;
+clave_status run_control(const running *run, uint32_t control) STATUS_CHECK;
 
 #endif

@@ -17,100 +17,106 @@
 
 /* ---------------------------------------------------------------- making */
 
-static clave_status init_method(session *s, uint32_t index) {
-  const graph *g = &s->x->methods[index].g;
-  method_state *m = &s->methods[index];
-  uint32_t n_inputs = g->method->inputs.count, n_outputs = g->method->outputs.count;
-  m->inputs = mem_pool_alloc(s->pool, n_inputs + 1, sizeof *m->inputs);
-  m->outputs = mem_pool_alloc(s->pool, n_outputs + 1, sizeof *m->outputs);
-  m->moved = mem_pool_alloc(s->pool, g->n + 1, sizeof *m->moved);
-  bool good = m->inputs && m->outputs && m->moved;
+static clave_status init_method(session *session, uint32_t index) {
+  const graph *graph = &session->executable->methods[index].graph;
+  method_state *state = &session->methods[index];
+  uint32_t n_inputs = graph->method->inputs.count, n_outputs = graph->method->outputs.count;
+  state->inputs = mem_pool_alloc(session->pool, n_inputs + 1, sizeof *state->inputs);
+  state->outputs = mem_pool_alloc(session->pool, n_outputs + 1, sizeof *state->outputs);
+  state->moved = mem_pool_alloc(session->pool, graph->n + 1, sizeof *state->moved);
+  bool good = state->inputs && state->outputs && state->moved;
   return good ? NULL : status_no_memory();
 }
 
-static clave_status init_session(session *s) {
-  TRY(mem_pool_create(&s->pool));
-  for (int b = 0; b < s->devices.count; b++) {
-    backend *be = s->devices.backends[b];
-    TRY(be->vt->stream_create(be, &s->streams[b]));
+static clave_status init_session(session *session) {
+  TRY(mem_pool_create(&session->pool));
+  for (int b = 0; b < session->devices.count; b++) {
+    backend *be = session->devices.backends[b];
+    TRY(be->vt->stream_create(be, &session->streams[b]));
   }
-  uint32_t n = s->prog->ir.methods.count;
-  s->methods = mem_pool_alloc(s->pool, n + 1, sizeof *s->methods);
-  if (!s->methods) return status_no_memory();
-  for (uint32_t i = 0; i < n; i++) TRY(init_method(s, i));
-  TRY(init_sizes(s));
-  return session_reset(s);
+  uint32_t n = session->prog->ir.methods.count;
+  session->methods = mem_pool_alloc(session->pool, n + 1, sizeof *session->methods);
+  if (!session->methods) return status_no_memory();
+  for (uint32_t i = 0; i < n; i++) TRY(init_method(session, i));
+  TRY(init_sizes(session));
+  return session_reset(session);
 }
 
-clave_status session_create(executable *x, constant_store *const *stores, const session_options *o,
-                            session **out) {
+clave_status session_create(executable *executable, constant_store *const *stores,
+                            const session_options *options, session **out) {
   *out = NULL;
-  session *s = calloc(1, sizeof *s);
-  if (!s) return status_no_memory();
-  s->x = x;
-  s->prog = x->prog;
-  s->devices = x->devices;
-  s->options = *o;
-  s->generation = 1;
-  for (int b = 0; b < s->devices.count; b++) s->stores[b] = stores[b];
-  clave_status st = init_session(s);
+  session *session = calloc(1, sizeof *session);
+  if (!session) return status_no_memory();
+  session->executable = executable;
+  session->prog = executable->prog;
+  session->devices = executable->devices;
+  session->options = *options;
+  session->generation = 1;
+  for (int b = 0; b < session->devices.count; b++) session->stores[b] = stores[b];
+  clave_status st = init_session(session);
   if (st) {
-    session_destroy(s);
+    session_destroy(session);
     return st;
   }
-  *out = s;
+  *out = session;
   return NULL;
 }
 
-static void destroy_method(session *s, uint32_t index) {
-  const ir_method *ir = &s->prog->ir.methods.items[index];
-  method_state *m = &s->methods[index];
-  free(m->items);
-  for (uint32_t i = 0; m->inputs && i < ir->inputs.count; i++) argument_clear(s, &m->inputs[i]);
-  for (uint32_t i = 0; m->outputs && i < ir->outputs.count; i++) argument_clear(s, &m->outputs[i]);
+static void destroy_method(session *session, uint32_t index) {
+  const ir_method *ir = &session->prog->ir.methods.items[index];
+  method_state *state = &session->methods[index];
+  free(state->items);
+  for (uint32_t i = 0; state->inputs && i < ir->inputs.count; i++)
+    argument_clear(session, &state->inputs[i]);
+  for (uint32_t i = 0; state->outputs && i < ir->outputs.count; i++)
+    argument_clear(session, &state->outputs[i]);
 }
 
-void session_destroy(session *s) {
-  if (!s) return;
-  if (s->methods) forget_bindings(s);
-  for (uint32_t i = 0; s->methods && i < s->prog->ir.methods.count; i++) destroy_method(s, i);
-  for (int b = 0; b < s->devices.count; b++) {
-    backend *be = s->devices.backends[b];
-    if (s->streams[b]) be->vt->stream_destroy(be, s->streams[b]);
-    be->vt->buffer_destroy(be, s->scratch[b]);
-    for (uint32_t i = 0; i < s->arenas[b].n; i++)
-      be->vt->buffer_destroy(be, s->arenas[b].chunks[i]);
-    free(s->arenas[b].chunks);
+void session_destroy(session *session) {
+  if (!session) return;
+  if (session->methods) forget_bindings(session);
+  for (uint32_t i = 0; session->methods && i < session->prog->ir.methods.count; i++)
+    destroy_method(session, i);
+  for (int b = 0; b < session->devices.count; b++) {
+    backend *be = session->devices.backends[b];
+    if (session->streams[b]) be->vt->stream_destroy(be, session->streams[b]);
+    be->vt->buffer_destroy(be, session->scratch[b]);
+    for (uint32_t i = 0; i < session->arenas[b].n; i++)
+      be->vt->buffer_destroy(be, session->arenas[b].chunks[i]);
+    free(session->arenas[b].chunks);
   }
-  destroy_state(s);
-  free_staged(s);
-  trace_clear(s);
-  free(s->events);
-  free(s->traced);
-  executable_destroy(s->own);
-  oracle_destroy(s->oracle);
-  mem_pool_destroy(s->pool);
-  free(s);
+  destroy_state(session);
+  free_staged(session);
+  trace_clear(session);
+  free(session->events);
+  free(session->traced);
+  executable_destroy(session->own);
+  oracle_destroy(session->oracle);
+  mem_pool_destroy(session->pool);
+  free(session);
 }
 
 /* ---------------------------------------------------------------- use */
 
-void session_observe(session *s, observe_fn observe, void *ctx) {
-  s->observe = observe;
-  s->observe_ctx = ctx;
+void session_observe(session *session, observe_fn observe, void *ctx) {
+  session->observe = observe;
+  session->observe_ctx = ctx;
 }
 
-const executable *session_executable(const session *s) { return s->x; }
+const executable *session_executable(const session *session) { return session->executable; }
 
-const backend_info *session_device(const session *s) { return &s->devices.backends[0]->info; }
+const backend_info *session_device(const session *session) {
+  return &session->devices.backends[0]->info;
+}
 
-void session_memory_use(const session *s, session_memory *out) {
-  *out = (session_memory){.state_bytes = s->state_bytes, .arena_bytes = s->last_arena_bytes};
-  for (int b = 0; b < s->devices.count; b++) {
-    uint64_t bytes = constant_store_bytes(s->stores[b]);
+void session_memory_use(const session *session, session_memory *out) {
+  *out = (session_memory){.state_bytes = session->state_bytes,
+                          .arena_bytes = session->last_arena_bytes};
+  for (int b = 0; b < session->devices.count; b++) {
+    uint64_t bytes = constant_store_bytes(session->stores[b]);
     out->constant_bytes += bytes;
-    if (s->devices.backends[b]->info.shares_host_memory)
-      out->constant_bytes_in_place += bytes - constant_store_packed_bytes(s->stores[b]) +
-                                      constant_store_mapped_bytes(s->stores[b]);
+    if (session->devices.backends[b]->info.shares_host_memory)
+      out->constant_bytes_in_place += bytes - constant_store_packed_bytes(session->stores[b]) +
+                                      constant_store_mapped_bytes(session->stores[b]);
   }
 }

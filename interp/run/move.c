@@ -7,30 +7,31 @@
 #include "interp/run/bindings.h"
 #include "interp/run/trace_work.h"
 
-int cpu_of(const session *s) {
-  for (int b = 0; b < s->devices.count; b++)
-    if (strcmp(s->devices.backends[b]->info.kind, "cpu") == 0) return b;
+int cpu_of(const session *session) {
+  for (int b = 0; b < session->devices.count; b++)
+    if (strcmp(session->devices.backends[b]->info.kind, "cpu") == 0) return b;
   return -1;
 }
 
-bool can_move(const running *r, uint32_t instruction, int from) {
-  const session *s = r->s;
-  int to = s->devices.no_fallback ? -1 : cpu_of(s);
-  if (s->options.strict_check || instruction >= r->g->n || r->m->where[instruction] != from)
+bool can_move(const running *run, uint32_t instruction, int from) {
+  const session *session = run->session;
+  int to = session->devices.no_fallback ? -1 : cpu_of(session);
+  if (session->options.strict_check || instruction >= run->graph->n ||
+      run->method->where[instruction] != from)
     return false;
-  return r->g->instructions[instruction].op_type == IR_OP_CUSTOM || (to >= 0 && to != from);
+  return run->graph->instructions[instruction].op_type == IR_OP_CUSTOM || (to >= 0 && to != from);
 }
 
-clave_status move_later(const running *r, uint32_t instruction, const char *reason) {
-  const char **moved = &r->state->moved[instruction];
-  if (!*moved) *moved = mem_pool_strdup(r->s->pool, reason, strlen(reason));
+clave_status move_later(const running *run, uint32_t instruction, const char *reason) {
+  const char **moved = &run->state->moved[instruction];
+  if (!*moved) *moved = mem_pool_strdup(run->session->pool, reason, strlen(reason));
   if (!*moved) return status_no_memory();
-  r->state->has_moved = true;
+  run->state->has_moved = true;
   return NULL;
 }
 
-static ir_op op_of(const running *r, uint32_t instruction) {
-  return r->g->instructions[instruction].op_type;
+static ir_op op_of(const running *run, uint32_t instruction) {
+  return run->graph->instructions[instruction].op_type;
 }
 
 const char *place_of_moved(const ir_instruction *ins) {
@@ -38,53 +39,56 @@ const char *place_of_moved(const ir_instruction *ins) {
 }
 
 /* One line to whoever listens, for the first of an op. */
-static void note_move(const running *r, const command *c, const char *why) {
-  const session_options *o = &r->s->options;
-  for (uint32_t i = 0; i < r->g->n; i++)
-    if (i != c->instruction && r->state->moved[i] && op_of(r, i) == op_of(r, c->instruction))
+static void note_move(const running *run, const command *command, const char *why) {
+  const session_options *options = &run->session->options;
+  for (uint32_t i = 0; i < run->graph->n; i++)
+    if (i != command->instruction && run->state->moved[i] &&
+        op_of(run, i) == op_of(run, command->instruction))
       return;
   text note = {0};
-  const ir_instruction *ins = &r->g->instructions[c->instruction];
+  const ir_instruction *ins = &run->graph->instructions[command->instruction];
   text_printf(&note, "%s cannot run on %s (%s); %s", name_of_op(ins),
-              r->s->devices.backends[c->backend]->info.name, why, place_of_moved(ins));
-  if (o->message && note.data) o->message(o->message_ctx, note.data);
+              run->session->devices.backends[command->backend]->info.name, why,
+              place_of_moved(ins));
+  if (options->message && note.data) options->message(options->message_ctx, note.data);
   text_free(&note);
 }
 
-clave_status give_up_command(const running *r, const command *c, clave_status why) {
-  if (status_code_of(why) != STATUS_UNSUPPORTED || c->kind != COMMAND_RUN ||
-      !can_move(r, c->instruction, c->backend))
+clave_status give_up_command(const running *run, const command *command, clave_status why) {
+  if (status_code_of(why) != STATUS_UNSUPPORTED || command->kind != COMMAND_RUN ||
+      !can_move(run, command->instruction, command->backend))
     return why;
-  clave_status st = move_later(r, c->instruction, status_message(why));
+  clave_status st = move_later(run, command->instruction, status_message(why));
   if (st) {
     status_free(why);
     return st;
   }
-  note_move(r, c, status_message(why));
-  r->s->plan_again = true;
+  note_move(run, command, status_message(why));
+  run->session->plan_again = true;
   return why;
 }
 
-clave_status replace_moved(session *s) {
-  uint32_t n = s->prog->ir.methods.count, found = 0;
-  for (uint32_t k = 0; k < n; k++) found += s->methods[k].has_moved;
+clave_status replace_moved(session *session) {
+  uint32_t n = session->prog->ir.methods.count, found = 0;
+  for (uint32_t k = 0; k < n; k++) found += session->methods[k].has_moved;
   if (!found) return NULL;
   const char *const **reasons = calloc(n, sizeof *reasons);
   if (!reasons) return status_no_memory();
-  for (uint32_t k = 0; k < n; k++) reasons[k] = s->methods[k].moved;
-  executable *x = NULL;
-  clave_status st = trace_settle(s);
-  if (!st) st = executable_move(s->x, reasons, (uint8_t)cpu_of(s), &x);
+  for (uint32_t k = 0; k < n; k++) reasons[k] = session->methods[k].moved;
+  executable *executable = NULL;
+  clave_status st = trace_settle(session);
+  if (!st)
+    st = executable_move(session->executable, reasons, (uint8_t)cpu_of(session), &executable);
   free(reasons);
   if (st) return st;
-  forget_bindings(s);
-  executable_destroy(s->own);
-  s->x = s->own = x;
-  for (uint32_t k = 0; k < n; k++) s->methods[k].has_moved = false;
+  forget_bindings(session);
+  executable_destroy(session->own);
+  session->executable = session->own = executable;
+  for (uint32_t k = 0; k < n; k++) session->methods[k].has_moved = false;
   return NULL;
 }
 
-bool host_may_copy(const session *s, const command *c, const struct clave_error *st) {
-  return c->kind == COMMAND_COPY && status_code_of(st) == STATUS_UNSUPPORTED &&
-         !s->options.strict_check && !s->devices.no_fallback;
+bool host_may_copy(const session *session, const command *command, const struct clave_error *st) {
+  return command->kind == COMMAND_COPY && status_code_of(st) == STATUS_UNSUPPORTED &&
+         !session->options.strict_check && !session->devices.no_fallback;
 }

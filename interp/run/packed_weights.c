@@ -8,67 +8,68 @@
 
 #include "base/clock.h"
 
-static void note_damaged(const session *s, uint32_t constant) {
-  const session_options *o = &s->options;
+static void note_damaged(const session *session, uint32_t constant) {
+  const session_options *options = &session->options;
   char line[256];
-  if (!o->message) return;
+  if (!options->message) return;
   (void)snprintf(line, sizeof line,
                  "the packed form of constant '%.100s' in the program's file is damaged (hash): it "
                  "is packed anew",
-                 s->prog->ir.constants.items[constant].name);
-  o->message(o->message_ctx, line);
+                 session->prog->ir.constants.items[constant].name);
+  options->message(options->message_ctx, line);
 }
 
-static bool is_packed_for(const program *p, const device_set *devices) {
-  for (size_t i = 0; i < p->n_forms; i++)
+static bool is_packed_for(const program *program, const device_set *devices) {
+  for (size_t i = 0; i < program->n_forms; i++)
     for (int b = 0; b < devices->count; b++) {
       const char *own = devices->backends[b]->info.weight_layout;
-      if (own && strcmp(p->forms[i].layout, own) == 0) return true;
+      if (own && strcmp(program->forms[i].layout, own) == 0) return true;
     }
   return false;
 }
 
 /* Says once that a weight is packed here though the program has packed ones, for other devices. */
-static void note_elsewhere(const running *r, const backend_info *on) {
-  session *s = r->s;
-  const session_options *o = &s->options;
+static void note_elsewhere(const running *run, const backend_info *on) {
+  session *session = run->session;
+  const session_options *options = &session->options;
   char line[192];
-  if (s->told_packing || !s->prog->n_forms || o->packs || !o->message) return;
-  s->told_packing = true;
-  if (is_packed_for(s->prog, &s->devices)) return;
+  if (session->told_packing || !session->prog->n_forms || options->packs || !options->message)
+    return;
+  session->told_packing = true;
+  if (is_packed_for(session->prog, &session->devices)) return;
   (void)snprintf(line, sizeof line, "weights are packed for %s, not for %s: they are packed anew",
-                 s->prog->forms[0].layout, on->weight_layout ? on->weight_layout : on->kind);
-  o->message(o->message_ctx, line);
+                 session->prog->forms[0].layout, on->weight_layout ? on->weight_layout : on->kind);
+  options->message(options->message_ctx, line);
 }
 
-static clave_status take_packed_weight(const running *r, const command *c, int i,
+static clave_status take_packed_weight(const running *run, const command *command, int i,
                                        command_state *state) {
-  const packed_weight_request *request = &c->recorded->weights[i];
-  const packing_means means = {.stream = r->s->streams[c->backend],
-                               .operands = r->b->bound[c->backend],
-                               .checks = !r->s->options.unchecked,
-                               .clears = r->s->options.packs};
+  const packed_weight_request *request = &command->recorded->weights[i];
+  const packing_means means = {.stream = run->session->streams[command->backend],
+                               .operands = run->binding->bound[command->backend],
+                               .checks = !run->session->options.unchecked,
+                               .clears = run->session->options.packs};
   const packed_weight *weight;
   bool is_damaged;
-  clave_status st =
-      constant_store_pack(r->s->stores[c->backend], &means, request, &weight, &is_damaged);
-  if (is_damaged) note_damaged(r->s, request->constant);
+  clave_status st = constant_store_pack(run->session->stores[command->backend], &means, request,
+                                        &weight, &is_damaged);
+  if (is_damaged) note_damaged(run->session, request->constant);
   if (st) return st;
   state->weights[i] = weight ? weight->buf : NULL;
   if (!request->pack || !weight->is_packed_here) return NULL;
   state->packs = true;
-  note_elsewhere(r, &r->s->devices.backends[c->backend]->info);
+  note_elsewhere(run, &run->session->devices.backends[command->backend]->info);
   return NULL;
 }
 
 /* A weight that another recording packs is looked for until it is there. */
-clave_status take_packed_weights(const running *r, const command *c, command_state *state) {
-  const recording *recorded = c->recorded;
+clave_status take_packed_weights(const running *run, const command *command, command_state *state) {
+  const recording *recorded = command->recorded;
   bool has_all = true;
   if (!recorded->n_weights || state->weights_of == recorded->serial) return NULL;
   state->packs = false;
   for (int i = 0; i < recorded->n_weights; i++) {
-    TRY(take_packed_weight(r, c, i, state));
+    TRY(take_packed_weight(run, command, i, state));
     has_all = has_all && state->weights[i];
   }
   if (has_all) state->weights_of = recorded->serial;
@@ -77,53 +78,56 @@ clave_status take_packed_weights(const running *r, const command *c, command_sta
 
 /* ---------------------------------------------------------------- ahead of a run */
 
-static size_t largest_bytes(const command *c) {
+static size_t largest_bytes(const command *command) {
   size_t most = 0;
-  for (int i = 0; c->recorded && i < c->recorded->n_weights; i++)
-    if (c->recorded->weights[i].bytes > most) most = c->recorded->weights[i].bytes;
+  for (int i = 0; command->recorded && i < command->recorded->n_weights; i++)
+    if (command->recorded->weights[i].bytes > most) most = command->recorded->weights[i].bytes;
   return most;
 }
 
-void pack_largest(const running *r, packing_progress *made) {
-  const schedule *p = r->b->p;
+void pack_largest(const running *run, packing_progress *made) {
+  const schedule *schedule = run->binding->schedule;
   const int64_t begin = clock_ns();
-  uint32_t largest = p->first_command;
-  if (r->s->options.packs) return;
-  for (uint32_t i = p->first_command; i < p->n_commands; i++)
-    if (largest_bytes(&p->commands[i]) > largest_bytes(&p->commands[largest])) largest = i;
-  if (largest < p->n_commands && p->commands[largest].recorded)
-    status_free(take_packed_weights(r, &p->commands[largest], &r->b->commands[largest]));
+  uint32_t largest = schedule->first_command;
+  if (run->session->options.packs) return;
+  for (uint32_t i = schedule->first_command; i < schedule->n_commands; i++)
+    if (largest_bytes(&schedule->commands[i]) > largest_bytes(&schedule->commands[largest]))
+      largest = i;
+  if (largest < schedule->n_commands && schedule->commands[largest].recorded)
+    status_free(
+        take_packed_weights(run, &schedule->commands[largest], &run->binding->commands[largest]));
   made->taken_ns += clock_ns() - begin;
 }
 
-packing_progress begin_packing(const running *r) {
-  const schedule *p = r->b->p;
+packing_progress begin_packing(const running *run) {
+  const schedule *schedule = run->binding->schedule;
   packing_progress made = {0};
-  for (uint32_t i = p->first_command; i < p->n_commands; i++)
-    made.total += largest_bytes(&p->commands[i]) > 0;
+  for (uint32_t i = schedule->first_command; i < schedule->n_commands; i++)
+    made.total += largest_bytes(&schedule->commands[i]) > 0;
   return made;
 }
 
-static void tell_packing(const running *r, packing_progress *p) {
-  const session_options *o = &r->s->options;
-  p->is_told = true;
-  if (o->progress) o->progress(o->progress_ctx, "packing weights", p->done, p->total);
+static void tell_packing(const running *run, packing_progress *progress) {
+  const session_options *options = &run->session->options;
+  progress->is_told = true;
+  if (options->progress)
+    options->progress(options->progress_ctx, "packing weights", progress->done, progress->total);
 }
 
-clave_status prepare_packed_weights(const running *r, const command *c, command_state *state,
-                                    packing_progress *p) {
+clave_status prepare_packed_weights(const running *run, const command *command,
+                                    command_state *state, packing_progress *progress) {
   enum { QUIET_NS = 1000000000 }; /* packing that takes less is not reported */
   int64_t begin = clock_ns();
-  if (!c->recorded->n_weights) return NULL;
-  TRY(take_packed_weights(r, c, state));
-  p->done += largest_bytes(c) > 0;
-  p->taken_ns += clock_ns() - begin;
-  if (p->taken_ns > QUIET_NS) tell_packing(r, p);
+  if (!command->recorded->n_weights) return NULL;
+  TRY(take_packed_weights(run, command, state));
+  progress->done += largest_bytes(command) > 0;
+  progress->taken_ns += clock_ns() - begin;
+  if (progress->taken_ns > QUIET_NS) tell_packing(run, progress);
   return NULL;
 }
 
-void end_packing(const running *r, packing_progress *p) {
-  bool is_open = p->is_told && p->done < p->total;
-  p->done = p->total;
-  if (is_open) tell_packing(r, p);
+void end_packing(const running *run, packing_progress *progress) {
+  bool is_open = progress->is_told && progress->done < progress->total;
+  progress->done = progress->total;
+  if (is_open) tell_packing(run, progress);
 }

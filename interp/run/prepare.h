@@ -4,8 +4,8 @@
 #include "interp/run/session.h"
 
 /* Builds the kernels of what the current schedule added, and prepares its commands. */
-clave_status prepare_kernels(const running *r) STATUS_CHECK;
+clave_status prepare_kernels(const running *run) STATUS_CHECK;
 /* Whether those of a schedule, of what it added, need no building. */
-bool kernels_are_built(const running *r, const schedule *p);
+bool kernels_are_built(const running *run, const schedule *schedule);
 
 #endif

@@ -17,213 +17,215 @@
 #include "interp/scalar.h"
 
 /* The method as the session's executable has it. */
-static void find_method(running *r) {
-  r->m = &r->s->x->methods[r->index];
-  r->g = &r->m->g;
+static void find_method(running *run) {
+  run->method = &run->session->executable->methods[run->index];
+  run->graph = &run->method->graph;
 }
 
-static running begin_running(session *s, uint32_t index) {
-  running r = {.s = s, .index = index, .state = &s->methods[index]};
-  find_method(&r);
-  return r;
+static running begin_running(session *session, uint32_t index) {
+  running run = {.session = session, .index = index, .state = &session->methods[index]};
+  find_method(&run);
+  return run;
 }
 
 /* After an attempt to run or to prepare the method: moves the ops that their device could not run.
  * Returns true if the attempt is to be made again with these, which would not change state twice;
  * else *st is what came of it. began: commands ran. */
-static bool is_to_be_repeated(running *r, clave_status *st, bool began) {
-  session *s = r->s;
-  clave_status moved = replace_moved(s); /* after an attempt that failed, too */
+static bool is_to_be_repeated(running *run, clave_status *st, bool began) {
+  session *session = run->session;
+  clave_status moved = replace_moved(session); /* after an attempt that failed, too */
   if (!*st || moved) {
     status_free(*st);
     *st = moved;
     return false;
   }
-  if (!s->plan_again || (began && s->prog->ir.n_state)) return false;
+  if (!session->plan_again || (began && session->prog->ir.n_state)) return false;
   status_free(*st);
-  find_method(r);
+  find_method(run);
   return true;
 }
 
 /* ---------------------------------------------------------------- bind */
 
-static clave_status bind_input(const running *r, uint32_t index, scalar_value *values) {
-  const ir_program *p = &r->s->prog->ir;
-  const ir_argument *a = &r->g->method->inputs.items[index];
-  const argument *x = &r->state->inputs[index];
-  return a->tensor != IR_NONE ? scalar_bind_dims(p, a, x->t.dims, values)
-                              : scalar_bind(p, a, x->scalar, values);
+static clave_status bind_input(const running *run, uint32_t index, scalar_value *values) {
+  const ir_program *program = &run->session->prog->ir;
+  const ir_argument *arg = &run->graph->method->inputs.items[index];
+  const argument *argument = &run->state->inputs[index];
+  return arg->tensor != IR_NONE ? scalar_bind_dims(program, arg, argument->t.dims, values)
+                                : scalar_bind(program, arg, argument->scalar, values);
 }
 
-static clave_status bind_inputs(const running *r, scalar_value *values) {
-  const ir_method *m = r->g->method;
-  memcpy(values, r->s->sizes, r->s->prog->ir.values.count * sizeof *values);
-  for (uint32_t i = 0; i < m->inputs.count; i++) {
-    const ir_argument *a = &m->inputs.items[i];
-    if (!r->state->inputs[i].set)
-      return INVALID("input %u ('%s') of method '%s' was not given", i, a->name, m->name);
-    TRY(bind_input(r, i, values));
+static clave_status bind_inputs(const running *run, scalar_value *values) {
+  const ir_method *method = run->graph->method;
+  memcpy(values, run->session->sizes, run->session->prog->ir.values.count * sizeof *values);
+  for (uint32_t i = 0; i < method->inputs.count; i++) {
+    const ir_argument *argument = &method->inputs.items[i];
+    if (!run->state->inputs[i].set)
+      return INVALID("input %u ('%s') of method '%s' was not given", i, argument->name,
+                     method->name);
+    TRY(bind_input(run, i, values));
   }
   return NULL;
 }
 
 /* The schedule of these values, with addresses. *is_new: it has never run. */
-static clave_status bind_values(running *r, const scalar_value *values, bool *is_new) {
-  TRY(find_binding(r, values));
-  *is_new = !r->b->p;
-  clave_status st = bind_first(r);
-  if (st) forget_binding(r);
+static clave_status bind_values(running *run, const scalar_value *values, bool *is_new) {
+  TRY(find_binding(run, values));
+  *is_new = !run->binding->schedule;
+  clave_status st = bind_first(run);
+  if (st) forget_binding(run);
   return st;
 }
 
 /* ---------------------------------------------------------------- prepare */
 
-static clave_status prepare_current(const running *r);
+static clave_status prepare_current(const running *run);
 
 /* A body that is planned when it runs, up to where it depends on data. It may never run: what is
  * wrong with its sizes is for the run to say that does. */
-static clave_status prepare_late_body(const running *r, uint32_t number, int body) {
+static clave_status prepare_late_body(const running *run, uint32_t number, int body) {
   schedule *outer;
   bool is_new;
-  clave_status st = enter_late_body(r, number, body, &outer, &is_new);
+  clave_status st = enter_late_body(run, number, body, &outer, &is_new);
   if (st) {
     status_free(st);
     return NULL;
   }
-  st = prepare_current(r);
-  leave_late_body(r, outer);
+  st = prepare_current(run);
+  leave_late_body(run, outer);
   return st;
 }
 
 /* The current schedule, with bodies that are schedules of their own. */
-static clave_status prepare_current(const running *r) {
-  const schedule *p = r->b->p;
-  TRY(prepare_kernels(r));
-  for (uint32_t i = p->first_control; i < p->n_controls; i++)
+static clave_status prepare_current(const running *run) {
+  const schedule *schedule = run->binding->schedule;
+  TRY(prepare_kernels(run));
+  for (uint32_t i = schedule->first_control; i < schedule->n_controls; i++)
     for (int body = 0; body < 2; body++)
-      if (p->controls[i]->late[body]) TRY(prepare_late_body(r, i, body));
+      if (schedule->controls[i]->late[body]) TRY(prepare_late_body(run, i, body));
   return NULL;
 }
 
 /* The current schedule and those that follow it, as far as the items are known. */
-static clave_status prepare_parts(const running *r, const method_sizes *z) {
+static clave_status prepare_parts(const running *run, const method_sizes *sizes) {
   bool is_new;
-  TRY(prepare_current(r));
-  for (uint32_t i = 0; i < z->n_items && r->b->p->reads != NO_INDEX; i++) {
-    TRY(bind_following(r, &z->items[i], &is_new));
-    TRY(prepare_current(r));
+  TRY(prepare_current(run));
+  for (uint32_t i = 0; i < sizes->n_items && run->binding->schedule->reads != NO_INDEX; i++) {
+    TRY(bind_following(run, &sizes->items[i], &is_new));
+    TRY(prepare_current(run));
   }
-  if (r->b->p->reads == NO_INDEX) r->state->is_prepared = true;
+  if (run->binding->schedule->reads == NO_INDEX) run->state->is_prepared = true;
   return NULL;
 }
 
-static clave_status prepare_once(running *r, const method_sizes *z) {
+static clave_status prepare_once(running *run, const method_sizes *sizes) {
   bool is_new;
-  r->s->plan_again = false;
-  TRY(bind_values(r, z->values, &is_new));
-  clave_status st = prepare_parts(r, z);
-  if (st) forget_binding(r);
+  run->session->plan_again = false;
+  TRY(bind_values(run, sizes->values, &is_new));
+  clave_status st = prepare_parts(run, sizes);
+  if (st) forget_binding(run);
   return st;
 }
 
-static clave_status prepare_method(running *r, const method_sizes *z) {
+static clave_status prepare_method(running *run, const method_sizes *sizes) {
   clave_status st;
-  TRY(need_state(r->s));
+  TRY(need_state(run->session));
   do {
-    st = prepare_once(r, z);
-  } while (is_to_be_repeated(r, &st, false));
+    st = prepare_once(run, sizes);
+  } while (is_to_be_repeated(run, &st, false));
   return st;
 }
 
-clave_status session_prepare(session *s, uint32_t index, const method_sizes *z) {
-  running r = begin_running(s, index);
-  clave_status st = prepare_method(&r, z);
-  return status_while(st, "method '%s'", s->prog->ir.methods.items[index].name);
+clave_status session_prepare(session *session, uint32_t index, const method_sizes *sizes) {
+  running run = begin_running(session, index);
+  clave_status st = prepare_method(&run, sizes);
+  return status_while(st, "method '%s'", session->prog->ir.methods.items[index].name);
 }
 
-clave_status session_values(session *s, uint32_t index, scalar_value *values) {
-  const running r = begin_running(s, index);
-  return bind_inputs(&r, values);
+clave_status session_values(session *session, uint32_t index, scalar_value *values) {
+  const running run = begin_running(session, index);
+  return bind_inputs(&run, values);
 }
 
-clave_status session_is_ready(session *s, uint32_t index, const scalar_value *values, bool *ready) {
-  running r = begin_running(s, index);
-  TRY(find_binding(&r, values));
-  bool is_whole = r.b->p && r.b->p->reads == NO_INDEX;
-  bool could_be = r.b->root->reads == NO_INDEX || r.state->is_prepared;
-  *ready = is_whole || (could_be && kernels_are_built(&r, r.b->root));
+clave_status session_is_ready(session *session, uint32_t index, const scalar_value *values,
+                              bool *ready) {
+  running run = begin_running(session, index);
+  TRY(find_binding(&run, values));
+  bool is_whole = run.binding->schedule && run.binding->schedule->reads == NO_INDEX;
+  bool could_be = run.binding->root->reads == NO_INDEX || run.state->is_prepared;
+  *ready = is_whole || (could_be && kernels_are_built(&run, run.binding->root));
   return NULL;
 }
 
 /* ---------------------------------------------------------------- walk */
 
-static clave_status walk(const running *r) {
-  TRY(begin_streams(r->s));
-  TRY(acquire_arguments(r));
-  TRY(run_parts(r));
-  return read_outputs(r);
+static clave_status walk(const running *run) {
+  TRY(begin_streams(run->session));
+  TRY(acquire_arguments(run));
+  TRY(run_parts(run));
+  return read_outputs(run);
 }
 
 /* ---------------------------------------------------------------- finish */
 
 /* Returns `st`, or what else fails. */
-static clave_status finish(const running *r, clave_status st) {
-  st = status_first(st, release_arguments(r));
-  st = status_first(st, finish_all(r->s, r->g));
-  st = status_first(st, end_arguments(r));
-  if (!st && r->s->options.profile) st = trace_finish(r->s);
-  restore_slots(r, (range){0, r->b->p->n_commands});
+static clave_status finish(const running *run, clave_status st) {
+  st = status_first(st, release_arguments(run));
+  st = status_first(st, finish_all(run->session, run->graph));
+  st = status_first(st, end_arguments(run));
+  if (!st && run->session->options.profile) st = trace_finish(run->session);
+  restore_slots(run, (range){0, run->binding->schedule->n_commands});
   return st;
 }
 
 /* ---------------------------------------------------------------- a run */
 
 /* Times are of one run. */
-static clave_status begin_profile(session *s) {
-  trace_clear(s);
-  for (int b = 0; b < s->devices.count && s->options.profile; b++) {
-    const backend_vtable *vt = s->devices.backends[b]->vt;
-    if (vt->profile) TRY(vt->profile->enable(s->streams[b], true));
+static clave_status begin_profile(session *session) {
+  trace_clear(session);
+  for (int b = 0; b < session->devices.count && session->options.profile; b++) {
+    const backend_vtable *vt = session->devices.backends[b]->vt;
+    if (vt->profile) TRY(vt->profile->enable(session->streams[b], true));
   }
   return NULL;
 }
 
-static clave_status run_once(running *r, bool *began) {
-  session *s = r->s;
+static clave_status run_once(running *run, bool *began) {
+  session *session = run->session;
   bool is_new;
   *began = false;
-  s->last_arena_bytes = 0;
-  s->plan_again = false;
-  r->state->n_items = 0;
-  TRY(begin_profile(s));
-  TRY(bind_values(r, s->bound, &is_new));
-  clave_status st = is_new ? prepare_kernels(r) : NULL;
+  session->last_arena_bytes = 0;
+  session->plan_again = false;
+  run->state->n_items = 0;
+  TRY(begin_profile(session));
+  TRY(bind_values(run, session->bound, &is_new));
+  clave_status st = is_new ? prepare_kernels(run) : NULL;
   *began = !st;
-  if (!st) st = finish(r, walk(r));
-  if (st) forget_binding(r);
+  if (!st) st = finish(run, walk(run));
+  if (st) forget_binding(run);
   return st;
 }
 
-static clave_status run_method(running *r) {
-  session *s = r->s;
-  const uint64_t random_run = s->random.run;
+static clave_status run_method(running *run) {
+  session *session = run->session;
+  const uint64_t random_run = session->random.run;
   clave_status st;
   bool began;
-  TRY(bind_inputs(r, s->bound));
-  TRY(gather_inputs(r));
-  TRY(need_state(s));
+  TRY(bind_inputs(run, session->bound));
+  TRY(gather_inputs(run));
+  TRY(need_state(session));
   do {
-    s->random.run = random_run;
-    st = run_once(r, &began);
-  } while (is_to_be_repeated(r, &st, began));
+    session->random.run = random_run;
+    st = run_once(run, &began);
+  } while (is_to_be_repeated(run, &st, began));
   return st;
 }
 
-clave_status session_run(session *s, uint32_t index) {
-  running r = begin_running(s, index);
-  r.state->has_run = false;
-  clave_status st = run_method(&r);
-  r.state->has_run = st == NULL;
-  r.state->has_failed = st != NULL;
-  return status_while(st, "method '%s'", s->prog->ir.methods.items[index].name);
+clave_status session_run(session *session, uint32_t index) {
+  running run = begin_running(session, index);
+  run.state->has_run = false;
+  clave_status st = run_method(&run);
+  run.state->has_run = st == NULL;
+  run.state->has_failed = st != NULL;
+  return status_while(st, "method '%s'", session->prog->ir.methods.items[index].name);
 }

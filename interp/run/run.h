@@ -11,13 +11,14 @@ typedef struct method_sizes {
 } method_sizes;
 
 /* Plans the method for these sizes, binds it, and builds and prepares its kernels: what a run does
- * before its first command, and what it does later for schedules that follow, as far as `z` and the
- * program tell of them. No command runs. */
-clave_status session_prepare(session *s, uint32_t method, const method_sizes *z) STATUS_CHECK;
+ * before its first command, and what it does later for schedules that follow, as far as `sizes` and
+ * the program tell of them. No command runs. */
+clave_status session_prepare(session *session, uint32_t method,
+                             const method_sizes *sizes) STATUS_CHECK;
 /* Whether a run of these sizes would build nothing, as far as that can be told before it. */
-clave_status session_is_ready(session *s, uint32_t method, const scalar_value *values,
+clave_status session_is_ready(session *session, uint32_t method, const scalar_value *values,
                               bool *ready) STATUS_CHECK;
 /* The values that the method's inputs have now; `values` is zeroed. */
-clave_status session_values(session *s, uint32_t method, scalar_value *values) STATUS_CHECK;
+clave_status session_values(session *session, uint32_t method, scalar_value *values) STATUS_CHECK;
 
 #endif

@@ -39,7 +39,7 @@ typedef struct arena_chunks {
 } arena_chunks;
 
 struct session {
-  executable *x;   /* borrowed, or `own` */
+  executable *executable; /* borrowed, or `own` */
   executable *own; /* in place of the one it was made of: ops that gave wrong numbers moved */
   const program *prog;
   device_set devices;
@@ -74,17 +74,17 @@ struct session {
 
 /* A method that runs. */
 typedef struct running {
-  session *s;
+  session *session;
   uint32_t index; /* of the method */
-  const method *m;
-  const graph *g; /* the method's */
+  const method *method;
+  const graph *graph; /* the method's */
   method_state *state;
-  binding *b;
+  binding *binding;
 } running;
 
 /* Whether the caller stops the run. */
-static inline bool session_is_cancelled(const session *s) {
-  return s->options.cancel && s->options.cancel(s->options.cancel_ctx);
+static inline bool session_is_cancelled(const session *session) {
+  return session->options.cancel && session->options.cancel(session->options.cancel_ctx);
 }
 
 #endif

@@ -9,184 +9,194 @@
 
 /* ---------------------------------------------------------------- sizes */
 
-static const ir_int_or_vids *shape_of(const session *s, uint32_t i) {
-  return &s->prog->ir.tensors.items[first_state(s->prog) + i].shape;
+static const ir_int_or_vids *shape_of(const session *session, uint32_t i) {
+  return &session->prog->ir.tensors.items[first_state(session->prog) + i].shape;
 }
 
 /* The dimension of state tensor i that is a value; IR_NONE: none. */
-static uint32_t open_axis(const session *s, uint32_t i) {
-  const ir_int_or_vids *shape = shape_of(s, i);
+static uint32_t open_axis(const session *session, uint32_t i) {
+  const ir_int_or_vids *shape = shape_of(session, i);
   for (uint32_t k = 0; k < shape->count; k++)
     if (shape->items[k].vid != IR_NONE) return k;
   return IR_NONE;
 }
 
-static uint32_t open_value(const session *s, uint32_t i) {
-  uint32_t axis = open_axis(s, i);
-  return axis == IR_NONE ? IR_NONE : shape_of(s, i)->items[axis].vid;
+static uint32_t open_value(const session *session, uint32_t i) {
+  uint32_t axis = open_axis(session, i);
+  return axis == IR_NONE ? IR_NONE : shape_of(session, i)->items[axis].vid;
 }
 
-static tensor type_of(const session *s, uint32_t i) {
-  tensor t = s->prog->types[first_state(s->prog) + i];
-  uint32_t axis = open_axis(s, i);
-  if (axis != IR_NONE) t.dims[axis] = s->sizes[open_value(s, i)].i;
-  tensor_set_contiguous(&t);
-  return t;
+static tensor type_of(const session *session, uint32_t i) {
+  tensor tensor = session->prog->types[first_state(session->prog) + i];
+  uint32_t axis = open_axis(session, i);
+  if (axis != IR_NONE) tensor.dims[axis] = session->sizes[open_value(session, i)].i;
+  tensor_set_contiguous(&tensor);
+  return tensor;
 }
 
-static uint64_t bytes_of(const session *s) {
+static uint64_t bytes_of(const session *session) {
   uint64_t sum = 0;
-  for (uint32_t i = 0; i < s->prog->ir.n_state; i++) {
-    const tensor t = type_of(s, i);
+  for (uint32_t i = 0; i < session->prog->ir.n_state; i++) {
+    const tensor tensor = type_of(session, i);
     size_t bytes = 0;
-    if (tensor_bytes(&t, &bytes)) sum += bytes; /* the verifier has seen to that */
+    if (tensor_bytes(&tensor, &bytes)) sum += bytes; /* the verifier has seen to that */
   }
   return sum;
 }
 
-clave_status init_sizes(session *s) {
-  const ir_values *values = &s->prog->ir.values;
-  s->sizes = mem_pool_alloc(s->pool, (size_t)values->count + 1, sizeof *s->sizes);
-  s->bound = mem_pool_alloc(s->pool, (size_t)values->count + 1, sizeof *s->bound);
-  s->state = mem_pool_alloc(s->pool, (size_t)s->prog->ir.n_state + 1, sizeof *s->state);
-  if (!s->sizes || !s->bound || !s->state) return status_no_memory();
-  for (uint32_t i = 0; i < s->prog->ir.n_state; i++) {
-    uint32_t v = open_value(s, i);
+clave_status init_sizes(session *session) {
+  const ir_values *values = &session->prog->ir.values;
+  session->sizes = mem_pool_alloc(session->pool, (size_t)values->count + 1, sizeof *session->sizes);
+  session->bound = mem_pool_alloc(session->pool, (size_t)values->count + 1, sizeof *session->bound);
+  session->state =
+      mem_pool_alloc(session->pool, (size_t)session->prog->ir.n_state + 1, sizeof *session->state);
+  if (!session->sizes || !session->bound || !session->state) return status_no_memory();
+  for (uint32_t i = 0; i < session->prog->ir.n_state; i++) {
+    uint32_t v = open_value(session, i);
     if (v == IR_NONE) continue;
-    s->sizes[v] = (scalar_value){.known = true, .type = IR_VALUE_TYPE_INT};
-    s->sizes[v].i = values->items[v].max.value;
+    session->sizes[v] = (scalar_value){.known = true, .type = IR_VALUE_TYPE_INT};
+    session->sizes[v].i = values->items[v].max.value;
   }
-  s->state_bytes = bytes_of(s);
+  session->state_bytes = bytes_of(session);
   return NULL;
 }
 
 /* ---------------------------------------------------------------- memory */
 
-static const backend_vtable *table_of(const session *s, uint32_t i) {
-  return s->devices.backends[s->x->state_home[i]]->vt;
+static const backend_vtable *table_of(const session *session, uint32_t i) {
+  return session->devices.backends[session->executable->state_home[i]]->vt;
 }
 
-static stream *stream_of(const session *s, uint32_t i) { return s->streams[s->x->state_home[i]]; }
+static stream *stream_of(const session *session, uint32_t i) {
+  return session->streams[session->executable->state_home[i]];
+}
 
 /* With anything in it. */
-static clave_status make_buffer(const session *s, uint32_t i, buffer **out) {
-  const tensor t = type_of(s, i);
+static clave_status make_buffer(const session *session, uint32_t i, buffer **out) {
+  const tensor tensor = type_of(session, i);
   size_t bytes;
-  TRY(known_bytes(&t, &bytes));
-  return table_of(s, i)->buffer_create(s->devices.backends[s->x->state_home[i]], bytes, out);
+  TRY(known_bytes(&tensor, &bytes));
+  return table_of(session, i)
+      ->buffer_create(session->devices.backends[session->executable->state_home[i]], bytes, out);
 }
 
-static void drop_buffers(const session *s, buffer **buffers) {
-  for (uint32_t i = 0; i < s->prog->ir.n_state; i++) {
-    table_of(s, i)->buffer_destroy(s->devices.backends[s->x->state_home[i]], buffers[i]);
+static void drop_buffers(const session *session, buffer **buffers) {
+  for (uint32_t i = 0; i < session->prog->ir.n_state; i++) {
+    table_of(session, i)
+        ->buffer_destroy(session->devices.backends[session->executable->state_home[i]], buffers[i]);
     buffers[i] = NULL;
   }
 }
 
-void destroy_state(session *s) {
-  if (s->state) drop_buffers(s, s->state);
+void destroy_state(session *session) {
+  if (session->state) drop_buffers(session, session->state);
 }
 
 /* The constant that state tensor i begins as; IR_NONE: zeros. */
-static uint32_t initial_constant(const session *s, uint32_t i) {
-  const ir_program *p = &s->prog->ir;
-  for (uint32_t k = 0; k < p->state_inits.count; k++)
-    if (p->state_inits.items[k].state == first_state(s->prog) + i)
-      return p->state_inits.items[k].constant;
+static uint32_t initial_constant(const session *session, uint32_t i) {
+  const ir_program *program = &session->prog->ir;
+  for (uint32_t k = 0; k < program->state_inits.count; k++)
+    if (program->state_inits.items[k].state == first_state(session->prog) + i)
+      return program->state_inits.items[k].constant;
   return IR_NONE;
 }
 
 /* Its first values. */
-static clave_status write_initial(const session *s, uint32_t i) {
-  uint32_t initial = initial_constant(s, i);
-  size_t bytes = s->state[i]->bytes;
+static clave_status write_initial(const session *session, uint32_t i) {
+  uint32_t initial = initial_constant(session, i);
+  size_t bytes = session->state[i]->bytes;
   if (!bytes) return NULL;
-  if (initial == IR_NONE) return table_of(s, i)->fill_zero(stream_of(s, i), s->state[i], 0, bytes);
-  return table_of(s, i)->write(stream_of(s, i), s->state[i], 0, s->prog->constants[initial], bytes);
+  if (initial == IR_NONE)
+    return table_of(session, i)->fill_zero(stream_of(session, i), session->state[i], 0, bytes);
+  return table_of(session, i)
+      ->write(stream_of(session, i), session->state[i], 0, session->prog->constants[initial],
+              bytes);
 }
 
-clave_status need_state(session *s) {
+clave_status need_state(session *session) {
   clave_status st = NULL;
-  if (s->has_state) return NULL;
-  for (uint32_t i = 0; i < s->prog->ir.n_state && !st; i++) {
-    st = make_buffer(s, i, &s->state[i]);
-    if (!st) st = write_initial(s, i);
+  if (session->has_state) return NULL;
+  for (uint32_t i = 0; i < session->prog->ir.n_state && !st; i++) {
+    st = make_buffer(session, i, &session->state[i]);
+    if (!st) st = write_initial(session, i);
   }
   if (st) {
-    destroy_state(s);
+    destroy_state(session);
     return status_while(st, "state");
   }
-  s->has_state = true;
+  session->has_state = true;
   return NULL;
 }
 
-clave_status session_reset(session *s) {
-  s->random = (random_key){.seed = s->options.seed};
-  for (uint32_t i = 0; s->has_state && i < s->prog->ir.n_state; i++) TRY(write_initial(s, i));
+clave_status session_reset(session *session) {
+  session->random = (random_key){.seed = session->options.seed};
+  for (uint32_t i = 0; session->has_state && i < session->prog->ir.n_state; i++)
+    TRY(write_initial(session, i));
   return NULL;
 }
 
 /* ---------------------------------------------------------------- other sizes */
 
 /* Rows along the open axis, as many as both have; zeros behind them. */
-static clave_status copy_rows(const session *s, uint32_t i, int64_t before, int64_t now,
+static clave_status copy_rows(const session *session, uint32_t i, int64_t before, int64_t now,
                               buffer *to) {
-  const tensor t = type_of(s, i);
-  const backend_vtable *vt = table_of(s, i);
-  uint32_t axis = open_axis(s, i);
-  int64_t outer = 1, inner = (int64_t)dtype_size(t.type);
-  for (uint32_t k = 0; k < axis; k++) outer *= t.dims[k];
-  for (int k = (int)axis + 1; k < t.rank; k++) inner *= t.dims[k];
+  const tensor tensor = type_of(session, i);
+  const backend_vtable *vt = table_of(session, i);
+  uint32_t axis = open_axis(session, i);
+  int64_t outer = 1, inner = (int64_t)dtype_size(tensor.type);
+  for (uint32_t k = 0; k < axis; k++) outer *= tensor.dims[k];
+  for (int k = (int)axis + 1; k < tensor.rank; k++) inner *= tensor.dims[k];
   size_t row = (size_t)inner, from_bytes = row * (size_t)before, to_bytes = row * (size_t)now;
   size_t kept = from_bytes < to_bytes ? from_bytes : to_bytes;
   for (size_t o = 0; o < (size_t)outer && row; o++) {
-    TRY(vt->copy(stream_of(s, i), to, o * to_bytes, s->state[i], o * from_bytes, kept));
+    TRY(vt->copy(stream_of(session, i), to, o * to_bytes, session->state[i], o * from_bytes, kept));
     if (kept < to_bytes)
-      TRY(vt->fill_zero(stream_of(s, i), to, o * to_bytes + kept, to_bytes - kept));
+      TRY(vt->fill_zero(stream_of(session, i), to, o * to_bytes + kept, to_bytes - kept));
   }
   return NULL;
 }
 
 /* Buffers of the new size with what the old ones hold. */
-static clave_status resized(const session *s, uint32_t value, int64_t before, buffer **made) {
-  for (uint32_t i = 0; i < s->prog->ir.n_state; i++) {
-    if (open_value(s, i) != value) continue;
-    TRY(make_buffer(s, i, &made[i]));
-    TRY(copy_rows(s, i, before, s->sizes[value].i, made[i]));
+static clave_status resized(const session *session, uint32_t value, int64_t before, buffer **made) {
+  for (uint32_t i = 0; i < session->prog->ir.n_state; i++) {
+    if (open_value(session, i) != value) continue;
+    TRY(make_buffer(session, i, &made[i]));
+    TRY(copy_rows(session, i, before, session->sizes[value].i, made[i]));
   }
-  for (int b = 0; b < s->devices.count; b++) {
+  for (int b = 0; b < session->devices.count; b++) {
     device_fault none; /* copies meet no bad data */
-    TRY(s->devices.backends[b]->vt->finish(s->streams[b], &none));
+    TRY(session->devices.backends[b]->vt->finish(session->streams[b], &none));
   }
   return NULL;
 }
 
-static clave_status resize_buffers(session *s, uint32_t value, int64_t before) {
-  uint32_t n = s->prog->ir.n_state;
+static clave_status resize_buffers(session *session, uint32_t value, int64_t before) {
+  uint32_t n = session->prog->ir.n_state;
   buffer **made = calloc((size_t)n + 1, sizeof *made);
   if (!made) return status_no_memory();
-  clave_status st = resized(s, value, before, made);
+  clave_status st = resized(session, value, before, made);
   for (uint32_t i = 0; i < n && !st; i++) {
     if (!made[i]) continue;
-    buffer *old = s->state[i];
-    s->state[i] = made[i];
+    buffer *old = session->state[i];
+    session->state[i] = made[i];
     made[i] = old;
   }
-  drop_buffers(s, made);
+  drop_buffers(session, made);
   free(made);
   return st;
 }
 
-clave_status session_resize(session *s, uint32_t value, int64_t n) {
-  int64_t before = s->sizes[value].i;
-  if (!s->sizes[value].known)
-    return INVALID("'%s' is no size of state", s->prog->ir.values.items[value].name);
+clave_status session_resize(session *session, uint32_t value, int64_t n) {
+  int64_t before = session->sizes[value].i;
+  if (!session->sizes[value].known)
+    return INVALID("'%s' is no size of state", session->prog->ir.values.items[value].name);
   if (n == before) return NULL;
-  TRY(scalar_set(&s->prog->ir, value, (scalar_value){.i = n}, s->sizes, "a size of state"));
-  clave_status st = s->has_state ? resize_buffers(s, value, before) : NULL;
-  if (st) s->sizes[value].i = before;
-  s->state_bytes = bytes_of(s);
-  s->generation++; /* bindings have addresses of before */
+  TRY(scalar_set(&session->prog->ir, value, (scalar_value){.i = n}, session->sizes,
+                 "a size of state"));
+  clave_status st = session->has_state ? resize_buffers(session, value, before) : NULL;
+  if (st) session->sizes[value].i = before;
+  session->state_bytes = bytes_of(session);
+  session->generation++; /* bindings have addresses of before */
   return st;
 }
 
@@ -199,53 +209,56 @@ clave_status session_match_sizes(session *to, const session *from) {
 /* ---------------------------------------------------------------- from outside */
 
 /* Memory for it, and bytes that it has. */
-static clave_status need_bytes(session *s, uint32_t index, size_t from, size_t size) {
-  TRY(need_state(s));
-  if (index >= s->prog->ir.n_state)
-    return INVALID("state %u of a program with %u", index, s->prog->ir.n_state);
-  size_t bytes = s->state[index]->bytes;
+static clave_status need_bytes(session *session, uint32_t index, size_t from, size_t size) {
+  TRY(need_state(session));
+  if (index >= session->prog->ir.n_state)
+    return INVALID("state %u of a program with %u", index, session->prog->ir.n_state);
+  size_t bytes = session->state[index]->bytes;
   if (from <= bytes && size <= bytes - from) return NULL;
   return INVALID("bytes [%zu, %zu + %zu) of state %u, which has %zu", from, from, size, index,
                  bytes);
 }
 
 /* All of it. */
-static clave_status check_size(session *s, uint32_t index, size_t size) {
-  TRY(need_bytes(s, index, 0, 0));
-  if (size == s->state[index]->bytes) return NULL;
-  return INVALID("state %u: expected %zu bytes, got %zu", index, s->state[index]->bytes, size);
+static clave_status check_size(session *session, uint32_t index, size_t size) {
+  TRY(need_bytes(session, index, 0, 0));
+  if (size == session->state[index]->bytes) return NULL;
+  return INVALID("state %u: expected %zu bytes, got %zu", index, session->state[index]->bytes,
+                 size);
 }
 
-clave_status session_read_state_part(session *s, uint32_t index, size_t from, void *data,
+clave_status session_read_state_part(session *session, uint32_t index, size_t from, void *data,
                                      size_t size) {
-  TRY(need_bytes(s, index, from, size));
-  return table_of(s, index)->read(stream_of(s, index), s->state[index], from, data, size);
+  TRY(need_bytes(session, index, from, size));
+  return table_of(session, index)
+      ->read(stream_of(session, index), session->state[index], from, data, size);
 }
 
-clave_status session_write_state_part(session *s, uint32_t index, size_t from, const void *data,
-                                      size_t size) {
-  TRY(need_bytes(s, index, from, size));
-  return table_of(s, index)->write(stream_of(s, index), s->state[index], from, data, size);
+clave_status session_write_state_part(session *session, uint32_t index, size_t from,
+                                      const void *data, size_t size) {
+  TRY(need_bytes(session, index, from, size));
+  return table_of(session, index)
+      ->write(stream_of(session, index), session->state[index], from, data, size);
 }
 
-clave_status session_copy_state_part(session *s, uint32_t index, size_t from, size_t to,
+clave_status session_copy_state_part(session *session, uint32_t index, size_t from, size_t to,
                                      size_t size) {
-  TRY(need_bytes(s, index, from, size));
-  TRY(need_bytes(s, index, to, size));
+  TRY(need_bytes(session, index, from, size));
+  TRY(need_bytes(session, index, to, size));
   if (from < to + size && to < from + size)
     return INVALID("%zu bytes from %zu and from %zu of state %u overlap", size, from, to, index);
-  buffer *b = s->state[index];
-  return table_of(s, index)->copy(stream_of(s, index), b, to, b, from, size);
+  buffer *buffer = session->state[index];
+  return table_of(session, index)->copy(stream_of(session, index), buffer, to, buffer, from, size);
 }
 
-clave_status session_read_state(session *s, uint32_t index, void *data, size_t bytes) {
-  TRY(check_size(s, index, bytes));
-  return session_read_state_part(s, index, 0, data, bytes);
+clave_status session_read_state(session *session, uint32_t index, void *data, size_t bytes) {
+  TRY(check_size(session, index, bytes));
+  return session_read_state_part(session, index, 0, data, bytes);
 }
 
-clave_status session_write_state(session *s, uint32_t index, const void *data, size_t bytes) {
-  TRY(check_size(s, index, bytes));
-  return session_write_state_part(s, index, 0, data, bytes);
+clave_status session_write_state(session *session, uint32_t index, const void *data, size_t bytes) {
+  TRY(check_size(session, index, bytes));
+  return session_write_state_part(session, index, 0, data, bytes);
 }
 
 /* Through the host, where the two live on different devices. */
@@ -259,8 +272,8 @@ static clave_status transfer_state(session *to, session *from, uint32_t index) {
   return st;
 }
 
-static clave_status copy_state(const backend *be, stream *s, buffer *to, const buffer *from) {
-  return be->vt->copy(s, to, 0, from, 0, to->bytes);
+static clave_status copy_state(const backend *be, stream *stream, buffer *to, const buffer *from) {
+  return be->vt->copy(stream, to, 0, from, 0, to->bytes);
 }
 
 clave_status session_copy_state(session *to, session *from) {
@@ -270,7 +283,7 @@ clave_status session_copy_state(session *to, session *from) {
   TRY(need_state(to));
   TRY(need_state(from));
   for (uint32_t i = 0; i < to->prog->ir.n_state; i++) {
-    int a = from->x->state_home[i], b = to->x->state_home[i];
+    int a = from->executable->state_home[i], b = to->executable->state_home[i];
     backend *be = to->devices.backends[b];
     TRY(from->devices.backends[a] == be
             ? copy_state(be, to->streams[b], to->state[i], from->state[i])

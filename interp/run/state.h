@@ -3,8 +3,9 @@
 /* A session's state tensors. */
 #include "interp/run/session.h"
 
-clave_status init_sizes(session *s) STATUS_CHECK; /* the largest */
-clave_status need_state(session *s) STATUS_CHECK; /* memory and first values, if it has none yet */
-void destroy_state(session *s);
+clave_status init_sizes(session *session) STATUS_CHECK; /* the largest */
+clave_status need_state(session *session)
+    STATUS_CHECK; /* memory and first values, if it has none yet */
+void destroy_state(session *session);
 
 #endif

@@ -16,62 +16,65 @@ struct staged {
 /* Beyond this much the host waits for the devices that read it. */
 enum { MAX_STAGED = 16 << 20 };
 
-static clave_status status_of_fault(const session *s, const graph *g, const device_fault *f) {
-  uint32_t i =
-      s->options.profile && f->node < s->n_events ? s->events[f->node].instruction : f->node;
-  return while_in_node(fault_status(&f->fault), g, i);
+static clave_status status_of_fault(const session *session, const graph *graph,
+                                    const device_fault *fault) {
+  uint32_t i = session->options.profile && fault->node < session->n_events
+                   ? session->events[fault->node].instruction
+                   : fault->node;
+  return while_in_node(fault_status(&fault->fault), graph, i);
 }
 
-clave_status finish_all(session *s, const graph *g) {
+clave_status finish_all(session *session, const graph *graph) {
   clave_status first = NULL;
-  for (int b = 0; b < s->devices.count; b++) {
-    device_fault f = {0};
-    clave_status e = s->devices.backends[b]->vt->finish(s->streams[b], &f);
-    if (!e && f.present) e = status_of_fault(s, g, &f);
+  for (int b = 0; b < session->devices.count; b++) {
+    device_fault fault = {0};
+    clave_status e = session->devices.backends[b]->vt->finish(session->streams[b], &fault);
+    if (!e && fault.present) e = status_of_fault(session, graph, &fault);
     first = status_first(first, e);
   }
-  free_staged(s);
+  free_staged(session);
   return first;
 }
 
-clave_status begin_streams(const session *s) {
-  for (int b = 0; b < s->devices.count; b++) {
-    const backend_vtable *vt = s->devices.backends[b]->vt;
-    if (vt->sharing) TRY(vt->sharing->begin(s->streams[b]));
+clave_status begin_streams(const session *session) {
+  for (int b = 0; b < session->devices.count; b++) {
+    const backend_vtable *vt = session->devices.backends[b]->vt;
+    if (vt->sharing) TRY(vt->sharing->begin(session->streams[b]));
   }
   return NULL;
 }
 
-static clave_status stage(session *s, size_t bytes, void **out) {
-  staged *t = malloc(sizeof *t + bytes);
-  if (!t) return status_no_memory();
-  t->next = s->staged;
-  s->staged = t;
-  s->staged_bytes += bytes;
-  *out = t->data;
+static clave_status stage(session *session, size_t bytes, void **out) {
+  staged *staged = malloc(sizeof *staged + bytes);
+  if (!staged) return status_no_memory();
+  staged->next = session->staged;
+  session->staged = staged;
+  session->staged_bytes += bytes;
+  *out = staged->data;
   return NULL;
 }
 
-void free_staged(session *s) {
-  for (staged *t = s->staged, *next; t; t = next) {
+void free_staged(session *session) {
+  for (staged *t = session->staged, *next; t; t = next) {
     next = t->next;
     free(t);
   }
-  s->staged = NULL;
-  s->staged_bytes = 0;
+  session->staged = NULL;
+  session->staged_bytes = 0;
 }
 
-clave_status copy_bytes(const running *r, int from_backend, address from, int to_backend,
+clave_status copy_bytes(const running *run, int from_backend, address from, int to_backend,
                         address to, size_t bytes) {
-  session *s = r->s;
-  const backend_vtable *from_vt = s->devices.backends[from_backend]->vt,
-                       *to_vt = s->devices.backends[to_backend]->vt;
+  session *session = run->session;
+  const backend_vtable *from_vt = session->devices.backends[from_backend]->vt,
+                       *to_vt = session->devices.backends[to_backend]->vt;
   void *host;
   if (!bytes) return NULL;
   if (from_backend == to_backend)
-    return to_vt->copy(s->streams[to_backend], to.buf, to.offset, from.buf, from.offset, bytes);
-  TRY(stage(s, bytes, &host));
-  TRY(from_vt->read(s->streams[from_backend], from.buf, from.offset, host, bytes));
-  TRY(enqueue_write(s->streams[to_backend], to.buf, to.offset, host, bytes));
-  return s->staged_bytes > MAX_STAGED ? finish_all(s, r->g) : NULL;
+    return to_vt->copy(session->streams[to_backend], to.buf, to.offset, from.buf, from.offset,
+                       bytes);
+  TRY(stage(session, bytes, &host));
+  TRY(from_vt->read(session->streams[from_backend], from.buf, from.offset, host, bytes));
+  TRY(enqueue_write(session->streams[to_backend], to.buf, to.offset, host, bytes));
+  return session->staged_bytes > MAX_STAGED ? finish_all(session, run->graph) : NULL;
 }

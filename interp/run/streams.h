@@ -4,12 +4,12 @@
 #include "interp/run/session.h"
 
 /* Devices whose maker has a queue: its commands come first. */
-clave_status begin_streams(const session *s) STATUS_CHECK;
+clave_status begin_streams(const session *session) STATUS_CHECK;
 /* Waits for all devices; an error if one met bad data. */
-clave_status finish_all(session *s, const graph *g) STATUS_CHECK;
+clave_status finish_all(session *session, const graph *graph) STATUS_CHECK;
 /* Between buffers of two devices, or of one. */
-clave_status copy_bytes(const running *r, int from_backend, address from, int to_backend,
+clave_status copy_bytes(const running *run, int from_backend, address from, int to_backend,
                         address to, size_t bytes) STATUS_CHECK;
-void free_staged(session *s); /* all devices have finished */
+void free_staged(session *session); /* all devices have finished */
 
 #endif

@@ -10,26 +10,27 @@
 #include "interp/run/trace_work.h"
 #include "json/writer.h"
 
-clave_status trace_reserve(session *s) {
-  bool good = array_reserve(&s->events, &s->cap_events, (size_t)s->n_events + 1, sizeof *s->events);
+clave_status trace_reserve(session *session) {
+  bool good = array_reserve(&session->events, &session->cap_events, (size_t)session->n_events + 1,
+                            sizeof *session->events);
   return good ? NULL : status_no_memory();
 }
 
 /* Devices that keep time themselves replace the host's submission times; their clocks start where
  * the run did. */
-clave_status trace_finish(session *s) {
+clave_status trace_finish(session *session) {
   int64_t origin[MAX_BACKENDS];
   bool seen[MAX_BACKENDS] = {false};
-  for (uint32_t i = 0; i < s->n_events; i++) {
-    trace_event *e = &s->events[i];
-    const backend_vtable *vt = s->devices.backends[e->backend]->vt;
+  for (uint32_t i = 0; i < session->n_events; i++) {
+    trace_event *event = &session->events[i];
+    const backend_vtable *vt = session->devices.backends[event->backend]->vt;
     int64_t start, end;
-    if (e->kind == COMMAND_TRANSFER || !vt->profile) continue;
-    TRY(vt->profile->times(s->streams[e->backend], i, &start, &end));
-    if (!seen[e->backend]) origin[e->backend] = start - e->start_ns;
-    seen[e->backend] = true;
-    e->start_ns = start - origin[e->backend];
-    e->end_ns = end - origin[e->backend];
+    if (event->kind == COMMAND_TRANSFER || !vt->profile) continue;
+    TRY(vt->profile->times(session->streams[event->backend], i, &start, &end));
+    if (!seen[event->backend]) origin[event->backend] = start - event->start_ns;
+    seen[event->backend] = true;
+    event->start_ns = start - origin[event->backend];
+    event->end_ns = end - origin[event->backend];
   }
   return NULL;
 }
@@ -40,127 +41,130 @@ static const char *const kinds[] = {"op", "copy", "transfer"};
 static const device_peak *find_peak(const peak_list *peaks, const char *device, dtype type) {
   const device_peak *other = NULL;
   for (uint32_t i = 0; i < peaks->n; i++) {
-    const device_peak *p = &peaks->items[i];
-    if (strcmp(p->device, device) != 0) continue;
-    if (p->type == type) return p;
-    if (p->type == DTYPE_F32) other = p;
+    const device_peak *peak = &peaks->items[i];
+    if (strcmp(peak->device, device) != 0) continue;
+    if (peak->type == type) return peak;
+    if (peak->type == DTYPE_F32) other = peak;
   }
   return other;
 }
 
 static double time_of(double work, double rate) { return rate > 0 ? work / rate * 1e9 : 0; }
 
-static void limit_event(const peak_list *peaks, const trace_event *e, session_timing *t) {
-  const device_peak *p = find_peak(peaks, t->device, e->type);
-  if (!p || e->kind == COMMAND_TRANSFER) return;
-  t->compute_ns = time_of(e->flops > 0 ? e->flops : 0, p->flops);
-  t->memory_ns = time_of(e->bytes, p->bytes);
+static void limit_event(const peak_list *peaks, const trace_event *event, session_timing *timing) {
+  const device_peak *peak = find_peak(peaks, timing->device, event->type);
+  if (!peak || event->kind == COMMAND_TRANSFER) return;
+  timing->compute_ns = time_of(event->flops > 0 ? event->flops : 0, peak->flops);
+  timing->memory_ns = time_of(event->bytes, peak->bytes);
 }
 
-static session_timing describe_event(const session *s, const peak_list *peaks,
-                                     const trace_event *e) {
-  const graph *g = &s->x->methods[e->method].g;
-  const bool inside = e->instruction < g->n;
-  const ir_instruction *ins = inside ? &g->instructions[e->instruction] : NULL;
-  session_timing t = {.kind = (int)e->kind,
-                      .node = node_number(g, e->instruction),
-                      .op = e->kind == COMMAND_RUN ? op_table[ins->op_type].name : kinds[e->kind],
-                      .name = inside ? ins->name : "state update",
-                      .device = s->devices.backends[e->backend]->info.name,
-                      .start_ns = e->start_ns,
-                      .end_ns = e->end_ns,
-                      .shapes = e->shapes ? e->shapes : "",
-                      .type = e->type,
-                      .flops = e->flops,
-                      .bytes = e->bytes};
-  limit_event(peaks, e, &t);
-  return t;
+static session_timing describe_event(const session *session, const peak_list *peaks,
+                                     const trace_event *event) {
+  const graph *graph = &session->executable->methods[event->method].graph;
+  const bool inside = event->instruction < graph->n;
+  const ir_instruction *ins = inside ? &graph->instructions[event->instruction] : NULL;
+  session_timing timing = {
+      .kind = (int)event->kind,
+      .node = node_number(graph, event->instruction),
+      .op = event->kind == COMMAND_RUN ? op_table[ins->op_type].name : kinds[event->kind],
+      .name = inside ? ins->name : "state update",
+      .device = session->devices.backends[event->backend]->info.name,
+      .start_ns = event->start_ns,
+      .end_ns = event->end_ns,
+      .shapes = event->shapes ? event->shapes : "",
+      .type = event->type,
+      .flops = event->flops,
+      .bytes = event->bytes};
+  limit_event(peaks, event, &timing);
+  return timing;
 }
 
 /* FLOP a ns are GFLOP/s. */
-static void write_work(json_writer *j, const session_timing *t) {
-  const double ns = (double)(t->end_ns - t->start_ns), limit = fmax(t->compute_ns, t->memory_ns);
-  if (*t->shapes) emit_string(j, "shapes", t->shapes);
-  if (t->flops >= 0) emit_decimal(j, "flop", t->flops, 0);
-  emit_decimal(j, "bytes", t->bytes, 0);
+static void write_work(json_writer *writer, const session_timing *timing) {
+  const double ns = (double)(timing->end_ns - timing->start_ns),
+               limit = fmax(timing->compute_ns, timing->memory_ns);
+  if (*timing->shapes) emit_string(writer, "shapes", timing->shapes);
+  if (timing->flops >= 0) emit_decimal(writer, "flop", timing->flops, 0);
+  emit_decimal(writer, "bytes", timing->bytes, 0);
   if (ns <= 0) return;
-  if (t->flops >= 0) emit_decimal(j, "gflop_s", t->flops / ns, 3);
-  emit_decimal(j, "gb_s", t->bytes / ns, 3);
+  if (timing->flops >= 0) emit_decimal(writer, "gflop_s", timing->flops / ns, 3);
+  emit_decimal(writer, "gb_s", timing->bytes / ns, 3);
   if (limit <= 0) return;
-  emit_decimal(j, "percent_of_limit", 100 * limit / ns, 1);
-  emit_string(j, "limit", t->compute_ns > t->memory_ns ? "compute" : "memory");
+  emit_decimal(writer, "percent_of_limit", 100 * limit / ns, 1);
+  emit_string(writer, "limit", timing->compute_ns > timing->memory_ns ? "compute" : "memory");
 }
 
-static void write_event(json_writer *j, const trace_event *e, const session_timing *t) {
-  emit_record(j, NULL);
-  emit_string(j, "ph", "X");
-  emit_integer(j, "pid", 1);
-  emit_integer(j, "tid", e->backend);
-  emit_decimal(j, "ts", (double)e->start_ns * 1e-3, 3);
-  emit_decimal(j, "dur", (double)(e->end_ns - e->start_ns) * 1e-3, 3);
-  emit_string(j, "cat", kinds[e->kind]);
-  emit_string(j, "name", t->op);
-  emit_object(j, "args");
-  emit_string(j, "node", t->name);
-  emit_size(j, "index", t->node);
-  write_work(j, t);
-  emit_end_object(j);
-  emit_end_object(j);
+static void write_event(json_writer *writer, const trace_event *event,
+                        const session_timing *timing) {
+  emit_record(writer, NULL);
+  emit_string(writer, "ph", "X");
+  emit_integer(writer, "pid", 1);
+  emit_integer(writer, "tid", event->backend);
+  emit_decimal(writer, "ts", (double)event->start_ns * 1e-3, 3);
+  emit_decimal(writer, "dur", (double)(event->end_ns - event->start_ns) * 1e-3, 3);
+  emit_string(writer, "cat", kinds[event->kind]);
+  emit_string(writer, "name", timing->op);
+  emit_object(writer, "args");
+  emit_string(writer, "node", timing->name);
+  emit_size(writer, "index", timing->node);
+  write_work(writer, timing);
+  emit_end_object(writer);
+  emit_end_object(writer);
 }
 
 /* The name of a process, or of one of its threads: the devices. */
-static void write_name(json_writer *j, const char *what, int number, const char *name) {
-  emit_record(j, NULL);
-  emit_string(j, "ph", "M");
-  emit_integer(j, "pid", 1);
-  if (number >= 0) emit_integer(j, "tid", number);
-  emit_string(j, "name", what);
-  emit_object(j, "args");
-  emit_string(j, "name", name);
-  emit_end_object(j);
-  emit_end_object(j);
+static void write_name(json_writer *writer, const char *what, int number, const char *name) {
+  emit_record(writer, NULL);
+  emit_string(writer, "ph", "M");
+  emit_integer(writer, "pid", 1);
+  if (number >= 0) emit_integer(writer, "tid", number);
+  emit_string(writer, "name", what);
+  emit_object(writer, "args");
+  emit_string(writer, "name", name);
+  emit_end_object(writer);
+  emit_end_object(writer);
 }
 
-static clave_status write_text(const char *path, const text *t) {
-  TRY(text_status(t));
-  file_writer *w;
-  TRY(file_writer_create(path, &w));
-  clave_status st = file_writer_append(w, t->data, t->size);
-  if (!st) st = file_writer_commit(w);
-  file_writer_destroy(w);
+static clave_status write_text(const char *path, const text *text) {
+  TRY(text_status(text));
+  file_writer *writer;
+  TRY(file_writer_create(path, &writer));
+  clave_status st = file_writer_append(writer, text->data, text->size);
+  if (!st) st = file_writer_commit(writer);
+  file_writer_destroy(writer);
   return st;
 }
 
-static clave_status check_profiled(const session *s) {
-  return s->options.profile ? NULL : INVALID("the session was made without profiling");
+static clave_status check_profiled(const session *session) {
+  return session->options.profile ? NULL : INVALID("the session was made without profiling");
 }
 
-clave_status session_timings(session *s, const peak_list *peaks,
-                             void (*each)(void *ctx, const session_timing *t), void *ctx) {
-  TRY(check_profiled(s));
-  TRY(trace_settle(s));
-  for (uint32_t i = 0; i < s->n_events; i++) {
-    const session_timing t = describe_event(s, peaks, &s->events[i]);
-    each(ctx, &t);
+clave_status session_timings(session *session, const peak_list *peaks,
+                             void (*each)(void *ctx, const session_timing *timing), void *ctx) {
+  TRY(check_profiled(session));
+  TRY(trace_settle(session));
+  for (uint32_t i = 0; i < session->n_events; i++) {
+    const session_timing timing = describe_event(session, peaks, &session->events[i]);
+    each(ctx, &timing);
   }
   return NULL;
 }
 
-clave_status session_write_trace(session *s, const peak_list *peaks, const char *path) {
-  TRY(check_profiled(s));
-  TRY(trace_settle(s));
-  text t = {0};
-  json_writer j = {.out = &t};
-  emit_array(&j, NULL);
-  write_name(&j, "process_name", -1, "clave");
-  for (int b = 0; b < s->devices.count; b++)
-    write_name(&j, "thread_name", b, s->devices.backends[b]->info.name);
-  for (uint32_t i = 0; i < s->n_events; i++) {
-    const session_timing timing = describe_event(s, peaks, &s->events[i]);
-    write_event(&j, &s->events[i], &timing);
+clave_status session_write_trace(session *session, const peak_list *peaks, const char *path) {
+  TRY(check_profiled(session));
+  TRY(trace_settle(session));
+  text text = {0};
+  json_writer writer = {.out = &text};
+  emit_array(&writer, NULL);
+  write_name(&writer, "process_name", -1, "clave");
+  for (int b = 0; b < session->devices.count; b++)
+    write_name(&writer, "thread_name", b, session->devices.backends[b]->info.name);
+  for (uint32_t i = 0; i < session->n_events; i++) {
+    const session_timing timing = describe_event(session, peaks, &session->events[i]);
+    write_event(&writer, &session->events[i], &timing);
   }
-  emit_end_array(&j);
-  clave_status st = write_text(path, &t);
-  text_free(&t);
+  emit_end_array(&writer);
+  clave_status st = write_text(path, &text);
+  text_free(&text);
   return st;
 }

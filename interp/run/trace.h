@@ -3,7 +3,7 @@
 /* When commands ran. */
 #include "interp/run/session.h"
 
-clave_status trace_reserve(session *s) STATUS_CHECK; /* room for one more event */
-clave_status trace_finish(session *s) STATUS_CHECK;  /* device times of a finished run */
+clave_status trace_reserve(session *session) STATUS_CHECK; /* room for one more event */
+clave_status trace_finish(session *session) STATUS_CHECK;  /* device times of a finished run */
 
 #endif

@@ -19,139 +19,142 @@ struct traced_values {
 /* ---------------------------------------------------------------- while it runs */
 
 /* Schedules are held as long as events name them. */
-static clave_status hold_schedule(session *s, schedule *p) {
-  for (uint32_t i = s->n_traced; i-- > 0;)
-    if (s->traced[i] == p) return NULL;
-  if (!array_reserve(&s->traced, &s->cap_traced, (size_t)s->n_traced + 1, sizeof(schedule *)))
+static clave_status hold_schedule(session *session, schedule *plan) {
+  for (uint32_t i = session->n_traced; i-- > 0;)
+    if (session->traced[i] == plan) return NULL;
+  if (!array_reserve(&session->traced, &session->cap_traced, (size_t)session->n_traced + 1,
+                     sizeof(schedule *)))
     return status_no_memory();
-  schedule_hold(s->x, p);
-  s->traced[s->n_traced++] = p;
+  schedule_hold(session->executable, plan);
+  session->traced[session->n_traced++] = plan;
   return NULL;
 }
 
-static bool is_input(const ir_method *m, uint32_t tid) {
-  for (uint32_t i = 0; i < m->inputs.count; i++)
-    if (m->inputs.items[i].tensor == tid) return true;
+static bool is_input(const ir_method *method, uint32_t tid) {
+  for (uint32_t i = 0; i < method->inputs.count; i++)
+    if (method->inputs.items[i].tensor == tid) return true;
   return false;
 }
 
 /* What an earlier command of the run was given of an input: nothing writes one. */
-static const work_counts *find_noted(const running *r, uint32_t tid) {
-  if (!is_input(r->g->method, tid)) return NULL;
-  for (uint32_t i = r->s->n_events; i-- > 0;)
-    for (const traced_values *v = r->s->events[i].values; v; v = v->next)
+static const work_counts *find_noted(const running *run, uint32_t tid) {
+  if (!is_input(run->graph->method, tid)) return NULL;
+  for (uint32_t i = run->session->n_events; i-- > 0;)
+    for (const traced_values *v = run->session->events[i].values; v; v = v->next)
       if (v->counts.tid == tid) return &v->counts;
   return NULL;
 }
 
-static clave_status note_values(const running *r, const command *c, uint32_t tid,
+static clave_status note_values(const running *run, const command *command, uint32_t tid,
                                 trace_event *out) {
-  const bound_tensor *b = &r->b->bound[c->backend][tid];
-  const int64_t n = tensor_numel(&b->t);
-  const size_t size = dtype_size(b->t.type);
-  if (n == 0 || !tensor_is_contiguous(&b->t)) return NULL;
-  const work_counts *noted = find_noted(r, tid);
-  traced_values *v = malloc(sizeof *v + (noted ? 0 : (size_t)n * size));
-  if (!v) return status_no_memory();
-  v->next = out->values;
-  v->counts = noted ? *noted : (work_counts){tid, b->t.type, n, v->own};
-  out->values = v;
+  const bound_tensor *tensor = &run->binding->bound[command->backend][tid];
+  const int64_t n = tensor_numel(&tensor->tensor);
+  const size_t size = dtype_size(tensor->tensor.type);
+  if (n == 0 || !tensor_is_contiguous(&tensor->tensor)) return NULL;
+  const work_counts *noted = find_noted(run, tid);
+  traced_values *values = malloc(sizeof *values + (noted ? 0 : (size_t)n * size));
+  if (!values) return status_no_memory();
+  values->next = out->values;
+  values->counts = noted ? *noted : (work_counts){tid, tensor->tensor.type, n, values->own};
+  out->values = values;
   if (noted) return NULL;
-  stream *q = r->s->streams[c->backend];
-  return enqueue_read(q, b->buf, b->buffer_offset + (size_t)b->t.offset * size, v->own,
+  stream *stream = run->session->streams[command->backend];
+  return enqueue_read(stream, tensor->buf,
+                      tensor->buffer_offset + (size_t)tensor->tensor.offset * size, values->own,
                       (size_t)n * size);
 }
 
-static clave_status note_run(const running *r, const command *c, trace_event *out) {
-  const ir_instruction *ins = &r->g->instructions[c->instruction];
-  TRY(hold_schedule(r->s, r->b->p));
-  out->p = r->b->p;
-  out->rounds = c->recorded->rounds;
+static clave_status note_run(const running *run, const command *command, trace_event *out) {
+  const ir_instruction *ins = &run->graph->instructions[command->instruction];
+  TRY(hold_schedule(run->session, run->binding->schedule));
+  out->schedule = run->binding->schedule;
+  out->rounds = command->recorded->rounds;
   for (operand_iter i = operands_of(ins); work_table[ins->op_type].counts && next_operand(&i);)
-    if (i.o.flags & IR_COUNTS) TRY(note_values(r, c, i.o.tid, out));
+    if (i.operand.flags & IR_COUNTS) TRY(note_values(run, command, i.operand.tid, out));
   return NULL;
 }
 
-clave_status trace_note(const running *r, const command *c, trace_event *out) {
+clave_status trace_note(const running *run, const command *command, trace_event *out) {
   size_t bytes = 0;
-  if (c->kind == COMMAND_RUN) return note_run(r, c, out);
-  if (c->kind == COMMAND_TRANSFER) {
-    bytes = r->b->p->storages[c->x.storage].bytes;
+  if (command->kind == COMMAND_RUN) return note_run(run, command, out);
+  if (command->kind == COMMAND_TRANSFER) {
+    bytes = run->binding->schedule->storages[command->x.storage].bytes;
   } else {
-    TRY(known_bytes(&c->out.t, &bytes));
+    TRY(known_bytes(&command->out.t, &bytes));
     bytes *= 2;
   }
   out->bytes = (double)bytes;
   return NULL;
 }
 
-static void free_values(trace_event *e) {
-  for (traced_values *v = e->values, *next; v; v = next) {
+static void free_values(trace_event *event) {
+  for (traced_values *v = event->values, *next; v; v = next) {
     next = v->next;
     free(v);
   }
-  e->values = NULL;
+  event->values = NULL;
 }
 
-void trace_clear(session *s) {
-  for (uint32_t i = 0; i < s->n_events; i++) {
-    free_values(&s->events[i]);
-    free(s->events[i].shapes);
+void trace_clear(session *session) {
+  for (uint32_t i = 0; i < session->n_events; i++) {
+    free_values(&session->events[i]);
+    free(session->events[i].shapes);
   }
-  for (uint32_t i = 0; i < s->n_traced; i++) schedule_release(s->x, s->traced[i]);
-  s->n_events = s->n_traced = 0;
+  for (uint32_t i = 0; i < session->n_traced; i++)
+    schedule_release(session->executable, session->traced[i]);
+  session->n_events = session->n_traced = 0;
 }
 
 /* ---------------------------------------------------------------- afterwards */
 
 /* As kernels are given it: what they want contiguous was copied. */
-static tensor tensor_in(const schedule *p, const operand *o) {
-  tensor t = p->at[o->tid].t;
-  if ((o->flags & IR_DENSE && !tensor_is_contiguous(&t)) ||
-      (o->flags & IR_ROWS && !tensor_rows_contiguous(&t)))
-    tensor_set_contiguous(&t);
-  return t;
+static tensor tensor_in(const schedule *schedule, const operand *operand) {
+  tensor tensor = schedule->at[operand->tid].t;
+  if ((operand->flags & IR_DENSE && !tensor_is_contiguous(&tensor)) ||
+      (operand->flags & IR_ROWS && !tensor_rows_contiguous(&tensor)))
+    tensor_set_contiguous(&tensor);
+  return tensor;
 }
 
-static void write_shape(text *out, const tensor *t) {
+static void write_shape(text *out, const tensor *tensor) {
   char name[64];
-  text_puts(
-      out, t->encoding.kind ? encoding_text(&t->encoding, name, sizeof name) : dtype_name(t->type));
+  text_puts(out, tensor->encoding.kind ? encoding_text(&tensor->encoding, name, sizeof name)
+                                       : dtype_name(tensor->type));
   text_puts(out, " [");
-  for (int i = 0; i < t->rank; i++)
-    text_printf(out, "%s%lld", i ? ", " : "", (long long)t->dims[i]);
+  for (int i = 0; i < tensor->rank; i++)
+    text_printf(out, "%s%lld", i ? ", " : "", (long long)tensor->dims[i]);
   text_puts(out, "]");
 }
 
 /* "F32 [2, 3], F32 [3, 4] -> F32 [2, 4]" */
-static clave_status write_shapes(const node *n, char **out) {
-  text t = {0};
+static clave_status write_shapes(const node *node, char **out) {
+  text text = {0};
   bool any = false;
   for (int written = 0; written < 2; written++) {
-    if (written) text_puts(&t, any ? " -> " : "-> ");
+    if (written) text_puts(&text, any ? " -> " : "-> ");
     any = false;
-    for (operand_iter i = operands_of(n->instruction); next_operand(&i);) {
-      if (((i.o.flags & IR_OUT) != 0) != written) continue;
-      text_puts(&t, any ? ", " : "");
-      write_shape(&t, &n->tensors[i.o.tid].t);
+    for (operand_iter i = operands_of(node->instruction); next_operand(&i);) {
+      if (((i.operand.flags & IR_OUT) != 0) != written) continue;
+      text_puts(&text, any ? ", " : "");
+      write_shape(&text, &node->tensors[i.operand.tid].tensor);
       any = true;
     }
   }
-  clave_status st = text_status(&t);
+  clave_status st = text_status(&text);
   if (st)
-    text_free(&t);
+    text_free(&text);
   else
-    *out = t.data;
+    *out = text.data;
   return st;
 }
 
 /* What it is computed in: a Matmul with a weight of F16 in F32, as its a. */
-static dtype type_of_work(const node *n, rounding rounds) {
-  uint32_t first = first_slot(n->instruction, false);
-  if (first == IR_NONE) first = first_slot(n->instruction, true);
+static dtype type_of_work(const node *node, rounding rounds) {
+  uint32_t first = first_slot(node->instruction, false);
+  if (first == IR_NONE) first = first_slot(node->instruction, true);
   return rounds == ROUNDS_ROWS      ? DTYPE_I8
          : rounds == ROUNDS_TO_BF16 ? DTYPE_BF16
-                                    : n->tensors[first].t.type;
+                                    : node->tensors[first].tensor.type;
 }
 
 /* What events are settled with. */
@@ -161,43 +164,48 @@ typedef struct settling {
   size_t n_counts, cap_counts;
 } settling;
 
-static clave_status list_counts(settling *w, const trace_event *e) {
-  w->n_counts = 0;
-  for (const traced_values *v = e->values; v; v = v->next) {
-    if (!array_reserve(&w->counts, &w->cap_counts, w->n_counts + 1, sizeof *w->counts))
+static clave_status list_counts(settling *settling, const trace_event *event) {
+  settling->n_counts = 0;
+  for (const traced_values *v = event->values; v; v = v->next) {
+    if (!array_reserve(&settling->counts, &settling->cap_counts, settling->n_counts + 1,
+                       sizeof *settling->counts))
       return status_no_memory();
-    w->counts[w->n_counts++] = v->counts;
+    settling->counts[settling->n_counts++] = v->counts;
   }
   return NULL;
 }
 
-static clave_status settle_event(const session *s, settling *on, trace_event *e) {
-  const ir_instruction *ins = &s->x->methods[e->method].g.instructions[e->instruction];
-  const node n = {
-      .instruction = ins, .tensors = on->tensors, .types = e->p->types, .values = e->p->values};
-  TRY(list_counts(on, e));
+static clave_status settle_event(const session *session, settling *on, trace_event *event) {
+  const ir_instruction *ins =
+      &session->executable->methods[event->method].graph.instructions[event->instruction];
+  const node node = {.instruction = ins,
+                     .tensors = on->tensors,
+                     .types = event->schedule->types,
+                     .values = event->schedule->values};
+  TRY(list_counts(on, event));
   for (operand_iter i = operands_of(ins); next_operand(&i);)
-    on->tensors[i.o.tid].t = tensor_in(e->p, &i.o);
-  const op_work work = measure_work(&(work_node){&n, on->counts, (int)on->n_counts});
-  e->flops = work.flops;
-  e->bytes = work.bytes;
-  e->type = type_of_work(&n, e->rounds);
-  TRY(write_shapes(&n, &e->shapes));
-  e->p = NULL;
+    on->tensors[i.operand.tid].tensor = tensor_in(event->schedule, &i.operand);
+  const op_work work = measure_work(&(work_node){&node, on->counts, (int)on->n_counts});
+  event->flops = work.flops;
+  event->bytes = work.bytes;
+  event->type = type_of_work(&node, event->rounds);
+  TRY(write_shapes(&node, &event->shapes));
+  event->schedule = NULL;
   return NULL;
 }
 
-clave_status trace_settle(session *s) {
-  if (!s->n_traced) return NULL;
-  settling on = {.tensors = calloc((size_t)slot_count(s->prog) + 1, sizeof *on.tensors)};
+clave_status trace_settle(session *session) {
+  if (!session->n_traced) return NULL;
+  settling on = {.tensors = calloc((size_t)slot_count(session->prog) + 1, sizeof *on.tensors)};
   clave_status st = on.tensors ? NULL : status_no_memory();
-  for (uint32_t i = 0; i < s->n_events && !st; i++)
-    if (s->events[i].p) st = settle_event(s, &on, &s->events[i]);
+  for (uint32_t i = 0; i < session->n_events && !st; i++)
+    if (session->events[i].schedule) st = settle_event(session, &on, &session->events[i]);
   free(on.tensors);
   free(on.counts);
   if (st) return st;
-  for (uint32_t i = 0; i < s->n_events; i++) free_values(&s->events[i]);
-  for (uint32_t i = 0; i < s->n_traced; i++) schedule_release(s->x, s->traced[i]);
-  s->n_traced = 0;
+  for (uint32_t i = 0; i < session->n_events; i++) free_values(&session->events[i]);
+  for (uint32_t i = 0; i < session->n_traced; i++)
+    schedule_release(session->executable, session->traced[i]);
+  session->n_traced = 0;
   return NULL;
 }

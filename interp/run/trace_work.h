@@ -12,7 +12,7 @@ struct trace_event {
   int64_t start_ns, end_ns;
   /* Of a run, until trace_settle: its schedule, among session.traced, how it was recorded, and
    * values of its operands (owned). */
-  schedule *p;
+  schedule *schedule;
   rounding rounds;
   traced_values *values;
   /* From then on: what it did. */
@@ -22,9 +22,9 @@ struct trace_event {
 };
 
 /* What a command is about to do, in its event, which is the session's or to be freed. */
-clave_status trace_note(const running *r, const command *c, trace_event *out) STATUS_CHECK;
+clave_status trace_note(const running *run, const command *command, trace_event *out) STATUS_CHECK;
 /* Before anybody reads what events did, and before the session gets another executable. */
-clave_status trace_settle(session *s) STATUS_CHECK;
-void trace_clear(session *s); /* forgets the events */
+clave_status trace_settle(session *session) STATUS_CHECK;
+void trace_clear(session *session); /* forgets the events */
 
 #endif

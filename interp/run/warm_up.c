@@ -23,59 +23,59 @@ struct warm_up {
 static bool is_stopped(void *ctx) { return atomic_load(&((warm_up *)ctx)->is_stopped); }
 
 static void keep_note(void *ctx, const char *line) {
-  warm_up *w = ctx;
-  text_puts(&w->notes, line);
-  text_puts(&w->notes, "\n");
+  warm_up *warm_up = ctx;
+  text_puts(&warm_up->notes, line);
+  text_puts(&warm_up->notes, "\n");
 }
 
 /* ---------------------------------------------------------------- lifetime */
 
-clave_status warm_up_create(executable *x, constant_store *const *stores, const session_options *o,
-                            warm_up **out) {
+clave_status warm_up_create(executable *executable, constant_store *const *stores,
+                            const session_options *options, warm_up **out) {
   *out = NULL;
-  warm_up *w = calloc(1, sizeof *w);
-  if (!w) return status_no_memory();
-  session_options own = *o; /* those of the caller hold from the move on */
+  warm_up *warm_up = calloc(1, sizeof *warm_up);
+  if (!warm_up) return status_no_memory();
+  session_options own = *options; /* those of the caller hold from the move on */
   own.progress = NULL;
   own.message = keep_note;
   own.cancel = is_stopped;
-  own.message_ctx = own.cancel_ctx = w;
-  clave_status st = session_create(x, stores, &own, &w->device);
+  own.message_ctx = own.cancel_ctx = warm_up;
+  clave_status st = session_create(executable, stores, &own, &warm_up->device);
   if (st) {
-    free(w);
+    free(warm_up);
     return st;
   }
-  *out = w;
+  *out = warm_up;
   return NULL;
 }
 
 /* Waits for the worker. */
-static clave_status end_work(warm_up *w) {
-  thread_join(w->worker);
-  w->worker = NULL;
-  free(w->sizes.values);
-  free(w->sizes.items);
-  w->sizes = (method_sizes){0};
-  clave_status st = w->status;
-  w->status = NULL;
+static clave_status end_work(warm_up *warm_up) {
+  thread_join(warm_up->worker);
+  warm_up->worker = NULL;
+  free(warm_up->sizes.values);
+  free(warm_up->sizes.items);
+  warm_up->sizes = (method_sizes){0};
+  clave_status st = warm_up->status;
+  warm_up->status = NULL;
   return st;
 }
 
-void warm_up_destroy(warm_up *w) {
-  if (!w) return;
-  atomic_store(&w->is_stopped, true);
-  status_free(end_work(w));
-  session_destroy(w->device);
-  text_free(&w->notes);
-  free(w);
+void warm_up_destroy(warm_up *warm_up) {
+  if (!warm_up) return;
+  atomic_store(&warm_up->is_stopped, true);
+  status_free(end_work(warm_up));
+  session_destroy(warm_up->device);
+  text_free(&warm_up->notes);
+  free(warm_up);
 }
 
 /* ---------------------------------------------------------------- the work */
 
 static void work(void *ctx) {
-  warm_up *w = ctx;
-  w->status = session_prepare(w->device, w->index, &w->sizes);
-  atomic_store(&w->is_done, true);
+  warm_up *warm_up = ctx;
+  warm_up->status = session_prepare(warm_up->device, warm_up->index, &warm_up->sizes);
+  atomic_store(&warm_up->is_done, true);
 }
 
 static clave_status copy_values(const scalar_value *from, uint32_t n, scalar_value **out) {
@@ -87,72 +87,73 @@ static clave_status copy_values(const scalar_value *from, uint32_t n, scalar_val
 
 /* Begins to make the device ready for these sizes, and for what the last run read from data. What
  * a failed run read leads nowhere: the next one that ends well says what is needed. */
-static clave_status begin_work(warm_up *w, const session *answers, uint32_t index,
+static clave_status begin_work(warm_up *warm_up, const session *answers, uint32_t index,
                                const scalar_value *values) {
   const method_state *last = &answers->methods[index];
   if (last->has_failed && last->n_items) return NULL;
-  TRY(session_match_sizes(w->device, answers));
-  TRY(copy_values(values, answers->prog->ir.values.count, &w->sizes.values));
-  TRY(copy_values(last->items, last->n_items, &w->sizes.items));
-  w->sizes.n_items = last->n_items;
-  w->index = index;
-  atomic_store(&w->is_done, false);
-  return thread_create(work, w, &w->worker);
+  TRY(session_match_sizes(warm_up->device, answers));
+  TRY(copy_values(values, answers->prog->ir.values.count, &warm_up->sizes.values));
+  TRY(copy_values(last->items, last->n_items, &warm_up->sizes.items));
+  warm_up->sizes.n_items = last->n_items;
+  warm_up->index = index;
+  atomic_store(&warm_up->is_done, false);
+  return thread_create(work, warm_up, &warm_up->worker);
 }
 
 /* ---------------------------------------------------------------- the move */
 
-static void pass_notes(warm_up *w, const session_options *to) {
-  char *line = w->notes.data;
-  for (char *end; w->notes.size && line && (end = strchr(line, '\n')); line = end + 1) {
+static void pass_notes(warm_up *warm_up, const session_options *to) {
+  char *line = warm_up->notes.data;
+  for (char *end; warm_up->notes.size && line && (end = strchr(line, '\n')); line = end + 1) {
     *end = 0;
     if (to->message) to->message(to->message_ctx, line);
   }
-  text_clear(&w->notes);
+  text_clear(&warm_up->notes);
 }
 
-static void give_up(warm_up *w, const session *answers, clave_status why) {
+static void give_up(warm_up *warm_up, const session *answers, clave_status why) {
   text note = {0};
-  pass_notes(w, &answers->options);
+  pass_notes(warm_up, &answers->options);
   text_printf(&note, "%s cannot be made ready (%s); the CPU backend goes on answering",
-              session_device(w->device)->name, status_message(why));
+              session_device(warm_up->device)->name, status_message(why));
   if (answers->options.message && note.data)
     answers->options.message(answers->options.message_ctx, note.data);
   text_free(&note);
   status_free(why);
-  session_destroy(w->device);
-  w->device = NULL;
+  session_destroy(warm_up->device);
+  warm_up->device = NULL;
 }
 
-static clave_status move(warm_up *w, session **answers) {
-  session *from = *answers, *to = w->device;
+static clave_status move(warm_up *warm_up, session **answers) {
+  session *from = *answers, *to = warm_up->device;
   TRY(session_copy_state(to, from));
   take_arguments(to, from);
-  pass_notes(w, &from->options);
+  pass_notes(warm_up, &from->options);
   to->options = from->options;
   session_observe(to, from->observe, from->observe_ctx);
   session_destroy(from);
   *answers = to;
-  w->device = NULL;
+  warm_up->device = NULL;
   return NULL;
 }
 
 /* What the inputs say is wrong is for the run to say. */
-static clave_status step(warm_up *w, session **answers, uint32_t index, scalar_value *values) {
+static clave_status step(warm_up *warm_up, session **answers, uint32_t index,
+                         scalar_value *values) {
   bool ready = false;
-  clave_status st = end_work(w);
+  clave_status st = end_work(warm_up);
   if (!st) st = session_values(*answers, index, values);
-  if (!st) st = session_is_ready(w->device, index, values, &ready);
-  if (!st) st = ready ? move(w, answers) : begin_work(w, *answers, index, values);
+  if (!st) st = session_is_ready(warm_up->device, index, values, &ready);
+  if (!st) st = ready ? move(warm_up, answers) : begin_work(warm_up, *answers, index, values);
   if (status_code_of(st) != STATUS_INVALID) return st;
   status_free(st);
   return NULL;
 }
 
-void warm_up_step(warm_up *w, session **answers, uint32_t index) {
-  if (!w->device || (w->worker && !atomic_load(&w->is_done))) return;
+void warm_up_step(warm_up *warm_up, session **answers, uint32_t index) {
+  if (!warm_up->device || (warm_up->worker && !atomic_load(&warm_up->is_done))) return;
   scalar_value *values = calloc((*answers)->prog->ir.values.count + (size_t)1, sizeof *values);
-  clave_status st = values ? step(w, answers, index, values) : status_no_memory();
+  clave_status st = values ? step(warm_up, answers, index, values) : status_no_memory();
   free(values);
-  if (st) give_up(w, *answers, st);
+  if (st) give_up(warm_up, *answers, st);
 }

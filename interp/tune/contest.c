@@ -9,64 +9,66 @@ static const double MARGIN = 0.97; /* what is not faster than so is no gain */
 static const double BEHIND = 1.3;  /* what is slower than so is out after FIRST_ROUNDS */
 enum { FIRST_ROUNDS = 3 };
 
-void contest_begin(contest *c, int n, int base) {
-  memset(c, 0, sizeof *c);
-  c->n = n;
-  c->base = base;
+void contest_begin(contest *contest, int n, int base) {
+  memset(contest, 0, sizeof *contest);
+  contest->n = n;
+  contest->base = base;
 }
 
-static int compare(const void *a, const void *b) {
-  const double *x = a, *y = b;
-  return (*x > *y) - (*x < *y);
+static int compare(const void *left, const void *right) {
+  const double *values = left, *results = right;
+  return (*values > *results) - (*values < *results);
 }
 
 /* The ratio that `share` of the rounds are below. */
-static double ratio_at(const contest *c, int i, double share) {
+static double ratio_at(const contest *contest, int i, double share) {
   double ratios[CONTEST_MOST];
-  int n = c->rounds;
+  int n = contest->rounds;
   if (n == 0) return 1;
   for (int k = 0; k < n; k++) {
-    double base = c->times[c->base][k];
-    ratios[k] = base > 0 ? c->times[i][k] / base : 1;
+    double base = contest->times[contest->base][k];
+    ratios[k] = base > 0 ? contest->times[i][k] / base : 1;
   }
   qsort(ratios, (size_t)n, sizeof *ratios, compare);
   return ratios[(int)(share * (n - 1) + 0.5)];
 }
 
-static double median(const contest *c, int i) { return ratio_at(c, i, 0.5); }
+static double median(const contest *contest, int i) { return ratio_at(contest, i, 0.5); }
 
 /* Nearly all rounds agree. */
-static bool wins(const contest *c, int i) {
-  return median(c, i) < MARGIN && ratio_at(c, i, 0.85) < 1;
+static bool wins(const contest *contest, int i) {
+  return median(contest, i) < MARGIN && ratio_at(contest, i, 0.85) < 1;
 }
-static bool loses(const contest *c, int i) { return ratio_at(c, i, 0.25) >= MARGIN; }
+static bool loses(const contest *contest, int i) { return ratio_at(contest, i, 0.25) >= MARGIN; }
 
-static bool is_open(const contest *c, int i) { return i != c->base && !c->is_out[i]; }
-
-void contest_end_round(contest *c) {
-  c->rounds++;
-  for (int i = 0; i < c->n && c->rounds >= FIRST_ROUNDS; i++)
-    if (is_open(c, i) && median(c, i) > BEHIND) c->is_out[i] = true;
+static bool is_open(const contest *contest, int i) {
+  return i != contest->base && !contest->is_out[i];
 }
 
-bool contest_is_decided(const contest *c) {
+void contest_end_round(contest *contest) {
+  contest->rounds++;
+  for (int i = 0; i < contest->n && contest->rounds >= FIRST_ROUNDS; i++)
+    if (is_open(contest, i) && median(contest, i) > BEHIND) contest->is_out[i] = true;
+}
+
+bool contest_is_decided(const contest *contest) {
   int open = 0;
-  if (c->rounds == CONTEST_MOST) return true;
-  for (int i = 0; i < c->n; i++) {
-    if (!is_open(c, i)) continue;
+  if (contest->rounds == CONTEST_MOST) return true;
+  for (int i = 0; i < contest->n; i++) {
+    if (!is_open(contest, i)) continue;
     open++;
-    if (c->rounds < CONTEST_LEAST || (!wins(c, i) && !loses(c, i))) return false;
+    if (contest->rounds < CONTEST_LEAST || (!wins(contest, i) && !loses(contest, i))) return false;
   }
-  return open == 0 || c->rounds >= CONTEST_LEAST;
+  return open == 0 || contest->rounds >= CONTEST_LEAST;
 }
 
-int contest_winner(const contest *c, double *ratio) {
-  int best = c->base;
+int contest_winner(const contest *contest, double *ratio) {
+  int best = contest->base;
   *ratio = 1;
-  for (int i = 0; i < c->n && c->rounds >= CONTEST_LEAST; i++) {
-    if (!is_open(c, i) || !wins(c, i) || median(c, i) >= *ratio) continue;
+  for (int i = 0; i < contest->n && contest->rounds >= CONTEST_LEAST; i++) {
+    if (!is_open(contest, i) || !wins(contest, i) || median(contest, i) >= *ratio) continue;
     best = i;
-    *ratio = median(c, i);
+    *ratio = median(contest, i);
   }
   return best;
 }

@@ -15,12 +15,12 @@ typedef struct contest {
   double times[MOST_VARIANTS][CONTEST_MOST];
 } contest;
 
-void contest_begin(contest *c, int n, int base);
+void contest_begin(contest *contest, int n, int base);
 /* The round's times of all that are not out are there. */
-void contest_end_round(contest *c);
+void contest_end_round(contest *contest);
 /* No more rounds would change who wins, or there were enough. */
-bool contest_is_decided(const contest *c);
+bool contest_is_decided(const contest *contest);
 /* *ratio: its time to that of base. */
-int contest_winner(const contest *c, double *ratio);
+int contest_winner(const contest *contest, double *ratio);
 
 #endif

@@ -12,11 +12,11 @@ typedef struct tune_node {
   uint32_t n_made;
   void *cache; /* the backend's */
 } tune_node;
-clave_status tune_node_create(tuner *t, const tune_job *j, tune_node *out) STATUS_CHECK;
+clave_status tune_node_create(tuner *tuner, const tune_job *job, tune_node *out) STATUS_CHECK;
 /* What the node reads is as it was at first, and what it writes holds nothing of use. */
-clave_status tune_node_fill(tuner *t, const tune_job *j, const tune_node *n) STATUS_CHECK;
+clave_status tune_node_fill(tuner *tuner, const tune_job *job, const tune_node *node) STATUS_CHECK;
 /* Elements that a tensor reaches over, from the start of its buffer. */
-int64_t tune_reach(const tensor *t);
-void tune_node_destroy(tuner *t, const tune_job *j, tune_node *n);
+int64_t tune_reach(const tensor *tensor);
+void tune_node_destroy(tuner *tuner, const tune_job *job, tune_node *node);
 
 #endif

@@ -8,19 +8,19 @@
 #include "interp/plan/schedule_cache.h"
 #include "interp/run/run.h"
 
-static void free_job(tune_job *j) {
-  free(j->operands);
-  free(j->values);
-  free(j);
+static void free_job(tune_job *job) {
+  free(job->operands);
+  free(job->values);
+  free(job);
 }
 
-void tune_free(tuner *t) {
-  for (tune_job *j = t->jobs, *next; j; j = next) {
+void tune_free(tuner *tuner) {
+  for (tune_job *j = tuner->jobs, *next; j; j = next) {
     next = j->next;
     free_job(j);
   }
-  free(t->seen);
-  executable_destroy(t->x);
+  free(tuner->seen);
+  executable_destroy(tuner->executable);
 }
 
 static uint32_t count_operands(const ir_instruction *ins) {
@@ -29,112 +29,116 @@ static uint32_t count_operands(const ir_instruction *ins) {
   return n;
 }
 
-static clave_status copy_job(tuner *t, int on, const node *n) {
-  size_t n_values = t->s->prog->ir.values.count;
-  tune_job *j = calloc(1, sizeof *j);
-  if (!j) return status_no_memory();
-  j->backend = on;
-  j->instruction = n->instruction;
-  j->operands = calloc((size_t)count_operands(n->instruction) + 1, sizeof *j->operands);
-  j->values = calloc(n_values + 1, sizeof *j->values);
-  if (!j->operands || !j->values) {
-    free_job(j);
+static clave_status copy_job(tuner *tuner, int on, const node *node) {
+  size_t n_values = tuner->session->prog->ir.values.count;
+  tune_job *job = calloc(1, sizeof *job);
+  if (!job) return status_no_memory();
+  job->backend = on;
+  job->instruction = node->instruction;
+  job->operands = calloc((size_t)count_operands(node->instruction) + 1, sizeof *job->operands);
+  job->values = calloc(n_values + 1, sizeof *job->values);
+  if (!job->operands || !job->values) {
+    free_job(job);
     return status_no_memory();
   }
-  for (operand_iter i = operands_of(n->instruction); next_operand(&i);)
-    j->operands[j->n++] = n->tensors[i.o.tid];
-  if (n_values) memcpy(j->values, n->values, n_values * sizeof *j->values);
-  *t->last = j;
-  t->last = &j->next;
+  for (operand_iter i = operands_of(node->instruction); next_operand(&i);)
+    job->operands[job->n++] = node->tensors[i.operand.tid];
+  if (n_values) memcpy(job->values, node->values, n_values * sizeof *job->values);
+  *tuner->last = job;
+  tuner->last = &job->next;
   return NULL;
 }
 
-seen_choice *tune_find_seen(const tuner *t, const variant_choice *c) {
-  for (size_t i = 0; i < t->n_seen; i++)
-    if (strcmp(t->seen[i].family, c->family) == 0 && strcmp(t->seen[i].key, c->key) == 0)
-      return &t->seen[i];
+seen_choice *tune_find_seen(const tuner *tuner, const variant_choice *choice) {
+  for (size_t i = 0; i < tuner->n_seen; i++)
+    if (strcmp(tuner->seen[i].family, choice->family) == 0 &&
+        strcmp(tuner->seen[i].key, choice->key) == 0)
+      return &tuner->seen[i];
   return NULL;
 }
 
-clave_status tune_add_seen(tuner *t, const variant_choice *c) {
-  if (!array_reserve(&t->seen, &t->cap_seen, t->n_seen + 1, sizeof *t->seen))
+clave_status tune_add_seen(tuner *tuner, const variant_choice *choice) {
+  if (!array_reserve(&tuner->seen, &tuner->cap_seen, tuner->n_seen + 1, sizeof *tuner->seen))
     return status_no_memory();
-  seen_choice *s = &t->seen[t->n_seen++];
-  memcpy(s->family, c->family, sizeof s->family);
-  memcpy(s->key, c->key, sizeof s->key);
-  s->is_settled = false;
+  seen_choice *seen_choice = &tuner->seen[tuner->n_seen++];
+  memcpy(seen_choice->family, choice->family, sizeof seen_choice->family);
+  memcpy(seen_choice->key, choice->key, sizeof seen_choice->key);
+  seen_choice->is_settled = false;
   return NULL;
 }
 
 /* Choices of a node that others have not made before; those among one variant are none. */
-static clave_status take_choices(tuner *t, const variant_choices *c, bool *any) {
-  for (int i = 0; i < c->n; i++) {
-    if (c->items[i].n < 2 || tune_find_seen(t, &c->items[i])) continue;
-    TRY(tune_add_seen(t, &c->items[i]));
+static clave_status take_choices(tuner *tuner, const variant_choices *choices, bool *any) {
+  for (int i = 0; i < choices->n; i++) {
+    if (choices->items[i].n < 2 || tune_find_seen(tuner, &choices->items[i])) continue;
+    TRY(tune_add_seen(tuner, &choices->items[i]));
     *any = true;
   }
   return NULL;
 }
 
 /* A plan_observer's. */
-static clave_status see_node(void *ctx, int on, const node *n) {
-  tuner *t = ctx;
-  const backend_vtable *vt = t->s->devices.backends[on]->vt;
-  variant_choices *c = calloc(1, sizeof *c);
-  recording *r = NULL;
+static clave_status see_node(void *ctx, int on, const node *op_node) {
+  tuner *tuner = ctx;
+  const backend_vtable *vt = tuner->session->devices.backends[on]->vt;
+  variant_choices *choices = calloc(1, sizeof *choices);
+  recording *recording = NULL;
   bool any = false;
-  node own = *n;
-  if (!c) return status_no_memory();
-  own.choices = c;
-  clave_status st = vt->record(t->s->devices.backends[on], &own, t->x->options.fast, &r);
-  vt->recording_destroy(t->s->devices.backends[on], r);
-  if (!st) st = take_choices(t, c, &any);
-  if (!st && any) st = copy_job(t, on, n);
-  free(c);
+  node own = *op_node;
+  if (!choices) return status_no_memory();
+  own.choices = choices;
+  clave_status st = vt->record(tuner->session->devices.backends[on], &own,
+                               tuner->executable->options.fast, &recording);
+  vt->recording_destroy(tuner->session->devices.backends[on], recording);
+  if (!st) st = take_choices(tuner, choices, &any);
+  if (!st && any) st = copy_job(tuner, on, op_node);
+  free(choices);
   return st;
 }
 
-static clave_status plan_late(tuner *t, uint32_t index, schedule *p);
+static clave_status plan_late(tuner *tuner, uint32_t index, schedule *schedule);
 
 /* A body that is planned when it runs. It may never run: sizes that are wrong are the run's to
  * tell. */
-static void plan_body(tuner *t, uint32_t index, schedule *p, uint32_t number, int body) {
-  range r = t->x->methods[index].g.bodies[p->controls[number]->instruction][body];
-  cursor from = {.next = r.first, .end = r.end, .control = number, .body = body};
+static void plan_body(tuner *tuner, uint32_t index, schedule *plan, uint32_t number, int body) {
+  range range =
+      tuner->executable->methods[index].graph.bodies[plan->controls[number]->instruction][body];
+  cursor from = {.next = range.first, .end = range.end, .control = number, .body = body};
   schedule *next = NULL;
   bool made;
-  clave_status st = schedule_find_next(t->x, index, p, from, NULL, &next, &made);
-  if (!st) st = plan_late(t, index, next);
-  schedule_release(t->x, next);
+  clave_status st = schedule_find_next(tuner->executable, index, plan, from, NULL, &next, &made);
+  if (!st) st = plan_late(tuner, index, next);
+  schedule_release(tuner->executable, next);
   status_free(st);
 }
 
-static clave_status plan_late(tuner *t, uint32_t index, schedule *p) {
-  if (p->reads != NO_INDEX) t->has_rest = true;
-  for (uint32_t i = p->first_control; i < p->n_controls; i++)
+static clave_status plan_late(tuner *tuner, uint32_t index, schedule *schedule) {
+  if (schedule->reads != NO_INDEX) tuner->has_rest = true;
+  for (uint32_t i = schedule->first_control; i < schedule->n_controls; i++)
     for (int body = 0; body < 2; body++)
-      if (p->controls[i]->late[body]) plan_body(t, index, p, i, body);
+      if (schedule->controls[i]->late[body]) plan_body(tuner, index, schedule, i, body);
   return NULL;
 }
 
-static clave_status plan_values(tuner *t, uint32_t index, const scalar_value *values) {
-  const plan_observer observer = {see_node, t};
-  schedule *p = NULL;
-  TRY(executable_create(t->s->prog, &t->s->devices, &t->s->x->options, &t->x));
-  t->x->observer = &observer;
-  clave_status st = schedule_find(t->x, index, values, false, &p);
-  if (!st) st = plan_late(t, index, p);
-  schedule_release(t->x, p);
-  t->x->observer = NULL;
+static clave_status plan_values(tuner *tuner, uint32_t index, const scalar_value *values) {
+  const plan_observer observer = {see_node, tuner};
+  schedule *schedule = NULL;
+  TRY(executable_create(tuner->session->prog, &tuner->session->devices,
+                        &tuner->session->executable->options, &tuner->executable));
+  tuner->executable->observer = &observer;
+  clave_status st = schedule_find(tuner->executable, index, values, false, &schedule);
+  if (!st) st = plan_late(tuner, index, schedule);
+  schedule_release(tuner->executable, schedule);
+  tuner->executable->observer = NULL;
   return st;
 }
 
-clave_status tune_collect(tuner *t, uint32_t index) {
-  scalar_value *values = calloc((size_t)t->s->prog->ir.values.count + 1, sizeof *values);
-  t->last = &t->jobs;
+clave_status tune_collect(tuner *tuner, uint32_t index) {
+  scalar_value *values = calloc((size_t)tuner->session->prog->ir.values.count + 1, sizeof *values);
+  tuner->last = &tuner->jobs;
   if (!values) return status_no_memory();
-  clave_status st = session_values(t->s, index, values);
-  if (!st) st = plan_values(t, index, values);
+  clave_status st = session_values(tuner->session, index, values);
+  if (!st) st = plan_values(tuner, index, values);
   free(values);
   return st;
 }

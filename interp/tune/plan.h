@@ -4,10 +4,10 @@
 #include "interp/tune/tuner.h"
 
 /* Plans the method, and keeps the nodes that have something to choose. */
-clave_status tune_collect(tuner *t, uint32_t index) STATUS_CHECK;
-void tune_free(tuner *t);
+clave_status tune_collect(tuner *tuner, uint32_t index) STATUS_CHECK;
+void tune_free(tuner *tuner);
 /* The choice among those that were seen; NULL: it was not. */
-seen_choice *tune_find_seen(const tuner *t, const variant_choice *c);
-clave_status tune_add_seen(tuner *t, const variant_choice *c) STATUS_CHECK;
+seen_choice *tune_find_seen(const tuner *tuner, const variant_choice *choice);
+clave_status tune_add_seen(tuner *tuner, const variant_choice *choice) STATUS_CHECK;
 
 #endif

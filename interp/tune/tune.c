@@ -8,125 +8,138 @@
 #include "interp/tune/measure.h"
 #include "interp/tune/plan.h"
 
-static tuning *table_of(const tuner *t, const tune_job *j) {
-  return t->s->devices.backends[j->backend]->tuning;
+static tuning *table_of(const tuner *tuner, const tune_job *job) {
+  return tuner->session->devices.backends[job->backend]->tuning;
 }
 
-static bool is_known(const tuner *t, const tune_job *j, const variant_choice *c) {
-  tuning_row r;
-  return table_of(t, j) && tuning_find(table_of(t, j), c->family, c->key, &r) &&
-         strcmp(r.key, c->key) == 0;
+static bool is_known(const tuner *tuner, const tune_job *job, const variant_choice *choice) {
+  tuning_row row;
+  return table_of(tuner, job) &&
+         tuning_find(table_of(tuner, job), choice->family, choice->key, &row) &&
+         strcmp(row.key, choice->key) == 0;
 }
 
-static bool tell(tuner *t, const tune_job *j, const variant_choice *c, tune_event e) {
-  e.device = &t->s->devices.backends[j->backend]->info;
-  e.family = c->family;
-  e.key = c->key;
-  e.by_rule = c->names[c->by_rule];
-  e.done = t->n_done;
-  e.total = t->n_seen;
-  if (t->o->report && !t->o->report(t->o->ctx, &e)) t->is_stopped = true;
-  return !t->is_stopped;
+static bool tell(tuner *tuner, const tune_job *job, const variant_choice *choice,
+                 tune_event event) {
+  event.device = &tuner->session->devices.backends[job->backend]->info;
+  event.family = choice->family;
+  event.key = choice->key;
+  event.by_rule = choice->names[choice->by_rule];
+  event.done = tuner->n_done;
+  event.total = tuner->n_seen;
+  if (tuner->options->report && !tuner->options->report(tuner->options->ctx, &event))
+    tuner->is_stopped = true;
+  return !tuner->is_stopped;
 }
 
 /* A choice that is made as it is: by the table, or because nothing is measured. */
-static void tell_taken(tuner *t, const tune_job *j, const variant_choice *c, tune_how how) {
-  t->n_done++;
-  (void)tell(t, j, c,
-             (tune_event){.variant = c->names[c->taken], .ratio = 1, .how = how, .n = c->n});
+static void tell_taken(tuner *tuner, const tune_job *job, const variant_choice *choice,
+                       tune_how how) {
+  tuner->n_done++;
+  (void)tell(tuner, job, choice,
+             (tune_event){
+                 .variant = choice->names[choice->taken], .ratio = 1, .how = how, .n = choice->n});
 }
 
-static clave_status measure(tuner *t, const tune_job *j, tune_node *n, const variant_choice *c) {
+static clave_status measure(tuner *tuner, const tune_job *job, tune_node *node,
+                            const variant_choice *choice) {
   int winner, good;
   double ratio;
-  tune_event e = {.how = TUNE_BEGINS, .variant = c->names[c->taken], .ratio = 1, .n = c->n};
-  if (!tell(t, j, c, e)) return NULL;
-  TRY(tune_measure(t, j, n, c, &winner, &ratio, &good));
-  if (t->is_stopped) return NULL;
-  e = (tune_event){.how = good ? TUNE_MEASURED : TUNE_UNMEASURED,
-                   .variant = c->names[winner],
-                   .ratio = ratio,
-                   .n = good};
-  t->n_done++;
-  if (good) TRY(tuning_put(table_of(t, j), c->family, c->key, c->names[winner]));
-  if (good && t->o->keep) TRY(t->o->keep(t->o->ctx, t->s->devices.backends[j->backend]));
-  (void)tell(t, j, c, e);
+  tune_event event = {
+      .how = TUNE_BEGINS, .variant = choice->names[choice->taken], .ratio = 1, .n = choice->n};
+  if (!tell(tuner, job, choice, event)) return NULL;
+  TRY(tune_measure(tuner, job, node, choice, &winner, &ratio, &good));
+  if (tuner->is_stopped) return NULL;
+  event = (tune_event){.how = good ? TUNE_MEASURED : TUNE_UNMEASURED,
+                       .variant = choice->names[winner],
+                       .ratio = ratio,
+                       .n = good};
+  tuner->n_done++;
+  if (good)
+    TRY(tuning_put(table_of(tuner, job), choice->family, choice->key, choice->names[winner]));
+  if (good && tuner->options->keep)
+    TRY(tuner->options->keep(tuner->options->ctx, tuner->session->devices.backends[job->backend]));
+  (void)tell(tuner, job, choice, event);
   return NULL;
 }
 
 /* ---------------------------------------------------------------- the choices of a node */
 
 /* The node as it would be recorded now. */
-static clave_status list_choices(tuner *t, const tune_job *j, const tune_node *n,
+static clave_status list_choices(tuner *tuner, const tune_job *job, const tune_node *tuned,
                                  variant_choices *out) {
-  backend *be = t->s->devices.backends[j->backend];
-  node nd = n->nd;
-  recording *r;
+  backend *be = tuner->session->devices.backends[job->backend];
+  node nd = tuned->nd;
+  recording *recording;
   out->n = 0;
   nd.choices = out;
-  TRY(be->vt->record(be, &nd, t->x->options.fast, &r));
-  be->vt->recording_destroy(be, r);
+  TRY(be->vt->record(be, &nd, tuner->executable->options.fast, &recording));
+  be->vt->recording_destroy(be, recording);
   return NULL;
 }
 
 /* The first that is not settled; -1: none. Some only another variant of an earlier one leads to. */
-static clave_status find_open(tuner *t, const variant_choices *c, int *out) {
+static clave_status find_open(tuner *tuner, const variant_choices *choices, int *out) {
   *out = -1;
-  for (int i = 0; i < c->n && *out < 0; i++) {
-    if (c->items[i].n < 2) continue;
-    if (!tune_find_seen(t, &c->items[i])) TRY(tune_add_seen(t, &c->items[i]));
-    if (!tune_find_seen(t, &c->items[i])->is_settled) *out = i;
+  for (int i = 0; i < choices->n && *out < 0; i++) {
+    if (choices->items[i].n < 2) continue;
+    if (!tune_find_seen(tuner, &choices->items[i])) TRY(tune_add_seen(tuner, &choices->items[i]));
+    if (!tune_find_seen(tuner, &choices->items[i])->is_settled) *out = i;
   }
   return NULL;
 }
 
-static clave_status settle(tuner *t, const tune_job *j, tune_node *n, const variant_choice *c) {
-  if (is_known(t, j, c) && !t->o->again) {
-    tell_taken(t, j, c, TUNE_KNOWN);
+static clave_status settle(tuner *tuner, const tune_job *job, tune_node *node,
+                           const variant_choice *choice) {
+  if (is_known(tuner, job, choice) && !tuner->options->again) {
+    tell_taken(tuner, job, choice, TUNE_KNOWN);
     return NULL;
   }
-  if (t->o->dry) {
-    tell_taken(t, j, c, TUNE_BY_RULE);
+  if (tuner->options->dry) {
+    tell_taken(tuner, job, choice, TUNE_BY_RULE);
     return NULL;
   }
-  return measure(t, j, n, c);
+  return measure(tuner, job, node, choice);
 }
 
 /* One after the other, since what is taken first decides what else there is to choose. */
-static clave_status settle_all(tuner *t, const tune_job *j, tune_node *n) {
-  variant_choices *c = calloc(1, sizeof *c);
-  if (!c) return status_no_memory();
+static clave_status settle_all(tuner *tuner, const tune_job *job, tune_node *node) {
+  variant_choices *choices = calloc(1, sizeof *choices);
+  if (!choices) return status_no_memory();
   clave_status st = NULL;
   int i = 0;
-  while (!st && i >= 0 && !t->is_stopped) {
-    st = list_choices(t, j, n, c);
-    if (!st) st = find_open(t, c, &i);
+  while (!st && i >= 0 && !tuner->is_stopped) {
+    st = list_choices(tuner, job, node, choices);
+    if (!st) st = find_open(tuner, choices, &i);
     if (st || i < 0) break;
-    tune_find_seen(t, &c->items[i])->is_settled = true;
-    st = settle(t, j, n, &c->items[i]);
-    if (t->deadline_ns && clock_ns() >= t->deadline_ns) t->is_stopped = true;
+    tune_find_seen(tuner, &choices->items[i])->is_settled = true;
+    st = settle(tuner, job, node, &choices->items[i]);
+    if (tuner->deadline_ns && clock_ns() >= tuner->deadline_ns) tuner->is_stopped = true;
   }
-  free(c);
+  free(choices);
   return st;
 }
 
-static clave_status settle_job(tuner *t, const tune_job *j) {
-  tune_node n;
-  clave_status st = tune_node_create(t, j, &n);
-  if (!st) st = settle_all(t, j, &n);
-  tune_node_destroy(t, j, &n);
-  return status_while(st, "measuring '%s'", j->instruction->name ? j->instruction->name : "");
+static clave_status settle_job(tuner *tuner, const tune_job *job) {
+  tune_node node;
+  clave_status st = tune_node_create(tuner, job, &node);
+  if (!st) st = settle_all(tuner, job, &node);
+  tune_node_destroy(tuner, job, &node);
+  return status_while(st, "measuring '%s'", job->instruction->name ? job->instruction->name : "");
 }
 
-clave_status session_tune(session *s, uint32_t index, const tune_options *o, tune_result *out) {
-  tuner t = {.s = s, .o = o};
+clave_status session_tune(session *session, uint32_t index, const tune_options *options,
+                          tune_result *out) {
+  tuner tuner = {.session = session, .options = options};
   *out = (tune_result){0};
-  if (o->budget_s > 0) t.deadline_ns = clock_ns() + (int64_t)(o->budget_s * 1e9);
-  clave_status st = tune_collect(&t, index);
-  for (const tune_job *j = t.jobs; j && !st && !t.is_stopped; j = j->next) st = settle_job(&t, j);
+  if (options->budget_s > 0) tuner.deadline_ns = clock_ns() + (int64_t)(options->budget_s * 1e9);
+  clave_status st = tune_collect(&tuner, index);
+  for (const tune_job *j = tuner.jobs; j && !st && !tuner.is_stopped; j = j->next)
+    st = settle_job(&tuner, j);
   /* Some are not made any more, since an earlier one of their node came out otherwise. */
-  *out = (tune_result){
-      .total = t.is_stopped ? t.n_seen : t.n_done, .done = t.n_done, .has_rest = t.has_rest};
-  tune_free(&t);
-  return status_while(st, "method '%s'", s->prog->ir.methods.items[index].name);
+  *out = (tune_result){.total = tuner.is_stopped ? tuner.n_seen : tuner.n_done,
+                       .done = tuner.n_done,
+                       .has_rest = tuner.has_rest};
+  tune_free(&tuner);
+  return status_while(st, "method '%s'", session->prog->ir.methods.items[index].name);
 }

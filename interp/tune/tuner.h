@@ -20,9 +20,9 @@ typedef struct seen_choice {
 } seen_choice;
 
 typedef struct tuner {
-  session *s;
-  const tune_options *o;
-  executable *x;          /* owned: planned for the tuner alone */
+  session *session;
+  const tune_options *options;
+  executable *executable; /* owned: planned for the tuner alone */
   tune_job *jobs, **last; /* owned */
   seen_choice *seen;      /* owned: all choices of the jobs, each once */
   size_t n_seen, cap_seen;

@@ -27,15 +27,15 @@ static inline host open_host(cl_command_queue_properties how) {
   return h;
 }
 
-static inline void close_host(host *h) {
-  clave_device_destroy(h->device);
-  right(cl.clReleaseCommandQueue(h->queue));
-  right(cl.clReleaseContext(h->context));
+static inline void close_host(host *host) {
+  clave_device_destroy(host->device);
+  right(cl.clReleaseCommandQueue(host->queue));
+  right(cl.clReleaseContext(host->context));
 }
 
-static inline void fill(float *x, size_t n, unsigned seed) {
+static inline void fill(float *values, size_t n, unsigned seed) {
   for (size_t i = 0; i < n; i++)
-    x[i] = (float)(seed = seed * 1664525u + 1013904223u) / 4294967296.0f - 0.5f;
+    values[i] = (float)(seed = seed * 1664525u + 1013904223u) / 4294967296.0f - 0.5f;
 }
 
 /* ---------------------------------------------------------------- programs */
@@ -46,22 +46,22 @@ typedef struct product {
   clave_id rows, x, y, z;
 } product;
 
-static inline void add_ops(const product *p, clave_id weight) {
-  clave_builder_op(p->b, "matmul", "product");
-  clave_builder_set_tensor(p->b, "a", p->x);
-  clave_builder_set_tensor(p->b, "b", weight);
-  clave_builder_set_tensor(p->b, "out", p->y);
-  clave_builder_op(p->b, "softmax", "softmax");
-  clave_builder_set_tensor(p->b, "x", p->y);
-  clave_builder_set_int(p->b, "axis", -1);
-  clave_builder_set_tensor(p->b, "out", p->z);
+static inline void add_ops(const product *product, clave_id weight) {
+  clave_builder_op(product->b, "matmul", "product");
+  clave_builder_set_tensor(product->b, "a", product->x);
+  clave_builder_set_tensor(product->b, "b", weight);
+  clave_builder_set_tensor(product->b, "out", product->y);
+  clave_builder_op(product->b, "softmax", "softmax");
+  clave_builder_set_tensor(product->b, "x", product->y);
+  clave_builder_set_int(product->b, "axis", -1);
+  clave_builder_set_tensor(product->b, "out", product->z);
 }
 
 static inline clave_program *make_product(void) {
   static float weights[IN * OUT];
   fill(weights, IN * OUT, 5);
   const int64_t shape[] = {IN, OUT}, in[] = {0, IN}, out[] = {0, OUT};
-  clave_tensor w = clave_tensor_make(CLAVE_F32, 2, shape, weights);
+  clave_tensor tensor = clave_tensor_make(CLAVE_F32, 2, shape, weights);
   clave_program *program;
   product p;
   good(clave_builder_create(&p.b));
@@ -72,7 +72,7 @@ static inline clave_program *make_product(void) {
   p.z = clave_builder_tensor(p.b, CLAVE_SLOT_OUTPUT, "z", CLAVE_F32, 2, out, values);
   clave_builder_method(p.b, "forward");
   clave_builder_input(p.b, "x", p.x);
-  add_ops(&p, clave_builder_constant(p.b, "w", &w, true));
+  add_ops(&p, clave_builder_constant(p.b, "w", &tensor, true));
   clave_builder_output(p.b, "y", p.y);
   clave_builder_output(p.b, "z", p.z);
   clave_builder_output(p.b, "n", p.rows);
@@ -81,18 +81,19 @@ static inline clave_program *make_product(void) {
   return program;
 }
 
-/* What the CPU backend makes of x: y and z. */
-static inline void compute_product(clave_program *p, float *x, int64_t rows, float *y, float *z) {
+/* What the CPU backend makes of values: results and sums. */
+static inline void compute_product(clave_program *program, float *values, int64_t rows,
+                                   float *results, float *sums) {
   clave_device *device;
-  clave_session *s;
-  clave_tensor t = clave_tensor_make(CLAVE_F32, 2, (int64_t[]){rows, IN}, x);
+  clave_session *session;
+  clave_tensor tensor = clave_tensor_make(CLAVE_F32, 2, (int64_t[]){rows, IN}, values);
   good(clave_device_open("cpu", NULL, &device));
-  good(clave_session_create(p, device, NULL, &s));
-  good(clave_session_bind_input(s, NULL, 0, &t));
-  good(clave_session_bind_output(s, NULL, 0, y, (size_t)rows * OUT * 4 + 1));
-  good(clave_session_bind_output(s, NULL, 1, z, (size_t)rows * OUT * 4 + 1));
-  good(clave_session_run(s, NULL));
-  clave_session_destroy(s);
+  good(clave_session_create(program, device, NULL, &session));
+  good(clave_session_bind_input(session, NULL, 0, &tensor));
+  good(clave_session_bind_output(session, NULL, 0, results, (size_t)rows * OUT * 4 + 1));
+  good(clave_session_bind_output(session, NULL, 1, sums, (size_t)rows * OUT * 4 + 1));
+  good(clave_session_run(session, NULL));
+  clave_session_destroy(session);
   clave_device_destroy(device);
 }
 
@@ -105,19 +106,19 @@ static inline void expect_near(const float *got, const float *want, size_t n) {
 /* ---------------------------------------------------------------- buffers of the host's */
 
 /* A buffer of `room` floats between guards; what lies there is given by a float. */
-static inline cl_mem guarded(const host *h, cl_mem_flags flags, size_t room) {
+static inline cl_mem guarded(const host *host, cl_mem_flags flags, size_t room) {
   static const float pattern = -77;
   size_t bytes = room * 4 + 2 * GUARD;
-  cl_mem m = new_buffer(h->context, flags, bytes, NULL);
-  right(cl.clEnqueueFillBuffer(h->queue, m, &pattern, sizeof pattern, 0, bytes, 0, NULL, NULL));
+  cl_mem m = new_buffer(host->context, flags, bytes, NULL);
+  right(cl.clEnqueueFillBuffer(host->queue, m, &pattern, sizeof pattern, 0, bytes, 0, NULL, NULL));
   return m;
 }
 
 /* The floats between the guards; those, and what is behind n floats of `room`, are untouched. */
-static inline void take(const host *h, cl_mem m, float *out, size_t n, size_t room) {
+static inline void take(const host *host, cl_mem m, float *out, size_t n, size_t room) {
   size_t floats = room + 2 * GUARD / 4, first = GUARD / 4;
   float *all = malloc(floats * 4);
-  read_from(h->queue, m, 0, all, floats * 4);
+  read_from(host->queue, m, 0, all, floats * 4);
   for (size_t i = 0; i < floats; i++)
     if ((i < first || i >= first + n) && all[i] != -77) fail_msg("float %zu was overwritten", i);
   memcpy(out, all + first, n * 4);
@@ -128,55 +129,56 @@ typedef struct buffers {
   cl_mem x, y, z, n;
 } buffers;
 
-static inline buffers make_buffers(const host *h, cl_mem_flags flags) {
-  return (buffers){guarded(h, flags, MAX_ROWS * IN), guarded(h, flags, MAX_ROWS * OUT),
-                   guarded(h, flags, MAX_ROWS * OUT), guarded(h, flags, 2)};
+static inline buffers make_buffers(const host *host, cl_mem_flags flags) {
+  return (buffers){guarded(host, flags, MAX_ROWS * IN), guarded(host, flags, MAX_ROWS * OUT),
+                   guarded(host, flags, MAX_ROWS * OUT), guarded(host, flags, 2)};
 }
 
-static inline void free_buffers(const buffers *b) {
-  right(cl.clReleaseMemObject(b->x));
-  right(cl.clReleaseMemObject(b->y));
-  right(cl.clReleaseMemObject(b->z));
-  right(cl.clReleaseMemObject(b->n));
+static inline void free_buffers(const buffers *buffers) {
+  right(cl.clReleaseMemObject(buffers->x));
+  right(cl.clReleaseMemObject(buffers->y));
+  right(cl.clReleaseMemObject(buffers->z));
+  right(cl.clReleaseMemObject(buffers->n));
 }
 
 static inline clave_tensor shape_of(int64_t rows) {
   return clave_tensor_make(CLAVE_F32, 2, (int64_t[]){rows, IN}, NULL);
 }
 
-static inline void bind(clave_session *s, const buffers *b, int64_t rows) {
+static inline void bind(clave_session *session, const buffers *buffers, int64_t rows) {
   clave_tensor shape = shape_of(rows);
-  good(clave_session_bind_input_mem(s, NULL, 0, &shape, b->x, GUARD));
-  good(clave_session_bind_output_mem(s, NULL, 0, b->y, GUARD, (size_t)rows * OUT * 4));
-  good(clave_session_bind_output_mem(s, "forward", 1, b->z, GUARD, MAX_ROWS * OUT * 4));
-  good(clave_session_bind_output_mem(s, "forward", 2, b->n, GUARD, 8));
+  good(clave_session_bind_input_mem(session, NULL, 0, &shape, buffers->x, GUARD));
+  good(clave_session_bind_output_mem(session, NULL, 0, buffers->y, GUARD, (size_t)rows * OUT * 4));
+  good(clave_session_bind_output_mem(session, "forward", 1, buffers->z, GUARD, MAX_ROWS * OUT * 4));
+  good(clave_session_bind_output_mem(session, "forward", 2, buffers->n, GUARD, 8));
 }
 
-static inline void expect_shape(clave_session *s, uint32_t index, int64_t rows) {
-  clave_tensor t;
-  good(clave_session_output(s, NULL, index, &t));
-  assert_null(t.data);
-  assert_true(t.dtype == CLAVE_F32 && t.rank == 2 && t.dims[0] == rows && t.dims[1] == OUT);
+static inline void expect_shape(clave_session *session, uint32_t index, int64_t rows) {
+  clave_tensor tensor;
+  good(clave_session_output(session, NULL, index, &tensor));
+  assert_null(tensor.data);
+  assert_true(tensor.dtype == CLAVE_F32 && tensor.rank == 2 && tensor.dims[0] == rows &&
+              tensor.dims[1] == OUT);
 }
 
 /* Runs on x of this seed, which the host's queue writes first, and compares with the CPU. */
-static inline void run_product(const host *h, clave_program *p, clave_session *s, const buffers *b,
-                               int64_t rows, unsigned seed) {
+static inline void run_product(const host *host, clave_program *program, clave_session *session,
+                               const buffers *buffers, int64_t rows, unsigned seed) {
   static float x[MAX_ROWS * IN], y[MAX_ROWS * OUT + 1], z[MAX_ROWS * OUT + 1], got[MAX_ROWS * OUT];
   size_t n = (size_t)rows * OUT;
   int64_t count;
   fill(x, (size_t)rows * IN, seed);
-  write_to(h->queue, b->x, GUARD, x, (size_t)rows * IN * 4);
-  good(clave_session_run(s, NULL));
-  compute_product(p, x, rows, y, z);
-  take(h, b->y, got, n, n); /* earlier runs had fewer rows, or as many */
+  write_to(host->queue, buffers->x, GUARD, x, (size_t)rows * IN * 4);
+  good(clave_session_run(session, NULL));
+  compute_product(program, x, rows, y, z);
+  take(host, buffers->y, got, n, n); /* earlier runs had fewer rows, or as many */
   expect_near(got, y, n);
-  take(h, b->z, got, n, n);
+  take(host, buffers->z, got, n, n);
   expect_near(got, z, n);
-  read_from(h->queue, b->n, GUARD, &count, sizeof count);
+  read_from(host->queue, buffers->n, GUARD, &count, sizeof count);
   assert_int_equal(count, rows);
-  expect_shape(s, 0, rows);
-  expect_shape(s, 1, rows);
+  expect_shape(session, 0, rows);
+  expect_shape(session, 1, rows);
 }
 
 #endif

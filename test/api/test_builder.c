@@ -18,93 +18,95 @@ typedef struct linear {
 
 static linear declare_linear(bool copy) {
   const int64_t shape[] = {OUT, IN};
-  clave_tensor w = clave_tensor_make(CLAVE_F32, 2, shape, weights);
+  clave_tensor tensor = clave_tensor_make(CLAVE_F32, 2, shape, weights);
   clave_tensor bias = clave_tensor_make(CLAVE_F32, 1, shape, biases);
-  linear l;
-  good(clave_builder_create(&l.b));
-  l.batch = clave_builder_value(l.b, "batch", CLAVE_I64, 1, 8);
+  linear linear;
+  good(clave_builder_create(&linear.b));
+  linear.batch = clave_builder_value(linear.b, "batch", CLAVE_I64, 1, 8);
   const int64_t in[] = {0, IN}, out[] = {0, OUT}, transposed[] = {IN, OUT};
-  const clave_id values[] = {l.batch, 0};
-  l.y = clave_builder_tensor(l.b, CLAVE_SLOT_OUTPUT, "y", CLAVE_F32, 2, out, values);
-  l.wt = clave_builder_tensor(l.b, CLAVE_SLOT_TEMPORARY, "", CLAVE_F32, 2, transposed, NULL);
-  l.x = clave_builder_tensor(l.b, CLAVE_SLOT_INPUT, "x", CLAVE_F32, 2, in, values);
-  l.product = clave_builder_tensor(l.b, CLAVE_SLOT_TEMPORARY, "product", CLAVE_F32, 2, out, values);
-  l.w = clave_builder_constant(l.b, "weight", &w, copy);
-  l.bias = clave_builder_constant(l.b, "bias", &bias, copy);
-  clave_builder_method(l.b, "forward");
-  clave_builder_input(l.b, "x", l.x);
-  return l;
+  const clave_id values[] = {linear.batch, 0};
+  linear.y = clave_builder_tensor(linear.b, CLAVE_SLOT_OUTPUT, "y", CLAVE_F32, 2, out, values);
+  linear.wt =
+      clave_builder_tensor(linear.b, CLAVE_SLOT_TEMPORARY, "", CLAVE_F32, 2, transposed, NULL);
+  linear.x = clave_builder_tensor(linear.b, CLAVE_SLOT_INPUT, "x", CLAVE_F32, 2, in, values);
+  linear.product =
+      clave_builder_tensor(linear.b, CLAVE_SLOT_TEMPORARY, "product", CLAVE_F32, 2, out, values);
+  linear.w = clave_builder_constant(linear.b, "weight", &tensor, copy);
+  linear.bias = clave_builder_constant(linear.b, "bias", &bias, copy);
+  clave_builder_method(linear.b, "forward");
+  clave_builder_input(linear.b, "x", linear.x);
+  return linear;
 }
 
-static void add_permute(const linear *l) {
-  clave_builder_op(l->b, "Permute", "t");
-  clave_builder_set_tensor(l->b, "x", l->w);
-  clave_builder_set_ints(l->b, "dims", (const int32_t[]){1, 0}, 2);
-  clave_builder_set_tensor(l->b, "out", l->wt);
+static void add_permute(const linear *linear) {
+  clave_builder_op(linear->b, "Permute", "t");
+  clave_builder_set_tensor(linear->b, "x", linear->w);
+  clave_builder_set_ints(linear->b, "dims", (const int32_t[]){1, 0}, 2);
+  clave_builder_set_tensor(linear->b, "out", linear->wt);
 }
 
-static void add_matmul(const linear *l) {
-  clave_builder_op(l->b, "matmul", "linear");
-  clave_builder_set_tensor(l->b, "a", l->x);
-  clave_builder_set_tensor(l->b, "b", l->wt);
-  clave_builder_set_tensor(l->b, "bias", l->bias);
-  clave_builder_set_tensor(l->b, "out", l->product);
+static void add_matmul(const linear *linear) {
+  clave_builder_op(linear->b, "matmul", "linear");
+  clave_builder_set_tensor(linear->b, "a", linear->x);
+  clave_builder_set_tensor(linear->b, "b", linear->wt);
+  clave_builder_set_tensor(linear->b, "bias", linear->bias);
+  clave_builder_set_tensor(linear->b, "out", linear->product);
 }
 
-static void add_relu(const linear *l) {
-  const clave_operand x = {.source = CLAVE_OPERAND_INPUT};
-  clave_builder_op(l->b, "Elementwise", "relu");
-  clave_builder_set_tensors(l->b, "inputs", &l->product, 1);
-  clave_builder_step(l->b, "relu", CLAVE_F32, &x, 1);
-  clave_builder_set_tensor(l->b, "out", l->y);
+static void add_relu(const linear *linear) {
+  const clave_operand operand = {.source = CLAVE_OPERAND_INPUT};
+  clave_builder_op(linear->b, "Elementwise", "relu");
+  clave_builder_set_tensors(linear->b, "inputs", &linear->product, 1);
+  clave_builder_step(linear->b, "relu", CLAVE_F32, &operand, 1);
+  clave_builder_set_tensor(linear->b, "out", linear->y);
 }
 
 static linear build_linear(bool copy) {
-  linear l = declare_linear(copy);
-  add_permute(&l);
-  add_matmul(&l);
-  add_relu(&l);
-  clave_builder_output(l.b, "y", l.y);
-  return l;
+  linear linear = declare_linear(copy);
+  add_permute(&linear);
+  add_matmul(&linear);
+  add_relu(&linear);
+  clave_builder_output(linear.b, "y", linear.y);
+  return linear;
 }
 
-static clave_program *finish(clave_builder *b) {
-  clave_program *p;
-  good(clave_builder_finish(b, &p));
-  clave_builder_destroy(b);
-  return p;
+static clave_program *finish(clave_builder *builder) {
+  clave_program *program;
+  good(clave_builder_finish(builder, &program));
+  clave_builder_destroy(builder);
+  return program;
 }
 
-static void run(clave_program *p, float *out) {
+static void run(clave_program *program, float *out) {
   float x[ROWS * IN] = {1, 2, 3, -1, 0.5F, 4};
   const int64_t dims[] = {ROWS, IN};
-  clave_tensor in = clave_tensor_make(CLAVE_F32, 2, dims, x), y;
+  clave_tensor in = clave_tensor_make(CLAVE_F32, 2, dims, x), tensor;
   clave_device *device;
-  clave_session *s;
+  clave_session *session;
   good(clave_device_open("cpu", NULL, &device));
-  good(clave_session_create(p, device, NULL, &s));
-  good(clave_session_set_input(s, NULL, 0, &in));
-  good(clave_session_run(s, NULL));
-  good(clave_session_output(s, NULL, 0, &y));
-  assert_int_equal(y.dims[0], ROWS);
-  memcpy(out, y.data, ROWS * OUT * sizeof *out);
-  clave_session_destroy(s);
+  good(clave_session_create(program, device, NULL, &session));
+  good(clave_session_set_input(session, NULL, 0, &in));
+  good(clave_session_run(session, NULL));
+  good(clave_session_output(session, NULL, 0, &tensor));
+  assert_int_equal(tensor.dims[0], ROWS);
+  memcpy(out, tensor.data, ROWS * OUT * sizeof *out);
+  clave_session_destroy(session);
   clave_device_destroy(device);
 }
 
-static void expect_results(clave_program *p) {
+static void expect_results(clave_program *program) {
   static const float want[] = {0, 0, 0.25F, 0};
   float got[ROWS * OUT];
-  run(p, got);
+  run(program, got);
   assert_memory_equal(got, want, sizeof want);
 }
 
 static void test_runs(void **state) {
   (void)state;
   for (int copy = 0; copy < 2; copy++) {
-    clave_program *p = finish(build_linear(copy).b);
-    expect_results(p);
-    clave_program_destroy(p);
+    clave_program *program = finish(build_linear(copy).b);
+    expect_results(program);
+    clave_program_destroy(program);
   }
 }
 
@@ -130,48 +132,48 @@ static void test_slots_are_in_order(void **state) {
   static const clave_slot_kind kinds[] = {CLAVE_SLOT_CONSTANT,  CLAVE_SLOT_CONSTANT,
                                           CLAVE_SLOT_INPUT,     CLAVE_SLOT_OUTPUT,
                                           CLAVE_SLOT_TEMPORARY, CLAVE_SLOT_TEMPORARY};
-  linear l = build_linear(true);
-  clave_builder_producer(l.b, "by hand");
-  clave_builder_metadata(l.b, "{\"a\": 1}");
-  clave_builder_method_metadata(l.b, "{\"b\": 2}");
-  clave_program *p = finish(l.b);
+  linear linear = build_linear(true);
+  clave_builder_producer(linear.b, "by hand");
+  clave_builder_metadata(linear.b, "{\"a\": 1}");
+  clave_builder_method_metadata(linear.b, "{\"b\": 2}");
+  clave_program *other_program = finish(linear.b);
   clave_program_info program = {.size = sizeof program};
   clave_method_info method = {.size = sizeof method};
-  good(clave_program_get_info(p, &program));
-  good(clave_program_method(p, 0, &method));
+  good(clave_program_get_info(other_program, &program));
+  good(clave_program_method(other_program, 0, &method));
   assert_string_equal(program.producer, "by hand");
   assert_string_equal(program.metadata, "{\"a\": 1}");
   assert_string_equal(method.metadata, "{\"b\": 2}");
   for (uint32_t i = 0; i < 6; i++) {
     clave_tensor_info info = {.size = sizeof info};
-    good(clave_program_slot(p, i, &info));
+    good(clave_program_slot(other_program, i, &info));
     assert_string_equal(info.name, names[i]);
     assert_int_equal(info.kind, kinds[i]);
   }
-  clave_program_destroy(p);
+  clave_program_destroy(other_program);
 }
 
 /* Strided data are copied as they are seen; what is borrowed is read in place. */
 static void test_constants(void **state) {
   (void)state;
   clave_tensor seen;
-  clave_builder *b;
+  clave_builder *builder;
   const int64_t shape[] = {OUT, IN};
-  clave_tensor t = clave_tensor_make(CLAVE_F32, 2, shape, weights), turned = t;
+  clave_tensor tensor = clave_tensor_make(CLAVE_F32, 2, shape, weights), turned = tensor;
   turned.dims[0] = IN, turned.dims[1] = OUT;
   turned.strides[0] = 1, turned.strides[1] = IN;
-  good(clave_builder_create(&b));
-  clave_builder_method(b, "forward");
-  (void)clave_builder_constant(b, "borrowed", &t, false);
-  (void)clave_builder_constant(b, "turned", &turned, true);
-  clave_program *p = finish(b);
-  good(clave_program_constant(p, 0, &seen));
+  good(clave_builder_create(&builder));
+  clave_builder_method(builder, "forward");
+  (void)clave_builder_constant(builder, "borrowed", &tensor, false);
+  (void)clave_builder_constant(builder, "turned", &turned, true);
+  clave_program *program = finish(builder);
+  good(clave_program_constant(program, 0, &seen));
   assert_ptr_equal(seen.data, weights);
-  good(clave_program_constant(p, 1, &seen));
+  good(clave_program_constant(program, 1, &seen));
   for (int i = 0; i < IN; i++)
     for (int k = 0; k < OUT; k++)
       assert_true(((float *)seen.data)[i * OUT + k] == weights[k * IN + i]);
-  clave_program_destroy(p);
+  clave_program_destroy(program);
 }
 
 /* A state that counts its runs, in a body of an If. */
@@ -180,130 +182,146 @@ static void test_state_and_bodies(void **state) {
   int64_t one[] = {1}, start[] = {5};
   clave_tensor data[] = {clave_tensor_make(CLAVE_I64, 0, NULL, one),
                          clave_tensor_make(CLAVE_I64, 0, NULL, start)};
-  clave_builder *b;
-  good(clave_builder_create(&b));
-  clave_id up = clave_builder_value(b, "up", CLAVE_BOOL, INT64_MIN, INT64_MAX), sum[2];
-  clave_id count = clave_builder_tensor(b, CLAVE_SLOT_STATE, "count", CLAVE_I64, 0, NULL, NULL);
-  clave_id next = clave_builder_tensor(b, CLAVE_SLOT_TEMPORARY, "next", CLAVE_I64, 0, NULL, NULL);
-  clave_id c[] = {clave_builder_constant(b, "one", &data[0], true),
-                  clave_builder_constant(b, "start", &data[1], true)};
-  clave_builder_initial(b, count, c[1]);
-  clave_builder_method(b, "forward");
-  clave_builder_input(b, "up", up);
+  clave_builder *builder;
+  good(clave_builder_create(&builder));
+  clave_id up = clave_builder_value(builder, "up", CLAVE_BOOL, INT64_MIN, INT64_MAX), sum[2];
+  clave_id count =
+      clave_builder_tensor(builder, CLAVE_SLOT_STATE, "count", CLAVE_I64, 0, NULL, NULL);
+  clave_id next =
+      clave_builder_tensor(builder, CLAVE_SLOT_TEMPORARY, "next", CLAVE_I64, 0, NULL, NULL);
+  clave_id c[] = {clave_builder_constant(builder, "one", &data[0], true),
+                  clave_builder_constant(builder, "start", &data[1], true)};
+  clave_builder_initial(builder, count, c[1]);
+  clave_builder_method(builder, "forward");
+  clave_builder_input(builder, "up", up);
   clave_id bodies[2];
   for (int i = 0; i < 2; i++) {
     const clave_operand operands[] = {{.index = 0}, {.index = 1}};
-    bodies[i] = clave_builder_body(b, i ? "down" : "up", NULL, 0);
-    sum[i] = clave_builder_tensor(b, CLAVE_SLOT_TEMPORARY, "sum", CLAVE_I64, 0, NULL, NULL);
-    clave_builder_op(b, "Elementwise", "sum");
-    clave_builder_set_tensors(b, "inputs", (const clave_id[]){count, c[0]}, 2);
-    clave_builder_step(b, i ? "sub" : "add", CLAVE_I64, operands, 2);
-    clave_builder_set_tensor(b, "out", sum[i]);
-    clave_builder_end_body(b, &sum[i], 1);
+    bodies[i] = clave_builder_body(builder, i ? "down" : "up", NULL, 0);
+    sum[i] = clave_builder_tensor(builder, CLAVE_SLOT_TEMPORARY, "sum", CLAVE_I64, 0, NULL, NULL);
+    clave_builder_op(builder, "Elementwise", "sum");
+    clave_builder_set_tensors(builder, "inputs", (const clave_id[]){count, c[0]}, 2);
+    clave_builder_step(builder, i ? "sub" : "add", CLAVE_I64, operands, 2);
+    clave_builder_set_tensor(builder, "out", sum[i]);
+    clave_builder_end_body(builder, &sum[i], 1);
   }
-  clave_builder_op(b, "If", "choice");
-  clave_builder_set_value(b, "condition", up);
-  clave_builder_set_body(b, "then_chain", bodies[0]);
-  clave_builder_set_body(b, "else_chain", bodies[1]);
-  clave_builder_set_tensors(b, "results", &next, 1);
-  clave_builder_update(b, count, next);
-  clave_program *p = finish(b);
+  clave_builder_op(builder, "If", "choice");
+  clave_builder_set_value(builder, "condition", up);
+  clave_builder_set_body(builder, "then_chain", bodies[0]);
+  clave_builder_set_body(builder, "else_chain", bodies[1]);
+  clave_builder_set_tensors(builder, "results", &next, 1);
+  clave_builder_update(builder, count, next);
+  clave_program *program = finish(builder);
   clave_device *device;
-  clave_session *s;
+  clave_session *session;
   good(clave_device_open("cpu", NULL, &device));
-  good(clave_session_create(p, device, NULL, &s));
+  good(clave_session_create(program, device, NULL, &session));
   static const bool ups[] = {true, true, false, true};
   static const int64_t want[] = {6, 7, 6, 7};
   for (int i = 0; i < 4; i++) {
     bool value = ups[i];
     int64_t is;
-    clave_tensor t = clave_tensor_make(CLAVE_BOOL, 0, NULL, &value);
-    good(clave_session_set_input(s, NULL, 0, &t));
-    good(clave_session_run(s, NULL));
-    good(clave_session_read_state(s, 0, &is, sizeof is));
+    clave_tensor tensor = clave_tensor_make(CLAVE_BOOL, 0, NULL, &value);
+    good(clave_session_set_input(session, NULL, 0, &tensor));
+    good(clave_session_run(session, NULL));
+    good(clave_session_read_state(session, 0, &is, sizeof is));
     assert_int_equal(is, want[i]);
   }
-  clave_session_destroy(s);
+  clave_session_destroy(session);
   clave_device_destroy(device);
-  clave_program_destroy(p);
+  clave_program_destroy(program);
 }
 
 /* ---------------------------------------------------------------- errors */
 
-static void wrong_field(const linear *l) { clave_builder_set_int(l->b, "axis", 1); }
-static void wrong_kind(const linear *l) { clave_builder_set_tensor(l->b, "alpha", l->x); }
-static void wrong_id(const linear *l) { clave_builder_set_tensor(l->b, "a", l->batch); }
-static void no_id(const linear *l) { clave_builder_set_tensor(l->b, "a", 0); }
-static void strange_id(const linear *l) { clave_builder_set_tensor(l->b, "a", l->x + 1000); }
-static void missing_field(const linear *l) {
-  clave_builder_op(l->b, "Softmax", "s");
-  clave_builder_output(l->b, "y", l->y);
+static void wrong_field(const linear *linear) { clave_builder_set_int(linear->b, "axis", 1); }
+static void wrong_kind(const linear *linear) {
+  clave_builder_set_tensor(linear->b, "alpha", linear->x);
 }
-static void no_op(const linear *l) { clave_builder_op(l->b, "Blur", "b"); }
-static void wide_int(const linear *l) {
-  clave_builder_op(l->b, "softmax", "s");
-  clave_builder_set_int(l->b, "axis", INT64_MAX);
+static void wrong_id(const linear *linear) {
+  clave_builder_set_tensor(linear->b, "a", linear->batch);
 }
-static void no_enum(const linear *l) {
-  clave_builder_op(l->b, "reduce", "r");
-  clave_builder_set_text(l->b, "kind", "middle");
+static void no_id(const linear *linear) { clave_builder_set_tensor(linear->b, "a", 0); }
+static void strange_id(const linear *linear) {
+  clave_builder_set_tensor(linear->b, "a", linear->x + 1000);
 }
-static void no_step(const linear *l) {
-  clave_builder_op(l->b, "elementwise", "e");
-  clave_builder_step(l->b, "blur", CLAVE_F32, NULL, 0);
+static void missing_field(const linear *linear) {
+  clave_builder_op(linear->b, "Softmax", "s");
+  clave_builder_output(linear->b, "y", linear->y);
 }
-static void wide_step(const linear *l) {
+static void no_op(const linear *linear) { clave_builder_op(linear->b, "Blur", "b"); }
+static void wide_int(const linear *linear) {
+  clave_builder_op(linear->b, "softmax", "s");
+  clave_builder_set_int(linear->b, "axis", INT64_MAX);
+}
+static void no_enum(const linear *linear) {
+  clave_builder_op(linear->b, "reduce", "r");
+  clave_builder_set_text(linear->b, "kind", "middle");
+}
+static void no_step(const linear *linear) {
+  clave_builder_op(linear->b, "elementwise", "e");
+  clave_builder_step(linear->b, "blur", CLAVE_F32, NULL, 0);
+}
+static void wide_step(const linear *linear) {
   static const clave_operand operands[4];
-  clave_builder_op(l->b, "elementwise", "e");
-  clave_builder_step(l->b, "add", CLAVE_F32, operands, 4);
+  clave_builder_op(linear->b, "elementwise", "e");
+  clave_builder_step(linear->b, "add", CLAVE_F32, operands, 4);
 }
-static void step_elsewhere(const linear *l) { clave_builder_step(l->b, "add", CLAVE_F32, NULL, 0); }
-static void chain_number(const linear *l) {
-  clave_builder_op(l->b, "If", "i");
-  clave_builder_set_int(l->b, "then_chain", 0);
+static void step_elsewhere(const linear *linear) {
+  clave_builder_step(linear->b, "add", CLAVE_F32, NULL, 0);
 }
-static void chain_missing(const linear *l) {
-  clave_builder_op(l->b, "If", "i");
-  clave_builder_output(l->b, "y", l->y);
+static void chain_number(const linear *linear) {
+  clave_builder_op(linear->b, "If", "i");
+  clave_builder_set_int(linear->b, "then_chain", 0);
 }
-static void wrong_argument(const linear *l) { clave_builder_output(l->b, "x", l->x); }
-static void wrong_rank(const linear *l) {
-  (void)clave_builder_tensor(l->b, CLAVE_SLOT_TEMPORARY, "t", CLAVE_F32, 9, NULL, NULL);
+static void chain_missing(const linear *linear) {
+  clave_builder_op(linear->b, "If", "i");
+  clave_builder_output(linear->b, "y", linear->y);
 }
-static void no_dims(const linear *l) {
-  (void)clave_builder_tensor(l->b, CLAVE_SLOT_TEMPORARY, "t", CLAVE_F32, 2, NULL, NULL);
+static void wrong_argument(const linear *linear) {
+  clave_builder_output(linear->b, "x", linear->x);
 }
-static void constant_tensor(const linear *l) {
-  (void)clave_builder_tensor(l->b, CLAVE_SLOT_CONSTANT, "t", CLAVE_F32, 0, NULL, NULL);
+static void wrong_rank(const linear *linear) {
+  (void)clave_builder_tensor(linear->b, CLAVE_SLOT_TEMPORARY, "t", CLAVE_F32, 9, NULL, NULL);
 }
-static void strided_borrow(const linear *l) {
+static void no_dims(const linear *linear) {
+  (void)clave_builder_tensor(linear->b, CLAVE_SLOT_TEMPORARY, "t", CLAVE_F32, 2, NULL, NULL);
+}
+static void constant_tensor(const linear *linear) {
+  (void)clave_builder_tensor(linear->b, CLAVE_SLOT_CONSTANT, "t", CLAVE_F32, 0, NULL, NULL);
+}
+static void strided_borrow(const linear *linear) {
   const int64_t shape[] = {OUT, IN};
-  clave_tensor t = clave_tensor_make(CLAVE_F32, 2, shape, weights);
-  t.strides[1] = 2;
-  (void)clave_builder_constant(l->b, "t", &t, false);
+  clave_tensor tensor = clave_tensor_make(CLAVE_F32, 2, shape, weights);
+  tensor.strides[1] = 2;
+  (void)clave_builder_constant(linear->b, "t", &tensor, false);
 }
-static void no_data(const linear *l) {
+static void no_data(const linear *linear) {
   const int64_t shape[] = {OUT, IN};
-  clave_tensor t = clave_tensor_make(CLAVE_F32, 2, shape, NULL);
-  (void)clave_builder_constant(l->b, "t", &t, true);
+  clave_tensor tensor = clave_tensor_make(CLAVE_F32, 2, shape, NULL);
+  (void)clave_builder_constant(linear->b, "t", &tensor, true);
 }
-static void value_dtype(const linear *l) {
-  (void)clave_builder_value(l->b, "v", CLAVE_F32, INT64_MIN, INT64_MAX);
+static void value_dtype(const linear *linear) {
+  (void)clave_builder_value(linear->b, "v", CLAVE_F32, INT64_MIN, INT64_MAX);
 }
-static void wrong_initial(const linear *l) { clave_builder_initial(l->b, l->x, l->w); }
-static void body_open(const linear *l) { (void)clave_builder_body(l->b, "body", NULL, 0); }
-static void body_unbegun(const linear *l) { clave_builder_end_body(l->b, NULL, 0); }
-static void method_in_body(const linear *l) {
-  body_open(l);
-  clave_builder_method(l->b, "second");
+static void wrong_initial(const linear *linear) {
+  clave_builder_initial(linear->b, linear->x, linear->w);
 }
-static void deep_bodies(const linear *l) {
-  for (int i = 0; i <= LIMIT_CHAIN_DEPTH; i++) body_open(l);
+static void body_open(const linear *linear) {
+  (void)clave_builder_body(linear->b, "body", NULL, 0);
 }
-static void verifier_says(const linear *l) { clave_builder_output(l->b, "y", l->y); }
+static void body_unbegun(const linear *linear) { clave_builder_end_body(linear->b, NULL, 0); }
+static void method_in_body(const linear *linear) {
+  body_open(linear);
+  clave_builder_method(linear->b, "second");
+}
+static void deep_bodies(const linear *linear) {
+  for (int i = 0; i <= LIMIT_CHAIN_DEPTH; i++) body_open(linear);
+}
+static void verifier_says(const linear *linear) { clave_builder_output(linear->b, "y", linear->y); }
 
 static const struct mistake {
-  void (*make)(const linear *l);
+  void (*make)(const linear *linear);
   const char *message;
 } mistakes[] = {
     {wrong_field, "Matmul has no field 'axis'; node 1 (linear, matmul)"},
@@ -337,20 +355,20 @@ static const struct mistake {
     {verifier_says, "is read before it is written; output 'y'; method 'forward'"},
 };
 
-static void expect_mistake(const struct mistake *m) {
-  clave_program *p;
-  linear l = declare_linear(false);
-  add_permute(&l);
-  add_matmul(&l);
-  assert_null(clave_builder_error(l.b));
-  m->make(&l);
-  clave_status st = clave_builder_finish(l.b, &p);
-  assert_null(p);
+static void expect_mistake(const struct mistake *mistake) {
+  clave_program *program;
+  linear linear = declare_linear(false);
+  add_permute(&linear);
+  add_matmul(&linear);
+  assert_null(clave_builder_error(linear.b));
+  mistake->make(&linear);
+  clave_status st = clave_builder_finish(linear.b, &program);
+  assert_null(program);
   assert_int_equal(clave_status_code(st), CLAVE_INVALID);
-  if (!strstr(clave_status_message(st), m->message))
-    fail_msg("%s: no '%s'", clave_status_message(st), m->message);
+  if (!strstr(clave_status_message(st), mistake->message))
+    fail_msg("%s: no '%s'", clave_status_message(st), mistake->message);
   clave_status_free(st);
-  clave_builder_destroy(l.b);
+  clave_builder_destroy(linear.b);
 }
 
 static void test_mistakes(void **state) {
@@ -360,38 +378,38 @@ static void test_mistakes(void **state) {
 
 static void test_the_first_error_is_kept(void **state) {
   (void)state;
-  clave_program *p;
-  linear l = build_linear(false);
-  clave_builder_op(l.b, "Blur", "");
-  assert_non_null(strstr(clave_builder_error(l.b), "no op 'Blur'"));
-  clave_builder_op(l.b, "Sharpen", "");
-  assert_int_equal(clave_builder_value(l.b, "v", CLAVE_I64, 0, 1), 0);
-  assert_non_null(strstr(clave_builder_error(l.b), "no op 'Blur'"));
-  expect_error(clave_builder_finish(l.b, &p), "no op 'Blur'");
-  expect_error(clave_builder_finish(l.b, &p), "the builder is used up");
-  assert_int_equal(clave_builder_value(l.b, "v", CLAVE_I64, 0, 1), 0);
-  clave_builder_destroy(l.b);
+  clave_program *program;
+  linear linear = build_linear(false);
+  clave_builder_op(linear.b, "Blur", "");
+  assert_non_null(strstr(clave_builder_error(linear.b), "no op 'Blur'"));
+  clave_builder_op(linear.b, "Sharpen", "");
+  assert_int_equal(clave_builder_value(linear.b, "v", CLAVE_I64, 0, 1), 0);
+  assert_non_null(strstr(clave_builder_error(linear.b), "no op 'Blur'"));
+  expect_error(clave_builder_finish(linear.b, &program), "no op 'Blur'");
+  expect_error(clave_builder_finish(linear.b, &program), "the builder is used up");
+  assert_int_equal(clave_builder_value(linear.b, "v", CLAVE_I64, 0, 1), 0);
+  clave_builder_destroy(linear.b);
   clave_builder_destroy(NULL);
   clave_builder_op(NULL, "Copy", "");
   assert_null(clave_builder_error(NULL));
-  expect_error(clave_builder_finish(NULL, &p), "no builder");
+  expect_error(clave_builder_finish(NULL, &program), "no builder");
 }
 
 static void test_before_the_first_method(void **state) {
   (void)state;
-  clave_program *p;
+  clave_program *program;
   for (int i = 0; i < 5; i++) {
-    clave_builder *b;
-    good(clave_builder_create(&b));
-    if (i == 0) clave_builder_op(b, "Copy", "c");
-    if (i == 1) clave_builder_input(b, "x", 0);
-    if (i == 2) (void)clave_builder_body(b, "b", NULL, 0);
-    if (i == 3) clave_builder_set_int(b, "axis", 0);
+    clave_builder *builder;
+    good(clave_builder_create(&builder));
+    if (i == 0) clave_builder_op(builder, "Copy", "c");
+    if (i == 1) clave_builder_input(builder, "x", 0);
+    if (i == 2) (void)clave_builder_body(builder, "b", NULL, 0);
+    if (i == 3) clave_builder_set_int(builder, "axis", 0);
     static const char *const said[] = {"no method is begun", "no method is begun",
                                        "no method is begun", "field 'axis' of no op",
                                        "the program has no methods"};
-    expect_error(clave_builder_finish(b, &p), said[i]);
-    clave_builder_destroy(b);
+    expect_error(clave_builder_finish(builder, &program), said[i]);
+    clave_builder_destroy(builder);
   }
 }
 
@@ -404,59 +422,62 @@ typedef struct monkey {
   const ir_table *table;
 } monkey;
 
-static uint32_t pick(monkey *m, uint32_t n) {
-  m->seed = m->seed * 6364136223846793005u + 1442695040888963407u;
-  return (uint32_t)(m->seed >> 33) % n;
+static uint32_t pick(monkey *monkey, uint32_t n) {
+  monkey->seed = monkey->seed * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)(monkey->seed >> 33) % n;
 }
 
-static clave_id any_id(monkey *m) { return m->ids[pick(m, 64)]; }
+static clave_id any_id(monkey *monkey) { return monkey->ids[pick(monkey, 64)]; }
 
-static void call_declaring(monkey *m, uint32_t which) {
-  const int64_t dims[] = {pick(m, 3), 1, 2};
-  const clave_id values[] = {0, pick(m, 3) ? 0 : any_id(m), 0};
+static void call_declaring(monkey *monkey, uint32_t which) {
+  const int64_t dims[] = {pick(monkey, 3), 1, 2};
+  const clave_id values[] = {0, pick(monkey, 3) ? 0 : any_id(monkey), 0};
   static float data[64];
   const int64_t shape[] = {2, 2};
-  clave_tensor t = clave_tensor_make((clave_dtype)pick(m, 10), 2, shape, data);
-  clave_id *to = &m->ids[pick(m, 64)];
+  clave_tensor tensor = clave_tensor_make((clave_dtype)pick(monkey, 10), 2, shape, data);
+  clave_id *to = &monkey->ids[pick(monkey, 64)];
   if (which == 0)
-    *to = clave_builder_tensor(m->b, (clave_slot_kind)pick(m, 5), "t", (clave_dtype)pick(m, 10),
-                               (int)pick(m, 4), dims, values);
-  if (which == 1) *to = clave_builder_value(m->b, "v", CLAVE_I64, 0, pick(m, 5));
-  if (which == 2) *to = clave_builder_constant(m->b, "c", &t, pick(m, 2));
-  if (which == 3) *to = clave_builder_body(m->b, "b", m->ids, pick(m, 2));
+    *to = clave_builder_tensor(monkey->b, (clave_slot_kind)pick(monkey, 5), "t",
+                               (clave_dtype)pick(monkey, 10), (int)pick(monkey, 4), dims, values);
+  if (which == 1) *to = clave_builder_value(monkey->b, "v", CLAVE_I64, 0, pick(monkey, 5));
+  if (which == 2) *to = clave_builder_constant(monkey->b, "c", &tensor, pick(monkey, 2));
+  if (which == 3) *to = clave_builder_body(monkey->b, "b", monkey->ids, pick(monkey, 2));
 }
 
-static void call_structure(monkey *m, uint32_t which) {
-  if (which == 0) clave_builder_method(m->b, pick(m, 2) ? "one" : "two");
-  if (which == 1) clave_builder_input(m->b, "i", any_id(m));
-  if (which == 2) clave_builder_output(m->b, "o", any_id(m));
-  if (which == 3) clave_builder_update(m->b, any_id(m), any_id(m));
-  if (which == 4) clave_builder_initial(m->b, any_id(m), any_id(m));
-  if (which == 5) clave_builder_end_body(m->b, m->ids, pick(m, 2));
+static void call_structure(monkey *monkey, uint32_t which) {
+  if (which == 0) clave_builder_method(monkey->b, pick(monkey, 2) ? "one" : "two");
+  if (which == 1) clave_builder_input(monkey->b, "i", any_id(monkey));
+  if (which == 2) clave_builder_output(monkey->b, "o", any_id(monkey));
+  if (which == 3) clave_builder_update(monkey->b, any_id(monkey), any_id(monkey));
+  if (which == 4) clave_builder_initial(monkey->b, any_id(monkey), any_id(monkey));
+  if (which == 5) clave_builder_end_body(monkey->b, monkey->ids, pick(monkey, 2));
   if (which < 6) return;
-  ir_op op = (ir_op)(1 + pick(m, IR_OP_COUNT - 1));
-  m->table = op_table[op].table;
-  clave_builder_op(m->b, op_table[op].name, "n");
+  ir_op op = (ir_op)(1 + pick(monkey, IR_OP_COUNT - 1));
+  monkey->table = op_table[op].table;
+  clave_builder_op(monkey->b, op_table[op].name, "n");
 }
 
-static void call_setter(monkey *m, uint32_t which) {
+static void call_setter(monkey *monkey, uint32_t which) {
   static const char *const texts[] = {"max", "add", "", NULL};
   const int64_t sizes[] = {1, 0};
-  const clave_id values[] = {0, any_id(m)};
+  const clave_id values[] = {0, any_id(monkey)};
   const int32_t ints[] = {0, -1};
-  const clave_operand operands[] = {
-      {.source = (clave_operand_source)pick(m, 6), .index = pick(m, 3), .value = any_id(m)}};
-  const char *f = m->table ? m->table->fields[pick(m, m->table->n_fields)].name : "x";
-  if (which == 0 || which > 9) clave_builder_set_tensor(m->b, f, any_id(m));
-  if (which == 1) clave_builder_set_tensors(m->b, f, m->ids, pick(m, 4));
-  if (which == 2) clave_builder_set_value(m->b, f, any_id(m));
-  if (which == 3) clave_builder_set_int(m->b, f, (int64_t)pick(m, 5) - 1);
-  if (which == 4) clave_builder_set_float(m->b, f, 0.5);
-  if (which == 5) clave_builder_set_text(m->b, f, texts[pick(m, 4)]);
-  if (which == 6) clave_builder_set_ints(m->b, f, ints, pick(m, 3));
-  if (which == 7) clave_builder_set_sizes(m->b, f, sizes, values, pick(m, 3));
-  if (which == 8) clave_builder_set_body(m->b, f, any_id(m));
-  if (which == 9) clave_builder_step(m->b, texts[pick(m, 4)], CLAVE_F32, operands, pick(m, 2));
+  const clave_operand operands[] = {{.source = (clave_operand_source)pick(monkey, 6),
+                                     .index = pick(monkey, 3),
+                                     .value = any_id(monkey)}};
+  const char *format =
+      monkey->table ? monkey->table->fields[pick(monkey, monkey->table->n_fields)].name : "x";
+  if (which == 0 || which > 9) clave_builder_set_tensor(monkey->b, format, any_id(monkey));
+  if (which == 1) clave_builder_set_tensors(monkey->b, format, monkey->ids, pick(monkey, 4));
+  if (which == 2) clave_builder_set_value(monkey->b, format, any_id(monkey));
+  if (which == 3) clave_builder_set_int(monkey->b, format, (int64_t)pick(monkey, 5) - 1);
+  if (which == 4) clave_builder_set_float(monkey->b, format, 0.5);
+  if (which == 5) clave_builder_set_text(monkey->b, format, texts[pick(monkey, 4)]);
+  if (which == 6) clave_builder_set_ints(monkey->b, format, ints, pick(monkey, 3));
+  if (which == 7) clave_builder_set_sizes(monkey->b, format, sizes, values, pick(monkey, 3));
+  if (which == 8) clave_builder_set_body(monkey->b, format, any_id(monkey));
+  if (which == 9)
+    clave_builder_step(monkey->b, texts[pick(monkey, 4)], CLAVE_F32, operands, pick(monkey, 2));
 }
 
 /* Forgets the error that ended the last calls, by going on with another builder. */
@@ -464,22 +485,22 @@ static void test_any_calls(void **state) {
   (void)state;
   int errors = 0;
   for (uint64_t seed = 0; seed < 20000; seed++) {
-    monkey m = {.seed = seed};
-    clave_program *p;
-    good(clave_builder_create(&m.b));
-    clave_builder_method(m.b, "forward");
-    for (int i = 0, n = (int)pick(&m, 60); i < n; i++) {
-      uint32_t kind = pick(&m, 4);
-      if (kind == 0 || i < 8) call_declaring(&m, pick(&m, 4));
-      if (kind == 1) call_structure(&m, pick(&m, 12));
-      if (kind > 1) call_setter(&m, pick(&m, 14));
+    monkey monkey = {.seed = seed};
+    clave_program *program;
+    good(clave_builder_create(&monkey.b));
+    clave_builder_method(monkey.b, "forward");
+    for (int i = 0, n = (int)pick(&monkey, 60); i < n; i++) {
+      uint32_t kind = pick(&monkey, 4);
+      if (kind == 0 || i < 8) call_declaring(&monkey, pick(&monkey, 4));
+      if (kind == 1) call_structure(&monkey, pick(&monkey, 12));
+      if (kind > 1) call_setter(&monkey, pick(&monkey, 14));
     }
-    clave_status st = clave_builder_finish(m.b, &p);
-    assert_int_equal(st != NULL, p == NULL);
+    clave_status st = clave_builder_finish(monkey.b, &program);
+    assert_int_equal(st != NULL, program == NULL);
     errors += st != NULL;
     clave_status_free(st);
-    clave_program_destroy(p);
-    clave_builder_destroy(m.b);
+    clave_program_destroy(program);
+    clave_builder_destroy(monkey.b);
   }
   assert_true(errors > 1000 && errors < 20000);
 }

@@ -30,56 +30,57 @@ static void good(clave_status st, const char *path) {
 }
 
 static text bytes_of(const ir_program *ir) {
-  text t = {0};
-  good(encode_flatbuffer(ir, &t), "encoding");
-  return t;
+  text text = {0};
+  good(encode_flatbuffer(ir, &text), "encoding");
+  return text;
 }
 
 /* Kernels of custom ops, which a builder has no setter for. */
-static bool has_kernels(const program *p) {
-  for (uint32_t c = 0; c < p->ir.chains.count; c++)
-    for (uint32_t i = 0; i < p->ir.chains.items[c].instructions.count; i++)
-      if (p->ir.chains.items[c].instructions.items[i].op_type == IR_OP_CUSTOM) return true;
+static bool has_kernels(const program *program) {
+  for (uint32_t c = 0; c < program->ir.chains.count; c++)
+    for (uint32_t i = 0; i < program->ir.chains.items[c].instructions.count; i++)
+      if (program->ir.chains.items[c].instructions.items[i].op_type == IR_OP_CUSTOM) return true;
   return false;
 }
 
-static void expect_same(const program *p, const char *path) {
+static void expect_same(const program *program, const char *path) {
   clave_program *made;
-  good(rebuild_program(p, ops, &made), path);
-  good(hash_constants(made->p, &made->p->ir.consts_hash), path); /* as where it is saved */
-  text a = bytes_of(&p->ir), b = bytes_of(&made->p->ir);
-  if (a.size != b.size || memcmp(a.data, b.data, a.size) != 0)
-    fail_msg("%s: %zu bytes become %zu others", path, a.size, b.size);
-  for (uint32_t i = 0; i < p->ir.constants.count; i++)
-    if (i % 2 == 0 && (uintptr_t)p->constants[i] % 8 == 0)
-      assert_ptr_equal(made->p->constants[i], p->constants[i]); /* borrowed */
-  text_free(&a);
-  text_free(&b);
+  good(rebuild_program(program, ops, &made), path);
+  good(hash_constants(made->program, &made->program->ir.consts_hash),
+       path); /* as where it is saved */
+  text text = bytes_of(&program->ir), words = bytes_of(&made->program->ir);
+  if (text.size != words.size || memcmp(text.data, words.data, text.size) != 0)
+    fail_msg("%s: %zu bytes become %zu others", path, text.size, words.size);
+  for (uint32_t i = 0; i < program->ir.constants.count; i++)
+    if (i % 2 == 0 && (uintptr_t)program->constants[i] % 8 == 0)
+      assert_ptr_equal(made->program->constants[i], program->constants[i]); /* borrowed */
+  text_free(&text);
+  text_free(&words);
   clave_program_destroy(made);
 }
 
 static void rebuild_file(const char *path) {
-  program *p;
-  good(program_load(path, NULL, &p), path);
-  if (!has_kernels(p)) expect_same(p, path);
-  program_destroy(p);
+  program *program;
+  good(program_load(path, NULL, &program), path);
+  if (!has_kernels(program)) expect_same(program, path);
+  program_destroy(program);
 }
 
 /* The names in a folder, but for those that begin with a point; how many. */
 static int each_file(const char *folder, const char *ending, void (*use)(const char *path)) {
-  DIR *d = opendir(folder);
-  struct dirent *e;
+  DIR *listing = opendir(folder);
+  struct dirent *entry;
   int n = 0;
-  while (d && (e = readdir(d))) {
+  while (listing && (entry = readdir(listing))) {
     char path[PATH_SIZE];
-    size_t size = strlen(e->d_name), tail = strlen(ending);
-    if (e->d_name[0] == '.' || size < tail || strcmp(e->d_name + size - tail, ending) != 0)
+    size_t size = strlen(entry->d_name), tail = strlen(ending);
+    if (entry->d_name[0] == '.' || size < tail || strcmp(entry->d_name + size - tail, ending) != 0)
       continue;
-    assert_true((size_t)snprintf(path, sizeof path, "%s/%s", folder, e->d_name) < sizeof path);
+    assert_true((size_t)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) < sizeof path);
     use(path);
     n++;
   }
-  if (d) closedir(d);
+  if (listing) closedir(listing);
   return n;
 }
 
@@ -104,31 +105,31 @@ static void test_op_cases(void **state) {
 static int found_sound;
 
 /* What a builder does not write: encodings, the order of chains, unused members of operands. */
-static bool is_usual(const program *p) {
-  for (uint32_t i = 0; i < p->ir.tensors.count; i++)
-    if (p->ir.tensors.items[i].encoding) return false;
-  for (uint32_t i = 0; i < p->ir.methods.count; i++)
-    if (p->ir.methods.items[i].chain != i) return false;
-  return p->ir.constants.count == 0 && !has_kernels(p);
+static bool is_usual(const program *program) {
+  for (uint32_t i = 0; i < program->ir.tensors.count; i++)
+    if (program->ir.tensors.items[i].encoding) return false;
+  for (uint32_t i = 0; i < program->ir.methods.count; i++)
+    if (program->ir.methods.items[i].chain != i) return false;
+  return program->ir.constants.count == 0 && !has_kernels(program);
 }
 
 /* It is a program, or it is not: what the verifier takes can be built, and passes it again. */
 static void rebuild_found(const char *path) {
   file_map map;
-  program *p;
+  program *program;
   clave_program *made = NULL;
   good(file_map_open(path, &map), path);
-  good(program_new(&p), path);
-  clave_status st = decode_flatbuffer(map.data, map.size, p->pool, &p->ir);
-  if (!st) st = verify_program(p);
-  if (!st && is_usual(p)) {
-    good(rebuild_program(p, ops, &made), path);
-    assert_int_equal(made->p->ir.tensors.count, p->ir.tensors.count);
+  good(program_new(&program), path);
+  clave_status st = decode_flatbuffer(map.data, map.size, program->pool, &program->ir);
+  if (!st) st = verify_program(program);
+  if (!st && is_usual(program)) {
+    good(rebuild_program(program, ops, &made), path);
+    assert_int_equal(made->program->ir.tensors.count, program->ir.tensors.count);
     found_sound++;
   }
   status_free(st);
   clave_program_destroy(made);
-  program_destroy(p);
+  program_destroy(program);
   file_map_close(&map);
 }
 

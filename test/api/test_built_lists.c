@@ -30,111 +30,112 @@ static int close_device(void **state) {
 /* ---------------------------------------------------------------- built programs */
 
 /* Returns the program, or NULL with an error in which `said` is. */
-static clave_program *finish(clave_builder *b, const char *said) {
-  clave_program *p = NULL;
-  clave_status st = clave_builder_finish(b, &p);
-  clave_builder_destroy(b);
+static clave_program *finish(clave_builder *builder, const char *said) {
+  clave_program *program = NULL;
+  clave_status st = clave_builder_finish(builder, &program);
+  clave_builder_destroy(builder);
   if (said) {
     expect_invalid(st, said);
-    assert_null(p);
+    assert_null(program);
   } else {
     good(st);
   }
-  return p;
+  return program;
 }
 
-static clave_id tensor_of(clave_builder *b, clave_slot_kind kind, const char *name, int64_t size) {
-  return clave_builder_tensor(b, kind, name, CLAVE_F32, 1, &size, NULL);
+static clave_id tensor_of(clave_builder *builder, clave_slot_kind kind, const char *name,
+                          int64_t size) {
+  return clave_builder_tensor(builder, kind, name, CLAVE_F32, 1, &size, NULL);
 }
 
-/* A builder with the tensors of a program of one input, x, and one output, y. */
-static clave_builder *begin(clave_id *x, clave_id *y) {
-  clave_builder *b;
-  good(clave_builder_create(&b));
-  *x = tensor_of(b, CLAVE_SLOT_INPUT, "x", 1);
-  *y = tensor_of(b, CLAVE_SLOT_OUTPUT, "y", 1);
-  return b;
+/* A builder with the tensors of a program of one input, left, and one output, right. */
+static clave_builder *begin(clave_id *left, clave_id *right) {
+  clave_builder *builder;
+  good(clave_builder_create(&builder));
+  *left = tensor_of(builder, CLAVE_SLOT_INPUT, "x", 1);
+  *right = tensor_of(builder, CLAVE_SLOT_OUTPUT, "y", 1);
+  return builder;
 }
 
 /* An Elementwise of so many equal steps, from inputs[0]. */
-static void add_steps(clave_builder *b, const char *kind, const clave_id *inputs, size_t n_inputs,
-                      size_t n_steps, clave_id out) {
-  clave_builder_op(b, "Elementwise", "steps");
-  clave_builder_set_tensors(b, "inputs", inputs, (uint32_t)n_inputs);
+static void add_steps(clave_builder *builder, const char *kind, const clave_id *inputs,
+                      size_t n_inputs, size_t n_steps, clave_id out) {
+  clave_builder_op(builder, "Elementwise", "steps");
+  clave_builder_set_tensors(builder, "inputs", inputs, (uint32_t)n_inputs);
   for (size_t i = 0; i < n_steps; i++) {
-    const clave_operand x = {.source = i ? CLAVE_OPERAND_STEP : CLAVE_OPERAND_INPUT,
-                             .index = (uint32_t)(i ? i - 1 : 0)};
-    clave_builder_step(b, kind, CLAVE_F32, &x, 1);
+    const clave_operand operand = {.source = i ? CLAVE_OPERAND_STEP : CLAVE_OPERAND_INPUT,
+                                   .index = (uint32_t)(i ? i - 1 : 0)};
+    clave_builder_step(builder, kind, CLAVE_F32, &operand, 1);
   }
-  clave_builder_set_tensor(b, "out", out);
+  clave_builder_set_tensor(builder, "out", out);
 }
 
 /* n inputs, of n open sizes where they are named, and n outputs, their negatives. */
 static clave_program *build_arguments(size_t n, bool open) {
-  clave_builder *b;
+  clave_builder *builder;
   static clave_id x[MANY], y[MANY];
   static char names[2][MANY][24];
-  good(clave_builder_create(&b));
+  good(clave_builder_create(&builder));
   for (size_t i = 0; i < n; i++) {
     char name[24];
     (void)snprintf(name, sizeof name, "n%zu", i);
-    const clave_id size = open ? clave_builder_value(b, name, CLAVE_I64, 1, 8) : 0;
+    const clave_id size = open ? clave_builder_value(builder, name, CLAVE_I64, 1, 8) : 0;
     const int64_t dim = open ? 0 : 1;
     (void)snprintf(names[0][i], sizeof names[0][i], "x%zu", i);
     (void)snprintf(names[1][i], sizeof names[1][i], "y%zu", i);
-    x[i] = clave_builder_tensor(b, CLAVE_SLOT_INPUT, names[0][i], CLAVE_F32, 1, &dim, &size);
-    y[i] = clave_builder_tensor(b, CLAVE_SLOT_OUTPUT, names[1][i], CLAVE_F32, 1, &dim, &size);
+    x[i] = clave_builder_tensor(builder, CLAVE_SLOT_INPUT, names[0][i], CLAVE_F32, 1, &dim, &size);
+    y[i] = clave_builder_tensor(builder, CLAVE_SLOT_OUTPUT, names[1][i], CLAVE_F32, 1, &dim, &size);
   }
-  clave_builder_method(b, "forward");
-  for (size_t i = 0; i < n; i++) clave_builder_input(b, names[0][i], x[i]);
-  for (size_t i = 0; i < n; i++) add_steps(b, "neg", &x[i], 1, 1, y[i]);
-  for (size_t i = 0; i < n; i++) clave_builder_output(b, names[1][i], y[i]);
-  return finish(b, NULL);
+  clave_builder_method(builder, "forward");
+  for (size_t i = 0; i < n; i++) clave_builder_input(builder, names[0][i], x[i]);
+  for (size_t i = 0; i < n; i++) add_steps(builder, "neg", &x[i], 1, 1, y[i]);
+  for (size_t i = 0; i < n; i++) clave_builder_output(builder, names[1][i], y[i]);
+  return finish(builder, NULL);
 }
 
 static void test_inputs_and_outputs(void **state) {
   (void)state;
   EACH_COUNT(n) {
     static float values[MANY];
-    clave_program *p = build_arguments(n, true);
-    clave_session *s;
+    clave_program *program = build_arguments(n, true);
+    clave_session *session;
     clave_method_info info = {.size = sizeof info};
-    good(clave_program_method(p, 0, &info));
+    good(clave_program_method(program, 0, &info));
     assert_int_equal(info.n_inputs, n);
     assert_int_equal(info.n_outputs, n);
-    good(clave_session_create(p, cpu, NULL, &s));
+    good(clave_session_create(program, cpu, NULL, &session));
     for (size_t i = 0; i < n; i++) {
       values[i] = (float)i;
-      const clave_tensor x = clave_tensor_make(CLAVE_F32, 1, (int64_t[]){1}, &values[i]);
-      good(clave_session_bind_input(s, NULL, (uint32_t)i, &x));
+      const clave_tensor tensor = clave_tensor_make(CLAVE_F32, 1, (int64_t[]){1}, &values[i]);
+      good(clave_session_bind_input(session, NULL, (uint32_t)i, &tensor));
     }
-    good(clave_session_run(s, NULL));
+    good(clave_session_run(session, NULL));
     for (size_t i = 0; i < n; i++) {
-      clave_tensor y;
-      good(clave_session_output(s, NULL, (uint32_t)i, &y));
-      assert_true(*(const float *)y.data == -(float)i);
+      clave_tensor value;
+      good(clave_session_output(session, NULL, (uint32_t)i, &value));
+      assert_true(*(const float *)value.data == -(float)i);
     }
-    clave_session_destroy(s);
-    clave_program_destroy(p);
+    clave_session_destroy(session);
+    clave_program_destroy(program);
   }
 }
 
 static void test_lists_of_tensors(void **state) {
   (void)state;
   EACH_COUNT(n) {
-    clave_builder *b;
+    clave_builder *builder;
     static clave_id xs[MANY];
-    good(clave_builder_create(&b));
-    const clave_id x = tensor_of(b, CLAVE_SLOT_INPUT, "x", 1);
+    good(clave_builder_create(&builder));
+    const clave_id x = tensor_of(builder, CLAVE_SLOT_INPUT, "x", 1);
     for (size_t i = 0; i < n; i++) xs[i] = x;
-    const clave_id y = tensor_of(b, CLAVE_SLOT_OUTPUT, "y", (int64_t)n);
-    clave_builder_method(b, "forward");
-    clave_builder_input(b, "x", x);
-    clave_builder_op(b, "Cat", "cat");
-    clave_builder_set_tensors(b, "xs", n ? xs : NULL, (uint32_t)n);
-    clave_builder_set_tensor(b, "out", y);
-    clave_builder_output(b, "y", y);
-    clave_program_destroy(finish(b, n ? NULL : "xs"));
+    const clave_id y = tensor_of(builder, CLAVE_SLOT_OUTPUT, "y", (int64_t)n);
+    clave_builder_method(builder, "forward");
+    clave_builder_input(builder, "x", x);
+    clave_builder_op(builder, "Cat", "cat");
+    clave_builder_set_tensors(builder, "xs", n ? xs : NULL, (uint32_t)n);
+    clave_builder_set_tensor(builder, "out", y);
+    clave_builder_output(builder, "y", y);
+    clave_program_destroy(finish(builder, n ? NULL : "xs"));
   }
 }
 
@@ -142,12 +143,12 @@ static void test_steps(void **state) {
   (void)state;
   EACH_COUNT(n) {
     clave_id x, y;
-    clave_builder *b = begin(&x, &y);
-    clave_builder_method(b, "forward");
-    clave_builder_input(b, "x", x);
-    add_steps(b, "neg", &x, 1, n, y);
-    clave_builder_output(b, "y", y);
-    clave_program_destroy(finish(b, n == 0 || n == MANY ? "steps" : NULL));
+    clave_builder *builder = begin(&x, &y);
+    clave_builder_method(builder, "forward");
+    clave_builder_input(builder, "x", x);
+    add_steps(builder, "neg", &x, 1, n, y);
+    clave_builder_output(builder, "y", y);
+    clave_program_destroy(finish(builder, n == 0 || n == MANY ? "steps" : NULL));
   }
 }
 
@@ -156,22 +157,23 @@ static void test_operands(void **state) {
   static clave_operand operands[MANY];
   static const char *const kinds[] = {"neg", "add", "where"};
   for (size_t wanted = 1; wanted <= 3; wanted++) EACH_COUNT(n) {
-      clave_builder *b;
-      good(clave_builder_create(&b));
+      clave_builder *builder;
+      good(clave_builder_create(&builder));
       const clave_id inputs[] = {
-          clave_builder_tensor(b, CLAVE_SLOT_INPUT, "x", CLAVE_F32, 0, NULL, NULL),
-          clave_builder_tensor(b, CLAVE_SLOT_INPUT, "which", CLAVE_BOOL, 0, NULL, NULL)};
-      const clave_id y = clave_builder_tensor(b, CLAVE_SLOT_OUTPUT, "y", CLAVE_F32, 0, NULL, NULL);
-      clave_builder_method(b, "forward");
-      clave_builder_input(b, "x", inputs[0]);
-      clave_builder_input(b, "which", inputs[1]);
-      clave_builder_op(b, "Elementwise", "step");
-      clave_builder_set_tensors(b, "inputs", inputs, 2);
+          clave_builder_tensor(builder, CLAVE_SLOT_INPUT, "x", CLAVE_F32, 0, NULL, NULL),
+          clave_builder_tensor(builder, CLAVE_SLOT_INPUT, "which", CLAVE_BOOL, 0, NULL, NULL)};
+      const clave_id y =
+          clave_builder_tensor(builder, CLAVE_SLOT_OUTPUT, "y", CLAVE_F32, 0, NULL, NULL);
+      clave_builder_method(builder, "forward");
+      clave_builder_input(builder, "x", inputs[0]);
+      clave_builder_input(builder, "which", inputs[1]);
+      clave_builder_op(builder, "Elementwise", "step");
+      clave_builder_set_tensors(builder, "inputs", inputs, 2);
       operands[0].index = wanted == 3;
-      clave_builder_step(b, kinds[wanted - 1], CLAVE_F32, n ? operands : NULL, (uint32_t)n);
-      clave_builder_set_tensor(b, "out", y);
-      clave_builder_output(b, "y", y);
-      clave_program_destroy(finish(b, n == wanted ? NULL : "operand"));
+      clave_builder_step(builder, kinds[wanted - 1], CLAVE_F32, n ? operands : NULL, (uint32_t)n);
+      clave_builder_set_tensor(builder, "out", y);
+      clave_builder_output(builder, "y", y);
+      clave_program_destroy(finish(builder, n == wanted ? NULL : "operand"));
     }
 }
 
@@ -186,27 +188,27 @@ static void test_sizes(void **state) {
     ones[i] = 1;
   }
   for (int named = 0; named < 2; named++) EACH_COUNT(n) {
-      clave_builder *b;
+      clave_builder *builder;
       const int rank = n < CLAVE_MAX_RANK ? (int)n : 1;
-      good(clave_builder_create(&b));
-      const clave_id x =
-          clave_builder_tensor(b, CLAVE_SLOT_INPUT, "x", CLAVE_F32, rank, rank ? ones : NULL, NULL);
-      const clave_id y = clave_builder_tensor(b, CLAVE_SLOT_OUTPUT, "y", CLAVE_F32, rank,
+      good(clave_builder_create(&builder));
+      const clave_id x = clave_builder_tensor(builder, CLAVE_SLOT_INPUT, "x", CLAVE_F32, rank,
+                                              rank ? ones : NULL, NULL);
+      const clave_id y = clave_builder_tensor(builder, CLAVE_SLOT_OUTPUT, "y", CLAVE_F32, rank,
                                               rank ? ones : NULL, named ? none : NULL);
-      const clave_id t = clave_builder_tensor(b, CLAVE_SLOT_TEMPORARY, "t", CLAVE_F32, rank,
+      const clave_id t = clave_builder_tensor(builder, CLAVE_SLOT_TEMPORARY, "t", CLAVE_F32, rank,
                                               rank ? ones : NULL, named ? none : NULL);
-      clave_builder_method(b, "forward");
-      clave_builder_input(b, "x", x);
-      clave_builder_op(b, "Reshape", "reshape");
-      clave_builder_set_tensor(b, "x", x);
-      clave_builder_set_sizes(b, "shape", n ? ones : NULL, named ? none : NULL, (uint32_t)n);
-      clave_builder_set_tensor(b, "out", t);
-      clave_builder_op(b, "Permute", "permute");
-      clave_builder_set_tensor(b, "x", t);
-      clave_builder_set_ints(b, "dims", n ? axes : NULL, (uint32_t)n);
-      clave_builder_set_tensor(b, "out", y);
-      clave_builder_output(b, "y", y);
-      clave_program_destroy(finish(b, n == MANY ? "reshape" : NULL));
+      clave_builder_method(builder, "forward");
+      clave_builder_input(builder, "x", x);
+      clave_builder_op(builder, "Reshape", "reshape");
+      clave_builder_set_tensor(builder, "x", x);
+      clave_builder_set_sizes(builder, "shape", n ? ones : NULL, named ? none : NULL, (uint32_t)n);
+      clave_builder_set_tensor(builder, "out", t);
+      clave_builder_op(builder, "Permute", "permute");
+      clave_builder_set_tensor(builder, "x", t);
+      clave_builder_set_ints(builder, "dims", n ? axes : NULL, (uint32_t)n);
+      clave_builder_set_tensor(builder, "out", y);
+      clave_builder_output(builder, "y", y);
+      clave_program_destroy(finish(builder, n == MANY ? "reshape" : NULL));
     }
 }
 
@@ -214,37 +216,38 @@ static void test_sizes(void **state) {
 static void test_bodies(void **state) {
   (void)state;
   EACH_COUNT(n) {
-    clave_builder *b;
+    clave_builder *builder;
     static char names[2][MANY][24];
     static clave_id x[MANY], y[MANY], args[2][MANY], results[MANY];
-    good(clave_builder_create(&b));
+    good(clave_builder_create(&builder));
     for (size_t i = 0; i < n; i++) {
       (void)snprintf(names[0][i], sizeof names[0][i], "x%zu", i);
       (void)snprintf(names[1][i], sizeof names[1][i], "y%zu", i);
-      x[i] = tensor_of(b, CLAVE_SLOT_INPUT, names[0][i], 1);
-      y[i] = tensor_of(b, CLAVE_SLOT_OUTPUT, names[1][i], 1);
-      for (int k = 0; k < 2; k++) args[k][i] = tensor_of(b, CLAVE_SLOT_TEMPORARY, "", 1);
-      results[i] = tensor_of(b, CLAVE_SLOT_TEMPORARY, "", 1);
+      x[i] = tensor_of(builder, CLAVE_SLOT_INPUT, names[0][i], 1);
+      y[i] = tensor_of(builder, CLAVE_SLOT_OUTPUT, names[1][i], 1);
+      for (int k = 0; k < 2; k++) args[k][i] = tensor_of(builder, CLAVE_SLOT_TEMPORARY, "", 1);
+      results[i] = tensor_of(builder, CLAVE_SLOT_TEMPORARY, "", 1);
     }
     const clave_id never =
-        clave_builder_tensor(b, CLAVE_SLOT_TEMPORARY, "", CLAVE_BOOL, 0, NULL, NULL);
-    clave_builder_method(b, "forward");
-    for (size_t i = 0; i < n; i++) clave_builder_input(b, names[0][i], x[i]);
-    const clave_id condition = clave_builder_body(b, "condition", n ? args[0] : NULL, (uint32_t)n);
-    clave_builder_op(b, "Full", "never");
-    clave_builder_set_int(b, "int_value", 0);
-    clave_builder_set_tensor(b, "out", never);
-    clave_builder_end_body(b, &never, 1);
-    const clave_id body = clave_builder_body(b, "body", n ? args[1] : NULL, (uint32_t)n);
-    for (size_t i = 0; i < n; i++) add_steps(b, "neg", &args[1][i], 1, 1, results[i]);
-    clave_builder_end_body(b, n ? results : NULL, (uint32_t)n);
-    clave_builder_op(b, "While", "loop");
-    clave_builder_set_body(b, "condition_chain", condition);
-    clave_builder_set_body(b, "body_chain", body);
-    clave_builder_set_tensors(b, "args", n ? x : NULL, (uint32_t)n);
-    clave_builder_set_tensors(b, "results", n ? y : NULL, (uint32_t)n);
-    for (size_t i = 0; i < n; i++) clave_builder_output(b, names[1][i], y[i]);
-    clave_program_destroy(finish(b, NULL));
+        clave_builder_tensor(builder, CLAVE_SLOT_TEMPORARY, "", CLAVE_BOOL, 0, NULL, NULL);
+    clave_builder_method(builder, "forward");
+    for (size_t i = 0; i < n; i++) clave_builder_input(builder, names[0][i], x[i]);
+    const clave_id condition =
+        clave_builder_body(builder, "condition", n ? args[0] : NULL, (uint32_t)n);
+    clave_builder_op(builder, "Full", "never");
+    clave_builder_set_int(builder, "int_value", 0);
+    clave_builder_set_tensor(builder, "out", never);
+    clave_builder_end_body(builder, &never, 1);
+    const clave_id body = clave_builder_body(builder, "body", n ? args[1] : NULL, (uint32_t)n);
+    for (size_t i = 0; i < n; i++) add_steps(builder, "neg", &args[1][i], 1, 1, results[i]);
+    clave_builder_end_body(builder, n ? results : NULL, (uint32_t)n);
+    clave_builder_op(builder, "While", "loop");
+    clave_builder_set_body(builder, "condition_chain", condition);
+    clave_builder_set_body(builder, "body_chain", body);
+    clave_builder_set_tensors(builder, "args", n ? x : NULL, (uint32_t)n);
+    clave_builder_set_tensors(builder, "results", n ? y : NULL, (uint32_t)n);
+    for (size_t i = 0; i < n; i++) clave_builder_output(builder, names[1][i], y[i]);
+    clave_program_destroy(finish(builder, NULL));
   }
 }
 
@@ -252,16 +255,16 @@ static void test_methods(void **state) {
   (void)state;
   EACH_COUNT(n) {
     clave_id x, y;
-    clave_builder *b = begin(&x, &y);
+    clave_builder *builder = begin(&x, &y);
     for (size_t i = 0; i < n; i++) {
       char name[24];
       (void)snprintf(name, sizeof name, "m%zu", i);
-      clave_builder_method(b, name);
-      clave_builder_input(b, "x", x);
-      add_steps(b, "neg", &x, 1, 1, y);
-      clave_builder_output(b, "y", y);
+      clave_builder_method(builder, name);
+      clave_builder_input(builder, "x", x);
+      add_steps(builder, "neg", &x, 1, 1, y);
+      clave_builder_output(builder, "y", y);
     }
-    clave_program_destroy(finish(b, n ? NULL : "method"));
+    clave_program_destroy(finish(builder, n ? NULL : "method"));
   }
 }
 
@@ -279,25 +282,26 @@ static void test_dims_of_compile(void **state) {
     dims[i] = (clave_compile_dim){names[i], 3};
   }
   EACH_COUNT(n) {
-    clave_program *p = build_arguments(n, true);
-    clave_compile_options o = {.size = sizeof o, .dims = n ? dims : NULL, .n_dims = (uint32_t)n};
-    good(clave_compile_sources(p, folder, &o));
+    clave_program *program = build_arguments(n, true);
+    clave_compile_options options = {
+        .size = sizeof options, .dims = n ? dims : NULL, .n_dims = (uint32_t)n};
+    good(clave_compile_sources(program, folder, &options));
     assert_int_equal(system(command), 0);
-    o.dims = dims;
-    o.n_dims++; /* one that the program has not */
-    expect_invalid(clave_compile_sources(p, folder, &o), names[n]);
+    options.dims = dims;
+    options.n_dims++; /* one that the program has not */
+    expect_invalid(clave_compile_sources(program, folder, &options), names[n]);
     dims[n].name = names[0]; /* one twice */
-    if (n) expect_invalid(clave_compile_sources(p, folder, &o), "n0");
+    if (n) expect_invalid(clave_compile_sources(program, folder, &options), "n0");
     dims[n].name = names[n];
-    clave_program_destroy(p);
+    clave_program_destroy(program);
   }
 }
 
 static void test_rows_of_tuning(void **state) {
   (void)state;
   clave_device *device;
-  const clave_device_options o = {.size = sizeof o, .cache_dir = "off"};
-  good(clave_device_open("cpu", &o, &device));
+  const clave_device_options options = {.size = sizeof options, .cache_dir = "off"};
+  good(clave_device_open("cpu", &options, &device));
   good(clave_tuning_clear(device));
   EACH_COUNT(n) {
     clave_tuning_row row = {.size = sizeof row};
@@ -328,45 +332,47 @@ static void test_choices_of_tuning(void **state) {
   enum { FEW = 12 };
   uint32_t before = 0;
   for (int64_t n = 0; n <= FEW; n += n < 2 ? 1 : FEW - 2) {
-    clave_builder *b;
-    clave_session *s;
+    clave_builder *builder;
+    clave_session *session;
     static float x[64 * 64];
-    good(clave_builder_create(&b));
+    good(clave_builder_create(&builder));
     const int64_t shape[] = {64, 64};
-    const clave_id in = clave_builder_tensor(b, CLAVE_SLOT_INPUT, "x", CLAVE_F32, 2, shape, NULL);
-    clave_builder_method(b, "forward");
-    clave_builder_input(b, "x", in);
+    const clave_id in =
+        clave_builder_tensor(builder, CLAVE_SLOT_INPUT, "x", CLAVE_F32, 2, shape, NULL);
+    clave_builder_method(builder, "forward");
+    clave_builder_input(builder, "x", in);
     for (int64_t i = 0; i < n; i++) {
       const int64_t rows[] = {64, 32 + 16 * i};
       char name[24];
       (void)snprintf(name, sizeof name, "w%d", (int)i);
-      const clave_tensor w =
+      const clave_tensor tensor =
           clave_tensor_make(CLAVE_F32, 2, rows, calloc(64 * 1024, sizeof(float)));
-      const clave_id weight = clave_builder_constant(b, name, &w, true);
-      free(w.data);
+      const clave_id weight = clave_builder_constant(builder, name, &tensor, true);
+      free(tensor.data);
       name[0] = 'y';
-      const clave_id y = clave_builder_tensor(b, CLAVE_SLOT_OUTPUT, name, CLAVE_F32, 2, rows, NULL);
-      clave_builder_op(b, "Matmul", "");
-      clave_builder_set_tensor(b, "a", in);
-      clave_builder_set_tensor(b, "b", weight);
-      clave_builder_set_tensor(b, "out", y);
-      clave_builder_output(b, name, y);
+      const clave_id y =
+          clave_builder_tensor(builder, CLAVE_SLOT_OUTPUT, name, CLAVE_F32, 2, rows, NULL);
+      clave_builder_op(builder, "Matmul", "");
+      clave_builder_set_tensor(builder, "a", in);
+      clave_builder_set_tensor(builder, "b", weight);
+      clave_builder_set_tensor(builder, "out", y);
+      clave_builder_output(builder, name, y);
     }
-    clave_program *p = finish(b, NULL);
+    clave_program *program = finish(builder, NULL);
     uint32_t told = 0;
-    const clave_tune_options o = {
-        .size = sizeof o, .dry = true, .report = count_event, .ctx = &told};
+    const clave_tune_options options = {
+        .size = sizeof options, .dry = true, .report = count_event, .ctx = &told};
     clave_tune_result result = {.size = sizeof result};
     const clave_tensor value = clave_tensor_make(CLAVE_F32, 2, shape, x);
-    good(clave_session_create(p, cpu, NULL, &s));
-    good(clave_session_bind_input(s, NULL, 0, &value));
-    good(clave_session_tune(s, NULL, &o, &result));
+    good(clave_session_create(program, cpu, NULL, &session));
+    good(clave_session_bind_input(session, NULL, 0, &value));
+    good(clave_session_tune(session, NULL, &options, &result));
     assert_int_equal(result.total, told);
     assert_int_equal(result.done, told);
     assert_true(n ? told > before : told == 0);
     before = told;
-    clave_session_destroy(s);
-    clave_program_destroy(p);
+    clave_session_destroy(session);
+    clave_program_destroy(program);
   }
 }
 
@@ -400,14 +406,14 @@ static void test_lists_of_devices(void **state) {
 static void test_peaks(void **state) {
   (void)state;
   static clave_peak peaks[MANY];
-  clave_program *p = build_arguments(1, false);
-  clave_session *s;
-  good(clave_session_create(p, cpu, NULL, &s));
+  clave_program *program = build_arguments(1, false);
+  clave_session *session;
+  good(clave_session_create(program, cpu, NULL, &session));
   for (int i = 0; i < MANY; i++)
     peaks[i] = (clave_peak){.size = sizeof *peaks, .device = "d", .flops_a_second = 1};
-  EACH_COUNT(n) good(clave_session_set_peaks(s, n ? peaks : NULL, n));
-  clave_session_destroy(s);
-  clave_program_destroy(p);
+  EACH_COUNT(n) good(clave_session_set_peaks(session, n ? peaks : NULL, n));
+  clave_session_destroy(session);
+  clave_program_destroy(program);
 }
 
 int main(void) {

@@ -16,30 +16,30 @@
 static _Alignas(4096) unsigned char bytes[1 << 20];
 
 static size_t read_mnist(void) {
-  FILE *f = fopen(MNIST, "rb");
-  assert_non_null(f);
-  const size_t n = fread(bytes, 1, sizeof bytes, f);
-  (void)fclose(f);
+  FILE *file = fopen(MNIST, "rb");
+  assert_non_null(file);
+  const size_t n = fread(bytes, 1, sizeof bytes, file);
+  (void)fclose(file);
   return n;
 }
 
 /* The logits of a digit of sevenths, and how the constants lie. */
-static clave_memory_info run(clave_program *p, float logits[10]) {
+static clave_memory_info run(clave_program *program, float logits[10]) {
   static float x[784];
   clave_device *device;
-  clave_session *s;
+  clave_session *session;
   clave_tensor out;
   clave_memory_info memory = {.size = sizeof memory};
   for (int i = 0; i < 784; i++) x[i] = (float)(i % 7) / 7;
   const clave_tensor in = clave_tensor_make(CLAVE_F32, 4, (const int64_t[]){1, 1, 28, 28}, x);
   good(clave_device_open("cpu", NULL, &device));
-  good(clave_session_create(p, device, NULL, &s));
-  good(clave_session_set_input(s, NULL, 0, &in));
-  good(clave_session_run(s, NULL));
-  good(clave_session_output(s, NULL, 0, &out));
+  good(clave_session_create(program, device, NULL, &session));
+  good(clave_session_set_input(session, NULL, 0, &in));
+  good(clave_session_run(session, NULL));
+  good(clave_session_output(session, NULL, 0, &out));
   memcpy(logits, out.data, 10 * sizeof *logits);
-  good(clave_session_memory(s, &memory));
-  clave_session_destroy(s);
+  good(clave_session_memory(session, &memory));
+  clave_session_destroy(session);
   clave_device_destroy(device);
   return memory;
 }
@@ -77,13 +77,13 @@ static void test_runs_from_anywhere(void **state) {
 
 static void test_what_is_no_program(void **state) {
   (void)state;
-  clave_program *p = (clave_program *)bytes;
+  clave_program *program = (clave_program *)bytes;
   const size_t n = read_mnist();
-  expect_invalid(clave_program_load_bytes(bytes, n - 1, "mine", &p), "mine");
-  assert_null(p);
-  expect_invalid(clave_program_load_bytes(bytes, 0, "mine", &p), "got an empty file");
+  expect_invalid(clave_program_load_bytes(bytes, n - 1, "mine", &program), "mine");
+  assert_null(program);
+  expect_invalid(clave_program_load_bytes(bytes, 0, "mine", &program), "got an empty file");
   memcpy(bytes, "{\"version\": 1}", 15);
-  expect_invalid(clave_program_load_bytes(bytes, 14, "mine", &p),
+  expect_invalid(clave_program_load_bytes(bytes, 14, "mine", &program),
                  "expected a .clv, got a .json program; mine");
 }
 

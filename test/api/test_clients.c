@@ -32,19 +32,19 @@ static int count_runs(void) {
 }
 
 /* Of kind k: k + 1 images, other ones for each kind. */
-static void fill_images(float *x, int kind) {
+static void fill_images(float *values, int kind) {
   unsigned seed = (unsigned)kind + 1;
   for (int i = 0; i < (kind + 1) * PIXELS; i++)
-    x[i] = (float)(seed = seed * 1664525u + 1013904223u) / 4294967296.0f;
+    values[i] = (float)(seed = seed * 1664525u + 1013904223u) / 4294967296.0f;
 }
 
-static clave_status classify(clave_session *s, float *images, int kind, float *scores) {
-  clave_tensor y;
-  clave_tensor x = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){kind + 1, 1, 28, 28}, images);
-  clave_status st = clave_session_set_input(s, "forward", 0, &x);
-  if (!st) st = clave_session_run(s, "forward");
-  if (!st) st = clave_session_output(s, NULL, 0, &y);
-  if (!st) memcpy(scores, y.data, (size_t)(kind + 1) * CLASSES * sizeof *scores);
+static clave_status classify(clave_session *session, float *images, int kind, float *scores) {
+  clave_tensor tensor;
+  clave_tensor value = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){kind + 1, 1, 28, 28}, images);
+  clave_status st = clave_session_set_input(session, "forward", 0, &value);
+  if (!st) st = clave_session_run(session, "forward");
+  if (!st) st = clave_session_output(session, NULL, 0, &tensor);
+  if (!st) memcpy(scores, tensor.data, (size_t)(kind + 1) * CLASSES * sizeof *scores);
   return st;
 }
 
@@ -60,44 +60,44 @@ typedef struct client {
 } client;
 
 static void *work(void *arg) {
-  client *c = arg;
+  client *client = arg;
   float images[KINDS][MOST * PIXELS], scores[MOST * CLASSES];
-  clave_session *s = NULL;
+  clave_session *session = NULL;
   for (int k = 0; k < KINDS; k++) fill_images(images[k], k);
-  c->status = clave_session_create(c->program, c->device, NULL, &s);
-  for (int i = 0; i < c->runs && !c->status; i++) {
-    const int kind = (i + c->number) % KINDS;
-    c->status = classify(s, images[kind], kind, scores);
-    if (!c->status)
-      c->wrong += memcmp(scores, c->want[kind], (size_t)(kind + 1) * CLASSES * 4) != 0;
+  client->status = clave_session_create(client->program, client->device, NULL, &session);
+  for (int i = 0; i < client->runs && !client->status; i++) {
+    const int kind = (i + client->number) % KINDS;
+    client->status = classify(session, images[kind], kind, scores);
+    if (!client->status)
+      client->wrong += memcmp(scores, client->want[kind], (size_t)(kind + 1) * CLASSES * 4) != 0;
   }
-  clave_session_destroy(s);
+  clave_session_destroy(session);
   return NULL;
 }
 
 static void run_clients(const client *how, int runs) {
   pthread_t threads[THREADS];
-  client c[THREADS];
+  client client[THREADS];
   for (int i = 0; i < THREADS; i++) {
-    c[i] = *how;
-    c[i].number = i;
-    c[i].runs = runs;
-    assert_int_equal(pthread_create(&threads[i], NULL, work, &c[i]), 0);
+    client[i] = *how;
+    client[i].number = i;
+    client[i].runs = runs;
+    assert_int_equal(pthread_create(&threads[i], NULL, work, &client[i]), 0);
   }
   for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
   for (int i = 0; i < THREADS; i++) {
-    good(c[i].status);
-    assert_int_equal(c[i].wrong, 0);
+    good(client[i].status);
+    assert_int_equal(client[i].wrong, 0);
   }
 }
 
 /* Resident memory, in pages. */
 static long resident(void) {
   long whole = 0, pages = 0;
-  FILE *f = fopen("/proc/self/statm", "r");
-  assert_non_null(f);
-  assert_int_equal(fscanf(f, "%ld %ld", &whole, &pages), 2);
-  (void)fclose(f);
+  FILE *file = fopen("/proc/self/statm", "r");
+  assert_non_null(file);
+  assert_int_equal(fscanf(file, "%ld %ld", &whole, &pages), 2);
+  (void)fclose(file);
   return pages;
 }
 
@@ -105,15 +105,15 @@ static void many_clients(const char *spec) {
   static float want[KINDS][MOST * CLASSES], images[MOST * PIXELS];
   const int runs = count_runs();
   client how = {.want = want};
-  clave_session *s;
+  clave_session *session;
   good(clave_device_open(spec, NULL, &how.device));
   good(clave_program_load(MNIST, NULL, &how.program));
-  good(clave_session_create(how.program, how.device, NULL, &s));
+  good(clave_session_create(how.program, how.device, NULL, &session));
   for (int k = 0; k < KINDS; k++) {
     fill_images(images, k);
-    good(classify(s, images, k, want[k]));
+    good(classify(session, images, k, want[k]));
   }
-  clave_session_destroy(s);
+  clave_session_destroy(session);
   run_clients(&how, runs / 2);
   const long before = resident();
   run_clients(&how, runs);
@@ -155,57 +155,59 @@ typedef struct family {
 } family;
 
 /* Everything of before is refused, nothing waits; the CPU backend is there anew. */
-static int live_as_child(family *f) {
+static int live_as_child(family *family) {
   const clave_tune_options dry = {.size = sizeof dry, .dry = true};
   float scores[CLASSES];
-  clave_session *s = NULL;
-  clave_device *d = NULL;
-  clave_tensor y;
-  CHILD_EXPECT(says_forked(clave_session_run(f->session, NULL)));
-  CHILD_EXPECT(says_forked(clave_session_output(f->session, NULL, 0, &y)));
-  CHILD_EXPECT(says_forked(clave_session_reset(f->session)));
-  CHILD_EXPECT(says_forked(clave_session_tune(f->session, NULL, &dry, NULL)));
-  CHILD_EXPECT(says_forked(clave_session_create(f->program, f->device, NULL, &s)) && !s);
-  if (!clave_devices_hint()) CHILD_EXPECT(says_forked(clave_device_open("opencl", NULL, &d)) && !d);
-  clave_session_destroy(f->session);
-  clave_device_destroy(f->device);
-  clave_device_destroy(f->idle); /* whose threads are not there */
+  clave_session *session = NULL;
+  clave_device *device = NULL;
+  clave_tensor tensor;
+  CHILD_EXPECT(says_forked(clave_session_run(family->session, NULL)));
+  CHILD_EXPECT(says_forked(clave_session_output(family->session, NULL, 0, &tensor)));
+  CHILD_EXPECT(says_forked(clave_session_reset(family->session)));
+  CHILD_EXPECT(says_forked(clave_session_tune(family->session, NULL, &dry, NULL)));
+  CHILD_EXPECT(says_forked(clave_session_create(family->program, family->device, NULL, &session)) &&
+               !session);
+  if (!clave_devices_hint())
+    CHILD_EXPECT(says_forked(clave_device_open("opencl", NULL, &device)) && !device);
+  clave_session_destroy(family->session);
+  clave_device_destroy(family->device);
+  clave_device_destroy(family->idle); /* whose threads are not there */
   /* ThreadSanitizer knows no threads in a forked process. */
   const clave_device_options alone = {.size = sizeof alone, .n_threads = SANITIZED};
-  clave_status st = clave_device_open("cpu", &alone, &d);
-  if (!st) st = clave_session_create(f->program, d, NULL, &s);
-  if (!st) st = classify(s, f->image, 0, scores);
+  clave_status st = clave_device_open("cpu", &alone, &device);
+  if (!st) st = clave_session_create(family->program, device, NULL, &session);
+  if (!st) st = classify(session, family->image, 0, scores);
   CHILD_EXPECT(!st);
-  clave_session_destroy(s);
-  clave_device_destroy(d);
+  clave_session_destroy(session);
+  clave_device_destroy(device);
   return 0;
 }
 
 static void fork_after_use(const char *spec) {
-  family f;
+  family family;
   float again[CLASSES];
   int how;
-  memset(&f, 0, sizeof f);
-  fill_images(f.image, 0);
+  memset(&family, 0, sizeof family);
+  fill_images(family.image, 0);
   const clave_device_options four = {.size = sizeof four, .n_threads = 4};
-  good(clave_device_open(spec, NULL, &f.device));
-  good(clave_device_open(spec, &four, &f.idle));
-  good(clave_program_load(MNIST, NULL, &f.program));
-  good(clave_session_create(f.program, f.device, NULL, &f.session));
-  good(classify(f.session, f.image, 0, f.want));
+  good(clave_device_open(spec, NULL, &family.device));
+  good(clave_device_open(spec, &four, &family.idle));
+  good(clave_program_load(MNIST, NULL, &family.program));
+  good(clave_session_create(family.program, family.device, NULL, &family.session));
+  good(classify(family.session, family.image, 0, family.want));
   const pid_t child = fork();
   if (child == 0) {
     (void)alarm(60);
-    _exit(live_as_child(&f));
+    _exit(live_as_child(&family));
   }
   assert_int_equal(waitpid(child, &how, 0), child);
   if (!WIFEXITED(how) || WEXITSTATUS(how)) fail_msg("the child ended with %#x", (unsigned)how);
-  good(classify(f.session, f.image, 0, again)); /* the parent notices nothing */
-  assert_memory_equal(again, f.want, sizeof again);
-  clave_session_destroy(f.session);
-  clave_program_destroy(f.program);
-  clave_device_destroy(f.device);
-  clave_device_destroy(f.idle);
+  good(classify(family.session, family.image, 0, again)); /* the parent notices nothing */
+  assert_memory_equal(again, family.want, sizeof again);
+  clave_session_destroy(family.session);
+  clave_program_destroy(family.program);
+  clave_device_destroy(family.device);
+  clave_device_destroy(family.idle);
 }
 
 static void test_fork_cpu(void **state) {

@@ -25,27 +25,28 @@ static clave_device *device;
 /* x (rows, WIDTH) -> y = softmax(x), z = softmax(y), n = rows */
 static clave_program *make_program(void) {
   const int64_t shape[] = {0, WIDTH};
-  clave_builder *b;
+  clave_builder *builder;
   clave_program *out;
-  good(clave_builder_create(&b));
-  const clave_id rows = clave_builder_value(b, "rows", CLAVE_I64, 0, MOST), values[] = {rows, 0};
+  good(clave_builder_create(&builder));
+  const clave_id rows = clave_builder_value(builder, "rows", CLAVE_I64, 0, MOST),
+                 values[] = {rows, 0};
   clave_id t[3];
   const char *names[] = {"x", "y", "z"};
   for (int i = 0; i < 3; i++)
-    t[i] = clave_builder_tensor(b, i ? CLAVE_SLOT_OUTPUT : CLAVE_SLOT_INPUT, names[i], CLAVE_F32, 2,
-                                shape, values);
-  clave_builder_method(b, "forward");
-  clave_builder_input(b, "x", t[0]);
+    t[i] = clave_builder_tensor(builder, i ? CLAVE_SLOT_OUTPUT : CLAVE_SLOT_INPUT, names[i],
+                                CLAVE_F32, 2, shape, values);
+  clave_builder_method(builder, "forward");
+  clave_builder_input(builder, "x", t[0]);
   for (int i = 0; i < 2; i++) {
-    clave_builder_op(b, "softmax", names[i + 1]);
-    clave_builder_set_tensor(b, "x", t[i]);
-    clave_builder_set_int(b, "axis", -1);
-    clave_builder_set_tensor(b, "out", t[i + 1]);
+    clave_builder_op(builder, "softmax", names[i + 1]);
+    clave_builder_set_tensor(builder, "x", t[i]);
+    clave_builder_set_int(builder, "axis", -1);
+    clave_builder_set_tensor(builder, "out", t[i + 1]);
   }
-  for (int i = 1; i < 3; i++) clave_builder_output(b, names[i], t[i]);
-  clave_builder_output(b, "n", rows);
-  good(clave_builder_finish(b, &out));
-  clave_builder_destroy(b);
+  for (int i = 1; i < 3; i++) clave_builder_output(builder, names[i], t[i]);
+  clave_builder_output(builder, "n", rows);
+  good(clave_builder_finish(builder, &out));
+  clave_builder_destroy(builder);
   return out;
 }
 
@@ -61,18 +62,18 @@ typedef struct shared {
 } shared;
 
 static shared new_shared(void) {
-  shared s = {.fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-  assert_true(s.fd >= 0 && ftruncate(s.fd, BYTES) == 0);
-  assert_int_equal(fcntl(s.fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
-  s.data = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, s.fd, 0);
-  assert_true(s.data != MAP_FAILED);
-  memset(s.data, 0xA5, BYTES);
-  return s;
+  shared shared = {.fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  assert_true(shared.fd >= 0 && ftruncate(shared.fd, BYTES) == 0);
+  assert_int_equal(fcntl(shared.fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  shared.data = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, shared.fd, 0);
+  assert_true(shared.data != MAP_FAILED);
+  memset(shared.data, 0xA5, BYTES);
+  return shared;
 }
 
-static void free_shared(shared *s) {
-  munmap(s->data, BYTES);
-  close(s->fd);
+static void free_shared(shared *shared) {
+  munmap(shared->data, BYTES);
+  close(shared->fd);
 }
 
 /* What the kernel is asked of shared memory, which is a dma-buf while this is on. */
@@ -108,11 +109,11 @@ static int count_descriptors(void) {
 /* Of the stub; 0 without it. */
 static long count_of(const char *name) {
   void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_NOLOAD);
-  void *f = library ? dlsym(library, name) : NULL;
+  void *from = library ? dlsym(library, name) : NULL;
   long (*count)(void);
   if (library) dlclose(library);
-  memcpy(&count, &f, sizeof f);
-  return f ? count() : 0;
+  memcpy(&count, &from, sizeof from);
+  return from ? count() : 0;
 }
 
 /* ---------------------------------------------------------------- runs */
@@ -124,18 +125,18 @@ static void fill(char *to, int64_t rows, unsigned seed) {
   }
 }
 
-/* y and z of x, in plain memory on the CPU backend. */
-static void compute(char *x, int64_t rows, float *y, float *z) {
+/* results and values of text, in plain memory on the CPU backend. */
+static void compute(char *text, int64_t rows, float *results, float *values) {
   clave_device *cpu;
-  clave_session *s;
-  const clave_tensor t = shape_of(rows, x);
+  clave_session *session;
+  const clave_tensor tensor = shape_of(rows, text);
   good(clave_device_open("cpu", NULL, &cpu));
-  good(clave_session_create(program, cpu, NULL, &s));
-  good(clave_session_set_input(s, NULL, 0, &t));
-  good(clave_session_bind_output(s, NULL, 0, y, (size_t)rows * ROW + 1));
-  good(clave_session_bind_output(s, NULL, 1, z, (size_t)rows * ROW + 1));
-  good(clave_session_run(s, NULL));
-  clave_session_destroy(s);
+  good(clave_session_create(program, cpu, NULL, &session));
+  good(clave_session_set_input(session, NULL, 0, &tensor));
+  good(clave_session_bind_output(session, NULL, 0, results, (size_t)rows * ROW + 1));
+  good(clave_session_bind_output(session, NULL, 1, values, (size_t)rows * ROW + 1));
+  good(clave_session_run(session, NULL));
+  clave_session_destroy(session);
   clave_device_destroy(cpu);
 }
 
@@ -154,38 +155,38 @@ static void expect_untouched(const char *from, const char *end) {
 }
 
 static clave_session *open_session(void) {
-  clave_session *s;
-  good(clave_session_create(program, device, NULL, &s));
-  return s;
+  clave_session *session;
+  good(clave_session_create(program, device, NULL, &session));
+  return session;
 }
 
-static void check_rows(clave_session *s, const shared *x, shared *y, shared *n, int64_t rows,
-                       size_t offset, unsigned seed) {
+static void check_rows(clave_session *session, const shared *left, shared *right, shared *counts,
+                       int64_t rows, size_t offset, unsigned seed) {
   static float want[2][MOST * WIDTH + 1];
   const size_t bytes = (size_t)rows * ROW;
   const clave_tensor shape = shape_of(rows, NULL);
-  const int passing = dup(x->fd); /* closed once it is bound */
+  const int passing = dup(left->fd); /* closed once it is bound */
   clave_tensor out;
   int64_t count;
-  memset(y->data, 0xA5, BYTES);
-  good(clave_session_bind_input_dma_buf(s, NULL, 0, &shape, passing, offset));
+  memset(right->data, 0xA5, BYTES);
+  good(clave_session_bind_input_dma_buf(session, NULL, 0, &shape, passing, offset));
   close(passing);
-  good(clave_session_bind_output_dma_buf(s, NULL, 1, -1, 0, 0)); /* it lies elsewhere now */
-  good(clave_session_bind_output_dma_buf(s, NULL, 0, y->fd, offset, bytes));
-  good(clave_session_bind_output_dma_buf(s, "forward", 1, y->fd, offset + bytes, bytes));
-  good(clave_session_bind_output_dma_buf(s, NULL, 2, n->fd, 8, 8));
+  good(clave_session_bind_output_dma_buf(session, NULL, 1, -1, 0, 0)); /* it lies elsewhere now */
+  good(clave_session_bind_output_dma_buf(session, NULL, 0, right->fd, offset, bytes));
+  good(clave_session_bind_output_dma_buf(session, "forward", 1, right->fd, offset + bytes, bytes));
+  good(clave_session_bind_output_dma_buf(session, NULL, 2, counts->fd, 8, 8));
   for (unsigned run = 0; run < 3; run++) {
-    fill(x->data + offset, rows, seed + run % 2);
-    compute(x->data + offset, rows, want[0], want[1]);
-    good(clave_session_run(s, NULL));
-    expect_near(y->data + offset, want[0], rows);
-    expect_near(y->data + offset + bytes, want[1], rows);
-    expect_untouched(y->data, y->data + offset);
-    expect_untouched(y->data + offset + 2 * bytes, y->data + BYTES);
-    memcpy(&count, n->data + 8, 8);
+    fill(left->data + offset, rows, seed + run % 2);
+    compute(left->data + offset, rows, want[0], want[1]);
+    good(clave_session_run(session, NULL));
+    expect_near(right->data + offset, want[0], rows);
+    expect_near(right->data + offset + bytes, want[1], rows);
+    expect_untouched(right->data, right->data + offset);
+    expect_untouched(right->data + offset + 2 * bytes, right->data + BYTES);
+    memcpy(&count, counts->data + 8, 8);
     assert_int_equal(count, rows);
   }
-  good(clave_session_output(s, NULL, 1, &out));
+  good(clave_session_output(session, NULL, 1, &out));
   assert_null(out.data);
   assert_true(out.rank == 2 && out.dims[0] == rows && out.dims[1] == WIDTH);
 }
@@ -205,16 +206,17 @@ static void test_results(void **state) {
   (void)state;
   const int descriptors = count_descriptors();
   const long before = count_of("stub_imports"), transfers = count_of("stub_transfers");
-  shared x = new_shared(), y = new_shared(), n = new_shared();
-  clave_session *s = open_session();
-  check_rows(s, &x, &y, &n, 3, 64, 1);
-  check_rows(s, &x, &y, &n, MOST - 1, 128, 2); /* large enough to be used where it is */
-  if (imports())                               /* 2 times x, y, z; n once, since it is the same */
+  shared shared = new_shared(), memory = new_shared(), counts = new_shared();
+  clave_session *session = open_session();
+  check_rows(session, &shared, &memory, &counts, 3, 64, 1);
+  check_rows(session, &shared, &memory, &counts, MOST - 1, 128,
+             2); /* large enough to be used where it is */
+  if (imports()) /* 2 times x, y, z; n once, since it is the same */
     expect_imports(before + 7, transfers + 2 * 2 * 3 * 4);
-  check_rows(s, &x, &y, &n, 1, 4, 3);
-  check_rows(s, &x, &y, &n, 0, 0, 4);
-  clave_session_destroy(s);
-  free_shared(&x), free_shared(&y), free_shared(&n);
+  check_rows(session, &shared, &memory, &counts, 1, 4, 3);
+  check_rows(session, &shared, &memory, &counts, 0, 0, 4);
+  clave_session_destroy(session);
+  free_shared(&shared), free_shared(&memory), free_shared(&counts);
   assert_int_equal(count_descriptors(), descriptors);
 }
 
@@ -223,24 +225,24 @@ static void test_bound_again(void **state) {
   (void)state;
   static float want[2][MOST * WIDTH + 1];
   const clave_tensor shape = shape_of(MOST, NULL);
-  shared a = new_shared(), b = new_shared(), y = new_shared();
-  const int number = dup(a.fd);
+  shared shared = new_shared(), memory = new_shared(), mapped = new_shared();
+  const int number = dup(shared.fd);
   const long before = count_of("stub_imports");
-  clave_session *s = open_session();
-  good(clave_session_bind_output_dma_buf(s, NULL, 0, y.fd, 0, BYTES / 2));
-  fill(a.data, MOST, 1);
-  fill(b.data, MOST, 2);
+  clave_session *session = open_session();
+  good(clave_session_bind_output_dma_buf(session, NULL, 0, mapped.fd, 0, BYTES / 2));
+  fill(shared.data, MOST, 1);
+  fill(memory.data, MOST, 2);
   for (int i = 0; i < 4; i++) {
-    if (i == 2) assert_int_equal(dup2(b.fd, number), number);
-    good(clave_session_bind_input_dma_buf(s, NULL, 0, &shape, number, 0));
-    good(clave_session_run(s, NULL));
-    compute(i < 2 ? a.data : b.data, MOST, want[0], want[1]);
-    expect_near(y.data, want[0], MOST);
+    if (i == 2) assert_int_equal(dup2(memory.fd, number), number);
+    good(clave_session_bind_input_dma_buf(session, NULL, 0, &shape, number, 0));
+    good(clave_session_run(session, NULL));
+    compute(i < 2 ? shared.data : memory.data, MOST, want[0], want[1]);
+    expect_near(mapped.data, want[0], MOST);
   }
   if (imports()) assert_int_equal(count_of("stub_imports"), before + 3);
-  clave_session_destroy(s);
+  clave_session_destroy(session);
   close(number);
-  free_shared(&a), free_shared(&b), free_shared(&y);
+  free_shared(&shared), free_shared(&memory), free_shared(&mapped);
 }
 
 /* A result may replace an input's bytes, by whatever descriptors: it is written when all have read
@@ -249,21 +251,21 @@ static void test_results_on_inputs(void **state) {
   (void)state;
   static float want[2][MOST * WIDTH + 1];
   const size_t offsets[] = {0, 512};
-  shared x = new_shared();
-  const int again = dup(x.fd);
+  shared shared = new_shared();
+  const int again = dup(shared.fd);
   const clave_tensor shape = shape_of(MOST / 2, NULL);
-  clave_session *s = open_session();
+  clave_session *session = open_session();
   for (int i = 0; i < 2; i++) {
-    good(clave_session_bind_input_dma_buf(s, NULL, 0, &shape, x.fd, 0));
-    good(clave_session_bind_output_dma_buf(s, NULL, 1, again, offsets[i], BYTES / 2));
-    fill(x.data, MOST / 2, 7);
-    compute(x.data, MOST / 2, want[0], want[1]);
-    good(clave_session_run(s, NULL));
-    expect_near(x.data + offsets[i], want[1], MOST / 2);
+    good(clave_session_bind_input_dma_buf(session, NULL, 0, &shape, shared.fd, 0));
+    good(clave_session_bind_output_dma_buf(session, NULL, 1, again, offsets[i], BYTES / 2));
+    fill(shared.data, MOST / 2, 7);
+    compute(shared.data, MOST / 2, want[0], want[1]);
+    good(clave_session_run(session, NULL));
+    expect_near(shared.data + offsets[i], want[1], MOST / 2);
   }
-  clave_session_destroy(s);
+  clave_session_destroy(session);
   close(again);
-  free_shared(&x);
+  free_shared(&shared);
 }
 
 static bool look(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value) {
@@ -276,18 +278,18 @@ static bool look(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *va
 static void test_observed(void **state) {
   (void)state;
   int seen = 0;
-  shared x = new_shared(), y = new_shared();
+  shared shared = new_shared(), memory = new_shared();
   const clave_tensor shape = shape_of(2, NULL);
-  clave_session *s = open_session();
-  good(clave_session_observe(s, look, &seen));
-  fill(x.data, 2, 1);
-  good(clave_session_bind_input_dma_buf(s, NULL, 0, &shape, x.fd, 0));
-  good(clave_session_bind_output_dma_buf(s, NULL, 0, y.fd, 0, 2 * ROW));
-  good(clave_session_run(s, NULL));
+  clave_session *session = open_session();
+  good(clave_session_observe(session, look, &seen));
+  fill(shared.data, 2, 1);
+  good(clave_session_bind_input_dma_buf(session, NULL, 0, &shape, shared.fd, 0));
+  good(clave_session_bind_output_dma_buf(session, NULL, 0, memory.fd, 0, 2 * ROW));
+  good(clave_session_run(session, NULL));
   assert_int_equal(seen, 2);
   assert_int_equal(count_of("stub_violations"), 0);
-  clave_session_destroy(s);
-  free_shared(&x), free_shared(&y);
+  clave_session_destroy(session);
+  free_shared(&shared), free_shared(&memory);
 }
 
 /* ---------------------------------------------------------------- the host's access */
@@ -312,22 +314,22 @@ static void test_synchronised(void **state) {
   } runs[] = {
       {false, 0, 2, 2}, {true, 0, 2, 2}, {false, 2, 1, 1}, {false, 3, 2, 1}, {false, 0, 2, 2}};
   bool cancels = false;
-  shared x = new_shared(), y = new_shared();
+  shared shared = new_shared(), memory = new_shared();
   const clave_tensor shape = shape_of(2, NULL);
   const clave_session_options options = {
       .size = sizeof options, .cancel = is_set, .cancel_ctx = &cancels};
-  clave_session *s;
-  fill(x.data, 2, 1);
-  compute(x.data, 2, want[0], want[1]);
-  good(clave_session_create(program, device, &options, &s));
+  clave_session *session;
+  fill(shared.data, 2, 1);
+  compute(shared.data, 2, want[0], want[1]);
+  good(clave_session_create(program, device, &options, &session));
   kernel.is_on = true;
-  good(clave_session_bind_input_dma_buf(s, NULL, 0, &shape, x.fd, 0));
-  good(clave_session_bind_output_dma_buf(s, NULL, 0, y.fd, 0, 2 * ROW));
+  good(clave_session_bind_input_dma_buf(session, NULL, 0, &shape, shared.fd, 0));
+  good(clave_session_bind_output_dma_buf(session, NULL, 0, memory.fd, 0, 2 * ROW));
   for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
     kernel.fail_at = imports() ? 0 : runs[i].fail_at;
     kernel.calls = kernel.begun = kernel.ended = 0;
     cancels = runs[i].is_cancelled;
-    clave_status st = clave_session_run(s, NULL);
+    clave_status st = clave_session_run(session, NULL);
     if (cancels)
       expect_status(st, CLAVE_CANCELLED, "cancelled");
     else if (kernel.fail_at)
@@ -337,11 +339,11 @@ static void test_synchronised(void **state) {
     assert_int_equal(kernel.begun, imports() ? 0 : runs[i].begun);
     assert_int_equal(kernel.ended, imports() ? 0 : runs[i].ended);
   }
-  expect_near(y.data, want[0], 2);
+  expect_near(memory.data, want[0], 2);
   assert_int_equal(count_of("stub_violations"), 0);
-  clave_session_destroy(s);
+  clave_session_destroy(session);
   memset(&kernel, 0, sizeof kernel);
-  free_shared(&x), free_shared(&y);
+  free_shared(&shared), free_shared(&memory);
 }
 
 /* ---------------------------------------------------------------- what is refused */
@@ -349,31 +351,33 @@ static void test_synchronised(void **state) {
 static void test_refused(void **state) {
   (void)state;
   const int descriptors = count_descriptors();
-  shared x = new_shared();
+  shared shared = new_shared();
   char path[64];
-  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", x.fd);
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", shared.fd);
   const int read_only = open(path, O_RDONLY);
-  clave_session *s = open_session();
-  clave_tensor t = shape_of(2, NULL), strided = shape_of(2, NULL), wrong = t;
+  clave_session *session = open_session();
+  clave_tensor tensor = shape_of(2, NULL), strided = shape_of(2, NULL), wrong = tensor;
   strided.strides[0] = WIDTH + 1;
   wrong.dims[1] = 5;
-#define IN(shape, fd, offset) clave_session_bind_input_dma_buf(s, NULL, 0, &(shape), fd, offset)
-#define OUT(i, fd, offset, size) clave_session_bind_output_dma_buf(s, NULL, i, fd, offset, size)
+#define IN(shape, fd, offset) \
+  clave_session_bind_input_dma_buf(session, NULL, 0, &(shape), fd, offset)
+#define OUT(i, fd, offset, size) \
+  clave_session_bind_output_dma_buf(session, NULL, i, fd, offset, size)
   expect_invalid(
-      IN(t, x.fd, BYTES - ROW),
+      IN(tensor, shared.fd, BYTES - ROW),
       "768 bytes from offset 537216 on do not lie in a dma-buf of 537600; input 0 ('x')");
-  expect_invalid(IN(t, x.fd, SIZE_MAX - 3), "do not lie in a dma-buf of 537600");
-  expect_invalid(IN(t, x.fd, 6), "offset 6 is not a multiple of 4");
-  expect_invalid(IN(strided, x.fd, 0), "not contiguous");
-  expect_invalid(IN(wrong, x.fd, 0), "input 0 ('x') of method 'forward'");
-  expect_invalid(IN(t, -2, 0), "descriptor -2 of a dma-buf is negative; input 0 ('x')");
-  expect_invalid(OUT(0, x.fd, 4, BYTES), "do not lie in a dma-buf of 537600; output 0 ('y')");
-  expect_invalid(OUT(5, x.fd, 0, ROW), "output 5 of method 'forward', which has 3");
+  expect_invalid(IN(tensor, shared.fd, SIZE_MAX - 3), "do not lie in a dma-buf of 537600");
+  expect_invalid(IN(tensor, shared.fd, 6), "offset 6 is not a multiple of 4");
+  expect_invalid(IN(strided, shared.fd, 0), "not contiguous");
+  expect_invalid(IN(wrong, shared.fd, 0), "input 0 ('x') of method 'forward'");
+  expect_invalid(IN(tensor, -2, 0), "descriptor -2 of a dma-buf is negative; input 0 ('x')");
+  expect_invalid(OUT(0, shared.fd, 4, BYTES), "do not lie in a dma-buf of 537600; output 0 ('y')");
+  expect_invalid(OUT(5, shared.fd, 0, ROW), "output 5 of method 'forward', which has 3");
   if (!imports()) expect_status(OUT(0, read_only, 0, ROW), CLAVE_IO, "mmap: Permission denied");
-  good(OUT(0, x.fd, 0, ROW));
-  clave_session_destroy(s);
+  good(OUT(0, shared.fd, 0, ROW));
+  clave_session_destroy(session);
   close(read_only);
-  free_shared(&x);
+  free_shared(&shared);
   assert_int_equal(count_descriptors(), descriptors);
 }
 #undef IN
@@ -381,17 +385,17 @@ static void test_refused(void **state) {
 
 static void test_outputs_apart(void **state) {
   (void)state;
-  shared x = new_shared(), other = new_shared();
-  const int again = dup(x.fd);
-  clave_session *s = open_session();
-  good(clave_session_bind_output_dma_buf(s, NULL, 0, x.fd, ROW, ROW));
-  expect_invalid(clave_session_bind_output_dma_buf(s, NULL, 1, again, 2 * ROW - 4, ROW),
+  shared shared = new_shared(), other = new_shared();
+  const int again = dup(shared.fd);
+  clave_session *session = open_session();
+  good(clave_session_bind_output_dma_buf(session, NULL, 0, shared.fd, ROW, ROW));
+  expect_invalid(clave_session_bind_output_dma_buf(session, NULL, 1, again, 2 * ROW - 4, ROW),
                  "the memory of outputs 0 ('y') and 1 ('z') of method 'forward' overlaps");
-  good(clave_session_bind_output_dma_buf(s, NULL, 1, again, 2 * ROW, ROW));
-  good(clave_session_bind_output_dma_buf(s, NULL, 1, other.fd, ROW, ROW));
-  clave_session_destroy(s);
+  good(clave_session_bind_output_dma_buf(session, NULL, 1, again, 2 * ROW, ROW));
+  good(clave_session_bind_output_dma_buf(session, NULL, 1, other.fd, ROW, ROW));
+  clave_session_destroy(session);
   close(again);
-  free_shared(&x), free_shared(&other);
+  free_shared(&shared), free_shared(&other);
 }
 
 /* Back to memory of the session's and the host's: the dma-buf is let go. */
@@ -399,46 +403,48 @@ static void test_unbound(void **state) {
   (void)state;
   static float want[2][2 * WIDTH + 1];
   static char own[2 * ROW];
-  shared x = new_shared(), y = new_shared();
+  shared shared = new_shared(), memory = new_shared();
   const int descriptors = count_descriptors();
   const clave_tensor shape = shape_of(2, NULL), given = shape_of(2, own);
-  clave_session *s = open_session();
+  clave_session *session = open_session();
   clave_tensor out;
   fill(own, 2, 5);
   compute(own, 2, want[0], want[1]);
   for (int i = 0; i < 2; i++) {
-    good(clave_session_bind_input_dma_buf(s, NULL, 0, &shape, x.fd, 0));
-    good(clave_session_bind_output_dma_buf(s, NULL, 0, y.fd, 0, 2 * ROW));
-    good(clave_session_run(s, NULL));
-    good(clave_session_bind_input_dma_buf(s, NULL, 0, NULL, -1, 0));
-    expect_invalid(clave_session_run(s, NULL), "input 0 ('x') of method 'forward' was not given");
-    good(i ? clave_session_bind_input(s, NULL, 0, &given)
-           : clave_session_set_input(s, NULL, 0, &given));
-    good(clave_session_bind_output_dma_buf(s, NULL, 0, -1, 0, 0));
-    memset(y.data, 0xA5, BYTES);
-    good(clave_session_run(s, NULL));
-    good(clave_session_output(s, NULL, 0, &out));
+    good(clave_session_bind_input_dma_buf(session, NULL, 0, &shape, shared.fd, 0));
+    good(clave_session_bind_output_dma_buf(session, NULL, 0, memory.fd, 0, 2 * ROW));
+    good(clave_session_run(session, NULL));
+    good(clave_session_bind_input_dma_buf(session, NULL, 0, NULL, -1, 0));
+    expect_invalid(clave_session_run(session, NULL),
+                   "input 0 ('x') of method 'forward' was not given");
+    good(i ? clave_session_bind_input(session, NULL, 0, &given)
+           : clave_session_set_input(session, NULL, 0, &given));
+    good(clave_session_bind_output_dma_buf(session, NULL, 0, -1, 0, 0));
+    memset(memory.data, 0xA5, BYTES);
+    good(clave_session_run(session, NULL));
+    good(clave_session_output(session, NULL, 0, &out));
     assert_non_null(out.data);
     expect_near(out.data, want[0], 2);
-    expect_untouched(y.data, y.data + BYTES);
+    expect_untouched(memory.data, memory.data + BYTES);
     assert_int_equal(count_descriptors(), descriptors);
   }
-  clave_session_destroy(s);
-  free_shared(&x), free_shared(&y);
+  clave_session_destroy(session);
+  free_shared(&shared), free_shared(&memory);
 }
 
 /* A device that neither imports nor runs on the host. */
 static int check_unsupported(void) {
-  shared x = new_shared();
+  shared shared = new_shared();
   const clave_tensor shape = shape_of(1, NULL);
-  clave_session *s = open_session();
-  expect_status(clave_session_bind_input_dma_buf(s, NULL, 0, &shape, x.fd, 0), CLAVE_UNSUPPORTED,
+  clave_session *session = open_session();
+  expect_status(clave_session_bind_input_dma_buf(session, NULL, 0, &shape, shared.fd, 0),
+                CLAVE_UNSUPPORTED,
                 "imports no dma-bufs: it has neither cl_khr_external_memory_dma_buf nor "
                 "cl_arm_import_memory_dma_buf; map the dma-buf and bind the address");
-  expect_status(clave_session_bind_output_dma_buf(s, NULL, 0, x.fd, 0, ROW), CLAVE_UNSUPPORTED,
-                "imports no dma-bufs");
-  clave_session_destroy(s);
-  free_shared(&x);
+  expect_status(clave_session_bind_output_dma_buf(session, NULL, 0, shared.fd, 0, ROW),
+                CLAVE_UNSUPPORTED, "imports no dma-bufs");
+  clave_session_destroy(session);
+  free_shared(&shared);
   printf("unsupported: refused\n");
   return 0;
 }

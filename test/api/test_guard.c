@@ -31,24 +31,24 @@ static int remove_file(void **state) {
 static void save(void) {
   const int64_t dims[] = {FLOATS};
   const char *names[] = {"x"};
-  const clave_tensor x = clave_tensor_make(CLAVE_F32, 1, dims, values);
-  good(clave_tensors_save(path, names, &x, 1, NULL, 0));
+  const clave_tensor tensor = clave_tensor_make(CLAVE_F32, 1, dims, values);
+  good(clave_tensors_save(path, names, &tensor, 1, NULL, 0));
 }
 
 static void test_tensors(void **state) {
   (void)state;
   clave_tensors *file, *whole;
-  clave_tensor x;
+  clave_tensor tensor;
   save();
   good(clave_tensors_load(path, &whole));
   assert_int_equal(unlink(path), 0); /* it stays as it is */
   save();
   good(clave_tensors_load(path, &file));
-  assert_true(clave_tensors_find(file, "x", &x));
+  assert_true(clave_tensors_find(file, "x", &tensor));
   good(clave_tensors_check(file));
   assert_int_equal(truncate(path, SHORT), 0);
-  assert_true(((float *)x.data)[0] == 1);
-  assert_true(((float *)x.data)[FLOATS - 1] == 0);
+  assert_true(((float *)tensor.data)[0] == 1);
+  assert_true(((float *)tensor.data)[FLOATS - 1] == 0);
   for (int again = 0; again < 2; again++) {
     clave_status st = clave_tensors_check(file);
     assert_int_equal(clave_status_code(st), CLAVE_IO);

@@ -52,15 +52,15 @@ typedef struct results {
   unsigned char bytes[1 << 16];
 } results;
 
-static void keep(results *r, const void *data, size_t n) {
-  assert_true(n <= sizeof r->bytes - r->size);
-  memcpy(r->bytes + r->size, data, n);
-  r->size += n;
+static void keep(results *results, const void *data, size_t n) {
+  assert_true(n <= sizeof results->bytes - results->size);
+  memcpy(results->bytes + results->size, data, n);
+  results->size += n;
 }
 
 /* Zeros, subnormals, numbers near the ends of the range and plain ones. No arithmetic: it would
  * follow the host. */
-static void fill(float *x) {
+static void fill(float *values) {
   uint32_t bits = 12345;
   static const uint32_t special[] = {0,          0x80000000, 1,          0x00012345, 0x007FFFFF,
                                      0x00800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000,
@@ -69,7 +69,7 @@ static void fill(float *x) {
     bits = bits * 1664525u + 1013904223u;
     const uint32_t plain = (bits & 0x807FFFFF) | (0x3B800000 + (bits >> 8 & 0x0F) * 0x00800000);
     const uint32_t of = i < sizeof special / sizeof *special ? special[i] : plain;
-    memcpy(&x[i], &of, sizeof of);
+    memcpy(&values[i], &of, sizeof of);
   }
 }
 
@@ -79,94 +79,96 @@ static const char *const binary[] = {"mul", "div", "sub", "add"};
 enum { UNARY = sizeof unary / sizeof *unary, BINARY = sizeof binary / sizeof *binary };
 
 static clave_program *build(float *constant) {
-  clave_builder *b;
-  clave_program *p;
+  clave_builder *builder;
+  clave_program *program;
   const int64_t shape[] = {N};
   const clave_operand operands[] = {{.source = CLAVE_OPERAND_INPUT, .index = 0},
                                     {.source = CLAVE_OPERAND_INPUT, .index = 1}};
-  good(clave_builder_create(&b));
-  const clave_tensor c = clave_tensor_make(CLAVE_F32, 1, shape, constant);
-  const clave_id x = clave_builder_tensor(b, CLAVE_SLOT_INPUT, "x", CLAVE_F32, 1, shape, NULL);
-  const clave_id given = clave_builder_constant(b, "c", &c, true);
-  clave_builder_method(b, "forward");
-  clave_builder_input(b, "x", x);
+  good(clave_builder_create(&builder));
+  const clave_tensor tensor = clave_tensor_make(CLAVE_F32, 1, shape, constant);
+  const clave_id x =
+      clave_builder_tensor(builder, CLAVE_SLOT_INPUT, "x", CLAVE_F32, 1, shape, NULL);
+  const clave_id given = clave_builder_constant(builder, "c", &tensor, true);
+  clave_builder_method(builder, "forward");
+  clave_builder_input(builder, "x", x);
   for (int i = 0; i < UNARY + BINARY; i++) {
     const bool is_unary = i < UNARY;
     const char *name = is_unary ? unary[i] : binary[i - UNARY];
     const clave_id inputs[] = {x, given};
-    const clave_id y = clave_builder_tensor(b, CLAVE_SLOT_OUTPUT, name, CLAVE_F32, 1, shape, NULL);
-    clave_builder_op(b, "Elementwise", name);
-    clave_builder_set_tensors(b, "inputs", inputs, is_unary ? 1 : 2);
-    clave_builder_step(b, name, CLAVE_F32, operands, is_unary ? 1 : 2);
-    clave_builder_set_tensor(b, "out", y);
-    clave_builder_output(b, name, y);
+    const clave_id y =
+        clave_builder_tensor(builder, CLAVE_SLOT_OUTPUT, name, CLAVE_F32, 1, shape, NULL);
+    clave_builder_op(builder, "Elementwise", name);
+    clave_builder_set_tensors(builder, "inputs", inputs, is_unary ? 1 : 2);
+    clave_builder_step(builder, name, CLAVE_F32, operands, is_unary ? 1 : 2);
+    clave_builder_set_tensor(builder, "out", y);
+    clave_builder_output(builder, name, y);
   }
-  good(clave_builder_finish(b, &p));
-  clave_builder_destroy(b);
-  return p;
+  good(clave_builder_finish(builder, &program));
+  clave_builder_destroy(builder);
+  return program;
 }
 
 /* NaNs are told apart by nobody: OpenCL leaves their bits to the device. */
-static void keep_floats(results *r, const float *y, size_t n) {
+static void keep_floats(results *results, const float *y_values, size_t n) {
   for (size_t i = 0; i < n; i++) {
     uint32_t bits;
-    memcpy(&bits, &y[i], sizeof bits);
+    memcpy(&bits, &y_values[i], sizeof bits);
     if ((bits & 0x7FFFFFFF) > 0x7F800000) bits = 0x7FC00000;
-    keep(r, &bits, sizeof bits);
+    keep(results, &bits, sizeof bits);
   }
 }
 
-static void run_steps(const char *spec, results *r) {
+static void run_steps(const char *spec, results *results) {
   float x[N], c[N];
   const int64_t shape[] = {N};
   clave_device *device;
-  clave_session *s;
+  clave_session *session;
   fill(x);
   for (int i = 0; i < N; i++) c[i] = x[(i * 7 + 3) % N];
-  clave_program *p = build(c);
+  clave_program *program = build(c);
   const clave_tensor in = clave_tensor_make(CLAVE_F32, 1, shape, x);
   good(clave_device_open(spec, NULL, &device));
-  good(clave_session_create(p, device, NULL, &s));
-  good(clave_session_set_input(s, NULL, 0, &in));
-  good(clave_session_run(s, NULL));
+  good(clave_session_create(program, device, NULL, &session));
+  good(clave_session_set_input(session, NULL, 0, &in));
+  good(clave_session_run(session, NULL));
   for (uint32_t i = 0; i < UNARY + BINARY; i++) {
-    clave_tensor y;
-    good(clave_session_output(s, NULL, i, &y));
-    keep_floats(r, y.data, N);
+    clave_tensor tensor;
+    good(clave_session_output(session, NULL, i, &tensor));
+    keep_floats(results, tensor.data, N);
   }
-  clave_session_destroy(s);
+  clave_session_destroy(session);
   clave_device_destroy(device);
-  clave_program_destroy(p);
+  clave_program_destroy(program);
 }
 
 /* Convolutions and products in the threads of a pool that is made now. */
-static void classify(const char *spec, results *r) {
+static void classify(const char *spec, results *results) {
   static float images[8 * 28 * 28];
   const int64_t dims[] = {8, 1, 28, 28};
   uint32_t bits = 1;
   clave_device *device;
-  clave_program *p;
-  clave_session *s;
-  clave_tensor y;
+  clave_program *program;
+  clave_session *session;
+  clave_tensor tensor;
   for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
     bits = bits * 1664525u + 1013904223u;
     const uint32_t word = 0x3E000000 | bits >> 8;
     memcpy(&images[i], &word, sizeof word);
   }
-  const clave_tensor x = clave_tensor_make(CLAVE_F32, 4, dims, images);
+  const clave_tensor value = clave_tensor_make(CLAVE_F32, 4, dims, images);
   good(clave_device_open(spec, NULL, &device));
-  good(clave_program_load("examples/mnist/mnist.clv", NULL, &p));
-  good(clave_session_create(p, device, NULL, &s));
-  good(clave_session_set_input(s, NULL, 0, &x));
-  good(clave_session_run(s, NULL));
-  good(clave_session_output(s, NULL, 0, &y));
-  keep(r, y.data, 8 * 10 * sizeof(float));
-  clave_session_destroy(s);
-  clave_program_destroy(p);
+  good(clave_program_load("examples/mnist/mnist.clv", NULL, &program));
+  good(clave_session_create(program, device, NULL, &session));
+  good(clave_session_set_input(session, NULL, 0, &value));
+  good(clave_session_run(session, NULL));
+  good(clave_session_output(session, NULL, 0, &tensor));
+  keep(results, tensor.data, 8 * 10 * sizeof(float));
+  clave_session_destroy(session);
+  clave_program_destroy(program);
   clave_device_destroy(device);
 }
 
-static void render(results *r) {
+static void render(results *results) {
   static const char source[] =
       "{{ 0.1 + 0.2 }} {{ 1 / 3 }} {{ x | tojson }} {{ '%.3e' | format(2 / 3) }} {{ 2.675 | "
       "round(2) }} "
@@ -175,67 +177,68 @@ static void render(results *r) {
   const clave_template_inputs inputs = {.size = sizeof inputs,
                                         .messages = "[]",
                                         .arguments = "{\"x\": [0.1, 1e-7, 2.5e-320, 123456.789]}"};
-  clave_template *t;
+  clave_template *template;
   char *text;
   size_t size;
-  good(clave_template_create(source, sizeof source - 1, &t));
-  good(clave_template_render(t, &inputs, &text, &size));
-  keep(r, text, size);
+  good(clave_template_create(source, sizeof source - 1, &template));
+  good(clave_template_render(template, &inputs, &text, &size));
+  keep(results, text, size);
   clave_text_free(text);
-  clave_template_destroy(t);
+  clave_template_destroy(template);
 }
 
-static void sample(results *r) {
+static void sample(results *results) {
   float logits[256];
   for (uint32_t i = 0; i < 256; i++) {
     const uint32_t bits = 0x3F000000 | (i * 0x9E3779B9 >> 9);
     memcpy(&logits[i], &bits, sizeof bits);
   }
-  clave_sampler_options o = {.size = sizeof o, .seed = 7};
+  clave_sampler_options options = {.size = sizeof options, .seed = 7};
   static const uint32_t halves = 0x3F400000, penalty = 0x3FA00000; /* 0.75, 1.25 */
-  memcpy(&o.temperature, &halves, sizeof halves);
-  memcpy(&o.top_p, &halves, sizeof halves);
-  memcpy(&o.repetition_penalty, &penalty, sizeof penalty);
-  clave_sampler *s;
-  good(clave_sampler_create(&o, &s));
+  memcpy(&options.temperature, &halves, sizeof halves);
+  memcpy(&options.top_p, &halves, sizeof halves);
+  memcpy(&options.repetition_penalty, &penalty, sizeof penalty);
+  clave_sampler *sampler;
+  good(clave_sampler_create(&options, &sampler));
   uint32_t ids[64];
-  for (size_t i = 0; i < 64; i++) good(clave_sampler_sample(s, logits, 256, ids, i, &ids[i]));
-  keep(r, ids, sizeof ids);
-  clave_sampler_destroy(s);
+  for (size_t i = 0; i < 64; i++) good(clave_sampler_sample(sampler, logits, 256, ids, i, &ids[i]));
+  keep(results, ids, sizeof ids);
+  clave_sampler_destroy(sampler);
 }
 
 /* A language model's whole way: tokenizer, prompt, tokens by chance, their probabilities. */
-static void talk(const char *spec, results *r) {
+static void talk(const char *spec, results *results) {
   clave_device *device;
   clave_llm *llm;
-  clave_llm_conversation *c;
-  clave_sampler_options o = {.size = sizeof o, .seed = 3};
+  clave_llm_conversation *conversation;
+  clave_sampler_options sampler_options = {.size = sizeof sampler_options, .seed = 3};
   static const uint32_t one = 0x3F800000;
-  memcpy(&o.temperature, &one, sizeof one);
-  const clave_llm_conversation_options options = {.size = sizeof options, .sampler = &o};
+  memcpy(&sampler_options.temperature, &one, sizeof one);
+  const clave_llm_conversation_options options = {.size = sizeof options,
+                                                  .sampler = &sampler_options};
   good(clave_device_open(spec, NULL, &device));
   good(clave_llm_load("examples/tinylm/tinylm.clv", device, NULL, &llm));
-  good(clave_llm_conversation_create(llm, &options, &c));
-  good(clave_llm_prompt_text(c, "The little", 10));
+  good(clave_llm_conversation_create(llm, &options, &conversation));
+  good(clave_llm_prompt_text(conversation, "The little", 10));
   for (int i = 0; i < 12; i++) {
     clave_llm_token token;
-    good(clave_llm_next(c, &token));
-    keep(r, &token.id, sizeof token.id);
+    good(clave_llm_next(conversation, &token));
+    keep(results, &token.id, sizeof token.id);
   }
-  clave_llm_conversation_destroy(c);
+  clave_llm_conversation_destroy(conversation);
   clave_llm_destroy(llm);
   clave_device_destroy(device);
 }
 
 /* ---------------------------------------------------------------- tests */
 
-static void compute(const char *spec, results *r) {
-  r->size = 0;
-  run_steps(spec, r);
-  classify(spec, r);
-  talk(spec, r);
-  render(r);
-  sample(r);
+static void compute(const char *spec, results *results) {
+  results->size = 0;
+  run_steps(spec, results);
+  classify(spec, results);
+  talk(spec, results);
+  render(results);
+  sample(results);
 }
 
 static void compare(const char *spec) {

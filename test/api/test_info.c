@@ -28,62 +28,62 @@ typedef struct objects {
   clave_placement *places;
 } objects;
 
-static clave_status get_device(const objects *o, void *info) {
-  return clave_device_get_info(o->device, info);
+static clave_status get_device(const objects *objects, void *info) {
+  return clave_device_get_info(objects->device, info);
 }
-static clave_status get_listed(const objects *o, void *info) {
-  (void)o;
+static clave_status get_listed(const objects *objects, void *info) {
+  (void)objects;
   return clave_devices_get(0, info);
 }
-static clave_status get_program(const objects *o, void *info) {
-  return clave_program_get_info(o->program, info);
+static clave_status get_program(const objects *objects, void *info) {
+  return clave_program_get_info(objects->program, info);
 }
-static clave_status get_method(const objects *o, void *info) {
-  return clave_program_method(o->program, 0, info);
+static clave_status get_method(const objects *objects, void *info) {
+  return clave_program_method(objects->program, 0, info);
 }
-static clave_status get_input(const objects *o, void *info) {
-  return clave_program_input(o->program, NULL, 0, info);
+static clave_status get_input(const objects *objects, void *info) {
+  return clave_program_input(objects->program, NULL, 0, info);
 }
-static clave_status get_output(const objects *o, void *info) {
-  return clave_program_output(o->program, NULL, 0, info);
+static clave_status get_output(const objects *objects, void *info) {
+  return clave_program_output(objects->program, NULL, 0, info);
 }
-static clave_status get_slot(const objects *o, void *info) {
-  return clave_program_slot(o->program, 0, info);
+static clave_status get_slot(const objects *objects, void *info) {
+  return clave_program_slot(objects->program, 0, info);
 }
-static clave_status get_node(const objects *o, void *info) {
-  return clave_program_node(o->program, NULL, 0, info);
+static clave_status get_node(const objects *objects, void *info) {
+  return clave_program_node(objects->program, NULL, 0, info);
 }
-static clave_status get_memory(const objects *o, void *info) {
-  return clave_session_memory(o->session, info);
+static clave_status get_memory(const objects *objects, void *info) {
+  return clave_session_memory(objects->session, info);
 }
-static clave_status get_form(const objects *o, void *info) {
-  return clave_program_form(o->packed, 0, info);
+static clave_status get_form(const objects *objects, void *info) {
+  return clave_program_form(objects->packed, 0, info);
 }
-static clave_status get_place(const objects *o, void *info) {
-  return clave_placement_get(o->places, NULL, 0, info);
+static clave_status get_place(const objects *objects, void *info) {
+  return clave_placement_get(objects->places, NULL, 0, info);
 }
-static clave_status get_block(const objects *o, void *info) {
-  return clave_session_block(o->session, NULL, 0, info);
+static clave_status get_block(const objects *objects, void *info) {
+  return clave_session_block(objects->session, NULL, 0, info);
 }
-static clave_status get_cache(const objects *o, void *info) {
-  (void)o;
+static clave_status get_cache(const objects *objects, void *info) {
+  (void)objects;
   return clave_cache_get_info(info);
 }
-static clave_status get_tuning(const objects *o, void *info) {
+static clave_status get_tuning(const objects *objects, void *info) {
   clave_tuning_row row = {.size = sizeof row};
-  good(clave_tuning_put(o->device, "family", "key", "variant"));
-  good(clave_tuning_get(o->device, 0, &row));
+  good(clave_tuning_put(objects->device, "family", "key", "variant"));
+  good(clave_tuning_get(objects->device, 0, &row));
   for (size_t i = strlen(row.variant); i < sizeof row.variant; i++)
     assert_int_equal(row.variant[i], 0);
-  return clave_tuning_get(o->device, 0, info);
+  return clave_tuning_get(objects->device, 0, info);
 }
-static clave_status get_tokenizer(const objects *o, void *info) {
+static clave_status get_tokenizer(const objects *objects, void *info) {
   clave_llm_info llm = {.size = sizeof llm};
-  good(clave_llm_get_info(o->llm, &llm));
+  good(clave_llm_get_info(objects->llm, &llm));
   return clave_tokenizer_get_info(llm.tokenizer, info);
 }
-static clave_status get_llm(const objects *o, void *info) {
-  return clave_llm_get_info(o->llm, info);
+static clave_status get_llm(const objects *objects, void *info) {
+  return clave_llm_get_info(objects->llm, info);
 }
 
 /* first: bytes of the first version; size: of the struct in the header. */
@@ -122,107 +122,108 @@ static void expect_refused(clave_status st) {
 }
 
 /* Of a run that keeps its constants elsewhere. */
-static void check_blocks(const clave_session *s, uint32_t blocks, uint32_t commands) {
+static void check_blocks(const clave_session *session, uint32_t blocks, uint32_t commands) {
   for (uint32_t i = 0; i < blocks; i++) {
-    clave_block_info b = {.size = sizeof b};
-    good(clave_session_block(s, NULL, i, &b));
-    assert_int_not_equal(b.kind, CLAVE_SLOT_CONSTANT);
-    assert_true(b.bytes > 0 && b.first <= b.last && b.last < commands);
-    assert_string_equal(b.device, "cpu");
+    clave_block_info info = {.size = sizeof info};
+    good(clave_session_block(session, NULL, i, &info));
+    assert_int_not_equal(info.kind, CLAVE_SLOT_CONSTANT);
+    assert_true(info.bytes > 0 && info.first <= info.last && info.last < commands);
+    assert_string_equal(info.device, "cpu");
   }
 }
 
-static void run_once(clave_session *s) {
+static void run_once(clave_session *session) {
   static float image[28 * 28];
-  const clave_tensor x = clave_tensor_make(CLAVE_F32, 4, (const int64_t[]){1, 1, 28, 28}, image);
+  const clave_tensor tensor =
+      clave_tensor_make(CLAVE_F32, 4, (const int64_t[]){1, 1, 28, 28}, image);
   clave_block_info none = {.size = sizeof none};
   uint32_t blocks, commands;
-  expect_refused(clave_session_count_blocks(s, NULL, &blocks, &commands));
-  good(clave_session_set_input(s, NULL, 0, &x));
-  good(clave_session_run(s, NULL));
-  good(clave_session_count_blocks(s, NULL, &blocks, &commands));
+  expect_refused(clave_session_count_blocks(session, NULL, &blocks, &commands));
+  good(clave_session_set_input(session, NULL, 0, &tensor));
+  good(clave_session_run(session, NULL));
+  good(clave_session_count_blocks(session, NULL, &blocks, &commands));
   assert_true(blocks > 2 && commands > 2);
-  check_blocks(s, blocks, commands);
-  expect_refused(clave_session_block(s, NULL, blocks, &none));
+  check_blocks(session, blocks, commands);
+  expect_refused(clave_session_block(session, NULL, blocks, &none));
 }
 
 static objects open_objects(void) {
-  objects o;
-  good(clave_device_open("cpu", NULL, &o.device));
-  good(clave_program_load(MNIST, NULL, &o.program));
-  good(clave_program_load(MNIST, NULL, &o.packed));
-  good(clave_program_pack(o.packed, o.device, NULL));
-  good(clave_session_create(o.program, o.device, NULL, &o.session));
-  run_once(o.session);
-  good(clave_session_placement(o.session, &o.places));
-  good(clave_llm_load(TINYLM, o.device, NULL, &o.llm));
-  return o;
+  objects objects;
+  good(clave_device_open("cpu", NULL, &objects.device));
+  good(clave_program_load(MNIST, NULL, &objects.program));
+  good(clave_program_load(MNIST, NULL, &objects.packed));
+  good(clave_program_pack(objects.packed, objects.device, NULL));
+  good(clave_session_create(objects.program, objects.device, NULL, &objects.session));
+  run_once(objects.session);
+  good(clave_session_placement(objects.session, &objects.places));
+  good(clave_llm_load(TINYLM, objects.device, NULL, &objects.llm));
+  return objects;
 }
 
-static void close_objects(objects *o) {
-  clave_llm_destroy(o->llm);
-  clave_placement_destroy(o->places);
-  clave_session_destroy(o->session);
-  clave_program_destroy(o->program);
-  clave_program_destroy(o->packed);
-  clave_device_destroy(o->device);
+static void close_objects(objects *objects) {
+  clave_llm_destroy(objects->llm);
+  clave_placement_destroy(objects->places);
+  clave_session_destroy(objects->session);
+  clave_program_destroy(objects->program);
+  clave_program_destroy(objects->packed);
+  clave_device_destroy(objects->device);
 }
 
 /* A struct of `size` bytes that says it has them, filled with a pattern. */
 static uint8_t *make_struct(size_t size) {
-  uint8_t *s = malloc(size);
-  assert_non_null(s);
-  memset(s, 0xa5, size);
-  memcpy(s, &size, sizeof size);
-  return s;
+  uint8_t *bytes = malloc(size);
+  assert_non_null(bytes);
+  memset(bytes, 0xa5, size);
+  memcpy(bytes, &size, sizeof size);
+  return bytes;
 }
 
 /* The first and the last field of the first version; there may be padding between. */
-static void expect_same_ends(const uint8_t *a, const uint8_t *b, size_t first) {
-  assert_memory_equal(a + sizeof(size_t), b + sizeof(size_t), 8);
+static void expect_same_ends(const uint8_t *left, const uint8_t *bytes, size_t first) {
+  assert_memory_equal(left + sizeof(size_t), bytes + sizeof(size_t), 8);
   size_t last = first % 4 ? 1 : 4; /* a bool, or the end of something wider */
-  assert_memory_equal(a + first - last, b + first - last, last);
+  assert_memory_equal(left + first - last, bytes + first - last, last);
 }
 
 static void test_info_sizes(void **state) {
   (void)state;
-  objects o = open_objects();
+  objects objects = open_objects();
   for (size_t i = 0; i < GETTERS; i++) {
-    const struct getter *g = &getters[i];
-    uint8_t *small = make_struct(g->first), *large = make_struct(g->size + BEYOND);
-    good(g->get(&o, small));
-    good(g->get(&o, large));
-    expect_same_ends(small, large, g->first);
-    assert_memory_equal(small, &g->first, sizeof(size_t)); /* the caller's size stands */
-    for (size_t k = g->size; k < g->size + BEYOND; k++) assert_int_equal(large[k], 0xa5);
+    const struct getter *getter = &getters[i];
+    uint8_t *small = make_struct(getter->first), *large = make_struct(getter->size + BEYOND);
+    good(getter->get(&objects, small));
+    good(getter->get(&objects, large));
+    expect_same_ends(small, large, getter->first);
+    assert_memory_equal(small, &getter->first, sizeof(size_t)); /* the caller's size stands */
+    for (size_t k = getter->size; k < getter->size + BEYOND; k++) assert_int_equal(large[k], 0xa5);
     free(small);
     free(large);
   }
-  close_objects(&o);
+  close_objects(&objects);
 }
 
 static void test_info_too_small(void **state) {
   (void)state;
-  objects o = open_objects();
+  objects objects = open_objects();
   for (size_t i = 0; i < GETTERS; i++) {
-    const struct getter *g = &getters[i];
-    const size_t sizes[] = {0, sizeof(size_t), g->first - 1};
+    const struct getter *getter = &getters[i];
+    const size_t sizes[] = {0, sizeof(size_t), getter->first - 1};
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
-      uint8_t *s = make_struct(g->first), *before = make_struct(g->first);
-      memcpy(s, &sizes[k], sizeof *sizes);
+      uint8_t *bytes = make_struct(getter->first), *before = make_struct(getter->first);
+      memcpy(bytes, &sizes[k], sizeof *sizes);
       memcpy(before, &sizes[k], sizeof *sizes);
-      expect_too_small(g->get(&o, s), g->type, sizes[k]);
-      assert_memory_equal(s, before, g->first);
-      free(s);
+      expect_too_small(getter->get(&objects, bytes), getter->type, sizes[k]);
+      assert_memory_equal(bytes, before, getter->first);
+      free(bytes);
       free(before);
     }
   }
-  close_objects(&o);
+  close_objects(&objects);
 }
 
 static void test_options_too_small(void **state) {
   (void)state;
-  objects o = open_objects(), made = {0};
+  objects objects = open_objects(), made = {0};
   clave_program_options program = {0};
   clave_device_options device = {.size = sizeof(size_t)};
   clave_session_options session = {.size = FIRST(clave_session_options, seed) - 1};
@@ -234,13 +235,13 @@ static void test_options_too_small(void **state) {
   expect_invalid(clave_program_load(MNIST, &program, &made.program), "clave_program_options: size");
   expect_too_small(clave_device_open("cpu", &device, &made.device), "clave_device_options",
                    sizeof(size_t));
-  expect_invalid(clave_session_create(o.program, o.device, &session, &made.session),
+  expect_invalid(clave_session_create(objects.program, objects.device, &session, &made.session),
                  "clave_session_options: size");
-  expect_too_small(clave_llm_load(TINYLM, o.device, &llm, &made.llm), "clave_llm_options", 1);
-  expect_invalid(clave_llm_conversation_create(o.llm, &talk, &conversation),
+  expect_too_small(clave_llm_load(TINYLM, objects.device, &llm, &made.llm), "clave_llm_options", 1);
+  expect_invalid(clave_llm_conversation_create(objects.llm, &talk, &conversation),
                  "clave_session_options: size");
   talk.size = 0;
-  expect_too_small(clave_llm_conversation_create(o.llm, &talk, &conversation),
+  expect_too_small(clave_llm_conversation_create(objects.llm, &talk, &conversation),
                    "clave_llm_conversation_options", 0);
   expect_too_small(clave_sampler_create(&(clave_sampler_options){.top_k = 1}, &sampler),
                    "clave_sampler_options", 0);
@@ -248,7 +249,7 @@ static void test_options_too_small(void **state) {
                    "clave_tokenizer_options", 0);
   assert_true(!made.program && !made.device && !made.session && !made.llm && !conversation);
   assert_true(!sampler && !tokenizer);
-  close_objects(&o);
+  close_objects(&objects);
 }
 
 /* A caller of a later version: its options are longer, the known part of them counts. */
@@ -265,15 +266,15 @@ static void test_longer_options(void **state) {
 /* A language model keeps its device. */
 static void test_llm_outlives_device(void **state) {
   (void)state;
-  objects o = {0};
+  objects objects = {0};
   clave_llm_conversation *talk;
   clave_llm_token token;
   const uint32_t prompt[] = {1, 2};
-  good(clave_device_open("cpu", NULL, &o.device));
-  good(clave_llm_load(TINYLM, o.device, NULL, &o.llm));
-  clave_device_destroy(o.device);
-  good(clave_llm_conversation_create(o.llm, NULL, &talk));
-  clave_llm_destroy(o.llm);
+  good(clave_device_open("cpu", NULL, &objects.device));
+  good(clave_llm_load(TINYLM, objects.device, NULL, &objects.llm));
+  clave_device_destroy(objects.device);
+  good(clave_llm_conversation_create(objects.llm, NULL, &talk));
+  clave_llm_destroy(objects.llm);
   good(clave_llm_prompt(talk, prompt, 2));
   good(clave_llm_next(talk, &token));
   clave_llm_conversation_destroy(talk);
@@ -300,12 +301,12 @@ static void test_device_list(void **state) {
 
 static void test_encoding(void **state) {
   (void)state;
-  objects o = open_objects();
+  objects objects = open_objects();
   clave_tensor_info info = {.size = sizeof info, .encoding = (clave_encoding)7};
-  good(clave_program_slot(o.program, 0, &info));
+  good(clave_program_slot(objects.program, 0, &info));
   assert_int_equal(info.kind, CLAVE_SLOT_CONSTANT);
   assert_int_equal(info.encoding, CLAVE_ENCODING_PLAIN);
-  close_objects(&o);
+  close_objects(&objects);
 }
 
 int main(void) {

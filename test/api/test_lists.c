@@ -62,9 +62,10 @@ static void test_passes(void **state) {
   good(clave_program_load("examples/mnist/mnist.clv", NULL, &program));
   const char *names[] = {"fold", "fold", "nonsense"};
   for (uint32_t n = 0; n < 3; n++) {
-    clave_optimize_options o = {.size = sizeof o, .passes = names + 2, .n_passes = n > 0};
-    if (n == 0) o.passes = names; /* none of them, which is not all of them */
-    clave_status st = clave_program_optimize(program, &o, &made);
+    clave_optimize_options options = {
+        .size = sizeof options, .passes = names + 2, .n_passes = n > 0};
+    if (n == 0) options.passes = names; /* none of them, which is not all of them */
+    clave_status st = clave_program_optimize(program, &options, &made);
     if (n == 0) {
       good(st);
       clave_program_destroy(made);
@@ -102,15 +103,15 @@ static void test_constants(void **state) {
   clave_program_destroy(program);
 }
 
-static uint32_t first_token(const clave_llm_conversation_options *o) {
-  clave_llm_conversation *c;
+static uint32_t first_token(const clave_llm_conversation_options *options) {
+  clave_llm_conversation *conversation;
   clave_llm_token token;
   const uint32_t ids[] = {5, 6, 7};
-  good(clave_llm_conversation_create(llm, o, &c));
-  good(clave_llm_prompt(c, ids, 3));
-  good(clave_llm_next(c, &token));
+  good(clave_llm_conversation_create(llm, options, &conversation));
+  good(clave_llm_prompt(conversation, ids, 3));
+  good(clave_llm_next(conversation, &token));
   const uint32_t id = token.id;
-  clave_llm_conversation_destroy(c);
+  clave_llm_conversation_destroy(conversation);
   return id;
 }
 
@@ -126,10 +127,13 @@ static void test_stop_texts_and_biases(void **state) {
     bias[i] = (clave_logit_bias){.id = 0, .bias = i % 2 ? 0.5F : -0.5F};
   }
   EACH_COUNT(n) {
-    clave_sampler_options s = {.size = sizeof s, .bias = n ? bias : NULL, .n_bias = n - n % 2};
-    clave_llm_conversation_options o = {
-        .size = sizeof o, .sampler = &s, .stop = n ? stop : NULL, .n_stop = n};
-    assert_int_equal(first_token(&o), plain);
+    clave_sampler_options options = {
+        .size = sizeof options, .bias = n ? bias : NULL, .n_bias = n - n % 2};
+    clave_llm_conversation_options conversation_options = {.size = sizeof conversation_options,
+                                                           .sampler = &options,
+                                                           .stop = n ? stop : NULL,
+                                                           .n_stop = n};
+    assert_int_equal(first_token(&conversation_options), plain);
   }
 }
 
@@ -143,17 +147,17 @@ static void test_ids(void **state) {
   EACH_COUNT(n) {
     char *text;
     size_t size;
-    clave_llm_conversation *c;
+    clave_llm_conversation *conversation;
     good(clave_tokenizer_decode(info.tokenizer, n ? ids : NULL, n, false, &text, &size));
     assert_int_equal(n == 0, size == 0);
     clave_text_free(text);
-    good(clave_llm_conversation_create(llm, NULL, &c));
+    good(clave_llm_conversation_create(llm, NULL, &conversation));
     if (n < info.max_context) {
-      good(clave_llm_prompt(c, n ? ids : NULL, n));
-      good(clave_llm_reset(c));
-      good(clave_llm_score(c, n ? ids : NULL, n, n ? scores : NULL));
+      good(clave_llm_prompt(conversation, n ? ids : NULL, n));
+      good(clave_llm_reset(conversation));
+      good(clave_llm_score(conversation, n ? ids : NULL, n, n ? scores : NULL));
     }
-    clave_llm_conversation_destroy(c);
+    clave_llm_conversation_destroy(conversation);
   }
   clave_ids none;
   good(clave_tokenizer_encode(info.tokenizer, NULL, 0, NULL, &none));

@@ -16,34 +16,34 @@ enum { PIXELS = 28 * 28, CLASSES = 10 };
 static void test_product(void **state) {
   (void)state;
   static const int64_t sizes[] = {0, 1, 3, 3, 17, 64};
-  clave_program *p = make_product();
+  clave_program *program = make_product();
   for (int way = 0; way < count_orders(); way++) {
     host h = open_host(way ? CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE : 0);
-    buffers b = make_buffers(&h, 0);
-    clave_session *s[2];
+    buffers buffers = make_buffers(&h, 0);
+    clave_session *session[2];
     for (int k = 0; k < 2; k++) {
-      clave_session_options o = {.size = sizeof o, .profile = k == 1};
-      good(clave_session_create(p, h.device, &o, &s[k]));
+      clave_session_options options = {.size = sizeof options, .profile = k == 1};
+      good(clave_session_create(program, h.device, &options, &session[k]));
     }
     right(cl.clFinish(h.queue));
     for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++)
       for (unsigned k = 0; k < 2; k++) {
-        bind(s[k], &b, sizes[i]);
-        run_product(&h, p, s[k], &b, sizes[i], 10 * i + k);
+        bind(session[k], &buffers, sizes[i]);
+        run_product(&h, program, session[k], &buffers, sizes[i], 10 * i + k);
       }
-    for (int k = 0; k < 2; k++) clave_session_destroy(s[k]);
-    free_buffers(&b);
+    for (int k = 0; k < 2; k++) clave_session_destroy(session[k]);
+    free_buffers(&buffers);
     close_host(&h);
   }
-  clave_program_destroy(p);
+  clave_program_destroy(program);
 }
 
-static void classify(clave_session *s, clave_tensor *x, float *logits) {
-  clave_tensor y;
-  good(clave_session_set_input(s, NULL, 0, x));
-  good(clave_session_run(s, NULL));
-  good(clave_session_output(s, NULL, 0, &y));
-  memcpy(logits, y.data, (size_t)x->dims[0] * CLASSES * 4);
+static void classify(clave_session *session, clave_tensor *tensor, float *logits) {
+  clave_tensor value;
+  good(clave_session_set_input(session, NULL, 0, tensor));
+  good(clave_session_run(session, NULL));
+  good(clave_session_output(session, NULL, 0, &value));
+  memcpy(logits, value.data, (size_t)tensor->dims[0] * CLASSES * 4);
 }
 
 /* A convolution's results are those of the same session from the host's memory, to the bit: runs in
@@ -53,11 +53,11 @@ static void test_convolutions(void **state) {
   enum { MOST = 9 };
   static float images[MOST * PIXELS], want[MOST * CLASSES], got[MOST * CLASSES];
   host h = open_host(0);
-  clave_program *p;
-  clave_session *s;
+  clave_program *program;
+  clave_session *session;
   cl_mem x[2], y[2];
-  good(clave_program_load(MNIST, NULL, &p));
-  good(clave_session_create(p, h.device, NULL, &s));
+  good(clave_program_load(MNIST, NULL, &program));
+  good(clave_session_create(program, h.device, NULL, &session));
   for (int k = 0; k < 2; k++) {
     x[k] = guarded(&h, 0, MOST * PIXELS);
     y[k] = guarded(&h, 0, MOST * CLASSES);
@@ -65,30 +65,30 @@ static void test_convolutions(void **state) {
   for (unsigned i = 0; i < 8; i++) {
     const int64_t n = (int64_t[]){1, 9, 9, 2}[i % 4];
     const int k = (int)(i / 2 % 2);
-    clave_tensor t = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){n, 1, 28, 28}, images);
+    clave_tensor tensor = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){n, 1, 28, 28}, images);
     fill(images, (size_t)n * PIXELS, i);
-    good(clave_session_bind_output_mem(s, NULL, 0, NULL, 0, 0));
-    classify(s, &t, want);
+    good(clave_session_bind_output_mem(session, NULL, 0, NULL, 0, 0));
+    classify(session, &tensor, want);
     write_to(h.queue, x[k], GUARD, images, (size_t)n * PIXELS * 4);
-    good(clave_session_bind_input_mem(s, NULL, 0, &t, x[k], GUARD));
-    good(clave_session_bind_output_mem(s, NULL, 0, y[k], GUARD, MOST * CLASSES * 4));
+    good(clave_session_bind_input_mem(session, NULL, 0, &tensor, x[k], GUARD));
+    good(clave_session_bind_output_mem(session, NULL, 0, y[k], GUARD, MOST * CLASSES * 4));
     for (int run = 0; run < 2; run++) {
-      good(clave_session_run(s, NULL));
+      good(clave_session_run(session, NULL));
       read_from(h.queue, y[k], GUARD, got, (size_t)n * CLASSES * 4);
       assert_memory_equal(got, want, (size_t)n * CLASSES * 4);
       memset(got, 0, sizeof got);
       write_to(h.queue, y[k], GUARD, got, sizeof got);
     }
   }
-  good(clave_session_bind_input_mem(s, NULL, 0, NULL, NULL, 0));
-  expect_invalid(clave_session_run(s, NULL), "was not given");
+  good(clave_session_bind_input_mem(session, NULL, 0, NULL, NULL, 0));
+  expect_invalid(clave_session_run(session, NULL), "was not given");
   assert_true(is_held(x[0], 1) && is_held(x[1], 1));
-  clave_session_destroy(s);
+  clave_session_destroy(session);
   for (int k = 0; k < 2; k++) {
     right(cl.clReleaseMemObject(x[k]));
     right(cl.clReleaseMemObject(y[k]));
   }
-  clave_program_destroy(p);
+  clave_program_destroy(program);
   close_host(&h);
 }
 
@@ -99,35 +99,35 @@ static const backend_vtable *real;
 static int n_moved; /* copies of more than a scalar, and reads and writes by the host */
 static ir_op refused;
 
-static clave_status watch_write(stream *s, buffer *to, size_t offset, const void *from,
+static clave_status watch_write(stream *stream, buffer *to, size_t offset, const void *from,
                                 size_t bytes) {
   n_moved++;
-  return real->overlap->write(s, to, offset, from, bytes);
+  return real->overlap->write(stream, to, offset, from, bytes);
 }
-static clave_status watch_read(stream *s, const buffer *from, size_t offset, void *to,
+static clave_status watch_read(stream *stream, const buffer *from, size_t offset, void *to,
                                size_t bytes) {
   n_moved++;
-  return real->overlap->read(s, from, offset, to, bytes);
+  return real->overlap->read(stream, from, offset, to, bytes);
 }
-static clave_status watch_wait_read(stream *s, const buffer *from, size_t offset, void *to,
+static clave_status watch_wait_read(stream *stream, const buffer *from, size_t offset, void *to,
                                     size_t bytes) {
   n_moved++;
-  return real->read(s, from, offset, to, bytes);
+  return real->read(stream, from, offset, to, bytes);
 }
-static clave_status watch_copy(stream *s, buffer *to, size_t to_offset, const buffer *from,
+static clave_status watch_copy(stream *stream, buffer *to, size_t to_offset, const buffer *from,
                                size_t from_offset, size_t bytes) {
   n_moved++;
-  return real->copy(s, to, to_offset, from, from_offset, bytes);
+  return real->copy(stream, to, to_offset, from, from_offset, bytes);
 }
-static bool refuse(backend *b, const rule_context *c, const ir_instruction *ins,
+static bool refuse(backend *backend, const rule_context *context, const ir_instruction *ins,
                    const char **reason) {
   *reason = "the test refuses it";
-  return ins->op_type != refused && real->supports(b, c, ins, reason);
+  return ins->op_type != refused && real->supports(backend, context, ins, reason);
 }
 
 /* From here on the device's calls are counted, and it does not take that op (IR_OP_COUNT: all). */
-static void watch(const host *h, ir_op not_this) {
-  real = h->device->set.backends[0]->vt;
+static void watch(const host *host, ir_op not_this) {
+  real = host->device->set.backends[0]->vt;
   watched = *real;
   static const backend_overlap overlap = {.write = watch_write, .read = watch_read};
   watched.overlap = &overlap;
@@ -135,7 +135,7 @@ static void watch(const host *h, ir_op not_this) {
   watched.copy = watch_copy;
   watched.supports = refuse;
   refused = not_this;
-  h->device->set.backends[0]->vt = &watched;
+  host->device->set.backends[0]->vt = &watched;
 }
 
 /* Nothing moves where all ops run on the device; an input and results of others do, also where the
@@ -146,26 +146,26 @@ static void test_devices(void **state) {
     ir_op refused;
     int moves; /* of a run: x; y; y, z */
   } rows[] = {{IR_OP_COUNT, 0}, {IR_OP_SOFTMAX, 2}, {IR_OP_MATMUL, 3}};
-  clave_program *p = make_product();
+  clave_program *program = make_product();
   for (unsigned i = 0; i < 6; i++) {
     host h = open_host(0);
-    buffers b = make_buffers(&h, i < 3 ? 0 : CL_MEM_HOST_NO_ACCESS);
-    clave_session *s;
+    buffers buffers = make_buffers(&h, i < 3 ? 0 : CL_MEM_HOST_NO_ACCESS);
+    clave_session *session;
     right(cl.clFinish(h.queue));
     watch(&h, rows[i % 3].refused);
-    good(clave_session_create(p, h.device, NULL, &s));
-    bind(s, &b, 5);
-    run_product(&h, p, s, &b, 5, i); /* kernels are compared */
+    good(clave_session_create(program, h.device, NULL, &session));
+    bind(session, &buffers, 5);
+    run_product(&h, program, session, &buffers, 5, i); /* kernels are compared */
     n_moved = 0;
-    run_product(&h, p, s, &b, 5, i + 10);
+    run_product(&h, program, session, &buffers, 5, i + 10);
     assert_int_equal(n_moved, rows[i % 3].moves);
-    bind(s, &b, 6);
-    run_product(&h, p, s, &b, 6, i + 20);
-    clave_session_destroy(s);
-    free_buffers(&b);
+    bind(session, &buffers, 6);
+    run_product(&h, program, session, &buffers, 6, i + 20);
+    clave_session_destroy(session);
+    free_buffers(&buffers);
     close_host(&h);
   }
-  clave_program_destroy(p);
+  clave_program_destroy(program);
 }
 
 /* ---------------------------------------------------------------- order */
@@ -178,14 +178,16 @@ static void *release_later(void *arg) {
   return NULL;
 }
 
-static void run_behind(const host *h, clave_session *s, const buffers *b, float *x, size_t bytes) {
+static void run_behind(const host *host, clave_session *session, const buffers *buffers,
+                       float *values, size_t bytes) {
   cl_int code;
   pthread_t thread;
-  cl_event event = cl.clCreateUserEvent(h->context, &code);
+  cl_event event = cl.clCreateUserEvent(host->context, &code);
   right(code);
-  right(cl.clEnqueueWriteBuffer(h->queue, b->x, CL_FALSE, GUARD, bytes, x, 1, &event, NULL));
+  right(cl.clEnqueueWriteBuffer(host->queue, buffers->x, CL_FALSE, GUARD, bytes, values, 1, &event,
+                                NULL));
   assert_int_equal(pthread_create(&thread, NULL, release_later, &event), 0);
-  good(clave_session_run(s, NULL));
+  good(clave_session_run(session, NULL));
   assert_int_equal(pthread_join(thread, NULL), 0);
   right(cl.clReleaseEvent(event));
 }
@@ -195,26 +197,26 @@ static void test_order(void **state) {
   (void)state;
   enum { ROWS = 7 };
   static float x[ROWS * IN], y[ROWS * OUT + 1], z[ROWS * OUT + 1], got[ROWS * OUT];
-  clave_program *p = make_product();
+  clave_program *program = make_product();
   for (int way = 0; way < count_orders(); way++) {
     host h = open_host(way ? CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE : 0);
-    buffers b = make_buffers(&h, 0);
-    clave_session *s;
+    buffers buffers = make_buffers(&h, 0);
+    clave_session *session;
     right(cl.clFinish(h.queue));
-    good(clave_session_create(p, h.device, NULL, &s));
-    bind(s, &b, ROWS);
+    good(clave_session_create(program, h.device, NULL, &session));
+    bind(session, &buffers, ROWS);
     for (unsigned run = 0; run < 3; run++) {
       fill(x, ROWS * IN, run + 1);
-      run_behind(&h, s, &b, x, sizeof x);
-      compute_product(p, x, ROWS, y, z);
-      read_from(h.queue, b.z, GUARD, got, sizeof got);
+      run_behind(&h, session, &buffers, x, sizeof x);
+      compute_product(program, x, ROWS, y, z);
+      read_from(h.queue, buffers.z, GUARD, got, sizeof got);
       expect_near(got, z, ROWS * OUT);
     }
-    clave_session_destroy(s);
-    free_buffers(&b);
+    clave_session_destroy(session);
+    free_buffers(&buffers);
     close_host(&h);
   }
-  clave_program_destroy(p);
+  clave_program_destroy(program);
 }
 
 /* A driver in which a command of the caller's failed; PoCL itself aborts where one does. */
@@ -231,31 +233,31 @@ static cl_int CL_API_CALL tell_failure(cl_event event, cl_event_info what, size_
 static void test_failed_commands_before(void **state) {
   (void)state;
   enum { ROWS = 2 };
-  clave_program *p = make_product();
+  clave_program *program = make_product();
   host h = open_host(0);
-  buffers b = make_buffers(&h, 0);
-  clave_session *s;
-  cl_device *d = (cl_device *)h.device->set.backends[0];
-  cl_functions driver = *d->cl;
+  buffers buffers = make_buffers(&h, 0);
+  clave_session *session;
+  cl_device *device = (cl_device *)h.device->set.backends[0];
+  cl_functions driver = *device->cl;
   driver.clGetEventInfo = tell_failure;
-  d->cl = &driver;
+  device->cl = &driver;
   right(cl.clFinish(h.queue));
-  good(clave_session_create(p, h.device, NULL, &s));
-  bind(s, &b, ROWS);
-  run_product(&h, p, s, &b, ROWS, 1);
+  good(clave_session_create(program, h.device, NULL, &session));
+  bind(session, &buffers, ROWS);
+  run_product(&h, program, session, &buffers, ROWS, 1);
   fails = true;
-  clave_status st = clave_session_run(s, NULL);
+  clave_status st = clave_session_run(session, NULL);
   fails = false;
   assert_int_equal(clave_status_code(st), CLAVE_DEVICE);
   assert_non_null(strstr(clave_status_message(st), "the caller's commands before the run"));
   clave_status_free(st);
-  clave_tensor y;
-  expect_invalid(clave_session_output(s, NULL, 0, &y), "has not run");
-  run_product(&h, p, s, &b, ROWS, 2);
-  clave_session_destroy(s);
-  free_buffers(&b);
+  clave_tensor tensor;
+  expect_invalid(clave_session_output(session, NULL, 0, &tensor), "has not run");
+  run_product(&h, program, session, &buffers, ROWS, 2);
+  clave_session_destroy(session);
+  free_buffers(&buffers);
   close_host(&h);
-  clave_program_destroy(p);
+  clave_program_destroy(program);
 }
 
 /* ---------------------------------------------------------------- lifetimes */
@@ -265,27 +267,27 @@ static void test_destroyed_in_any_order(void **state) {
   (void)state;
   enum { ROWS = 4 };
   static float x[ROWS * IN], y[ROWS * OUT + 1], z[ROWS * OUT + 1], got[ROWS * OUT];
-  clave_program *p = make_product(), *other = make_product();
+  clave_program *program = make_product(), *other = make_product();
   host h = open_host(0);
-  buffers b = make_buffers(&h, 0);
-  clave_session *s;
+  buffers buffers = make_buffers(&h, 0);
+  clave_session *session;
   fill(x, ROWS * IN, 3);
-  write_to(h.queue, b.x, GUARD, x, sizeof x);
-  good(clave_session_create(p, h.device, NULL, &s));
-  bind(s, &b, ROWS);
-  assert_true(is_held(b.z, 2));
-  cl_mem kept = b.z;
-  right(cl.clReleaseMemObject(b.x));
-  right(cl.clReleaseMemObject(b.y));
-  right(cl.clReleaseMemObject(b.n));
-  clave_program_destroy(p);
+  write_to(h.queue, buffers.x, GUARD, x, sizeof x);
+  good(clave_session_create(program, h.device, NULL, &session));
+  bind(session, &buffers, ROWS);
+  assert_true(is_held(buffers.z, 2));
+  cl_mem kept = buffers.z;
+  right(cl.clReleaseMemObject(buffers.x));
+  right(cl.clReleaseMemObject(buffers.y));
+  right(cl.clReleaseMemObject(buffers.n));
+  clave_program_destroy(program);
   cl_command_queue reader = new_queue(h.context, 0);
   close_host(&h);
-  for (int run = 0; run < 2; run++) good(clave_session_run(s, NULL));
+  for (int run = 0; run < 2; run++) good(clave_session_run(session, NULL));
   compute_product(other, x, ROWS, y, z);
   read_from(reader, kept, GUARD, got, sizeof got);
   expect_near(got, z, ROWS * OUT);
-  clave_session_destroy(s);
+  clave_session_destroy(session);
   assert_true(is_held(kept, 1));
   right(cl.clReleaseMemObject(kept));
   right(cl.clReleaseCommandQueue(reader));

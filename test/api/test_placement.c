@@ -17,39 +17,39 @@ static clave_placement_info get(const clave_placement *places, uint32_t index) {
   return info;
 }
 
-static uint32_t count_nodes(const clave_program *p) {
-  clave_method_info m = {.size = sizeof m};
-  good(clave_program_method(p, 0, &m));
-  return m.n_nodes;
+static uint32_t count_nodes(const clave_program *program) {
+  clave_method_info info = {.size = sizeof info};
+  good(clave_program_method(program, 0, &info));
+  return info.n_nodes;
 }
 
-static void expect_same(const clave_placement *a, const clave_placement *b, uint32_t n) {
+static void expect_same(const clave_placement *left, const clave_placement *right, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
-    clave_placement_info x = get(a, i), y = get(b, i);
-    assert_string_equal(x.op, y.op);
-    assert_string_equal(x.name, y.name);
-    assert_string_equal(x.where, y.where);
-    assert_int_equal(x.supported, y.supported);
-    assert_int_equal(x.reason != NULL, y.reason != NULL);
-    if (x.reason) assert_string_equal(x.reason, y.reason);
+    clave_placement_info info = get(left, i), placement_info = get(right, i);
+    assert_string_equal(info.op, placement_info.op);
+    assert_string_equal(info.name, placement_info.name);
+    assert_string_equal(info.where, placement_info.where);
+    assert_int_equal(info.supported, placement_info.supported);
+    assert_int_equal(info.reason != NULL, placement_info.reason != NULL);
+    if (info.reason) assert_string_equal(info.reason, placement_info.reason);
   }
 }
 
 /* What is said before is what a session then does, fused or not; both outlive what they are of. */
 static void check_device(const char *name, bool unfused) {
   clave_device *device;
-  clave_program *p;
-  clave_session *s;
+  clave_program *program;
+  clave_session *session;
   clave_placement *before, *after;
-  clave_session_options o = {.size = sizeof o, .unfused = unfused};
+  clave_session_options options = {.size = sizeof options, .unfused = unfused};
   good(clave_device_open(name, NULL, &device));
-  good(clave_program_load(MNIST, NULL, &p));
-  good(clave_program_supported(p, device, &o, &before));
-  good(clave_session_create(p, device, &o, &s));
-  good(clave_session_placement(s, &after));
-  uint32_t n = count_nodes(p), fused = 0, there = 0;
-  clave_session_destroy(s);
-  clave_program_destroy(p);
+  good(clave_program_load(MNIST, NULL, &program));
+  good(clave_program_supported(program, device, &options, &before));
+  good(clave_session_create(program, device, &options, &session));
+  good(clave_session_placement(session, &after));
+  uint32_t n = count_nodes(program), fused = 0, there = 0;
+  clave_session_destroy(session);
+  clave_program_destroy(program);
   clave_device_destroy(device);
   expect_same(before, after, n);
   for (uint32_t i = 0; i < n; i++) {
@@ -75,37 +75,38 @@ static void test_before_and_in_a_session(void **state) {
 static void test_ops_are_those_of_the_program(void **state) {
   (void)state;
   clave_device *device;
-  clave_program *p;
+  clave_program *program;
   clave_placement *places;
   good(clave_device_open("cpu", NULL, &device));
-  good(clave_program_load(MNIST, NULL, &p));
-  good(clave_program_supported(p, device, NULL, &places));
-  for (uint32_t i = 0, n = count_nodes(p); i < n; i++) {
+  good(clave_program_load(MNIST, NULL, &program));
+  good(clave_program_supported(program, device, NULL, &places));
+  for (uint32_t i = 0, n = count_nodes(program); i < n; i++) {
     clave_node_info node = {.size = sizeof node};
-    good(clave_program_node(p, NULL, i, &node));
+    good(clave_program_node(program, NULL, i, &node));
     assert_string_equal(get(places, i).op, node.op);
     assert_string_equal(get(places, i).name, node.name);
   }
   clave_placement_destroy(places);
-  clave_program_destroy(p);
+  clave_program_destroy(program);
   clave_device_destroy(device);
 }
 
 /* A device that cannot run the first kernel that it is asked to prepare. */
-static clave_status (*real_prepare)(stream *s, const recording *r, void **state);
+static clave_status (*real_prepare)(stream *stream, const recording *recording, void **state);
 static int n_prepared;
-static clave_status refuse_first(stream *s, const recording *r, void **state) {
-  return n_prepared++ ? real_prepare(s, r, state) : UNSUPPORTED("the kernel is too large");
+static clave_status refuse_first(stream *stream, const recording *recording, void **state) {
+  return n_prepared++ ? real_prepare(stream, recording, state)
+                      : UNSUPPORTED("the kernel is too large");
 }
 
 static void test_moved_in_a_run(void **state) {
   (void)state;
   clave_device *device;
-  clave_program *p;
-  clave_session *s;
+  clave_program *program;
+  clave_session *session;
   clave_placement *places;
   float image[28 * 28] = {1};
-  clave_tensor x = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){1, 1, 28, 28}, image);
+  clave_tensor tensor = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){1, 1, 28, 28}, image);
   if (clave_devices_hint()) skip();
   good(clave_device_open("opencl", NULL, &device));
   backend_vtable refusing = *device->set.backends[0]->vt;
@@ -114,14 +115,14 @@ static void test_moved_in_a_run(void **state) {
   building.prepare = refuse_first;
   refusing.building = &building;
   device->set.backends[0]->vt = &refusing;
-  good(clave_program_load(MNIST, NULL, &p));
-  good(clave_session_create(p, device, NULL, &s));
-  good(clave_session_set_input(s, NULL, 0, &x));
+  good(clave_program_load(MNIST, NULL, &program));
+  good(clave_session_create(program, device, NULL, &session));
+  good(clave_session_set_input(session, NULL, 0, &tensor));
   for (int run = 0; run < 2; run++) {
     uint32_t moved = 0, there = 0;
-    good(clave_session_run(s, NULL));
-    good(clave_session_placement(s, &places));
-    for (uint32_t i = 0, n = count_nodes(p); i < n; i++) {
+    good(clave_session_run(session, NULL));
+    good(clave_session_placement(session, &places));
+    for (uint32_t i = 0, n = count_nodes(program); i < n; i++) {
       clave_placement_info info = get(places, i);
       bool is_moved = info.reason && strcmp(info.reason, "the kernel is too large") == 0;
       assert_int_equal(info.supported, !is_moved);
@@ -132,30 +133,32 @@ static void test_moved_in_a_run(void **state) {
     assert_true(there > 0);
     clave_placement_destroy(places);
   }
-  clave_session_destroy(s);
-  clave_program_destroy(p);
+  clave_session_destroy(session);
+  clave_program_destroy(program);
   clave_device_destroy(device);
 }
 
 static void test_bad_calls(void **state) {
   (void)state;
   clave_device *device;
-  clave_program *p;
+  clave_program *program;
   clave_placement *places;
   clave_placement_info info = {.size = sizeof info};
-  clave_session_options o = {0};
+  clave_session_options options = {0};
   good(clave_device_open("cpu", NULL, &device));
-  good(clave_program_load(MNIST, NULL, &p));
-  expect_too_small(clave_program_supported(p, device, &o, &places), "clave_session_options", 0);
+  good(clave_program_load(MNIST, NULL, &program));
+  expect_too_small(clave_program_supported(program, device, &options, &places),
+                   "clave_session_options", 0);
   assert_null(places);
-  good(clave_program_supported(p, device, NULL, &places));
+  good(clave_program_supported(program, device, NULL, &places));
   expect_invalid(clave_placement_get(places, "backward", 0, &info), "'forward'");
-  expect_invalid(clave_placement_get(places, NULL, count_nodes(p), &info), "of a method with");
+  expect_invalid(clave_placement_get(places, NULL, count_nodes(program), &info),
+                 "of a method with");
   info.size = 0;
   expect_too_small(clave_placement_get(places, NULL, 0, &info), "clave_placement_info", 0);
   clave_placement_destroy(places);
   clave_placement_destroy(NULL);
-  clave_program_destroy(p);
+  clave_program_destroy(program);
   clave_device_destroy(device);
 }
 

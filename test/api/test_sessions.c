@@ -17,18 +17,18 @@
 #define MNIST "examples/mnist/mnist.clv"
 enum { PIXELS = 28 * 28, CLASSES = 10, THREADS = 4, RUNS = 5 };
 
-static void fill_images(float *x, int64_t n, unsigned seed) {
+static void fill_images(float *values, int64_t n, unsigned seed) {
   for (int64_t i = 0; i < n * PIXELS; i++)
-    x[i] = (float)(seed = seed * 1664525u + 1013904223u) / 4294967296.0f;
+    values[i] = (float)(seed = seed * 1664525u + 1013904223u) / 4294967296.0f;
 }
 
-static clave_status classify(clave_session *s, float *images, int64_t n, float *logits) {
+static clave_status classify(clave_session *session, float *images, int64_t n, float *logits) {
   int64_t dims[] = {n, 1, 28, 28};
-  clave_tensor x = clave_tensor_make(CLAVE_F32, 4, dims, images), y;
-  clave_status st = clave_session_set_input(s, "forward", 0, &x);
-  if (!st) st = clave_session_run(s, "forward");
-  if (!st) st = clave_session_output(s, NULL, 0, &y);
-  if (!st) memcpy(logits, y.data, (size_t)n * CLASSES * sizeof *logits);
+  clave_tensor tensor = clave_tensor_make(CLAVE_F32, 4, dims, images), value;
+  clave_status st = clave_session_set_input(session, "forward", 0, &tensor);
+  if (!st) st = clave_session_run(session, "forward");
+  if (!st) st = clave_session_output(session, NULL, 0, &value);
+  if (!st) memcpy(logits, value.data, (size_t)n * CLASSES * sizeof *logits);
   return st;
 }
 
@@ -42,14 +42,15 @@ typedef struct worker {
 } worker;
 
 static void *work(void *arg) {
-  worker *w = arg;
-  float *images = malloc((size_t)w->n * PIXELS * sizeof *images);
-  clave_session *s = NULL;
-  fill_images(images, w->n, w->seed);
-  w->status = clave_session_create(w->program, w->device, NULL, &s);
-  if (!w->status) w->status = classify(s, images, w->n, w->first);
-  for (int i = 1; i < RUNS && !w->status; i++) w->status = classify(s, images, w->n, w->again);
-  clave_session_destroy(s);
+  worker *worker = arg;
+  float *images = malloc((size_t)worker->n * PIXELS * sizeof *images);
+  clave_session *session = NULL;
+  fill_images(images, worker->n, worker->seed);
+  worker->status = clave_session_create(worker->program, worker->device, NULL, &session);
+  if (!worker->status) worker->status = classify(session, images, worker->n, worker->first);
+  for (int i = 1; i < RUNS && !worker->status; i++)
+    worker->status = classify(session, images, worker->n, worker->again);
+  clave_session_destroy(session);
   free(images);
   return NULL;
 }
@@ -58,24 +59,27 @@ static void run_threads(const char *spec) {
   clave_device *device;
   clave_program *program;
   pthread_t threads[THREADS];
-  worker w[THREADS], alone;
+  worker helper[THREADS], alone;
   good(clave_device_open(spec, NULL, &device));
   good(clave_program_load(MNIST, NULL, &program));
-  memset(w, 0, sizeof w);
+  memset(helper, 0, sizeof helper);
   for (int i = 0; i < THREADS; i++) {
-    w[i] = (worker){.program = program, .device = device, .n = 1 + i % 3, .seed = (unsigned)i};
-    assert_int_equal(pthread_create(&threads[i], NULL, work, &w[i]), 0);
+    helper[i] = (worker){.program = program, .device = device, .n = 1 + i % 3, .seed = (unsigned)i};
+    assert_int_equal(pthread_create(&threads[i], NULL, work, &helper[i]), 0);
   }
   for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
   for (int i = 0; i < THREADS; i++) {
-    good(w[i].status);
+    good(helper[i].status);
     memset(&alone, 0, sizeof alone);
-    alone = (worker){.program = program, .device = device, .n = w[i].n, .seed = w[i].seed};
+    alone =
+        (worker){.program = program, .device = device, .n = helper[i].n, .seed = helper[i].seed};
     work(&alone);
     good(alone.status);
     /* The same bits each time, alone or beside others. */
-    assert_memory_equal(w[i].first, w[i].again, (size_t)w[i].n * CLASSES * sizeof(float));
-    assert_memory_equal(w[i].first, alone.first, (size_t)w[i].n * CLASSES * sizeof(float));
+    assert_memory_equal(helper[i].first, helper[i].again,
+                        (size_t)helper[i].n * CLASSES * sizeof(float));
+    assert_memory_equal(helper[i].first, alone.first,
+                        (size_t)helper[i].n * CLASSES * sizeof(float));
   }
   clave_program_destroy(program);
   clave_device_destroy(device);
@@ -96,15 +100,15 @@ static void test_session_outlives_what_made_it(void **state) {
   (void)state;
   clave_device *device;
   clave_program *program;
-  clave_session *s;
+  clave_session *session;
   float image[PIXELS] = {0}, logits[CLASSES];
   good(clave_device_open("cpu", NULL, &device));
   good(clave_program_load(MNIST, NULL, &program));
-  good(clave_session_create(program, device, NULL, &s));
+  good(clave_session_create(program, device, NULL, &session));
   clave_device_destroy(device);
   clave_program_destroy(program);
-  good(classify(s, image, 1, logits));
-  clave_session_destroy(s);
+  good(classify(session, image, 1, logits));
+  clave_session_destroy(session);
 }
 
 /* Retains and releases a device that the first thread has given up. */
@@ -112,13 +116,13 @@ static void *share_device(void *arg) {
   clave_device *device = arg;
   for (int i = 0; i < 1000; i++) clave_device_destroy(clave_device_retain(device));
   clave_program *program;
-  clave_session *s;
+  clave_session *session;
   float image[PIXELS] = {0}, logits[CLASSES];
   good(clave_program_load(MNIST, NULL, &program));
-  good(clave_session_create(program, device, NULL, &s));
+  good(clave_session_create(program, device, NULL, &session));
   clave_device_destroy(device);
-  good(classify(s, image, 1, logits));
-  clave_session_destroy(s);
+  good(classify(session, image, 1, logits));
+  clave_session_destroy(session);
   clave_program_destroy(program);
   return NULL;
 }
@@ -146,12 +150,12 @@ static void change_devices(const char *name) {
   good(clave_program_load(MNIST, NULL, &program));
   for (int i = 0; i < 3; i++) {
     clave_device *device;
-    clave_session *s;
+    clave_session *session;
     good(clave_device_open(name, NULL, &device));
-    good(clave_session_create(program, device, NULL, &s));
-    good(classify(s, image, 1, i ? logits : first));
+    good(clave_session_create(program, device, NULL, &session));
+    good(classify(session, image, 1, i ? logits : first));
     if (i) assert_memory_equal(first, logits, sizeof first);
-    clave_session_destroy(s);
+    clave_session_destroy(session);
     clave_device_destroy(device);
   }
   clave_program_destroy(program);
@@ -182,28 +186,29 @@ static void expect_cancelled(clave_status st) {
 static void cancel_everywhere(const char *name) {
   clave_device *device;
   clave_program *program;
-  clave_session *s;
+  clave_session *session;
   float image[PIXELS] = {0}, first[CLASSES], logits[CLASSES];
   int left = 1, asked;
-  clave_session_options o = {.size = sizeof o, .cancel = cancel_after, .cancel_ctx = &left};
+  clave_session_options options = {
+      .size = sizeof options, .cancel = cancel_after, .cancel_ctx = &left};
   good(clave_device_open(name, NULL, &device));
   good(clave_program_load(MNIST, NULL, &program));
-  good(clave_session_create(program, device, &o, &s));
-  expect_cancelled(classify(s, image, 1, first));
+  good(clave_session_create(program, device, &options, &session));
+  expect_cancelled(classify(session, image, 1, first));
   left = 1000;
-  good(classify(s, image, 1, first));
+  good(classify(session, image, 1, first));
   left = 1000;
-  good(classify(s, image, 1, first)); /* builds nothing */
+  good(classify(session, image, 1, first)); /* builds nothing */
   asked = 1000 - left;
   assert_true(asked > 3);
   for (int at = 0; at < asked; at++) {
     left = at;
-    expect_cancelled(classify(s, image, 1, logits));
+    expect_cancelled(classify(session, image, 1, logits));
     left = 1000;
-    good(classify(s, image, 1, logits));
+    good(classify(session, image, 1, logits));
     assert_memory_equal(first, logits, sizeof first);
   }
-  clave_session_destroy(s);
+  clave_session_destroy(session);
   clave_program_destroy(program);
   clave_device_destroy(device);
 }
@@ -217,17 +222,17 @@ static void test_budget(void **state) {
   (void)state;
   clave_device *device;
   clave_program *program;
-  clave_session *s;
+  clave_session *session;
   float image[PIXELS] = {0}, logits[CLASSES];
-  clave_session_options o = {.size = sizeof o, .memory_budget = 10000};
+  clave_session_options options = {.size = sizeof options, .memory_budget = 10000};
   good(clave_device_open("cpu", NULL, &device));
   good(clave_program_load(MNIST, NULL, &program));
-  good(clave_session_create(program, device, &o, &s));
-  clave_status st = classify(s, image, 1, logits);
+  good(clave_session_create(program, device, &options, &session));
+  clave_status st = classify(session, image, 1, logits);
   assert_int_equal(clave_status_code(st), CLAVE_NO_MEMORY);
   assert_non_null(strstr(clave_status_message(st), "arena"));
   clave_status_free(st);
-  clave_session_destroy(s);
+  clave_session_destroy(session);
   clave_program_destroy(program);
   clave_device_destroy(device);
 }
@@ -237,26 +242,26 @@ static void test_strided_input(void **state) {
   (void)state;
   clave_device *device;
   clave_program *program;
-  clave_session *s;
-  clave_tensor y;
+  clave_session *session;
+  clave_tensor tensor;
   float stored[PIXELS], image[PIXELS], want[CLASSES];
   good(clave_device_open("cpu", NULL, &device));
   good(clave_program_load(MNIST, NULL, &program));
-  good(clave_session_create(program, device, NULL, &s));
+  good(clave_session_create(program, device, NULL, &session));
   fill_images(stored, 1, 3);
   for (int r = 0; r < 28; r++)
     for (int c = 0; c < 28; c++) image[r * 28 + c] = stored[c * 28 + (27 - r)];
-  good(classify(s, image, 1, want));
-  clave_tensor x = {.dtype = CLAVE_F32,
-                    .rank = 4,
-                    .dims = {1, 1, 28, 28},
-                    .strides = {0, 0, -1, 28},
-                    .data = stored + 27};
-  good(clave_session_set_input(s, NULL, 0, &x));
-  good(clave_session_run(s, NULL));
-  good(clave_session_output(s, NULL, 0, &y));
-  assert_memory_equal(y.data, want, sizeof want);
-  clave_session_destroy(s);
+  good(classify(session, image, 1, want));
+  clave_tensor value = {.dtype = CLAVE_F32,
+                        .rank = 4,
+                        .dims = {1, 1, 28, 28},
+                        .strides = {0, 0, -1, 28},
+                        .data = stored + 27};
+  good(clave_session_set_input(session, NULL, 0, &value));
+  good(clave_session_run(session, NULL));
+  good(clave_session_output(session, NULL, 0, &tensor));
+  assert_memory_equal(tensor.data, want, sizeof want);
+  clave_session_destroy(session);
   clave_program_destroy(program);
   clave_device_destroy(device);
 }
@@ -271,11 +276,11 @@ static double seconds(void) {
 static double longest_op(const char *path) {
   double longest = 0;
   char *trace = calloc(1, 1 << 20);
-  FILE *f = fopen(path, "r");
+  FILE *file = fopen(path, "r");
   assert_non_null(trace);
-  assert_non_null(f);
-  assert_true(fread(trace, 1, (1 << 20) - 1, f) > 0);
-  fclose(f);
+  assert_non_null(file);
+  assert_true(fread(trace, 1, (1 << 20) - 1, file) > 0);
+  fclose(file);
   for (const char *at = trace; (at = strstr(at, "\"dur\""));) {
     double us = strtod(strchr(at, ':') + 1, NULL);
     if (us * 1e-6 > longest) longest = us * 1e-6;
@@ -289,25 +294,25 @@ static double longest_op(const char *path) {
 static void profile_later_runs(const char *spec) {
   clave_device *device;
   clave_program *program;
-  clave_session *s;
-  clave_session_options o = {.size = sizeof o, .profile = true};
+  clave_session *session;
+  clave_session_options options = {.size = sizeof options, .profile = true};
   static float images[PIXELS];
   float logits[CLASSES];
   good(clave_device_open(spec, NULL, &device));
   good(clave_program_load(MNIST, NULL, &program));
-  good(clave_session_create(program, device, &o, &s));
+  good(clave_session_create(program, device, &options, &session));
   fill_images(images, 1, 3);
   for (int i = 0; i < 3; i++) {
     double start = seconds();
-    good(classify(s, images, 1, logits));
+    good(classify(session, images, 1, logits));
     double took = seconds() - start;
-    good(clave_session_write_profile(s, "build/later.json"));
+    good(clave_session_write_profile(session, "build/later.json"));
     double longest = longest_op("build/later.json");
     assert_true(longest > 0 && longest <= took);
     struct timespec pause = {.tv_nsec = 200000000};
     nanosleep(&pause, NULL);
   }
-  clave_session_destroy(s);
+  clave_session_destroy(session);
   clave_program_destroy(program);
   clave_device_destroy(device);
 }
@@ -322,23 +327,23 @@ static void test_bad_calls(void **state) {
   (void)state;
   clave_device *device;
   clave_program *program;
-  clave_session *s;
-  clave_tensor y;
+  clave_session *session;
+  clave_tensor tensor;
   int64_t dims[] = {1, 1, 28, 27};
   float image[PIXELS] = {0};
   clave_tensor narrow = clave_tensor_make(CLAVE_F32, 4, dims, image), half = narrow;
   half.dtype = CLAVE_F16;
   good(clave_device_open("cpu", NULL, &device));
   good(clave_program_load(MNIST, NULL, &program));
-  good(clave_session_create(program, device, NULL, &s));
+  good(clave_session_create(program, device, NULL, &session));
   clave_status st[] = {
-      clave_session_run(s, "forward"),
-      clave_session_run(s, "backward"),
-      clave_session_set_input(s, "forward", 0, &narrow),
-      clave_session_set_input(s, "forward", 0, &half),
-      clave_session_set_input(s, "forward", 1, &narrow),
-      clave_session_output(s, "forward", 0, &y),
-      clave_session_write_profile(s, "build/never.json"),
+      clave_session_run(session, "forward"),
+      clave_session_run(session, "backward"),
+      clave_session_set_input(session, "forward", 0, &narrow),
+      clave_session_set_input(session, "forward", 0, &half),
+      clave_session_set_input(session, "forward", 1, &narrow),
+      clave_session_output(session, "forward", 0, &tensor),
+      clave_session_write_profile(session, "build/never.json"),
   };
   const char *const said[] = {"not given",   "'forward'",        "27", "F16", "which has 1",
                               "has not run", "without profiling"};
@@ -348,7 +353,7 @@ static void test_bad_calls(void **state) {
       fail_msg("%s: no '%s'", clave_status_message(st[i]), said[i]);
     clave_status_free(st[i]);
   }
-  clave_session_destroy(s);
+  clave_session_destroy(session);
   clave_program_destroy(program);
   clave_device_destroy(device);
 }

@@ -23,99 +23,99 @@ typedef struct opened {
 } opened;
 
 static opened open_program(const char *device) {
-  opened o;
+  opened opened;
   char *path = in_folder("sizes.json");
   write_bytes(path, program_text, strlen(program_text));
-  good(clave_program_load(path, NULL, &o.program));
-  good(clave_device_open(device, NULL, &o.device));
-  good(clave_session_create(o.program, o.device, NULL, &o.s));
-  good(clave_session_create(o.program, o.device, NULL, &o.other));
+  good(clave_program_load(path, NULL, &opened.program));
+  good(clave_device_open(device, NULL, &opened.device));
+  good(clave_session_create(opened.program, opened.device, NULL, &opened.s));
+  good(clave_session_create(opened.program, opened.device, NULL, &opened.other));
   free(path);
-  return o;
+  return opened;
 }
 
-static void close_program(const opened *o) {
-  clave_session_destroy(o->s);
-  clave_session_destroy(o->other);
-  clave_program_destroy(o->program);
-  clave_device_destroy(o->device);
+static void close_program(const opened *opened) {
+  clave_session_destroy(opened->s);
+  clave_session_destroy(opened->other);
+  clave_program_destroy(opened->program);
+  clave_device_destroy(opened->device);
 }
 
 static size_t bytes_of(int n) { return (size_t)(ROWS * n * ROW) * sizeof(int); }
 
 /* 100 i + 10 k + j at (i, k, j), plus `more`. */
-static void write_rows(clave_session *s, uint32_t state, int n, int more) {
+static void write_rows(clave_session *session, uint32_t state, int n, int more) {
   int x[ROWS * LARGEST * ROW];
   for (int at = 0; at < ROWS * n * ROW; at++)
     x[at] = more + 100 * (at / (n * ROW)) + 10 * (at / ROW % n) + at % ROW;
-  good(clave_session_write_state(s, state, x, bytes_of(n)));
+  good(clave_session_write_state(session, state, x, bytes_of(n)));
 }
 
 /* Rows up to `kept` are as written, those behind them zeros. */
-static void expect_rows(clave_session *s, uint32_t state, int n, int kept, int more) {
+static void expect_rows(clave_session *session, uint32_t state, int n, int kept, int more) {
   int x[ROWS * LARGEST * ROW];
-  good(clave_session_read_state(s, state, x, bytes_of(n)));
+  good(clave_session_read_state(session, state, x, bytes_of(n)));
   for (int at = 0; at < ROWS * n * ROW; at++) {
     int k = at / ROW % n;
     assert_int_equal(x[at], k < kept ? more + 100 * (at / (n * ROW)) + 10 * k + at % ROW : 0);
   }
 }
 
-static uint64_t state_bytes(clave_session *s) {
+static uint64_t state_bytes(clave_session *session) {
   clave_memory_info info = {.size = sizeof info};
-  good(clave_session_memory(s, &info));
+  good(clave_session_memory(session, &info));
   return info.state_bytes;
 }
 
 static void check_sizes(const char *device) {
-  opened o = open_program(device);
-  clave_tensor_info t = {.size = sizeof t};
-  clave_program_info p = {.size = sizeof p};
-  good(clave_program_state(o.program, 0, &t));
-  assert_true(t.dims[1] == CLAVE_DYNAMIC && t.min_dims[1] == 1 && t.max_dims[1] == 8);
-  assert_string_equal(t.dim_names[1], "n");
-  good(clave_program_get_info(o.program, &p));
-  assert_int_equal(p.state_bytes, 2 * bytes_of(8));
-  assert_int_equal(state_bytes(o.s), 2 * bytes_of(8));
+  opened opened = open_program(device);
+  clave_tensor_info info = {.size = sizeof info};
+  clave_program_info program_info = {.size = sizeof program_info};
+  good(clave_program_state(opened.program, 0, &info));
+  assert_true(info.dims[1] == CLAVE_DYNAMIC && info.min_dims[1] == 1 && info.max_dims[1] == 8);
+  assert_string_equal(info.dim_names[1], "n");
+  good(clave_program_get_info(opened.program, &program_info));
+  assert_int_equal(program_info.state_bytes, 2 * bytes_of(8));
+  assert_int_equal(state_bytes(opened.s), 2 * bytes_of(8));
 
-  good(clave_session_resize(o.s, "n", 5)); /* before there is any memory */
-  assert_int_equal(state_bytes(o.s), 2 * bytes_of(5));
-  expect_rows(o.s, 0, 5, 0, 0);
-  write_rows(o.s, 0, 5, 1);
-  write_rows(o.s, 1, 5, 1000);
-  good(clave_session_run(o.s, "forward"));
-  expect_rows(o.s, 0, 5, 5, 1000);
+  good(clave_session_resize(opened.s, "n", 5)); /* before there is any memory */
+  assert_int_equal(state_bytes(opened.s), 2 * bytes_of(5));
+  expect_rows(opened.s, 0, 5, 0, 0);
+  write_rows(opened.s, 0, 5, 1);
+  write_rows(opened.s, 1, 5, 1000);
+  good(clave_session_run(opened.s, "forward"));
+  expect_rows(opened.s, 0, 5, 5, 1000);
 
-  good(clave_session_resize(o.s, "n", 8));
-  expect_rows(o.s, 0, 8, 5, 1000);
-  expect_rows(o.s, 1, 8, 5, 1);
-  good(clave_session_run(o.s, "forward"));
-  expect_rows(o.s, 0, 8, 5, 1);
-  good(clave_session_resize(o.s, "n", 2));
-  good(clave_session_run(o.s, "forward"));
-  expect_rows(o.s, 0, 2, 2, 1000);
-  good(clave_session_resize(o.s, "n", 4));
-  expect_rows(o.s, 1, 4, 2, 1);
+  good(clave_session_resize(opened.s, "n", 8));
+  expect_rows(opened.s, 0, 8, 5, 1000);
+  expect_rows(opened.s, 1, 8, 5, 1);
+  good(clave_session_run(opened.s, "forward"));
+  expect_rows(opened.s, 0, 8, 5, 1);
+  good(clave_session_resize(opened.s, "n", 2));
+  good(clave_session_run(opened.s, "forward"));
+  expect_rows(opened.s, 0, 2, 2, 1000);
+  good(clave_session_resize(opened.s, "n", 4));
+  expect_rows(opened.s, 1, 4, 2, 1);
   for (int n = 5; n < 9; n++) { /* of the last two there are schedules already */
     int size = n < 7 ? n : n - 2;
-    good(clave_session_resize(o.s, "n", size));
-    write_rows(o.s, 0, size, 3000);
-    write_rows(o.s, 1, size, 2000);
-    good(clave_session_run(o.s, "forward"));
-    expect_rows(o.s, 0, size, size, 2000);
-    expect_rows(o.s, 1, size, size, 3000);
+    good(clave_session_resize(opened.s, "n", size));
+    write_rows(opened.s, 0, size, 3000);
+    write_rows(opened.s, 1, size, 2000);
+    good(clave_session_run(opened.s, "forward"));
+    expect_rows(opened.s, 0, size, size, 2000);
+    expect_rows(opened.s, 1, size, size, 3000);
   }
-  good(clave_session_resize(o.s, "n", 2));
-  good(clave_session_resize(o.s, "n", 4));
+  good(clave_session_resize(opened.s, "n", 2));
+  good(clave_session_resize(opened.s, "n", 4));
 
-  good(clave_session_copy_state(o.other, o.s)); /* with its size */
-  assert_int_equal(state_bytes(o.other), 2 * bytes_of(4));
-  good(clave_session_run(o.other, "forward"));
-  expect_rows(o.other, 0, 4, 2, 3000);
-  expect_rows(o.s, 0, 4, 2, 2000);
-  good(clave_session_reset(o.s));
-  expect_rows(o.s, 0, 4, 0, 0);
-  close_program(&o);
+  good(clave_session_copy_state(opened.other, opened.s)); /* with its size */
+  assert_int_equal(state_bytes(opened.other), 2 * bytes_of(4));
+  good(clave_session_run(opened.other, "forward"));
+  expect_rows(opened.other, 0, 4, 2, 3000);
+  expect_rows(opened.s, 0, 4, 2, 2000);
+  good(clave_session_reset(opened.s));
+  expect_rows(opened.s, 0, 4, 0, 0);
+  close_program(&opened);
 }
 
 static void test_sizes_on_cpu(void **state) {
@@ -131,18 +131,19 @@ static void test_sizes_on_opencl(void **state) {
 
 static void test_bad_sizes(void **state) {
   (void)state;
-  opened o = open_program("cpu");
+  opened opened = open_program("cpu");
   int x[ROWS * LARGEST * ROW] = {0};
-  expect_error(clave_session_resize(o.s, "m", 3), "no state has a size 'm'");
-  expect_error(clave_session_resize(o.s, "n", 9), "a size of state is 9; 'n' must be in [1, 8]");
-  expect_error(clave_session_resize(o.s, "n", 0), "must be in [1, 8]");
-  write_rows(o.s, 0, 8, 0);
-  expect_error(clave_session_resize(o.s, "n", -1), "must be in [1, 8]");
-  expect_rows(o.s, 0, 8, 8, 0);
-  good(clave_session_resize(o.s, "n", 3));
-  expect_error(clave_session_write_state(o.s, 0, x, bytes_of(8)),
+  expect_error(clave_session_resize(opened.s, "m", 3), "no state has a size 'm'");
+  expect_error(clave_session_resize(opened.s, "n", 9),
+               "a size of state is 9; 'n' must be in [1, 8]");
+  expect_error(clave_session_resize(opened.s, "n", 0), "must be in [1, 8]");
+  write_rows(opened.s, 0, 8, 0);
+  expect_error(clave_session_resize(opened.s, "n", -1), "must be in [1, 8]");
+  expect_rows(opened.s, 0, 8, 8, 0);
+  good(clave_session_resize(opened.s, "n", 3));
+  expect_error(clave_session_write_state(opened.s, 0, x, bytes_of(8)),
                "state 0: expected 72 bytes, got 192");
-  close_program(&o);
+  close_program(&opened);
 }
 
 /* What a program may not say of such sizes: `to` in the place of `from`. */
@@ -165,13 +166,13 @@ static void test_refused_programs(void **state) {
   (void)state;
   char *path = in_folder("refused.json"), text[2048];
   for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
-    clave_program *p;
+    clave_program *program;
     const char *at = strstr(program_text, edits[i].from);
     assert_non_null(at);
     int n = snprintf(text, sizeof text, "%.*s%s%s", (int)(at - program_text), program_text,
                      edits[i].to, at + strlen(edits[i].from));
     write_bytes(path, text, (size_t)n);
-    expect_error(clave_program_load(path, NULL, &p), edits[i].error);
+    expect_error(clave_program_load(path, NULL, &program), edits[i].error);
   }
   free(path);
 }

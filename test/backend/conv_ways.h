@@ -4,10 +4,10 @@
 #include "backend/cpu/kernels/conv/conv.h"
 
 /* Returns the first way that takes the convolution. packs: its weight is packed if it can be. */
-static inline conv_way find_way(const conv_args *p, bool packs) {
+static inline conv_way find_way(const conv_args *args, bool packs) {
   static const conv_way ways[] = {CONV_BY_STRIPS, CONV_BY_PLANES, CONV_BY_POINTWISE};
-  conv_args found = *p;
-  found.is_packed = packs && conv_packs(p);
+  conv_args found = *args;
+  found.is_packed = packs && conv_packs(args);
   for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
     if (conv_takes_way(&found, ways[i])) return ways[i];
   return CONV_BY_PRODUCT;

@@ -34,53 +34,56 @@ static void run_backwards(void *pool, int64_t n, int64_t grain, kernel_body body
 }
 
 static void *grant(void *pool, size_t bytes) {
-  test_pool *p = pool;
-  if (p->n >= p->grants || bytes > SIZE_MAX / 4) return NULL;
+  test_pool *test_pool = pool;
+  if (test_pool->n >= test_pool->grants || bytes > SIZE_MAX / 4) return NULL;
   const size_t room = kernel_scratch_size(bytes > 0 ? bytes : 1);
   char *memory = aligned_alloc(64, room + SCRATCH_GUARD);
   assert_non_null(memory);
-  p->taken += kernel_scratch_size(bytes);
+  test_pool->taken += kernel_scratch_size(bytes);
   memset(memory, 0xff, bytes); /* NaN, so that what a kernel did not write shows */
   memset(memory + room, 0x5a, SCRATCH_GUARD);
-  p->bytes[p->n] = room;
-  return p->memory[p->n++] = memory;
+  test_pool->bytes[test_pool->n] = room;
+  return test_pool->memory[test_pool->n++] = memory;
 }
 
-static void free_pool(test_pool *p) {
+static void free_pool(test_pool *pool) {
   char intact[SCRATCH_GUARD + 1];
   memset(intact, 0x5a, SCRATCH_GUARD);
-  for (int i = 0; i < p->n; i++) {
-    const char *guard = (char *)p->memory[i] + p->bytes[i];
+  for (int i = 0; i < pool->n; i++) {
+    const char *guard = (char *)pool->memory[i] + pool->bytes[i];
     if (SCRATCH_GUARD > 0) assert_memory_equal(guard, intact, SCRATCH_GUARD);
-    free(p->memory[i]);
+    free(pool->memory[i]);
   }
-  p->n = 0;
+  pool->n = 0;
 }
 
-static kernel_context make_context(test_pool *p, kernel_fault *fault) {
-  return (kernel_context){
-      .parallel_for = run_backwards, .pool = p, .n_threads = 3, .fault = fault, .scratch = grant};
+static kernel_context make_context(test_pool *pool, kernel_fault *fault) {
+  return (kernel_context){.parallel_for = run_backwards,
+                          .pool = pool,
+                          .n_threads = 3,
+                          .fault = fault,
+                          .scratch = grant};
 }
 
 /* Runs a kernel that takes as much memory as it says, which stays in `pool` to be freed. */
-static inline void run_kernel(const kernel_desc *k, const void *args, int n_threads,
+static inline void run_kernel(const kernel_desc *desc, const void *args, int n_threads,
                               test_pool *pool) {
   kernel_fault fault = {0};
   *pool = (test_pool){.grants = MAX_GRANTS};
   kernel_context ctx = make_context(pool, &fault);
   ctx.n_threads = n_threads;
-  const size_t bytes = k->scratch(&ctx, args);
-  assert_true(k->run(&ctx, args));
+  const size_t bytes = desc->scratch(&ctx, args);
+  assert_true(desc->run(&ctx, args));
   assert_int_equal(pool->taken, kernel_scratch_size(bytes));
 }
 
 /* The same behind its packing, whose result is freed, too. packed: of args. */
-static inline void run_packed_kernel(const kernel_desc *pack, const kernel_desc *k,
+static inline void run_packed_kernel(const kernel_desc *pack, const kernel_desc *keys,
                                      const void *args, const void **packed, int n_threads) {
   test_pool weights, pool;
   run_kernel(pack, args, n_threads, &weights);
   *packed = weights.memory[0];
-  run_kernel(k, args, n_threads, &pool);
+  run_kernel(keys, args, n_threads, &pool);
   free_pool(&pool);
   free_pool(&weights);
 }

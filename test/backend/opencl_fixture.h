@@ -39,67 +39,69 @@ typedef struct session {
 } session;
 
 static inline session open_session(const char *cache_dir, const char *kernel_dir) {
-  session s;
+  session session;
   opencl_options options = {.cache_dir = cache_dir, .kernel_dir = kernel_dir, .message = take_note};
   notes[0] = 0;
-  good(opencl_backend_create(device_index, &options, &s.device));
-  good(s.device->vt->stream_create(s.device, &s.stream));
-  return s;
+  good(opencl_backend_create(device_index, &options, &session.device));
+  good(session.device->vt->stream_create(session.device, &session.stream));
+  return session;
 }
-static inline void close_session(session *s) {
-  s->device->vt->stream_destroy(s->device, s->stream);
-  s->device->vt->destroy(s->device);
+static inline void close_session(session *session) {
+  session->device->vt->stream_destroy(session->device, session->stream);
+  session->device->vt->destroy(session->device);
 }
 
-static inline bound_tensor vector_of(session *s, dtype type, int64_t n, const void *data) {
-  bound_tensor b = {.t = {.type = type, .rank = 1, .dims = {n}, .strides = {1}}};
+static inline bound_tensor vector_of(session *session, dtype type, int64_t n, const void *data) {
+  bound_tensor tensor = {.tensor = {.type = type, .rank = 1, .dims = {n}, .strides = {1}}};
   size_t bytes = (size_t)n * dtype_size(type);
-  good(s->device->vt->buffer_create(s->device, bytes, &b.buf));
-  if (data) good(s->device->vt->write(s->stream, b.buf, 0, data, bytes));
-  return b;
+  good(session->device->vt->buffer_create(session->device, bytes, &tensor.buf));
+  if (data) good(session->device->vt->write(session->stream, tensor.buf, 0, data, bytes));
+  return tensor;
 }
-static inline void finish(session *s, device_fault *fault) {
-  good(s->device->vt->finish(s->stream, fault));
+static inline void finish(session *session, device_fault *fault) {
+  good(session->device->vt->finish(session->stream, fault));
 }
 
 /* A recorder, and what it records. */
-static inline cl_recorder new_recorder(session *s, recorded *r) {
+static inline cl_recorder new_recorder(session *session, recorded *expected) {
   cl_recording *made = calloc(1, sizeof *made);
   assert_non_null(made);
-  *r = (recorded){.b = s->device, .s = s->stream, .r = &made->base};
-  return (cl_recorder){.device = (cl_device *)s->device, .out = made};
+  *expected = (recorded){.b = session->device, .s = session->stream, .r = &made->base};
+  return (cl_recorder){.device = (cl_device *)session->device, .out = made};
 }
 
 /* out = value, n floats, by the kernel `full`; cache: of the instruction. */
-static inline clave_status fill_again(session *s, void **cache, bound_tensor *out, double value) {
-  recorded r;
-  cl_recorder recorder = new_recorder(s, &r);
-  const node n = {.cache = cache};
-  launch l;
-  launch_begin(&l, &recorder, &n);
-  launch_dtype(&l, "OUT_TYPE", out->t.type);
-  launch_compute(&l, out->t.type);
-  launch_args(&l, &(full_args){.out = buffer_arg(out),
-                               .n = out->t.dims[0],
-                               .value = value,
-                               .int_value = (int64_t)value});
-  clave_status st = launch_items(&l, out->t.dims[0]);
-  if (!st) st = run_recorded(&r, out, 0);
-  free_recorded(&r);
+static inline clave_status fill_again(session *session, void **cache, bound_tensor *out,
+                                      double value) {
+  recorded recorded;
+  cl_recorder recorder = new_recorder(session, &recorded);
+  const node node = {.cache = cache};
+  launch launch;
+  launch_begin(&launch, &recorder, &node);
+  launch_dtype(&launch, "OUT_TYPE", out->tensor.type);
+  launch_compute(&launch, out->tensor.type);
+  launch_args(&launch, &(full_args){.out = buffer_arg(out),
+                                    .n = out->tensor.dims[0],
+                                    .value = value,
+                                    .int_value = (int64_t)value});
+  clave_status st = launch_items(&launch, out->tensor.dims[0]);
+  if (!st) st = run_recorded(&recorded, out, 0);
+  free_recorded(&recorded);
   return st;
 }
 
-static inline clave_status fill(session *s, bound_tensor *out, double value) {
+static inline clave_status fill(session *session, bound_tensor *out, double value) {
   void *cache = NULL;
-  clave_status st = fill_again(s, &cache, out, value);
-  s->device->vt->building->cache_destroy(s->device, cache);
+  clave_status st = fill_again(session, &cache, out, value);
+  session->device->vt->building->cache_destroy(session->device, cache);
   return st;
 }
 
-static inline void check_filled(session *s, bound_tensor *out, float value) {
-  float *got = calloc((size_t)out->t.dims[0], sizeof *got);
-  good(s->device->vt->read(s->stream, out->buf, 0, got, (size_t)out->t.dims[0] * sizeof *got));
-  for (int64_t i = 0; i < out->t.dims[0]; i++) assert_true(got[i] == value);
+static inline void check_filled(session *session, bound_tensor *out, float value) {
+  float *got = calloc((size_t)out->tensor.dims[0], sizeof *got);
+  good(session->device->vt->read(session->stream, out->buf, 0, got,
+                                 (size_t)out->tensor.dims[0] * sizeof *got));
+  for (int64_t i = 0; i < out->tensor.dims[0]; i++) assert_true(got[i] == value);
   free(got);
 }
 

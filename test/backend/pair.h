@@ -69,155 +69,157 @@ static double pair_normal(void) {
   return sum;
 }
 
-static void pair_store(dtype t, void *p, int64_t i, double v) {
+static void pair_store(dtype t, void *memory, int64_t i, double v) {
   switch (t) {
     case DTYPE_F32:
-      ((float *)p)[i] = (float)v;
+      ((float *)memory)[i] = (float)v;
       break;
     case DTYPE_F16:
-      ((uint16_t *)p)[i] = f32_to_f16((float)v);
+      ((uint16_t *)memory)[i] = f32_to_f16((float)v);
       break;
     case DTYPE_BF16:
-      ((uint16_t *)p)[i] = f32_to_bf16((float)v);
+      ((uint16_t *)memory)[i] = f32_to_bf16((float)v);
       break;
     case DTYPE_F64:
-      ((double *)p)[i] = v;
+      ((double *)memory)[i] = v;
       break;
     case DTYPE_I16:
-      ((int16_t *)p)[i] = (int16_t)v;
+      ((int16_t *)memory)[i] = (int16_t)v;
       break;
     case DTYPE_I32:
-      ((int32_t *)p)[i] = (int32_t)v;
+      ((int32_t *)memory)[i] = (int32_t)v;
       break;
     case DTYPE_I64:
-      ((int64_t *)p)[i] = (int64_t)v;
+      ((int64_t *)memory)[i] = (int64_t)v;
       break;
     case DTYPE_I8:
-      ((int8_t *)p)[i] = (int8_t)v;
+      ((int8_t *)memory)[i] = (int8_t)v;
       break;
     case DTYPE_U16:
-      ((uint16_t *)p)[i] = (uint16_t)(int64_t)v;
+      ((uint16_t *)memory)[i] = (uint16_t)(int64_t)v;
       break;
     case DTYPE_U32:
-      ((uint32_t *)p)[i] = (uint32_t)(int64_t)v;
+      ((uint32_t *)memory)[i] = (uint32_t)(int64_t)v;
       break;
     case DTYPE_U64:
-      ((uint64_t *)p)[i] = (uint64_t)(int64_t)v;
+      ((uint64_t *)memory)[i] = (uint64_t)(int64_t)v;
       break;
     case DTYPE_F8_E4M3:
-      ((uint8_t *)p)[i] = f32_to_f8_e4m3((float)v);
+      ((uint8_t *)memory)[i] = f32_to_f8_e4m3((float)v);
       break;
     case DTYPE_F8_E5M2:
-      ((uint8_t *)p)[i] = f32_to_f8_e5m2((float)v);
+      ((uint8_t *)memory)[i] = f32_to_f8_e5m2((float)v);
       break;
     default:
-      ((uint8_t *)p)[i] = (uint8_t)(t == DTYPE_BOOL ? v != 0 : (int64_t)v);
+      ((uint8_t *)memory)[i] = (uint8_t)(t == DTYPE_BOOL ? v != 0 : (int64_t)v);
       break;
   }
 }
 
-static double pair_load(dtype t, const void *p, int64_t i) {
-  return element_number(t, (const char *)p + (size_t)i * dtype_size(t));
+static double pair_load(dtype t, const void *memory, int64_t i) {
+  return element_number(t, (const char *)memory + (size_t)i * dtype_size(t));
 }
 
 /* ---- reading a case */
 
-static void pair_reverse(tensor *t) {
+static void pair_reverse(tensor *tensor) {
   int64_t stride = 1;
-  for (int d = 0; d < t->rank; d++) {
-    t->strides[d] = stride;
-    stride *= t->dims[d];
+  for (int d = 0; d < tensor->rank; d++) {
+    tensor->strides[d] = stride;
+    stride *= tensor->dims[d];
   }
 }
 
-static void pair_gap(tensor *t) {
-  int64_t stride = t->rank ? t->dims[t->rank - 1] + 3 : 1;
-  for (int d = t->rank - 2; d >= 0; d--) {
-    t->strides[d] = stride;
-    stride *= t->dims[d];
+static void pair_gap(tensor *tensor) {
+  int64_t stride = tensor->rank ? tensor->dims[tensor->rank - 1] + 3 : 1;
+  for (int d = tensor->rank - 2; d >= 0; d--) {
+    tensor->strides[d] = stride;
+    stride *= tensor->dims[d];
   }
 }
 
-static const char *pair_flags(const char *c, pair_node *p, int slot) {
-  tensor *t = &p->slots[slot].bound.t;
-  for (; *c && *c != ';'; c++) {
-    if (*c == '^') pair_reverse(t);
-    if (*c == '_') pair_gap(t);
-    if (*c == '+') t->offset += 5;
-    if (*c == '=') t->strides[0] = 0;
-    if (*c == '-') {
-      t->offset += (t->dims[t->rank - 1] - 1) * t->strides[t->rank - 1];
-      t->strides[t->rank - 1] *= -1;
+static const char *pair_flags(const char *text, pair_node *node, int slot) {
+  tensor *tensor = &node->slots[slot].bound.tensor;
+  for (; *text && *text != ';'; text++) {
+    if (*text == '^') pair_reverse(tensor);
+    if (*text == '_') pair_gap(tensor);
+    if (*text == '+') tensor->offset += 5;
+    if (*text == '=') tensor->strides[0] = 0;
+    if (*text == '-') {
+      tensor->offset += (tensor->dims[tensor->rank - 1] - 1) * tensor->strides[tensor->rank - 1];
+      tensor->strides[tensor->rank - 1] *= -1;
     }
-    if (strchr("nzpq<~", *c)) p->fill[slot] = *c;
-    if (*c == '<' || *c == '~') p->limit[slot] = strtoll(c + 1, NULL, 10);
+    if (strchr("nzpq<~", *text)) node->fill[slot] = *text;
+    if (*text == '<' || *text == '~') node->limit[slot] = strtoll(text + 1, NULL, 10);
   }
-  return *c ? c + 1 : c;
+  return *text ? text + 1 : text;
 }
 
-static const char *pair_slot_read(const char *c, pair_node *p, char letter) {
-  pair_slot *s = &p->slots[p->n_slots];
-  tensor *t = &s->bound.t;
-  while (*c == ' ') c++;
-  s->written = *c == '>' || *c == '%';
-  s->copies = *c == '%';
-  if (s->written) c++;
-  char type = *c == 'T' ? letter : *c == 'I' ? 'l' : *c;
-  t->type = (dtype)(strchr(pair_letters, type) - pair_letters);
-  for (c += 2; *c != ')'; c += *c == ',') t->dims[t->rank++] = strtoll(c, (char **)&c, 10);
-  tensor_set_contiguous(t);
-  return pair_flags(c + 1, p, p->n_slots++);
+static const char *pair_slot_read(const char *text, pair_node *node, char letter) {
+  pair_slot *slot = &node->slots[node->n_slots];
+  tensor *tensor = &slot->bound.tensor;
+  while (*text == ' ') text++;
+  slot->written = *text == '>' || *text == '%';
+  slot->copies = *text == '%';
+  if (slot->written) text++;
+  char type = *text == 'T' ? letter : *text == 'I' ? 'l' : *text;
+  tensor->type = (dtype)(strchr(pair_letters, type) - pair_letters);
+  for (text += 2; *text != ')'; text += *text == ',')
+    tensor->dims[tensor->rank++] = strtoll(text, (char **)&text, 10);
+  tensor_set_contiguous(tensor);
+  return pair_flags(text + 1, node, node->n_slots++);
 }
 
-static void pair_fill(pair_node *p, int slot) {
-  pair_slot *s = &p->slots[slot];
-  dtype t = s->bound.t.type;
-  int64_t n = (int64_t)(s->bytes / dtype_size(t)), limit = p->limit[slot];
+static void pair_fill(pair_node *node, int slot) {
+  pair_slot *pair_slot = &node->slots[slot];
+  dtype t = pair_slot->bound.tensor.type;
+  int64_t n = (int64_t)(pair_slot->bytes / dtype_size(t)), limit = node->limit[slot];
   for (int64_t i = 0; i < n; i++) {
     double v = pair_normal();
     if (t == DTYPE_BOOL)
       v = pair_random() % 4 != 0;
-    else if (p->fill[slot] == 'z')
+    else if (node->fill[slot] == 'z')
       v = (double)(pair_random() % 5) - (t == DTYPE_U8 ? 0 : 2);
-    else if (p->fill[slot] == '<')
+    else if (node->fill[slot] == '<')
       v = (double)(pair_random() % (uint32_t)limit);
-    else if (p->fill[slot] == '~')
+    else if (node->fill[slot] == '~')
       v = (double)(pair_random() % (uint32_t)(2 * limit)) - (double)limit;
-    else if (p->fill[slot] == 'p')
+    else if (node->fill[slot] == 'p')
       v = fabs(v) + 0.1;
-    else if (p->fill[slot] == 'q')
+    else if (node->fill[slot] == 'q')
       v = -INFINITY;
     else if (!dtype_is_float(t))
       v = (double)(pair_random() % 100);
-    else if (p->fill[slot] == 'n' && pair_random() % 37 == 0)
+    else if (node->fill[slot] == 'n' && pair_random() % 37 == 0)
       v = NAN;
-    pair_store(t, s->data, i, v);
+    pair_store(t, pair_slot->data, i, v);
   }
 }
 
 /* Elements of the storage: the highest one reached, and a guard. */
-static int64_t pair_extent(const tensor *t) {
-  int64_t last = t->offset;
-  for (int d = 0; d < t->rank; d++)
-    if (t->strides[d] > 0 && t->dims[d] > 0) last += (t->dims[d] - 1) * t->strides[d];
+static int64_t pair_extent(const tensor *tensor) {
+  int64_t last = tensor->offset;
+  for (int d = 0; d < tensor->rank; d++)
+    if (tensor->strides[d] > 0 && tensor->dims[d] > 0)
+      last += (tensor->dims[d] - 1) * tensor->strides[d];
   return last + 1;
 }
 
-static void pair_read(const pair_case *c, char letter, pair_node *p) {
-  memset(p, 0, sizeof *p);
-  for (const char *at = c->tensors; *at;) at = pair_slot_read(at, p, letter);
-  for (int i = 0; i < p->n_slots; i++) {
-    pair_slot *s = &p->slots[i];
-    s->bytes = (size_t)pair_extent(&s->bound.t) * dtype_size(s->bound.t.type);
-    s->data = calloc(1, s->bytes + PAIR_GUARD);
-    assert_non_null(s->data);
-    if (!s->written) pair_fill(p, i);
-    if (s->copies) memcpy(s->data, p->slots[0].data, s->bytes);
+static void pair_read(const pair_case *pair_case, char letter, pair_node *node) {
+  memset(node, 0, sizeof *node);
+  for (const char *at = pair_case->tensors; *at;) at = pair_slot_read(at, node, letter);
+  for (int i = 0; i < node->n_slots; i++) {
+    pair_slot *slot = &node->slots[i];
+    slot->bytes = (size_t)pair_extent(&slot->bound.tensor) * dtype_size(slot->bound.tensor.type);
+    slot->data = calloc(1, slot->bytes + PAIR_GUARD);
+    assert_non_null(slot->data);
+    if (!slot->written) pair_fill(node, i);
+    if (slot->copies) memcpy(slot->data, node->slots[0].data, slot->bytes);
   }
 }
 
-static void pair_free(pair_node *p) {
-  for (int i = 0; i < p->n_slots; i++) free(p->slots[i].data);
+static void pair_free(pair_node *node) {
+  for (int i = 0; i < node->n_slots; i++) free(node->slots[i].data);
 }
 
 /* ---- running */
@@ -230,48 +232,54 @@ static void pair_check(clave_status st, const char *what) {
 }
 
 /* The rule must accept the case: it is what the verifier would let through. */
-static void pair_check_rule(const pair_case *c, const pair_node *p) {
+static void pair_check_rule(const pair_case *pair_case, const pair_node *node) {
   tensor types[PAIR_MAX_SLOTS];
-  for (int i = 0; i < p->n_slots; i++) types[i] = p->slots[i].bound.t;
-  const ir_program program = {.tensors = {.count = (uint32_t)p->n_slots}};
+  for (int i = 0; i < node->n_slots; i++) types[i] = node->slots[i].bound.tensor;
+  const ir_program program = {.tensors = {.count = (uint32_t)node->n_slots}};
   const rule_context rules = {.program = &program, .tensors = types};
-  pair_check(op_table[c->op].rule(&rules, c->fields), c->name);
+  pair_check(op_table[pair_case->op].rule(&rules, pair_case->fields), pair_case->name);
 }
 
 /* Runs the node `times` times; results[i]: the bytes of slot i, owned by the caller (NULL unless
  * written). */
-static void pair_run(backend *b, const pair_case *c, pair_node *p, int times, char **results,
-                     device_fault *fault) {
-  stream *s;
+static void pair_run(backend *backend, const pair_case *pair_case, pair_node *pair_node, int times,
+                     char **results, device_fault *fault) {
+  stream *stream;
   bound_tensor bound[PAIR_MAX_SLOTS];
-  recorded r;
-  ir_instruction instruction = {.op_type = c->op, .op = (void *)c->fields, .name = c->name};
-  pair_check(b->vt->stream_create(b, &s), c->name);
-  for (int i = 0; i < p->n_slots; i++) {
-    bound[i] = p->slots[i].bound;
+  recorded recorded;
+  ir_instruction instruction = {
+      .op_type = pair_case->op, .op = (void *)pair_case->fields, .name = pair_case->name};
+  pair_check(backend->vt->stream_create(backend, &stream), pair_case->name);
+  for (int i = 0; i < pair_node->n_slots; i++) {
+    bound[i] = pair_node->slots[i].bound;
     bound[i].slot = (uint32_t)i;
-    pair_check(b->vt->buffer_create(b, p->slots[i].bytes + PAIR_GUARD, &bound[i].buf), c->name);
+    pair_check(
+        backend->vt->buffer_create(backend, pair_node->slots[i].bytes + PAIR_GUARD, &bound[i].buf),
+        pair_case->name);
   }
-  pair_check(make_recorded(b, s, (node){.instruction = &instruction, .tensors = bound}, &r),
-             c->name);
+  pair_check(make_recorded(backend, stream, (node){.instruction = &instruction, .tensors = bound},
+                           &recorded),
+             pair_case->name);
   for (int t = 0; t < times; t++) {
-    for (int i = 0; i < p->n_slots; i++)
-      pair_check(b->vt->write(s, bound[i].buf, 0, p->slots[i].data, p->slots[i].bytes + PAIR_GUARD),
-                 c->name);
-    pair_check(run_recorded(&r, bound, 7), c->name);
+    for (int i = 0; i < pair_node->n_slots; i++)
+      pair_check(backend->vt->write(stream, bound[i].buf, 0, pair_node->slots[i].data,
+                                    pair_node->slots[i].bytes + PAIR_GUARD),
+                 pair_case->name);
+    pair_check(run_recorded(&recorded, bound, 7), pair_case->name);
   }
-  pair_check(b->vt->finish(s, fault), c->name);
-  for (int i = 0; i < p->n_slots; i++) {
+  pair_check(backend->vt->finish(stream, fault), pair_case->name);
+  for (int i = 0; i < pair_node->n_slots; i++) {
     results[i] = NULL;
-    if (!p->slots[i].written) continue;
-    results[i] = malloc(p->slots[i].bytes + PAIR_GUARD);
+    if (!pair_node->slots[i].written) continue;
+    results[i] = malloc(pair_node->slots[i].bytes + PAIR_GUARD);
     assert_non_null(results[i]);
-    pair_check(b->vt->read(s, bound[i].buf, 0, results[i], p->slots[i].bytes + PAIR_GUARD),
-               c->name);
+    pair_check(backend->vt->read(stream, bound[i].buf, 0, results[i],
+                                 pair_node->slots[i].bytes + PAIR_GUARD),
+               pair_case->name);
   }
-  free_recorded(&r);
-  b->vt->stream_destroy(b, s);
-  for (int i = 0; i < p->n_slots; i++) b->vt->buffer_destroy(b, bound[i].buf);
+  free_recorded(&recorded);
+  backend->vt->stream_destroy(backend, stream);
+  for (int i = 0; i < pair_node->n_slots; i++) backend->vt->buffer_destroy(backend, bound[i].buf);
 }
 
 static float_format pair_format(dtype t) {
@@ -293,16 +301,17 @@ static tolerance pair_tolerance(double units, dtype t, const double *want, size_
  */
 static int pair_compare_floats(const char *name, dtype t, double units, const double *want,
                                const double *got, size_t n) {
-  float_format f = pair_format(t);
+  float_format format = pair_format(t);
   tolerance allowed = pair_tolerance(units, t, want, n);
-  comparison c = compare_floats(got, want, n, f, allowed);
-  const char *fault = comparison_fault(&c, f, allowed);
-  sabotage passes = accepted_sabotage(want, n, f, allowed);
+  comparison comparison = compare_floats(got, want, n, format, allowed);
+  const char *fault = comparison_fault(&comparison, format, allowed);
+  sabotage passes = accepted_sabotage(want, n, format, allowed);
   if (fault)
     print_error(
         "%s: %s; %zu of %zu: element %zu: cpu %.9g, opencl %.9g; errors in parts of the allowance: "
         "mean %.2g, size %.2g\n",
-        name, fault, c.wrong, n, c.first, want[c.first], got[c.first], c.sum / c.n, c.size / c.n);
+        name, fault, comparison.wrong, n, comparison.first, want[comparison.first],
+        got[comparison.first], comparison.sum / comparison.n, comparison.size / comparison.n);
   if (passes < N_SABOTAGES) print_error("%s: %s would pass\n", name, sabotage_names[passes]);
   return fault || passes < N_SABOTAGES;
 }
@@ -314,49 +323,53 @@ static double *pair_values(dtype t, const char *data, size_t n) {
   return values;
 }
 
-static int pair_compare(const pair_case *c, char letter, const pair_slot *s, int slot,
-                        const char *want, const char *got) {
-  dtype t = s->bound.t.type;
+static int pair_compare(const pair_case *pair_case, char letter, const pair_slot *pair_slot,
+                        int slot, const char *want, const char *got) {
+  dtype t = pair_slot->bound.tensor.type;
   char name[300];
-  snprintf(name, sizeof name, "%s (%c) slot %d", c->name, letter, slot);
-  size_t n = s->bytes / dtype_size(t);
-  double *a = pair_values(t, want, n), *b = pair_values(t, got, n);
+  snprintf(name, sizeof name, "%s (%c) slot %d", pair_case->name, letter, slot);
+  size_t n = pair_slot->bytes / dtype_size(t);
+  double *left = pair_values(t, want, n), *right = pair_values(t, got, n);
   bool wrong = false;
   if (dtype_is_float(t)) {
-    wrong = pair_compare_floats(name, t, c->tolerance, a, b, n);
-  } else if (memcmp(want, got, s->bytes)) {
+    wrong = pair_compare_floats(name, t, pair_case->tolerance, left, right, n);
+  } else if (memcmp(want, got, pair_slot->bytes)) {
     size_t i = 0;
-    while (i + 1 < n && a[i] == b[i]) i++;
-    print_error("%s element %zu: cpu %.9g, opencl %.9g\n", name, i, a[i], b[i]);
+    while (i + 1 < n && left[i] == right[i]) i++;
+    print_error("%s element %zu: cpu %.9g, opencl %.9g\n", name, i, left[i], right[i]);
     wrong = true;
   }
-  free(a);
-  free(b);
-  if (memcmp(got + s->bytes, s->data + s->bytes, PAIR_GUARD) == 0) return wrong;
+  free(left);
+  free(right);
+  if (memcmp(got + pair_slot->bytes, pair_slot->data + pair_slot->bytes, PAIR_GUARD) == 0)
+    return wrong;
   print_error("%s: written beyond the end\n", name);
   return 1;
 }
 
-static int pair_compare_faults(const pair_case *c, const device_fault *a, const device_fault *b) {
-  if (a->present == b->present &&
-      (!a->present || (a->node == b->node && a->fault.kind == b->fault.kind &&
-                       a->fault.low == b->fault.low && a->fault.high == b->fault.high)))
+static int pair_compare_faults(const pair_case *pair_case, const device_fault *left,
+                               const device_fault *right) {
+  if (left->present == right->present &&
+      (!left->present ||
+       (left->node == right->node && left->fault.kind == right->fault.kind &&
+        left->fault.low == right->fault.low && left->fault.high == right->fault.high)))
     return 0;
-  print_error("%s: cpu fault %d %lld in [%lld, %lld], opencl %d %lld in [%lld, %lld]\n", c->name,
-              a->present, (long long)a->fault.value, (long long)a->fault.low,
-              (long long)a->fault.high, b->present, (long long)b->fault.value,
-              (long long)b->fault.low, (long long)b->fault.high);
+  print_error("%s: cpu fault %d %lld in [%lld, %lld], opencl %d %lld in [%lld, %lld]\n",
+              pair_case->name, left->present, (long long)left->fault.value,
+              (long long)left->fault.low, (long long)left->fault.high, right->present,
+              (long long)right->fault.value, (long long)right->fault.low,
+              (long long)right->fault.high);
   return 1;
 }
 
 /* CLAVE_TEST_ONLY: cases with that in their name; else CLAVE_TEST_SHARE=N: one in N, others with
  * each CLAVE_TEST_TURN (a commit). */
-static bool pair_is_wanted(const pair_case *c, char letter) {
+static bool pair_is_wanted(const pair_case *pair_case, char letter) {
   const char *only = getenv("CLAVE_TEST_ONLY"), *share = getenv("CLAVE_TEST_SHARE"),
              *turn = getenv("CLAVE_TEST_TURN");
-  if (only) return strstr(c->name, only);
+  if (only) return strstr(pair_case->name, only);
   char text[512];
-  snprintf(text, sizeof text, "%s %c %s", turn ? turn : "", letter, c->name);
+  snprintf(text, sizeof text, "%s %c %s", turn ? turn : "", letter, pair_case->name);
   int n = share ? atoi(share) : 1;
   return n < 2 || hash_bytes(text, strlen(text)) % (uint64_t)n == 0;
 }
@@ -387,24 +400,24 @@ static void pair_close(void) {
 }
 
 /* Returns the number of failures of one case with T = letter. */
-static int pair_test(backend *cpu, backend *device, const pair_case *c, char letter) {
-  if (!pair_is_wanted(c, letter)) return 0;
-  pair_node p;
+static int pair_test(backend *cpu, backend *device, const pair_case *pair_case, char letter) {
+  if (!pair_is_wanted(pair_case, letter)) return 0;
+  pair_node node;
   char *want[PAIR_MAX_SLOTS], *got[PAIR_MAX_SLOTS];
   device_fault cpu_fault, device_fault_;
   int failures = 0;
-  pair_read(c, letter, &p);
-  pair_check_rule(c, &p);
-  pair_run(cpu, c, &p, 1, want, &cpu_fault);
-  pair_run(device, c, &p, 2, got, &device_fault_);
-  failures += pair_compare_faults(c, &cpu_fault, &device_fault_);
-  for (int i = 0; i < p.n_slots; i++) {
-    if (p.slots[i].written && !cpu_fault.present)
-      failures += pair_compare(c, letter, &p.slots[i], i, want[i], got[i]);
+  pair_read(pair_case, letter, &node);
+  pair_check_rule(pair_case, &node);
+  pair_run(cpu, pair_case, &node, 1, want, &cpu_fault);
+  pair_run(device, pair_case, &node, 2, got, &device_fault_);
+  failures += pair_compare_faults(pair_case, &cpu_fault, &device_fault_);
+  for (int i = 0; i < node.n_slots; i++) {
+    if (node.slots[i].written && !cpu_fault.present)
+      failures += pair_compare(pair_case, letter, &node.slots[i], i, want[i], got[i]);
     free(want[i]);
     free(got[i]);
   }
-  pair_free(&p);
+  pair_free(&node);
   return failures;
 }
 

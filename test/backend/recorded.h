@@ -13,34 +13,39 @@ typedef struct recorded {
   buffer *scratch;
 } recorded;
 
-static inline clave_status make_recorded(backend *b, stream *s, node n, recorded *out) {
-  *out = (recorded){.b = b, .s = s};
-  n.cache = &out->cache;
-  TRY(b->vt->record(b, &n, false, &out->r));
-  if (out->r->scratch_bytes) TRY(b->vt->buffer_create(b, out->r->scratch_bytes, &out->scratch));
-  if (!b->vt->building) return NULL;
-  TRY(b->vt->building->request(s, out->r));
-  return b->vt->building->build_all(s, NULL, NULL);
+static inline clave_status make_recorded(backend *backend, stream *stream, node node,
+                                         recorded *out) {
+  *out = (recorded){.b = backend, .s = stream};
+  node.cache = &out->cache;
+  TRY(backend->vt->record(backend, &node, false, &out->r));
+  if (out->r->scratch_bytes)
+    TRY(backend->vt->buffer_create(backend, out->r->scratch_bytes, &out->scratch));
+  if (!backend->vt->building) return NULL;
+  TRY(backend->vt->building->request(stream, out->r));
+  return backend->vt->building->build_all(stream, NULL, NULL);
 }
 
-static inline clave_status run_recorded(recorded *r, const bound_tensor *tensors, uint32_t number) {
-  const run_operands o = {.tensors = tensors, .scratch = r->scratch};
-  return r->b->vt->run(r->s, r->r, &r->state, &o, number);
+static inline clave_status run_recorded(recorded *recorded, const bound_tensor *tensors,
+                                        uint32_t number) {
+  const run_operands operands = {.tensors = tensors, .scratch = recorded->scratch};
+  return recorded->b->vt->run(recorded->s, recorded->r, &recorded->state, &operands, number);
 }
 
-static inline void free_recorded(recorded *r) {
-  if (r->state) r->b->vt->state_destroy(r->s, r->state);
-  r->b->vt->recording_destroy(r->b, r->r);
-  r->b->vt->buffer_destroy(r->b, r->scratch);
-  if (r->b->vt->building) r->b->vt->building->cache_destroy(r->b, r->cache);
+static inline void free_recorded(recorded *recorded) {
+  if (recorded->state) recorded->b->vt->state_destroy(recorded->s, recorded->state);
+  recorded->b->vt->recording_destroy(recorded->b, recorded->r);
+  recorded->b->vt->buffer_destroy(recorded->b, recorded->scratch);
+  if (recorded->b->vt->building)
+    recorded->b->vt->building->cache_destroy(recorded->b, recorded->cache);
 }
 
 /* Once. */
-static inline clave_status run_once(backend *b, stream *s, const node *n, uint32_t number) {
-  recorded r;
-  clave_status st = make_recorded(b, s, *n, &r);
-  if (!st) st = run_recorded(&r, n->tensors, number);
-  free_recorded(&r);
+static inline clave_status run_once(backend *backend, stream *stream, const node *node,
+                                    uint32_t number) {
+  recorded recorded;
+  clave_status st = make_recorded(backend, stream, *node, &recorded);
+  if (!st) st = run_recorded(&recorded, node->tensors, number);
+  free_recorded(&recorded);
   return st;
 }
 

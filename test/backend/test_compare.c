@@ -18,14 +18,14 @@ static double nearest(double x) { return f16_to_f32(f32_to_f16((float)x)); }
 /* Numbers in [-2, 2) that are no f16. */
 static double number(int i) { return 4 * fmod(i * 0.6180339887, 1) - 2; }
 
-static const char *fault(double (*f)(int), double (*want)(int), int n, tolerance t) {
+static const char *fault(double (*f)(int), double (*want)(int), int n, tolerance tolerance) {
   double a[N], b[N];
   for (int i = 0; i < n; i++) {
     a[i] = f(i);
     b[i] = want(i);
   }
-  comparison c = compare_floats(a, b, (size_t)n, format_f16, t);
-  return comparison_fault(&c, format_f16, t);
+  comparison comparison = compare_floats(a, b, (size_t)n, format_f16, tolerance);
+  return comparison_fault(&comparison, format_f16, tolerance);
 }
 
 static double right(int i) { return nearest(number(i)); }

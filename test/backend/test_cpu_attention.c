@@ -34,10 +34,10 @@ typedef struct operands {
 } operands;
 
 /* Elements of the largest operand. */
-static int64_t most_elements(const shape *s) {
-  const int64_t widest = larger(s->head_dim, s->v_dim);
-  const int64_t n = larger(KV * larger(s->share * s->queries, s->keys) * widest,
-                           s->mask == DTYPE_I64 ? 0 : s->queries * s->keys);
+static int64_t most_elements(const shape *shape) {
+  const int64_t widest = larger(shape->head_dim, shape->v_dim);
+  const int64_t n = larger(KV * larger(shape->share * shape->queries, shape->keys) * widest,
+                           shape->mask == DTYPE_I64 ? 0 : shape->queries * shape->keys);
   assert_true(n <= MOST);
   return n;
 }
@@ -47,122 +47,129 @@ static ktensor tensor_of(void *data, dtype t, int64_t heads, int64_t rows, int64
 }
 
 /* Some numbers in [-1, 1). */
-static void fill(float *x, double *wide, int64_t n, uint32_t seed) {
+static void fill(float *values, double *wide, int64_t n, uint32_t seed) {
   for (int64_t i = 0; i < n; i++) {
     seed = seed * 1664525 + 1013904223;
-    x[i] = (float)(int32_t)seed * 0x1p-31F;
-    wide[i] = (double)x[i];
+    values[i] = (float)(int32_t)seed * 0x1p-31F;
+    wide[i] = (double)values[i];
   }
 }
 
 /* Rounds k and v to the type of the cache. */
-static void narrow(const shape *s, operands *x) {
+static void narrow(const shape *shape, operands *operands) {
   for (int of = 0; of < 2; of++)
-    for (int64_t i = 0; i < most_elements(s); i++) {
-      const float v = of ? x->v[i] : x->k[i];
-      const bool is_f16 = s->cache == DTYPE_F16;
-      const uint16_t h = x->halves[of][i] = is_f16 ? f32_to_f16(v) : f32_to_bf16(v);
-      x->wide[1 + of][i] = (double)(is_f16 ? f16_to_f32(h) : bf16_to_f32(h));
+    for (int64_t i = 0; i < most_elements(shape); i++) {
+      const float v = of ? operands->v[i] : operands->k[i];
+      const bool is_f16 = shape->cache == DTYPE_F16;
+      const uint16_t h = operands->halves[of][i] = is_f16 ? f32_to_f16(v) : f32_to_bf16(v);
+      operands->wide[1 + of][i] = (double)(is_f16 ? f16_to_f32(h) : bf16_to_f32(h));
     }
 }
 
 /* With a row of the mask that hides everything. */
-static operands *make_operands(const shape *s) {
-  operands *x = calloc(1, sizeof *x);
-  assert_non_null(x);
-  float *floats[] = {x->q, x->k, x->v, x->mask};
-  const int64_t n = most_elements(s);
-  for (uint32_t i = 0; i < 4; i++) fill(floats[i], x->wide[i], n, i + 1);
-  if (s->cache) narrow(s, x);
+static operands *make_operands(const shape *shape) {
+  operands *operands = calloc(1, sizeof *operands);
+  assert_non_null(operands);
+  float *floats[] = {operands->q, operands->k, operands->v, operands->mask};
+  const int64_t n = most_elements(shape);
+  for (uint32_t i = 0; i < 4; i++) fill(floats[i], operands->wide[i], n, i + 1);
+  if (shape->cache) narrow(shape, operands);
   for (int64_t i = 0; i < n; i++) {
-    const bool hidden = i / s->keys % s->queries == 1;
-    x->seen[i] = !hidden && x->mask[i] > -0.5F;
+    const bool hidden = i / shape->keys % shape->queries == 1;
+    operands->seen[i] = !hidden && operands->mask[i] > -0.5F;
     if (!hidden) continue;
-    x->mask[i] = -INFINITY;
-    x->wide[3][i] = -INFINITY;
+    operands->mask[i] = -INFINITY;
+    operands->wide[3][i] = -INFINITY;
   }
-  return x;
+  return operands;
 }
 
-static attention_args args_of(const shape *s, operands *x, dtype t) {
-  const int64_t heads = KV * s->share;
+static attention_args args_of(const shape *shape, operands *operands, dtype t) {
+  const int64_t heads = KV * shape->share;
   const bool wide = t == DTYPE_F64;
-  attention_args a = {
-      .q = tensor_of(wide ? (void *)x->wide[0] : x->q, t, heads, s->queries, s->head_dim),
-      .k = tensor_of(wide ? (void *)x->wide[1] : x->k, t, KV, s->keys, s->head_dim),
-      .v = tensor_of(wide ? (void *)x->wide[2] : x->v, t, KV, s->keys, s->v_dim),
-      .out = tensor_of(wide ? (void *)x->wide[4] : x->out, t, heads, s->queries, s->v_dim),
-      .sizes = {1, KV, s->share, s->queries, s->keys, s->head_dim, s->v_dim},
-      .causal = s->causal,
-      .empty_nan = s->empty_nan,
+  attention_args args = {
+      .q = tensor_of(wide ? (void *)operands->wide[0] : operands->q, t, heads, shape->queries,
+                     shape->head_dim),
+      .k = tensor_of(wide ? (void *)operands->wide[1] : operands->k, t, KV, shape->keys,
+                     shape->head_dim),
+      .v = tensor_of(wide ? (void *)operands->wide[2] : operands->v, t, KV, shape->keys,
+                     shape->v_dim),
+      .out = tensor_of(wide ? (void *)operands->wide[4] : operands->out, t, heads, shape->queries,
+                       shape->v_dim),
+      .sizes = {1, KV, shape->share, shape->queries, shape->keys, shape->head_dim, shape->v_dim},
+      .causal = shape->causal,
+      .empty_nan = shape->empty_nan,
       .scale = 0.5,
-      .masked = s->masked};
-  if (s->mask == DTYPE_BOOL) a.mask = tensor_of(x->seen, DTYPE_BOOL, heads, s->queries, s->keys);
-  if (s->mask == DTYPE_F32)
-    a.mask = tensor_of(wide ? (void *)x->wide[3] : x->mask, t, heads, s->queries, s->keys);
-  if (a.mask.data) a.mask.strides[0] = 0;
-  if (s->cache && !wide) {
-    a.k = tensor_of(x->halves[0], s->cache, KV, s->keys, s->head_dim);
-    a.v = tensor_of(x->halves[1], s->cache, KV, s->keys, s->v_dim);
+      .masked = shape->masked};
+  if (shape->mask == DTYPE_BOOL)
+    args.mask = tensor_of(operands->seen, DTYPE_BOOL, heads, shape->queries, shape->keys);
+  if (shape->mask == DTYPE_F32)
+    args.mask = tensor_of(wide ? (void *)operands->wide[3] : operands->mask, t, heads,
+                          shape->queries, shape->keys);
+  if (args.mask.data) args.mask.strides[0] = 0;
+  if (shape->cache && !wide) {
+    args.k = tensor_of(operands->halves[0], shape->cache, KV, shape->keys, shape->head_dim);
+    args.v = tensor_of(operands->halves[1], shape->cache, KV, shape->keys, shape->v_dim);
   }
-  return a;
+  return args;
 }
 
-static void run(const attention_args *a, int n_threads) {
+static void run(const attention_args *args, int n_threads) {
   test_pool pool = {.grants = 1};
   kernel_fault fault = {0};
   kernel_context ctx = make_context(&pool, &fault);
   ctx.n_threads = n_threads;
-  assert_true(kernel_attention.run(&ctx, a));
-  assert_int_equal(pool.taken, kernel_attention.scratch(&ctx, a));
+  assert_true(kernel_attention.run(&ctx, args));
+  assert_int_equal(pool.taken, kernel_attention.scratch(&ctx, args));
   free_pool(&pool);
 }
 
 /* Results are as large as values, 1 at most: some roundings of them, and what scores of magnitude 5
  * are off by, which their exponentials pass on. */
-static void compare(const shape *s, const operands *x, double allowed) {
-  for (int64_t i = 0; i < KV * s->share * s->queries * s->v_dim; i++) {
-    const double got = (double)x->out[i], want = x->wide[4][i];
+static void compare(const shape *shape, const operands *operands, double allowed) {
+  for (int64_t i = 0; i < KV * shape->share * shape->queries * shape->v_dim; i++) {
+    const double got = (double)operands->out[i], want = operands->wide[4][i];
     if (!(fabs(got - want) <= allowed) && !(isnan(got) && isnan(want)))
-      fail_msg("%d queries of %d keys, element %d: %a, not %a", (int)s->queries, (int)s->keys,
-               (int)i, got, want);
+      fail_msg("%d queries of %d keys, element %d: %a, not %a", (int)shape->queries,
+               (int)shape->keys, (int)i, got, want);
   }
 }
 
 /* Against the same of rounded operands in doubles: weights, whose sum with the values is at most 1,
  * are off by half a unit of 8 bits. Where pairs are no faster nothing is rounded. */
-static void check_rounded(const shape *s, operands *x, const float *plain) {
-  const attention_args wide = args_of(s, x, DTYPE_F64);
-  attention_args a = args_of(s, x, DTYPE_F32);
-  if (!attention_rounds(&a)) return;
-  a.rounds = true;
-  memset(x->out, 0, sizeof x->out);
-  run(&a, 3);
+static void check_rounded(const shape *shape, operands *operands, const float *plain) {
+  const attention_args wide = args_of(shape, operands, DTYPE_F64);
+  attention_args args = args_of(shape, operands, DTYPE_F32);
+  if (!attention_rounds(&args)) return;
+  args.rounds = true;
+  memset(operands->out, 0, sizeof operands->out);
+  run(&args, 3);
   if (!cpu_has_avx512_bf16()) {
-    assert_memory_equal(x->out, plain, sizeof x->out);
+    assert_memory_equal(operands->out, plain, sizeof operands->out);
     return;
   }
   for (int of = 0; of < 3; of++)
-    for (int64_t i = 0; i < most_elements(s); i++)
-      x->wide[of][i] = (double)bf16_to_f32(f32_to_bf16((float)x->wide[of][i]));
+    for (int64_t i = 0; i < most_elements(shape); i++)
+      operands->wide[of][i] = (double)bf16_to_f32(f32_to_bf16((float)operands->wide[of][i]));
   run(&wide, 1);
-  compare(s, x, 0x1p-9 + 2e-6);
+  compare(shape, operands, 0x1p-9 + 2e-6);
 }
 
-static void check(const shape *s) {
+static void check(const shape *shape) {
   static float first[MOST];
-  operands *x = make_operands(s);
-  const attention_args wide = args_of(s, x, DTYPE_F64), a = args_of(s, x, DTYPE_F32);
+  operands *operands = make_operands(shape);
+  const attention_args wide = args_of(shape, operands, DTYPE_F64),
+                       args = args_of(shape, operands, DTYPE_F32);
   run(&wide, 1);
   for (int n_threads = 1; n_threads <= 7; n_threads++) {
-    memset(x->out, 0, sizeof x->out);
-    run(&a, n_threads);
-    compare(s, x, 2e-6);
-    if (n_threads == 1) memcpy(first, x->out, sizeof first);
-    assert_memory_equal(x->out, first, sizeof first);
+    memset(operands->out, 0, sizeof operands->out);
+    run(&args, n_threads);
+    compare(shape, operands, 2e-6);
+    if (n_threads == 1) memcpy(first, operands->out, sizeof first);
+    assert_memory_equal(operands->out, first, sizeof first);
   }
-  check_rounded(s, x, first);
-  free(x);
+  check_rounded(shape, operands, first);
+  free(operands);
 }
 
 static const shape shapes[] = {{1, 16, 128, 64, 64, .mask = DTYPE_I64},
@@ -197,21 +204,21 @@ static void test_shapes(void **state) {
  * such a value weights and values are not rounded. */
 static void check_hidden(int64_t row, float value, bool rounds) {
   static float before[MOST];
-  const shape s = {1, 150, 150, 8, 8, .causal = true, .mask = DTYPE_I64};
-  operands *x = make_operands(&s);
-  attention_args a = args_of(&s, x, DTYPE_F32);
-  a.rounds = rounds;
-  run(&a, 1);
-  memcpy(before, x->out, sizeof before);
-  for (int64_t d = 0; d < s.head_dim; d++) x->v[row * s.v_dim + d] = value;
-  x->k[row * s.head_dim] = NAN;
-  run(&a, 1);
-  for (int64_t i = 0; i < s.queries * s.v_dim; i++)
-    if (i / s.v_dim >= row)
-      assert_true(isnan(x->out[i]));
+  const shape shape = {1, 150, 150, 8, 8, .causal = true, .mask = DTYPE_I64};
+  operands *operands = make_operands(&shape);
+  attention_args args = args_of(&shape, operands, DTYPE_F32);
+  args.rounds = rounds;
+  run(&args, 1);
+  memcpy(before, operands->out, sizeof before);
+  for (int64_t d = 0; d < shape.head_dim; d++) operands->v[row * shape.v_dim + d] = value;
+  operands->k[row * shape.head_dim] = NAN;
+  run(&args, 1);
+  for (int64_t i = 0; i < shape.queries * shape.v_dim; i++)
+    if (i / shape.v_dim >= row)
+      assert_true(isnan(operands->out[i]));
     else
-      assert_true(fabsf(x->out[i] - before[i]) <= (rounds ? 0x1p-8F : 1e-6F));
-  free(x);
+      assert_true(fabsf(operands->out[i] - before[i]) <= (rounds ? 0x1p-8F : 1e-6F));
+  free(operands);
 }
 
 static void test_hidden(void **state) {
@@ -227,9 +234,10 @@ static void test_hidden(void **state) {
   }
 }
 
-static void compare_bits(const attention_args *a, const operands *x, const float *before) {
-  run(a, 1);
-  assert_memory_equal(x->out, before, sizeof x->out);
+static void compare_bits(const attention_args *args, const operands *operands,
+                         const float *before) {
+  run(args, 1);
+  assert_memory_equal(operands->out, before, sizeof operands->out);
 }
 
 /* Numbers beyond BF16 whose scores are finite: of a key that a float mask alone hides, and of a
@@ -237,20 +245,20 @@ static void compare_bits(const attention_args *a, const operands *x, const float
 static void check_beyond_bf16(float value, bool rounds) {
   enum { ROW = 77 };
   static float before[MOST];
-  const shape s = {1, 150, 150, 8, 8, .mask = DTYPE_F32};
-  operands *x = make_operands(&s);
-  attention_args a = args_of(&s, x, DTYPE_F32);
-  a.rounds = rounds;
-  a.scale = 1;
-  for (int64_t i = 0; i < s.queries; i++) x->mask[i * s.keys + ROW] = -INFINITY;
-  for (int64_t i = 0; i < KV * s.keys; i++) x->k[i * s.head_dim + 3] = 0;
-  run(&a, 1);
-  memcpy(before, x->out, sizeof before);
-  x->q[ROW * s.head_dim + 3] = value;
-  compare_bits(&a, x, before);
-  x->k[ROW * s.head_dim + 5] = value;
-  compare_bits(&a, x, before);
-  free(x);
+  const shape shape = {1, 150, 150, 8, 8, .mask = DTYPE_F32};
+  operands *operands = make_operands(&shape);
+  attention_args args = args_of(&shape, operands, DTYPE_F32);
+  args.rounds = rounds;
+  args.scale = 1;
+  for (int64_t i = 0; i < shape.queries; i++) operands->mask[i * shape.keys + ROW] = -INFINITY;
+  for (int64_t i = 0; i < KV * shape.keys; i++) operands->k[i * shape.head_dim + 3] = 0;
+  run(&args, 1);
+  memcpy(before, operands->out, sizeof before);
+  operands->q[ROW * shape.head_dim + 3] = value;
+  compare_bits(&args, operands, before);
+  operands->k[ROW * shape.head_dim + 5] = value;
+  compare_bits(&args, operands, before);
+  free(operands);
 }
 
 static void test_beyond_bf16(void **state) {
@@ -267,26 +275,27 @@ static void test_beyond_bf16(void **state) {
 static void test_huge_scores(void **state) {
   (void)state;
   enum { ONE = 37 };
-  const shape s = {1, 40, 70, 16, 8, .mask = DTYPE_I64};
-  operands *x = make_operands(&s);
-  for (int64_t i = 0; i < KV * s.queries * s.head_dim; i++) x->q[i] = 0x1p60F;
-  for (int64_t i = 0; i < KV * s.keys * s.head_dim; i++)
-    x->k[i] = i / s.head_dim % s.keys == ONE ? 0x1p40F : -0x1p30F * (float)(i % 7 + 1);
+  const shape shape = {1, 40, 70, 16, 8, .mask = DTYPE_I64};
+  operands *operands = make_operands(&shape);
+  for (int64_t i = 0; i < KV * shape.queries * shape.head_dim; i++) operands->q[i] = 0x1p60F;
+  for (int64_t i = 0; i < KV * shape.keys * shape.head_dim; i++)
+    operands->k[i] =
+        i / shape.head_dim % shape.keys == ONE ? 0x1p40F : -0x1p30F * (float)(i % 7 + 1);
   for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level))
     for (int rounds = 0; rounds < 2; rounds++) {
       cpu_use_at_most(level);
-      attention_args a = args_of(&s, x, DTYPE_F32);
-      a.rounds = rounds;
-      memset(x->out, 0, sizeof x->out);
-      run(&a, 2);
-      for (int64_t i = 0; i < KV * s.queries * s.v_dim; i++) {
-        const int64_t head = i / s.v_dim / s.queries;
-        const float want = x->v[(head * s.keys + ONE) * s.v_dim + i % s.v_dim];
-        assert_true(fabsf(x->out[i] - want) <= 0x1p-8F);
+      attention_args args = args_of(&shape, operands, DTYPE_F32);
+      args.rounds = rounds;
+      memset(operands->out, 0, sizeof operands->out);
+      run(&args, 2);
+      for (int64_t i = 0; i < KV * shape.queries * shape.v_dim; i++) {
+        const int64_t head = i / shape.v_dim / shape.queries;
+        const float want = operands->v[(head * shape.keys + ONE) * shape.v_dim + i % shape.v_dim];
+        assert_true(fabsf(operands->out[i] - want) <= 0x1p-8F);
       }
     }
   cpu_use_at_most(CPU_AMX);
-  free(x);
+  free(operands);
 }
 
 static void check_scratch(int n_threads, int64_t share, int64_t n_keys) {
@@ -294,10 +303,10 @@ static void check_scratch(int n_threads, int64_t share, int64_t n_keys) {
   kernel_context ctx = {.n_threads = n_threads};
   size_t before = 0;
   for (int64_t n = 1; n < 200; n++) {
-    const attention_cached_args a = {.q = tensor_of(&q, DTYPE_F32, 3 * share, n, 16),
-                                     .sizes = {1, 3, share, n, n_keys, 16, 16},
-                                     .room = n};
-    const size_t bytes = kernel_attention_cached.scratch(&ctx, &a);
+    const attention_cached_args args = {.q = tensor_of(&q, DTYPE_F32, 3 * share, n, 16),
+                                        .sizes = {1, 3, share, n, n_keys, 16, 16},
+                                        .room = n};
+    const size_t bytes = kernel_attention_cached.scratch(&ctx, &args);
     assert_true(bytes >= before);
     before = bytes;
   }

@@ -50,186 +50,190 @@ static conv_args form(int64_t images, int64_t groups, int64_t channels, int64_t 
                      .tail = conv_tail_none};
 }
 
-static int64_t result_size(const conv_args *p) {
-  return p->images * p->groups * p->outputs * out_size(p);
+static int64_t result_size(const conv_args *args) {
+  return args->images * args->groups * args->outputs * out_size(args);
 }
-static int64_t x_size(const conv_args *p) {
-  return p->images * p->groups * p->channels * in_size(p);
+static int64_t x_size(const conv_args *args) {
+  return args->images * args->groups * args->channels * in_size(args);
 }
-static int64_t weight_size(const conv_args *p) {
-  return p->groups * p->outputs * p->channels * kernel_size(p);
+static int64_t weight_size(const conv_args *args) {
+  return args->groups * args->outputs * args->channels * kernel_size(args);
 }
 /* Bytes of the results and of the guard. */
-static size_t written_bytes(const conv_args *p) {
-  return (size_t)(result_size(p) + GUARD) * sizeof *out;
+static size_t written_bytes(const conv_args *args) {
+  return (size_t)(result_size(args) + GUARD) * sizeof *out;
 }
 
 /* x on its own, so that a read beyond its end is found. */
-static float *draw_numbers(conv_args *p) {
-  const int64_t n = x_size(p);
+static float *draw_numbers(conv_args *args) {
+  const int64_t n = x_size(args);
   float *made = malloc((size_t)(n > 0 ? n : 1) * sizeof *made);
   assert_non_null(made);
-  assert_true(result_size(p) <= MOST_OUT && p->groups * p->outputs <= MOST_OUTPUTS);
-  assert_true(weight_size(p) <= MOST_WEIGHT);
+  assert_true(result_size(args) <= MOST_OUT && args->groups * args->outputs <= MOST_OUTPUTS);
+  assert_true(weight_size(args) <= MOST_WEIGHT);
   seed = 1;
   for (int64_t i = 0; i < n; i++) made[i] = draw();
-  for (int64_t i = 0; i < weight_size(p); i++) weight[i] = draw();
+  for (int64_t i = 0; i < weight_size(args); i++) weight[i] = draw();
   for (int i = 0; i < MOST_OUTPUTS; i++) bias[i] = draw();
-  for (int64_t i = 0; i < result_size(p); i++) added[i] = draw();
-  p->x = made;
+  for (int64_t i = 0; i < result_size(args); i++) added[i] = draw();
+  args->x = made;
   return made;
 }
 
-static void run(const kernel_desc *pack, const kernel_desc *k, conv_args *p, int n_threads) {
-  p->way = find_way(p, true);
-  for (int64_t i = 0; i < result_size(p) + GUARD; i++) out[i] = -99;
-  run_packed_kernel(pack, k, p, &p->packed, n_threads);
+static void run(const kernel_desc *pack, const kernel_desc *keys, conv_args *args, int n_threads) {
+  args->way = find_way(args, true);
+  for (int64_t i = 0; i < result_size(args) + GUARD; i++) out[i] = -99;
+  run_packed_kernel(pack, keys, args, &args->packed, n_threads);
 }
 
 /* ---------------------------------------------------------------- the oracle */
 
-static double *widen(const conv_args *p, const float *x, int64_t n) {
+static double *widen(const conv_args *args, const float *values, int64_t n) {
   double *wide = malloc((size_t)(n > 0 ? n : 1) * sizeof *wide);
   assert_non_null(wide);
   for (int64_t i = 0; i < n; i++)
-    wide[i] = (double)(p->rounds ? bf16_to_f32(f32_to_bf16(x[i])) : x[i]);
+    wide[i] = (double)(args->rounds ? bf16_to_f32(f32_to_bf16(values[i])) : values[i]);
   return wide;
 }
 
-static int64_t input_of(const conv_dim *d, int64_t at, int64_t tap) {
-  return at * d->stride - d->padding + tap * d->dilation;
+static int64_t input_of(const conv_dim *dim, int64_t at, int64_t tap) {
+  return at * dim->stride - dim->padding + tap * dim->dilation;
 }
-static bool is_inside(const conv_dim *d, int64_t at) { return at >= 0 && at < d->in; }
+static bool is_inside(const conv_dim *dim, int64_t at) { return at >= 0 && at < dim->in; }
 
-static void add_row(const conv_dim *d, int64_t tap, double w, const double *row, double *to) {
-  for (int64_t i = 0; i < d->out; i++) {
-    const int64_t from = input_of(d, i, tap);
-    if (is_inside(d, from)) to[i] += w * row[from];
+static void add_row(const conv_dim *dim, int64_t tap, double w, const double *row, double *to) {
+  for (int64_t i = 0; i < dim->out; i++) {
+    const int64_t from = input_of(dim, i, tap);
+    if (is_inside(dim, from)) to[i] += w * row[from];
   }
 }
 
-/* Adds what one tap of one channel, x, has of all outputs of a plane. */
-static void add_tap(const conv_args *p, const int64_t tap[], double w, const double *x,
+/* Adds what one tap of one channel, values, has of all outputs of a plane. */
+static void add_tap(const conv_args *args, const int64_t tap[], double w, const double *values,
                     double *to) {
-  const conv_dim *d = p->dims;
-  for (int64_t z = 0; z < d[0].out; z++)
-    for (int64_t y = 0; y < d[1].out; y++, to += d[2].out) {
-      const int64_t plane = input_of(&d[0], z, tap[0]), row = input_of(&d[1], y, tap[1]);
-      if (is_inside(&d[0], plane) && is_inside(&d[1], row))
-        add_row(&d[2], tap[2], w, x + (plane * d[1].in + row) * d[2].in, to);
+  const conv_dim *dim = args->dims;
+  for (int64_t z = 0; z < dim[0].out; z++)
+    for (int64_t y = 0; y < dim[1].out; y++, to += dim[2].out) {
+      const int64_t plane = input_of(&dim[0], z, tap[0]), row = input_of(&dim[1], y, tap[1]);
+      if (is_inside(&dim[0], plane) && is_inside(&dim[1], row))
+        add_row(&dim[2], tap[2], w, values + (plane * dim[1].in + row) * dim[2].in, to);
     }
 }
 
-static void add_channel(const conv_args *p, const double *w, const double *x, double *to) {
-  const conv_dim *d = p->dims;
-  for (int64_t z = 0; z < d[0].kernel; z++)
-    for (int64_t y = 0; y < d[1].kernel; y++)
-      for (int64_t i = 0; i < d[2].kernel; i++, w++)
-        add_tap(p, (const int64_t[]){z, y, i}, *w, x, to);
+static void add_channel(const conv_args *args, const double *weights, const double *values,
+                        double *to) {
+  const conv_dim *dim = args->dims;
+  for (int64_t z = 0; z < dim[0].kernel; z++)
+    for (int64_t y = 0; y < dim[1].kernel; y++)
+      for (int64_t i = 0; i < dim[2].kernel; i++, weights++)
+        add_tap(args, (const int64_t[]){z, y, i}, *weights, values, to);
 }
 
-/* Of the operands as they are, or rounded where p->rounds. */
-static void find_sums(const conv_args *p) {
-  double *x = widen(p, p->x, x_size(p)), *w = widen(p, weight, weight_size(p));
-  const int64_t outputs = p->groups * p->outputs;
-  memset(sums, 0, (size_t)result_size(p) * sizeof *sums);
-  for (int64_t plane = 0; plane < p->images * outputs; plane++) {
-    const int64_t output = plane % outputs, group = output / p->outputs;
-    const int64_t first = (plane / outputs * p->groups + group) * p->channels;
-    for (int64_t c = 0; c < p->channels; c++)
-      add_channel(p, w + (output * p->channels + c) * kernel_size(p), x + (first + c) * in_size(p),
-                  sums + plane * out_size(p));
+/* Of the operands as they are, or rounded where args->rounds. */
+static void find_sums(const conv_args *args) {
+  double *values = widen(args, args->x, x_size(args)),
+         *weights = widen(args, weight, weight_size(args));
+  const int64_t outputs = args->groups * args->outputs;
+  memset(sums, 0, (size_t)result_size(args) * sizeof *sums);
+  for (int64_t plane = 0; plane < args->images * outputs; plane++) {
+    const int64_t output = plane % outputs, group = output / args->outputs;
+    const int64_t first = (plane / outputs * args->groups + group) * args->channels;
+    for (int64_t c = 0; c < args->channels; c++)
+      add_channel(args, weights + (output * args->channels + c) * kernel_size(args),
+                  values + (first + c) * in_size(args), sums + plane * out_size(args));
   }
-  free(x);
-  free(w);
+  free(values);
+  free(weights);
 }
 
-static double want_at(const conv_args *p, int64_t n) {
-  const double sum = sums[n] +
-                     (p->bias ? (double)bias[n / out_size(p) % (p->groups * p->outputs)] : 0) +
-                     (p->tail.added ? (double)added[n] : 0);
-  return fmin(fmax(sum, (double)p->tail.low), (double)p->tail.high);
+static double want_at(const conv_args *args, int64_t n) {
+  const double sum =
+      sums[n] +
+      (args->bias ? (double)bias[n / out_size(args) % (args->groups * args->outputs)] : 0) +
+      (args->tail.added ? (double)added[n] : 0);
+  return fmin(fmax(sum, (double)args->tail.low), (double)args->tail.high);
 }
 
-static void check_outputs(const conv_args *p) {
-  const double terms = (double)(p->channels * kernel_size(p)) + 2;
-  for (int64_t n = 0; n < result_size(p); n++) {
-    const double want = want_at(p, n), off = fabs((double)out[n] - want);
+static void check_outputs(const conv_args *args) {
+  const double terms = (double)(args->channels * kernel_size(args)) + 2;
+  for (int64_t n = 0; n < result_size(args); n++) {
+    const double want = want_at(args, n), off = fabs((double)out[n] - want);
     if (!(off <= FLT_EPSILON * (2 * terms + 4 * fabs(want))))
       fail_msg("element %lld: %g, expected %g", (long long)n, (double)out[n], want);
   }
-  for (int64_t n = 0; n < GUARD; n++) assert_true(out[result_size(p) + n] == -99);
+  for (int64_t n = 0; n < GUARD; n++) assert_true(out[result_size(args) + n] == -99);
 }
 
 /* The same bits by several threads. */
-static void check_tail(const kernel_desc *pack, const kernel_desc *k, conv_args *p) {
-  run(pack, k, p, 1);
-  check_outputs(p);
-  memcpy(other, out, written_bytes(p));
+static void check_tail(const kernel_desc *pack, const kernel_desc *keys, conv_args *args) {
+  run(pack, keys, args, 1);
+  check_outputs(args);
+  memcpy(other, out, written_bytes(args));
   for (int threads = 2; threads <= 7; threads += 5) {
-    run(pack, k, p, threads);
-    assert_memory_equal(out, other, written_bytes(p));
+    run(pack, keys, args, threads);
+    assert_memory_equal(out, other, written_bytes(args));
   }
 }
 
 /* The same bits as by lists of steps over all of `other`. */
-static void check_steps(const kernel_desc *pack, const kernel_desc *k, conv_args p) {
-  const int64_t n = result_size(&p);
+static void check_steps(const kernel_desc *pack, const kernel_desc *keys, conv_args args) {
+  const int64_t n = result_size(&args);
   for (int i = 0; i < FOLLOWED_LISTS && n > 0; i++) {
-    p.steps = followed_list(i, n, out_size(&p), added);
-    run(pack, k, &p, 2);
-    memcpy(followed, other, written_bytes(&p));
-    follow(p.steps, followed);
-    assert_memory_equal(out, followed, written_bytes(&p));
+    args.steps = followed_list(i, n, out_size(&args), added);
+    run(pack, keys, &args, 2);
+    memcpy(followed, other, written_bytes(&args));
+    follow(args.steps, followed);
+    assert_memory_equal(out, followed, written_bytes(&args));
   }
 }
 
 /* With all that may follow; rounded ones, whose kernels end alike, with most of it. */
-static void check_tails(const kernel_desc *pack, const kernel_desc *k, conv_args p) {
-  if (!p.rounds) {
-    check_tail(pack, k, &p);
-    check_steps(pack, k, p);
+static void check_tails(const kernel_desc *pack, const kernel_desc *keys, conv_args args) {
+  if (!args.rounds) {
+    check_tail(pack, keys, &args);
+    check_steps(pack, keys, args);
   }
-  p.tail.added = added;
-  check_tail(pack, k, &p);
-  if (p.rounds) return;
-  p.tail.low = 0, p.bias = NULL;
-  check_tail(pack, k, &p);
-  p.tail.high = 6, p.tail.added = NULL;
-  check_tail(pack, k, &p);
+  args.tail.added = added;
+  check_tail(pack, keys, &args);
+  if (args.rounds) return;
+  args.tail.low = 0, args.bias = NULL;
+  check_tail(pack, keys, &args);
+  args.tail.high = 6, args.tail.added = NULL;
+  check_tail(pack, keys, &args);
 }
 
-static bool may_round(const kernel_desc *k, const conv_args *p) {
-  return k == &kernel_conv_direct || conv_rounds(p);
+static bool may_round(const kernel_desc *desc, const conv_args *args) {
+  return desc == &kernel_conv_direct || conv_rounds(args);
 }
 
 /* By all levels of instructions, and rounded where it can be. */
-static void check_form(const kernel_desc *pack, const kernel_desc *k, conv_args p) {
-  float *x = draw_numbers(&p);
-  conv_args rounded = p;
+static void check_form(const kernel_desc *pack, const kernel_desc *keys, conv_args args) {
+  float *values = draw_numbers(&args);
+  conv_args rounded = args;
   rounded.rounds = true;
   for (int i = 0; i < 2; i++) {
-    find_sums(i ? &rounded : &p);
+    find_sums(i ? &rounded : &args);
     for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
       cpu_use_at_most(level);
-      if (!i || may_round(k, &p)) check_tails(pack, k, i ? rounded : p);
+      if (!i || may_round(keys, &args)) check_tails(pack, keys, i ? rounded : args);
     }
   }
-  free(x);
+  free(values);
 }
 
 /* ---------------------------------------------------------------- of one element */
 
 static void check_pointwise(int64_t images, int64_t groups, int64_t channels, int64_t outputs,
                             int64_t cells) {
-  conv_args p = form(images, groups, channels, outputs, one(), dim_of(cells, 1, 1, 0));
+  conv_args args = form(images, groups, channels, outputs, one(), dim_of(cells, 1, 1, 0));
   const conv_part part = {
-      .p = &p, .d = {whole_window(&p.dims[0]), whole_window(&p.dims[1]), whole_window(&p.dims[2])}};
+      .args = &args,
+      .d = {whole_window(&args.dims[0]), whole_window(&args.dims[1]), whole_window(&args.dims[2])}};
   for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX && cells >= 32; level = next_level(level)) {
     cpu_use_at_most(level);
-    assert_true(pointwise_fits(&part) && conv_rounds(&p) == !conv_is_depthwise(&p));
+    assert_true(pointwise_fits(&part) && conv_rounds(&args) == !conv_is_depthwise(&args));
   }
-  check_form(&kernel_conv_pack, &kernel_conv, p);
+  check_form(&kernel_conv_pack, &kernel_conv, args);
 }
 
 static void test_pointwise(void **state) {
@@ -251,8 +255,8 @@ static void test_pointwise(void **state) {
 
 /* ---------------------------------------------------------------- with outputs in lanes */
 
-static void check_lanes(conv_args p) {
-  check_form(&kernel_conv_direct_pack, &kernel_conv_direct, p);
+static void check_lanes(conv_args args) {
+  check_form(&kernel_conv_direct_pack, &kernel_conv_direct, args);
 }
 
 static void test_windows(void **state) {
@@ -301,21 +305,22 @@ static void test_lane_shapes(void **state) {
 /* ---------------------------------------------------------------- transposed, by tiles */
 
 /* Output n: of the one input that it sees. */
-static double want_spread(const conv_args *p, int64_t n) {
-  const conv_dim *d = p->dims;
-  const int64_t outputs = p->groups * p->outputs, plane = n / out_size(p);
-  const int64_t output = plane % p->outputs, product = plane / p->outputs,
-                group = plane % outputs / p->outputs;
+static double want_spread(const conv_args *args, int64_t n) {
+  const conv_dim *dim = args->dims;
+  const int64_t outputs = args->groups * args->outputs, plane = n / out_size(args);
+  const int64_t output = plane % args->outputs, product = plane / args->outputs,
+                group = plane % outputs / args->outputs;
   int64_t at[CONV_DIMS];
-  split_index(n % out_size(p), d[1].out, d[2].out, at);
-  double sum = p->bias ? (double)bias[group * p->outputs + output] : 0;
-  for (int64_t c = 0; c < p->channels; c++) {
-    const float x = ((const float *)p->x)[(product * p->channels + c) * in_size(p) +
-                                          at[1] / d[1].stride * d[2].in + at[2] / 2];
-    const float w = weight[(((group * p->channels + c) * p->outputs + output) * d[1].kernel +
-                            at[1] % d[1].stride) *
-                               2 +
-                           at[2] % 2];
+  split_index(n % out_size(args), dim[1].out, dim[2].out, at);
+  double sum = args->bias ? (double)bias[group * args->outputs + output] : 0;
+  for (int64_t c = 0; c < args->channels; c++) {
+    const float x = ((const float *)args->x)[(product * args->channels + c) * in_size(args) +
+                                             at[1] / dim[1].stride * dim[2].in + at[2] / 2];
+    const float w =
+        weight[(((group * args->channels + c) * args->outputs + output) * dim[1].kernel +
+                at[1] % dim[1].stride) *
+                   2 +
+               at[2] % 2];
     sum += (double)bf16_to_f32(f32_to_bf16(x)) * (double)bf16_to_f32(f32_to_bf16(w));
   }
   return sum;
@@ -323,25 +328,25 @@ static double want_spread(const conv_args *p, int64_t n) {
 
 static void check_spread(int64_t images, int64_t groups, int64_t channels, int64_t outputs,
                          int64_t rows, int64_t columns, int64_t stride) {
-  conv_args p = form(images, groups, channels, outputs,
-                     (conv_dim){rows, rows * stride, stride, stride, 0, 1, stride, stride},
-                     (conv_dim){columns, columns * 2, 2, 2, 0, 1, 2, 2});
-  p.transposed = p.rounds = true;
-  assert_true(conv_amx_takes_transposed(&p));
-  float *x = draw_numbers(&p);
-  for (int i = 0; i < 2; i++, p.bias = NULL) {
-    run(&kernel_conv_direct_pack, &kernel_conv_direct, &p, 1);
-    for (int64_t n = 0; n < result_size(&p); n++) {
-      const double want = want_spread(&p, n), off = fabs((double)out[n] - want);
+  conv_args args = form(images, groups, channels, outputs,
+                        (conv_dim){rows, rows * stride, stride, stride, 0, 1, stride, stride},
+                        (conv_dim){columns, columns * 2, 2, 2, 0, 1, 2, 2});
+  args.transposed = args.rounds = true;
+  assert_true(conv_amx_takes_transposed(&args));
+  float *values = draw_numbers(&args);
+  for (int i = 0; i < 2; i++, args.bias = NULL) {
+    run(&kernel_conv_direct_pack, &kernel_conv_direct, &args, 1);
+    for (int64_t n = 0; n < result_size(&args); n++) {
+      const double want = want_spread(&args, n), off = fabs((double)out[n] - want);
       if (!(off <= FLT_EPSILON * (2 * (double)channels + 4 * fabs(want))))
         fail_msg("element %lld: %g, expected %g", (long long)n, (double)out[n], want);
     }
-    for (int64_t n = 0; n < GUARD; n++) assert_true(out[result_size(&p) + n] == -99);
-    memcpy(other, out, written_bytes(&p));
-    run(&kernel_conv_direct_pack, &kernel_conv_direct, &p, 7);
-    assert_memory_equal(out, other, written_bytes(&p));
+    for (int64_t n = 0; n < GUARD; n++) assert_true(out[result_size(&args) + n] == -99);
+    memcpy(other, out, written_bytes(&args));
+    run(&kernel_conv_direct_pack, &kernel_conv_direct, &args, 7);
+    assert_memory_equal(out, other, written_bytes(&args));
   }
-  free(x);
+  free(values);
 }
 
 static void test_spread(void **state) {
@@ -353,9 +358,9 @@ static void test_spread(void **state) {
   check_spread(1, 1, 64, 33, 1, 300, 1);
   check_spread(1, 1, 70, 5, 3, 35, 2);
   check_spread(3, 1, 13, 1, 5, 10, 3);
-  conv_args p = form(1, 1, 16, 16, dim_of(6, 2, 1, 0), dim_of(8, 2, 2, 0));
-  p.transposed = p.rounds = true;
-  assert_false(conv_amx_takes_transposed(&p)); /* whose outputs see several inputs */
+  conv_args args = form(1, 1, 16, 16, dim_of(6, 2, 1, 0), dim_of(8, 2, 2, 0));
+  args.transposed = args.rounds = true;
+  assert_false(conv_amx_takes_transposed(&args)); /* whose outputs see several inputs */
 }
 
 /* ---------------------------------------------------------------- other weights */
@@ -364,54 +369,55 @@ static void test_spread(void **state) {
 static void test_narrow_weight(void **state) {
   static uint16_t halves[MOST_WEIGHT];
   (void)state;
-  conv_args p = form(1, 2, 24, 35, dim_of(9, 3, 2, 1), dim_of(12, 3, 2, 1));
-  float *x = draw_numbers(&p);
-  for (int64_t i = 0; i < weight_size(&p); i++) {
+  conv_args args = form(1, 2, 24, 35, dim_of(9, 3, 2, 1), dim_of(12, 3, 2, 1));
+  float *values = draw_numbers(&args);
+  for (int64_t i = 0; i < weight_size(&args); i++) {
     uint32_t bits;
     memcpy(&bits, &weight[i], sizeof bits);
     halves[i] = (uint16_t)(bits >> 16);
     bits &= 0xffff0000;
     memcpy(&weight[i], &bits, sizeof bits);
   }
-  p.weight = halves;
-  p.weight_type = DTYPE_BF16;
-  find_sums(&p);
-  check_tail(&kernel_conv_direct_pack, &kernel_conv_direct, &p);
-  p.rounds = true;
-  find_sums(&p);
-  check_tail(&kernel_conv_direct_pack, &kernel_conv_direct, &p);
-  p.dims[1] = one(), p.dims[2] = dim_of(108, 1, 1, 0);
-  assert_true(conv_rounds(&p));
-  find_sums(&p);
-  check_tail(&kernel_conv_pack, &kernel_conv, &p);
-  free(x);
+  args.weight = halves;
+  args.weight_type = DTYPE_BF16;
+  find_sums(&args);
+  check_tail(&kernel_conv_direct_pack, &kernel_conv_direct, &args);
+  args.rounds = true;
+  find_sums(&args);
+  check_tail(&kernel_conv_direct_pack, &kernel_conv_direct, &args);
+  args.dims[1] = one(), args.dims[2] = dim_of(108, 1, 1, 0);
+  assert_true(conv_rounds(&args));
+  find_sums(&args);
+  check_tail(&kernel_conv_pack, &kernel_conv, &args);
+  free(values);
 }
 
 /* What is no number stays that whatever follows; infinities are limited. */
-static void check_special(const kernel_desc *pack, const kernel_desc *k, conv_args p, bool rounds) {
-  p.rounds = rounds && may_round(k, &p);
-  float *x = draw_numbers(&p);
-  for (int64_t i = 0; i < weight_size(&p); i++) weight[i] = fabsf(weight[i]) + 1;
-  p.tail.low = 0, p.tail.high = 6;
-  x[0] = NAN, x[in_size(&p) - 1] = INFINITY;
-  run(pack, k, &p, 2);
-  const int64_t last = out_size(&p) - 1;
+static void check_special(const kernel_desc *pack, const kernel_desc *keys, conv_args args,
+                          bool rounds) {
+  args.rounds = rounds && may_round(keys, &args);
+  float *values = draw_numbers(&args);
+  for (int64_t i = 0; i < weight_size(&args); i++) weight[i] = fabsf(weight[i]) + 1;
+  args.tail.low = 0, args.tail.high = 6;
+  values[0] = NAN, values[in_size(&args) - 1] = INFINITY;
+  run(pack, keys, &args, 2);
+  const int64_t last = out_size(&args) - 1;
   assert_true(isnan(out[0]));
   assert_true(out[last] == 6);
-  x[in_size(&p) - 1] = -INFINITY;
-  run(pack, k, &p, 2);
+  values[in_size(&args) - 1] = -INFINITY;
+  run(pack, keys, &args, 2);
   assert_true(out[last] == 0);
-  free(x);
+  free(values);
 }
 
 /* An infinity beside what an output sees. */
-static void check_beside(conv_args p, int64_t at, bool rounds) {
-  p.rounds = rounds;
-  float *x = draw_numbers(&p);
-  x[at] = INFINITY;
-  run(&kernel_conv_direct_pack, &kernel_conv_direct, &p, 1);
+static void check_beside(conv_args args, int64_t at, bool rounds) {
+  args.rounds = rounds;
+  float *values = draw_numbers(&args);
+  values[at] = INFINITY;
+  run(&kernel_conv_direct_pack, &kernel_conv_direct, &args, 1);
   assert_true(isfinite(out[0]) && isinf(out[1]));
-  free(x);
+  free(values);
 }
 
 static void check_all_special(bool rounds) {

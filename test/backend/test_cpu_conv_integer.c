@@ -37,57 +37,57 @@ static conv_dim dim(int64_t in, int64_t kernel, int64_t stride, int64_t padding,
                     .tap_step = 1};
 }
 
-static int64_t element(const conv_integer_args *a, int64_t plane, const int64_t at[CONV_DIMS]) {
-  const conv_dim *d = a->conv.dims;
+static int64_t element(const conv_integer_args *args, int64_t plane, const int64_t at[CONV_DIMS]) {
+  const conv_dim *dim = args->conv.dims;
   for (int i = 0; i < CONV_DIMS; i++)
-    if (at[i] < 0 || at[i] >= d[i].in) return a->padding_value;
-  int64_t k = ((plane * d[0].in + at[0]) * d[1].in + at[1]) * d[2].in + at[2];
-  return a->conv.type == DTYPE_I8 ? (int8_t)x[k] : x[k];
+    if (at[i] < 0 || at[i] >= dim[i].in) return args->padding_value;
+  int64_t k = ((plane * dim[0].in + at[0]) * dim[1].in + at[1]) * dim[2].in + at[2];
+  return args->conv.type == DTYPE_I8 ? (int8_t)x[k] : x[k];
 }
 
-static int64_t sum_at(const conv_integer_args *a, int64_t image, int64_t output, int64_t cell) {
-  const conv_args *c = &a->conv;
-  const conv_dim *d = c->dims;
-  int64_t sum = 0, w = output * c->channels * d[0].kernel * d[1].kernel * d[2].kernel;
-  int64_t first = (image * c->groups + output / c->outputs) * c->channels;
-  for (int64_t i = 0; i < c->channels; i++)
-    for (int64_t z = 0; z < d[0].kernel; z++)
-      for (int64_t y = 0; y < d[1].kernel; y++)
-        for (int64_t k = 0; k < d[2].kernel; k++, w++) {
-          int64_t at[CONV_DIMS] = {cell / d[2].out / d[1].out, cell / d[2].out % d[1].out,
-                                   cell % d[2].out};
+static int64_t sum_at(const conv_integer_args *args, int64_t image, int64_t output, int64_t cell) {
+  const conv_args *own = &args->conv;
+  const conv_dim *dim = own->dims;
+  int64_t sum = 0, w = output * own->channels * dim[0].kernel * dim[1].kernel * dim[2].kernel;
+  int64_t first = (image * own->groups + output / own->outputs) * own->channels;
+  for (int64_t i = 0; i < own->channels; i++)
+    for (int64_t z = 0; z < dim[0].kernel; z++)
+      for (int64_t y = 0; y < dim[1].kernel; y++)
+        for (int64_t k = 0; k < dim[2].kernel; k++, w++) {
+          int64_t at[CONV_DIMS] = {cell / dim[2].out / dim[1].out, cell / dim[2].out % dim[1].out,
+                                   cell % dim[2].out};
           const int64_t tap[CONV_DIMS] = {z, y, k};
           for (int n = 0; n < CONV_DIMS; n++)
-            at[n] = at[n] * d[n].stride - d[n].padding + tap[n] * d[n].dilation;
-          sum += element(a, first + i, at) * weight[w];
+            at[n] = at[n] * dim[n].stride - dim[n].padding + tap[n] * dim[n].dilation;
+          sum += element(args, first + i, at) * weight[w];
         }
   return sum;
 }
 
-static int64_t result_size(const conv_args *c) {
-  return c->images * c->groups * c->outputs * out_size(c);
+static int64_t result_size(const conv_args *args) {
+  return args->images * args->groups * args->outputs * out_size(args);
 }
 
-static void find_want(const conv_integer_args *a) {
-  const conv_args *c = &a->conv;
-  int64_t cells = out_size(c), n = 0;
-  assert_true(result_size(c) <= MOST);
-  for (int64_t image = 0; image < c->images; image++)
-    for (int64_t o = 0; o < c->groups * c->outputs; o++)
+static void find_want(const conv_integer_args *args) {
+  const conv_args *own = &args->conv;
+  int64_t cells = out_size(own), n = 0;
+  assert_true(result_size(own) <= MOST);
+  for (int64_t image = 0; image < own->images; image++)
+    for (int64_t o = 0; o < own->groups * own->outputs; o++)
       for (int64_t cell = 0; cell < cells; cell++)
-        want[n++] = (int32_t)(sum_at(a, image, o, cell) + (c->bias ? bias[o] : 0));
+        want[n++] = (int32_t)(sum_at(args, image, o, cell) + (own->bias ? bias[o] : 0));
 }
 
-static void run(const conv_integer_args *a) {
+static void run(const conv_integer_args *args) {
   test_pool pool;
-  run_kernel(&kernel_conv_integer, a, 3, &pool);
+  run_kernel(&kernel_conv_integer, args, 3, &pool);
   free_pool(&pool);
 }
 
-static void check(const conv_integer_args *a) {
-  const int64_t n = result_size(&a->conv);
+static void check(const conv_integer_args *args) {
+  const int64_t n = result_size(&args->conv);
   for (int64_t i = 0; i < n; i++) out[i] = -1;
-  run(a);
+  run(args);
   for (int64_t i = 0; i < n; i++) assert_int_equal(out[i], want[i]);
 }
 
@@ -107,23 +107,23 @@ static float limited(float v, float low, float high) {
   return high < v ? high : v;
 }
 
-static float factor_at(const requantise_factor *f, int64_t channel) {
-  return f->of_channel ? f->of_channel[channel] : f->number;
+static float factor_at(const requantise_factor *factor, int64_t channel) {
+  return factor->of_channel ? factor->of_channel[channel] : factor->number;
 }
 
-static float term_at(const requantise_term *t, float v, int64_t channel) {
-  v -= t->zero;
-  v *= factor_at(&t->scale, channel);
-  return v + factor_at(&t->bias, channel);
+static float term_at(const requantise_term *term, float v, int64_t channel) {
+  v -= term->zero;
+  v *= factor_at(&term->scale, channel);
+  return v + factor_at(&term->bias, channel);
 }
 
 /* By the formula of requantise_args. */
-static int code_of(const requantise_args *p, int32_t sum, int64_t i, int64_t channel) {
-  float v = term_at(&p->terms[0], (float)sum, channel);
-  if (p->terms[1].x) v += term_at(&p->terms[1], added_at(p->terms[1].type, i), channel);
-  v = limited(v, p->low, p->high) * p->inverse;
-  v = limited(rintf(v) + p->zero, p->least, p->greatest);
-  return p->type == DTYPE_I8 ? (int8_t)(int)v : (uint8_t)(int)v;
+static int code_of(const requantise_args *args, int32_t sum, int64_t i, int64_t channel) {
+  float v = term_at(&args->terms[0], (float)sum, channel);
+  if (args->terms[1].x) v += term_at(&args->terms[1], added_at(args->terms[1].type, i), channel);
+  v = limited(v, args->low, args->high) * args->inverse;
+  v = limited(rintf(v) + args->zero, args->least, args->greatest);
+  return args->type == DTYPE_I8 ? (int8_t)(int)v : (uint8_t)(int)v;
 }
 
 /* t: the type of the n numbers that are added. */
@@ -143,67 +143,67 @@ static void fill_codes(dtype t, int64_t n) {
 }
 
 /* which: what is added, if anything, and which of the operations change something. */
-static requantise_args codes_of(const conv_integer_args *a, int which) {
+static requantise_args codes_of(const conv_integer_args *args, int which) {
   static const dtype types[] = {DTYPE_U8, DTYPE_I8, DTYPE_I32, DTYPE_F32};
   const bool is_signed = which & 1;
-  requantise_args p = {.type = is_signed ? DTYPE_I8 : DTYPE_U8,
-                       .low = which & 2 ? -1.5F : -INFINITY,
-                       .high = which & 4 ? 2.75F : INFINITY,
-                       .inverse = 20,
-                       .zero = which & 8 ? 3 : 0,
-                       .least = is_signed ? -128 : 0,
-                       .greatest = is_signed ? 127 : 255,
-                       .images = a->conv.images,
-                       .channels = a->conv.groups * a->conv.outputs};
-  p.terms[0] = (requantise_term){.type = DTYPE_I32,
-                                 .zero = which & 16 ? 11 : 0,
-                                 .scale = {.of_channel = scales},
-                                 .bias = {.of_channel = biases}};
-  p.terms[1].type = types[which >> 5 & 3];
-  if (!(which & 128)) return p;
-  const bool is_wide = p.terms[1].type == DTYPE_I32;
-  p.terms[1].x = added;
-  p.terms[1].zero = which & 8 ? 100 : 0;
-  p.terms[1].scale = (requantise_factor){is_wide ? scales : NULL, 0.01F};
-  p.terms[1].bias = (requantise_factor){is_wide ? biases : NULL, 0};
-  return p;
+  requantise_args own = {.type = is_signed ? DTYPE_I8 : DTYPE_U8,
+                         .low = which & 2 ? -1.5F : -INFINITY,
+                         .high = which & 4 ? 2.75F : INFINITY,
+                         .inverse = 20,
+                         .zero = which & 8 ? 3 : 0,
+                         .least = is_signed ? -128 : 0,
+                         .greatest = is_signed ? 127 : 255,
+                         .images = args->conv.images,
+                         .channels = args->conv.groups * args->conv.outputs};
+  own.terms[0] = (requantise_term){.type = DTYPE_I32,
+                                   .zero = which & 16 ? 11 : 0,
+                                   .scale = {.of_channel = scales},
+                                   .bias = {.of_channel = biases}};
+  own.terms[1].type = types[which >> 5 & 3];
+  if (!(which & 128)) return own;
+  const bool is_wide = own.terms[1].type == DTYPE_I32;
+  own.terms[1].x = added;
+  own.terms[1].zero = which & 8 ? 100 : 0;
+  own.terms[1].scale = (requantise_factor){is_wide ? scales : NULL, 0.01F};
+  own.terms[1].bias = (requantise_factor){is_wide ? biases : NULL, 0};
+  return own;
 }
 
 static void check_codes(const conv_integer_args *sums, int which) {
   enum { GUARD = 64 };
-  conv_integer_args a = *sums;
-  const int64_t n = result_size(&a.conv), channels = a.conv.groups * a.conv.outputs,
-                plane = out_size(&a.conv);
+  conv_integer_args args = *sums;
+  const int64_t n = result_size(&args.conv), channels = args.conv.groups * args.conv.outputs,
+                plane = out_size(&args.conv);
   unsigned char *codes = (unsigned char *)out;
-  a.makes_codes = true;
-  a.codes = codes_of(&a, which);
-  fill_codes(a.codes.terms[1].type, n);
+  args.makes_codes = true;
+  args.codes = codes_of(&args, which);
+  fill_codes(args.codes.terms[1].type, n);
   memset(out, 0x5a, (size_t)(n + GUARD));
-  run(&a);
+  run(&args);
   for (int64_t i = 0; i < n; i++) {
-    const int code = code_of(&a.codes, want[i], i, i / plane % channels);
-    assert_int_equal(a.codes.type == DTYPE_I8 ? (int8_t)codes[i] : codes[i], code);
+    const int code = code_of(&args.codes, want[i], i, i / plane % channels);
+    assert_int_equal(args.codes.type == DTYPE_I8 ? (int8_t)codes[i] : codes[i], code);
   }
   for (int64_t i = n; i < n + GUARD; i++) assert_int_equal(codes[i], 0x5a);
 }
 
 /* What the same codes decode to. */
 static void check_decoded(const conv_integer_args *sums, int which) {
-  conv_integer_args a = *sums;
-  const int64_t n = result_size(&a.conv), channels = a.conv.groups * a.conv.outputs,
-                plane = out_size(&a.conv);
-  a.makes_codes = a.decodes = true;
-  a.codes = codes_of(&a, which);
-  a.decode_zero = which & 2 ? 3 : 0;
-  a.decode_scale = 0.37F;
-  fill_codes(a.codes.terms[1].type, n);
+  conv_integer_args args = *sums;
+  const int64_t n = result_size(&args.conv), channels = args.conv.groups * args.conv.outputs,
+                plane = out_size(&args.conv);
+  args.makes_codes = args.decodes = true;
+  args.codes = codes_of(&args, which);
+  args.decode_zero = which & 2 ? 3 : 0;
+  args.decode_scale = 0.37F;
+  fill_codes(args.codes.terms[1].type, n);
   for (int64_t i = 0; i <= n; i++) out[i] = 77;
-  run(&a);
+  run(&args);
   for (int64_t i = 0; i < n; i++) {
-    const float code = (float)code_of(&a.codes, want[i], i, i / plane % channels);
+    const float code = (float)code_of(&args.codes, want[i], i, i / plane % channels);
     float got;
     memcpy(&got, &out[i], sizeof got);
-    assert_true(got == (code - a.decode_zero) * a.decode_scale);
+    assert_true(got == (code - args.decode_zero) * args.decode_scale);
   }
   assert_int_equal(out[n], 77);
 }
@@ -219,54 +219,54 @@ static void fill(bool extremes) {
 }
 
 /* As sums, and each operation of codes without and with the others, each type that is added. */
-static void check_all(const conv_integer_args *a, int which) {
-  check(a);
-  for (int k = 0; k < 4; k++) check_codes(a, which ^ k * 85);
-  if (a->conv.channels > 1) check_decoded(a, which);
+static void check_all(const conv_integer_args *args, int which) {
+  check(args);
+  for (int k = 0; k < 4; k++) check_codes(args, which ^ k * 85);
+  if (args->conv.channels > 1) check_decoded(args, which);
 }
 
 /* The same of the weight as tiles. */
 static void check_tiles(const conv_integer_args *plain, int which) {
-  conv_integer_args a = *plain;
+  conv_integer_args args = *plain;
   test_pool pool;
-  run_kernel(&kernel_conv_integer_pack, &a.conv, 1, &pool);
-  a.conv.packed = pool.memory[0];
-  a.conv.is_packed = true;
-  a.conv.weight = NULL;
-  check_all(&a, which);
+  run_kernel(&kernel_conv_integer_pack, &args.conv, 1, &pool);
+  args.conv.packed = pool.memory[0];
+  args.conv.is_packed = true;
+  args.conv.weight = NULL;
+  check_all(&args, which);
   free_pool(&pool);
 }
 
 /* By all levels of instructions. */
-static void check_levels(const conv_integer_args *a, int which) {
-  find_want(a);
+static void check_levels(const conv_integer_args *args, int which) {
+  find_want(args);
   for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
     cpu_use_at_most(level);
-    check_all(a, which);
-    if (a->conv.groups == 1 && a->conv.channels > 1) check_tiles(a, which);
+    check_all(args, which);
+    if (args->conv.groups == 1 && args->conv.channels > 1) check_tiles(args, which);
   }
 }
 
 static void check_forms(const conv_args *forms, int n) {
   for (int i = 0; i < n; i++)
     for (int variant = 0; variant < 8; variant++) {
-      conv_integer_args a = {.conv = forms[i], .padding_value = variant & 2 ? -77 : 77};
+      conv_integer_args args = {.conv = forms[i], .padding_value = variant & 2 ? -77 : 77};
       const int which = (i * 37 + variant * 64) % 256;
-      a.conv.x = x, a.conv.weight = weight, a.conv.out = out;
-      a.conv.bias = variant & 1 ? bias : NULL;
-      a.conv.type = variant & 2 ? DTYPE_I8 : DTYPE_U8;
+      args.conv.x = x, args.conv.weight = weight, args.conv.out = out;
+      args.conv.bias = variant & 1 ? bias : NULL;
+      args.conv.type = variant & 2 ? DTYPE_I8 : DTYPE_U8;
       fill(variant & 4);
-      check_levels(&a, which);
+      check_levels(&args, which);
     }
 }
 
-static conv_args form(int64_t images, int64_t groups, int64_t channels, int64_t outputs, conv_dim z,
-                      conv_dim y, conv_dim x_dim) {
+static conv_args form(int64_t images, int64_t groups, int64_t channels, int64_t outputs,
+                      conv_dim dim, conv_dim other_dim, conv_dim x_dim) {
   return (conv_args){.images = images,
                      .groups = groups,
                      .channels = channels,
                      .outputs = outputs,
-                     .dims = {z, y, x_dim}};
+                     .dims = {dim, other_dim, x_dim}};
 }
 
 static void test_most_sums(void **state) {
@@ -319,25 +319,26 @@ static void test_codes_of_large_sums(void **state) {
   int32_t sums[REQUANTISE_TILE];
   for (int i = 0; i < REQUANTISE_TILE; i++) sums[i] = (i - 32) * 37 * (i % 3 ? 1 : 1000000);
   for (size_t k = 0; k < 2 * sizeof scales / sizeof *scales; k++) {
-    const requantise_args p = {.terms = {{.type = DTYPE_I32, .scale = {.number = scales[k / 2]}}},
-                               .type = DTYPE_U8,
-                               .low = -INFINITY,
-                               .high = INFINITY,
-                               .inverse = 0.5F,
-                               .zero = k % 2 ? 7 : 0,
-                               .greatest = 255};
+    const requantise_args args = {
+        .terms = {{.type = DTYPE_I32, .scale = {.number = scales[k / 2]}}},
+        .type = DTYPE_U8,
+        .low = -INFINITY,
+        .high = INFINITY,
+        .inverse = 0.5F,
+        .zero = k % 2 ? 7 : 0,
+        .greatest = 255};
     unsigned char whole[REQUANTISE_TILE], some[REQUANTISE_TILE], *codes = whole;
     const void *none = NULL;
-    requantise_sums(&p, 0, 1, REQUANTISE_TILE, sums, &none, &codes);
+    requantise_sums(&args, 0, 1, REQUANTISE_TILE, sums, &none, &codes);
     for (int i = 0; i < REQUANTISE_TILE; i += 16) {
       int32_t sixteen[REQUANTISE_TILE] = {0};
       memcpy(sixteen, sums + i, 16 * sizeof *sums);
       codes = some;
-      requantise_sums(&p, 0, 1, 16, sixteen, &none, &codes);
+      requantise_sums(&args, 0, 1, 16, sixteen, &none, &codes);
       assert_memory_equal(some, whole + i, 16);
     }
     for (int i = 0; i < REQUANTISE_TILE && scales[k / 2] == 1e12F; i++)
-      assert_int_equal(whole[i], sums[i] > 0 ? 255 : sums[i] < 0 ? 0 : p.zero);
+      assert_int_equal(whole[i], sums[i] > 0 ? 255 : sums[i] < 0 ? 0 : args.zero);
   }
 }
 
@@ -362,19 +363,19 @@ static void check_tensor(dtype first, int64_t row, int which) {
   const conv_integer_args shape = {.conv = {.images = 3, .groups = 1, .outputs = 5}};
   const int64_t n = 3 * 5 * row;
   unsigned char *codes = (unsigned char *)out;
-  requantise_args p = codes_of(&shape, which);
-  p.terms[0].x = firsts, p.terms[0].type = first;
-  p.row = row, p.out = codes;
-  fill_codes(p.terms[1].type, n);
+  requantise_args args = codes_of(&shape, which);
+  args.terms[0].x = firsts, args.terms[0].type = first;
+  args.row = row, args.out = codes;
+  fill_codes(args.terms[1].type, n);
   for (int64_t i = 0; i < n; i++) want[i] = put_first(firsts, first, i);
   codes[n] = 0x5a;
   kernel_fault fault = {0};
   test_pool pool = {0};
   const kernel_context ctx = make_context(&pool, &fault);
-  assert_true(kernel_requantise.run(&ctx, &p));
+  assert_true(kernel_requantise.run(&ctx, &args));
   for (int64_t i = 0; i < n; i++) {
-    const int code = code_of(&p, want[i], i, i / row % 5);
-    assert_int_equal(p.type == DTYPE_I8 ? (int8_t)codes[i] : codes[i], code);
+    const int code = code_of(&args, want[i], i, i / row % 5);
+    assert_int_equal(args.type == DTYPE_I8 ? (int8_t)codes[i] : codes[i], code);
   }
   assert_int_equal(codes[n], 0x5a);
 }

@@ -45,46 +45,48 @@ static conv_args form(int64_t images, int64_t groups, int64_t outputs, conv_dim 
                      .tail = conv_tail_none};
 }
 
-static int64_t result_size(const conv_args *p) {
-  return p->images * p->groups * p->outputs * out_size(p);
+static int64_t result_size(const conv_args *args) {
+  return args->images * args->groups * args->outputs * out_size(args);
 }
 
 /* x on its own, so that a read beyond its end is found. */
-static float *draw_numbers(conv_args *p) {
-  int64_t n = p->images * p->groups * in_size(p);
+static float *draw_numbers(conv_args *args) {
+  int64_t n = args->images * args->groups * in_size(args);
   float *made = malloc((size_t)(n > 0 ? n : 1) * sizeof *made);
   assert_non_null(made);
-  assert_true(result_size(p) <= MOST_OUT);
+  assert_true(result_size(args) <= MOST_OUT);
   seed = 1;
   for (int64_t i = 0; i < n; i++) made[i] = draw();
   for (int i = 0; i < MOST_WEIGHT; i++) weight[i] = draw();
   for (int i = 0; i < MOST_OUTPUTS; i++) bias[i] = draw();
-  for (int64_t i = 0; i < result_size(p); i++) added[i] = draw();
-  p->x = made;
+  for (int64_t i = 0; i < result_size(args); i++) added[i] = draw();
+  args->x = made;
   return made;
 }
 
 static void run(const conv_args *conv, int n_threads) {
-  conv_args found = *conv, *p = &found;
+  conv_args found = *conv, *args = &found;
   found.way = find_way(conv, false);
   test_pool pool;
-  for (int64_t i = 0; i < result_size(p) + GUARD; i++) out[i] = -99;
-  run_kernel(&kernel_conv, p, n_threads, &pool);
+  for (int64_t i = 0; i < result_size(args) + GUARD; i++) out[i] = -99;
+  run_kernel(&kernel_conv, args, n_threads, &pool);
   free_pool(&pool);
 }
 
 /* What lies outside of the image is left out. */
-static double sum_at(const conv_args *p, int64_t plane, int64_t row, int64_t column) {
-  const conv_dim *y = &p->dims[1], *x = &p->dims[2];
-  int64_t outputs = p->groups * p->outputs, output = plane % outputs;
-  const float *from =
-      (const float *)p->x + (plane / outputs * p->groups + output / p->outputs) * in_size(p);
-  double sum = p->bias ? (double)bias[output] : 0;
-  for (int64_t i = 0; i < y->kernel; i++)
-    for (int64_t j = 0; j < x->kernel; j++) {
-      int64_t r = row * y->stride - y->padding + i, c = column * x->stride - x->padding + j;
-      if (r < 0 || r >= y->in || c < 0 || c >= x->in) continue;
-      sum += (double)weight[(output * y->kernel + i) * x->kernel + j] * (double)from[r * x->in + c];
+static double sum_at(const conv_args *args, int64_t plane, int64_t row, int64_t column) {
+  const conv_dim *dim = &args->dims[1], *along = &args->dims[2];
+  int64_t outputs = args->groups * args->outputs, output = plane % outputs;
+  const float *from = (const float *)args->x +
+                      (plane / outputs * args->groups + output / args->outputs) * in_size(args);
+  double sum = args->bias ? (double)bias[output] : 0;
+  for (int64_t i = 0; i < dim->kernel; i++)
+    for (int64_t j = 0; j < along->kernel; j++) {
+      int64_t r = row * dim->stride - dim->padding + i,
+              c = column * along->stride - along->padding + j;
+      if (r < 0 || r >= dim->in || c < 0 || c >= along->in) continue;
+      sum += (double)weight[(output * dim->kernel + i) * along->kernel + j] *
+             (double)from[r * along->in + c];
     }
   return sum;
 }
@@ -100,41 +102,42 @@ static void check(double want, float got, int64_t taps) {
 }
 
 /* The same results, in `other`, with what follows them. */
-static void check_tail(conv_args p) {
-  p.tail = (conv_tail){.added = added, .low = -1, .high = 2};
-  run(&p, 2);
-  for (int64_t i = 0; i < result_size(&p); i++)
+static void check_tail(conv_args args) {
+  args.tail = (conv_tail){.added = added, .low = -1, .high = 2};
+  run(&args, 2);
+  for (int64_t i = 0; i < result_size(&args); i++)
     if (isfinite(other[i])) assert_true(out[i] == fminf(fmaxf(other[i] + added[i], -1), 2));
-  for (int64_t i = result_size(&p); i < result_size(&p) + GUARD; i++) assert_true(out[i] == -99);
+  for (int64_t i = result_size(&args); i < result_size(&args) + GUARD; i++)
+    assert_true(out[i] == -99);
 }
 
 /* The same bits as by lists of steps over all of `other`. */
-static void check_steps(conv_args p) {
-  const int64_t n = result_size(&p);
+static void check_steps(conv_args args) {
+  const int64_t n = result_size(&args);
   for (int i = 0; i < FOLLOWED_LISTS && n > 0; i++) {
-    p.steps = followed_list(i, n, out_size(&p), added);
-    run(&p, 2);
+    args.steps = followed_list(i, n, out_size(&args), added);
+    run(&args, 2);
     memcpy(followed, other, (size_t)(n + GUARD) * sizeof *out);
-    follow(p.steps, followed);
+    follow(args.steps, followed);
     assert_memory_equal(out, followed, (size_t)(n + GUARD) * sizeof *out);
   }
 }
 
 /* All of the outputs, and nothing behind them; the same by several threads. */
-static void check_form(const conv_args *p) {
-  int64_t planes = p->images * p->groups * p->outputs, n = 0;
-  const size_t made = (size_t)(result_size(p) + GUARD) * sizeof *out;
-  run(p, 1);
+static void check_form(const conv_args *args) {
+  int64_t planes = args->images * args->groups * args->outputs, n = 0;
+  const size_t made = (size_t)(result_size(args) + GUARD) * sizeof *out;
+  run(args, 1);
   for (int64_t plane = 0; plane < planes; plane++)
-    for (int64_t y = 0; y < p->dims[1].out; y++)
-      for (int64_t x = 0; x < p->dims[2].out; x++)
-        check(sum_at(p, plane, y, x), out[n++], kernel_size(p));
-  for (; n < result_size(p) + GUARD; n++) assert_true(out[n] == -99);
+    for (int64_t y = 0; y < args->dims[1].out; y++)
+      for (int64_t x = 0; x < args->dims[2].out; x++)
+        check(sum_at(args, plane, y, x), out[n++], kernel_size(args));
+  for (; n < result_size(args) + GUARD; n++) assert_true(out[n] == -99);
   memcpy(other, out, made);
-  run(p, 5);
+  run(args, 5);
   assert_memory_equal(out, other, made);
-  check_tail(*p);
-  check_steps(*p);
+  check_tail(*args);
+  check_steps(*args);
 }
 
 static void check_sizes(int64_t side, int64_t stride) {
@@ -145,11 +148,11 @@ static void check_sizes(int64_t side, int64_t stride) {
     for (int64_t front = 0; front < side; front++)
       for (int64_t behind = 0; behind < side; behind += i < 9 ? 1 : 2) {
         const int64_t rows = sizes[i][0], columns = sizes[i][1];
-        conv_args p = form(i % 2 + 1, 3, 1, dim_of(rows, side, stride, behind, front),
-                           dim_of(columns, side, stride, front, behind));
-        float *x = draw_numbers(&p);
-        check_form(&p);
-        free(x);
+        conv_args args = form(i % 2 + 1, 3, 1, dim_of(rows, side, stride, behind, front),
+                              dim_of(columns, side, stride, front, behind));
+        float *values = draw_numbers(&args);
+        check_form(&args);
+        free(values);
       }
 }
 
@@ -159,12 +162,12 @@ static void check_lanes(int64_t side, int64_t stride) {
     int64_t images, groups, outputs, rows, columns;
   } all[] = {{1, 16, 1, 7, 7}, {3, 19, 1, 14, 14}, {2, 19, 2, 6, 9}, {1, 17, 1, 70, 28}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-    conv_args p = form(all[i].images, all[i].groups, all[i].outputs,
-                       dim_of(all[i].rows, side, stride, side / 2, side / 2),
-                       dim_of(all[i].columns, side, stride, side / 2, side / 2));
-    float *x = draw_numbers(&p);
-    check_form(&p);
-    free(x);
+    conv_args args = form(all[i].images, all[i].groups, all[i].outputs,
+                          dim_of(all[i].rows, side, stride, side / 2, side / 2),
+                          dim_of(all[i].columns, side, stride, side / 2, side / 2));
+    float *values = draw_numbers(&args);
+    check_form(&args);
+    free(values);
   }
 }
 
@@ -172,14 +175,15 @@ static void check_forms(void) {
   for (int64_t side = 3; side <= 5; side += 2)
     for (int64_t stride = 1; stride <= 2; stride++) {
       check_sizes(side, stride);
-      conv_args p = form(2, 7, 2, dim_of(12, side, stride, 1, 1), dim_of(21, side, stride, 1, 1));
-      float *x = draw_numbers(&p);
-      check_form(&p);
-      p.bias = NULL;
-      check_form(&p);
-      p.images = 0;
-      check_form(&p);
-      free(x);
+      conv_args args =
+          form(2, 7, 2, dim_of(12, side, stride, 1, 1), dim_of(21, side, stride, 1, 1));
+      float *values = draw_numbers(&args);
+      check_form(&args);
+      args.bias = NULL;
+      check_form(&args);
+      args.images = 0;
+      check_form(&args);
+      free(values);
       check_lanes(side, stride);
     }
 }
@@ -197,24 +201,25 @@ static void test_sizes(void **state) {
 static void test_special(void **state) {
   (void)state;
   for (int64_t stride = 1; stride <= 2; stride++) {
-    conv_args p = form(1, 7, 1, dim_of(9, 3, stride, 1, 1), dim_of(20, 3, stride, 1, 1));
-    float *x = draw_numbers(&p);
-    x[0] = NAN, x[180 + 179] = INFINITY, x[2 * 180 + 19] = -INFINITY, x[2 * 180 + 20] = NAN;
-    check_form(&p);
+    conv_args args = form(1, 7, 1, dim_of(9, 3, stride, 1, 1), dim_of(20, 3, stride, 1, 1));
+    float *values = draw_numbers(&args);
+    values[0] = NAN, values[180 + 179] = INFINITY, values[2 * 180 + 19] = -INFINITY,
+    values[2 * 180 + 20] = NAN;
+    check_form(&args);
     weight[3 * 9] = INFINITY, weight[4 * 9 + 5] = NAN, weight[5 * 9 + 8] = -INFINITY;
-    check_form(&p);
-    free(x);
+    check_form(&args);
+    free(values);
   }
 }
 
 /* Rows beside such a weight, many more than memory for bands of them. */
 static void test_special_and_tall(void **state) {
   (void)state;
-  conv_args p = form(1, 7, 1, dim_of(1400, 3, 1, 1, 1), dim_of(9, 3, 1, 1, 1));
-  float *x = draw_numbers(&p);
+  conv_args args = form(1, 7, 1, dim_of(1400, 3, 1, 1, 1), dim_of(9, 3, 1, 1, 1));
+  float *values = draw_numbers(&args);
   weight[3 * 9] = INFINITY;
-  check_form(&p);
-  free(x);
+  check_form(&args);
+  free(values);
 }
 
 int main(void) {

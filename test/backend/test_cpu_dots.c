@@ -20,73 +20,75 @@ typedef struct row_codes {
   float scale[MOST_K / ROUNDED_GROUP];
 } row_codes;
 
-static row_codes codes_of_row(const matmul_args *p, int64_t batch, int64_t row) {
-  row_codes r;
-  const float *a = (const float *)p->a + batch * p->m * p->k + row * p->a_m;
-  for (int64_t k = 0; k < p->k; k += ROUNDED_GROUP) {
+static row_codes codes_of_row(const matmul_args *args, int64_t batch, int64_t row) {
+  row_codes codes;
+  const float *left = (const float *)args->a + batch * args->m * args->k + row * args->a_m;
+  for (int64_t k = 0; k < args->k; k += ROUNDED_GROUP) {
     float x[ROUNDED_GROUP] = {0};
-    for (int64_t i = k; i < p->k && i < k + ROUNDED_GROUP; i++) x[i - k] = a[i * p->a_k];
-    r.scale[k / ROUNDED_GROUP] = rounded_group(x, ROUNDED_GROUP, r.q + k);
+    for (int64_t i = k; i < args->k && i < k + ROUNDED_GROUP; i++) x[i - k] = left[i * args->a_k];
+    codes.scale[k / ROUNDED_GROUP] = rounded_group(x, ROUNDED_GROUP, codes.q + k);
   }
-  return r;
+  return codes;
 }
 
-/* total += scale * d * s * sum of q * code over a span, and what the code 0 stands for. */
-static float add_part(float total, const code_panels *of, const code_factors *f, const float *codes,
-                      const int8_t *q, float scale) {
+/* total += scale * d * s * sum of queries * code over a span, and what the code 0 stands for. */
+static float add_part(float total, const code_panels *of, const code_factors *factors,
+                      const float *codes, const int8_t *queries, float scale) {
   int deep = DECODED_AT_ONCE / of->spans;
   for (int span = 0; span < of->spans; span++) {
     int32_t sum = 0, sum_of_q = 0;
     for (int k = span * deep; k < (span + 1) * deep; k++) {
-      sum += q[k] * (int32_t)codes[k];
-      sum_of_q += q[k];
+      sum += queries[k] * (int32_t)codes[k];
+      sum_of_q += queries[k];
     }
-    float d = of->has_subs ? f->d[span] * (float)f->s[span] : f->d[span],
-          m = of->has_subs ? f->m[span] * (float)f->l[span] : f->m[span];
+    float d = of->has_subs ? factors->d[span] * (float)factors->s[span] : factors->d[span],
+          m = of->has_subs ? factors->m[span] * (float)factors->l[span] : factors->m[span];
     total = fmaf((float)sum, d * scale, total);
     if (of->has_lows) total = fmaf(scale * (float)sum_of_q, m, total);
   }
   return total;
 }
 
-static float sum_of(const matmul_args *p, const code_panels *of, const row_codes *r,
+static float sum_of(const matmul_args *args, const code_panels *of, const row_codes *row_codes,
                     int64_t column) {
-  code_bytes row = (code_bytes)p->b + (size_t)column * encoding_row_bytes(&p->encoding, p->k);
+  code_bytes row =
+      (code_bytes)args->b + (size_t)column * encoding_row_bytes(&args->encoding, args->k);
   float codes[DECODED_AT_ONCE], total = 0;
   for (int64_t part = 0; part < of->parts; part++) {
-    const code_factors f = encoding_split(&p->encoding, row, p->k, part, codes);
-    total = add_part(total, of, &f, codes, r->q + part * ROUNDED_GROUP, r->scale[part]);
+    const code_factors factors = encoding_split(&args->encoding, row, args->k, part, codes);
+    total = add_part(total, of, &factors, codes, row_codes->q + part * ROUNDED_GROUP,
+                     row_codes->scale[part]);
   }
   return total;
 }
 
-static void compare(const char *name, const matmul_args *p, const float *got) {
+static void compare(const char *name, const matmul_args *args, const float *got) {
   code_panels of;
-  assert_true(code_panels_of(&p->encoding, p->k, &of));
-  for (int64_t row = 0; row < p->batches * p->m; row++) {
-    const row_codes r = codes_of_row(p, row / p->m, row % p->m);
-    for (int64_t column = 0; column < p->n; column++) {
-      float want = sum_of(p, &of, &r, column), is = got[row * p->n + column];
-      if (p->bias) want = 0.5F * want + 2 * ((const float *)p->bias)[column];
+  assert_true(code_panels_of(&args->encoding, args->k, &of));
+  for (int64_t row = 0; row < args->batches * args->m; row++) {
+    const row_codes codes = codes_of_row(args, row / args->m, row % args->m);
+    for (int64_t column = 0; column < args->n; column++) {
+      float want = sum_of(args, &of, &codes, column), is = got[row * args->n + column];
+      if (args->bias) want = 0.5F * want + 2 * ((const float *)args->bias)[column];
       if (memcmp(&want, &is, sizeof is) != 0 && !(isnan(want) && isnan(is)))
-        fail_msg("%s, (%d, %d) by %d columns, row %d, column %d: %a, not %a", name, (int)p->m,
-                 (int)p->k, (int)p->n, (int)row, (int)column, (double)is, (double)want);
+        fail_msg("%s, (%d, %d) by %d columns, row %d, column %d: %a, not %a", name, (int)args->m,
+                 (int)args->k, (int)args->n, (int)row, (int)column, (double)is, (double)want);
     }
   }
 }
 
-static void run(const char *name, const matmul_args *p) {
+static void run(const char *name, const matmul_args *args) {
   static float out[BATCHES * MOST_ROWS * MOST_COLUMNS];
-  matmul_args q = *p;
+  matmul_args own = *args;
   test_pool pool = {.grants = 1};
   kernel_fault fault = {0};
   kernel_context ctx = make_context(&pool, &fault);
-  q.out = out;
+  own.out = out;
   memset(out, 0x5a, sizeof out);
-  assert_true(kernel_matmul.run(&ctx, &q));
-  assert_true(pool.taken <= kernel_matmul.scratch(&ctx, &q));
+  assert_true(kernel_matmul.run(&ctx, &own));
+  assert_true(pool.taken <= kernel_matmul.scratch(&ctx, &own));
   free_pool(&pool);
-  compare(name, p, out);
+  compare(name, args, out);
 }
 
 static float a[BATCHES * MOST_ROWS * MOST_K], bias[MOST_COLUMNS];
@@ -100,52 +102,52 @@ static void fill_rows(int64_t k) {
   for (int i = 0; i < MOST_COLUMNS; i++) bias[i] = random_float();
 }
 
-static void check_rows(const char *name, matmul_args p) {
+static void check_rows(const char *name, matmul_args args) {
   static const int64_t numbers[] = {1, 2, 3, 4, 5, 6, 7, 17, MOST_ROWS};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-    p.m = numbers[i];
-    run(name, &p);
+    args.m = numbers[i];
+    run(name, &args);
   }
-  p.m = 5; /* transposed, in batches, with a bias */
-  p.a_m = 1;
-  p.a_k = p.m;
-  p.batches = BATCHES;
-  p.a_batch = (klayout){1, {BATCHES}, {p.m * p.k}};
-  p.b_batch = p.bias_batch = (klayout){1, {BATCHES}, {0}};
-  p.bias = bias;
-  p.bias_n = 1;
-  p.alpha = 0.5;
-  p.beta = 2;
-  run(name, &p);
+  args.m = 5; /* transposed, in batches, with a bias */
+  args.a_m = 1;
+  args.a_k = args.m;
+  args.batches = BATCHES;
+  args.a_batch = (klayout){1, {BATCHES}, {args.m * args.k}};
+  args.b_batch = args.bias_batch = (klayout){1, {BATCHES}, {0}};
+  args.bias = bias;
+  args.bias_n = 1;
+  args.alpha = 0.5;
+  args.beta = 2;
+  run(name, &args);
 }
 
-static void check_form(const encoded *c, int64_t n) {
-  matmul_args p = {.a = a,
-                   .type = DTYPE_F32,
-                   .b_type = DTYPE_F32,
-                   .n = n,
-                   .k = c->k,
-                   .batches = 1,
-                   .a_m = c->k,
-                   .a_k = 1,
-                   .b_k = 1,
-                   .b_n = c->k,
-                   .alpha = 1,
-                   .tail = conv_tail_none};
+static void check_form(const encoded *encoded, int64_t n) {
+  matmul_args args = {.a = a,
+                      .type = DTYPE_F32,
+                      .b_type = DTYPE_F32,
+                      .n = n,
+                      .k = encoded->k,
+                      .batches = 1,
+                      .a_m = encoded->k,
+                      .a_k = 1,
+                      .b_k = 1,
+                      .b_n = encoded->k,
+                      .alpha = 1,
+                      .tail = conv_tail_none};
   test_pool pool = {.grants = 1};
   kernel_fault fault = {0};
   kernel_context ctx = make_context(&pool, &fault);
-  assert_true(encoding_parse(c->name, &p.encoding));
-  uint8_t *b = make_encoded(c, &p.encoding, n, random_float);
-  p.b = b;
-  fill_rows(c->k);
-  assert_true(matmul_rounds(&p));
-  assert_true(kernel_matmul_pack.run(&ctx, &p));
-  p.panels = pool.memory[0];
-  p.is_packed = p.rounds = true;
-  check_rows(c->name, p);
+  assert_true(encoding_parse(encoded->name, &args.encoding));
+  uint8_t *bytes = make_encoded(encoded, &args.encoding, n, random_float);
+  args.b = bytes;
+  fill_rows(encoded->k);
+  assert_true(matmul_rounds(&args));
+  assert_true(kernel_matmul_pack.run(&ctx, &args));
+  args.panels = pool.memory[0];
+  args.is_packed = args.rounds = true;
+  check_rows(encoded->name, args);
   free_pool(&pool);
-  free(b);
+  free(bytes);
 }
 
 static void test_sums(void **state) {
@@ -174,11 +176,11 @@ static void test_sums(void **state) {
 
 static void test_what_is_rounded(void **state) {
   (void)state;
-  matmul_args p = {.type = DTYPE_F32, .b_type = DTYPE_F32, .n = 5, .k = 64, .batches = 1};
-  assert_true(matmul_packs(&p) && matmul_rounds(&p)); /* plain floats, to BF16 */
-  assert_true(encoding_parse("e4m3", &p.encoding) && !matmul_rounds(&p));
-  assert_true(encoding_parse("int4:16", &p.encoding) && matmul_rounds(&p));
-  assert_true(encoding_parse("int4:32", &p.encoding) && matmul_rounds(&p));
+  matmul_args args = {.type = DTYPE_F32, .b_type = DTYPE_F32, .n = 5, .k = 64, .batches = 1};
+  assert_true(matmul_packs(&args) && matmul_rounds(&args)); /* plain floats, to BF16 */
+  assert_true(encoding_parse("e4m3", &args.encoding) && !matmul_rounds(&args));
+  assert_true(encoding_parse("int4:16", &args.encoding) && matmul_rounds(&args));
+  assert_true(encoding_parse("int4:32", &args.encoding) && matmul_rounds(&args));
 }
 
 int main(void) {

@@ -38,10 +38,10 @@ static void test_other_threads_do_not_pretend(void **state) {
   (void)state;
   const int own = count_features();
   int there = -1;
-  thread *t;
+  thread *thread;
   cpu_pretend(KIND_PORTABLE);
-  assert_null(thread_create(count_elsewhere, &there, &t));
-  thread_join(t);
+  assert_null(thread_create(count_elsewhere, &there, &thread));
+  thread_join(thread);
   assert_int_equal(count_features(), 0);
   cpu_pretend(KIND_OWN);
   assert_int_equal(there, own);
@@ -76,17 +76,17 @@ static size_t scratch_of_kind(const kernel_context *ctx, const void *args) {
 /* The most of all kinds, whichever has it, or what those of a level take. */
 static void test_scratch_memory(void **state) {
   (void)state;
-  const kernel_desc k = {.name = "some", .scratch = scratch_of_kind}, none = {.name = "none"};
-  const cpu_command c = {.k = &k}, other = {.k = &none};
+  const kernel_desc desc = {.name = "some", .scratch = scratch_of_kind}, none = {.name = "none"};
+  const cpu_command command = {.desc = &desc}, other = {.desc = &none};
 #if KERNEL_X86
-  assert_int_equal(cpu_command_scratch(&c, 1, NULL), 300);
-  assert_int_equal(cpu_command_scratch(&c, 2, NULL), 600);
-  assert_int_equal(cpu_command_scratch(&c, 1, "portable"), 200);
-  assert_int_equal(cpu_command_scratch(&c, 1, "x86-64 avx2"), 300);
-  assert_int_equal(cpu_command_scratch(&c, 1, "x86-64 avx512"), 100);
-  assert_int_equal(cpu_command_scratch(&c, 1, "aarch64"), 0);
+  assert_int_equal(cpu_command_scratch(&command, 1, NULL), 300);
+  assert_int_equal(cpu_command_scratch(&command, 2, NULL), 600);
+  assert_int_equal(cpu_command_scratch(&command, 1, "portable"), 200);
+  assert_int_equal(cpu_command_scratch(&command, 1, "x86-64 avx2"), 300);
+  assert_int_equal(cpu_command_scratch(&command, 1, "x86-64 avx512"), 100);
+  assert_int_equal(cpu_command_scratch(&command, 1, "aarch64"), 0);
 #else
-  assert_int_equal(cpu_command_scratch(&c, 1, NULL), 200);
+  assert_int_equal(cpu_command_scratch(&command, 1, NULL), 200);
 #endif
   assert_int_equal(cpu_command_scratch(&other, 1, NULL), 0);
 }

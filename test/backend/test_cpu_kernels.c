@@ -222,55 +222,57 @@ typedef struct layout {
 } layout;
 
 static ktensor make_matrix(dtype t, int64_t rows, int64_t columns, bool transposed, int seed) {
-  ktensor k = {.type = t, .rank = 2, .dims = {rows, columns}, .strides = {columns, 1}};
+  ktensor ktensor = {.type = t, .rank = 2, .dims = {rows, columns}, .strides = {columns, 1}};
   if (transposed) {
-    k.strides[0] = 1;
-    k.strides[1] = rows;
+    ktensor.strides[0] = 1;
+    ktensor.strides[1] = rows;
   }
   int64_t n = rows * columns;
-  k.data = malloc((size_t)n * dtype_size(t) + 1);
-  assert_non_null(k.data);
+  ktensor.data = malloc((size_t)n * dtype_size(t) + 1);
+  assert_non_null(ktensor.data);
   for (int64_t i = 0; i < n; i++) {
     int64_t v = (i * 7919 + seed * 104729) % 17 - 8; /* small integers: every sum is exact */
-    store_row(COMPUTE_I64, t, element_at(k.data, t, i), 1, 1, &v);
+    store_row(COMPUTE_I64, t, element_at(ktensor.data, t, i), 1, 1, &v);
   }
-  return k;
+  return ktensor;
 }
 
-static double element(const ktensor *t, int64_t i, int64_t j) {
+static double element(const ktensor *ktensor, int64_t i, int64_t j) {
   double v;
-  load_row(COMPUTE_F64, t->type,
-           element_at(t->data, t->type, i * t->strides[0] + j * t->strides[1]), 1, 1, &v);
+  load_row(
+      COMPUTE_F64, ktensor->type,
+      element_at(ktensor->data, ktensor->type, i * ktensor->strides[0] + j * ktensor->strides[1]),
+      1, 1, &v);
   return v;
 }
 
-static matmul_args product_args(const ktensor *a, const ktensor *b, const ktensor *out) {
-  return (matmul_args){.a = a->data,
-                       .b = b->data,
+static matmul_args product_args(const ktensor *left, const ktensor *right, const ktensor *out) {
+  return (matmul_args){.a = left->data,
+                       .b = right->data,
                        .out = out->data,
                        .type = out->type,
-                       .a_type = a->type,
+                       .a_type = left->type,
                        .out_type = out->type,
-                       .b_type = b->type,
+                       .b_type = right->type,
                        .m = out->dims[0],
                        .n = out->dims[1],
-                       .k = a->dims[1],
+                       .k = left->dims[1],
                        .batches = 1,
-                       .a_m = a->strides[0],
-                       .a_k = a->strides[1],
-                       .b_k = b->strides[0],
-                       .b_n = b->strides[1],
+                       .a_m = left->strides[0],
+                       .a_k = left->strides[1],
+                       .b_k = right->strides[0],
+                       .b_n = right->strides[1],
                        .alpha = 1,
                        .tail = conv_tail_none};
 }
 
 /* In memory of as many bytes as the kernel says. */
-static void run_matmul(const matmul_args *p) {
+static void run_matmul(const matmul_args *args) {
   test_pool pool = {.grants = MAX_GRANTS};
   kernel_fault fault = {0};
   kernel_context ctx = make_context(&pool, &fault);
-  assert_true(kernel_matmul.run(&ctx, p));
-  assert_true(pool.taken <= kernel_matmul.scratch(&ctx, p));
+  assert_true(kernel_matmul.run(&ctx, args));
+  assert_true(pool.taken <= kernel_matmul.scratch(&ctx, args));
   free_pool(&pool);
 }
 
@@ -278,19 +280,19 @@ static void check_product(dtype t, int64_t m, int64_t n, int64_t k, layout l) {
   ktensor a = make_matrix(t, m, k, l.a_transposed, 1), b = make_matrix(t, k, n, l.b_transposed, 2);
   ktensor out = make_matrix(t, m, n, false, 3), bias = make_matrix(t, m, n, false, 4);
   bias.strides[0] = 0; /* a row for all */
-  matmul_args p = product_args(&a, &b, &out);
+  matmul_args args = product_args(&a, &b, &out);
   if (l.biased) {
-    p.alpha = 2;
-    p.beta = 3;
-    p.bias = bias.data;
-    p.bias_n = 1;
+    args.alpha = 2;
+    args.beta = 3;
+    args.bias = bias.data;
+    args.bias_n = 1;
   }
-  run_matmul(&p);
+  run_matmul(&args);
   for (int64_t i = 0; i < m; i++)
     for (int64_t j = 0; j < n; j++) {
       double sum = 0;
       for (int64_t x = 0; x < k; x++) sum += element(&a, i, x) * element(&b, x, j);
-      sum = p.alpha * sum + (l.biased ? 3 * element(&bias, i, j) : 0);
+      sum = args.alpha * sum + (l.biased ? 3 * element(&bias, i, j) : 0);
       if (element(&out, i, j) != sum)
         fail_msg("%s %dx%dx%d: (%d, %d) is %g, not %g", dtype_name(t), (int)m, (int)k, (int)n,
                  (int)i, (int)j, element(&out, i, j), sum);
@@ -354,13 +356,13 @@ static void test_scratch_runs_out(void **state) {
   ktensor a = make_matrix(DTYPE_F32, 40, 50, false, 1),
           b = make_matrix(DTYPE_F32, 50, 60, false, 2);
   ktensor out = make_matrix(DTYPE_F32, 40, 60, false, 3);
-  matmul_args p = product_args(&a, &b, &out);
+  matmul_args args = product_args(&a, &b, &out);
   bool done = false;
   for (int grants = 0; !done; grants++) {
     test_pool pool = {.grants = grants};
     kernel_fault fault = {0};
     kernel_context ctx = make_context(&pool, &fault);
-    done = kernel_matmul.run(&ctx, &p);
+    done = kernel_matmul.run(&ctx, &args);
     assert_true(done || grants < 8);
     assert_true(!done || grants > 0);
     free_pool(&pool);
@@ -372,14 +374,14 @@ static void test_scratch_runs_out(void **state) {
 
 /* ---- reductions: a long one is split, the parts joined */
 
-/* All of x, in the memory that the kernel said it would take. */
-static float reduce_all(kreduce_kind kind, const ktensor *x, const kernel_context *ctx) {
+/* All of ktensor, in the memory that the kernel said it would take. */
+static float reduce_all(kreduce_kind kind, const ktensor *ktensor, const kernel_context *ctx) {
   float out = -1;
   const reduce_args args = {.kind = kind,
-                            .x = *x,
+                            .x = *ktensor,
                             .out = {.data = &out, .type = DTYPE_F32},
-                            .over = {1, {x->dims[0]}, {1}},
-                            .divisor = (double)x->dims[0]};
+                            .over = {1, {ktensor->dims[0]}, {1}},
+                            .divisor = (double)ktensor->dims[0]};
   test_pool *pool = ctx->pool;
   pool->taken = 0;
   assert_true(kernel_reduce.run(ctx, &args));
@@ -391,20 +393,20 @@ static float reduce_all(kreduce_kind kind, const ktensor *x, const kernel_contex
 static void test_split_variance(void **state) {
   (void)state;
   enum { N = 360000 }; /* 11 parts */
-  float *x = malloc(N * sizeof *x);
-  assert_non_null(x);
-  for (int i = 0; i < N; i++) x[i] = 1000 + (float)(i % 10);
-  ktensor in = {x, DTYPE_F32, 1, {N}, {1}};
+  float *values = malloc(N * sizeof *values);
+  assert_non_null(values);
+  for (int i = 0; i < N; i++) values[i] = 1000 + (float)(i % 10);
+  ktensor in = {values, DTYPE_F32, 1, {N}, {1}};
   test_pool pool = {.grants = MAX_GRANTS};
   kernel_fault fault = {0};
   kernel_context ctx = make_context(&pool, &fault);
   assert_true(fabs((double)reduce_all(KREDUCE_VAR, &in, &ctx) - 8.25) < 1e-5);
   assert_true(reduce_all(KREDUCE_MEAN, &in, &ctx) == 1004.5F);
-  x[N / 2] = NAN;
+  values[N / 2] = NAN;
   assert_true(isnan(reduce_all(KREDUCE_MAX, &in, &ctx)));
   assert_true(reduce_all(KREDUCE_ALL, &in, &ctx) == 1);
   free_pool(&pool);
-  free(x);
+  free(values);
 }
 
 /* ---- attention over a ring: pieces of any size at any position are what rows one by one are */
@@ -416,11 +418,11 @@ typedef struct ring {
   float keys[KV][RING][DIM], values[KV][RING][DIM];
 } ring;
 
-static void fill_ring(ring *r) {
-  float *q = &r->q[0][0][0], *k = &r->k[0][0][0], *v = &r->v[0][0][0];
-  for (int i = 0; i < HEADS * TOKENS * DIM; i++) q[i] = (float)(i * 7 % 23 - 11) / 8;
-  for (int i = 0; i < KV * TOKENS * DIM; i++) k[i] = (float)(i * 5 % 19 - 9) / 8;
-  for (int i = 0; i < KV * TOKENS * DIM; i++) v[i] = (float)(i * 11 % 29 - 14) / 8;
+static void fill_ring(ring *ring) {
+  float *queries = &ring->q[0][0][0], *keys = &ring->k[0][0][0], *values = &ring->v[0][0][0];
+  for (int i = 0; i < HEADS * TOKENS * DIM; i++) queries[i] = (float)(i * 7 % 23 - 11) / 8;
+  for (int i = 0; i < KV * TOKENS * DIM; i++) keys[i] = (float)(i * 5 % 19 - 9) / 8;
+  for (int i = 0; i < KV * TOKENS * DIM; i++) values[i] = (float)(i * 11 % 29 - 14) / 8;
 }
 
 /* Rows [at, at + n) of (heads, rows, DIM). */
@@ -433,14 +435,14 @@ static ktensor some_rows(void *data, int64_t heads, int64_t rows, int64_t at, in
 }
 
 /* The tokens [at, at + n). The kernel takes the memory that it says it takes at any position. */
-static void attend_ring(ring *r, int n_threads, int64_t at, int64_t n) {
-  const attention_cached_args args = {.q = some_rows(r->q, HEADS, TOKENS, at, n),
-                                      .new_k = some_rows(r->k, KV, TOKENS, at, n),
-                                      .new_v = some_rows(r->v, KV, TOKENS, at, n),
+static void attend_ring(ring *ring, int n_threads, int64_t at, int64_t n) {
+  const attention_cached_args args = {.q = some_rows(ring->q, HEADS, TOKENS, at, n),
+                                      .new_k = some_rows(ring->k, KV, TOKENS, at, n),
+                                      .new_v = some_rows(ring->v, KV, TOKENS, at, n),
                                       .position = {.data = &at, .type = DTYPE_I64},
-                                      .k = some_rows(r->keys, KV, RING, 0, RING),
-                                      .v = some_rows(r->values, KV, RING, 0, RING),
-                                      .out = some_rows(r->out, HEADS, TOKENS, at, n),
+                                      .k = some_rows(ring->keys, KV, RING, 0, RING),
+                                      .v = some_rows(ring->values, KV, RING, 0, RING),
+                                      .out = some_rows(ring->out, HEADS, TOKENS, at, n),
                                       .sizes = {1, KV, HEADS / KV, n, RING, DIM, DIM},
                                       .window = WINDOW,
                                       .room = RING - WINDOW + 1,
@@ -464,12 +466,12 @@ static void test_rings(void **state) {
   for (int at = 0; at < TOKENS; attend_ring(&before, 1, at++, 1))
     for (int n = 1; n <= TOKENS - at; n++)
       for (int n_threads = 1; n_threads <= 5; n_threads += 2) {
-        ring r = before;
-        attend_ring(&r, n_threads, at, n);
+        ring ring = before;
+        attend_ring(&ring, n_threads, at, n);
         for (int h = 0; h < HEADS; h++)
           for (int i = at; i < at + n; i++)
             for (int d = 0; d < DIM; d++)
-              assert_true(fabsf(r.out[h][i][d] - reference.out[h][i][d]) <= 1e-6F);
+              assert_true(fabsf(ring.out[h][i][d] - reference.out[h][i][d]) <= 1e-6F);
       }
 }
 
@@ -478,17 +480,17 @@ static void test_ring_positions(void **state) {
   (void)state;
   static const int64_t wrong[] = {-1, INT64_MIN, INT64_MAX - RING};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-    ring r = {0};
-    fill_ring(&r);
-    const ring before = r;
+    ring cache = {0};
+    fill_ring(&cache);
+    const ring before = cache;
     int64_t at = wrong[i];
-    const attention_cached_args args = {.q = some_rows(r.q, HEADS, TOKENS, 0, 1),
-                                        .new_k = some_rows(r.k, KV, TOKENS, 0, 1),
-                                        .new_v = some_rows(r.v, KV, TOKENS, 0, 1),
+    const attention_cached_args args = {.q = some_rows(cache.q, HEADS, TOKENS, 0, 1),
+                                        .new_k = some_rows(cache.k, KV, TOKENS, 0, 1),
+                                        .new_v = some_rows(cache.v, KV, TOKENS, 0, 1),
                                         .position = {.data = &at, .type = DTYPE_I64},
-                                        .k = some_rows(r.keys, KV, RING, 0, RING),
-                                        .v = some_rows(r.values, KV, RING, 0, RING),
-                                        .out = some_rows(r.out, HEADS, TOKENS, 0, 1),
+                                        .k = some_rows(cache.keys, KV, RING, 0, RING),
+                                        .v = some_rows(cache.values, KV, RING, 0, RING),
+                                        .out = some_rows(cache.out, HEADS, TOKENS, 0, 1),
                                         .sizes = {1, KV, HEADS / KV, 1, RING, DIM, DIM},
                                         .window = WINDOW,
                                         .room = RING - WINDOW + 1,
@@ -499,7 +501,7 @@ static void test_ring_positions(void **state) {
     assert_true(kernel_attention_cached.run(&ctx, &args));
     assert_int_equal(fault.kind, KERNEL_FAULT_ROWS);
     assert_true(fault.value == at && fault.low == 1 && fault.high == RING);
-    assert_memory_equal(&r, &before, sizeof r);
+    assert_memory_equal(&cache, &before, sizeof cache);
     free_pool(&pool);
   }
 }
@@ -507,32 +509,32 @@ static void test_ring_positions(void **state) {
 /* Rows times, and plus, a number each, in several shares; the numbers are either operand. */
 static void test_rows_with_numbers(void **state) {
   enum { OUTER = 3, ROWS = 5, ROW = 5000, N = OUTER * ROWS * ROW };
-  float *x = malloc(sizeof *x * N), *out = malloc(sizeof *out * N), numbers[ROWS];
+  float *values = malloc(sizeof *values * N), *out = malloc(sizeof *out * N), numbers[ROWS];
   kernel_fault fault = {0};
   test_pool pool = {.grants = MAX_GRANTS};
   const kernel_context ctx = make_context(&pool, &fault);
   (void)state;
-  for (int i = 0; i < N; i++) x[i] = (float)(i % 1009) - 500;
+  for (int i = 0; i < N; i++) values[i] = (float)(i % 1009) - 500;
   for (int i = 0; i < ROWS; i++) numbers[i] = (float)(i * i) - 3.5F;
   for (int c = 0; c < 4; c++) {
     const int at = c % 2;
-    short_elementwise_args p = {.head = {.n_inputs = 2, .n_steps = 1, .n = N, .out = out}};
-    p.inputs[at] = (ktensor){x, DTYPE_F32, 1, {N}, {1}};
-    p.inputs[1 - at] = (ktensor){numbers, DTYPE_F32, 3, {OUTER, ROWS, ROW}, {0, 1, 0}};
-    p.steps[0] = (kstep){.kind = c < 2 ? FLOAT_STEP_MUL : FLOAT_STEP_ADD,
-                         .arity = 2,
-                         .operand_type = DTYPE_F32,
-                         .type = DTYPE_F32,
-                         .operands = {{KSTEP_INPUT, 0}, {KSTEP_INPUT, 1}}};
-    assert_true(kernel_short_elementwise.run(&ctx, &p));
+    short_elementwise_args args = {.head = {.n_inputs = 2, .n_steps = 1, .n = N, .out = out}};
+    args.inputs[at] = (ktensor){values, DTYPE_F32, 1, {N}, {1}};
+    args.inputs[1 - at] = (ktensor){numbers, DTYPE_F32, 3, {OUTER, ROWS, ROW}, {0, 1, 0}};
+    args.steps[0] = (kstep){.kind = c < 2 ? FLOAT_STEP_MUL : FLOAT_STEP_ADD,
+                            .arity = 2,
+                            .operand_type = DTYPE_F32,
+                            .type = DTYPE_F32,
+                            .operands = {{KSTEP_INPUT, 0}, {KSTEP_INPUT, 1}}};
+    assert_true(kernel_short_elementwise.run(&ctx, &args));
     for (int i = 0; i < N; i++) {
       const float number = numbers[i / ROW % ROWS];
-      assert_true(out[i] == (c < 2 ? x[i] * number : x[i] + number));
+      assert_true(out[i] == (c < 2 ? values[i] * number : values[i] + number));
     }
   }
   assert_int_equal(pool.taken, 0);
   free_pool(&pool);
-  free(x);
+  free(values);
   free(out);
 }
 

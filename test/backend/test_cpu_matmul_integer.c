@@ -24,56 +24,56 @@ static union {
   uint8_t codes[4 * MOST];
 } out;
 
-static void find_sums(const matmul_integer_args *p) {
-  for (int64_t m = 0; m < p->m; m++)
-    for (int64_t n = 0; n < p->n; n++) {
-      int64_t sum = p->bias ? p->bias[n] : 0;
-      for (int64_t k = 0; k < p->k; k++) {
-        const uint8_t x = a[m * p->k + k];
-        sum += (int64_t)(p->type == DTYPE_I8 ? (int8_t)x : x) * b[n * p->k + k];
+static void find_sums(const matmul_integer_args *args) {
+  for (int64_t m = 0; m < args->m; m++)
+    for (int64_t n = 0; n < args->n; n++) {
+      int64_t sum = args->bias ? args->bias[n] : 0;
+      for (int64_t k = 0; k < args->k; k++) {
+        const uint8_t x = a[m * args->k + k];
+        sum += (int64_t)(args->type == DTYPE_I8 ? (int8_t)x : x) * b[n * args->k + k];
       }
-      sums[m * p->n + n] = (int32_t)sum;
+      sums[m * args->n + n] = (int32_t)sum;
     }
 }
 
 /* In the formula's order, with the step relu where there is one. */
-static float float_at(const matmul_integer_args *p, int64_t i) {
-  const requantise_args *f = &p->formula;
-  float x = (float)sums[i] * scale[i % p->n];
-  x = x + shift[i % p->n];
-  if (f->terms[1].x) x = x + added[i];
-  if (p->steps.head.n_steps) x = x < 0 ? 0 : x;
-  return fminf(f->high, fmaxf(f->low, x));
+static float float_at(const matmul_integer_args *args, int64_t i) {
+  const requantise_args *own = &args->formula;
+  float x = (float)sums[i] * scale[i % args->n];
+  x = x + shift[i % args->n];
+  if (own->terms[1].x) x = x + added[i];
+  if (args->steps.head.n_steps) x = x < 0 ? 0 : x;
+  return fminf(own->high, fmaxf(own->low, x));
 }
 
-static int code_at(const matmul_integer_args *p, int64_t i) {
-  const float x = rintf(float_at(p, i) * p->formula.inverse) + p->formula.zero;
-  return (int)fminf(p->formula.greatest, fmaxf(p->formula.least, x));
+static int code_at(const matmul_integer_args *args, int64_t i) {
+  const float x = rintf(float_at(args, i) * args->formula.inverse) + args->formula.zero;
+  return (int)fminf(args->formula.greatest, fmaxf(args->formula.least, x));
 }
 
-static void run(const matmul_integer_args *p) {
+static void run(const matmul_integer_args *args) {
   test_pool pool;
-  memset(&out, 99, (size_t)(p->m * p->n) * sizeof *out.sums + BEHIND);
-  run_kernel(&kernel_matmul_integer, p, 3, &pool);
+  memset(&out, 99, (size_t)(args->m * args->n) * sizeof *out.sums + BEHIND);
+  run_kernel(&kernel_matmul_integer, args, 3, &pool);
   free_pool(&pool);
 }
 
-static void check_one(const matmul_integer_args *p) {
-  const int64_t n = p->m * p->n, size = p->makes == INTEGER_CODES ? 1 : 4;
-  run(p);
+static void check_one(const matmul_integer_args *args) {
+  const int64_t n = args->m * args->n, size = args->makes == INTEGER_CODES ? 1 : 4;
+  run(args);
   for (int64_t i = 0; i < n; i++) {
-    if (p->makes == INTEGER_SUMS) assert_int_equal(out.sums[i], sums[i]);
-    if (p->makes == INTEGER_FLOATS) assert_true(out.floats[i] == float_at(p, i));
-    if (p->makes == INTEGER_CODES) assert_int_equal(out.codes[i], code_at(p, i) & 255);
+    if (args->makes == INTEGER_SUMS) assert_int_equal(out.sums[i], sums[i]);
+    if (args->makes == INTEGER_FLOATS) assert_true(out.floats[i] == float_at(args, i));
+    if (args->makes == INTEGER_CODES) assert_int_equal(out.codes[i], code_at(args, i) & 255);
   }
   for (int64_t i = n * size; i < n * size + BEHIND; i++) assert_int_equal(out.codes[i], 99);
 }
 
-static void check(const matmul_integer_args *p) {
-  matmul_integer_args tiled = *p;
+static void check(const matmul_integer_args *args) {
+  matmul_integer_args tiled = *args;
   test_pool pool;
-  check_one(p);
-  run_kernel(&kernel_matmul_integer_pack, p, 1, &pool);
+  check_one(args);
+  run_kernel(&kernel_matmul_integer_pack, args, 1, &pool);
   tiled.tiles = pool.memory[0];
   tiled.in_tiles = true;
   tiled.b = NULL;
@@ -83,9 +83,9 @@ static void check(const matmul_integer_args *p) {
 
 /* which: bits: something is added; a step; limits; signed codes. */
 static void check_formula(const matmul_integer_args *given, integer_result makes, int which) {
-  matmul_integer_args p = *given;
-  p.makes = makes;
-  p.formula = (requantise_args){
+  matmul_integer_args args = *given;
+  args.makes = makes;
+  args.formula = (requantise_args){
       .terms = {{.type = DTYPE_I32, .scale = {.of_channel = scale}, .bias = {.of_channel = shift}},
                 {.x = which & 1 ? added : NULL, .type = DTYPE_F32, .scale = {.number = 1}}},
       .type = makes == INTEGER_FLOATS ? DTYPE_F32
@@ -98,15 +98,15 @@ static void check_formula(const matmul_integer_args *given, integer_result makes
       .least = which & 8 ? -128 : 0,
       .greatest = which & 8 ? 127 : 255};
   if (which & 2) {
-    p.steps.head = (elementwise_head){.n_inputs = 1, .n_steps = 1};
-    p.steps.steps[0] = (kstep){.form = KSTEP_MAP,
-                               .kind = FLOAT_STEP_RELU,
-                               .operand_type = DTYPE_F32,
-                               .type = DTYPE_F32,
-                               .arity = 1,
-                               .operands = {{.source = KSTEP_INPUT}}};
+    args.steps.head = (elementwise_head){.n_inputs = 1, .n_steps = 1};
+    args.steps.steps[0] = (kstep){.form = KSTEP_MAP,
+                                  .kind = FLOAT_STEP_RELU,
+                                  .operand_type = DTYPE_F32,
+                                  .type = DTYPE_F32,
+                                  .arity = 1,
+                                  .operands = {{.source = KSTEP_INPUT}}};
   }
-  check(&p);
+  check(&args);
 }
 
 static void fill(int64_t k, bool largest) {
@@ -125,13 +125,13 @@ static void fill(int64_t k, bool largest) {
 }
 
 /* By each set of instructions, of which the processor has the last; two of the formulas. */
-static void check_levels(const matmul_integer_args *p, int which) {
+static void check_levels(const matmul_integer_args *args, int which) {
   for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
     cpu_use_at_most(level);
-    check(p);
+    check(args);
     for (int i = which; i < which + 2; i++) {
-      check_formula(p, INTEGER_CODES, i);
-      check_formula(p, INTEGER_FLOATS, i & 7);
+      check_formula(args, INTEGER_CODES, i);
+      check_formula(args, INTEGER_FLOATS, i & 7);
     }
   }
 }
@@ -145,17 +145,17 @@ static void test_products(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     for (int variant = 0; variant < 8; variant++) {
-      const matmul_integer_args p = {.a = a,
-                                     .b = b,
-                                     .bias = variant & 1 ? bias : NULL,
-                                     .out = &out,
-                                     .type = variant & 2 ? DTYPE_I8 : DTYPE_U8,
-                                     .m = sizes[i][0],
-                                     .n = sizes[i][1],
-                                     .k = sizes[i][2]};
-      fill(p.k, variant & 4);
-      find_sums(&p);
-      check_levels(&p, 2 * variant);
+      const matmul_integer_args args = {.a = a,
+                                        .b = b,
+                                        .bias = variant & 1 ? bias : NULL,
+                                        .out = &out,
+                                        .type = variant & 2 ? DTYPE_I8 : DTYPE_U8,
+                                        .m = sizes[i][0],
+                                        .n = sizes[i][1],
+                                        .k = sizes[i][2]};
+      fill(args.k, variant & 4);
+      find_sums(&args);
+      check_levels(&args, 2 * variant);
     }
 }
 

@@ -29,42 +29,43 @@ static void fill(dtype t, void *data, int64_t n) {
   }
 }
 
-static void compare(const matmul_args *p, const float *got) {
-  for (int64_t row = 0; row < p->m; row++)
-    for (int64_t column = 0; column < p->n; column++) {
-      double want = p->bias ? (double)bias[column] : 0, size = fabs(want);
-      for (int64_t k = 0; k < p->k; k++) {
-        double x = rounded(p->type, p->a, row * p->a_m + k * p->a_k),
-               y = rounded(p->b_type, p->b, column * p->b_n + k * p->b_k);
+static void compare(const matmul_args *args, const float *got) {
+  for (int64_t row = 0; row < args->m; row++)
+    for (int64_t column = 0; column < args->n; column++) {
+      double want = args->bias ? (double)bias[column] : 0, size = fabs(want);
+      for (int64_t k = 0; k < args->k; k++) {
+        double x = rounded(args->type, args->a, row * args->a_m + k * args->a_k),
+               y = rounded(args->b_type, args->b, column * args->b_n + k * args->b_k);
         want += x * y;
         size += fabs(x * y);
       }
-      float is = got[row * p->n + column];
-      bool good = isfinite(size) ? fabs(is - want) <= 0x1p-24 * (double)(p->k + 8) * size + 0x1p-100
-                  : isnan(want)  ? isnan(is)
-                                 : is == want;
+      float is = got[row * args->n + column];
+      bool good = isfinite(size)
+                      ? fabs(is - want) <= 0x1p-24 * (double)(args->k + 8) * size + 0x1p-100
+                  : isnan(want) ? isnan(is)
+                                : is == want;
       if (!good)
-        fail_msg("(%d, %d) by %d columns, row %d, column %d: %a, not %a", (int)p->m, (int)p->k,
-                 (int)p->n, (int)row, (int)column, (double)is, want);
+        fail_msg("(%d, %d) by %d columns, row %d, column %d: %a, not %a", (int)args->m,
+                 (int)args->k, (int)args->n, (int)row, (int)column, (double)is, want);
     }
 }
 
-static void check(matmul_args p) {
+static void check(matmul_args args) {
   static float out[MOST_ROWS * MOST_COLUMNS];
   test_pool packed = {.grants = 1}, pool = {.grants = 1};
   kernel_fault fault = {0};
   kernel_context pack = make_context(&packed, &fault), run = make_context(&pool, &fault);
-  assert_true(matmul_rounds(&p));
-  p.rounds = true;
-  assert_true(kernel_matmul_pack.run(&pack, &p));
-  assert_int_equal(packed.taken, kernel_matmul_pack.scratch(&pack, &p));
-  p.panels = packed.memory[0];
-  p.is_packed = true;
-  p.out = out;
+  assert_true(matmul_rounds(&args));
+  args.rounds = true;
+  assert_true(kernel_matmul_pack.run(&pack, &args));
+  assert_int_equal(packed.taken, kernel_matmul_pack.scratch(&pack, &args));
+  args.panels = packed.memory[0];
+  args.is_packed = true;
+  args.out = out;
   memset(out, 0x5a, sizeof out);
-  assert_true(kernel_matmul.run(&run, &p));
-  assert_true(pool.taken <= kernel_matmul.scratch(&run, &p));
-  compare(&p, out);
+  assert_true(kernel_matmul.run(&run, &args));
+  assert_true(pool.taken <= kernel_matmul.scratch(&run, &args));
+  compare(&args, out);
   free_pool(&pool);
   free_pool(&packed);
 }
@@ -96,22 +97,22 @@ static void test_sums(void **state) {
   for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
     cpu_use_at_most(level);
     for (int i = 0; i < 48; i++) {
-      matmul_args p =
+      matmul_args args =
           args_of(types[i % 2], rows[i % 8], columns[i / 8], depths[((unsigned)i + level) % 6]);
-      fill(DTYPE_F32, a, p.m * p.k);
-      fill(p.b_type, b, p.n * p.k);
+      fill(DTYPE_F32, a, args.m * args.k);
+      fill(args.b_type, b, args.n * args.k);
       if (i % 3 == 1) { /* transposed */
-        p.a_m = p.b_n = 1;
-        p.a_k = p.m;
-        p.b_k = p.n;
+        args.a_m = args.b_n = 1;
+        args.a_k = args.m;
+        args.b_k = args.n;
       }
       if (i % 5 == 2) {
-        fill(DTYPE_F32, bias, p.n);
-        p.bias = bias;
-        p.bias_n = 1;
-        p.beta = 1;
+        fill(DTYPE_F32, bias, args.n);
+        args.bias = bias;
+        args.bias_n = 1;
+        args.beta = 1;
       }
-      check(p);
+      check(args);
     }
   }
 }
@@ -127,18 +128,18 @@ static void test_special(void **state) {
   for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {
     cpu_use_at_most(level);
     for (int i = 0; i < 4; i++) {
-      matmul_args p = args_of(types[i % 2], 9, 35, 77);
-      fill(DTYPE_F32, a, p.m * p.k);
-      fill(p.b_type, b, p.n * p.k);
-      set(DTYPE_F32, a, 1 * p.k + 76, NAN);
-      set(DTYPE_F32, a, 2 * p.k, INFINITY);
-      set(DTYPE_F32, a, 3 * p.k + 5, 3.4e38F); /* rounds to infinity */
-      for (int64_t k = 0; k < p.k && i < 2; k++) set(DTYPE_F32, a, 4 * p.k + k, 1e-40F);
-      if (i >= 2) set(p.b_type, b, 1 * p.k + 3, -INFINITY);
-      set(p.b_type, b, 2 * p.k + 76, NAN);
-      set(p.b_type, b, 3 * p.k, 65504);
-      set(p.b_type, b, 4 * p.k, 0x1p-24F);
-      check(p);
+      matmul_args args = args_of(types[i % 2], 9, 35, 77);
+      fill(DTYPE_F32, a, args.m * args.k);
+      fill(args.b_type, b, args.n * args.k);
+      set(DTYPE_F32, a, 1 * args.k + 76, NAN);
+      set(DTYPE_F32, a, 2 * args.k, INFINITY);
+      set(DTYPE_F32, a, 3 * args.k + 5, 3.4e38F); /* rounds to infinity */
+      for (int64_t k = 0; k < args.k && i < 2; k++) set(DTYPE_F32, a, 4 * args.k + k, 1e-40F);
+      if (i >= 2) set(args.b_type, b, 1 * args.k + 3, -INFINITY);
+      set(args.b_type, b, 2 * args.k + 76, NAN);
+      set(args.b_type, b, 3 * args.k, 65504);
+      set(args.b_type, b, 4 * args.k, 0x1p-24F);
+      check(args);
     }
   }
 }

@@ -22,43 +22,43 @@ static float exact_factor(void) { return random_number() % 2 ? 0.5F : 2; }
 
 /* ---- packing, multiplying */
 
-static void *pack(const matmul_args *p, test_pool *pool) {
+static void *pack(const matmul_args *args, test_pool *pool) {
   kernel_fault fault = {0};
   *pool = (test_pool){.grants = 1};
   kernel_context ctx = make_context(pool, &fault);
-  assert_true(matmul_packs(p));
-  assert_true(kernel_matmul_pack.run(&ctx, p));
-  assert_int_equal(pool->taken, kernel_matmul_pack.scratch(&ctx, p));
+  assert_true(matmul_packs(args));
+  assert_true(kernel_matmul_pack.run(&ctx, args));
+  assert_int_equal(pool->taken, kernel_matmul_pack.scratch(&ctx, args));
   return pool->memory[0];
 }
 
-static void run(const matmul_args *p) {
+static void run(const matmul_args *args) {
   test_pool pool = {.grants = 1};
   kernel_fault fault = {0};
   kernel_context ctx = make_context(&pool, &fault);
-  assert_true(kernel_matmul.run(&ctx, p));
-  assert_true(pool.taken <= kernel_matmul.scratch(&ctx, p));
+  assert_true(kernel_matmul.run(&ctx, args));
+  assert_true(pool.taken <= kernel_matmul.scratch(&ctx, args));
   free_pool(&pool);
 }
 
 /* The same product of both, results and all. */
-static void check(const char *name, matmul_args p, void *panels) {
+static void check(const char *name, matmul_args args, void *panels) {
   enum { SIZE = BATCHES * MOST_ROWS * MOST_COLUMNS + 16 };
   static float want[SIZE], got[SIZE]; /* room for any type */
   memset(want, 0x5a, sizeof want);
   memset(got, 0x5a, sizeof got);
-  bool rounds = p.rounds;
-  p.out = want;
-  p.rounds = false;
-  run(&p);
-  p.panels = panels;
-  p.is_packed = true;
-  p.rounds = rounds;
-  p.out = got;
-  run(&p);
+  bool rounds = args.rounds;
+  args.out = want;
+  args.rounds = false;
+  run(&args);
+  args.panels = panels;
+  args.is_packed = true;
+  args.rounds = rounds;
+  args.out = got;
+  run(&args);
   if (memcmp(want, got, sizeof want) != 0)
-    fail_msg("%s: (%d, %d) by (%d, %d), %d batches", name, (int)p.m, (int)p.k, (int)p.k, (int)p.n,
-             (int)p.batches);
+    fail_msg("%s: (%d, %d) by (%d, %d), %d batches", name, (int)args.m, (int)args.k, (int)args.k,
+             (int)args.n, (int)args.batches);
 }
 
 /* Rows of a, and a bias, of each type. */
@@ -103,40 +103,40 @@ static bool is_wanted(const char *name, int64_t m) {
 }
 
 /* All numbers of rows; a few also with a bias, a transposed a, batches. */
-static void check_rows(const char *name, matmul_args p, void *panels) {
-  for (p.m = 0; p.m <= MOST_ROWS; p.m++) {
-    if (!is_wanted(name, p.m)) continue;
-    check(name, p, panels);
-    if (p.m % 7 != 5) continue;
-    matmul_args q = p;
-    q.bias = of_type[q.type].bias;
-    q.bias_n = 1;
-    q.alpha = 0.5;
-    q.beta = 2;
-    q.a_m = 1;
-    q.a_k = q.m;
-    q.batches = BATCHES;
-    q.a_batch = (klayout){1, {BATCHES}, {q.m * q.k}};
-    q.b_batch = (klayout){1, {BATCHES}, {0}};
-    q.bias_batch = (klayout){1, {BATCHES}, {0}};
-    check(name, q, panels);
+static void check_rows(const char *name, matmul_args args, void *panels) {
+  for (args.m = 0; args.m <= MOST_ROWS; args.m++) {
+    if (!is_wanted(name, args.m)) continue;
+    check(name, args, panels);
+    if (args.m % 7 != 5) continue;
+    matmul_args own = args;
+    own.bias = of_type[own.type].bias;
+    own.bias_n = 1;
+    own.alpha = 0.5;
+    own.beta = 2;
+    own.a_m = 1;
+    own.a_k = own.m;
+    own.batches = BATCHES;
+    own.a_batch = (klayout){1, {BATCHES}, {own.m * own.k}};
+    own.b_batch = (klayout){1, {BATCHES}, {0}};
+    own.bias_batch = (klayout){1, {BATCHES}, {0}};
+    check(name, own, panels);
   }
 }
 
-static void check_encoded(const encoded *c) {
-  encoding e;
-  assert_true(encoding_parse(c->name, &e));
+static void check_encoded(const encoded *encoded) {
+  encoding encoding;
+  assert_true(encoding_parse(encoded->name, &encoding));
   for (size_t i = 0; i < sizeof numbers_of_columns / sizeof *numbers_of_columns; i++) {
-    matmul_args p = args_of(DTYPE_F32, 1, numbers_of_columns[i], c->k);
+    matmul_args args = args_of(DTYPE_F32, 1, numbers_of_columns[i], encoded->k);
     test_pool pool;
-    uint8_t *b = make_encoded(c, &e, p.n, exact_factor);
-    p.b = b;
-    p.encoding = e;
-    p.b_k = 1;
-    p.b_n = c->k;
-    check_rows(c->name, p, pack(&p, &pool));
+    uint8_t *bytes = make_encoded(encoded, &encoding, args.n, exact_factor);
+    args.b = bytes;
+    args.encoding = encoding;
+    args.b_k = 1;
+    args.b_n = encoded->k;
+    check_rows(encoded->name, args, pack(&args, &pool));
     free_pool(&pool);
-    free(b);
+    free(bytes);
   }
 }
 
@@ -148,17 +148,17 @@ static void test_cuts(void **state) {
   for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
     cpu_use_at_most(level);
     for (size_t i = 0; i < sizeof numbers_of_columns / sizeof *numbers_of_columns; i++) {
-      matmul_args p = args_of(DTYPE_F32, MOST_ROWS, numbers_of_columns[i], 67);
-      p.b = of_type[DTYPE_F32].a + 1;
-      p.b_k = p.n;
-      p.b_n = 1;
-      p.out = want;
-      run(&p);
-      p.out = got;
+      matmul_args args = args_of(DTYPE_F32, MOST_ROWS, numbers_of_columns[i], 67);
+      args.b = of_type[DTYPE_F32].a + 1;
+      args.b_k = args.n;
+      args.b_n = 1;
+      args.out = want;
+      run(&args);
+      args.out = got;
       for (size_t k = 0; k < sizeof cuts / sizeof *cuts; k++) {
-        p.cut = cuts[k];
-        run(&p);
-        assert_memory_equal(got, want, (size_t)(p.m * p.n) * sizeof *got);
+        args.cut = cuts[k];
+        run(&args);
+        assert_memory_equal(got, want, (size_t)(args.m * args.n) * sizeof *got);
       }
     }
   }
@@ -196,28 +196,28 @@ static void check_floats(const char *name, float (*value)(uint8_t)) {
   static float x[MOST_ROWS], got[MOST_ROWS * CODES];
   uint8_t rows[CODES * (DECODED_AT_ONCE + 4)];
   const float scale = 0.5F;
-  matmul_args p = args_of(DTYPE_F32, 1, CODES, 1);
+  matmul_args args = args_of(DTYPE_F32, 1, CODES, 1);
   test_pool pool;
-  assert_true(encoding_parse(name, &p.encoding));
-  assert_int_equal(encoding_row_bytes(&p.encoding, 1), DECODED_AT_ONCE + 4);
+  assert_true(encoding_parse(name, &args.encoding));
+  assert_int_equal(encoding_row_bytes(&args.encoding, 1), DECODED_AT_ONCE + 4);
   memset(rows, 0x7f, sizeof rows);
   for (int i = 0; i < CODES; i++) {
     rows[i * (DECODED_AT_ONCE + 4)] = (uint8_t)i;
     memcpy(rows + i * (DECODED_AT_ONCE + 4) + DECODED_AT_ONCE, &scale, sizeof scale);
   }
   for (int i = 0; i < MOST_ROWS; i++) x[i] = i % 2 ? 2 : 4;
-  p.a = x;
-  p.b = rows;
-  p.b_k = p.b_n = 1;
-  p.out = got;
-  p.panels = pack(&p, &pool);
-  p.is_packed = true;
-  for (p.m = 1; p.m <= MOST_ROWS; p.m++) {
-    run(&p);
-    for (int64_t i = 0; i < p.m * CODES; i++) {
+  args.a = x;
+  args.b = rows;
+  args.b_k = args.b_n = 1;
+  args.out = got;
+  args.panels = pack(&args, &pool);
+  args.is_packed = true;
+  for (args.m = 1; args.m <= MOST_ROWS; args.m++) {
+    run(&args);
+    for (int64_t i = 0; i < args.m * CODES; i++) {
       float want = x[i / CODES] / 2 * value((uint8_t)(i % CODES));
       if (!(got[i] == want) && !(isnan(got[i]) && isnan(want)))
-        fail_msg("%s, code %d of %d rows: %a, not %a", name, (int)(i % CODES), (int)p.m,
+        fail_msg("%s, code %d of %d rows: %a, not %a", name, (int)(i % CODES), (int)args.m,
                  (double)got[i], (double)want);
     }
   }
@@ -237,26 +237,26 @@ static void test_floats(void **state) {
 
 static void check_layout(const char *name, dtype t, int64_t n, int64_t k, int64_t b_k,
                          int64_t b_n) {
-  matmul_args p = args_of(t, 1, n, k);
+  matmul_args args = args_of(t, 1, n, k);
   int64_t size = (k - 1) * b_k + (n - 1) * b_n + 1;
-  void *b = malloc((size_t)size * dtype_size(t));
+  void *right = malloc((size_t)size * dtype_size(t));
   test_pool pool;
-  assert_non_null(b);
+  assert_non_null(right);
   for (int64_t i = 0; i < size; i++) {
     int64_t v = (int64_t)(random_number() % 17) - 8;
-    store_row(COMPUTE_I64, t, element_at(b, t, i), 1, 1, &v);
+    store_row(COMPUTE_I64, t, element_at(right, t, i), 1, 1, &v);
   }
-  p.b = b;
-  p.b_k = b_k;
-  p.b_n = b_n;
-  check_rows(name, p, pack(&p, &pool));
+  args.b = right;
+  args.b_k = b_k;
+  args.b_n = b_n;
+  check_rows(name, args, pack(&args, &pool));
   free_pool(&pool);
-  p.rounds = t == DTYPE_F16 || t == DTYPE_BF16; /* to BF16, which holds these integers */
-  if (p.rounds) {
-    check_rows(name, p, pack(&p, &pool));
+  args.rounds = t == DTYPE_F16 || t == DTYPE_BF16; /* to BF16, which holds these integers */
+  if (args.rounds) {
+    check_rows(name, args, pack(&args, &pool));
     free_pool(&pool);
   }
-  free(b);
+  free(right);
 }
 
 static void test_plain(void **state) {
@@ -278,20 +278,20 @@ static void test_plain(void **state) {
 /* What has no panels says so. */
 static void test_not_packed(void **state) {
   (void)state;
-  matmul_args p = args_of(DTYPE_F32, 1, 1, 64);
-  assert_true(encoding_parse("int8", &p.encoding));
-  assert_true(matmul_packs(&p));
-  p.k = 0;
-  assert_false(matmul_packs(&p));
-  p = args_of(DTYPE_F32, 1, 5, 7);
-  p.b_batch = (klayout){2, {3, 4}, {0, 0}};
-  assert_true(matmul_packs(&p));
-  p.b_batch.strides[1] = 35;
-  assert_false(matmul_packs(&p));
-  p.b_batch.dims[1] = 1;
-  assert_true(matmul_packs(&p));
-  p.type = DTYPE_F64;
-  assert_false(matmul_packs(&p));
+  matmul_args args = args_of(DTYPE_F32, 1, 1, 64);
+  assert_true(encoding_parse("int8", &args.encoding));
+  assert_true(matmul_packs(&args));
+  args.k = 0;
+  assert_false(matmul_packs(&args));
+  args = args_of(DTYPE_F32, 1, 5, 7);
+  args.b_batch = (klayout){2, {3, 4}, {0, 0}};
+  assert_true(matmul_packs(&args));
+  args.b_batch.strides[1] = 35;
+  assert_false(matmul_packs(&args));
+  args.b_batch.dims[1] = 1;
+  assert_true(matmul_packs(&args));
+  args.type = DTYPE_F64;
+  assert_false(matmul_packs(&args));
 }
 
 int main(void) {

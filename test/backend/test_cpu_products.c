@@ -16,12 +16,12 @@ static double sums[MOST_OUT];
 static float out[MOST_OUT + GUARD], before[MOST_OUT + GUARD], followed[MOST_OUT + GUARD];
 
 /* In [-1, 1), bits mixed so that no two are like each other, however far apart. */
-static void fill(float *x, int64_t n, uint32_t seed) {
+static void fill(float *values, int64_t n, uint32_t seed) {
   for (int64_t i = 0; i < n; i++) {
     uint32_t bits = (uint32_t)i * 0x9e3779b9 + seed;
     bits = (bits ^ bits >> 16) * 0x85ebca6b;
     bits = (bits ^ bits >> 13) * 0xc2b2ae35;
-    x[i] = (float)(int32_t)(bits ^ bits >> 16) * 0x1p-31F;
+    values[i] = (float)(int32_t)(bits ^ bits >> 16) * 0x1p-31F;
   }
 }
 
@@ -32,139 +32,141 @@ static const sizes all[] = {{1, 7, 70, 1030},  {1, 61, 65, 515}, {1, 24, 270, 11
                             {1, 13, 530, 77},  {1, 50, 9, 0},    {1, 37, 31, 1},
                             {3, 50, 150, 200}, {5, 8, 17, 33},   {1, 290, 48, 70}};
 
-static int64_t result_size(const matmul_args *p) { return p->batches * p->m * p->n; }
+static int64_t result_size(const matmul_args *args) { return args->batches * args->m * args->n; }
 
-static matmul_args args_of(const sizes *z) {
+static matmul_args args_of(const sizes *sizes) {
   return (matmul_args){.a = a,
                        .b = b,
                        .out = out,
                        .type = DTYPE_F32,
                        .b_type = DTYPE_F32,
-                       .m = z->m,
-                       .n = z->n,
-                       .k = z->k,
-                       .batches = z->batches,
-                       .a_m = z->k,
+                       .m = sizes->m,
+                       .n = sizes->n,
+                       .k = sizes->k,
+                       .batches = sizes->batches,
+                       .a_m = sizes->k,
                        .a_k = 1,
-                       .b_k = z->n,
+                       .b_k = sizes->n,
                        .b_n = 1,
-                       .a_batch = {1, {z->batches}, {z->m * z->k}},
-                       .b_batch = {1, {z->batches}, {0}},
-                       .bias_batch = {1, {z->batches}, {0}},
+                       .a_batch = {1, {sizes->batches}, {sizes->m * sizes->k}},
+                       .b_batch = {1, {sizes->batches}, {0}},
+                       .bias_batch = {1, {sizes->batches}, {0}},
                        .alpha = 1,
                        .tail = conv_tail_none};
 }
 
 /* A bias of the result's size lies where the result is to be. */
-static void multiply(const matmul_args *p, int n_threads) {
+static void multiply(const matmul_args *args, int n_threads) {
   test_pool pool;
-  for (int64_t i = 0; i < result_size(p) + GUARD; i++) out[i] = -99;
-  if (p->bias == out) memcpy(out, bias, (size_t)result_size(p) * sizeof *out);
-  run_kernel(&kernel_matmul, p, n_threads, &pool);
+  for (int64_t i = 0; i < result_size(args) + GUARD; i++) out[i] = -99;
+  if (args->bias == out) memcpy(out, bias, (size_t)result_size(args) * sizeof *out);
+  run_kernel(&kernel_matmul, args, n_threads, &pool);
   free_pool(&pool);
 }
 
-static float rounded(const matmul_args *p, float x) {
-  return p->rounds ? bf16_to_f32(f32_to_bf16(x)) : x;
+static float rounded(const matmul_args *args, float x) {
+  return args->rounds ? bf16_to_f32(f32_to_bf16(x)) : x;
 }
 
 /* The product alone, row by row of b. */
-static void find_sums(const matmul_args *p) {
-  memset(sums, 0, (size_t)result_size(p) * sizeof *sums);
-  for (int64_t i = 0; i < p->batches * p->m; i++)
-    for (int64_t k = 0; k < p->k; k++) {
-      const double x = (double)rounded(p, a[i * p->k + k]);
-      const float *row = b + i / p->m * p->b_batch.strides[0] + k * p->n;
-      for (int64_t j = 0; j < p->n; j++) sums[i * p->n + j] += x * (double)rounded(p, row[j]);
+static void find_sums(const matmul_args *args) {
+  memset(sums, 0, (size_t)result_size(args) * sizeof *sums);
+  for (int64_t i = 0; i < args->batches * args->m; i++)
+    for (int64_t k = 0; k < args->k; k++) {
+      const double x = (double)rounded(args, a[i * args->k + k]);
+      const float *row = b + i / args->m * args->b_batch.strides[0] + k * args->n;
+      for (int64_t j = 0; j < args->n; j++)
+        sums[i * args->n + j] += x * (double)rounded(args, row[j]);
     }
 }
 
-static double want_at(const matmul_args *p, int64_t batch, int64_t row, int64_t column) {
-  const int64_t at = batch * p->bias_batch.strides[0] + row * p->bias_m + column * p->bias_n;
-  return p->alpha * sums[(batch * p->m + row) * p->n + column] +
-         (p->bias ? p->beta * (double)bias[at] : 0);
+static double want_at(const matmul_args *args, int64_t batch, int64_t row, int64_t column) {
+  const int64_t at =
+      batch * args->bias_batch.strides[0] + row * args->bias_m + column * args->bias_n;
+  return args->alpha * sums[(batch * args->m + row) * args->n + column] +
+         (args->bias ? args->beta * (double)bias[at] : 0);
 }
 
 /* More than k roundings, up as often as down, and much less than a product. */
-static void compare(const matmul_args *p) {
-  const double allowed = FLT_EPSILON * (8 + (double)p->k / 2);
+static void compare(const matmul_args *args) {
+  const double allowed = FLT_EPSILON * (8 + (double)args->k / 2);
   const float *got = out;
-  for (int64_t batch = 0; batch < p->batches; batch++)
-    for (int64_t i = 0; i < p->m; i++)
-      for (int64_t j = 0; j < p->n; j++, got++) {
-        const double want = want_at(p, batch, i, j);
+  for (int64_t batch = 0; batch < args->batches; batch++)
+    for (int64_t i = 0; i < args->m; i++)
+      for (int64_t j = 0; j < args->n; j++, got++) {
+        const double want = want_at(args, batch, i, j);
         if (!(fabs((double)*got - want) <= allowed))
-          fail_msg("(%d, %d) by %d: element (%d, %d) is %a, not %a", (int)p->m, (int)p->k,
-                   (int)p->n, (int)i, (int)j, (double)*got, want);
+          fail_msg("(%d, %d) by %d: element (%d, %d) is %a, not %a", (int)args->m, (int)args->k,
+                   (int)args->n, (int)i, (int)j, (double)*got, want);
       }
   for (int i = 0; i < GUARD; i++) assert_true(got[i] == -99);
 }
 
-static void check_threads(const matmul_args *p) {
-  const size_t bytes = (size_t)(result_size(p) + GUARD) * sizeof *out;
+static void check_threads(const matmul_args *args) {
+  const size_t bytes = (size_t)(result_size(args) + GUARD) * sizeof *out;
   memcpy(before, out, bytes);
   for (int n_threads = 2; n_threads <= MOST_THREADS; n_threads += 3) {
-    multiply(p, n_threads);
+    multiply(args, n_threads);
     assert_memory_equal(out, before, bytes);
   }
 }
 
 /* The same bits as by sums, limits and lists of steps over the result, in `before`. */
-static void check_followed(matmul_args p) {
-  const int64_t n = result_size(&p);
-  if (!matmul_takes_tail(&p)) return;
-  matmul_args q = p;
-  q.tail = (conv_tail){.added = added, .low = -0.5F, .high = 2};
-  multiply(&q, 3);
+static void check_followed(matmul_args args) {
+  const int64_t n = result_size(&args);
+  if (!matmul_takes_tail(&args)) return;
+  matmul_args own = args;
+  own.tail = (conv_tail){.added = added, .low = -0.5F, .high = 2};
+  multiply(&own, 3);
   for (int64_t i = 0; i < n + GUARD; i++)
     assert_true(out[i] == (i < n ? fminf(fmaxf(before[i] + added[i], -0.5F), 2) : -99));
   for (int i = 0; i < FOLLOWED_LISTS; i++) {
-    p.steps = followed_list(i, n, p.n, added);
-    multiply(&p, 3);
+    args.steps = followed_list(i, n, args.n, added);
+    multiply(&args, 3);
     memcpy(followed, before, (size_t)(n + GUARD) * sizeof *out);
-    follow(p.steps, followed);
+    follow(args.steps, followed);
     assert_memory_equal(out, followed, (size_t)(n + GUARD) * sizeof *out);
   }
 }
 
-static void check_one(const matmul_args *p) {
-  multiply(p, 1);
-  compare(p);
-  check_threads(p);
-  check_followed(*p);
+static void check_one(const matmul_args *args) {
+  multiply(args, 1);
+  compare(args);
+  check_threads(args);
+  check_followed(*args);
 }
 
 /* None, a row for all rows, and one for each, where the result is to be; with factors, a number for
  * each row. */
-static void check_biases(matmul_args p) {
-  find_sums(&p);
-  check_one(&p);
-  p.bias = bias;
-  p.alpha = -0.75;
-  p.beta = 0.5;
-  p.bias_m = 1;
-  check_one(&p);
-  p.alpha = p.beta = p.bias_n = 1;
-  p.bias_m = 0;
-  check_one(&p);
-  p.bias = out;
-  p.bias_m = p.n;
-  p.bias_batch.strides[0] = p.m * p.n;
-  check_one(&p);
+static void check_biases(matmul_args args) {
+  find_sums(&args);
+  check_one(&args);
+  args.bias = bias;
+  args.alpha = -0.75;
+  args.beta = 0.5;
+  args.bias_m = 1;
+  check_one(&args);
+  args.alpha = args.beta = args.bias_n = 1;
+  args.bias_m = 0;
+  check_one(&args);
+  args.bias = out;
+  args.bias_m = args.n;
+  args.bias_batch.strides[0] = args.m * args.n;
+  check_one(&args);
 }
 
-static void check_batches_of_b(matmul_args p) {
-  p.b_batch.strides[0] = p.n * p.k;
-  if (p.batches > 1) check_biases(p);
+static void check_batches_of_b(matmul_args args) {
+  args.b_batch.strides[0] = args.n * args.k;
+  if (args.batches > 1) check_biases(args);
 }
 
-static void check_packed(matmul_args p, bool rounds) {
+static void check_packed(matmul_args args, bool rounds) {
   test_pool pool;
-  p.rounds = rounds;
-  run_kernel(&kernel_matmul_pack, &p, 1, &pool);
-  p.panels = pool.memory[0];
-  p.is_packed = true;
-  check_biases(p);
+  args.rounds = rounds;
+  run_kernel(&kernel_matmul_pack, &args, 1, &pool);
+  args.panels = pool.memory[0];
+  args.is_packed = true;
+  check_biases(args);
   free_pool(&pool);
 }
 
@@ -173,14 +175,14 @@ static void test_products(void **state) {
   for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
     cpu_use_at_most(level);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-      const matmul_args p = args_of(&all[i]);
-      assert_true(result_size(&p) <= MOST_OUT && p.batches * p.n * p.k <= MOST_B);
-      assert_true(p.batches * p.m * p.k <= MOST_A);
-      check_biases(p);
-      if (p.k == 0) continue;
-      check_batches_of_b(p);
-      check_packed(p, false);
-      check_packed(p, true);
+      const matmul_args args = args_of(&all[i]);
+      assert_true(result_size(&args) <= MOST_OUT && args.batches * args.n * args.k <= MOST_B);
+      assert_true(args.batches * args.m * args.k <= MOST_A);
+      check_biases(args);
+      if (args.k == 0) continue;
+      check_batches_of_b(args);
+      check_packed(args, false);
+      check_packed(args, true);
     }
   }
 }

@@ -40,39 +40,42 @@ static void fill(float (*next)(void)) {
   for (int i = 0; i < MOST_OUT; i++) added[i] = next();
 }
 
-static int64_t result_size(const winograd_args *p) {
-  return p->images * p->groups * p->outputs * p->out_rows * p->out_columns;
+static int64_t result_size(const winograd_args *args) {
+  return args->images * args->groups * args->outputs * args->out_rows * args->out_columns;
 }
-static size_t result_bytes(const winograd_args *p) { return (size_t)result_size(p) * sizeof *out; }
+static size_t result_bytes(const winograd_args *args) {
+  return (size_t)result_size(args) * sizeof *out;
+}
 
-static double sum_at(const winograd_args *p, int64_t image, int64_t output, int64_t y, int64_t i) {
-  int64_t size = p->in_rows * p->in_columns;
-  const float *from =
-      (const float *)p->x + (image * p->groups + output / p->outputs) * p->channels * size;
-  const float *w = (const float *)p->weight + output * p->channels * TAPS;
-  double sum = p->bias ? (double)((const float *)p->bias)[output] : 0;
-  for (int64_t c = 0; c < p->channels; c++, from += size)
-    for (int64_t tap = 0; tap < TAPS; tap++, w++) {
-      int64_t row = y - p->top + tap / 3, column = i - p->left + tap % 3;
-      bool inside = row >= 0 && row < p->in_rows && column >= 0 && column < p->in_columns;
-      sum += (double)*w * (inside ? (double)from[row * p->in_columns + column] : 0);
+static double sum_at(const winograd_args *args, int64_t image, int64_t output, int64_t y,
+                     int64_t i) {
+  int64_t size = args->in_rows * args->in_columns;
+  const float *from = (const float *)args->x +
+                      (image * args->groups + output / args->outputs) * args->channels * size;
+  const float *weights = (const float *)args->weight + output * args->channels * TAPS;
+  double sum = args->bias ? (double)((const float *)args->bias)[output] : 0;
+  for (int64_t c = 0; c < args->channels; c++, from += size)
+    for (int64_t tap = 0; tap < TAPS; tap++, weights++) {
+      int64_t row = y - args->top + tap / 3, column = i - args->left + tap % 3;
+      bool inside = row >= 0 && row < args->in_rows && column >= 0 && column < args->in_columns;
+      sum += (double)*weights * (inside ? (double)from[row * args->in_columns + column] : 0);
     }
   return sum;
 }
 
-static void find_want(const winograd_args *p) {
+static void find_want(const winograd_args *args) {
   int64_t n = 0;
-  assert_true(result_size(p) <= MOST_OUT);
-  for (int64_t image = 0; image < p->images; image++)
-    for (int64_t o = 0; o < p->groups * p->outputs; o++)
-      for (int64_t y = 0; y < p->out_rows; y++)
-        for (int64_t i = 0; i < p->out_columns; i++) want[n++] = sum_at(p, image, o, y, i);
+  assert_true(result_size(args) <= MOST_OUT);
+  for (int64_t image = 0; image < args->images; image++)
+    for (int64_t o = 0; o < args->groups * args->outputs; o++)
+      for (int64_t y = 0; y < args->out_rows; y++)
+        for (int64_t i = 0; i < args->out_columns; i++) want[n++] = sum_at(args, image, o, y, i);
 }
 
-static void run_tiles(winograd_args *p, int n_threads) {
-  const int64_t n = result_size(p);
+static void run_tiles(winograd_args *args, int n_threads) {
+  const int64_t n = result_size(args);
   for (int64_t i = 0; i < n + GUARD; i++) out[i] = -99;
-  run_packed_kernel(&kernel_winograd_pack, &kernel_winograd, p, &p->packed, n_threads);
+  run_packed_kernel(&kernel_winograd_pack, &kernel_winograd, args, &args->packed, n_threads);
   for (int64_t i = n; i < n + GUARD; i++) assert_true(out[i] == -99);
 }
 
@@ -81,27 +84,27 @@ static conv_dim dim_of(int64_t in, int64_t out_columns, int64_t kernel, int64_t 
 }
 
 /* Directly, to `other`. */
-static void run_direct(const winograd_args *p) {
-  conv_args d = {.x = p->x,
-                 .weight = p->weight,
-                 .bias = p->bias,
-                 .out = other,
-                 .type = DTYPE_F32,
-                 .weight_type = DTYPE_F32,
-                 .is_packed = true,
-                 .images = p->images,
-                 .groups = p->groups,
-                 .channels = p->channels,
-                 .outputs = p->outputs,
-                 .dims = {dim_of(1, 1, 1, 0), dim_of(p->in_rows, p->out_rows, 3, p->top),
-                          dim_of(p->in_columns, p->out_columns, 3, p->left)},
-                 .tail = conv_tail_none};
-  run_packed_kernel(&kernel_conv_pack, &kernel_conv, &d, &d.packed, 1);
+static void run_direct(const winograd_args *args) {
+  conv_args own = {.x = args->x,
+                   .weight = args->weight,
+                   .bias = args->bias,
+                   .out = other,
+                   .type = DTYPE_F32,
+                   .weight_type = DTYPE_F32,
+                   .is_packed = true,
+                   .images = args->images,
+                   .groups = args->groups,
+                   .channels = args->channels,
+                   .outputs = args->outputs,
+                   .dims = {dim_of(1, 1, 1, 0), dim_of(args->in_rows, args->out_rows, 3, args->top),
+                            dim_of(args->in_columns, args->out_columns, 3, args->left)},
+                   .tail = conv_tail_none};
+  run_packed_kernel(&kernel_conv_pack, &kernel_conv, &own, &own.packed, 1);
 }
 
 /* What a direct sum may be off by in the op cases, of numbers up to 2. */
-static double bound(const winograd_args *p, double size) {
-  double terms = (double)(p->channels * TAPS) + 1, eps = FLT_EPSILON;
+static double bound(const winograd_args *args, double size) {
+  double terms = (double)(args->channels * TAPS) + 1, eps = FLT_EPSILON;
   return 8 * eps * size + 2 * 1.5 * (eps * terms + 4 * eps * sqrt(terms));
 }
 
@@ -110,19 +113,19 @@ typedef struct errors {
   double most; /* in parts of the bound */
 } errors;
 
-static errors errors_of(const winograd_args *p, const float *got) {
-  errors e = {0};
+static errors errors_of(const winograd_args *args, const float *got) {
+  errors errors = {0};
   double squares = 0, size = 0;
-  int64_t n = result_size(p);
+  int64_t n = result_size(args);
   for (int64_t i = 0; i < n; i++) {
     double error = fabs((double)got[i] - want[i]);
     squares += error * error;
     size += want[i] * want[i];
-    e.most = fmax(e.most, error / bound(p, fabs(want[i])));
+    errors.most = fmax(errors.most, error / bound(args, fabs(want[i])));
     assert_true(isfinite(error));
   }
-  if (n > 0) e.rms = sqrt(squares / size) / (FLT_EPSILON / 2);
-  return e;
+  if (n > 0) errors.rms = sqrt(squares / size) / (FLT_EPSILON / 2);
+  return errors;
 }
 
 /* ---------------------------------------------------------------- shapes */
@@ -141,58 +144,58 @@ static winograd_args form(int64_t images, int64_t groups, int64_t channels, int6
 }
 
 /* Padded by `top` and `left` in front, by `bottom` and `right` behind. */
-static winograd_args sized(winograd_args p, int64_t rows, int64_t columns, int64_t top,
+static winograd_args sized(winograd_args args, int64_t rows, int64_t columns, int64_t top,
                            int64_t left, int64_t bottom, int64_t right) {
-  p.in_rows = rows, p.in_columns = columns, p.top = top, p.left = left;
-  p.out_rows = rows + top + bottom - 2;
-  p.out_columns = columns + left + right - 2;
-  return p;
+  args.in_rows = rows, args.in_columns = columns, args.top = top, args.left = left;
+  args.out_rows = rows + top + bottom - 2;
+  args.out_columns = columns + left + right - 2;
+  return args;
 }
 
 /* The same results, in `other`, with what follows them. */
-static void check_tail(winograd_args p) {
-  p.tail = (conv_tail){.low = -1, .high = 2};
-  run_tiles(&p, 2);
-  for (int64_t i = 0; i < result_size(&p); i++)
+static void check_tail(winograd_args args) {
+  args.tail = (conv_tail){.low = -1, .high = 2};
+  run_tiles(&args, 2);
+  for (int64_t i = 0; i < result_size(&args); i++)
     assert_true(out[i] == fminf(fmaxf(other[i], -1), 2));
-  p.tail.added = added;
-  run_tiles(&p, 2);
-  for (int64_t i = 0; i < result_size(&p); i++)
+  args.tail.added = added;
+  run_tiles(&args, 2);
+  for (int64_t i = 0; i < result_size(&args); i++)
     assert_true(out[i] == fminf(fmaxf(other[i] + added[i], -1), 2));
 }
 
 /* The same bits as by lists of steps over all of `other`. */
-static void check_steps(winograd_args p) {
-  const int64_t n = result_size(&p);
+static void check_steps(winograd_args args) {
+  const int64_t n = result_size(&args);
   for (int i = 0; i < FOLLOWED_ALONE && n > 0; i++) {
-    p.steps = followed_list(i, n, n, added);
-    run_tiles(&p, 2);
-    memcpy(followed, other, result_bytes(&p));
-    follow(p.steps, followed);
-    assert_memory_equal(out, followed, result_bytes(&p));
+    args.steps = followed_list(i, n, n, added);
+    run_tiles(&args, 2);
+    memcpy(followed, other, result_bytes(&args));
+    follow(args.steps, followed);
+    assert_memory_equal(out, followed, result_bytes(&args));
   }
 }
 
-static void check_level(winograd_args p) {
-  for (p.tile = 2; p.tile <= 4; p.tile += 2) {
-    run_tiles(&p, 1);
-    errors e = errors_of(&p, out);
-    if (e.most > 1) fail_msg("tiles of %d: %g of the bound", (int)p.tile, e.most);
-    memcpy(other, out, result_bytes(&p));
+static void check_level(winograd_args args) {
+  for (args.tile = 2; args.tile <= 4; args.tile += 2) {
+    run_tiles(&args, 1);
+    errors errors = errors_of(&args, out);
+    if (errors.most > 1) fail_msg("tiles of %d: %g of the bound", (int)args.tile, errors.most);
+    memcpy(other, out, result_bytes(&args));
     for (int threads = 2; threads <= 9; threads += threads == 2 ? 1 : 6) {
-      run_tiles(&p, threads);
-      assert_memory_equal(out, other, result_bytes(&p));
+      run_tiles(&args, threads);
+      assert_memory_equal(out, other, result_bytes(&args));
     }
-    check_tail(p);
-    check_steps(p);
+    check_tail(args);
+    check_steps(args);
   }
 }
 
-static void check_shape(winograd_args p) {
-  find_want(&p);
+static void check_shape(winograd_args args) {
+  find_want(&args);
   for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
     cpu_use_at_most(level);
-    check_level(p);
+    check_level(args);
   }
 }
 
@@ -225,21 +228,22 @@ static void test_shapes(void **state) {
 /* ---------------------------------------------------------------- errors */
 
 /* No more than the bound, and than these multiples of a direct sum's. */
-static void check_errors(winograd_args p) {
+static void check_errors(winograd_args args) {
   static const double multiples[] = {[2] = 1.4, [4] = 4.2};
-  run_direct(&p);
-  errors direct = errors_of(&p, other);
-  print_message("%3d channels: %.1f directly", (int)p.channels, direct.rms);
-  for (p.tile = 2; p.tile <= 4; p.tile += 2) {
-    run_tiles(&p, 1);
-    errors e = errors_of(&p, out);
-    print_message(", %.1f by tiles of %d, %.2f of the bound", e.rms, (int)p.tile, e.most);
-    assert_true(e.most < 1);
-    assert_true(e.rms < multiples[p.tile] * direct.rms);
-    assert_true(e.rms > direct.rms); /* else the table of variants is out of date */
-    memcpy(other, out, result_bytes(&p));
-    run_tiles(&p, 3); /* which share several blocks, of many channels */
-    assert_memory_equal(out, other, result_bytes(&p));
+  run_direct(&args);
+  errors direct = errors_of(&args, other);
+  print_message("%3d channels: %.1f directly", (int)args.channels, direct.rms);
+  for (args.tile = 2; args.tile <= 4; args.tile += 2) {
+    run_tiles(&args, 1);
+    errors errors = errors_of(&args, out);
+    print_message(", %.1f by tiles of %d, %.2f of the bound", errors.rms, (int)args.tile,
+                  errors.most);
+    assert_true(errors.most < 1);
+    assert_true(errors.rms < multiples[args.tile] * direct.rms);
+    assert_true(errors.rms > direct.rms); /* else the table of variants is out of date */
+    memcpy(other, out, result_bytes(&args));
+    run_tiles(&args, 3); /* which share several blocks, of many channels */
+    assert_memory_equal(out, other, result_bytes(&args));
   }
   print_message("\n");
 }
@@ -248,11 +252,11 @@ static void test_errors(void **state) {
   (void)state;
   fill(normal);
   for (int64_t channels = 64; channels <= 512; channels *= 2) {
-    const winograd_args p = sized(form(1, 1, channels, 16), 28, 28, 1, 1, 1, 1);
-    find_want(&p);
+    const winograd_args args = sized(form(1, 1, channels, 16), 28, 28, 1, 1, 1, 1);
+    find_want(&args);
     for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
       cpu_use_at_most(level);
-      check_errors(p);
+      check_errors(args);
     }
   }
 }
@@ -283,14 +287,14 @@ static void make_codes(uint8_t *to) {
 }
 
 /* The same bits as of the floats that they stand for, also where a tile is made directly. */
-static void check_weights(winograd_args p) {
-  for (p.tile = 2; p.tile <= 4; p.tile += 2) {
-    winograd_args plain = p;
+static void check_weights(winograd_args args) {
+  for (args.tile = 2; args.tile <= 4; args.tile += 2) {
+    winograd_args plain = args;
     plain.weight = weight, plain.weight_type = DTYPE_F32, plain.encoding = (encoding){0};
     run_tiles(&plain, 1);
-    memcpy(other, out, result_bytes(&p));
-    run_tiles(&p, 2);
-    assert_memory_equal(out, other, result_bytes(&p));
+    memcpy(other, out, result_bytes(&args));
+    run_tiles(&args, 2);
+    assert_memory_equal(out, other, result_bytes(&args));
   }
 }
 
@@ -298,61 +302,61 @@ static void test_weights(void **state) {
   static uint16_t halves[MOST_WEIGHT];
   static uint8_t codes[MOST_WEIGHT / 32 * 34];
   (void)state;
-  winograd_args p = sized(form(1, 2, 64, 20), 9, 10, 1, 1, 1, 1);
+  winograd_args args = sized(form(1, 2, 64, 20), 9, 10, 1, 1, 1, 1);
   fill(uniform);
   x[17 * 90 + 33] = INFINITY;
   make_halves(halves);
-  p.weight = halves, p.weight_type = DTYPE_BF16;
-  check_weights(p);
+  args.weight = halves, args.weight_type = DTYPE_BF16;
+  check_weights(args);
   make_codes(codes);
-  p.weight = codes, p.weight_type = DTYPE_F32, p.encoding.kind = ENCODING_BLOCKS;
-  p.encoding.axis = 1;
-  assert_true(block_format_find("Q8_0", &p.encoding.format));
-  check_weights(p);
+  args.weight = codes, args.weight_type = DTYPE_F32, args.encoding.kind = ENCODING_BLOCKS;
+  args.encoding.axis = 1;
+  assert_true(block_format_find("Q8_0", &args.encoding.format));
+  check_weights(args);
 }
 
 /* ---------------------------------------------------------------- what is no finite number */
 
 /* Each output is what it is directly: infinite or no number where that is, else within the bound.
  */
-static void check_special(winograd_args *p) {
-  find_want(p);
-  for (p->tile = 2; p->tile <= 4; p->tile += 2) {
-    run_tiles(p, 2);
-    for (int64_t i = 0; i < result_size(p); i++) {
+static void check_special(winograd_args *args) {
+  find_want(args);
+  for (args->tile = 2; args->tile <= 4; args->tile += 2) {
+    run_tiles(args, 2);
+    for (int64_t i = 0; i < result_size(args); i++) {
       const float exact = (float)want[i];
       if (isnan(exact))
         assert_true(isnan(out[i]));
       else if (isinf(exact))
         assert_true(out[i] == exact);
       else
-        assert_true(fabs((double)out[i] - want[i]) <= bound(p, fabs(want[i])));
+        assert_true(fabs((double)out[i] - want[i]) <= bound(args, fabs(want[i])));
     }
   }
 }
 
 static void test_special(void **state) {
   (void)state;
-  winograd_args p = sized(form(2, 1, 64, 20), 11, 10, 1, 1, 1, 1);
+  winograd_args args = sized(form(2, 1, 64, 20), 11, 10, 1, 1, 1, 1);
   int64_t plane = 11 * 10;
   fill(uniform);
   x[3 * plane + 45] = INFINITY;
-  check_special(&p);
+  check_special(&args);
   x[5 * plane + 47] = -INFINITY;
   x[(64 + 9) * plane + 0] = NAN;
   x[(64 + 63) * plane + plane - 1] = INFINITY;
-  check_special(&p);
+  check_special(&args);
   fill(uniform);
   weight[7 * 64 * TAPS + 5] = INFINITY; /* an output of its own */
-  check_special(&p);
+  check_special(&args);
   fill(uniform);
   for (int64_t i = 0; i < plane; i++) x[7 * plane + i] = i % 10 == 4 && i / 10 == 5 ? 3e38F : 0;
   for (int64_t o = 0; o < 20; o++) /* finite directly, too large for factors */
     for (int tap = 0; tap < TAPS; tap++) weight[(o * 64 + 7) * TAPS + tap] = tap == 4 ? 1 : 0;
-  find_want(&p);
-  p.tile = 4;
-  run_tiles(&p, 2);
-  for (int64_t i = 0; i < result_size(&p); i++) assert_true(isfinite(out[i]));
+  find_want(&args);
+  args.tile = 4;
+  run_tiles(&args, 2);
+  for (int64_t i = 0; i < result_size(&args); i++) assert_true(isfinite(out[i]));
 }
 
 int main(void) {

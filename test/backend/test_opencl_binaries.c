@@ -10,19 +10,19 @@ static uint64_t *saved; /* owned */
 static size_t saved_size;
 
 static session open_with(const void *data, size_t size) {
-  session s;
-  opencl_options o = {.message = take_note, .binaries = data, .binaries_size = size};
+  session session;
+  opencl_options options = {.message = take_note, .binaries = data, .binaries_size = size};
   notes[0] = 0;
-  good(opencl_backend_create(device_index, &o, &s.device));
-  good(s.device->vt->stream_create(s.device, &s.stream));
-  return s;
+  good(opencl_backend_create(device_index, &options, &session.device));
+  good(session.device->vt->stream_create(session.device, &session.stream));
+  return session;
 }
 
-static clave_status fill_with(session *s) {
-  bound_tensor out = vector_of(s, DTYPE_F32, 100, NULL);
-  clave_status st = fill(s, &out, 5);
-  if (!st) check_filled(s, &out, 5);
-  s->device->vt->buffer_destroy(s->device, out.buf);
+static clave_status fill_with(session *session) {
+  bound_tensor out = vector_of(session, DTYPE_F32, 100, NULL);
+  clave_status st = fill(session, &out, 5);
+  if (!st) check_filled(session, &out, 5);
+  session->device->vt->buffer_destroy(session->device, out.buf);
   return st;
 }
 
@@ -34,39 +34,39 @@ static cl_program no_source(cl_context c, cl_uint n, const char **texts, const s
 }
 
 /* A device whose driver takes no sources. */
-static cl_functions forbid_sources(session *s) {
-  cl_device *d = (cl_device *)s->device;
-  cl_functions all = *d->cl;
+static cl_functions forbid_sources(session *session) {
+  cl_device *device = (cl_device *)session->device;
+  cl_functions all = *device->cl;
   all.clCreateProgramWithSource = no_source;
   return all;
 }
 
 static void test_saved(void **state) {
   (void)state;
-  file_map m;
-  session s = open_with(NULL, 0);
-  bad(opencl_save_binaries(s.device, path), "has no kernel binaries: nothing ran there");
+  file_map map;
+  session session = open_with(NULL, 0);
+  bad(opencl_save_binaries(session.device, path), "has no kernel binaries: nothing ran there");
   assert_false(file_exists(path));
-  good(fill_with(&s));
-  good(opencl_save_binaries(s.device, path));
-  bad(opencl_save_binaries(s.device, "/nowhere/at/all"), "/nowhere/at/all");
-  close_session(&s);
-  good(file_map_open(path, &m));
-  saved_size = m.size;
-  saved = malloc(m.size);
-  memcpy(saved, m.data, m.size);
-  file_map_close(&m);
+  good(fill_with(&session));
+  good(opencl_save_binaries(session.device, path));
+  bad(opencl_save_binaries(session.device, "/nowhere/at/all"), "/nowhere/at/all");
+  close_session(&session);
+  good(file_map_open(path, &map));
+  saved_size = map.size;
+  saved = malloc(map.size);
+  memcpy(saved, map.data, map.size);
+  file_map_close(&map);
 }
 
 static void test_no_source_is_built(void **state) {
   (void)state;
-  session s = open_with(saved, saved_size);
-  const cl_functions all = forbid_sources(&s);
-  ((cl_device *)s.device)->cl = &all;
-  good(fill_with(&s));
+  session own = open_with(saved, saved_size);
+  const cl_functions all = forbid_sources(&own);
+  ((cl_device *)own.device)->cl = &all;
+  good(fill_with(&own));
   assert_string_equal(notes, "");
-  good(opencl_save_binaries(s.device, path)); /* what was taken is given on */
-  close_session(&s);
+  good(opencl_save_binaries(own.device, path)); /* what was taken is given on */
+  close_session(&own);
   session other = open_with(NULL, 0);
   ((cl_device *)other.device)->cl = &all;
   bad(fill_with(&other), "clCreateProgramWithSource");
@@ -76,19 +76,19 @@ static void test_no_source_is_built(void **state) {
 static void test_another_device(void **state) {
   (void)state;
   saved[1] ^= 1; /* of the platform's key */
-  session s = open_with(saved, saved_size);
+  session session = open_with(saved, saved_size);
   assert_non_null(strstr(notes, "kernel binaries are for "));
   assert_non_null(strstr(notes, "not for this device, driver and processor"));
-  good(fill_with(&s));
-  close_session(&s);
+  good(fill_with(&session));
+  close_session(&session);
   saved[1] ^= 1;
 }
 
 static void refuse(const void *data, size_t size, const char *part) {
-  backend *b;
-  opencl_options o = {.binaries = data, .binaries_size = size};
-  bad(opencl_backend_create(device_index, &o, &b), part);
-  assert_null(b);
+  backend *backend;
+  opencl_options options = {.binaries = data, .binaries_size = size};
+  bad(opencl_backend_create(device_index, &options, &backend), part);
+  assert_null(backend);
 }
 
 static void test_refused(void **state) {
@@ -114,17 +114,17 @@ static void test_damaged(void **state) {
   unsigned char *bytes = (unsigned char *)saved;
   int n_refused = 0, n_built = 0;
   for (size_t at = 0; at < saved_size; at += at < 400 ? 7 : saved_size / 16) {
-    backend *b;
-    opencl_options o = {.message = take_note, .binaries = saved, .binaries_size = saved_size};
+    backend *backend;
+    opencl_options options = {.message = take_note, .binaries = saved, .binaries_size = saved_size};
     bytes[at] ^= 0x55;
-    clave_status st = opencl_backend_create(device_index, &o, &b);
+    clave_status st = opencl_backend_create(device_index, &options, &backend);
     if (st) {
       n_refused++;
     } else {
-      session s = {.device = b};
-      good(b->vt->stream_create(b, &s.stream));
-      good(fill_with(&s));
-      close_session(&s);
+      session session = {.device = backend};
+      good(backend->vt->stream_create(backend, &session.stream));
+      good(fill_with(&session));
+      close_session(&session);
       n_built++;
     }
     status_free(st);

@@ -15,138 +15,141 @@ static void test_devices(void **state) {
   const backend_info *infos;
   int count;
   const char *reason;
-  backend *b;
+  backend *backend;
   good(opencl_devices(&infos, &count, &reason));
   assert_true(count > device_index);
   assert_string_equal(infos[device_index].kind, "opencl");
   assert_true(infos[device_index].memory > 0 && infos[device_index].max_alloc > 0 &&
               infos[device_index].alignment >= 64);
-  bad(opencl_backend_create(count, NULL, &b), "there is no OpenCL device");
-  assert_null(b);
+  bad(opencl_backend_create(count, NULL, &backend), "there is no OpenCL device");
+  assert_null(backend);
 }
 
 static void test_buffers(void **state) {
   (void)state;
-  session s = open_session(NULL, NULL);
-  const backend_vtable *vt = s.device->vt;
-  buffer *b;
+  session session = open_session(NULL, NULL);
+  const backend_vtable *vt = session.device->vt;
+  buffer *buffer;
   char got[300], *host;
   assert_int_equal(posix_memalign((void **)&host, 4096, 8192), 0);
   for (int i = 0; i < 8192; i++) host[i] = (char)(i * 7);
   for (size_t offset = 0; offset < 3; offset++) { /* in place, and copied */
-    good(vt->buffer_wrap(s.device, host + offset, 5000, false, &b));
-    assert_int_equal(b->bytes, 5000);
-    good(vt->read(s.stream, b, 4000, got, 300));
+    good(vt->buffer_wrap(session.device, host + offset, 5000, false, &buffer));
+    assert_int_equal(buffer->bytes, 5000);
+    good(vt->read(session.stream, buffer, 4000, got, 300));
     assert_memory_equal(got, host + offset + 4000, 300);
-    vt->buffer_destroy(s.device, b);
+    vt->buffer_destroy(session.device, buffer);
   }
-  good(vt->buffer_create(s.device, 0, &b));
-  good(vt->write(s.stream, b, 0, NULL, 0));
-  vt->buffer_destroy(s.device, b);
-  good(vt->buffer_create(s.device, 300, &b));
-  good(vt->write(s.stream, b, 0, host, 300));
-  good(vt->fill_zero(s.stream, b, 3, 5));
-  good(vt->read(s.stream, b, 0, got, 300));
+  good(vt->buffer_create(session.device, 0, &buffer));
+  good(vt->write(session.stream, buffer, 0, NULL, 0));
+  vt->buffer_destroy(session.device, buffer);
+  good(vt->buffer_create(session.device, 300, &buffer));
+  good(vt->write(session.stream, buffer, 0, host, 300));
+  good(vt->fill_zero(session.stream, buffer, 3, 5));
+  good(vt->read(session.stream, buffer, 0, got, 300));
   for (int i = 0; i < 300; i++) assert_int_equal(got[i], i >= 3 && i < 8 ? 0 : host[i]);
-  vt->buffer_destroy(s.device, b);
-  vt->buffer_destroy(s.device, NULL);
-  if (s.device->info.max_alloc < SIZE_MAX / 2) {
-    clave_status st = vt->buffer_create(s.device, (size_t)s.device->info.max_alloc + 1, &b);
+  vt->buffer_destroy(session.device, buffer);
+  vt->buffer_destroy(session.device, NULL);
+  if (session.device->info.max_alloc < SIZE_MAX / 2) {
+    clave_status st =
+        vt->buffer_create(session.device, (size_t)session.device->info.max_alloc + 1, &buffer);
     assert_int_equal(status_code_of(st), STATUS_NO_MEMORY);
     bad(st, "larger than the device allows");
   }
   free(host);
-  close_session(&s);
+  close_session(&session);
 }
 
 /* An integer division by zero is reported once, with the number of its node. */
 /* In memory of our own where the device is a CPU: it is given back, as the sanitizers see. */
 static void test_large_buffers(void **state) {
   (void)state;
-  session s = open_session(NULL, NULL);
-  const backend_vtable *vt = s.device->vt;
+  session session = open_session(NULL, NULL);
+  const backend_vtable *vt = session.device->vt;
   const char sent[] = "the last bytes";
   for (size_t more = 0; more < 2; more++) {
     const size_t bytes = MEMORY_LARGE - 1 + more;
     char got[sizeof sent] = "";
-    buffer *b;
-    good(vt->buffer_create(s.device, bytes, &b));
-    assert_true(b->bytes == bytes);
-    good(vt->write(s.stream, b, bytes - sizeof sent, sent, sizeof sent));
-    good(vt->read(s.stream, b, bytes - sizeof sent, got, sizeof got));
+    buffer *buffer;
+    good(vt->buffer_create(session.device, bytes, &buffer));
+    assert_true(buffer->bytes == bytes);
+    good(vt->write(session.stream, buffer, bytes - sizeof sent, sent, sizeof sent));
+    good(vt->read(session.stream, buffer, bytes - sizeof sent, got, sizeof got));
     assert_string_equal(got, sent);
-    vt->buffer_destroy(s.device, b);
+    vt->buffer_destroy(session.device, buffer);
   }
-  close_session(&s);
+  close_session(&session);
 }
 
 static void test_fault(void **state) {
   (void)state;
-  session s = open_session(NULL, NULL);
-  bound_tensor t[3] = {vector_of(&s, DTYPE_I32, 2, (int32_t[]){7, 8}),
-                       vector_of(&s, DTYPE_I32, 2, (int32_t[]){2, 0}),
-                       vector_of(&s, DTYPE_I32, 2, NULL)};
+  session session = open_session(NULL, NULL);
+  bound_tensor tensor[3] = {vector_of(&session, DTYPE_I32, 2, (int32_t[]){7, 8}),
+                            vector_of(&session, DTYPE_I32, 2, (int32_t[]){2, 0}),
+                            vector_of(&session, DTYPE_I32, 2, NULL)};
   ir_operand operands[2] = {{.index = 0}, {.index = 1}};
   ir_step step = {.kind = IR_STEP_KIND_FLOOR_DIVIDE, .dtype = DTYPE_I32, .operands = {operands, 2}};
   uint32_t tids[2] = {0, 1};
   ir_elementwise op = {.inputs = {tids, 2}, .steps = {&step, 1}, .out = 2};
   ir_instruction instruction = {.op_type = IR_OP_ELEMENTWISE, .op = &op, .name = "divide"};
-  for (uint32_t i = 0; i < 3; i++) t[i].slot = i;
-  recorded r;
-  good(make_recorded(s.device, s.stream, (node){.instruction = &instruction, .tensors = t}, &r));
+  for (uint32_t i = 0; i < 3; i++) tensor[i].slot = i;
+  recorded recorded;
+  good(make_recorded(session.device, session.stream,
+                     (node){.instruction = &instruction, .tensors = tensor}, &recorded));
   device_fault fault;
-  good(run_recorded(&r, t, 41));
-  good(run_recorded(&r, t, 42));
-  finish(&s, &fault);
+  good(run_recorded(&recorded, tensor, 41));
+  good(run_recorded(&recorded, tensor, 42));
+  finish(&session, &fault);
   assert_true(fault.present && fault.node == 41 && fault.fault.kind == KERNEL_FAULT_DIVISION);
-  finish(&s, &fault);
+  finish(&session, &fault);
   assert_false(fault.present);
-  good(s.device->vt->write(s.stream, t[1].buf, 0, (int32_t[]){2, 3}, 8));
-  good(run_recorded(&r, t, 43));
-  finish(&s, &fault);
+  good(session.device->vt->write(session.stream, tensor[1].buf, 0, (int32_t[]){2, 3}, 8));
+  good(run_recorded(&recorded, tensor, 43));
+  finish(&session, &fault);
   assert_false(fault.present);
-  free_recorded(&r);
-  for (int i = 0; i < 3; i++) s.device->vt->buffer_destroy(s.device, t[i].buf);
-  close_session(&s);
+  free_recorded(&recorded);
+  for (int i = 0; i < 3; i++) session.device->vt->buffer_destroy(session.device, tensor[i].buf);
+  close_session(&session);
 }
 
 static void test_times(void **state) {
   (void)state;
-  session s = open_session(NULL, NULL);
+  session session = open_session(NULL, NULL);
   ir_full op = {.value = {.literal = 2, .vid = IR_NONE, .present = true}, .out = 0};
   ir_instruction instruction = {.op_type = IR_OP_FULL, .op = &op, .name = "full"};
-  bound_tensor out = vector_of(&s, DTYPE_F32, 100000, NULL);
-  recorded r;
-  good(make_recorded(s.device, s.stream, (node){.instruction = &instruction, .tensors = &out}, &r));
+  bound_tensor out = vector_of(&session, DTYPE_F32, 100000, NULL);
+  recorded recorded;
+  good(make_recorded(session.device, session.stream,
+                     (node){.instruction = &instruction, .tensors = &out}, &recorded));
   device_fault fault;
   int64_t start[2], end[2];
   for (int on = 1; on >= 0; on--) {
-    good(s.device->vt->profile->enable(s.stream, on));
-    for (uint32_t i = 0; i < 300; i++) good(run_recorded(&r, &out, i));
-    finish(&s, &fault);
+    good(session.device->vt->profile->enable(session.stream, on));
+    for (uint32_t i = 0; i < 300; i++) good(run_recorded(&recorded, &out, i));
+    finish(&session, &fault);
     for (uint32_t i = 0; i < 2; i++)
-      good(s.device->vt->profile->times(s.stream, 10 * i, &start[i], &end[i]));
+      good(session.device->vt->profile->times(session.stream, 10 * i, &start[i], &end[i]));
     if (on)
       assert_true(start[0] > 0 && end[0] >= start[0] && start[1] >= start[0] && end[1] >= end[0]);
     else
       assert_true(start[0] == 0 && end[0] == 0);
   }
-  check_filled(&s, &out, 2);
-  free_recorded(&r);
-  s.device->vt->buffer_destroy(s.device, out.buf);
-  close_session(&s);
+  check_filled(&session, &out, 2);
+  free_recorded(&recorded);
+  session.device->vt->buffer_destroy(session.device, out.buf);
+  close_session(&session);
 }
 
 /* Runs `full` in a new device with this cache; the notes are in `notes`. */
 static void run_cached(const char *dir) {
-  session s = open_session(dir, NULL);
-  bound_tensor out = vector_of(&s, DTYPE_F32, 100, NULL);
+  session session = open_session(dir, NULL);
+  bound_tensor out = vector_of(&session, DTYPE_F32, 100, NULL);
   device_fault fault;
-  good(fill(&s, &out, 5));
-  finish(&s, &fault);
-  check_filled(&s, &out, 5);
-  s.device->vt->buffer_destroy(s.device, out.buf);
-  close_session(&s);
+  good(fill(&session, &out, 5));
+  finish(&session, &fault);
+  check_filled(&session, &out, 5);
+  session.device->vt->buffer_destroy(session.device, out.buf);
+  close_session(&session);
 }
 
 /* Kernels of one file that differ in their options are kept apart. */
@@ -156,16 +159,16 @@ static void test_cache_by_options(void **state) {
   cache_stats stats;
   snprintf(dir, sizeof dir, "%s/options", folder);
   for (int i = 0; i < 4; i++) {
-    session s = open_session(dir, NULL);
-    bound_tensor out = vector_of(&s, i % 2 ? DTYPE_I32 : DTYPE_F32, 1, NULL);
+    session session = open_session(dir, NULL);
+    bound_tensor out = vector_of(&session, i % 2 ? DTYPE_I32 : DTYPE_F32, 1, NULL);
     int32_t got = 0;
     float number;
-    good(fill(&s, &out, 5));
-    good(s.device->vt->read(s.stream, out.buf, 0, &got, sizeof got));
+    good(fill(&session, &out, 5));
+    good(session.device->vt->read(session.stream, out.buf, 0, &got, sizeof got));
     memcpy(&number, &got, sizeof number);
     assert_true(i % 2 ? got == 5 : number == 5);
-    s.device->vt->buffer_destroy(s.device, out.buf);
-    close_session(&s);
+    session.device->vt->buffer_destroy(session.device, out.buf);
+    close_session(&session);
   }
   good(cache_info(dir, &stats));
   assert_int_equal(stats.files, 2);
@@ -179,7 +182,7 @@ static void test_cache_trims_the_oldest(void **state) {
   const cache_entry binary = {.data = data, .size = sizeof data};
   uint64_t removed;
   bool damaged;
-  cache_entry e;
+  cache_entry entry;
   snprintf(dir, sizeof dir, "%s/trim", folder);
   good(cache_open(dir));
   for (uint64_t k = 1; k <= 3; k++) {
@@ -190,10 +193,10 @@ static void test_cache_trims_the_oldest(void **state) {
   }
   good(cache_trim(dir, 400, &removed));
   assert_true(removed > 0);
-  assert_false(cache_load(dir, (uint64_t[]){2, 0}, &e, &damaged));
+  assert_false(cache_load(dir, (uint64_t[]){2, 0}, &entry, &damaged));
   for (uint64_t k = 1; k <= 3; k += 2) {
-    assert_true(cache_load(dir, (uint64_t[]){k, 0}, &e, &damaged));
-    file_map_close(&e.map);
+    assert_true(cache_load(dir, (uint64_t[]){k, 0}, &entry, &damaged));
+    file_map_close(&entry.map);
   }
 }
 
@@ -204,11 +207,11 @@ static void damage_files(const char *dir, long at) {
   for (size_t i = 0; i < count; i++) {
     char path[512];
     snprintf(path, sizeof path, "%s/%s", dir, entries[i].name);
-    FILE *f = fopen(path, "r+");
-    assert_non_null(f);
-    fseek(f, at, SEEK_SET);
-    fputc('x', f);
-    fclose(f);
+    FILE *file = fopen(path, "r+");
+    assert_non_null(file);
+    fseek(file, at, SEEK_SET);
+    fputc('x', file);
+    fclose(file);
   }
   folder_list_free(entries, count);
 }
@@ -258,31 +261,31 @@ static void test_unusable_cache(void **state) {
 static void write_kernel(const char *name, const char *content) {
   char path[256];
   snprintf(path, sizeof path, "%s/%s", folder, name);
-  FILE *f = fopen(path, "w");
-  assert_non_null(f);
-  fputs(content, f);
-  fclose(f);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs(content, file);
+  fclose(file);
 }
 
 static void test_kernel_folder(void **state) {
   (void)state;
-  session s = open_session(NULL, folder);
-  bound_tensor out = vector_of(&s, DTYPE_F32, 10, NULL);
-  bad(fill(&s, &out, 1), "arange.cl");
+  session session = open_session(NULL, folder);
+  bound_tensor out = vector_of(&session, DTYPE_F32, 10, NULL);
+  bad(fill(&session, &out, 1), "arange.cl");
   write_kernel("arange.cl",
                "#include \"common.h\"\n__kernel void full(of any form) {\n  wrong;\n}\n");
-  bad(fill(&s, &out, 1), "'wrong'"); /* under the embedded header */
+  bad(fill(&session, &out, 1), "'wrong'"); /* under the embedded header */
   write_kernel("common.h", "own header;\n");
-  bad(fill(&s, &out, 1), "'own'");
+  bad(fill(&session, &out, 1), "'own'");
   write_kernel("common.h", "typedef int index_t;\ntypedef float real;\n#define STORAGE(T) float\n");
-  bad(fill(&s, &out, 1), "wrong");
+  bad(fill(&session, &out, 1), "wrong");
   write_kernel("arange.cl",
                "#include \"common.h\"\n__kernel void full() {\n"
                "  if (get_global_id(0) < n) out[out_offset + get_global_id(0)] = 2 * value;\n}\n");
-  good(fill(&s, &out, 1));
-  check_filled(&s, &out, 2);
-  s.device->vt->buffer_destroy(s.device, out.buf);
-  close_session(&s);
+  good(fill(&session, &out, 1));
+  check_filled(&session, &out, 2);
+  session.device->vt->buffer_destroy(session.device, out.buf);
+  close_session(&session);
 }
 
 /* A kernel file that changed is built anew, though a binary of the older one is kept. */
@@ -297,12 +300,12 @@ static void test_cache_by_source(void **state) {
              "  if (get_global_id(0) < n) out[out_offset + get_global_id(0)] = %d * value;\n}\n",
              factor);
     write_kernel("arange.cl", source);
-    session s = open_session(dir, folder);
-    bound_tensor out = vector_of(&s, DTYPE_F32, 10, NULL);
-    good(fill(&s, &out, 1));
-    check_filled(&s, &out, (float)factor);
-    s.device->vt->buffer_destroy(s.device, out.buf);
-    close_session(&s);
+    session session = open_session(dir, folder);
+    bound_tensor out = vector_of(&session, DTYPE_F32, 10, NULL);
+    good(fill(&session, &out, 1));
+    check_filled(&session, &out, (float)factor);
+    session.device->vt->buffer_destroy(session.device, out.buf);
+    close_session(&session);
   }
 }
 
@@ -322,20 +325,20 @@ static void test_quirk_of_headers(void **state) {
 /* The source of a program has its kernel and no other, and all else of the file. */
 static void test_one_kernel_a_program(void **state) {
   (void)state;
-  session s = open_session(NULL, NULL);
+  session session = open_session(NULL, NULL);
   for (int i = 0; i < N_KERNELS; i++) {
-    const kernel_signature *g = &kernel_signatures[i];
+    const kernel_signature *signature = &kernel_signatures[i];
     text source = {0};
     char head[96];
-    snprintf(head, sizeof head, "__kernel void %s(", g->kernel);
-    good(source_of_kernel((cl_device *)s.device, g, &source));
+    snprintf(head, sizeof head, "__kernel void %s(", signature->kernel);
+    good(source_of_kernel((cl_device *)session.device, signature, &source));
     const char *at = strstr(source.data, "__kernel");
     assert_true(at && strncmp(at, head, strlen(head)) == 0);
     assert_null(strstr(at + 1, "__kernel"));
     assert_non_null(strstr(source.data, "typedef PASTE(real_, COMPUTE) real;"));
     text_free(&source);
   }
-  close_session(&s);
+  close_session(&session);
 }
 
 int main(void) {

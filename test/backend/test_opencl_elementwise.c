@@ -30,11 +30,11 @@
 #define NUMBER(v) \
   { .literal = v, .vid = IR_NONE, .present = true }
 
-static bool has_double(const pair_case *c, char letter) {
-  return strchr(c->tensors, 'd') || (letter == 'd' && strchr(c->tensors, 'T'));
+static bool has_double(const pair_case *pair_case, char letter) {
+  return strchr(pair_case->tensors, 'd') || (letter == 'd' && strchr(pair_case->tensors, 'T'));
 }
-static bool device_takes(const pair_case *c, char letter) {
-  return ((cl_device *)pair.device)->entry->traits.has_fp64 || !has_double(c, letter);
+static bool device_takes(const pair_case *pair_case, char letter) {
+  return ((cl_device *)pair.device)->entry->traits.has_fp64 || !has_double(pair_case, letter);
 }
 
 static int run_all(const pair_case *cases, size_t n) {
@@ -132,8 +132,9 @@ static void test_casts(void **state) {
       ir_operand x = IN(0);
       ir_step step = {.kind = IR_STEP_KIND_CAST, .dtype = (dtype)to, .operands = {&x, 1}};
       ir_elementwise op = {.inputs = TIDS(0), .steps = {&step, 1}, .out = 1};
-      pair_case c = {name, IR_OP_ELEMENTWISE, &op, tensors, "f", 1};
-      if (device_takes(&c, 'f')) failures += pair_test(pair.cpu, pair.device, &c, 'f');
+      pair_case pair_case = {name, IR_OP_ELEMENTWISE, &op, tensors, "f", 1};
+      if (device_takes(&pair_case, 'f'))
+        failures += pair_test(pair.cpu, pair.device, &pair_case, 'f');
     }
   assert_int_equal(failures, 0);
 }
@@ -146,26 +147,27 @@ static void test_values(void **state) {
   ir_elementwise op = {.inputs = TIDS(0), .steps = {&step, 1}, .out = 1};
   ir_instruction instruction = {.op_type = IR_OP_ELEMENTWISE, .op = &op, .name = "values"};
   const backend_vtable *vt = pair.device->vt;
-  stream *s;
-  bound_tensor t[2] = {{.t = {.rank = 1, .dims = {2}, .strides = {1}}},
-                       {.t = {.rank = 1, .dims = {2}, .strides = {1}}, .slot = 1}};
-  pair_check(vt->stream_create(pair.device, &s), "stream");
-  for (int i = 0; i < 2; i++) pair_check(vt->buffer_create(pair.device, 8, &t[i].buf), "buffer");
-  pair_check(vt->write(s, t[0].buf, 0, (float[]){1, 2}, 8), "write");
+  stream *stream;
+  bound_tensor tensor[2] = {{.tensor = {.rank = 1, .dims = {2}, .strides = {1}}},
+                            {.tensor = {.rank = 1, .dims = {2}, .strides = {1}}, .slot = 1}};
+  pair_check(vt->stream_create(pair.device, &stream), "stream");
+  for (int i = 0; i < 2; i++)
+    pair_check(vt->buffer_create(pair.device, 8, &tensor[i].buf), "buffer");
+  pair_check(vt->write(stream, tensor[0].buf, 0, (float[]){1, 2}, 8), "write");
   for (int i = 0; i < 4; i++) {
-    scalar_value v = {.known = true,
-                      .type = i % 2 ? IR_VALUE_TYPE_INT : IR_VALUE_TYPE_FLOAT,
-                      .i = i,
-                      .f = i + 0.5};
-    const node n = {.instruction = &instruction, .tensors = t, .values = &v};
+    scalar_value value = {.known = true,
+                          .type = i % 2 ? IR_VALUE_TYPE_INT : IR_VALUE_TYPE_FLOAT,
+                          .i = i,
+                          .f = i + 0.5};
+    const node node = {.instruction = &instruction, .tensors = tensor, .values = &value};
     float out[2];
-    pair_check(run_once(pair.device, s, &n, 0), "run");
-    pair_check(vt->read(s, t[1].buf, 0, out, 8), "read");
+    pair_check(run_once(pair.device, stream, &node, 0), "run");
+    pair_check(vt->read(stream, tensor[1].buf, 0, out, 8), "read");
     double want = i % 2 ? 2 + i : 2.5 + i;
     assert_true(out[1] == want);
   }
-  vt->stream_destroy(pair.device, s);
-  for (int i = 0; i < 2; i++) vt->buffer_destroy(pair.device, t[i].buf);
+  vt->stream_destroy(pair.device, stream);
+  for (int i = 0; i < 2; i++) vt->buffer_destroy(pair.device, tensor[i].buf);
 }
 
 /* ---------------------------------------------------------------- copies, numbers */
@@ -258,9 +260,11 @@ typedef struct implementation {
   clave_status (*run)(const void *);
   bool (*takes)(const gemm *);
 } implementation;
-static bool takes_all(const gemm *g) { return g->f.k > 0; }
-static bool takes_few_rows(const gemm *g) { return g->f.m <= 8 && g->f.b_k == 1 && g->f.a_k == 1; }
-static bool takes_few_columns(const gemm *g) { return g->f.m <= 8 && g->f.b_n == 1; }
+static bool takes_all(const gemm *gemm) { return gemm->desc.k > 0; }
+static bool takes_few_rows(const gemm *gemm) {
+  return gemm->desc.m <= 8 && gemm->desc.b_k == 1 && gemm->desc.a_k == 1;
+}
+static bool takes_few_columns(const gemm *gemm) { return gemm->desc.m <= 8 && gemm->desc.b_n == 1; }
 static const implementation implementations[] = {
     {"tile", gemm_tile, takes_all},
     {"packed", gemm_packed, gemm_packed_usable},
@@ -269,16 +273,19 @@ static const implementation implementations[] = {
     {"clblast", gemm_clblast, gemm_clblast_usable},
 };
 
-static double reference(const pair_node *p, const gemm *g, int64_t m, int64_t n) {
-  const pair_slot *a = &p->slots[0], *b = &p->slots[1];
+static double reference(const pair_node *node, const gemm *gemm, int64_t m, int64_t n) {
+  const pair_slot *slot = &node->slots[0], *pair_slot = &node->slots[1];
   double sum = 0;
-  for (int64_t k = 0; k < g->f.k; k++)
-    sum += pair_load(a->bound.t.type, a->data, a->bound.t.offset + m * g->f.a_m + k * g->f.a_k) *
-           pair_load(b->bound.t.type, b->data, b->bound.t.offset + k * g->f.b_k + n * g->f.b_n);
-  sum *= g->f.alpha;
-  if (g->f.bias)
-    sum += g->f.beta * pair_load(g->f.bias->t.type, p->slots[3].data,
-                                 g->f.bias->t.offset + m * g->f.bias_m + n * g->f.bias_n);
+  for (int64_t k = 0; k < gemm->desc.k; k++)
+    sum += pair_load(slot->bound.tensor.type, slot->data,
+                     slot->bound.tensor.offset + m * gemm->desc.a_m + k * gemm->desc.a_k) *
+           pair_load(pair_slot->bound.tensor.type, pair_slot->data,
+                     pair_slot->bound.tensor.offset + k * gemm->desc.b_k + n * gemm->desc.b_n);
+  sum *= gemm->desc.alpha;
+  if (gemm->desc.bias)
+    sum += gemm->desc.beta * pair_load(gemm->desc.bias->tensor.type, node->slots[3].data,
+                                       gemm->desc.bias->tensor.offset + m * gemm->desc.bias_m +
+                                           n * gemm->desc.bias_n);
   return sum;
 }
 
@@ -289,36 +296,41 @@ static double nearest(dtype t, double v) {
 }
 
 /* What the implementation records, run. */
-static void run_product(const implementation *i, const gemm *described, stream *s) {
+static void run_product(const implementation *implementation, const gemm *described,
+                        stream *stream) {
   cl_recording *made = calloc(1, sizeof *made);
   cl_recorder recorder = {.device = (cl_device *)pair.device, .out = made};
-  recorded r = {.b = pair.device, .s = s, .r = &made->base};
-  node n = *described->node;
-  gemm g = *described;
-  n.cache = &r.cache;
-  g.s = &recorder;
-  g.node = &n;
-  pair_check(i->run(&g), i->name);
+  recorded recorded = {.b = pair.device, .s = stream, .r = &made->base};
+  node node = *described->node;
+  gemm gemm = *described;
+  node.cache = &recorded.cache;
+  gemm.recorder = &recorder;
+  gemm.node = &node;
+  pair_check(implementation->run(&gemm), implementation->name);
   if (made->base.scratch_bytes)
-    pair_check(pair.device->vt->buffer_create(pair.device, made->base.scratch_bytes, &r.scratch),
-               i->name);
-  pair_check(run_recorded(&r, n.tensors, 0), i->name);
-  free_recorded(&r);
+    pair_check(
+        pair.device->vt->buffer_create(pair.device, made->base.scratch_bytes, &recorded.scratch),
+        implementation->name);
+  pair_check(run_recorded(&recorded, node.tensors, 0), implementation->name);
+  free_recorded(&recorded);
 }
 
-static int check_product(const implementation *i, const gemm *g, stream *s, const pair_node *p) {
-  dtype type = g->f.out->t.type;
-  size_t bytes = (size_t)(g->f.m * g->f.n) * dtype_size(type);
+static int check_product(const implementation *implementation, const gemm *gemm, stream *stream,
+                         const pair_node *node) {
+  dtype type = gemm->desc.out->tensor.type;
+  size_t bytes = (size_t)(gemm->desc.m * gemm->desc.n) * dtype_size(type);
   char *got = malloc(bytes);
-  pair_check(pair.device->vt->write(s, g->f.out->buf, 0, p->slots[2].data, p->slots[2].bytes),
+  pair_check(pair.device->vt->write(stream, gemm->desc.out->buf, 0, node->slots[2].data,
+                                    node->slots[2].bytes),
              "write");
-  run_product(i, g, s);
-  pair_check(pair.device->vt->read(s, g->f.out->buf, 0, got, bytes), "read");
-  size_t n = (size_t)(g->f.m * g->f.n);
+  run_product(implementation, gemm, stream);
+  pair_check(pair.device->vt->read(stream, gemm->desc.out->buf, 0, got, bytes), "read");
+  size_t n = (size_t)(gemm->desc.m * gemm->desc.n);
   double *is = pair_values(type, got, n), *want = pair_values(type, got, n);
   for (size_t e = 0; e < n; e++)
-    want[e] = nearest(type, reference(p, g, (int64_t)e / g->f.n, (int64_t)e % g->f.n));
-  int wrong = pair_compare_floats(i->name, type, products[0].tolerance, want, is, n);
+    want[e] =
+        nearest(type, reference(node, gemm, (int64_t)e / gemm->desc.n, (int64_t)e % gemm->desc.n));
+  int wrong = pair_compare_floats(implementation->name, type, products[0].tolerance, want, is, n);
   free(is);
   free(want);
   free(got);
@@ -326,34 +338,37 @@ static int check_product(const implementation *i, const gemm *g, stream *s, cons
 }
 
 /* The choice aside: each implementation on each product of one batch that it takes. */
-static int check_implementations(const pair_case *c, char letter) {
-  pair_node p;
-  stream *s;
+static int check_implementations(const pair_case *pair_case, char letter) {
+  pair_node pair_node;
+  stream *stream;
   int failures = 0;
   bound_tensor bound[PAIR_MAX_SLOTS];
-  pair_read(c, letter, &p);
-  ir_instruction instruction = {.op_type = c->op, .op = (void *)c->fields, .name = c->name};
-  pair_check(pair.device->vt->stream_create(pair.device, &s), c->name);
-  for (int i = 0; i < p.n_slots; i++) {
-    bound[i] = p.slots[i].bound;
+  pair_read(pair_case, letter, &pair_node);
+  ir_instruction instruction = {
+      .op_type = pair_case->op, .op = (void *)pair_case->fields, .name = pair_case->name};
+  pair_check(pair.device->vt->stream_create(pair.device, &stream), pair_case->name);
+  for (int i = 0; i < pair_node.n_slots; i++) {
+    bound[i] = pair_node.slots[i].bound;
     bound[i].slot = (uint32_t)i;
-    pair_check(pair.device->vt->buffer_create(pair.device, p.slots[i].bytes, &bound[i].buf),
-               c->name);
-    pair_check(pair.device->vt->write(s, bound[i].buf, 0, p.slots[i].data, p.slots[i].bytes),
-               c->name);
+    pair_check(pair.device->vt->buffer_create(pair.device, pair_node.slots[i].bytes, &bound[i].buf),
+               pair_case->name);
+    pair_check(pair.device->vt->write(stream, bound[i].buf, 0, pair_node.slots[i].data,
+                                      pair_node.slots[i].bytes),
+               pair_case->name);
   }
-  const node n = {.instruction = &instruction, .tensors = bound};
+  const node node = {.instruction = &instruction, .tensors = bound};
   cl_recorder recorder = {.device = (cl_device *)pair.device};
-  gemm g = {.s = &recorder, .node = &n};
-  describe_matmul(&n, &g.f);
-  bool turned = g.f.a != &bound[0]; /* a column for b: reference() does not follow */
+  gemm gemm = {.recorder = &recorder, .node = &node};
+  describe_matmul(&node, &gemm.desc);
+  bool turned = gemm.desc.a != &bound[0]; /* a column for b: reference() does not follow */
   for (size_t i = 0; i < sizeof implementations / sizeof *implementations; i++)
-    if (!turned && g.f.batches == 1 && implementations[i].takes(&g))
-      failures += check_product(&implementations[i], &g, s, &p);
-  if (failures) print_error("%s (%c)\n", c->name, letter);
-  pair.device->vt->stream_destroy(pair.device, s);
-  for (int i = 0; i < p.n_slots; i++) pair.device->vt->buffer_destroy(pair.device, bound[i].buf);
-  pair_free(&p);
+    if (!turned && gemm.desc.batches == 1 && implementations[i].takes(&gemm))
+      failures += check_product(&implementations[i], &gemm, stream, &pair_node);
+  if (failures) print_error("%s (%c)\n", pair_case->name, letter);
+  pair.device->vt->stream_destroy(pair.device, stream);
+  for (int i = 0; i < pair_node.n_slots; i++)
+    pair.device->vt->buffer_destroy(pair.device, bound[i].buf);
+  pair_free(&pair_node);
   return failures;
 }
 

@@ -3,15 +3,15 @@
 
 static void test_launch(void **state) {
   (void)state;
-  session s = open_session(NULL, NULL);
-  bound_tensor out = vector_of(&s, DTYPE_F32, 1000, NULL);
+  session session = open_session(NULL, NULL);
+  bound_tensor out = vector_of(&session, DTYPE_F32, 1000, NULL);
   for (int i = 0; i < 3; i++) {
-    good(fill(&s, &out, i));
-    check_filled(&s, &out, (float)i);
+    good(fill(&session, &out, i));
+    check_filled(&session, &out, (float)i);
   }
-  assert_int_equal(((cl_device *)s.device)->n_programs, 1); /* found again */
-  s.device->vt->buffer_destroy(s.device, out.buf);
-  close_session(&s);
+  assert_int_equal(((cl_device *)session.device)->n_programs, 1); /* found again */
+  session.device->vt->buffer_destroy(session.device, out.buf);
+  close_session(&session);
 }
 
 /* The parameters of a kernel that is made at run time. */
@@ -36,81 +36,82 @@ typedef struct scene {
   bound_tensor out; /* 10 floats */
 } scene;
 
-static void open_scene(scene *c) {
-  c->s = open_session(NULL, NULL);
-  c->recorder = new_recorder(&c->s, &c->r);
-  c->n = (node){.cache = &c->r.cache};
-  c->out = vector_of(&c->s, DTYPE_F32, 10, NULL);
+static void open_scene(scene *scene) {
+  scene->s = open_session(NULL, NULL);
+  scene->recorder = new_recorder(&scene->s, &scene->r);
+  scene->n = (node){.cache = &scene->r.cache};
+  scene->out = vector_of(&scene->s, DTYPE_F32, 10, NULL);
 }
 
-static void close_scene(scene *c) {
-  free_recorded(&c->r);
-  c->s.device->vt->buffer_destroy(c->s.device, c->out.buf);
-  close_session(&c->s);
+static void close_scene(scene *scene) {
+  free_recorded(&scene->r);
+  scene->s.device->vt->buffer_destroy(scene->s.device, scene->out.buf);
+  close_session(&scene->s);
 }
 
-static launch begin_made(scene *c) {
-  launch l;
-  launch_begin(&l, &c->recorder, &c->n);
-  launch_generated(&l, "made", write_signature, NULL);
-  return l;
+static launch begin_made(scene *scene) {
+  launch launch;
+  launch_begin(&launch, &scene->recorder, &scene->n);
+  launch_generated(&launch, "made", write_signature, NULL);
+  return launch;
 }
 
 /* What a kernel that is made at run time is given in another order, too much or too little of. */
 static void test_wrong_launches(void **state) {
   (void)state;
-  scene c;
-  open_scene(&c);
-  launch l = begin_made(&c);
-  for (int i = 0; i < 3; i++) launch_push_int(&l, 3);
-  launch_push_float(&l, 3);
-  bad(launch_items(&l, 1), "kernel made argument 0 (out) is a buffer, got 3");
-  l = begin_made(&c);
-  launch_push_buffer(&l, buffer_arg(&c.out));
-  bad(launch_items(&l, 1), "kernel made argument 2 (n) is missing");
-  launch_push_float(&l, 3);
-  launch_push_int(&l, 3);
-  bad(launch_items(&l, 1), "kernel made argument 2 (n) is index_t, got a float");
-  launch_push_float(&l, 3);
-  bad(launch_items(&l, 1), "kernel made takes 4 arguments, got 5");
-  for (int i = 0; i < 100; i++) launch_push_int(&l, 3);
-  bad(launch_items(&l, 1), "more than");
-  l = begin_made(&c);
-  launch_push_buffer(&l, buffer_arg(&c.out));
-  launch_push_int(&l, 3);
-  launch_push_int(&l, 3);
-  bad(launch_items(&l, 1), "kernel made argument 3 (x) is float, got 3");
-  close_scene(&c);
+  scene scene;
+  open_scene(&scene);
+  launch launch = begin_made(&scene);
+  for (int i = 0; i < 3; i++) launch_push_int(&launch, 3);
+  launch_push_float(&launch, 3);
+  bad(launch_items(&launch, 1), "kernel made argument 0 (out) is a buffer, got 3");
+  launch = begin_made(&scene);
+  launch_push_buffer(&launch, buffer_arg(&scene.out));
+  bad(launch_items(&launch, 1), "kernel made argument 2 (n) is missing");
+  launch_push_float(&launch, 3);
+  launch_push_int(&launch, 3);
+  bad(launch_items(&launch, 1), "kernel made argument 2 (n) is index_t, got a float");
+  launch_push_float(&launch, 3);
+  bad(launch_items(&launch, 1), "kernel made takes 4 arguments, got 5");
+  for (int i = 0; i < 100; i++) launch_push_int(&launch, 3);
+  bad(launch_items(&launch, 1), "more than");
+  launch = begin_made(&scene);
+  launch_push_buffer(&launch, buffer_arg(&scene.out));
+  launch_push_int(&launch, 3);
+  launch_push_int(&launch, 3);
+  bad(launch_items(&launch, 1), "kernel made argument 3 (x) is float, got 3");
+  close_scene(&scene);
 }
 
 /* What the compiler lets pass: numbers that a kernel's parameter cannot hold, and no arguments. */
 static void test_wrong_numbers(void **state) {
   (void)state;
-  scene c;
-  open_scene(&c);
-  const arg_buffer to = buffer_arg(&c.out);
-  launch l;
-  launch_begin(&l, &c.recorder, &c.n);
-  bad(launch_items(&l, 1), "a launch has no arguments");
-  if (!recorder_traits(&c.recorder)->always_wide) {
-    launch_begin(&l, &c.recorder, &c.n);
-    launch_args(&l, &(full_args){.out = to, .n = INT64_MAX, .value = 3, .int_value = 3});
-    bad(launch_items(&l, 1), "kernel full argument 2 (n) is index_t, got 9223372036854775807");
+  scene scene;
+  open_scene(&scene);
+  const arg_buffer to = buffer_arg(&scene.out);
+  launch launch;
+  launch_begin(&launch, &scene.recorder, &scene.n);
+  bad(launch_items(&launch, 1), "a launch has no arguments");
+  if (!recorder_traits(&scene.recorder)->always_wide) {
+    launch_begin(&launch, &scene.recorder, &scene.n);
+    launch_args(&launch, &(full_args){.out = to, .n = INT64_MAX, .value = 3, .int_value = 3});
+    bad(launch_items(&launch, 1), "kernel full argument 2 (n) is index_t, got 9223372036854775807");
   }
   for (int64_t stream = -1; stream <= INT64_C(1) << 32; stream += (INT64_C(1) << 32) + 1) {
-    launch_begin(&l, &c.recorder, &c.n);
-    launch_args(&l, &(random_args){.out = to, .n = 10, .stream = stream, .low = 0, .range = 1});
-    bad(launch_items(&l, 1), "kernel random argument 3 (stream) is uint, got ");
+    launch_begin(&launch, &scene.recorder, &scene.n);
+    launch_args(&launch,
+                &(random_args){.out = to, .n = 10, .stream = stream, .low = 0, .range = 1});
+    bad(launch_items(&launch, 1), "kernel random argument 3 (stream) is uint, got ");
   }
-  good(fill(&c.s, &c.out, 4));
-  check_filled(&c.s, &c.out, 4);
-  close_scene(&c);
+  good(fill(&scene.s, &scene.out, 4));
+  check_filled(&scene.s, &scene.out, 4);
+  close_scene(&scene);
 }
 
 /* The value of a kernel's parameter. */
-static const launch_value *value_of(const launch *l, const char *name) {
-  for (int i = 0; i < l->signature->n_args; i++)
-    if (strcmp(l->signature->args[i].name, name) == 0) return &l->values[i];
+static const launch_value *value_of(const launch *launch, const char *name) {
+  for (int i = 0; i < launch->signature->n_args; i++)
+    if (strcmp(launch->signature->args[i].name, name) == 0) return &launch->values[i];
   fail_msg("there is no %s", name);
   return NULL;
 }
@@ -118,37 +119,38 @@ static const launch_value *value_of(const launch *l, const char *name) {
 /* Each argument gets to the parameter of its name, whatever the order; those of a group too. */
 static void test_arguments_by_name(void **state) {
   (void)state;
-  scene c;
-  open_scene(&c);
-  const bound_tensor t = {.slot = 5, .t = {.type = DTYPE_F32, .offset = 7}};
-  const arg_index8 a = {{3, 4, 5, 6, 7, 8, 9, 10}}, b = {{11, 1, 1, 1, 1, 1, 1, 12}};
-  launch l;
-  launch_begin(&l, &c.recorder, &c.n);
-  launch_args(
-      &l, &(gemv_rows_args){.scratch = local_arg(64),
-                            .each = 4,
-                            .gemm = {.beta = 0.5,
-                                     .alpha = 2,
-                                     .a = buffer_arg(&t),
-                                     .a_batch = a,
-                                     .a_m = 11,
-                                     .a_k = 12,
-                                     .bias = absent_arg(),
-                                     .bias_batch = b,
-                                     .bias_m = 16,
-                                     .bias_n = 17,
-                                     .out = buffer_arg(&t),
-                                     .batch_dims = a,
-                                     .m_size = 18,
-                                     .n_size = 19,
-                                     .k_size = 20},
-                            .dense = {.b = scratch_arg(13), .b_batch = b, .b_k = 14, .b_n = 15}});
-  assert_string_equal(l.kernel, "gemv_rows");
-  assert_int_equal(l.n_values, l.signature->n_args);
-  assert_int_equal(value_of(&l, "a")->kind, VALUE_OPERAND);
-  assert_int_equal(value_of(&l, "a")->as.operand.slot, 5);
-  assert_int_equal(value_of(&l, "b")->kind, VALUE_SCRATCH);
-  assert_int_equal(value_of(&l, "bias")->kind, VALUE_ABSENT);
+  scene scene;
+  open_scene(&scene);
+  const bound_tensor tensor = {.slot = 5, .tensor = {.type = DTYPE_F32, .offset = 7}};
+  const arg_index8 index8 = {{3, 4, 5, 6, 7, 8, 9, 10}}, arg_index8 = {{11, 1, 1, 1, 1, 1, 1, 12}};
+  launch launch;
+  launch_begin(&launch, &scene.recorder, &scene.n);
+  launch_args(&launch,
+              &(gemv_rows_args){
+                  .scratch = local_arg(64),
+                  .each = 4,
+                  .gemm = {.beta = 0.5,
+                           .alpha = 2,
+                           .a = buffer_arg(&tensor),
+                           .a_batch = index8,
+                           .a_m = 11,
+                           .a_k = 12,
+                           .bias = absent_arg(),
+                           .bias_batch = arg_index8,
+                           .bias_m = 16,
+                           .bias_n = 17,
+                           .out = buffer_arg(&tensor),
+                           .batch_dims = index8,
+                           .m_size = 18,
+                           .n_size = 19,
+                           .k_size = 20},
+                  .dense = {.b = scratch_arg(13), .b_batch = arg_index8, .b_k = 14, .b_n = 15}});
+  assert_string_equal(launch.kernel, "gemv_rows");
+  assert_int_equal(launch.n_values, launch.signature->n_args);
+  assert_int_equal(value_of(&launch, "a")->kind, VALUE_OPERAND);
+  assert_int_equal(value_of(&launch, "a")->as.operand.slot, 5);
+  assert_int_equal(value_of(&launch, "b")->kind, VALUE_SCRATCH);
+  assert_int_equal(value_of(&launch, "bias")->kind, VALUE_ABSENT);
   static const struct {
     const char *name;
     int64_t value;
@@ -156,22 +158,22 @@ static void test_arguments_by_name(void **state) {
                   {"b_k", 14},     {"b_n", 15},    {"bias_m", 16}, {"bias_n", 17},
                   {"m_size", 18},  {"n_size", 19}, {"k_size", 20}, {"each", 4}};
   for (size_t i = 0; i < sizeof integers / sizeof *integers; i++) {
-    const launch_value *v = value_of(&l, integers[i].name);
-    assert_int_equal(v->kind, VALUE_INT);
-    assert_int_equal(v->as.i, integers[i].value);
+    const launch_value *launch_value = value_of(&launch, integers[i].name);
+    assert_int_equal(launch_value->kind, VALUE_INT);
+    assert_int_equal(launch_value->as.i, integers[i].value);
   }
-  assert_true(value_of(&l, "alpha")->as.f == 2 && value_of(&l, "beta")->as.f == 0.5);
-  assert_memory_equal(value_of(&l, "a_batch")->as.i8, a.v, sizeof a.v);
-  assert_memory_equal(value_of(&l, "b_batch")->as.i8, b.v, sizeof b.v);
-  assert_int_equal(value_of(&l, "scratch")->as.bytes, 64);
-  close_scene(&c);
+  assert_true(value_of(&launch, "alpha")->as.f == 2 && value_of(&launch, "beta")->as.f == 0.5);
+  assert_memory_equal(value_of(&launch, "a_batch")->as.i8, index8.v, sizeof index8.v);
+  assert_memory_equal(value_of(&launch, "b_batch")->as.i8, arg_index8.v, sizeof arg_index8.v);
+  assert_int_equal(value_of(&launch, "scratch")->as.bytes, 64);
+  close_scene(&scene);
 }
 
 /* 64-bit indices: for many elements, and for few that lie far apart in either direction. */
 static void test_wide(void **state) {
   (void)state;
-  session s = open_session(NULL, NULL);
-  bound_tensor b = vector_of(&s, DTYPE_F32, 10, NULL);
+  session session = open_session(NULL, NULL);
+  bound_tensor tensor = vector_of(&session, DTYPE_F32, 10, NULL);
   static const struct {
     int64_t dims[2], strides[2];
     bool wide;
@@ -184,43 +186,44 @@ static void test_wide(void **state) {
       {{2, 5}, {5, -(INT64_C(1) << 30)}, true},
   };
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
-    launch l;
-    recorded r;
-    cl_recorder recorder = new_recorder(&s, &r);
-    const node n = {.cache = &r.cache};
-    b.t.rank = 2;
-    memcpy(b.t.dims, layouts[i].dims, sizeof layouts[i].dims);
-    memcpy(b.t.strides, layouts[i].strides, sizeof layouts[i].strides);
-    launch_begin(&l, &recorder, &n);
-    launch_args(&l, &(full_args){.out = buffer_arg(&b), .n = 1, .value = 0, .int_value = 0});
+    launch launch;
+    recorded recorded;
+    cl_recorder recorder = new_recorder(&session, &recorded);
+    const node node = {.cache = &recorded.cache};
+    tensor.tensor.rank = 2;
+    memcpy(tensor.tensor.dims, layouts[i].dims, sizeof layouts[i].dims);
+    memcpy(tensor.tensor.strides, layouts[i].strides, sizeof layouts[i].strides);
+    launch_begin(&launch, &recorder, &node);
+    launch_args(&launch,
+                &(full_args){.out = buffer_arg(&tensor), .n = 1, .value = 0, .int_value = 0});
     bool always = recorder_traits(&recorder)->always_wide;
-    assert_int_equal(l.wide, layouts[i].wide || always);
-    free_recorded(&r);
+    assert_int_equal(launch.wide, layouts[i].wide || always);
+    free_recorded(&recorded);
   }
-  s.device->vt->buffer_destroy(s.device, b.buf);
-  close_session(&s);
+  session.device->vt->buffer_destroy(session.device, tensor.buf);
+  close_session(&session);
 }
 
 /* A node that launches a kernel for several dtypes has one for each. */
 static void test_kernel_of_each_dtype(void **state) {
   (void)state;
-  session s = open_session(NULL, NULL);
+  session session = open_session(NULL, NULL);
   void *cache = NULL;
   for (int i = 0; i < 4; i++) {
     dtype type = i % 2 ? DTYPE_I64 : DTYPE_F32;
-    bound_tensor out = vector_of(&s, type, 3, NULL);
+    bound_tensor out = vector_of(&session, type, 3, NULL);
     union {
       float f[3];
       int64_t i[3];
     } got;
-    good(fill_again(&s, &cache, &out, 7 + i));
-    good(s.device->vt->read(s.stream, out.buf, 0, &got, 3 * dtype_size(type)));
+    good(fill_again(&session, &cache, &out, 7 + i));
+    good(session.device->vt->read(session.stream, out.buf, 0, &got, 3 * dtype_size(type)));
     for (int k = 0; k < 3; k++)
       assert_true(type == DTYPE_F32 ? got.f[k] == (float)(7 + i) : got.i[k] == 7 + i);
-    s.device->vt->buffer_destroy(s.device, out.buf);
+    session.device->vt->buffer_destroy(session.device, out.buf);
   }
-  s.device->vt->building->cache_destroy(s.device, cache);
-  close_session(&s);
+  session.device->vt->building->cache_destroy(session.device, cache);
+  close_session(&session);
 }
 
 /* A kernel of numbers of each size, among each other, that says what it got. */
@@ -246,46 +249,47 @@ static clave_status write_report(const void *ctx, text *source, arg_info *args, 
   return text_status(source);
 }
 
-static void check_report(session *s, dtype compute, bool wide) {
+static void check_report(session *session, dtype compute, bool wide) {
   enum { COUNT = 8 };
-  bound_tensor out = vector_of(s, DTYPE_I64, COUNT + 1, NULL);
-  recorded r;
-  cl_recorder recorder = new_recorder(s, &r);
-  const node n = {.cache = &r.cache};
+  bound_tensor out = vector_of(session, DTYPE_I64, COUNT + 1, NULL);
+  recorded recorded;
+  cl_recorder recorder = new_recorder(session, &recorded);
+  const node node = {.cache = &recorded.cache};
   const size_t one = 1;
-  launch l;
-  launch_begin(&l, &recorder, &n);
-  launch_generated(&l, "report", write_report, NULL);
-  launch_compute(&l, compute);
-  if (wide) launch_wide(&l);
-  out.t.offset = 1;
-  launch_push_buffer(&l, buffer_arg(&out));
-  launch_push_int(&l, -2);
-  launch_push_float(&l, 3);
-  launch_push_int(&l, 4);
-  launch_push_index8(&l, (arg_index8){{5, 0, 0, 0, 0, 0, 0, -6}});
-  l.values[l.n_values++] = (launch_value){.kind = VALUE_LOCAL, .as.bytes = 8};
-  launch_push_float(&l, -7);
-  launch_push_int(&l, 8);
-  launch_push_int(&l, 9);
-  good(launch_run(&l, 1, &one, &one));
-  good(run_recorded(&r, &out, 0));
+  launch launch;
+  launch_begin(&launch, &recorder, &node);
+  launch_generated(&launch, "report", write_report, NULL);
+  launch_compute(&launch, compute);
+  if (wide) launch_wide(&launch);
+  out.tensor.offset = 1;
+  launch_push_buffer(&launch, buffer_arg(&out));
+  launch_push_int(&launch, -2);
+  launch_push_float(&launch, 3);
+  launch_push_int(&launch, 4);
+  launch_push_index8(&launch, (arg_index8){{5, 0, 0, 0, 0, 0, 0, -6}});
+  launch.values[launch.n_values++] = (launch_value){.kind = VALUE_LOCAL, .as.bytes = 8};
+  launch_push_float(&launch, -7);
+  launch_push_int(&launch, 8);
+  launch_push_int(&launch, 9);
+  good(launch_run(&launch, 1, &one, &one));
+  good(run_recorded(&recorded, &out, 0));
   int64_t got[COUNT], want[COUNT] = {-2, 3, 4, 5, -6, -7, 8, 9};
-  good(s->device->vt->read(s->stream, out.buf, sizeof *got, got, sizeof got));
+  good(session->device->vt->read(session->stream, out.buf, sizeof *got, got, sizeof got));
   assert_memory_equal(got, want, sizeof want);
-  free_recorded(&r);
-  s->device->vt->buffer_destroy(s->device, out.buf);
+  free_recorded(&recorded);
+  session->device->vt->buffer_destroy(session->device, out.buf);
 }
 
 static void test_numbers_reach_the_kernel(void **state) {
   (void)state;
-  session s = open_session(NULL, NULL);
+  session session = open_session(NULL, NULL);
   for (int wide = 0; wide < 2; wide++) {
-    check_report(&s, DTYPE_F32, wide);
-    check_report(&s, DTYPE_I64, wide);
-    if (((cl_device *)s.device)->entry->traits.has_fp64) check_report(&s, DTYPE_F64, wide);
+    check_report(&session, DTYPE_F32, wide);
+    check_report(&session, DTYPE_I64, wide);
+    if (((cl_device *)session.device)->entry->traits.has_fp64)
+      check_report(&session, DTYPE_F64, wide);
   }
-  close_session(&s);
+  close_session(&session);
 }
 
 int main(void) {

@@ -13,27 +13,27 @@ static clave_status read_words(const char *words, device_class *out) {
 
 static void test_words(void **state) {
   (void)state;
-  device_class c;
-  assert_null(read_words("", &c));
-  assert_false(c.cpu || c.gpu || c.wide || c.avx2 || c.portable);
-  assert_null(read_words("gpu,wide", &c));
-  assert_true(c.gpu && c.wide && !c.cpu);
-  assert_null(read_words("gpu,cpu,", &c));
-  assert_true(c.cpu && !c.gpu);
-  assert_null(read_words("avx2", &c));
-  assert_true(c.avx2 && !c.portable);
-  assert_null(read_words("portable", &c));
-  assert_true(c.portable && !c.avx2);
+  device_class class;
+  assert_null(read_words("", &class));
+  assert_false(class.cpu || class.gpu || class.wide || class.avx2 || class.portable);
+  assert_null(read_words("gpu,wide", &class));
+  assert_true(class.gpu && class.wide && !class.cpu);
+  assert_null(read_words("gpu,cpu,", &class));
+  assert_true(class.cpu && !class.gpu);
+  assert_null(read_words("avx2", &class));
+  assert_true(class.avx2 && !class.portable);
+  assert_null(read_words("portable", &class));
+  assert_true(class.portable && !class.avx2);
   assert_int_equal(unsetenv("CLAVE_DEVICE_CLASS"), 0);
-  assert_null(device_class_read(&c));
+  assert_null(device_class_read(&class));
 }
 
 static void test_unknown_words(void **state) {
   (void)state;
   static const char *const bad[] = {"gpus", "gp", "wide,tall", ",gpu", "GPU", "cpu gpu"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    device_class c;
-    clave_status st = read_words(bad[i], &c);
+    device_class class;
+    clave_status st = read_words(bad[i], &class);
     assert_non_null(st);
     assert_non_null(strstr(status_message(st), "not cpu, gpu, wide, avx512, avx2 or portable"));
     status_free(st);

@@ -67,25 +67,26 @@ static void expect_flags(int n, const uint64_t *flags) {
 static void test_a_dma_buf(void **state) {
   (void)state;
   const int fd = new_file(BYTES, 0);
-  dma_buf b;
+  dma_buf dma_buf;
   memset(&kernel, 0, sizeof kernel);
   kernel.answers = true;
   kernel.busy = 3;
-  assert_null(dma_buf_open(fd, &b));
+  assert_null(dma_buf_open(fd, &dma_buf));
   expect_flags(2, (uint64_t[]){READ, READ | END});
-  assert_true(b.is_open && b.is_synchronised && b.size == BYTES && b.fd != fd);
-  assert_false(b.is_distinct); /* its file is not of the kernel's dma-bufs */
-  assert_null(dma_buf_map(&b, false));
-  assert_null(dma_buf_begin(&b));
+  assert_true(dma_buf.is_open && dma_buf.is_synchronised && dma_buf.size == BYTES &&
+              dma_buf.fd != fd);
+  assert_false(dma_buf.is_distinct); /* its file is not of the kernel's dma-bufs */
+  assert_null(dma_buf_map(&dma_buf, false));
+  assert_null(dma_buf_begin(&dma_buf));
   kernel.busy = 2;
-  assert_null(dma_buf_end(&b));
+  assert_null(dma_buf_end(&dma_buf));
   expect_flags(2, (uint64_t[]){READ, READ | END});
   kernel.error = EIO;
-  expect_error(dma_buf_begin(&b), STATUS_IO, "DMA_BUF_IOCTL_SYNC: Input/output error");
-  expect_error(dma_buf_end(&b), STATUS_IO, "DMA_BUF_IOCTL_SYNC: Input/output error");
-  dma_buf_close(&b);
-  dma_buf_close(&b);
-  assert_false(b.is_open);
+  expect_error(dma_buf_begin(&dma_buf), STATUS_IO, "DMA_BUF_IOCTL_SYNC: Input/output error");
+  expect_error(dma_buf_end(&dma_buf), STATUS_IO, "DMA_BUF_IOCTL_SYNC: Input/output error");
+  dma_buf_close(&dma_buf);
+  dma_buf_close(&dma_buf);
+  assert_false(dma_buf.is_open);
   close(fd);
 }
 
@@ -93,17 +94,18 @@ static void test_a_dma_buf(void **state) {
 static void test_told_by_its_files(void **state) {
   (void)state;
   const int fd = new_file(BYTES, 0);
-  dma_buf b;
+  dma_buf dma_buf;
   memset(&kernel, 0, sizeof kernel);
   kernel.answers = kernel.has_files = true;
-  assert_null(dma_buf_open(fd, &b));
+  assert_null(dma_buf_open(fd, &dma_buf));
   assert_int_equal(kernel.n, 0);
-  assert_true(b.is_open && b.is_synchronised && b.is_distinct && b.size == BYTES);
-  assert_null(dma_buf_map(&b, false));
-  assert_null(dma_buf_begin(&b));
-  assert_null(dma_buf_end(&b));
+  assert_true(dma_buf.is_open && dma_buf.is_synchronised && dma_buf.is_distinct &&
+              dma_buf.size == BYTES);
+  assert_null(dma_buf_map(&dma_buf, false));
+  assert_null(dma_buf_begin(&dma_buf));
+  assert_null(dma_buf_end(&dma_buf));
   expect_flags(2, (uint64_t[]){READ, READ | END});
-  dma_buf_close(&b);
+  dma_buf_close(&dma_buf);
   close(fd);
 }
 
@@ -112,21 +114,21 @@ static void test_what_is_written(void **state) {
   (void)state;
   const int fd = new_file(BYTES, 0);
   char seen[4] = "";
-  dma_buf b;
+  dma_buf dma_buf;
   memset(&kernel, 0, sizeof kernel);
   kernel.answers = true;
   assert_int_equal(lseek(fd, 7, SEEK_SET), 7);
-  assert_null(dma_buf_open(fd, &b));
+  assert_null(dma_buf_open(fd, &dma_buf));
   assert_int_equal(lseek(fd, 0, SEEK_CUR), 7);
   const int other = dup(fd);
   close(fd);
   kernel.n = 0;
-  assert_null(dma_buf_map(&b, true));
-  assert_null(dma_buf_begin(&b));
-  memcpy((char *)b.data + BYTES - 4, "done", 4);
-  assert_null(dma_buf_end(&b));
+  assert_null(dma_buf_map(&dma_buf, true));
+  assert_null(dma_buf_begin(&dma_buf));
+  memcpy((char *)dma_buf.data + BYTES - 4, "done", 4);
+  assert_null(dma_buf_end(&dma_buf));
   expect_flags(2, (uint64_t[]){READ | WRITE, READ | WRITE | END});
-  dma_buf_close(&b);
+  dma_buf_close(&dma_buf);
   assert_int_equal(pread(other, seen, 4, BYTES - 4), 4);
   assert_memory_equal(seen, "done", 4);
   close(other);
@@ -136,20 +138,20 @@ static void test_shared_memory(void **state) {
   (void)state;
   const int fd = new_file(BYTES, F_SEAL_SHRINK), again = dup(fd),
             third = new_file(1, F_SEAL_SHRINK);
-  dma_buf a, b, c;
+  dma_buf dma_buf, buf, c;
   memset(&kernel, 0, sizeof kernel);
-  assert_null(dma_buf_open(fd, &a));
-  assert_null(dma_buf_open(again, &b));
+  assert_null(dma_buf_open(fd, &dma_buf));
+  assert_null(dma_buf_open(again, &buf));
   assert_null(dma_buf_open(third, &c));
-  assert_true(a.is_distinct && !a.is_synchronised && a.size == BYTES);
-  assert_memory_equal(a.id, b.id, sizeof a.id);
-  assert_memory_not_equal(a.id, c.id, sizeof a.id);
+  assert_true(dma_buf.is_distinct && !dma_buf.is_synchronised && dma_buf.size == BYTES);
+  assert_memory_equal(dma_buf.id, buf.id, sizeof dma_buf.id);
+  assert_memory_not_equal(dma_buf.id, c.id, sizeof dma_buf.id);
   kernel.error = EIO; /* nobody asks */
-  assert_null(dma_buf_map(&a, true));
-  assert_null(dma_buf_begin(&a));
-  assert_null(dma_buf_end(&a));
-  dma_buf_close(&a);
-  dma_buf_close(&b);
+  assert_null(dma_buf_map(&dma_buf, true));
+  assert_null(dma_buf_begin(&dma_buf));
+  assert_null(dma_buf_end(&dma_buf));
+  dma_buf_close(&dma_buf);
+  dma_buf_close(&buf);
   dma_buf_close(&c);
   close(fd), close(again), close(third);
 }
@@ -159,23 +161,24 @@ static void test_what_is_none(void **state) {
   const char *const none = "no dma-buf, nor shared memory that cannot shrink";
   const int plain = new_file(BYTES, 0), sealed = new_file(BYTES, F_SEAL_SHRINK | F_SEAL_WRITE);
   int pipes[2];
-  dma_buf b;
+  dma_buf dma_buf;
   memset(&kernel, 0, sizeof kernel);
   assert_int_equal(pipe(pipes), 0);
   const int zero = open("/dev/zero", O_RDWR), folder = open("/tmp", O_RDONLY);
-  expect_error(dma_buf_open(-1, &b), STATUS_INVALID, "descriptor -1 of a dma-buf is negative");
-  expect_error(dma_buf_open(9999, &b), STATUS_IO, "dma-buf 9999: fstat: Bad file descriptor");
-  expect_error(dma_buf_open(plain, &b), STATUS_INVALID, none);
+  expect_error(dma_buf_open(-1, &dma_buf), STATUS_INVALID,
+               "descriptor -1 of a dma-buf is negative");
+  expect_error(dma_buf_open(9999, &dma_buf), STATUS_IO, "dma-buf 9999: fstat: Bad file descriptor");
+  expect_error(dma_buf_open(plain, &dma_buf), STATUS_INVALID, none);
   kernel.answers = true; /* these are not asked */
-  expect_error(dma_buf_open(pipes[0], &b), STATUS_INVALID, none);
-  expect_error(dma_buf_open(zero, &b), STATUS_INVALID, none);
-  expect_error(dma_buf_open(folder, &b), STATUS_INVALID, none);
+  expect_error(dma_buf_open(pipes[0], &dma_buf), STATUS_INVALID, none);
+  expect_error(dma_buf_open(zero, &dma_buf), STATUS_INVALID, none);
+  expect_error(dma_buf_open(folder, &dma_buf), STATUS_INVALID, none);
   assert_int_equal(kernel.n, 0);
-  assert_false(b.is_open);
+  assert_false(dma_buf.is_open);
   kernel.answers = false;
-  assert_null(dma_buf_open(sealed, &b));
-  expect_error(dma_buf_map(&b, true), STATUS_IO, "mmap: Operation not permitted");
-  dma_buf_close(&b);
+  assert_null(dma_buf_open(sealed, &dma_buf));
+  expect_error(dma_buf_map(&dma_buf, true), STATUS_IO, "mmap: Operation not permitted");
+  dma_buf_close(&dma_buf);
   close(plain), close(sealed), close(pipes[0]), close(pipes[1]), close(zero), close(folder);
 }
 

@@ -49,10 +49,10 @@ static void test_integers_are_zeros(void **state) {
   assert_true(!i[0] && !i[1] && !i[2] && seed == DRAWN_SEED);
 }
 
-static void expect(dtype t, size_t n, const void *a, const void *b, int alike) {
+static void expect(dtype t, size_t n, const void *left, const void *right, int alike) {
   char x[SHA256_TEXT], y[SHA256_TEXT];
-  digest_elements(t, n, a, x);
-  digest_elements(t, n, b, y);
+  digest_elements(t, n, left, x);
+  digest_elements(t, n, right, y);
   assert_int_equal(strcmp(x, y) == 0, alike);
 }
 
@@ -73,11 +73,11 @@ static void test_digests(void **state) {
   expect(DTYPE_F8_E4M3, 1, &e5m2[0], &e4m3[0], 0);
   static uint8_t large[5000];
   char whole[SHA256_TEXT], other[SHA256_TEXT];
-  sha256 h;
+  sha256 sha256;
   for (size_t i = 0; i < sizeof large; i++) large[i] = (uint8_t)(i * 7);
-  sha256_begin(&h);
-  sha256_add(&h, large, sizeof large);
-  sha256_end(&h, whole);
+  sha256_begin(&sha256);
+  sha256_add(&sha256, large, sizeof large);
+  sha256_end(&sha256, whole);
   digest_elements(DTYPE_U8, sizeof large, large, other);
   assert_string_equal(whole, other);
 }

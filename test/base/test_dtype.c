@@ -80,39 +80,40 @@ static const float8 formats[] = {{3, 7, 0x7E, 0x7E, f8_e4m3_to_f32, f32_to_f8_e4
                                  {2, 15, 0x7B, 0x7C, f8_e5m2_to_f32, f32_to_f8_e5m2}};
 
 /* By the formats' own definition. */
-static double float8_value(const float8 *f, int code) {
-  int exponent = code >> f->mantissa, mantissa = code & ((1 << f->mantissa) - 1);
-  if (exponent) return ldexp((1 << f->mantissa) + mantissa, exponent - f->bias - f->mantissa);
-  return ldexp(mantissa, 1 - f->bias - f->mantissa);
+static double float8_value(const float8 *float8, int code) {
+  int exponent = code >> float8->mantissa, mantissa = code & ((1 << float8->mantissa) - 1);
+  if (exponent)
+    return ldexp((1 << float8->mantissa) + mantissa, exponent - float8->bias - float8->mantissa);
+  return ldexp(mantissa, 1 - float8->bias - float8->mantissa);
 }
 
 static void test_float8(void **state) {
   (void)state;
   for (int k = 0; k < 2; k++) {
-    const float8 *f = &formats[k];
-    for (int code = 0; code <= f->largest; code++) {
-      double x = float8_value(f, code);
-      assert_true((double)f->decode((uint8_t)code) == x);
-      assert_true((double)f->decode((uint8_t)(code | 0x80)) == -x);
-      assert_int_equal(f->encode((float)x), code);
-      assert_int_equal(f->encode((float)-x), code | 0x80);
-      if (code == f->largest) break;
-      double next = float8_value(f, code + 1), middle = (x + next) / 2;
-      assert_int_equal(f->encode((float)middle), code & 1 ? code + 1 : code);
-      assert_int_equal(f->encode(nextafterf((float)middle, 0)), code);
-      assert_int_equal(f->encode(nextafterf((float)middle, INFINITY)), code + 1);
-      assert_int_equal(f->encode(-nextafterf((float)middle, INFINITY)), (code + 1) | 0x80);
+    const float8 *float8 = &formats[k];
+    for (int code = 0; code <= float8->largest; code++) {
+      double x = float8_value(float8, code);
+      assert_true((double)float8->decode((uint8_t)code) == x);
+      assert_true((double)float8->decode((uint8_t)(code | 0x80)) == -x);
+      assert_int_equal(float8->encode((float)x), code);
+      assert_int_equal(float8->encode((float)-x), code | 0x80);
+      if (code == float8->largest) break;
+      double next = float8_value(float8, code + 1), middle = (x + next) / 2;
+      assert_int_equal(float8->encode((float)middle), code & 1 ? code + 1 : code);
+      assert_int_equal(float8->encode(nextafterf((float)middle, 0)), code);
+      assert_int_equal(float8->encode(nextafterf((float)middle, INFINITY)), code + 1);
+      assert_int_equal(float8->encode(-nextafterf((float)middle, INFINITY)), (code + 1) | 0x80);
     }
     static const float large[] = {65536, 1e30f, 3.4028235e38f, INFINITY};
-    for (int i = 0; i < 4; i++) assert_int_equal(f->encode(large[i]), f->above);
-    assert_int_equal(f->encode(-INFINITY), f->above | 0x80);
-    for (int code = f->above + 1; code < 0x80; code++) {
-      assert_true(isnan(f->decode((uint8_t)code)));
-      assert_int_equal(f->encode(f->decode((uint8_t)code)), 0x7F);
-      assert_int_equal(f->encode(f->decode((uint8_t)(code | 0x80))), 0xFF);
+    for (int i = 0; i < 4; i++) assert_int_equal(float8->encode(large[i]), float8->above);
+    assert_int_equal(float8->encode(-INFINITY), float8->above | 0x80);
+    for (int code = float8->above + 1; code < 0x80; code++) {
+      assert_true(isnan(float8->decode((uint8_t)code)));
+      assert_int_equal(float8->encode(float8->decode((uint8_t)code)), 0x7F);
+      assert_int_equal(float8->encode(float8->decode((uint8_t)(code | 0x80))), 0xFF);
     }
-    assert_int_equal(f->encode(1e-30f), 0);
-    assert_int_equal(f->encode(-1e-45f), 0x80);
+    assert_int_equal(float8->encode(1e-30f), 0);
+    assert_int_equal(float8->encode(-1e-45f), 0x80);
   }
   assert_true(isinf(f8_e5m2_to_f32(0x7C)) && f8_e5m2_to_f32(0xFC) < 0);
   assert_int_equal(f32_to_f8_e4m3(464.1f), 0x7E);

@@ -21,17 +21,17 @@ static const char *const names[] = {
 enum { NAMES = sizeof names / sizeof *names, K = 512 };
 
 static encoding parsed(const char *name) {
-  encoding e;
-  if (!encoding_parse(name, &e)) fail_msg("%s is not taken", name);
-  return e;
+  encoding encoding;
+  if (!encoding_parse(name, &encoding)) fail_msg("%s is not taken", name);
+  return encoding;
 }
 
 static void test_names(void **state) {
   (void)state;
   for (int i = 0; i < NAMES; i++) {
     char text[64];
-    encoding e = parsed(names[i]);
-    assert_string_equal(encoding_text(&e, text, sizeof text), names[i]);
+    encoding encoding = parsed(names[i]);
+    assert_string_equal(encoding_text(&encoding, text, sizeof text), names[i]);
   }
   static const char *const bad[] = {"",
                                     "int",
@@ -50,8 +50,8 @@ static void test_names(void **state) {
                                     "plain",
                                     "int4:99999999999999999999"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    encoding e;
-    if (encoding_parse(bad[i], &e)) fail_msg("'%s' is taken", bad[i]);
+    encoding encoding;
+    if (encoding_parse(bad[i], &encoding)) fail_msg("'%s' is taken", bad[i]);
   }
 }
 
@@ -68,8 +68,8 @@ static void test_row_bytes(void **state) {
               {"Q6_K", 512, 420},      {"MXFP4", 96, 51},
               {"int8", 0, 0},          {"int8", INT64_MAX, 0}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    encoding e = parsed(rows[i].name);
-    if (encoding_row_bytes(&e, rows[i].elements) != rows[i].bytes)
+    encoding encoding = parsed(rows[i].name);
+    if (encoding_row_bytes(&encoding, rows[i].elements) != rows[i].bytes)
       fail_msg("%s by %lld", rows[i].name, (long long)rows[i].elements);
   }
 }
@@ -85,18 +85,18 @@ static void fill(uint8_t *row, size_t n) {
 }
 
 static void expect_split(const char *name) {
-  encoding e = parsed(name);
+  encoding encoding = parsed(name);
   uint8_t row[2 * K + 512];
   fill(row, sizeof row);
   for (int part = 0; part < K / DECODED_AT_ONCE; part++) {
     float x[DECODED_AT_ONCE], codes[DECODED_AT_ONCE];
-    encoding_decode(&e, row, K, part, x);
-    code_factors f = encoding_split(&e, row, K, part, codes);
+    encoding_decode(&encoding, row, K, part, x);
+    code_factors factors = encoding_split(&encoding, row, K, part, codes);
     for (int i = 0; i < DECODED_AT_ONCE; i++) {
-      double term = (double)f.d[i / 16] * f.s[i / 16] * codes[i],
-             low = (double)f.m[i / 16] * f.l[i / 16];
+      double term = (double)factors.d[i / 16] * factors.s[i / 16] * codes[i],
+             low = (double)factors.m[i / 16] * factors.l[i / 16];
       double bound = (fabs(term) + fabs(low)) * 0x1p-22;
-      assert_true(e.code != CODE_INT || codes[i] == floorf(codes[i]));
+      assert_true(encoding.code != CODE_INT || codes[i] == floorf(codes[i]));
       if (!(fabs(term + low - x[i]) <= bound)) fail_msg("%s, element %d", name, part * 32 + i);
     }
   }
@@ -109,55 +109,58 @@ static void test_split(void **state) {
 
 /* Each code, less the least, fits the bits that a panel has for it. */
 static void expect_codes_fit(const char *name) {
-  encoding e = parsed(name);
-  code_panels p;
-  if (!code_panels_of(&e, K, &p)) return;
+  encoding encoding = parsed(name);
+  code_panels panels;
+  if (!code_panels_of(&encoding, K, &panels)) return;
   uint8_t row[2 * K + 512];
   fill(row, sizeof row);
-  for (int part = 0; part < p.parts; part++) {
+  for (int part = 0; part < panels.parts; part++) {
     float codes[DECODED_AT_ONCE];
-    code_factors f = encoding_split(&e, row, K, part, codes);
+    code_factors factors = encoding_split(&encoding, row, K, part, codes);
     for (int i = 0; i < DECODED_AT_ONCE; i++) {
-      float code = codes[i] - (float)p.least;
-      if (p.code == CODE_INT && !(code >= 0 && code < (float)(1 << p.bits)))
+      float code = codes[i] - (float)panels.least;
+      if (panels.code == CODE_INT && !(code >= 0 && code < (float)(1 << panels.bits)))
         fail_msg("%s, code %g", name, (double)code);
     }
     for (int h = 0; h < 2; h++) {
-      assert_true(f.s[h] >= INT8_MIN && f.s[h] <= INT8_MAX && f.l[h] >= 0 && f.l[h] <= INT8_MAX);
-      assert_true(p.has_subs || (f.s[h] == 1 && f.l[h] == 1));
-      assert_true(p.spans == 2 ||
-                  (f.s[0] == f.s[1] && f.l[0] == f.l[1] && f.d[0] == f.d[1] && f.m[0] == f.m[1]));
-      assert_true(p.has_lows || (f.m[h] == 0 && signbit(f.m[h])));
-      assert_true(p.wide || f16_to_f32(f32_to_f16(f.d[h])) == f.d[h]);
+      assert_true(factors.s[h] >= INT8_MIN && factors.s[h] <= INT8_MAX && factors.l[h] >= 0 &&
+                  factors.l[h] <= INT8_MAX);
+      assert_true(panels.has_subs || (factors.s[h] == 1 && factors.l[h] == 1));
+      assert_true(panels.spans == 2 ||
+                  (factors.s[0] == factors.s[1] && factors.l[0] == factors.l[1] &&
+                   factors.d[0] == factors.d[1] && factors.m[0] == factors.m[1]));
+      assert_true(panels.has_lows || (factors.m[h] == 0 && signbit(factors.m[h])));
+      assert_true(panels.wide || f16_to_f32(f32_to_f16(factors.d[h])) == factors.d[h]);
     }
   }
 }
 
 static void test_panels(void **state) {
   (void)state;
-  code_panels p;
+  code_panels panels;
   for (int i = 0; i < NAMES; i++) expect_codes_fit(names[i]);
   encoding plain = {0}, int8 = parsed("int8"), int4 = parsed("int4:48:f32");
-  assert_false(code_panels_of(&plain, K, &p));
-  assert_false(code_panels_of(&int8, (int64_t)INT32_MAX + 1, &p));
-  assert_true(code_panels_of(&int4, 100, &p)); /* 4 parts, 8 spans, the third scale ends behind */
-  assert_int_equal(p.spans, 2);
-  assert_int_equal(p.period, 1);
-  assert_int_equal(p.m_at, p.d_at + 8 * 16 * 4);
-  assert_true(code_panels_of(&int4, 192, &p)); /* 6 parts, 4 scales */
-  assert_int_equal(p.period, 3);
+  assert_false(code_panels_of(&plain, K, &panels));
+  assert_false(code_panels_of(&int8, (int64_t)INT32_MAX + 1, &panels));
+  assert_true(
+      code_panels_of(&int4, 100, &panels)); /* 4 parts, 8 spans, the third scale ends behind */
+  assert_int_equal(panels.spans, 2);
+  assert_int_equal(panels.period, 1);
+  assert_int_equal(panels.m_at, panels.d_at + 8 * 16 * 4);
+  assert_true(code_panels_of(&int4, 192, &panels)); /* 6 parts, 4 scales */
+  assert_int_equal(panels.period, 3);
   encoding q4_k = parsed("Q4_K");
-  assert_true(code_panels_of(&q4_k, 512, &p));
-  assert_int_equal(p.bits, 4);
-  assert_int_equal(p.block, 8);
-  assert_int_equal(p.d_at, 256 * 16 / 2);
-  assert_int_equal(p.m_at, p.d_at + 16 * 2);
-  assert_int_equal(p.s_at, p.m_at + 16 * 2);
-  assert_int_equal(p.l_at, p.s_at + 8 * 16);
-  assert_int_equal(p.block_bytes, p.l_at + 8 * 16);
-  assert_int_equal(p.bytes, 2 * p.block_bytes);
-  assert_int_equal(code_block_at(&p, 7), 0);
-  assert_int_equal(code_block_at(&p, 8), p.block_bytes);
+  assert_true(code_panels_of(&q4_k, 512, &panels));
+  assert_int_equal(panels.bits, 4);
+  assert_int_equal(panels.block, 8);
+  assert_int_equal(panels.d_at, 256 * 16 / 2);
+  assert_int_equal(panels.m_at, panels.d_at + 16 * 2);
+  assert_int_equal(panels.s_at, panels.m_at + 16 * 2);
+  assert_int_equal(panels.l_at, panels.s_at + 8 * 16);
+  assert_int_equal(panels.block_bytes, panels.l_at + 8 * 16);
+  assert_int_equal(panels.bytes, 2 * panels.block_bytes);
+  assert_int_equal(code_block_at(&panels, 7), 0);
+  assert_int_equal(code_block_at(&panels, 8), panels.block_bytes);
 }
 
 /* Spans that share a scale within a block of 8 parts. */
@@ -170,10 +173,10 @@ static void test_periods(void **state) {
   } rows[] = {{"int8", 2048, 8},     {"int8", 96, 3},       {"int4:64", 2048, 2},
               {"int4:128", 2048, 4}, {"int4:512", 2048, 8}, {"int4:96", 2048, 1}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    encoding e = parsed(rows[i].name);
-    code_panels p;
-    assert_true(code_panels_of(&e, rows[i].k, &p));
-    if (p.period != rows[i].period) fail_msg("%s: %d", rows[i].name, p.period);
+    encoding encoding = parsed(rows[i].name);
+    code_panels panels;
+    assert_true(code_panels_of(&encoding, rows[i].k, &panels));
+    if (panels.period != rows[i].period) fail_msg("%s: %d", rows[i].name, panels.period);
   }
 }
 

@@ -46,28 +46,28 @@ static void expect_error(clave_status st, const char *text) {
 static void test_write_and_map(void **state) {
   (void)state;
   char *path = path_join(folder, "a.bin");
-  file_writer *w;
-  assert_null(file_writer_create(path, &w));
-  assert_null(file_writer_append(w, "abc", 3));
-  assert_null(file_writer_pad(w, 4096));
-  assert_int_equal(file_writer_size(w), 4096);
+  file_writer *writer;
+  assert_null(file_writer_create(path, &writer));
+  assert_null(file_writer_append(writer, "abc", 3));
+  assert_null(file_writer_pad(writer, 4096));
+  assert_int_equal(file_writer_size(writer), 4096);
   static char big[300000];
   memset(big, 'x', sizeof big);
-  assert_null(file_writer_append(w, big, sizeof big));
+  assert_null(file_writer_append(writer, big, sizeof big));
   assert_int_equal(access(path, F_OK), -1);
-  assert_null(file_writer_commit(w));
-  file_writer_destroy(w);
+  assert_null(file_writer_commit(writer));
+  file_writer_destroy(writer);
   assert_int_equal(count_files(), 1);
 
-  file_map m;
-  assert_null(file_map_open(path, &m));
-  assert_int_equal(m.size, 4096 + sizeof big);
-  assert_memory_equal(m.data, "abc\0", 4);
-  assert_memory_equal(m.data + 4096, big, sizeof big);
-  file_map_release(&m, 10, 290000);
-  assert_memory_equal(m.data + 4096, big, sizeof big);
-  file_map_close(&m);
-  file_map_close(&m);
+  file_map map;
+  assert_null(file_map_open(path, &map));
+  assert_int_equal(map.size, 4096 + sizeof big);
+  assert_memory_equal(map.data, "abc\0", 4);
+  assert_memory_equal(map.data + 4096, big, sizeof big);
+  file_map_release(&map, 10, 290000);
+  assert_memory_equal(map.data + 4096, big, sizeof big);
+  file_map_close(&map);
+  file_map_close(&map);
   assert_true(file_remove(path));
   assert_false(file_remove(path));
   free(path);
@@ -76,29 +76,29 @@ static void test_write_and_map(void **state) {
 static void test_abandoned_writer_leaves_nothing(void **state) {
   (void)state;
   char *path = path_join(folder, "b.bin");
-  file_writer *w;
-  assert_null(file_writer_create(path, &w));
-  assert_null(file_writer_append(w, "abc", 3));
-  file_writer_destroy(w);
+  file_writer *writer;
+  assert_null(file_writer_create(path, &writer));
+  assert_null(file_writer_append(writer, "abc", 3));
+  file_writer_destroy(writer);
   assert_int_equal(count_files(), 0);
   free(path);
 }
 
 static void test_errors_name_the_path(void **state) {
   (void)state;
-  file_map m;
-  file_writer *w;
-  expect_error(file_map_open("/nonexistent/x", &m), "/nonexistent/x: no such file or directory");
-  expect_error(file_map_open(folder, &m), "is a folder");
-  expect_error(file_map_open("/dev/null", &m), "not a regular file");
-  expect_error(file_writer_create("/nonexistent/x", &w),
+  file_map map;
+  file_writer *writer;
+  expect_error(file_map_open("/nonexistent/x", &map), "/nonexistent/x: no such file or directory");
+  expect_error(file_map_open(folder, &map), "is a folder");
+  expect_error(file_map_open("/dev/null", &map), "not a regular file");
+  expect_error(file_writer_create("/nonexistent/x", &writer),
                "/nonexistent/x: no such file or directory");
-  expect_error(file_writer_create(folder, &w), "is a folder");
-  assert_null(w);
-  assert_null(file_writer_create("/dev/full", &w));
-  assert_null(file_writer_append(w, "x", 1));
-  expect_error(file_writer_commit(w), "/dev/full: no space left on device");
-  file_writer_destroy(w);
+  expect_error(file_writer_create(folder, &writer), "is a folder");
+  assert_null(writer);
+  assert_null(file_writer_create("/dev/full", &writer));
+  assert_null(file_writer_append(writer, "x", 1));
+  expect_error(file_writer_commit(writer), "/dev/full: no space left on device");
+  file_writer_destroy(writer);
 }
 
 static void test_empty_file_and_link(void **state) {
@@ -108,17 +108,17 @@ static void test_empty_file_and_link(void **state) {
   int fd = open(path, O_CREAT | O_WRONLY, 0600);
   assert_true(fd >= 0);
   (void)close(fd);
-  file_map m;
-  assert_null(file_map_open(path, &m));
-  assert_null(m.data);
-  file_writer *w;
-  assert_null(file_writer_create(link, &w));
-  assert_null(file_writer_append(w, "through", 7));
-  assert_null(file_writer_commit(w));
-  file_writer_destroy(w);
-  assert_null(file_map_open(path, &m));
-  assert_int_equal(m.size, 7);
-  file_map_close(&m);
+  file_map map;
+  assert_null(file_map_open(path, &map));
+  assert_null(map.data);
+  file_writer *writer;
+  assert_null(file_writer_create(link, &writer));
+  assert_null(file_writer_append(writer, "through", 7));
+  assert_null(file_writer_commit(writer));
+  file_writer_destroy(writer);
+  assert_null(file_map_open(path, &map));
+  assert_int_equal(map.size, 7);
+  file_map_close(&map);
   struct stat s;
   assert_int_equal(lstat(link, &s), 0);
   assert_true(S_ISLNK(s.st_mode));
@@ -136,12 +136,12 @@ static void test_folders_and_locks(void **state) {
   assert_true(folder_is_private(deep));
   (void)chmod(deep, 0777);
   assert_false(folder_is_private(deep));
-  file_lock *a, *b;
-  assert_true(file_lock_take(lock_path, 0, &a));
-  assert_false(file_lock_take(lock_path, 20, &b));
-  file_lock_release(a);
-  assert_true(file_lock_take(lock_path, 0, &b));
-  file_lock_release(b);
+  file_lock *lock, *file_lock;
+  assert_true(file_lock_take(lock_path, 0, &lock));
+  assert_false(file_lock_take(lock_path, 20, &file_lock));
+  file_lock_release(lock);
+  assert_true(file_lock_take(lock_path, 0, &file_lock));
+  file_lock_release(file_lock);
   expect_error(make_folders(lock_path, FOLDERS_SHARED), "is not a folder");
   char *shared = path_join(folder, "shared");
   const mode_t mask = umask(022);
@@ -155,9 +155,9 @@ static void test_folders_and_locks(void **state) {
   (void)unlink(lock_path);
   const char *const made[] = {"x/y/z", "x/y", "x"};
   for (int i = 0; i < 3; i++) {
-    char *p = path_join(folder, made[i]);
-    (void)rmdir(p);
-    free(p);
+    char *at = path_join(folder, made[i]);
+    (void)rmdir(at);
+    free(at);
   }
   folder_entry *entries;
   size_t n;
@@ -169,31 +169,31 @@ static void test_folders_and_locks(void **state) {
 
 static void test_library(void **state) {
   (void)state;
-  library *l;
-  assert_null(library_open("libm.so.6", &l));
-  assert_non_null(library_symbol(l, "cos"));
-  assert_null(library_symbol(l, "no_such_symbol"));
-  library_close(l);
-  expect_error(library_open("libno_such_thing.so.9", &l), "libno_such_thing.so.9");
+  library *library;
+  assert_null(library_open("libm.so.6", &library));
+  assert_non_null(library_symbol(library, "cos"));
+  assert_null(library_symbol(library, "no_such_symbol"));
+  library_close(library);
+  expect_error(library_open("libno_such_thing.so.9", &library), "libno_such_thing.so.9");
 }
 
 static void test_pool(void **state) {
   (void)state;
-  mem_pool *p;
-  assert_null(mem_pool_create(&p));
+  mem_pool *pool;
+  assert_null(mem_pool_create(&pool));
   for (size_t n = 0; n < 300; n++) {
-    unsigned char *a = mem_pool_alloc(p, n, 7);
-    assert_non_null(a);
-    assert_int_equal((uintptr_t)a % _Alignof(max_align_t), 0);
-    for (size_t i = 0; i < n * 7; i++) assert_int_equal(a[i], 0);
-    memset(a, 0xAA, n * 7);
+    unsigned char *left = mem_pool_alloc(pool, n, 7);
+    assert_non_null(left);
+    assert_int_equal((uintptr_t)left % _Alignof(max_align_t), 0);
+    for (size_t i = 0; i < n * 7; i++) assert_int_equal(left[i], 0);
+    memset(left, 0xAA, n * 7);
   }
-  assert_non_null(mem_pool_alloc(p, 1, 1 << 20));
-  assert_null(mem_pool_alloc(p, SIZE_MAX / 2, 3));
-  assert_null(mem_pool_alloc(p, SIZE_MAX, 1));
-  assert_string_equal(mem_pool_strdup(p, "abcdef", 3), "abc");
-  assert_true(mem_pool_bytes(p) > (1 << 20));
-  mem_pool_destroy(p);
+  assert_non_null(mem_pool_alloc(pool, 1, 1 << 20));
+  assert_null(mem_pool_alloc(pool, SIZE_MAX / 2, 3));
+  assert_null(mem_pool_alloc(pool, SIZE_MAX, 1));
+  assert_string_equal(mem_pool_strdup(pool, "abcdef", 3), "abc");
+  assert_true(mem_pool_bytes(pool) > (1 << 20));
+  mem_pool_destroy(pool);
   mem_pool_destroy(NULL);
 }
 
@@ -224,43 +224,43 @@ static void test_array(void **state) {
 
 static void test_text(void **state) {
   (void)state;
-  text t = {0};
-  for (int i = 0; i < 1000; i++) text_printf(&t, "%d,", i % 10);
-  text_append(&t, "end", 3);
-  assert_null(text_status(&t));
-  assert_int_equal(t.size, 2003);
-  assert_string_equal(t.data + 2000, "end");
-  text_free(&t);
-  text_append(&t, "x", SIZE_MAX);
-  assert_non_null(text_status(&t));
-  text_free(&t);
+  text text = {0};
+  for (int i = 0; i < 1000; i++) text_printf(&text, "%d,", i % 10);
+  text_append(&text, "end", 3);
+  assert_null(text_status(&text));
+  assert_int_equal(text.size, 2003);
+  assert_string_equal(text.data + 2000, "end");
+  text_free(&text);
+  text_append(&text, "x", SIZE_MAX);
+  assert_non_null(text_status(&text));
+  text_free(&text);
 }
 
 static void test_hash(void **state) {
   (void)state;
   char bytes[5000];
   for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)(i * 7);
-  hash_state *h = hash_create();
-  assert_non_null(h);
-  hash_update(h, bytes, 1234);
-  hash_update(h, bytes + 1234, sizeof bytes - 1234);
-  assert_true(hash_value(h) == hash_bytes(bytes, sizeof bytes));
+  hash_state *hash = hash_create();
+  assert_non_null(hash);
+  hash_update(hash, bytes, 1234);
+  hash_update(hash, bytes + 1234, sizeof bytes - 1234);
+  assert_true(hash_value(hash) == hash_bytes(bytes, sizeof bytes));
   assert_true(hash_bytes(bytes, 0) ==
               UINT64_C(0x2D06800538D394C2)); /* XXH3's published value of nothing */
   uint64_t a[2], b[2];
   hash_bytes_128(bytes, 5000, a);
   hash_bytes_128(bytes, 4999, b);
   assert_true(a[0] != b[0] && a[1] != b[1]);
-  hash_destroy(h);
+  hash_destroy(hash);
 }
 
 static void make_file(const char *in, const char *name) {
   char *path = path_join(in, name);
-  file_writer *w;
-  assert_null(file_writer_create(path, &w));
-  assert_null(file_writer_append(w, "12345", 5));
-  assert_null(file_writer_commit(w));
-  file_writer_destroy(w);
+  file_writer *writer;
+  assert_null(file_writer_create(path, &writer));
+  assert_null(file_writer_append(writer, "12345", 5));
+  assert_null(file_writer_commit(writer));
+  file_writer_destroy(writer);
   free(path);
 }
 

@@ -23,16 +23,16 @@ enum { LARGE = 1 << 20, SHORT = 100000, SMALL = 10000 };
 static char folder[64], path[128], other_path[128];
 
 static void write_file(const char *name, size_t bytes, char with) {
-  FILE *f = fopen(name, "wb");
-  assert_non_null(f);
-  for (size_t i = 0; i < bytes; i++) assert_int_equal(fputc(with, f), (unsigned char)with);
-  assert_int_equal(fclose(f), 0);
+  FILE *file = fopen(name, "wb");
+  assert_non_null(file);
+  for (size_t i = 0; i < bytes; i++) assert_int_equal(fputc(with, file), (unsigned char)with);
+  assert_int_equal(fclose(file), 0);
 }
 
 static void open_map(const char *name, file_map *out) { assert_null(file_map_open(name, out)); }
 
-static void expect_cut(const file_map *m) {
-  clave_status st = file_map_check(m, "m.clv", NULL);
+static void expect_cut(const file_map *map) {
+  clave_status st = file_map_check(map, "m.clv", NULL);
   assert_int_equal(status_code_of(st), STATUS_IO);
   assert_string_equal(status_message(st),
                       "m.clv: expected 1048576 bytes, got fewer: the file was cut short or cannot "
@@ -40,9 +40,9 @@ static void expect_cut(const file_map *m) {
   status_free(st);
 }
 
-static unsigned sum(const file_map *m) {
+static unsigned sum(const file_map *map) {
   unsigned total = 0;
-  for (size_t i = 0; i < m->size; i += 512) total += m->data[i];
+  for (size_t i = 0; i < map->size; i += 512) total += map->data[i];
   return total;
 }
 
@@ -64,116 +64,116 @@ static int remove_folder(void **state) {
 
 static void test_zeros_behind_the_end(void **state) {
   (void)state;
-  file_map m, other;
+  file_map map, other;
   write_file(path, LARGE, 'a');
   write_file(other_path, LARGE, 'b');
-  open_map(path, &m);
+  open_map(path, &map);
   open_map(other_path, &other);
-  assert_null(file_map_check(&m, "m.clv", NULL));
+  assert_null(file_map_check(&map, "m.clv", NULL));
   assert_int_equal(truncate(path, SHORT), 0);
-  expect_cut(&m); /* seen ahead of a fault, too */
-  assert_int_equal(m.data[SHORT - 1], 'a');
-  assert_int_equal(m.data[LARGE - 1], 0);
-  assert_int_equal(m.data[LARGE / 2], 0);
-  expect_cut(&m);
+  expect_cut(&map); /* seen ahead of a fault, too */
+  assert_int_equal(map.data[SHORT - 1], 'a');
+  assert_int_equal(map.data[LARGE - 1], 0);
+  assert_int_equal(map.data[LARGE / 2], 0);
+  expect_cut(&map);
   assert_int_equal(truncate(path, LARGE), 0);
-  expect_cut(&m); /* for good: zeros may have been read */
+  expect_cut(&map); /* for good: zeros may have been read */
   assert_null(file_map_check(&other, "other", NULL));
   assert_int_equal(other.data[LARGE - 1], 'b');
-  file_map_close(&m);
+  file_map_close(&map);
   file_map_close(&other);
 }
 
 static void test_changes_are_told(void **state) {
   (void)state;
-  file_map m;
+  file_map map;
   bool changed;
   write_file(path, LARGE, 'a');
-  open_map(path, &m);
-  assert_null(file_map_check(&m, "m.clv", &changed));
+  open_map(path, &map);
+  assert_null(file_map_check(&map, "m.clv", &changed));
   assert_false(changed);
   const struct timespec later[2] = {{1, 0}, {1, 0}};
   assert_int_equal(utimensat(AT_FDCWD, path, later, 0), 0);
-  assert_null(file_map_check(&m, "m.clv", &changed));
+  assert_null(file_map_check(&map, "m.clv", &changed));
   assert_true(changed);
-  file_map_settle(&m);
-  assert_null(file_map_check(&m, "m.clv", &changed));
+  file_map_settle(&map);
+  assert_null(file_map_check(&map, "m.clv", &changed));
   assert_false(changed);
   write_file(path, LARGE, 'c'); /* with the old date, as by rsync --inplace -t */
   assert_int_equal(utimensat(AT_FDCWD, path, later, 0), 0);
-  assert_null(file_map_check(&m, "m.clv", &changed));
+  assert_null(file_map_check(&map, "m.clv", &changed));
   assert_true(changed);
-  file_map_settle(&m);
+  file_map_settle(&map);
   assert_int_equal(rename(path, other_path),
                    0); /* the old one stays mapped, and is looked at once */
   write_file(path, SMALL, 'c');
-  assert_null(file_map_check(&m, "m.clv", &changed));
+  assert_null(file_map_check(&map, "m.clv", &changed));
   assert_true(changed);
-  file_map_settle(&m);
-  assert_null(file_map_check(&m, "m.clv", &changed));
+  file_map_settle(&map);
+  assert_null(file_map_check(&map, "m.clv", &changed));
   assert_false(changed);
-  file_map_close(&m);
+  file_map_close(&map);
 }
 
 static void test_small_files_are_copied(void **state) {
   (void)state;
-  file_map m;
+  file_map map;
   write_file(path, SMALL, 'a');
-  open_map(path, &m);
-  file_map_release(&m, 0, SMALL);
+  open_map(path, &map);
+  file_map_release(&map, 0, SMALL);
   assert_int_equal(truncate(path, 0), 0);
-  assert_int_equal(m.data[0], 'a');
-  assert_int_equal(m.data[SMALL - 1], 'a');
-  assert_null(file_map_check(&m, "m.clv", NULL));
-  file_map_close(&m);
+  assert_int_equal(map.data[0], 'a');
+  assert_int_equal(map.data[SMALL - 1], 'a');
+  assert_null(file_map_check(&map, "m.clv", NULL));
+  file_map_close(&map);
 }
 
-static void expect_refused(file_writer *w) {
-  clave_status st = file_writer_commit(w);
+static void expect_refused(file_writer *writer) {
+  clave_status st = file_writer_commit(writer);
   assert_int_equal(status_code_of(st), STATUS_IO);
   assert_non_null(strstr(status_message(st), "a file that is read for it was cut short meanwhile"));
   status_free(st);
-  file_writer_destroy(w);
+  file_writer_destroy(writer);
 }
 
 static void test_writers_say_which_file(void **state) {
   (void)state;
-  file_map m;
-  file_writer *w;
+  file_map map;
+  file_writer *writer;
   write_file(path, LARGE, 'a');
-  open_map(path, &m);
-  assert_null(file_writer_create(other_path, &w));
+  open_map(path, &map);
+  assert_null(file_writer_create(other_path, &writer));
   assert_int_equal(truncate(path, SHORT), 0);
-  assert_null(file_writer_append(w, m.data, m.size));
-  expect_refused(w);
-  assert_null(file_writer_create(other_path, &w));
-  assert_null(file_writer_append(w, m.data, 1)); /* buffered, of a page that is there */
-  expect_refused(w);
-  file_map_close(&m);
+  assert_null(file_writer_append(writer, map.data, map.size));
+  expect_refused(writer);
+  assert_null(file_writer_create(other_path, &writer));
+  assert_null(file_writer_append(writer, map.data, 1)); /* buffered, of a page that is there */
+  expect_refused(writer);
+  file_map_close(&map);
 }
 
 /* A file that is written from elsewhere is whole, however many mapped files are cut meanwhile. */
 static void test_writers_of_other_memory_go_on(void **state) {
   (void)state;
-  file_map m, whole;
-  file_writer *w;
+  file_map map, whole;
+  file_writer *writer;
   write_file(path, LARGE, 'a');
   write_file(other_path, LARGE, 'b');
-  open_map(path, &m);
+  open_map(path, &map);
   open_map(other_path, &whole);
   char written[160];
   (void)snprintf(written, sizeof written, "%s.written", path);
-  assert_null(file_writer_create(written, &w));
-  assert_null(file_writer_append(w, whole.data, whole.size));
+  assert_null(file_writer_create(written, &writer));
+  assert_null(file_writer_append(writer, whole.data, whole.size));
   assert_int_equal(truncate(path, SHORT), 0);
-  assert_int_equal(m.data[LARGE - 1], 0);
-  assert_null(file_writer_append(w, "end", 3));
-  assert_null(file_writer_append(w, NULL, 0));
-  assert_null(file_writer_commit(w));
-  file_writer_destroy(w);
+  assert_int_equal(map.data[LARGE - 1], 0);
+  assert_null(file_writer_append(writer, "end", 3));
+  assert_null(file_writer_append(writer, NULL, 0));
+  assert_null(file_writer_commit(writer));
+  file_writer_destroy(writer);
   assert_int_equal(unlink(written), 0);
   file_map_close(&whole);
-  file_map_close(&m);
+  file_map_close(&map);
 }
 
 /* ---------------------------------------------------------------- other handlers */
@@ -201,10 +201,10 @@ static void chaining_handler(int number, siginfo_t *info, void *context) {
 static void fault_elsewhere(void) {
   int fd = open(other_path, O_RDWR | O_CREAT | O_TRUNC, 0600);
   if (ftruncate(fd, 8192) != 0) _exit(4);
-  const volatile char *p = mmap(NULL, 8192, PROT_READ, MAP_SHARED, fd, 0);
+  const volatile char *at = mmap(NULL, 8192, PROT_READ, MAP_SHARED, fd, 0);
   if (ftruncate(fd, 0) != 0) _exit(4);
   (void)close(fd);
-  (void)p[4096];
+  (void)at[4096];
 }
 
 static void set_handler(bool chains) {
@@ -217,13 +217,13 @@ static void set_handler(bool chains) {
 }
 
 static void cut_and_read(void) {
-  file_map m;
+  file_map map;
   bool changed;
-  if (file_map_open(path, &m)) _exit(5);
+  if (file_map_open(path, &map)) _exit(5);
   if (truncate(path, SHORT) != 0) _exit(4);
-  status_free(file_map_check(&m, path, &changed));
-  if (m.data[LARGE - 1] || !file_guard_is_cut(m.guard)) _exit(6);
-  file_map_close(&m);
+  status_free(file_map_check(&map, path, &changed));
+  if (map.data[LARGE - 1] || !file_guard_is_cut(map.guard)) _exit(6);
+  file_map_close(&map);
 }
 
 /* A process of its own. before: the host sets its handler first; returns its exit status, negative
@@ -271,8 +271,8 @@ static void test_faults_elsewhere_end_the_process(void **state) {
   pid_t child = fork();
   if (child == 0) {
     (void)signal(SIGBUS, SIG_DFL);
-    file_map m;
-    if (file_map_open(path, &m)) _exit(5);
+    file_map map;
+    if (file_map_open(path, &map)) _exit(5);
     fault_elsewhere();
     _exit(0);
   }
@@ -284,14 +284,14 @@ static void test_faults_elsewhere_end_the_process(void **state) {
 static void test_the_signal_is_given_back(void **state) {
   (void)state;
   struct sigaction before, now;
-  file_map m[3];
+  file_map map[3];
   write_file(path, LARGE, 'a');
   assert_int_equal(sigaction(SIGBUS, NULL, &before), 0);
   for (int round = 0; round < 20; round++) {
-    for (int i = 0; i < 3; i++) open_map(path, &m[i]);
+    for (int i = 0; i < 3; i++) open_map(path, &map[i]);
     assert_int_equal(sigaction(SIGBUS, NULL, &now), 0);
     assert_true(now.sa_handler != before.sa_handler);
-    for (int i = 0; i < 3; i++) file_map_close(&m[i]);
+    for (int i = 0; i < 3; i++) file_map_close(&map[i]);
     assert_int_equal(sigaction(SIGBUS, NULL, &now), 0);
     assert_true(now.sa_handler == before.sa_handler);
   }
@@ -300,16 +300,16 @@ static void test_the_signal_is_given_back(void **state) {
 static void test_more_files_than_guards(void **state) {
   (void)state;
   enum { MANY = 300 };
-  static file_map m[MANY];
+  static file_map map[MANY];
   write_file(path, LARGE, 'a');
-  for (int i = 0; i < MANY; i++) open_map(path, &m[i]);
+  for (int i = 0; i < MANY; i++) open_map(path, &map[i]);
   assert_int_equal(truncate(path, 0), 0);
   for (int i = 0; i < MANY; i++) {
-    const bool is_copy = !m[i].guard;
-    assert_int_equal(m[i].data[LARGE - 1], is_copy ? 'a' : 0);
-    if (!is_copy) expect_cut(&m[i]);
+    const bool is_copy = !map[i].guard;
+    assert_int_equal(map[i].data[LARGE - 1], is_copy ? 'a' : 0);
+    if (!is_copy) expect_cut(&map[i]);
   }
-  for (int i = 0; i < MANY; i++) file_map_close(&m[i]);
+  for (int i = 0; i < MANY; i++) file_map_close(&map[i]);
 }
 
 static void read_all(void *ctx, int64_t begin, int64_t end) {
@@ -319,15 +319,15 @@ static void read_all(void *ctx, int64_t begin, int64_t end) {
 static void test_many_threads_read(void **state) {
   (void)state;
   thread_pool *pool;
-  file_map m;
+  file_map map;
   assert_null(thread_pool_create(4, &pool));
   for (int round = 0; round < 20; round++) {
     write_file(path, LARGE, 'a');
-    open_map(path, &m);
+    open_map(path, &map);
     assert_int_equal(truncate(path, round * 40000), 0);
-    thread_pool_for(pool, 16, 1, read_all, &m);
-    expect_cut(&m);
-    file_map_close(&m);
+    thread_pool_for(pool, 16, 1, read_all, &map);
+    expect_cut(&map);
+    file_map_close(&map);
   }
   thread_pool_destroy(pool);
 }
@@ -352,9 +352,9 @@ static void test_children_of_a_process_with_threads(void **state) {
     const pid_t child = fork();
     if (child == 0) {
       (void)alarm(10);
-      file_guard *g = file_guard_add(memory, SMALL);
-      file_guard_remove(g);
-      _exit(g ? 0 : 1);
+      file_guard *guard = file_guard_add(memory, SMALL);
+      file_guard_remove(guard);
+      _exit(guard ? 0 : 1);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);

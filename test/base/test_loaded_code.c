@@ -12,17 +12,17 @@
 
 /* KB of the code of libcmocka that are in memory, which this program runs by. */
 static long code_in_memory(void) {
-  FILE *f = fopen("/proc/self/smaps", "r");
+  FILE *file = fopen("/proc/self/smaps", "r");
   char line[4096];
   long sum = 0, kb;
   bool is_code = false;
-  if (!f) return -1;
-  while (fgets(line, sizeof line, f)) {
+  if (!file) return -1;
+  while (fgets(line, sizeof line, file)) {
     if (strchr(line, '-') && strchr(line, '/'))
       is_code = strstr(line, " r-xp ") && strstr(line, "/libcmocka");
     if (is_code && sscanf(line, "Rss: %ld kB", &kb) == 1) sum += kb;
   }
-  fclose(f);
+  fclose(file);
   return sum;
 }
 

@@ -12,12 +12,12 @@ static void test_sizes(void **state) {
   static const size_t sizes[] = {0,        1, 63, 64, 65, (8u << 20) - 1, 8u << 20, (9u << 20) + 5,
                                  10u << 20};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-    unsigned char *p = memory_alloc(sizes[i]);
-    assert_non_null(p);
-    assert_int_equal((uintptr_t)p % MEMORY_ALIGNMENT, 0);
-    memset(p, 7, sizes[i]);
-    assert_true(sizes[i] == 0 || p[sizes[i] - 1] == 7);
-    free(p);
+    unsigned char *at = memory_alloc(sizes[i]);
+    assert_non_null(at);
+    assert_int_equal((uintptr_t)at % MEMORY_ALIGNMENT, 0);
+    memset(at, 7, sizes[i]);
+    assert_true(sizes[i] == 0 || at[sizes[i] - 1] == 7);
+    free(at);
   }
 }
 

@@ -13,15 +13,16 @@ static void test_headers(void **state) {
   char file[NPY_HEADER_BYTES + 12 * 8];
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
     for (int rank = 0; rank <= 8; rank++) {
-      npy_array a;
+      npy_array array;
       size_t bytes = dtype_size(types[i]), n = npy_write_header(types[i], rank, dims, file);
       for (int d = 0; d < rank; d++) bytes *= (size_t)dims[d];
       memset(file + n, 1, bytes);
       assert_int_equal(n % 64, 0);
-      assert_null(npy_read("a.npy", file, n + bytes, &a));
-      assert_true(a.type == types[i] && a.rank == rank && a.bytes == bytes && !a.is_fortran);
-      assert_memory_equal(a.dims, dims, (size_t)rank * sizeof *dims);
-      assert_ptr_equal(a.data, file + n);
+      assert_null(npy_read("a.npy", file, n + bytes, &array));
+      assert_true(array.type == types[i] && array.rank == rank && array.bytes == bytes &&
+                  !array.is_fortran);
+      assert_memory_equal(array.dims, dims, (size_t)rank * sizeof *dims);
+      assert_ptr_equal(array.data, file + n);
     }
   }
 }
@@ -38,14 +39,14 @@ static void test_elements_in_row_major_order(void **state) {
   (void)state;
   const int16_t columns[6] = {1, 4, 2, 5, 3, 6}, want[6] = {1, 2, 3, 4, 5, 6};
   int16_t rows[6];
-  const npy_array a = {.type = DTYPE_I16,
-                       .rank = 2,
-                       .dims = {2, 3},
-                       .strides = {1, 2},
-                       .is_fortran = true,
-                       .data = columns,
-                       .bytes = sizeof columns};
-  npy_copy(&a, rows);
+  const npy_array array = {.type = DTYPE_I16,
+                           .rank = 2,
+                           .dims = {2, 3},
+                           .strides = {1, 2},
+                           .is_fortran = true,
+                           .data = columns,
+                           .bytes = sizeof columns};
+  npy_copy(&array, rows);
   assert_memory_equal(rows, want, sizeof want);
 }
 

@@ -15,15 +15,15 @@
 
 static void expect_printed(const char *want, const char *format, double d) {
   char out[64];
-  text t = {0};
+  text text = {0};
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
   (void)number_print(out, sizeof out, format, d);
-  text_printf(&t, format, d);
+  text_printf(&text, format, d);
 #pragma GCC diagnostic pop
   assert_string_equal(out, want);
-  assert_string_equal(t.data, want);
-  text_free(&t);
+  assert_string_equal(text.data, want);
+  text_free(&text);
 }
 
 static void expect_numbers(void) {
@@ -79,12 +79,12 @@ static void see_modes(void *ctx, int64_t begin, int64_t end) {
 static void test_threads_do_not_inherit(void **state) {
   (void)state;
   enum { N = 64 };
-  thread *t;
+  thread *thread;
   thread_pool *pool;
   int mode, modes[N];
   (void)fesetround(FE_UPWARD);
-  assert_null(thread_create(see_mode, &mode, &t));
-  thread_join(t);
+  assert_null(thread_create(see_mode, &mode, &thread));
+  thread_join(thread);
   assert_null(thread_pool_create(4, &pool));
   (void)fesetround(FE_TONEAREST);
   thread_pool_for(pool, N, 1, see_modes, modes);

@@ -16,33 +16,33 @@
 
 static int count_descriptors(void) {
   int n = 0;
-  DIR *d = opendir("/proc/self/fd");
-  while (readdir(d)) n++;
-  closedir(d);
+  DIR *folder = opendir("/proc/self/fd");
+  while (readdir(folder)) n++;
+  closedir(folder);
   return n;
 }
 
 static child *start_shell(const char *script) {
   const char *arguments[] = {"sh", "-c", script, NULL};
-  child *c;
+  child *child;
   const char *settings[] = {"CLAVE_TEST_SETTING=as set", "CLAVE_TEST=", NULL};
-  assert_null(child_start("/bin/sh", arguments, settings, &c));
-  return c;
+  assert_null(child_start("/bin/sh", arguments, settings, &child));
+  return child;
 }
 
 static void test_talk(void **state) {
   (void)state;
   int before = count_descriptors();
   char answer[16] = "";
-  child *c = start_shell("cat <&0 >&0");
-  int other = child_socket(c), none = -1;
+  child *child = start_shell("cat <&0 >&0");
+  int other = child_socket(child), none = -1;
   assert_int_equal(socket_wait(&other, 1, 0), -1);
   assert_int_equal(socket_wait(&none, 1, 0), -1);
   assert_true(socket_send(other, "question", 9, 1000));
   assert_true(socket_receive(other, answer, 9, 5000));
   assert_string_equal(answer, "question");
   assert_false(socket_receive(other, answer, 1, 20)); /* it says nothing more */
-  child_end(c, 5000);
+  child_end(child, 5000);
   child_end(NULL, 0);
   assert_int_equal(count_descriptors(), before);
   assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no zombie */
@@ -50,10 +50,10 @@ static void test_talk(void **state) {
 
 static void expect_answer(const char *script, const char *answer) {
   char got[64] = "";
-  child *c = start_shell(script);
-  assert_true(socket_receive(child_socket(c), got, strlen(answer), 5000));
+  child *child = start_shell(script);
+  assert_true(socket_receive(child_socket(child), got, strlen(answer), 5000));
   assert_string_equal(got, answer);
-  child_end(c, 5000);
+  child_end(child, 5000);
 }
 
 static void test_surroundings(void **state) {
@@ -75,16 +75,16 @@ static void test_bad_children(void **state) {
   (void)state;
   static char much[1 << 20];
   signal(SIGPIPE, SIG_DFL);
-  child *c = start_shell("exit 3");
-  int other = child_socket(c);
+  child *child = start_shell("exit 3");
+  int other = child_socket(child);
   assert_int_equal(socket_wait(&other, 1, 5000), 0);
   assert_false(socket_send(other, much, sizeof much, 1000));
   assert_false(socket_receive(other, much, 1, 1000));
-  child_end(c, 0);
-  c = start_shell("trap '' TERM; while :; do sleep 100; done");
+  child_end(child, 0);
+  child = start_shell("trap '' TERM; while :; do sleep 100; done");
   int64_t begin = clock_ns();
-  assert_false(socket_send(child_socket(c), much, sizeof much, 50)); /* it does not read */
-  child_end(c, 50);
+  assert_false(socket_send(child_socket(child), much, sizeof much, 50)); /* it does not read */
+  child_end(child, 50);
   assert_true(clock_ns() - begin < INT64_C(20) * 1000000000);
   assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
@@ -92,11 +92,11 @@ static void test_bad_children(void **state) {
 /* One that listens leaves, though what a host forked has the socket, too. */
 static void test_hang_up(void **state) {
   (void)state;
-  child *c = start_shell("read -r line; exit 0");
-  int copy = dup(child_socket(c));
+  child *child = start_shell("read -r line; exit 0");
+  int copy = dup(child_socket(child));
   int64_t begin = clock_ns();
-  child_hang_up(c);
-  child_end(c, 60000);
+  child_hang_up(child);
+  child_end(child, 60000);
   assert_true(clock_ns() - begin < INT64_C(30) * 1000000000);
   close(copy);
   assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
@@ -106,8 +106,8 @@ static void test_hang_up(void **state) {
 static void test_ignored_children(void **state) {
   (void)state;
   signal(SIGCHLD, SIG_IGN);
-  child *c = start_shell("exit 0");
-  child_end(c, 1000);
+  child *child = start_shell("exit 0");
+  child_end(child, 1000);
   signal(SIGCHLD, SIG_DFL);
 }
 
@@ -115,10 +115,10 @@ static void test_no_program(void **state) {
   (void)state;
   int before = count_descriptors();
   const char *arguments[] = {"none", NULL};
-  child *c;
-  clave_status st = child_start("/nowhere/none", arguments, arguments + 1, &c);
+  child *child;
+  clave_status st = child_start("/nowhere/none", arguments, arguments + 1, &child);
   assert_non_null(st);
-  assert_null(c);
+  assert_null(child);
   status_free(st);
   assert_int_equal(count_descriptors(), before);
 }
@@ -142,9 +142,9 @@ static void test_helper(void **state) {
 /* Of a shell that runs `script` in /; what it says is appended to `log`. */
 static int run_tool(const char *script, const char *log) {
   const char *arguments[] = {"sh", "-c", script, NULL};
-  tool *t;
-  assert_null(tool_start(arguments, "/", log, &t));
-  return tool_end(t, NULL, NULL);
+  tool *tool;
+  assert_null(tool_start(arguments, "/", log, &tool));
+  return tool_end(tool, NULL, NULL);
 }
 
 static void test_tools(void **state) {
@@ -158,10 +158,10 @@ static void test_tools(void **state) {
   assert_memory_equal(said, "/\nbad\nmore\n", 11);
   assert_int_equal(n, 11);
   const char *none[] = {"no-such-tool", NULL};
-  tool *t;
-  clave_status st = tool_start(none, "/", log, &t);
+  tool *tool;
+  clave_status st = tool_start(none, "/", log, &tool);
   assert_non_null(strstr(status_message(st), "no-such-tool: "));
-  assert_null(t);
+  assert_null(tool);
   status_free(st);
   close(fd);
   unlink(log);

@@ -19,10 +19,10 @@ typedef struct taking {
   int visits[ITEMS];
 } taking;
 
-static void begin_taking(taking *t, int64_t n, int64_t n_ranges) {
-  memset(t, 0, sizeof *t);
-  t->n = n;
-  t->n_ranges = n_ranges;
+static void begin_taking(taking *taking, int64_t n, int64_t n_ranges) {
+  memset(taking, 0, sizeof *taking);
+  taking->n = n;
+  taking->n_ranges = n_ranges;
 }
 
 /* Ranges are neighbours, whose sizes differ by 1 at most. */
@@ -43,53 +43,54 @@ static void test_parts(void **state) {
  */
 static void test_order(void **state) {
   static const int64_t expected[] = {4, 5, 6, 9, 8, 7, 3, 2, 1, 0};
-  taking t;
+  taking taking;
   int64_t at = 1, item = -1;
   (void)state;
-  begin_taking(&t, 10, 3);
+  begin_taking(&taking, 10, 3);
   for (int i = 0; i < 10; i++) {
-    assert_true(ranges_take(t.ranges, 10, 3, 1, &at, &item));
+    assert_true(ranges_take(taking.ranges, 10, 3, 1, &at, &item));
     assert_int_equal(item, expected[i]);
   }
-  assert_false(ranges_take(t.ranges, 10, 3, 1, &at, &item));
+  assert_false(ranges_take(taking.ranges, 10, 3, 1, &at, &item));
   at = 0;
-  assert_false(ranges_take(t.ranges, 10, 3, 0, &at, &item));
+  assert_false(ranges_take(taking.ranges, 10, 3, 0, &at, &item));
 }
 
 /* Two who take by turns meet within the range of one. */
 static void test_turns(void **state) {
-  taking t;
+  taking taking;
   int64_t at[2] = {0, 1}, item = -1;
   (void)state;
-  begin_taking(&t, 7, 2);
+  begin_taking(&taking, 7, 2);
   for (int i = 0; i < 2; i++) { /* 4 and 5 by their owner; 6 and 3 by the other */
-    assert_true(ranges_take(t.ranges, 7, 2, 1, &at[1], &item));
+    assert_true(ranges_take(taking.ranges, 7, 2, 1, &at[1], &item));
     assert_int_equal(item, 4 + i);
   }
   static const int64_t first[] = {0, 1, 2, 3, 6};
   for (int i = 0; i < 5; i++) {
-    assert_true(ranges_take(t.ranges, 7, 2, 0, &at[0], &item));
+    assert_true(ranges_take(taking.ranges, 7, 2, 0, &at[0], &item));
     assert_int_equal(item, first[i]);
   }
-  assert_false(ranges_take(t.ranges, 7, 2, 1, &at[1], &item));
+  assert_false(ranges_take(taking.ranges, 7, 2, 1, &at[1], &item));
 }
 
 static void take_all(void *ctx, int64_t begin, int64_t end) {
-  taking *t = ctx;
+  taking *taking = ctx;
   for (int64_t own = begin; own < end; own++)
-    for (int64_t at = own, item; ranges_take(t->ranges, t->n, t->n_ranges, own, &at, &item);)
-      __atomic_fetch_add(&t->visits[item], 1, __ATOMIC_RELAXED);
+    for (int64_t at = own, item;
+         ranges_take(taking->ranges, taking->n, taking->n_ranges, own, &at, &item);)
+      __atomic_fetch_add(&taking->visits[item], 1, __ATOMIC_RELAXED);
 }
 
 static void test_threads(void **state) {
   (void)state;
   thread_pool *pool;
-  taking t;
+  taking taking;
   assert_null(thread_pool_create(4, &pool));
   for (int round = 0; round < 200; round++) {
-    begin_taking(&t, round < 100 ? ITEMS : round - 100, 1 + round % MOST);
-    thread_pool_for(pool, t.n_ranges, 1, take_all, &t);
-    for (int64_t i = 0; i < ITEMS; i++) assert_int_equal(t.visits[i], i < t.n);
+    begin_taking(&taking, round < 100 ? ITEMS : round - 100, 1 + round % MOST);
+    thread_pool_for(pool, taking.n_ranges, 1, take_all, &taking);
+    for (int64_t i = 0; i < ITEMS; i++) assert_int_equal(taking.visits[i], i < taking.n);
   }
   thread_pool_destroy(pool);
 }

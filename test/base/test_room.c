@@ -8,39 +8,39 @@
 #include <cmocka.h>
 #include <stdint.h>
 
-static int is_zero(const char *p, size_t n) {
+static int is_zero(const char *at, size_t n) {
   for (size_t i = 0; i < n; i++)
-    if (p[i]) return 0;
+    if (at[i]) return 0;
   return 1;
 }
 
 static void test_the_last_is_given_back(void **state) {
   (void)state;
   const size_t before = used;
-  char *a = static_take(10), *b = static_take(20);
-  assert_true(a && b && b >= a + 10 && (uintptr_t)b % UNIT == 0);
-  memset(b, 1, 20);
-  static_give(b);
-  char *c = static_take(5);
-  assert_ptr_equal(c, b);
-  assert_true(is_zero(c, 5));
-  static_give(c);
-  static_give(a);
+  char *left = static_take(10), *right = static_take(20);
+  assert_true(left && right && right >= left + 10 && (uintptr_t)right % UNIT == 0);
+  memset(right, 1, 20);
+  static_give(right);
+  char *text = static_take(5);
+  assert_ptr_equal(text, right);
+  assert_true(is_zero(text, 5));
+  static_give(text);
+  static_give(left);
   assert_int_equal(used, before);
   static_give(NULL);
 }
 
 static void test_resizing(void **state) {
   (void)state;
-  char *a = static_resize(NULL, 4);
-  memcpy(a, "abc", 4);
-  assert_ptr_equal(static_resize(a, 100), a);
-  char *b = static_take(1);
-  char *moved = static_resize(a, 200);
-  assert_true(moved > b);
+  char *left = static_resize(NULL, 4);
+  memcpy(left, "abc", 4);
+  assert_ptr_equal(static_resize(left, 100), left);
+  char *right = static_take(1);
+  char *moved = static_resize(left, 200);
+  assert_true(moved > right);
   assert_string_equal(moved, "abc");
   static_give(moved);
-  static_give(b);
+  static_give(right);
 }
 
 static void test_the_end(void **state) {

@@ -5,12 +5,12 @@
 #include <string.h>
 
 static void expect(const char *text, size_t n, size_t piece, const char *want) {
-  sha256 h;
+  sha256 sha256;
   char hex[SHA256_TEXT];
-  sha256_begin(&h);
+  sha256_begin(&sha256);
   for (size_t at = 0; at < n; at += piece)
-    sha256_add(&h, text + at, n - at < piece ? n - at : piece);
-  sha256_end(&h, hex);
+    sha256_add(&sha256, text + at, n - at < piece ? n - at : piece);
+  sha256_end(&sha256, hex);
   assert_string_equal(hex, want);
 }
 

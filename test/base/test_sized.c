@@ -23,8 +23,8 @@ typedef struct newer {
 } newer;
 
 static const sized_type *type(void) {
-  static const sized_type t = {"known", sizeof(known), sizeof(older)};
-  return &t;
+  static const sized_type type = {"known", sizeof(known), sizeof(older)};
+  return &type;
 }
 
 static void expect_size_error(clave_status st, const char *message) {
@@ -71,9 +71,9 @@ static void test_too_small(void **state) {
 
 static void test_first_version(void **state) {
   (void)state;
-  const sized_type *t = SIZED(known, a);
-  assert_string_equal(t->name, "known");
-  assert_true(t->size == sizeof(known) && t->first == offsetof(known, b));
+  const sized_type *type = SIZED(known, a);
+  assert_string_equal(type->name, "known");
+  assert_true(type->size == sizeof(known) && type->first == offsetof(known, b));
 }
 
 int main(void) {

@@ -26,21 +26,21 @@ typedef struct count {
 } count;
 
 static void visit(void *ctx, int64_t begin, int64_t end) {
-  count *c = ctx;
-  if (end <= begin || end > c->n || (begin % c->grain) ||
-      (end != c->n && (end - begin) % c->grain)) {
-    __atomic_store_n(&c->wrong, 1, __ATOMIC_RELAXED);
+  count *count = ctx;
+  if (end <= begin || end > count->n || (begin % count->grain) ||
+      (end != count->n && (end - begin) % count->grain)) {
+    __atomic_store_n(&count->wrong, 1, __ATOMIC_RELAXED);
   }
-  for (int64_t i = begin; i < end; i++) __atomic_fetch_add(&c->visits[i], 1, __ATOMIC_RELAXED);
+  for (int64_t i = begin; i < end; i++) __atomic_fetch_add(&count->visits[i], 1, __ATOMIC_RELAXED);
 }
 
 static void check_loop(thread_pool *pool, int64_t n, int64_t grain) {
-  count c = {pool, grain, n, calloc(N + 1, sizeof(int)), 0};
-  thread_pool_for(pool, n, grain, visit, &c);
-  for (int64_t i = 0; i < n; i++) assert_int_equal(c.visits[i], 1);
-  assert_int_equal(c.visits[n < 0 ? 0 : n], 0);
-  assert_int_equal(c.wrong, 0);
-  free(c.visits);
+  count count = {pool, grain, n, calloc(N + 1, sizeof(int)), 0};
+  thread_pool_for(pool, n, grain, visit, &count);
+  for (int64_t i = 0; i < n; i++) assert_int_equal(count.visits[i], 1);
+  assert_int_equal(count.visits[n < 0 ? 0 : n], 0);
+  assert_int_equal(count.wrong, 0);
+  free(count.visits);
 }
 
 static void test_covers_all(void **state) {
@@ -61,12 +61,12 @@ static void test_covers_all(void **state) {
 }
 
 static void nest(void *ctx, int64_t begin, int64_t end) {
-  count *c = ctx;
-  count inner = *c;
+  count *counted = ctx;
+  count inner = *counted;
   inner.n = 100;
   for (int64_t i = begin; i < end; i++) {
-    inner.visits = c->visits + i * 100;
-    thread_pool_for(c->pool, 100, 1, visit, &inner);
+    inner.visits = counted->visits + i * 100;
+    thread_pool_for(counted->pool, 100, 1, visit, &inner);
   }
 }
 
@@ -74,17 +74,17 @@ static void test_nested(void **state) {
   (void)state;
   thread_pool *pool;
   assert_null(thread_pool_create(4, &pool));
-  count c = {pool, 1, 100, calloc(100 * 100, sizeof(int)), 0};
-  thread_pool_for(pool, 100, 1, nest, &c);
-  for (int i = 0; i < 100 * 100; i++) assert_int_equal(c.visits[i], 1);
-  free(c.visits);
+  count count = {pool, 1, 100, calloc(100 * 100, sizeof(int)), 0};
+  thread_pool_for(pool, 100, 1, nest, &count);
+  for (int i = 0; i < 100 * 100; i++) assert_int_equal(count.visits[i], 1);
+  free(count.visits);
   thread_pool_destroy(pool);
 }
 
 static void *call_often(void *arg) {
   int visits[256] = {0};
-  count c = {arg, 1, 256, visits, 0};
-  for (int i = 0; i < 2000; i++) thread_pool_for(c.pool, 256, 1, visit, &c);
+  count count = {arg, 1, 256, visits, 0};
+  for (int i = 0; i < 2000; i++) thread_pool_for(count.pool, 256, 1, visit, &count);
   for (int i = 0; i < 256; i++) {
     if (visits[i] != 2000) return arg;
   }
@@ -140,15 +140,15 @@ typedef struct blocked {
 } blocked;
 
 static void note_blocked(void *ctx, int64_t begin, int64_t end) {
-  blocked *b = ctx;
+  blocked *blocked = ctx;
   sigset_t set;
   (void)begin;
   (void)end;
   (void)pthread_sigmask(SIG_SETMASK, NULL, &set);
-  bool worker = !pthread_equal(pthread_self(), b->caller);
-  if (worker) __atomic_fetch_add(&b->of_workers, 1, __ATOMIC_RELAXED);
+  bool worker = !pthread_equal(pthread_self(), blocked->caller);
+  if (worker) __atomic_fetch_add(&blocked->of_workers, 1, __ATOMIC_RELAXED);
   if (sigismember(&set, SIGINT) != worker || sigismember(&set, SIGSEGV))
-    __atomic_store_n(&b->wrong, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&blocked->wrong, 1, __ATOMIC_RELAXED);
   (void)usleep(1000); /* so that workers get some */
 }
 
@@ -156,11 +156,12 @@ static void note_blocked(void *ctx, int64_t begin, int64_t end) {
 static void test_signals(void **state) {
   (void)state;
   thread_pool *pool;
-  blocked b = {.caller = pthread_self()};
+  blocked blocked = {.caller = pthread_self()};
   assert_null(thread_pool_create(4, &pool));
-  for (int i = 0; i < 100 && b.of_workers < 3; i++) thread_pool_for(pool, 16, 1, note_blocked, &b);
-  assert_true(b.of_workers >= 3);
-  assert_false(b.wrong);
+  for (int i = 0; i < 100 && blocked.of_workers < 3; i++)
+    thread_pool_for(pool, 16, 1, note_blocked, &blocked);
+  assert_true(blocked.of_workers >= 3);
+  assert_false(blocked.wrong);
   thread_pool_destroy(pool);
 }
 
@@ -184,27 +185,27 @@ typedef struct shared_lock {
 } shared_lock;
 
 static void lock_within(void *ctx) {
-  shared_lock *s = ctx;
+  shared_lock *lock = ctx;
   int64_t start = clock_ns();
-  s->got = mutex_lock_within(s->lock, 30);
-  s->waited_ns = clock_ns() - start;
-  if (s->got) mutex_unlock(s->lock);
+  lock->got = mutex_lock_within(lock->lock, 30);
+  lock->waited_ns = clock_ns() - start;
+  if (lock->got) mutex_unlock(lock->lock);
 }
 
 static void test_lock_within(void **state) {
   (void)state;
-  shared_lock s = {0};
-  assert_null(mutex_create(&s.lock));
+  shared_lock lock = {0};
+  assert_null(mutex_create(&lock.lock));
   for (int held = 0; held < 2; held++) {
-    thread *t;
-    if (held) mutex_lock(s.lock);
-    assert_null(thread_create(lock_within, &s, &t));
-    thread_join(t);
-    assert_int_equal(s.got, !held);
+    thread *thread;
+    if (held) mutex_lock(lock.lock);
+    assert_null(thread_create(lock_within, &lock, &thread));
+    thread_join(thread);
+    assert_int_equal(lock.got, !held);
   }
-  assert_true(s.waited_ns >= 20000000);
-  mutex_unlock(s.lock);
-  mutex_destroy(s.lock);
+  assert_true(lock.waited_ns >= 20000000);
+  mutex_unlock(lock.lock);
+  mutex_destroy(lock.lock);
 }
 
 static int once_count;
@@ -212,35 +213,35 @@ static void count_once(void) { once_count++; }
 
 static void test_once(void **state) {
   (void)state;
-  static once o;
-  once_run(&o, count_once);
-  once_run(&o, count_once);
+  static once once;
+  once_run(&once, count_once);
+  once_run(&once, count_once);
   assert_int_equal(once_count, 1);
 }
 
 static void open_later(void *ctx) {
-  wait_event *e = ctx;
+  wait_event *event = ctx;
   (void)usleep(20000);
-  wait_event_set(e, true);
+  wait_event_set(event, true);
 }
 
 /* Closed until it is opened, and again once it is closed; however many wait. */
 static void test_wait_event(void **state) {
   (void)state;
-  wait_event *e;
-  thread *t;
-  assert_null(wait_event_create(&e));
+  wait_event *event;
+  thread *thread;
+  assert_null(wait_event_create(&event));
   for (int round = 0; round < 2; round++) {
-    assert_false(wait_event_wait(e, 0));
-    assert_false(wait_event_wait(e, 5));
-    assert_null(thread_create(open_later, e, &t));
-    assert_true(thread_is_here(t));
-    assert_true(wait_event_wait(e, round ? 10000 : -1));
-    assert_true(wait_event_wait(e, 0));
-    thread_join(t);
-    wait_event_set(e, false);
+    assert_false(wait_event_wait(event, 0));
+    assert_false(wait_event_wait(event, 5));
+    assert_null(thread_create(open_later, event, &thread));
+    assert_true(thread_is_here(thread));
+    assert_true(wait_event_wait(event, round ? 10000 : -1));
+    assert_true(wait_event_wait(event, 0));
+    thread_join(thread);
+    wait_event_set(event, false);
   }
-  wait_event_destroy(e);
+  wait_event_destroy(event);
   wait_event_destroy(NULL);
 }
 
@@ -252,12 +253,13 @@ typedef struct meeting {
 
 /* Waits for the other thread, a second at most. */
 static void meet(void *ctx, int64_t begin, int64_t end) {
-  meeting *m = ctx;
+  meeting *meeting = ctx;
   (void)end;
-  if (__atomic_fetch_add(&m->arrived, 1, __ATOMIC_ACQ_REL) < 2)
-    m->first[!pthread_equal(pthread_self(), m->caller)] = begin;
+  if (__atomic_fetch_add(&meeting->arrived, 1, __ATOMIC_ACQ_REL) < 2)
+    meeting->first[!pthread_equal(pthread_self(), meeting->caller)] = begin;
   const int64_t stop = clock_ns() + 1000000000;
-  while (__atomic_load_n(&m->arrived, __ATOMIC_ACQUIRE) < 2 && clock_ns() < stop) (void)usleep(10);
+  while (__atomic_load_n(&meeting->arrived, __ATOMIC_ACQUIRE) < 2 && clock_ns() < stop)
+    (void)usleep(10);
 }
 
 /* A worker that has fallen asleep is woken up for every loop, and each thread begins with a part of
@@ -267,11 +269,11 @@ static void test_own_parts(void **state) {
   thread_pool *pool;
   assert_null(thread_pool_create(2, &pool));
   for (int round = 0; round < 40; round++) {
-    meeting m = {.first = {-1, -1}, .caller = pthread_self()};
+    meeting meeting = {.first = {-1, -1}, .caller = pthread_self()};
     if (round % 2) (void)usleep(1000); /* longer than it spins */
-    thread_pool_for(pool, 64, 8, meet, &m);
-    assert_int_equal(m.first[0], 0);
-    assert_int_equal(m.first[1], 32);
+    thread_pool_for(pool, 64, 8, meet, &meeting);
+    assert_int_equal(meeting.first[0], 0);
+    assert_int_equal(meeting.first[1], 32);
   }
   thread_pool_destroy(pool);
 }

@@ -15,18 +15,18 @@ static bool write_place(void *ctx, size_t at, text *to) {
   return true;
 }
 
-static const struct_info *args_of(const kernel_desc *k) {
+static const struct_info *args_of(const kernel_desc *desc) {
   int i = 0;
-  while (kernel_infos[i].kernel != k) i++;
+  while (kernel_infos[i].kernel != desc) i++;
   return kernel_infos[i].args;
 }
 
 /* pointer: where in the struct there is one. */
-static void expect(const kernel_desc *k, const void *args, size_t pointer, const char *want) {
-  text t = {0};
-  write_struct(&t, args_of(k), args, &(pointer_writer){write_place, &pointer});
-  assert_string_equal(t.data, want);
-  text_free(&t);
+static void expect(const kernel_desc *desc, const void *args, size_t pointer, const char *want) {
+  text text = {0};
+  write_struct(&text, args_of(desc), args, &(pointer_writer){write_place, &pointer});
+  assert_string_equal(text.data, want);
+  text_free(&text);
 }
 
 static void test_what_is_zero_is_left_out(void **state) {
@@ -43,14 +43,14 @@ static void test_what_is_zero_is_left_out(void **state) {
 
 static void test_numbers_are_read_again(void **state) {
   (void)state;
-  const short_elementwise_args e = {
+  const short_elementwise_args args = {
       .head = {.n = INT64_MIN},
       .steps = {{.operand_type = 200}, {.constants = {{0}, {.f = -0.0}}}}};
-  expect(&kernel_short_elementwise, &e, SIZE_MAX,
+  expect(&kernel_short_elementwise, &args, SIZE_MAX,
          "{\n      .head = {.n = INT64_MIN},\n      .steps = {{.operand_type = 200u}, "
          "{.constants = {{0}, {.i = INT64_MIN}}}}}");
-  const conv_integer_args c = {.conv = {.transposed = true, .dims = {{0}, {.in = 3}}}};
-  expect(&kernel_conv_integer, &c, SIZE_MAX,
+  const conv_integer_args own = {.conv = {.transposed = true, .dims = {{0}, {.in = 3}}}};
+  expect(&kernel_conv_integer, &own, SIZE_MAX,
          "{\n      .conv = {.transposed = true, .dims = {{0}, {.in = 3}}}}");
 }
 
@@ -64,21 +64,21 @@ static void test_floats(void **state) {
   static const struct_field field = {"x", 0, sizeof(double), 0, FIELD_F64, NULL, NULL, 0};
   static const struct_info info = {"s", &field, 1};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    text t = {0}, want = {0};
-    write_struct(&t, &info, &rows[i].value, &(pointer_writer){0});
+    text text = {0}, want = {0};
+    write_struct(&text, &info, &rows[i].value, &(pointer_writer){0});
     text_printf(&want, "{\n      .x = %s}", rows[i].want);
-    assert_string_equal(t.data, want.data);
-    text_free(&t);
+    assert_string_equal(text.data, want.data);
+    text_free(&text);
     text_free(&want);
   }
 }
 
 static void test_strings_hold_no_code(void **state) {
   (void)state;
-  text t = {0};
-  write_string(&t, "a\"b\\c\?\?/\n\xc3\xa9*/");
-  assert_string_equal(t.data, "\"a\\042b\\134c\\077\\077/\\012\\303\\251*/\"");
-  text_free(&t);
+  text text = {0};
+  write_string(&text, "a\"b\\c\?\?/\n\xc3\xa9*/");
+  assert_string_equal(text.data, "\"a\\042b\\134c\\077\\077/\\012\\303\\251*/\"");
+  text_free(&text);
 }
 
 int main(void) {

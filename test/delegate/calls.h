@@ -31,53 +31,53 @@ static inline void must(const char *what, bool good) {
 }
 
 /* The next choice of n; 0 when the bytes are used up. */
-static inline unsigned choose(calls *c, unsigned n) {
-  return c->at < c->size ? c->bytes[c->at++] % n : 0;
+static inline unsigned choose(calls *calls, unsigned n) {
+  return calls->at < calls->size ? calls->bytes[calls->at++] % n : 0;
 }
 
 /* Whether it was good. */
-static inline bool settle(const calls *c, clave_status st) {
-  const char *line = c->d->status_message(st);
+static inline bool settle(const calls *calls, clave_status st) {
+  const char *line = calls->d->status_message(st);
   must("an error has one line", !st || (line[0] && !strchr(line, '\n')));
-  c->d->status_free(st);
+  calls->d->status_free(st);
   return !st;
 }
 
 /* One of a kind that is or was, mostly; else another, or nothing. */
-static inline clave_delegate_handle pick(calls *c, const clave_delegate_handle *list, int n) {
-  const unsigned way = choose(c, 32);
+static inline clave_delegate_handle pick(calls *calls, const clave_delegate_handle *list, int n) {
+  const unsigned way = choose(calls, 32);
   if (way == 0) return 0;
-  if (way == 1) return c->devices[choose(c, N_HANDLES)];
-  if (way == 2) return c->programs[choose(c, N_HANDLES)];
-  if (way == 3) return c->instances[choose(c, N_HANDLES)];
-  if (way == 4) return (clave_delegate_handle)choose(c, 256) << 56 | choose(c, 256);
+  if (way == 1) return calls->devices[choose(calls, N_HANDLES)];
+  if (way == 2) return calls->programs[choose(calls, N_HANDLES)];
+  if (way == 3) return calls->instances[choose(calls, N_HANDLES)];
+  if (way == 4) return (clave_delegate_handle)choose(calls, 256) << 56 | choose(calls, 256);
   const int known = n < N_HANDLES ? n : N_HANDLES;
-  if (way < 14 && known) return list[choose(c, (unsigned)known)];
+  if (way < 14 && known) return list[choose(calls, (unsigned)known)];
   return known ? list[(n - 1) % N_HANDLES] : 0;
 }
 
-static inline clave_delegate_handle pick_device(calls *c) {
-  return pick(c, c->devices, c->n_devices);
+static inline clave_delegate_handle pick_device(calls *calls) {
+  return pick(calls, calls->devices, calls->n_devices);
 }
-static inline clave_delegate_handle pick_program(calls *c) {
-  return pick(c, c->programs, c->n_programs);
+static inline clave_delegate_handle pick_program(calls *calls) {
+  return pick(calls, calls->programs, calls->n_programs);
 }
-static inline clave_delegate_handle pick_instance(calls *c) {
-  return pick(c, c->instances, c->n_instances);
+static inline clave_delegate_handle pick_instance(calls *calls) {
+  return pick(calls, calls->instances, calls->n_instances);
 }
-static inline float *y_of(const calls *c, clave_delegate_handle instance) {
+static inline float *y_of(const calls *calls, clave_delegate_handle instance) {
   int i = 0;
-  while (i < N_HANDLES - 1 && c->instances[i] != instance) i++;
-  return c->y[i];
+  while (i < N_HANDLES - 1 && calls->instances[i] != instance) i++;
+  return calls->y[i];
 }
-static inline const char *pick_method(calls *c) {
+static inline const char *pick_method(calls *calls) {
   static const char *const names[] = {NULL, "backward", ""};
-  const unsigned way = choose(c, 16);
+  const unsigned way = choose(calls, 16);
   return way < 3 ? names[way] : "forward";
 }
 
-static inline void keep(clave_delegate_handle *list, int *n, clave_delegate_handle h) {
-  list[(*n)++ % N_HANDLES] = h;
+static inline void keep(clave_delegate_handle *list, int *count, clave_delegate_handle h) {
+  list[(*count)++ % N_HANDLES] = h;
 }
 
 /* ---------------------------------------------------------------- payloads */
@@ -92,81 +92,81 @@ typedef struct small_graph {
   uint32_t index[2];
 } small_graph;
 
-static inline void make_graph(small_graph *s) {
-  memset(s, 0, sizeof *s);
-  s->index[1] = 1;
-  s->size = (clave_delegate_size){"n", 0, ROOM - 1};
-  s->tensors[0] =
+static inline void make_graph(small_graph *graph) {
+  memset(graph, 0, sizeof *graph);
+  graph->index[1] = 1;
+  graph->size = (clave_delegate_size){"n", 0, ROOM - 1};
+  graph->tensors[0] =
       (clave_delegate_tensor){"x", CLAVE_SLOT_INPUT, CLAVE_F32, 2, {0, COLUMNS}, {1, 0}, NULL};
-  s->tensors[1] = s->tensors[0];
-  s->tensors[1].name = "y";
-  s->tensors[1].kind = CLAVE_SLOT_OUTPUT;
-  s->fields[0] = (clave_delegate_field){
-      .name = "x", .kind = CLAVE_DELEGATE_READS, .n = 1, .tensors = &s->index[0]};
-  s->fields[1] = (clave_delegate_field){.name = "axis", .kind = CLAVE_DELEGATE_INT, .i = 1};
-  s->fields[2] = (clave_delegate_field){
-      .name = "out", .kind = CLAVE_DELEGATE_WRITES, .n = 1, .tensors = &s->index[1]};
-  s->node = (clave_delegate_node){"Softmax", "", s->fields, 3};
-  s->g = (clave_delegate_graph){.size = sizeof s->g,
-                                .sizes = &s->size,
-                                .n_sizes = 1,
-                                .tensors = s->tensors,
-                                .n_tensors = 2,
-                                .nodes = &s->node,
-                                .n_nodes = 1};
+  graph->tensors[1] = graph->tensors[0];
+  graph->tensors[1].name = "y";
+  graph->tensors[1].kind = CLAVE_SLOT_OUTPUT;
+  graph->fields[0] = (clave_delegate_field){
+      .name = "x", .kind = CLAVE_DELEGATE_READS, .n = 1, .tensors = &graph->index[0]};
+  graph->fields[1] = (clave_delegate_field){.name = "axis", .kind = CLAVE_DELEGATE_INT, .i = 1};
+  graph->fields[2] = (clave_delegate_field){
+      .name = "out", .kind = CLAVE_DELEGATE_WRITES, .n = 1, .tensors = &graph->index[1]};
+  graph->node = (clave_delegate_node){"Softmax", "", graph->fields, 3};
+  graph->g = (clave_delegate_graph){.size = sizeof graph->g,
+                                    .sizes = &graph->size,
+                                    .n_sizes = 1,
+                                    .tensors = graph->tensors,
+                                    .n_tensors = 2,
+                                    .nodes = &graph->node,
+                                    .n_nodes = 1};
 }
 
-static inline void spoil_graph(calls *c, small_graph *s) {
-  clave_delegate_tensor *t = &s->tensors[choose(c, 2)];
-  clave_delegate_field *f = &s->fields[choose(c, 3)];
-  switch (choose(c, 16)) {
+static inline void spoil_graph(calls *calls, small_graph *graph) {
+  clave_delegate_tensor *tensor = &graph->tensors[choose(calls, 2)];
+  clave_delegate_field *field = &graph->fields[choose(calls, 3)];
+  switch (choose(calls, 16)) {
     case 0:
-      t->rank = (int)choose(c, 12) - 1;
+      tensor->rank = (int)choose(calls, 12) - 1;
       break;
     case 1:
-      t->dtype = (clave_dtype)choose(c, 20);
+      tensor->dtype = (clave_dtype)choose(calls, 20);
       break;
     case 2:
-      t->kind = (clave_slot_kind)choose(c, 7);
+      tensor->kind = (clave_slot_kind)choose(calls, 7);
       break;
     case 3:
-      t->sizes[choose(c, 8)] = choose(c, 4);
+      tensor->sizes[choose(calls, 8)] = choose(calls, 4);
       break;
     case 4:
-      t->dims[choose(c, 2)] = (int64_t)((uint64_t)choose(c, 256) << choose(c, 64));
+      tensor->dims[choose(calls, 2)] = (int64_t)((uint64_t)choose(calls, 256) << choose(calls, 64));
       break;
     case 5:
-      t->name = choose(c, 2) ? NULL : "x";
+      tensor->name = choose(calls, 2) ? NULL : "x";
       break;
     case 6:
-      f->kind = (clave_delegate_field_kind)choose(c, 13);
+      field->kind = (clave_delegate_field_kind)choose(calls, 13);
       break;
     case 7:
-      f->n = choose(c, 3);
+      field->n = choose(calls, 3);
       break;
     case 8:
-      f->tensors = choose(c, 2) ? NULL : &s->index[choose(c, 2)];
+      field->tensors = choose(calls, 2) ? NULL : &graph->index[choose(calls, 2)];
       break;
     case 9:
-      f->name = choose(c, 2) ? NULL : "out";
+      field->name = choose(calls, 2) ? NULL : "out";
       break;
     case 10:
-      s->index[choose(c, 2)] = choose(c, 5);
+      graph->index[choose(calls, 2)] = choose(calls, 5);
       break;
     case 11:
-      s->node.op = choose(c, 2) ? NULL : "Matmul";
+      graph->node.op = choose(calls, 2) ? NULL : "Matmul";
       break;
     case 12:
-      s->node.n_fields = choose(c, 4);
+      graph->node.n_fields = choose(calls, 4);
       break;
     case 13:
-      s->g.n_nodes = choose(c, 2);
+      graph->g.n_nodes = choose(calls, 2);
       break;
     case 14:
-      f->i = (int64_t)choose(c, 256) - 128;
+      field->i = (int64_t)choose(calls, 256) - 128;
       break;
     default:
-      s->size.max = (int64_t)choose(c, 10) - 5;
+      graph->size.max = (int64_t)choose(calls, 10) - 5;
       break;
   }
 }
@@ -177,288 +177,299 @@ typedef struct loan {
 } loan;
 
 static inline void end_loan(void *ctx) {
-  loan *l = ctx;
-  l->c->borrowed--;
-  free(l->bytes);
-  free(l);
+  loan *loan = ctx;
+  loan->c->borrowed--;
+  free(loan->bytes);
+  free(loan);
 }
 
 /* Bytes in a block of their own, freed when the plugin says that it reads them no more. */
-static inline void load_clv(calls *c, clave_delegate_payload *p) {
-  loan *l = malloc(sizeof *l);
-  char *bytes = malloc(c->clv_size);
-  must("memory", l && bytes);
-  memcpy(bytes, c->clv, c->clv_size);
-  *l = (loan){c, bytes};
-  const unsigned way = choose(c, 4);
-  p->data = bytes;
-  p->data_size = way == 1 ? choose(c, 256) * 16 % c->clv_size : c->clv_size;
-  if (way == 2) bytes[choose(c, 256) * 18 % c->clv_size] ^= (char)(1 << choose(c, 8));
-  p->release = end_loan;
-  p->release_ctx = l;
-  c->borrowed++;
+static inline void load_clv(calls *calls, clave_delegate_payload *payload) {
+  loan *borrowed = malloc(sizeof *borrowed);
+  char *bytes = malloc(calls->clv_size);
+  must("memory", borrowed && bytes);
+  memcpy(bytes, calls->clv, calls->clv_size);
+  *borrowed = (loan){calls, bytes};
+  const unsigned way = choose(calls, 4);
+  payload->data = bytes;
+  payload->data_size = way == 1 ? choose(calls, 256) * 16 % calls->clv_size : calls->clv_size;
+  if (way == 2) bytes[choose(calls, 256) * 18 % calls->clv_size] ^= (char)(1 << choose(calls, 8));
+  payload->release = end_loan;
+  payload->release_ctx = borrowed;
+  calls->borrowed++;
 }
 
-static inline void call_load(calls *c) {
-  small_graph s;
+static inline void call_load(calls *calls) {
+  small_graph graph;
   clave_delegate_handle h = 1;
-  clave_delegate_payload p = {.size = sizeof p, .copy = choose(c, 2)};
-  const unsigned way = choose(c, 8);
-  make_graph(&s);
-  p.graph = &s.g;
-  p.format = CLAVE_DELEGATE_GRAPH;
-  if (way == 0) p.format = (clave_delegate_format)choose(c, 5);
-  if (way == 1) p.size = choose(c, 64);
-  if (way == 2) spoil_graph(c, &s);
+  clave_delegate_payload payload = {.size = sizeof payload, .copy = choose(calls, 2)};
+  const unsigned way = choose(calls, 8);
+  make_graph(&graph);
+  payload.graph = &graph.g;
+  payload.format = CLAVE_DELEGATE_GRAPH;
+  if (way == 0) payload.format = (clave_delegate_format)choose(calls, 5);
+  if (way == 1) payload.size = choose(calls, 64);
+  if (way == 2) spoil_graph(calls, &graph);
   if (way == 3) {
-    p.format = CLAVE_DELEGATE_CLV;
-    load_clv(c, &p);
+    payload.format = CLAVE_DELEGATE_CLV;
+    load_clv(calls, &payload);
   }
-  if (way == 4) p.graph = NULL;
-  const bool good = settle(c, c->d->load(&p, &h));
+  if (way == 4) payload.graph = NULL;
+  const bool good = settle(calls, calls->d->load(&payload, &h));
   must("a handle exactly where it is good", good == (h != 0));
-  if (good) keep(c->programs, &c->n_programs, h);
+  if (good) keep(calls->programs, &calls->n_programs, h);
 }
 
 /* ---------------------------------------------------------------- tensors */
 
-static inline clave_tensor pick_tensor(calls *c) {
-  clave_tensor t = {.dtype = CLAVE_F32,
-                    .rank = 2,
-                    .dims = {choose(c, ROOM), COLUMNS},
-                    .strides = {COLUMNS, 1},
-                    .data = c->x};
-  switch (choose(c, 24)) {
+static inline clave_tensor pick_tensor(calls *calls) {
+  clave_tensor tensor = {.dtype = CLAVE_F32,
+                         .rank = 2,
+                         .dims = {choose(calls, ROOM), COLUMNS},
+                         .strides = {COLUMNS, 1},
+                         .data = calls->x};
+  switch (choose(calls, 24)) {
     case 0:
-      t.rank = (int)choose(c, 12) - 2;
+      tensor.rank = (int)choose(calls, 12) - 2;
       break;
     case 1:
-      t.dtype = (clave_dtype)choose(c, 18);
+      tensor.dtype = (clave_dtype)choose(calls, 18);
       break;
     case 2:
-      t.dims[choose(c, 2)] = (int64_t)choose(c, 12) - 6;
+      tensor.dims[choose(calls, 2)] = (int64_t)choose(calls, 12) - 6;
       break;
     case 3:
-      t.dims[choose(c, 2)] = INT64_MAX >> choose(c, 64);
+      tensor.dims[choose(calls, 2)] = INT64_MAX >> choose(calls, 64);
       break;
     case 4:
-      t.strides[choose(c, 2)] = INT64_MIN >> choose(c, 64);
+      tensor.strides[choose(calls, 2)] = INT64_MIN >> choose(calls, 64);
       break;
     case 5:
-      t.data = NULL;
+      tensor.data = NULL;
       break;
     case 6:
-      t.strides[0] = 0;
+      tensor.strides[0] = 0;
       break;
     default:
       break;
   }
-  if (t.strides[0] < 0 || t.strides[1] < 0 || t.strides[0] > COLUMNS || t.dims[0] > ROOM ||
-      t.dims[1] > COLUMNS)
-    t.data = NULL; /* what the description says is there would not be */
-  return t;
+  if (tensor.strides[0] < 0 || tensor.strides[1] < 0 || tensor.strides[0] > COLUMNS ||
+      tensor.dims[0] > ROOM || tensor.dims[1] > COLUMNS)
+    tensor.data = NULL; /* what the description says is there would not be */
+  return tensor;
 }
 
-static inline clave_delegate_memory pick_memory(calls *c, void *there) {
-  clave_delegate_memory m = {
-      .size = sizeof m, .memory = there, .bytes = ROOM * COLUMNS * sizeof(float)};
-  switch (choose(c, 20)) {
+static inline clave_delegate_memory pick_memory(calls *calls, void *there) {
+  clave_delegate_memory memory = {
+      .size = sizeof memory, .memory = there, .bytes = ROOM * COLUMNS * sizeof(float)};
+  switch (choose(calls, 20)) {
     case 0:
-      m.bytes = choose(c, ROOM * COLUMNS * sizeof(float));
+      memory.bytes = choose(calls, ROOM * COLUMNS * sizeof(float));
       break;
     case 1:
-      m.memory = NULL;
+      memory.memory = NULL;
       break;
     case 2:
-      m.kind = CLAVE_DELEGATE_DMA_BUF;
+      memory.kind = CLAVE_DELEGATE_DMA_BUF;
       break;
     case 3:
-      m.kind = (clave_delegate_memory_kind)(choose(c, 8) + 2);
+      memory.kind = (clave_delegate_memory_kind)(choose(calls, 8) + 2);
       break;
     case 4:
-      m.size = choose(c, 64);
+      memory.size = choose(calls, 64);
       break;
     case 5:
-      m.offset = choose(c, COLUMNS) * sizeof(float);
-      m.bytes -= m.offset;
+      memory.offset = choose(calls, COLUMNS) * sizeof(float);
+      memory.bytes -= memory.offset;
       break;
     default:
       break;
   }
-  return m;
+  return memory;
 }
 
 /* ---------------------------------------------------------------- calls */
 
-static inline void call_open(calls *c) {
+static inline void call_open(calls *calls) {
   clave_delegate_handle h = 1;
-  clave_delegate_device_options o = {
-      .size = sizeof o, .device = "cpu", .n_threads = 1, .cache_dir = "off"};
-  const unsigned way = choose(c, 8);
-  if (way == 0) o.size = choose(c, 64);
-  if (way == 1) o.device = "no such device";
-  if (way == 2) o.cl_queue = &o;
-  const bool good = settle(c, c->d->open(&o, &h));
+  clave_delegate_device_options options = {
+      .size = sizeof options, .device = "cpu", .n_threads = 1, .cache_dir = "off"};
+  const unsigned way = choose(calls, 8);
+  if (way == 0) options.size = choose(calls, 64);
+  if (way == 1) options.device = "no such device";
+  if (way == 2) options.cl_queue = &options;
+  const bool good = settle(calls, calls->d->open(&options, &h));
   must("a handle exactly where it is good", good == (h != 0));
-  if (good) keep(c->devices, &c->n_devices, h);
+  if (good) keep(calls->devices, &calls->n_devices, h);
 }
 
-static inline void call_create(calls *c) {
+static inline void call_create(calls *calls) {
   clave_delegate_handle h = 1;
-  clave_delegate_instance_options o = {.size = sizeof o};
-  if (choose(c, 8) == 7) o.size = choose(c, 64);
-  const clave_delegate_handle program = pick_program(c), device = pick_device(c);
-  const bool good = settle(c, c->d->create(program, device, choose(c, 2) ? &o : NULL, &h));
+  clave_delegate_instance_options options = {.size = sizeof options};
+  if (choose(calls, 8) == 7) options.size = choose(calls, 64);
+  const clave_delegate_handle program = pick_program(calls), device = pick_device(calls);
+  const bool good =
+      settle(calls, calls->d->create(program, device, choose(calls, 2) ? &options : NULL, &h));
   must("a handle exactly where it is good", good == (h != 0));
-  if (good) keep(c->instances, &c->n_instances, h);
+  if (good) keep(calls->instances, &calls->n_instances, h);
 }
 
-static inline void call_query(calls *c) {
-  small_graph s;
-  clave_delegate_answer a[2];
-  make_graph(&s);
-  if (choose(c, 2)) spoil_graph(c, &s);
-  const clave_delegate_handle device = pick_device(c);
-  if (choose(c, 4) == 0)
-    (void)settle(c, c->d->query_program(device, pick_program(c), pick_method(c), a, choose(c, 3)));
+static inline void call_query(calls *calls) {
+  small_graph graph;
+  clave_delegate_answer answer[2];
+  make_graph(&graph);
+  if (choose(calls, 2)) spoil_graph(calls, &graph);
+  const clave_delegate_handle device = pick_device(calls);
+  if (choose(calls, 4) == 0)
+    (void)settle(calls, calls->d->query_program(device, pick_program(calls), pick_method(calls),
+                                                answer, choose(calls, 3)));
   else
-    (void)settle(c, c->d->query(device, &s.g, a));
+    (void)settle(calls, calls->d->query(device, &graph.g, answer));
 }
 
-static inline void call_describe(calls *c) {
-  const clave_delegate_handle p = pick_program(c);
-  const char *method = pick_method(c);
-  const uint32_t index = choose(c, 3);
+static inline void call_describe(calls *calls) {
+  const clave_delegate_handle p = pick_program(calls);
+  const char *method = pick_method(calls);
+  const uint32_t index = choose(calls, 3);
   clave_program_info program = {.size = sizeof program};
-  clave_method_info m = {.size = sizeof m};
-  clave_tensor_info t = {.size = choose(c, 4) ? sizeof t : choose(c, 64)};
-  clave_node_info n = {.size = sizeof n};
+  clave_method_info info = {.size = sizeof info};
+  clave_tensor_info tensor_info = {.size =
+                                       choose(calls, 4) ? sizeof tensor_info : choose(calls, 64)};
+  clave_node_info node_info = {.size = sizeof node_info};
   clave_device_info device = {.size = sizeof device};
-  switch (choose(c, 7)) {
+  switch (choose(calls, 7)) {
     case 0:
-      (void)settle(c, c->d->program_info(p, &program));
+      (void)settle(calls, calls->d->program_info(p, &program));
       break;
     case 1:
-      (void)settle(c, c->d->method(p, index, &m));
+      (void)settle(calls, calls->d->method(p, index, &info));
       break;
     case 2:
-      (void)settle(c, c->d->input(p, method, index, &t));
+      (void)settle(calls, calls->d->input(p, method, index, &tensor_info));
       break;
     case 3:
-      (void)settle(c, c->d->output(p, method, index, &t));
+      (void)settle(calls, calls->d->output(p, method, index, &tensor_info));
       break;
     case 4:
-      (void)settle(c, c->d->state(p, index, &t));
+      (void)settle(calls, calls->d->state(p, index, &tensor_info));
       break;
     case 5:
-      (void)settle(c, c->d->node(p, method, index, &n));
+      (void)settle(calls, calls->d->node(p, method, index, &node_info));
       break;
     default:
-      (void)settle(c, c->d->device_info(pick_device(c), choose(c, 4) ? &device : NULL));
+      (void)settle(calls,
+                   calls->d->device_info(pick_device(calls), choose(calls, 4) ? &device : NULL));
   }
 }
 
-static inline void call_bind(calls *c) {
-  const clave_delegate_handle in = pick_instance(c);
-  const clave_tensor t = pick_tensor(c);
-  const char *method = pick_method(c);
-  const uint32_t index = choose(c, 16) == 15;
-  const bool out = choose(c, 3) == 2;
-  const clave_delegate_memory m = pick_memory(c, out ? y_of(c, in) : c->x);
-  const clave_delegate_memory *given = choose(c, 8) == 7 ? NULL : &m;
+static inline void call_bind(calls *calls) {
+  const clave_delegate_handle in = pick_instance(calls);
+  const clave_tensor tensor = pick_tensor(calls);
+  const char *method = pick_method(calls);
+  const uint32_t index = choose(calls, 16) == 15;
+  const bool out = choose(calls, 3) == 2;
+  const clave_delegate_memory memory = pick_memory(calls, out ? y_of(calls, in) : calls->x);
+  const clave_delegate_memory *given = choose(calls, 8) == 7 ? NULL : &memory;
   if (out)
-    (void)settle(c, c->d->bind_output(in, method, index, given));
-  else if (choose(c, 2))
-    (void)settle(c, c->d->set_input(in, method, index, choose(c, 8) == 7 ? NULL : &t));
+    (void)settle(calls, calls->d->bind_output(in, method, index, given));
+  else if (choose(calls, 2))
+    (void)settle(calls,
+                 calls->d->set_input(in, method, index, choose(calls, 8) == 7 ? NULL : &tensor));
   else
-    (void)settle(c, c->d->bind_input(in, method, index, choose(c, 8) == 7 ? NULL : &t, given));
+    (void)settle(calls, calls->d->bind_input(in, method, index,
+                                             choose(calls, 8) == 7 ? NULL : &tensor, given));
 }
 
 /* The rows of what softmax gives have the sum 1. */
-static inline void check_result(calls *c, clave_delegate_handle in) {
-  clave_tensor y;
-  if (!settle(c, c->d->result(in, NULL, choose(c, 16) == 15, &y))) return;
-  must("a result is there", y.rank >= 0 && (y.data || y.dims[0] == 0));
-  if (y.rank != 2 || y.dims[1] != COLUMNS || y.dtype != CLAVE_F32) return;
-  c->n_results++;
-  for (int64_t i = 0; i < y.dims[0]; i++) {
-    const float *row = (const float *)y.data + i * COLUMNS;
+static inline void check_result(calls *calls, clave_delegate_handle in) {
+  clave_tensor tensor;
+  if (!settle(calls, calls->d->result(in, NULL, choose(calls, 16) == 15, &tensor))) return;
+  must("a result is there", tensor.rank >= 0 && (tensor.data || tensor.dims[0] == 0));
+  if (tensor.rank != 2 || tensor.dims[1] != COLUMNS || tensor.dtype != CLAVE_F32) return;
+  calls->n_results++;
+  for (int64_t i = 0; i < tensor.dims[0]; i++) {
+    const float *row = (const float *)tensor.data + i * COLUMNS;
     const float sum = row[0] + row[1] + row[2] + row[3];
     must("rows of a softmax have the sum 1", sum > 0.999f && sum < 1.001f);
   }
 }
 
-static inline void call_run(calls *c) {
-  const clave_delegate_handle in = pick_instance(c);
-  const char *method = pick_method(c);
+static inline void call_run(calls *calls) {
+  const clave_delegate_handle in = pick_instance(calls);
+  const char *method = pick_method(calls);
   bool over = false;
-  switch (choose(c, 6)) {
+  switch (choose(calls, 6)) {
     case 0:
-      (void)settle(c, c->d->submit(in, method, NULL, NULL));
+      (void)settle(calls, calls->d->submit(in, method, NULL, NULL));
       break;
     case 1:
-      (void)settle(c, c->d->wait(in, (int)choose(c, 3) - 1, choose(c, 8) ? &over : NULL));
+      (void)settle(calls,
+                   calls->d->wait(in, (int)choose(calls, 3) - 1, choose(calls, 8) ? &over : NULL));
       break;
     case 2:
-      (void)settle(c, c->d->cancel(in));
+      (void)settle(calls, calls->d->cancel(in));
       break;
     default:
-      c->n_good += settle(c, c->d->execute(in, method));
+      calls->n_good += settle(calls, calls->d->execute(in, method));
   }
 }
 
 /* Right sizes and a run, of an instance that may be any. */
-static inline void call_whole(calls *c) {
-  const clave_delegate_handle in = pick_instance(c);
-  const int64_t n = choose(c, ROOM);
-  const clave_tensor t = {
-      .dtype = CLAVE_F32, .rank = 2, .dims = {n, COLUMNS}, .strides = {COLUMNS, 1}, .data = c->x};
-  const clave_delegate_memory x = {
-      .size = sizeof x, .memory = c->x, .bytes = (size_t)n * COLUMNS * 4};
-  const clave_delegate_memory y = {
-      .size = sizeof y, .memory = y_of(c, in), .bytes = (size_t)n * COLUMNS * 4};
-  const bool set = choose(c, 2), bound = choose(c, 2);
-  if (!settle(c, set ? c->d->set_input(in, NULL, 0, &t) : c->d->bind_input(in, NULL, 0, &t, &x)))
+static inline void call_whole(calls *calls) {
+  const clave_delegate_handle in = pick_instance(calls);
+  const int64_t n = choose(calls, ROOM);
+  const clave_tensor tensor = {.dtype = CLAVE_F32,
+                               .rank = 2,
+                               .dims = {n, COLUMNS},
+                               .strides = {COLUMNS, 1},
+                               .data = calls->x};
+  const clave_delegate_memory memory = {
+      .size = sizeof memory, .memory = calls->x, .bytes = (size_t)n * COLUMNS * 4};
+  const clave_delegate_memory result = {
+      .size = sizeof result, .memory = y_of(calls, in), .bytes = (size_t)n * COLUMNS * 4};
+  const bool set = choose(calls, 2), bound = choose(calls, 2);
+  if (!settle(calls, set ? calls->d->set_input(in, NULL, 0, &tensor)
+                         : calls->d->bind_input(in, NULL, 0, &tensor, &memory)))
     return;
-  (void)settle(c, c->d->bind_output(in, NULL, 0, bound ? &y : NULL));
-  c->n_good += settle(c, c->d->execute(in, "forward"));
-  check_result(c, in);
+  (void)settle(calls, calls->d->bind_output(in, NULL, 0, bound ? &result : NULL));
+  calls->n_good += settle(calls, calls->d->execute(in, "forward"));
+  check_result(calls, in);
 }
 
-static inline void call_state(calls *c) {
-  const clave_delegate_handle in = pick_instance(c);
+static inline void call_state(calls *calls) {
+  const clave_delegate_handle in = pick_instance(calls);
   char bytes[8] = {0};
-  switch (choose(c, 6)) {
+  switch (choose(calls, 6)) {
     case 0:
-      (void)settle(c, c->d->reset(in));
+      (void)settle(calls, calls->d->reset(in));
       break;
     case 1:
-      (void)settle(c, c->d->resize(in, choose(c, 2) ? "n" : NULL, choose(c, 9)));
+      (void)settle(calls, calls->d->resize(in, choose(calls, 2) ? "n" : NULL, choose(calls, 9)));
       break;
     case 2:
-      (void)settle(c, c->d->read_state(in, choose(c, 2), bytes, choose(c, 9)));
+      (void)settle(calls, calls->d->read_state(in, choose(calls, 2), bytes, choose(calls, 9)));
       break;
     case 3:
-      (void)settle(c, c->d->write_state(in, choose(c, 2), bytes, choose(c, 9)));
+      (void)settle(calls, calls->d->write_state(in, choose(calls, 2), bytes, choose(calls, 9)));
       break;
     case 4:
-      (void)settle(c, c->d->copy_state(in, pick_instance(c)));
+      (void)settle(calls, calls->d->copy_state(in, pick_instance(calls)));
       break;
     default:
-      (void)settle(c, c->d->observe(in, NULL, NULL));
+      (void)settle(calls, calls->d->observe(in, NULL, NULL));
   }
 }
 
-static inline void call_close(calls *c) {
-  switch (choose(c, 4)) {
+static inline void call_close(calls *calls) {
+  switch (choose(calls, 4)) {
     case 0:
-      (void)settle(c, c->d->close(pick_device(c)));
+      (void)settle(calls, calls->d->close(pick_device(calls)));
       break;
     case 1:
-      (void)settle(c, c->d->unload(pick_program(c)));
+      (void)settle(calls, calls->d->unload(pick_program(calls)));
       break;
     default:
-      (void)settle(c, c->d->destroy(pick_instance(c)));
+      (void)settle(calls, calls->d->destroy(pick_instance(calls)));
   }
 }
 
@@ -469,63 +480,63 @@ static inline float *new_block(void) {
   return block;
 }
 
-static inline void begin_calls(calls *c) {
-  c->x = new_block();
-  for (int i = 0; i < N_HANDLES; i++) c->y[i] = new_block();
+static inline void begin_calls(calls *calls) {
+  calls->x = new_block();
+  for (int i = 0; i < N_HANDLES; i++) calls->y[i] = new_block();
 }
 
 /* One of each kind that is as it should be. */
-static inline void begin_objects(calls *c) {
-  small_graph s;
-  make_graph(&s);
-  const clave_delegate_payload p = {
-      .size = sizeof p, .format = CLAVE_DELEGATE_GRAPH, .graph = &s.g, .copy = true};
-  const clave_delegate_device_options o = {
-      .size = sizeof o, .device = "cpu", .n_threads = 1, .cache_dir = "off"};
-  must("a device", settle(c, c->d->open(&o, &c->devices[c->n_devices++])));
-  must("a program", settle(c, c->d->load(&p, &c->programs[c->n_programs++])));
-  must("an instance", settle(c, c->d->create(c->programs[0], c->devices[0], NULL,
-                                             &c->instances[c->n_instances++])));
+static inline void begin_objects(calls *calls) {
+  small_graph graph;
+  make_graph(&graph);
+  const clave_delegate_payload payload = {
+      .size = sizeof payload, .format = CLAVE_DELEGATE_GRAPH, .graph = &graph.g, .copy = true};
+  const clave_delegate_device_options options = {
+      .size = sizeof options, .device = "cpu", .n_threads = 1, .cache_dir = "off"};
+  must("a device", settle(calls, calls->d->open(&options, &calls->devices[calls->n_devices++])));
+  must("a program", settle(calls, calls->d->load(&payload, &calls->programs[calls->n_programs++])));
+  must("an instance", settle(calls, calls->d->create(calls->programs[0], calls->devices[0], NULL,
+                                                     &calls->instances[calls->n_instances++])));
 }
 
 /* Handles that were forgotten, as more than N_HANDLES were made, are not in it: so many are not
  * made. */
-static inline void end_calls(calls *c) {
+static inline void end_calls(calls *calls) {
   bool over;
   for (int i = 0; i < N_HANDLES; i++) {
-    (void)settle(c, c->d->cancel(c->instances[i]));
-    (void)settle(c, c->d->wait(c->instances[i], -1, &over));
-    (void)settle(c, c->d->destroy(c->instances[i]));
-    (void)settle(c, c->d->unload(c->programs[i]));
-    (void)settle(c, c->d->close(c->devices[i]));
+    (void)settle(calls, calls->d->cancel(calls->instances[i]));
+    (void)settle(calls, calls->d->wait(calls->instances[i], -1, &over));
+    (void)settle(calls, calls->d->destroy(calls->instances[i]));
+    (void)settle(calls, calls->d->unload(calls->programs[i]));
+    (void)settle(calls, calls->d->close(calls->devices[i]));
     must("a handle that was closed is none",
-         !c->instances[i] || !settle(c, c->d->destroy(c->instances[i])));
+         !calls->instances[i] || !settle(calls, calls->d->destroy(calls->instances[i])));
   }
-  must("every payload is given back", c->borrowed == 0);
-  free(c->x);
-  for (int i = 0; i < N_HANDLES; i++) free(c->y[i]);
+  must("every payload is given back", calls->borrowed == 0);
+  free(calls->x);
+  for (int i = 0; i < N_HANDLES; i++) free(calls->y[i]);
 }
 
-static inline calls run_calls(const clave_delegate *d, const void *clv, size_t clv_size,
+static inline calls run_calls(const clave_delegate *delegate, const void *clv, size_t clv_size,
                               const uint8_t *bytes, size_t size) {
   static void (*const all[])(calls * c) = {call_load, call_create, call_query, call_describe,
                                            call_bind, call_bind,   call_bind,  call_run,
                                            call_run,  call_run,    call_state, call_close,
                                            call_open, call_whole,  call_whole, call_whole};
-  calls c = {.d = d, .bytes = bytes, .size = size, .clv = clv, .clv_size = clv_size};
-  begin_calls(&c);
-  begin_objects(&c);
-  while (c.at < c.size) {
-    const unsigned what = choose(&c, sizeof all / sizeof *all + 2);
+  calls calls = {.d = delegate, .bytes = bytes, .size = size, .clv = clv, .clv_size = clv_size};
+  begin_calls(&calls);
+  begin_objects(&calls);
+  while (calls.at < calls.size) {
+    const unsigned what = choose(&calls, sizeof all / sizeof *all + 2);
     if (what >= sizeof all / sizeof *all)
-      check_result(&c, pick_instance(&c));
-    else if ((all[what] != call_load || c.n_programs < N_HANDLES) &&
-             (all[what] != call_create || c.n_instances < N_HANDLES) &&
-             (all[what] != call_open || c.n_devices < N_HANDLES))
-      all[what](&c);
+      check_result(&calls, pick_instance(&calls));
+    else if ((all[what] != call_load || calls.n_programs < N_HANDLES) &&
+             (all[what] != call_create || calls.n_instances < N_HANDLES) &&
+             (all[what] != call_open || calls.n_devices < N_HANDLES))
+      all[what](&calls);
   }
-  end_calls(&c);
-  return c;
+  end_calls(&calls);
+  return calls;
 }
 
 #endif

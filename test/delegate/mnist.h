@@ -9,9 +9,9 @@ enum { PIXELS = 28 * 28, CLASSES = 10, MOST = 3 };
 
 static clave_delegate_handle device;
 
-static inline void fill(float *x, size_t n, unsigned seed) {
+static inline void fill(float *values, size_t n, unsigned seed) {
   for (size_t i = 0; i < n; i++)
-    x[i] = (float)(seed = seed * 1664525u + 1013904223u) / 4294967296.0f;
+    values[i] = (float)(seed = seed * 1664525u + 1013904223u) / 4294967296.0f;
 }
 
 static inline void plain(clave_status st) {
@@ -22,18 +22,18 @@ static inline void plain(clave_status st) {
 /* What clave itself makes of n images. */
 static inline void classify_plainly(float *images, int64_t n, float *scores) {
   clave_device *cpu;
-  clave_program *p;
-  clave_session *s;
-  clave_tensor y, x = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){n, 1, 28, 28}, images);
+  clave_program *program;
+  clave_session *session;
+  clave_tensor tensor, value = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){n, 1, 28, 28}, images);
   plain(clave_device_open("cpu", NULL, &cpu));
-  plain(clave_program_load(MNIST, NULL, &p));
-  plain(clave_session_create(p, cpu, NULL, &s));
-  plain(clave_session_set_input(s, NULL, 0, &x));
-  plain(clave_session_run(s, NULL));
-  plain(clave_session_output(s, NULL, 0, &y));
-  memcpy(scores, y.data, (size_t)n * CLASSES * sizeof *scores);
-  clave_session_destroy(s);
-  clave_program_destroy(p);
+  plain(clave_program_load(MNIST, NULL, &program));
+  plain(clave_session_create(program, cpu, NULL, &session));
+  plain(clave_session_set_input(session, NULL, 0, &value));
+  plain(clave_session_run(session, NULL));
+  plain(clave_session_output(session, NULL, 0, &tensor));
+  memcpy(scores, tensor.data, (size_t)n * CLASSES * sizeof *scores);
+  clave_session_destroy(session);
+  clave_program_destroy(program);
   clave_device_destroy(cpu);
 }
 
@@ -43,10 +43,10 @@ static inline clave_delegate_memory at(void *memory, size_t bytes) {
 }
 
 static inline void bind(clave_delegate_handle instance, float *images, int64_t n, float *scores) {
-  const clave_tensor x = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){n, 1, 28, 28}, NULL);
+  const clave_tensor tensor = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){n, 1, 28, 28}, NULL);
   const clave_delegate_memory in = at(images, (size_t)n * PIXELS * 4);
   const clave_delegate_memory out = at(scores, (size_t)n * CLASSES * 4);
-  fine(d.bind_input(instance, "forward", 0, &x, &in));
+  fine(d.bind_input(instance, "forward", 0, &tensor, &in));
   fine(d.bind_output(instance, "forward", 0, &out));
 }
 
@@ -61,10 +61,10 @@ static inline void expect_scores(clave_delegate_handle instance) {
       fine(d.execute(instance, run ? NULL : "forward"));
       assert_memory_equal(got, want, (size_t)n * CLASSES * 4);
     }
-    clave_tensor y;
-    fine(d.result(instance, NULL, 0, &y));
-    assert_ptr_equal(y.data, got);
-    assert_int_equal(y.dims[0], n);
+    clave_tensor tensor;
+    fine(d.result(instance, NULL, 0, &tensor));
+    assert_ptr_equal(tensor.data, got);
+    assert_int_equal(tensor.dims[0], n);
   }
 }
 
@@ -100,8 +100,8 @@ static inline clave_delegate_handle new_mnist(void) {
 
 static inline int open_all(void **state) {
   *state = load_plugin();
-  const clave_delegate_device_options o = {.size = sizeof o, .device = "cpu"};
-  fine(d.open(&o, &device));
+  const clave_delegate_device_options options = {.size = sizeof options, .device = "cpu"};
+  fine(d.open(&options, &device));
   return 0;
 }
 

@@ -63,14 +63,14 @@ static inline void expect(clave_status st, clave_code code, const char *part) {
 
 /* A file's bytes, malloc'ed. */
 static inline void *read_file(const char *path, size_t *size) {
-  FILE *f = fopen(path, "rb");
-  assert_non_null(f);
-  assert_int_equal(fseek(f, 0, SEEK_END), 0);
-  const long n = ftell(f);
-  rewind(f);
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  assert_int_equal(fseek(file, 0, SEEK_END), 0);
+  const long n = ftell(file);
+  rewind(file);
   void *bytes = aligned_alloc(64, ((size_t)n + 63) / 64 * 64);
-  assert_int_equal(fread(bytes, 1, (size_t)n, f), (size_t)n);
-  (void)fclose(f);
+  assert_int_equal(fread(bytes, 1, (size_t)n, file), (size_t)n);
+  (void)fclose(file);
   *size = (size_t)n;
   return bytes;
 }

@@ -22,9 +22,9 @@ static void test_calls(void **state) {
       bytes[k] = (uint8_t)(random >> 56);
     }
     if (getenv("CLAVE_TEST_SEEDS")) print_message("%llu\n", (unsigned long long)seed);
-    const calls c = run_calls(&d, clv, size, bytes, 20 + random % (LONGEST - 20));
-    n_good += c.n_good;
-    n_results += c.n_results;
+    const calls calls = run_calls(&d, clv, size, bytes, 20 + random % (LONGEST - 20));
+    n_good += calls.n_good;
+    n_results += calls.n_results;
   }
   assert_true(n_good > n / 2 && n_results > n / 4);
   print_message("%ld good runs, %ld results\n", n_good, n_results);

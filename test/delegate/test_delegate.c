@@ -10,18 +10,18 @@
 
 static void test_register(void **state) {
   clave_delegate_register_fn get = find_register(*state);
-  clave_delegate t = {.size = sizeof t};
+  clave_delegate delegate = {.size = sizeof delegate};
   assert_int_equal(get(CLAVE_DELEGATE_VERSION, NULL), CLAVE_INVALID);
-  assert_int_equal(get(CLAVE_DELEGATE_VERSION + 1, &t), CLAVE_UNSUPPORTED);
-  assert_int_equal(get(0, &t), CLAVE_UNSUPPORTED);
-  assert_null(t.open);
-  assert_int_equal(get(CLAVE_DELEGATE_VERSION, &t), CLAVE_OK);
-  assert_int_equal(t.size, sizeof t);
-  assert_int_equal(t.version, CLAVE_DELEGATE_VERSION);
-  assert_string_equal(t.library, clave_version());
-  t = (clave_delegate){.size = offsetof(clave_delegate, observe)};
-  assert_int_equal(get(CLAVE_DELEGATE_VERSION, &t), CLAVE_INVALID);
-  assert_null(t.open);
+  assert_int_equal(get(CLAVE_DELEGATE_VERSION + 1, &delegate), CLAVE_UNSUPPORTED);
+  assert_int_equal(get(0, &delegate), CLAVE_UNSUPPORTED);
+  assert_null(delegate.open);
+  assert_int_equal(get(CLAVE_DELEGATE_VERSION, &delegate), CLAVE_OK);
+  assert_int_equal(delegate.size, sizeof delegate);
+  assert_int_equal(delegate.version, CLAVE_DELEGATE_VERSION);
+  assert_string_equal(delegate.library, clave_version());
+  delegate = (clave_delegate){.size = offsetof(clave_delegate, observe)};
+  assert_int_equal(get(CLAVE_DELEGATE_VERSION, &delegate), CLAVE_INVALID);
+  assert_null(delegate.open);
 }
 
 /* A host that knows more than the plugin finds NULL there; behind its table nothing is written. */
@@ -136,27 +136,27 @@ typedef struct parts {
 } parts;
 
 static parts take_apart(void) {
-  parts t = {0};
+  parts parts = {0};
   clave_program_info info = {.size = sizeof info};
-  plain(clave_program_load(MNIST, NULL, &t.p));
-  plain(clave_program_encode(t.p, &t.flatbuffer, &t.size));
-  plain(clave_program_get_info(t.p, &info));
-  t.n = info.n_constants;
-  for (uint32_t i = 0; i < t.n; i++) {
+  plain(clave_program_load(MNIST, NULL, &parts.p));
+  plain(clave_program_encode(parts.p, &parts.flatbuffer, &parts.size));
+  plain(clave_program_get_info(parts.p, &info));
+  parts.n = info.n_constants;
+  for (uint32_t i = 0; i < parts.n; i++) {
     clave_tensor_info slot = {.size = sizeof slot};
-    plain(clave_program_slot(t.p, i, &slot));
-    t.constants[i].name = slot.name;
-    plain(clave_program_constant(t.p, i, &t.constants[i].value));
+    plain(clave_program_slot(parts.p, i, &slot));
+    parts.constants[i].name = slot.name;
+    plain(clave_program_constant(parts.p, i, &parts.constants[i].value));
   }
-  return t;
+  return parts;
 }
 
 static bool find_part(void *ctx, const char *name, clave_tensor *constant) {
-  parts *t = ctx;
-  t->asked++;
-  for (uint32_t i = 0; i < t->n; i++)
-    if (strcmp(t->constants[i].name, name) == 0) {
-      constant->data = t->constants[i].value.data;
+  parts *parts = ctx;
+  parts->asked++;
+  for (uint32_t i = 0; i < parts->n; i++)
+    if (strcmp(parts->constants[i].name, name) == 0) {
+      constant->data = parts->constants[i].value.data;
       return true;
     }
   return false;
@@ -166,79 +166,79 @@ static bool find_part(void *ctx, const char *name, clave_tensor *constant) {
  * dimension of one, which says nothing, is another than declared. */
 static void test_copied_constants(void **state) {
   (void)state;
-  parts t = take_apart();
+  parts parts = take_apart();
   int odd = 0;
-  for (uint32_t i = 0; i < t.n; i++) {
-    clave_tensor *v = &t.constants[i].value;
-    size_t bytes = clave_dtype_size(v->dtype);
-    for (int k = 0; k < v->rank; k++) {
-      bytes *= (size_t)v->dims[k];
-      if (v->dims[k] == 1) v->strides[k] = 77, odd++;
+  for (uint32_t i = 0; i < parts.n; i++) {
+    clave_tensor *tensor = &parts.constants[i].value;
+    size_t bytes = clave_dtype_size(tensor->dtype);
+    for (int k = 0; k < tensor->rank; k++) {
+      bytes *= (size_t)tensor->dims[k];
+      if (tensor->dims[k] == 1) tensor->strides[k] = 77, odd++;
     }
-    v->data = memcpy(malloc(bytes), v->data, bytes);
+    tensor->data = memcpy(malloc(bytes), tensor->data, bytes);
   }
   assert_true(odd > 0);
   const clave_delegate_payload payload = {.size = sizeof payload,
                                           .format = CLAVE_DELEGATE_PROGRAM,
-                                          .data = t.flatbuffer,
-                                          .data_size = t.size,
-                                          .constants = t.constants,
-                                          .n_constants = t.n,
+                                          .data = parts.flatbuffer,
+                                          .data_size = parts.size,
+                                          .constants = parts.constants,
+                                          .n_constants = parts.n,
                                           .copy = true};
   clave_delegate_handle p;
   fine(d.load(&payload, &p));
-  memset(t.flatbuffer, 0xAA, t.size);
-  for (uint32_t i = 0; i < t.n; i++) {
-    const clave_tensor *v = &t.constants[i].value;
-    size_t bytes = clave_dtype_size(v->dtype);
-    for (int k = 0; k < v->rank; k++) bytes *= (size_t)v->dims[k];
-    memset(v->data, 0xAA, bytes);
-    free(v->data);
+  memset(parts.flatbuffer, 0xAA, parts.size);
+  for (uint32_t i = 0; i < parts.n; i++) {
+    const clave_tensor *value = &parts.constants[i].value;
+    size_t bytes = clave_dtype_size(value->dtype);
+    for (int k = 0; k < value->rank; k++) bytes *= (size_t)value->dims[k];
+    memset(value->data, 0xAA, bytes);
+    free(value->data);
   }
   clave_delegate_handle in = create(p);
   fine(d.unload(p));
   expect_scores(in);
   fine(d.destroy(in));
-  free(t.flatbuffer);
-  clave_program_destroy(t.p);
+  free(parts.flatbuffer);
+  clave_program_destroy(parts.p);
 }
 
 /* All of the list, all by name, or half of each. */
 static void test_constants_by_name(void **state) {
   (void)state;
-  parts t = take_apart();
+  parts parts = take_apart();
   for (int way = 0; way < 6; way++) {
-    t.asked = 0;
+    parts.asked = 0;
     clave_delegate_payload payload = {.size = sizeof payload,
                                       .format = CLAVE_DELEGATE_PROGRAM,
-                                      .data = t.flatbuffer,
-                                      .data_size = t.size,
-                                      .constants = t.constants,
-                                      .n_constants = t.n / 2 * (uint32_t)(way % 3),
+                                      .data = parts.flatbuffer,
+                                      .data_size = parts.size,
+                                      .constants = parts.constants,
+                                      .n_constants = parts.n / 2 * (uint32_t)(way % 3),
                                       .copy = way > 2,
                                       .find = find_part,
-                                      .find_ctx = &t};
+                                      .find_ctx = &parts};
     clave_delegate_handle p;
     fine(d.load(&payload, &p));
-    assert_int_equal(t.asked, t.n - payload.n_constants);
+    assert_int_equal(parts.asked, parts.n - payload.n_constants);
     clave_delegate_handle in = create(p);
     fine(d.unload(p));
     expect_scores(in);
     fine(d.destroy(in));
-    payload.n_constants = t.n / 2;
+    payload.n_constants = parts.n / 2;
     payload.find = NULL;
     expect(d.load(&payload, &p), CLAVE_INVALID, "the caller has no such constant");
-    t.constants[1].value.dims[0]++;
-    payload.n_constants = t.n;
+    parts.constants[1].value.dims[0]++;
+    payload.n_constants = parts.n;
     expect(d.load(&payload, &p), CLAVE_INVALID, "constant 1");
-    t.constants[1].value.dims[0]--;
-    float *data = t.constants[1].value.data;
-    t.constants[1].value.data = NULL;
+    parts.constants[1].value.dims[0]--;
+    float *data = parts.constants[1].value.data;
+    parts.constants[1].value.data = NULL;
     expect(d.load(&payload, &p), CLAVE_INVALID, "NULL");
-    t.constants[1].value.data = data;
+    parts.constants[1].value.data = data;
   }
-  free(t.flatbuffer);
-  clave_program_destroy(t.p);
+  free(parts.flatbuffer);
+  clave_program_destroy(parts.p);
 }
 
 /* ---------------------------------------------------------------- wrong calls */
@@ -268,93 +268,101 @@ static void test_dma_buf(void **state) {
   (void)state;
   enum { BEFORE = 4096, ROOM = BEFORE + 4 * PIXELS };
   static float want[CLASSES];
-  const clave_tensor x = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){1, 1, 28, 28}, NULL);
+  const clave_tensor tensor = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){1, 1, 28, 28}, NULL);
   const int fd = memfd_create("frame", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   assert_true(fd >= 0 && ftruncate(fd, 2 * ROOM) == 0);
   char *frame = mmap(NULL, 2 * ROOM, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   assert_true(frame != MAP_FAILED);
   clave_delegate_handle in = new_mnist();
-  clave_delegate_memory m = {.size = sizeof m,
-                             .kind = CLAVE_DELEGATE_DMA_BUF,
-                             .fd = fd,
-                             .offset = BEFORE,
-                             .bytes = 4 * PIXELS};
-  expect(d.bind_input(in, NULL, 0, &x, &m), CLAVE_INVALID, "is no dma-buf, nor shared memory");
+  clave_delegate_memory memory = {.size = sizeof memory,
+                                  .kind = CLAVE_DELEGATE_DMA_BUF,
+                                  .fd = fd,
+                                  .offset = BEFORE,
+                                  .bytes = 4 * PIXELS};
+  expect(d.bind_input(in, NULL, 0, &tensor, &memory), CLAVE_INVALID,
+         "is no dma-buf, nor shared memory");
   assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
-  m.bytes--;
-  expect(d.bind_input(in, NULL, 0, &x, &m), CLAVE_INVALID, "needs 3136 bytes, the memory has 3135");
-  m.bytes++;
-  m.offset = 2 * ROOM - 4;
-  expect(d.bind_input(in, NULL, 0, &x, &m), CLAVE_INVALID, "do not lie in a dma-buf of");
-  m.offset = BEFORE;
-  fine(d.bind_input(in, NULL, 0, &x, &m));
-  m.offset = ROOM;
-  m.bytes = CLASSES * 4 - 1;
-  fine(d.bind_output(in, NULL, 0, &m));
+  memory.bytes--;
+  expect(d.bind_input(in, NULL, 0, &tensor, &memory), CLAVE_INVALID,
+         "needs 3136 bytes, the memory has 3135");
+  memory.bytes++;
+  memory.offset = 2 * ROOM - 4;
+  expect(d.bind_input(in, NULL, 0, &tensor, &memory), CLAVE_INVALID, "do not lie in a dma-buf of");
+  memory.offset = BEFORE;
+  fine(d.bind_input(in, NULL, 0, &tensor, &memory));
+  memory.offset = ROOM;
+  memory.bytes = CLASSES * 4 - 1;
+  fine(d.bind_output(in, NULL, 0, &memory));
   expect(d.execute(in, NULL), CLAVE_INVALID, "has 40 bytes, there is room for 39");
-  m.bytes++;
-  fine(d.bind_output(in, NULL, 0, &m));
+  memory.bytes++;
+  fine(d.bind_output(in, NULL, 0, &memory));
   close(fd);
   for (unsigned seed = 1; seed < 3; seed++) {
-    clave_tensor y;
+    clave_tensor value;
     fill((float *)(frame + BEFORE), PIXELS, seed);
     classify_plainly((float *)(frame + BEFORE), 1, want);
     fine(d.execute(in, NULL));
     for (int i = 0; i < CLASSES; i++)
       assert_float_equal(((float *)(frame + ROOM))[i], want[i], 1e-3f);
-    fine(d.result(in, NULL, 0, &y));
-    assert_true(!y.data && y.rank == 2);
+    fine(d.result(in, NULL, 0, &value));
+    assert_true(!value.data && value.rank == 2);
   }
   fine(d.destroy(in));
   munmap(frame, 2 * ROOM);
+}
+
+/* Values that differ from input 0 in one way each. */
+static void expect_bad_values(clave_delegate_handle in, clave_tensor value,
+                              const clave_delegate_memory *memory) {
+  clave_tensor bad = value;
+  bad.dtype = CLAVE_F16;
+  expect(d.bind_input(in, NULL, 0, &bad, memory), CLAVE_INVALID, "F16");
+  bad = value;
+  bad.rank = 3;
+  expect(d.bind_input(in, NULL, 0, &bad, memory), CLAVE_INVALID, "got F32 (1, 1, 28)");
+  bad.rank = -1;
+  expect(d.bind_input(in, NULL, 0, &bad, memory), CLAVE_INVALID, "got -1");
+  bad = value;
+  bad.dims[2] = -28;
+  expect(d.bind_input(in, NULL, 0, &bad, memory), CLAVE_INVALID, "dimension 2 is -28");
+  bad = value;
+  bad.strides[3] = INT64_MAX;
+  expect(d.bind_input(in, NULL, 0, &bad, memory), CLAVE_INVALID, "overflows");
+  bad.strides[3] = -1;
+  expect(d.bind_input(in, NULL, 0, &bad, memory), CLAVE_INVALID, "stride -1 of dimension 3");
 }
 
 static void test_wrong_tensors(void **state) {
   (void)state;
   static float images[PIXELS], scores[CLASSES];
   clave_delegate_handle in = new_mnist();
-  clave_delegate_memory m = at(images, sizeof images), out = at(scores, sizeof scores - 1);
-  clave_tensor y, x = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){1, 1, 28, 28}, NULL);
+  clave_delegate_memory memory = at(images, sizeof images), out = at(scores, sizeof scores - 1);
+  clave_tensor tensor, value = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){1, 1, 28, 28}, NULL);
   expect(d.execute(in, NULL), CLAVE_INVALID, "was not given");
-  expect(d.result(in, NULL, 0, &y), CLAVE_INVALID, "has not run");
-  m.bytes--;
-  expect(d.bind_input(in, NULL, 0, &x, &m), CLAVE_INVALID, "needs 3136 bytes, the memory has 3135");
-  m = at(NULL, 4);
-  expect(d.bind_input(in, NULL, 0, &x, &m), CLAVE_INVALID, "memory is NULL");
-  m = at(images, sizeof images);
-  m.kind = 7;
-  expect(d.bind_input(in, NULL, 0, &x, &m), CLAVE_INVALID, "memory_kind, got 7");
-  m.kind = CLAVE_DELEGATE_DMA_BUF;
-  m.fd = -1;
-  expect(d.bind_input(in, NULL, 0, &x, &m), CLAVE_INVALID, "descriptor -1 of a dma-buf");
-  expect(d.bind_output(in, NULL, 0, &m), CLAVE_INVALID, "descriptor -1 of a dma-buf");
-  m.kind = CLAVE_DELEGATE_CL_MEM; /* of a device that is no OpenCL device */
-  clave_status st = d.bind_input(in, NULL, 0, &x, &m);
+  expect(d.result(in, NULL, 0, &tensor), CLAVE_INVALID, "has not run");
+  memory.bytes--;
+  expect(d.bind_input(in, NULL, 0, &value, &memory), CLAVE_INVALID,
+         "needs 3136 bytes, the memory has 3135");
+  memory = at(NULL, 4);
+  expect(d.bind_input(in, NULL, 0, &value, &memory), CLAVE_INVALID, "memory is NULL");
+  memory = at(images, sizeof images);
+  memory.kind = 7;
+  expect(d.bind_input(in, NULL, 0, &value, &memory), CLAVE_INVALID, "memory_kind, got 7");
+  memory.kind = CLAVE_DELEGATE_DMA_BUF;
+  memory.fd = -1;
+  expect(d.bind_input(in, NULL, 0, &value, &memory), CLAVE_INVALID, "descriptor -1 of a dma-buf");
+  expect(d.bind_output(in, NULL, 0, &memory), CLAVE_INVALID, "descriptor -1 of a dma-buf");
+  memory.kind = CLAVE_DELEGATE_CL_MEM; /* of a device that is no OpenCL device */
+  clave_status st = d.bind_input(in, NULL, 0, &value, &memory);
   assert_non_null(st);
   d.status_free(st);
-  m.kind = CLAVE_DELEGATE_HOST;
-  expect(d.bind_input(in, NULL, 1, &x, &m), CLAVE_INVALID, "binding input 1");
-  expect(d.bind_input(in, "backward", 0, &x, &m), CLAVE_INVALID, "no method");
-  expect(d.bind_input(in, NULL, 0, NULL, &m), CLAVE_INVALID, "value is NULL");
-  clave_tensor bad = x;
-  bad.dtype = CLAVE_F16;
-  expect(d.bind_input(in, NULL, 0, &bad, &m), CLAVE_INVALID, "F16");
-  bad = x;
-  bad.rank = 3;
-  expect(d.bind_input(in, NULL, 0, &bad, &m), CLAVE_INVALID, "got F32 (1, 1, 28)");
-  bad.rank = -1;
-  expect(d.bind_input(in, NULL, 0, &bad, &m), CLAVE_INVALID, "got -1");
-  bad = x;
-  bad.dims[2] = -28;
-  expect(d.bind_input(in, NULL, 0, &bad, &m), CLAVE_INVALID, "dimension 2 is -28");
-  bad = x;
-  bad.strides[3] = INT64_MAX;
-  expect(d.bind_input(in, NULL, 0, &bad, &m), CLAVE_INVALID, "overflows");
-  bad.strides[3] = -1;
-  expect(d.bind_input(in, NULL, 0, &bad, &m), CLAVE_INVALID, "stride -1 of dimension 3");
-  bad = x;
-  expect(d.set_input(in, NULL, 0, &bad), CLAVE_INVALID, "data is NULL");
-  fine(d.bind_input(in, NULL, 0, &x, &m));
+  memory.kind = CLAVE_DELEGATE_HOST;
+  expect(d.bind_input(in, NULL, 1, &value, &memory), CLAVE_INVALID, "binding input 1");
+  expect(d.bind_input(in, "backward", 0, &value, &memory), CLAVE_INVALID, "no method");
+  expect(d.bind_input(in, NULL, 0, NULL, &memory), CLAVE_INVALID, "value is NULL");
+  expect_bad_values(in, value, &memory);
+  expect(d.set_input(in, NULL, 0, &value), CLAVE_INVALID, "data is NULL");
+  fine(d.bind_input(in, NULL, 0, &value, &memory));
   fine(d.bind_output(in, NULL, 0, &out));
   st = d.execute(in, NULL); /* a byte too small */
   assert_int_equal(d.status_code(st), CLAVE_INVALID);
@@ -376,12 +384,12 @@ static void test_offsets(void **state) {
   enum { BEFORE = 3 };
   static float images[BEFORE + PIXELS], scores[BEFORE + CLASSES + 1], want[CLASSES];
   clave_delegate_handle in = new_mnist();
-  clave_delegate_memory x = at(images, PIXELS * 4), y = at(scores, CLASSES * 4);
+  clave_delegate_memory memory = at(images, PIXELS * 4), y = at(scores, CLASSES * 4);
   const clave_tensor shape = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){1, 1, 28, 28}, NULL);
-  x.offset = y.offset = BEFORE * sizeof(float);
+  memory.offset = y.offset = BEFORE * sizeof(float);
   fill(images, BEFORE + PIXELS, 3);
   classify_plainly(images + BEFORE, 1, want);
-  fine(d.bind_input(in, NULL, 0, &shape, &x));
+  fine(d.bind_input(in, NULL, 0, &shape, &memory));
   fine(d.bind_output(in, NULL, 0, &y));
   fine(d.execute(in, NULL));
   assert_memory_equal(scores + BEFORE, want, sizeof want);

@@ -21,22 +21,22 @@ static void test_what_a_device_lacks(void **state) {
   };
   const clave_delegate_node nodes[] = {{"TriangularSolve", "", fields, 3},
                                        {"Matmul", "", fields, 3}};
-  const clave_delegate_graph g = {
-      .size = sizeof g, .tensors = tensors, .n_tensors = 3, .nodes = nodes, .n_nodes = 2};
-  const clave_delegate_device_options o = {.size = sizeof o, .device = "opencl"};
+  const clave_delegate_graph graph = {
+      .size = sizeof graph, .tensors = tensors, .n_tensors = 3, .nodes = nodes, .n_nodes = 2};
+  const clave_delegate_device_options options = {.size = sizeof options, .device = "opencl"};
   clave_delegate_handle opencl;
-  clave_delegate_answer a[2];
-  fine(d.open(&o, &opencl));
-  fine(d.query(opencl, &g, a));
-  assert_false(a[0].supported);
-  assert_string_equal(a[0].where, "cpu");
-  assert_string_equal(a[0].reason, "the op runs on the CPU backend alone");
-  assert_true(a[1].supported);
-  assert_string_equal(a[1].where, "opencl");
-  assert_string_equal(a[1].reason, "");
+  clave_delegate_answer answer[2];
+  fine(d.open(&options, &opencl));
+  fine(d.query(opencl, &graph, answer));
+  assert_false(answer[0].supported);
+  assert_string_equal(answer[0].where, "cpu");
+  assert_string_equal(answer[0].reason, "the op runs on the CPU backend alone");
+  assert_true(answer[1].supported);
+  assert_string_equal(answer[1].where, "opencl");
+  assert_string_equal(answer[1].reason, "");
   fine(d.close(opencl));
-  fine(d.query(device, &g, a));
-  assert_true(a[0].supported && a[1].supported);
+  fine(d.query(device, &graph, answer));
+  assert_true(answer[0].supported && answer[1].supported);
 }
 
 /* Beside the tensors nothing is read or written. */
@@ -49,8 +49,8 @@ static void test_memory_at_an_offset(void **state) {
   cl_command_queue queue = new_queue(context, 0);
   cl_mem x = new_buffer(context, CL_MEM_READ_WRITE, BEFORE + sizeof image, NULL);
   cl_mem y = new_buffer(context, CL_MEM_READ_WRITE, sizeof got, NULL);
-  const clave_delegate_device_options o = {
-      .size = sizeof o, .cl_context = context, .cl_device = host_device, .cl_queue = queue};
+  const clave_delegate_device_options options = {
+      .size = sizeof options, .cl_context = context, .cl_device = host_device, .cl_queue = queue};
   const clave_tensor shape = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){1, 1, 28, 28}, NULL);
   clave_delegate_memory in = at(x, sizeof image), out = at(y, SCORES);
   clave_delegate_handle opencl, p, instance;
@@ -67,7 +67,7 @@ static void test_memory_at_an_offset(void **state) {
   write_to(queue, x, BEFORE, image, sizeof image);
   write_to(queue, y, 0, got, sizeof got);
   p = load_clv(bytes, size, true, &released);
-  fine(d.open(&o, &opencl));
+  fine(d.open(&options, &opencl));
   fine(d.create(p, opencl, NULL, &instance));
   fine(d.bind_input(instance, NULL, 0, &shape, &in));
   fine(d.bind_output(instance, NULL, 0, &out));

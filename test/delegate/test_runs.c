@@ -21,66 +21,66 @@ typedef struct latch {
 } latch;
 
 static bool hold_run(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value) {
-  latch *l = ctx;
+  latch *latch = ctx;
   (void)slot;
   (void)value;
   if (node != 0) return true;
-  clave_status st = d.execute(l->instance, NULL);
-  snprintf(l->inner, sizeof l->inner, "%s", d.status_message(st));
+  clave_status st = d.execute(latch->instance, NULL);
+  snprintf(latch->inner, sizeof latch->inner, "%s", d.status_message(st));
   d.status_free(st);
-  pthread_mutex_lock(&l->m);
-  l->inside = true;
-  pthread_cond_broadcast(&l->changed);
-  while (!l->go) pthread_cond_wait(&l->changed, &l->m);
-  pthread_mutex_unlock(&l->m);
+  pthread_mutex_lock(&latch->m);
+  latch->inside = true;
+  pthread_cond_broadcast(&latch->changed);
+  while (!latch->go) pthread_cond_wait(&latch->changed, &latch->m);
+  pthread_mutex_unlock(&latch->m);
   return true;
 }
 
-static void until_inside(latch *l) {
-  pthread_mutex_lock(&l->m);
-  while (!l->inside) pthread_cond_wait(&l->changed, &l->m);
-  pthread_mutex_unlock(&l->m);
+static void until_inside(latch *latch) {
+  pthread_mutex_lock(&latch->m);
+  while (!latch->inside) pthread_cond_wait(&latch->changed, &latch->m);
+  pthread_mutex_unlock(&latch->m);
 }
 
-static void let_go(latch *l) {
-  pthread_mutex_lock(&l->m);
-  l->go = true;
-  pthread_cond_broadcast(&l->changed);
-  pthread_mutex_unlock(&l->m);
+static void let_go(latch *latch) {
+  pthread_mutex_lock(&latch->m);
+  latch->go = true;
+  pthread_cond_broadcast(&latch->changed);
+  pthread_mutex_unlock(&latch->m);
 }
 
 static void on_done(void *ctx) {
-  latch *l = ctx;
+  latch *latch = ctx;
   bool over;
-  expect(d.wait(l->instance, -1, &over), CLAVE_INVALID, "does not wait for itself");
-  l->done++;
+  expect(d.wait(latch->instance, -1, &over), CLAVE_INVALID, "does not wait for itself");
+  latch->done++;
 }
 
 static void test_submit(void **state) {
   (void)state;
   static float image[PIXELS], scores[CLASSES], want[CLASSES];
-  latch l = {.m = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+  latch latch = {.m = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
   bool over;
   (void)alarm(MOST_SECONDS); /* a wait that nobody ends */
-  clave_delegate_handle in = l.instance = new_mnist();
+  clave_delegate_handle in = latch.instance = new_mnist();
   fill(image, PIXELS, 5);
   classify_plainly(image, 1, want);
   bind(in, image, 1, scores);
   expect(d.wait(in, 0, &over), CLAVE_INVALID, "no run was submitted");
-  fine(d.observe(in, hold_run, &l));
-  fine(d.submit(in, "forward", on_done, &l));
-  until_inside(&l);
+  fine(d.observe(in, hold_run, &latch));
+  fine(d.submit(in, "forward", on_done, &latch));
+  until_inside(&latch);
   fine(d.wait(in, 1, &over));
   assert_false(over);
   expect(d.execute(in, NULL), CLAVE_INVALID, "waited for first");
   expect(d.submit(in, NULL, NULL, NULL), CLAVE_INVALID, "waited for first");
   expect(d.bind_output(in, NULL, 0, NULL), CLAVE_INVALID, "waited for first");
   expect(d.destroy(in), CLAVE_INVALID, "waited for first");
-  assert_non_null(strstr(l.inner, "waited for first"));
-  let_go(&l);
+  assert_non_null(strstr(latch.inner, "waited for first"));
+  let_go(&latch);
   fine(d.wait(in, -1, &over));
   assert_true(over);
-  assert_int_equal(l.done, 1);
+  assert_int_equal(latch.done, 1);
   assert_memory_equal(scores, want, sizeof want);
   expect(d.wait(in, 0, &over), CLAVE_INVALID, "no run was submitted");
   fine(d.observe(in, NULL, NULL));
@@ -102,17 +102,17 @@ static void test_submit(void **state) {
 static void test_cancel(void **state) {
   (void)state;
   static float image[PIXELS], scores[CLASSES];
-  latch l = {.m = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+  latch latch = {.m = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
   bool over;
-  clave_delegate_handle in = l.instance = new_mnist();
+  clave_delegate_handle in = latch.instance = new_mnist();
   bind(in, image, 1, scores);
   fine(d.cancel(in)); /* nothing is under way */
   fine(d.execute(in, NULL));
-  fine(d.observe(in, hold_run, &l));
+  fine(d.observe(in, hold_run, &latch));
   fine(d.submit(in, NULL, NULL, NULL));
-  until_inside(&l);
+  until_inside(&latch);
   fine(d.cancel(in));
-  let_go(&l);
+  let_go(&latch);
   clave_status st = d.wait(in, -1, &over);
   assert_true(over && d.status_code(st) == CLAVE_CANCELLED);
   assert_non_null(strstr(d.status_message(st), "cancelled"));
@@ -124,13 +124,13 @@ static void test_cancel(void **state) {
 
 /* ---------------------------------------------------------------- events, state */
 
-static void count_event(void *ctx, const clave_delegate_event *e) {
-  latch *l = ctx;
-  assert_true(e->size == sizeof *e && e->end_ns >= e->start_ns && *e->device);
-  if (e->kind == CLAVE_DELEGATE_EVENT_NODE) l->nodes++;
-  if (e->kind != CLAVE_DELEGATE_EVENT_RUN) return;
-  l->runs++;
-  assert_string_equal(e->name, "forward");
+static void count_event(void *ctx, const clave_delegate_event *event) {
+  latch *latch = ctx;
+  assert_true(event->size == sizeof *event && event->end_ns >= event->start_ns && *event->device);
+  if (event->kind == CLAVE_DELEGATE_EVENT_NODE) latch->nodes++;
+  if (event->kind != CLAVE_DELEGATE_EVENT_RUN) return;
+  latch->runs++;
+  assert_string_equal(event->name, "forward");
 }
 
 static void test_events(void **state) {
@@ -142,29 +142,29 @@ static void test_events(void **state) {
   clave_delegate_handle p = load_clv(bytes, size, true, &released), in;
   free(bytes);
   for (int nodes = 0; nodes < 2; nodes++) {
-    latch l = {0};
-    const clave_delegate_instance_options o = {
-        .size = sizeof o, .event = count_event, .event_ctx = &l, .node_events = nodes};
-    fine(d.create(p, device, &o, &in));
+    latch latch = {0};
+    const clave_delegate_instance_options options = {
+        .size = sizeof options, .event = count_event, .event_ctx = &latch, .node_events = nodes};
+    fine(d.create(p, device, &options, &in));
     bind(in, image, 1, scores);
     for (int i = 0; i < 3; i++) fine(d.execute(in, i ? "forward" : NULL));
     expect(d.execute(in, "backward"), CLAVE_INVALID, "no method");
-    assert_int_equal(l.runs, 3); /* one that failed tells nothing */
-    assert_true(nodes ? l.nodes >= 3 * 7 && l.nodes <= 3 * 15 : l.nodes == 0);
+    assert_int_equal(latch.runs, 3); /* one that failed tells nothing */
+    assert_true(nodes ? latch.nodes >= 3 * 7 && latch.nodes <= 3 * 15 : latch.nodes == 0);
     fine(d.destroy(in));
   }
   fine(d.unload(p));
 }
 
 static void step_lm(clave_delegate_handle in, int64_t token, int64_t position, float *last) {
-  clave_tensor y;
+  clave_tensor tensor;
   const clave_tensor ids = clave_tensor_make(CLAVE_I64, 2, (int64_t[]){1, 1}, &token);
   const clave_tensor where = clave_tensor_make(CLAVE_I64, 0, NULL, &position);
   fine(d.set_input(in, NULL, 0, &ids));
   fine(d.set_input(in, NULL, 1, &where));
   fine(d.execute(in, NULL));
-  fine(d.result(in, NULL, 0, &y));
-  memcpy(last, y.data, 16);
+  fine(d.result(in, NULL, 0, &tensor));
+  memcpy(last, tensor.data, 16);
 }
 
 /* A cache belongs to its instance: reset, copied, read and written. */
@@ -208,11 +208,11 @@ typedef struct racer {
 } racer;
 
 static void *race(void *arg) {
-  racer *r = arg;
+  racer *racer = arg;
   for (int i = 0; i < 200; i++) {
-    clave_status st = d.execute(r->instance, NULL);
-    if (!st) r->good++;
-    if (st && strstr(d.status_message(st), "one thread at a time")) r->refused++;
+    clave_status st = d.execute(racer->instance, NULL);
+    if (!st) racer->good++;
+    if (st && strstr(d.status_message(st), "one thread at a time")) racer->refused++;
     d.status_free(st);
   }
   return NULL;
@@ -222,19 +222,19 @@ static void *race(void *arg) {
 static void test_two_threads_on_one_instance(void **state) {
   (void)state;
   static float image[PIXELS], scores[CLASSES], want[CLASSES];
-  racer r[3] = {{0}};
+  racer racer[3] = {{0}};
   pthread_t t[3];
   clave_delegate_handle in = new_mnist();
   fill(image, PIXELS, 8);
   classify_plainly(image, 1, want);
   bind(in, image, 1, scores);
   for (int i = 0; i < 3; i++) {
-    r[i].instance = in;
-    assert_int_equal(pthread_create(&t[i], NULL, race, &r[i]), 0);
+    racer[i].instance = in;
+    assert_int_equal(pthread_create(&t[i], NULL, race, &racer[i]), 0);
   }
   for (int i = 0; i < 3; i++) {
     assert_int_equal(pthread_join(t[i], NULL), 0);
-    assert_int_equal(r[i].good + r[i].refused, 200);
+    assert_int_equal(racer[i].good + racer[i].refused, 200);
   }
   assert_memory_equal(scores, want, sizeof want);
   fine(d.destroy(in));

@@ -82,14 +82,14 @@ WHOLE(i64, _mm512_loadu_si512, _mm512_storeu_si512)
 WHOLE(i64, _mm512_load_si512, _mm512_store_si512)
 
 /* Elements without a bit in the mask are neither read nor written. */
-#define MASKED(type, mask, elements, load, store)                                         \
-  EACH(type, load, (mask k, const void *a), elements, K ? ((__typeof__(r[0]) *)a)[i] : 0) \
-  EMULATED void store(void *to, mask k, type x) {                                         \
-    const elements all = (elements)x;                                                     \
-    for (int i = 0; i < (int)(sizeof all / sizeof all[0]); i++)                           \
-      if (K)                                                                              \
-        memcpy((char *)to + i * (int)sizeof all[0], (char *)&x + i * (int)sizeof all[0],  \
-               sizeof all[0]);                                                            \
+#define MASKED(type, mask, elements, load, store)                                               \
+  EACH(type, load, (mask k, const void *from), elements, K ? ((__typeof__(r[0]) *)from)[i] : 0) \
+  EMULATED void store(void *to, mask k, type x) {                                               \
+    const elements all = (elements)x;                                                           \
+    for (int i = 0; i < (int)(sizeof all / sizeof all[0]); i++)                                 \
+      if (K)                                                                                    \
+        memcpy((char *)to + i * (int)sizeof all[0], (char *)&x + i * (int)sizeof all[0],        \
+               sizeof all[0]);                                                                  \
   }
 MASKED(f32, __mmask16, f32, _mm512_maskz_loadu_ps, _mm512_mask_storeu_ps)
 MASKED(i64, __mmask16, i32, _mm512_maskz_loadu_epi32, _mm512_mask_storeu_epi32)

@@ -36,10 +36,10 @@ static bool refuse(void) {
 
 WRAP(void *, malloc, (size_t n), (n))
 WRAP(void *, calloc, (size_t n, size_t size), (n, size))
-WRAP(void *, realloc, (void *p, size_t n), (p, n))
+WRAP(void *, realloc, (void *block, size_t n), (block, n))
 WRAP(void *, aligned_alloc, (size_t alignment, size_t n), (alignment, n))
-WRAP(char *, strdup, (const char *s), (s))
-WRAP(char *, strndup, (const char *s, size_t n), (s, n))
+WRAP(char *, strdup, (const char *text), (text))
+WRAP(char *, strndup, (const char *text, size_t n), (text, n))
 
 int __real_posix_memalign(void **out, size_t alignment, size_t n);
 int __wrap_posix_memalign(void **out, size_t alignment, size_t n);

@@ -14,50 +14,50 @@ static long (*stub_live)(void);
 
 static bool find_stub(void) {
   void *library = dlopen("libOpenCL.so.1", RTLD_NOW);
-  void *f[3] = {NULL, NULL, NULL};
+  void *from[3] = {NULL, NULL, NULL};
   const char *names[] = {"stub_arm", "stub_disarm", "stub_live"};
-  for (int i = 0; library && i < 3; i++) f[i] = dlsym(library, names[i]);
-  memcpy(&stub_arm, &f[0], sizeof stub_arm);
-  memcpy(&stub_disarm, &f[1], sizeof stub_disarm);
-  memcpy(&stub_live, &f[2], sizeof stub_live);
-  return f[0] && f[1] && f[2];
+  for (int i = 0; library && i < 3; i++) from[i] = dlsym(library, names[i]);
+  memcpy(&stub_arm, &from[0], sizeof stub_arm);
+  memcpy(&stub_disarm, &from[1], sizeof stub_disarm);
+  memcpy(&stub_live, &from[2], sizeof stub_live);
+  return from[0] && from[1] && from[2];
 }
 
-static clave_status run_armed(const fault_test *t, bool calls, long n, bool *fired) {
+static clave_status run_armed(const fault_test *test, bool calls, long n, bool *fired) {
   if (calls) {
     stub_arm(n, OUT_OF_RESOURCES);
   } else {
     alloc_arm(n);
   }
-  clave_status status = t->run(t->life);
+  clave_status status = test->run(test->life);
   *fired = calls ? stub_disarm() : alloc_disarm();
   return status;
 }
 
 /* One life with failure n. Returns what was wrong, NULL if nothing; *fired: the failure came. */
-static const char *fault(const fault_test *t, bool calls, long n, bool *fired) {
+static const char *fault(const fault_test *test, bool calls, long n, bool *fired) {
   static char text[800];
-  clave_status status = run_armed(t, calls, n, fired), later = NULL;
+  clave_status status = run_armed(test, calls, n, fired), later = NULL;
   const char *wrong = NULL, *message = clave_status_message(status);
   snprintf(text, sizeof text, "%s", message);
   if (!status) {
-    wrong = t->wrong(t->life);
+    wrong = test->wrong(test->life);
   } else if (!*fired) {
     wrong = text;
   } else if (!*message || strchr(message, '\n')) {
     wrong = "the message is not one line";
-  } else if ((later = t->resume(t->life))) {
+  } else if ((later = test->resume(test->life))) {
     snprintf(text, sizeof text, "after \"%.300s\": %.300s", message, clave_status_message(later));
     wrong = text;
   }
   clave_status_free(status);
   clave_status_free(later);
-  t->end(t->life);
+  test->end(test->life);
   if (!wrong && stub_live && stub_live() > 0) wrong = "OpenCL objects are still alive";
   return wrong;
 }
 
-int fault_loop(const fault_test *t, const char *kind, long first, long step) {
+int fault_loop(const fault_test *test, const char *kind, long first, long step) {
   bool calls = !strcmp(kind, "calls");
   int passed = 0, failed = 0, n_devices;
   if (!find_stub() && calls) {
@@ -67,7 +67,7 @@ int fault_loop(const fault_test *t, const char *kind, long first, long step) {
   /* The device list is made once a process: a call that fails there is test_faults.py's matter. */
   if (calls) clave_status_free(clave_devices_count(&n_devices));
   for (bool fired = true; fired; first += step) {
-    const char *wrong = fault(t, calls, first, &fired);
+    const char *wrong = fault(test, calls, first, &fired);
     if (wrong) printf("FAIL %s %ld: %s\n", kind, first, wrong);
     *(wrong ? &failed : &passed) += 1;
     fflush(stdout);

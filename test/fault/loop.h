@@ -18,7 +18,7 @@ typedef struct fault_test {
 
 /* kind: "alloc" or "calls", the latter with the stub OpenCL. Prints what failed and the counts;
  * the exit status. */
-int fault_loop(const fault_test *t, const char *kind, long first, long step);
+int fault_loop(const fault_test *test, const char *kind, long first, long step);
 
 /* Leaves a function at the first error. */
 #define TRY(call)              \

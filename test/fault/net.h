@@ -10,13 +10,13 @@
 #include "clave_files.h"
 #include "test/fault/loop.h"
 
-static inline clave_status set_inputs(clave_session *s, const clave_tensors *data) {
-  clave_tensor t;
+static inline clave_status set_inputs(clave_session *session, const clave_tensors *data) {
+  clave_tensor tensor;
   char name[32];
   for (uint32_t i = 0;
-       snprintf(name, sizeof name, "in.A.%u", i), clave_tensors_find(data, name, &t); i++)
-    TRY(i % 2 ? clave_session_set_input(s, "forward", i, &t)
-              : clave_session_bind_input(s, "forward", i, &t));
+       snprintf(name, sizeof name, "in.A.%u", i), clave_tensors_find(data, name, &tensor); i++)
+    TRY(i % 2 ? clave_session_set_input(session, "forward", i, &tensor)
+              : clave_session_bind_input(session, "forward", i, &tensor));
   return NULL;
 }
 
@@ -38,9 +38,9 @@ static inline bool same_values(const clave_tensor *got, const clave_tensor *want
 }
 
 /* The first output of the last run is as in the data file. */
-static inline bool right_output(clave_session *s, const clave_tensors *data) {
+static inline bool right_output(clave_session *session, const clave_tensors *data) {
   clave_tensor got, want;
-  clave_status st = clave_session_output(s, "forward", 0, &got);
+  clave_status st = clave_session_output(session, "forward", 0, &got);
   bool right = !st && clave_tensors_find(data, "out.0.0", &want) && same_values(&got, &want);
   clave_status_free(st);
   return right;

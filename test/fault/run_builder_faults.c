@@ -20,107 +20,112 @@ typedef struct slots {
   clave_id rows, x, y, state, table, wide, mean, next, sums[2], bodies[2];
 } slots;
 
-static void declare(clave_builder *b, slots *s) {
+static void declare(clave_builder *builder, slots *slots) {
   const int64_t dims[] = {ROWS, COLUMNS}, one[] = {1, 1};
-  const clave_tensor t = clave_tensor_make(CLAVE_F32, 2, dims, table);
-  clave_builder_producer(b, "a runner");
-  clave_builder_metadata(b, "{}");
-  s->rows = clave_builder_value(b, "rows", CLAVE_I64, 0, 100);
-  s->x = clave_builder_tensor(b, CLAVE_SLOT_INPUT, "x", CLAVE_F32, 2, dims,
-                              (const clave_id[]){s->rows, 0});
-  s->y = clave_builder_tensor(b, CLAVE_SLOT_OUTPUT, "y", CLAVE_F32, 2, one, NULL);
-  s->state = clave_builder_tensor(b, CLAVE_SLOT_STATE, "state", CLAVE_F32, 2, dims, NULL);
-  s->table = clave_builder_constant(b, "table", &t, true);
-  (void)clave_builder_constant(b, "borrowed", &t, false);
-  s->wide = clave_builder_tensor(b, CLAVE_SLOT_TEMPORARY, "wide", CLAVE_F32, 2, dims, NULL);
-  s->mean = clave_builder_tensor(b, CLAVE_SLOT_TEMPORARY, "mean", CLAVE_F32, 2, one, NULL);
-  s->next = clave_builder_tensor(b, CLAVE_SLOT_TEMPORARY, "next", CLAVE_F32, 2, dims, NULL);
-  clave_builder_initial(b, s->state, s->table);
+  const clave_tensor tensor = clave_tensor_make(CLAVE_F32, 2, dims, table);
+  clave_builder_producer(builder, "a runner");
+  clave_builder_metadata(builder, "{}");
+  slots->rows = clave_builder_value(builder, "rows", CLAVE_I64, 0, 100);
+  slots->x = clave_builder_tensor(builder, CLAVE_SLOT_INPUT, "x", CLAVE_F32, 2, dims,
+                                  (const clave_id[]){slots->rows, 0});
+  slots->y = clave_builder_tensor(builder, CLAVE_SLOT_OUTPUT, "y", CLAVE_F32, 2, one, NULL);
+  slots->state = clave_builder_tensor(builder, CLAVE_SLOT_STATE, "state", CLAVE_F32, 2, dims, NULL);
+  slots->table = clave_builder_constant(builder, "table", &tensor, true);
+  (void)clave_builder_constant(builder, "borrowed", &tensor, false);
+  slots->wide =
+      clave_builder_tensor(builder, CLAVE_SLOT_TEMPORARY, "wide", CLAVE_F32, 2, dims, NULL);
+  slots->mean =
+      clave_builder_tensor(builder, CLAVE_SLOT_TEMPORARY, "mean", CLAVE_F32, 2, one, NULL);
+  slots->next =
+      clave_builder_tensor(builder, CLAVE_SLOT_TEMPORARY, "next", CLAVE_F32, 2, dims, NULL);
+  clave_builder_initial(builder, slots->state, slots->table);
 }
 
-static void add_body(clave_builder *b, slots *s, int i) {
+static void add_body(clave_builder *builder, slots *slots, int i) {
   const int64_t dims[] = {ROWS, COLUMNS};
   const clave_operand operands[] = {{.index = 0}, {.source = CLAVE_OPERAND_FLOAT, .f = 0.5}};
-  s->sums[i] = clave_builder_tensor(b, CLAVE_SLOT_TEMPORARY, "sum", CLAVE_F32, 2, dims, NULL);
-  s->bodies[i] = clave_builder_body(b, i ? "less" : "more", NULL, 0);
-  clave_builder_op(b, "Elementwise", "sum");
-  clave_builder_set_tensors(b, "inputs", &s->state, 1);
-  clave_builder_step(b, i ? "sub" : "add", CLAVE_F32, operands, 2);
-  clave_builder_set_tensor(b, "out", s->sums[i]);
-  clave_builder_end_body(b, &s->sums[i], 1);
+  slots->sums[i] =
+      clave_builder_tensor(builder, CLAVE_SLOT_TEMPORARY, "sum", CLAVE_F32, 2, dims, NULL);
+  slots->bodies[i] = clave_builder_body(builder, i ? "less" : "more", NULL, 0);
+  clave_builder_op(builder, "Elementwise", "sum");
+  clave_builder_set_tensors(builder, "inputs", &slots->state, 1);
+  clave_builder_step(builder, i ? "sub" : "add", CLAVE_F32, operands, 2);
+  clave_builder_set_tensor(builder, "out", slots->sums[i]);
+  clave_builder_end_body(builder, &slots->sums[i], 1);
 }
 
-static void add_choice(clave_builder *b, slots *s) {
-  clave_id many = clave_builder_value(b, "many", CLAVE_BOOL, INT64_MIN, INT64_MAX);
-  clave_builder_op(b, "Scalar", "many");
-  clave_builder_set_text(b, "kind", "gt");
-  clave_builder_set_value(b, "a", s->rows);
-  clave_builder_set_float(b, "b", 1);
-  clave_builder_set_value(b, "out", many);
-  for (int i = 0; i < 2; i++) add_body(b, s, i);
-  clave_builder_op(b, "If", "choice");
-  clave_builder_set_value(b, "condition", many);
-  clave_builder_set_body(b, "then_chain", s->bodies[0]);
-  clave_builder_set_body(b, "else_chain", s->bodies[1]);
-  clave_builder_set_tensors(b, "results", &s->next, 1);
-  clave_builder_update(b, s->state, s->next);
+static void add_choice(clave_builder *builder, slots *slots) {
+  clave_id many = clave_builder_value(builder, "many", CLAVE_BOOL, INT64_MIN, INT64_MAX);
+  clave_builder_op(builder, "Scalar", "many");
+  clave_builder_set_text(builder, "kind", "gt");
+  clave_builder_set_value(builder, "a", slots->rows);
+  clave_builder_set_float(builder, "b", 1);
+  clave_builder_set_value(builder, "out", many);
+  for (int i = 0; i < 2; i++) add_body(builder, slots, i);
+  clave_builder_op(builder, "If", "choice");
+  clave_builder_set_value(builder, "condition", many);
+  clave_builder_set_body(builder, "then_chain", slots->bodies[0]);
+  clave_builder_set_body(builder, "else_chain", slots->bodies[1]);
+  clave_builder_set_tensors(builder, "results", &slots->next, 1);
+  clave_builder_update(builder, slots->state, slots->next);
 }
 
-static void add_means(clave_builder *b, const slots *s) {
+static void add_means(clave_builder *builder, const slots *slots) {
   const int64_t dims[] = {ROWS, COLUMNS};
-  clave_builder_op(b, "Expand", "wide");
-  clave_builder_set_tensor(b, "x", s->table);
-  clave_builder_set_sizes(b, "shape", dims, NULL, 2);
-  clave_builder_set_tensor(b, "out", s->wide);
-  clave_builder_op(b, "Reduce", "mean");
-  clave_builder_set_text(b, "kind", "mean");
-  clave_builder_set_tensor(b, "x", s->wide);
-  clave_builder_set_ints(b, "axes", (const int32_t[]){0, 1}, 2);
-  clave_builder_set_bool(b, "keepdim", true);
-  clave_builder_set_tensor(b, "out", s->mean);
-  clave_builder_op(b, "Softmax", "y");
-  clave_builder_set_tensor(b, "x", s->mean);
-  clave_builder_set_int(b, "axis", 1);
-  clave_builder_set_tensor(b, "out", s->y);
+  clave_builder_op(builder, "Expand", "wide");
+  clave_builder_set_tensor(builder, "x", slots->table);
+  clave_builder_set_sizes(builder, "shape", dims, NULL, 2);
+  clave_builder_set_tensor(builder, "out", slots->wide);
+  clave_builder_op(builder, "Reduce", "mean");
+  clave_builder_set_text(builder, "kind", "mean");
+  clave_builder_set_tensor(builder, "x", slots->wide);
+  clave_builder_set_ints(builder, "axes", (const int32_t[]){0, 1}, 2);
+  clave_builder_set_bool(builder, "keepdim", true);
+  clave_builder_set_tensor(builder, "out", slots->mean);
+  clave_builder_op(builder, "Softmax", "y");
+  clave_builder_set_tensor(builder, "x", slots->mean);
+  clave_builder_set_int(builder, "axis", 1);
+  clave_builder_set_tensor(builder, "out", slots->y);
 }
 
 static clave_status build(void *ctx) {
-  life *l = ctx;
-  slots s;
-  TRY(clave_builder_create(&l->b));
-  declare(l->b, &s);
-  clave_builder_method(l->b, "forward");
-  clave_builder_method_metadata(l->b, "{}");
-  clave_builder_input(l->b, "x", s.x);
-  add_choice(l->b, &s);
-  add_means(l->b, &s);
-  clave_builder_output(l->b, "y", s.y);
-  return clave_builder_finish(l->b, &l->program);
+  life *life = ctx;
+  slots slots;
+  TRY(clave_builder_create(&life->b));
+  declare(life->b, &slots);
+  clave_builder_method(life->b, "forward");
+  clave_builder_method_metadata(life->b, "{}");
+  clave_builder_input(life->b, "x", slots.x);
+  add_choice(life->b, &slots);
+  add_means(life->b, &slots);
+  clave_builder_output(life->b, "y", slots.y);
+  return clave_builder_finish(life->b, &life->program);
 }
 
 static const char *wrong_life(void *ctx) {
-  const life *l = ctx;
-  clave_method_info m = {.size = sizeof m};
-  clave_program_info p = {.size = sizeof p};
-  clave_status st = clave_program_get_info(l->program, &p);
-  if (!st) st = clave_program_method(l->program, 0, &m);
+  const life *life = ctx;
+  clave_method_info info = {.size = sizeof info};
+  clave_program_info program_info = {.size = sizeof program_info};
+  clave_status st = clave_program_get_info(life->program, &program_info);
+  if (!st) st = clave_program_method(life->program, 0, &info);
   if (st) return "no info";
-  if (strcmp(p.producer, "a runner") != 0 || p.n_constants != 2) return "the program is another";
-  return m.n_nodes == NODES + 1 ? NULL : "nodes are missing";
+  if (strcmp(program_info.producer, "a runner") != 0 || program_info.n_constants != 2)
+    return "the program is another";
+  return info.n_nodes == NODES + 1 ? NULL : "nodes are missing";
 }
 
 /* After an error a builder is to be destroyed only, and says why. */
 static clave_status resume(void *ctx) {
-  const life *l = ctx;
-  if (l->program) abort();
+  const life *life = ctx;
+  if (life->program) abort();
   return NULL;
 }
 
 static void end_life(void *ctx) {
-  life *l = ctx;
-  clave_program_destroy(l->program);
-  clave_builder_destroy(l->b);
-  *l = (life){0};
+  life *alive = ctx;
+  clave_program_destroy(alive->program);
+  clave_builder_destroy(alive->b);
+  *alive = (life){0};
 }
 
 int main(int argc, char **argv) {
@@ -128,7 +133,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "usage: run_builder_faults alloc [FIRST STEP]\n");
     return 2;
   }
-  life l = {0};
-  const fault_test test = {&l, build, wrong_life, resume, end_life};
+  life life = {0};
+  const fault_test test = {&life, build, wrong_life, resume, end_life};
   return fault_loop(&test, argv[1], argc > 2 ? atol(argv[2]) : 0, argc > 3 ? atol(argv[3]) : 1);
 }

@@ -26,75 +26,83 @@ typedef struct life {
   int n_half; /* lives that left something half made */
 } life;
 
-static clave_status compile(const life *l) {
-  const clave_compile_dim dim = {l->size, 1};
-  const clave_compile_options o = {
-      .size = sizeof o, .dims = &dim, .n_dims = 1, .compiler = l->compiler, .march = "native"};
-  clave_compile_options alone = o;
+static clave_status compile(const life *life) {
+  const clave_compile_dim dim = {life->size, 1};
+  const clave_compile_options options = {.size = sizeof options,
+                                         .dims = &dim,
+                                         .n_dims = 1,
+                                         .compiler = life->compiler,
+                                         .march = "native"};
+  clave_compile_options alone = options;
   alone.static_memory = true;
-  alone.sbom = l->sbom;
-  clave_program *p;
-  TRY(clave_program_load(l->program, NULL, &p));
-  clave_status st = clave_compile_sources(p, l->sources, &alone);
-  if (!st) st = clave_compile(p, l->executable, &o);
-  clave_program_destroy(p);
+  alone.sbom = life->sbom;
+  clave_program *program;
+  TRY(clave_program_load(life->program, NULL, &program));
+  clave_status st = clave_compile_sources(program, life->sources, &alone);
+  if (!st) st = clave_compile(program, life->executable, &options);
+  clave_program_destroy(program);
   return st;
 }
 
-static clave_status carry(const life *l, const char *program, const char *target, const char *to) {
-  const clave_compile_options o = {
-      .size = sizeof o, .compiler = l->compiler, .target = target, .static_library = l->library};
-  clave_program *p;
-  TRY(clave_program_load(program, NULL, &p));
-  clave_status st = clave_compile(p, to, &o);
-  clave_program_destroy(p);
+static clave_status carry(const life *life, const char *program, const char *target,
+                          const char *to) {
+  const clave_compile_options options = {.size = sizeof options,
+                                         .compiler = life->compiler,
+                                         .target = target,
+                                         .static_library = life->library};
+  clave_program *other_program;
+  TRY(clave_program_load(program, NULL, &other_program));
+  clave_status st = clave_compile(other_program, to, &options);
+  clave_program_destroy(other_program);
   return st;
 }
 
 /* The options that the other lives have not. */
-static clave_status compile_options_of(const life *l) {
-  const clave_compile_dim dim = {l->size, 1};
-  const clave_compile_options o = {
-      .size = sizeof o, .dims = &dim, .n_dims = 1, .compiler = l->compiler};
-  clave_compile_options shared = o, bare = o, own = o;
+static clave_status compile_options_of(const life *life) {
+  const clave_compile_dim dim = {life->size, 1};
+  const clave_compile_options options = {
+      .size = sizeof options, .dims = &dim, .n_dims = 1, .compiler = life->compiler};
+  clave_compile_options shared = options, bare = options, own = options;
   shared.library = "shared";
-  shared.sbom = l->sbom;
+  shared.sbom = life->sbom;
   bare.library = "bare";
   bare.bare = true;
-  own.kernel_folder = l->kernels;
+  own.kernel_folder = life->kernels;
   own.verify = true;
-  own.sbom = l->sbom;
-  clave_program *p;
-  TRY(clave_program_load(l->program, NULL, &p));
-  clave_status st = clave_compile(p, l->shared, &shared);
-  if (!st) st = clave_compile(p, l->bare, &bare);
-  if (!st) st = clave_compile(p, l->executable, &own);
-  clave_program_destroy(p);
+  own.sbom = life->sbom;
+  clave_program *program;
+  TRY(clave_program_load(life->program, NULL, &program));
+  clave_status st = clave_compile(program, life->shared, &shared);
+  if (!st) st = clave_compile(program, life->bare, &bare);
+  if (!st) st = clave_compile(program, life->executable, &own);
+  clave_program_destroy(program);
   return st;
 }
 
 static bool exists(const char *path) {
-  FILE *f = fopen(path, "r");
-  if (f) (void)fclose(f);
-  return f;
+  FILE *file = fopen(path, "r");
+  if (file) (void)fclose(file);
+  return file;
 }
 
 static clave_status run_life(void *ctx) {
-  const life *l = ctx;
-  if (l->kernels) return compile_options_of(l);
-  TRY(compile(l));
-  TRY(carry(l, l->program, "opencl", l->carried));
-  return carry(l, l->llm, "c", l->story);
+  const life *life = ctx;
+  if (life->kernels) return compile_options_of(life);
+  TRY(compile(life));
+  TRY(carry(life, life->program, "opencl", life->carried));
+  return carry(life, life->llm, "c", life->story);
 }
 
 static const char *find_wrong(void *ctx) {
-  const life *l = ctx;
-  if (l->kernels)
-    return exists(l->shared) && exists(l->bare) && exists(l->executable) && exists(l->sbom)
+  const life *life = ctx;
+  if (life->kernels)
+    return exists(life->shared) && exists(life->bare) && exists(life->executable) &&
+                   exists(life->sbom)
                ? NULL
                : "something is not there";
-  if (!exists(l->carried) || !exists(l->story)) return "no executable that carries its program";
-  return !exists(l->executable) ? "no executable" : !exists(l->model) ? "no sources" : NULL;
+  if (!exists(life->carried) || !exists(life->story))
+    return "no executable that carries its program";
+  return !exists(life->executable) ? "no executable" : !exists(life->model) ? "no sources" : NULL;
 }
 
 static clave_status resume(void *ctx) {
@@ -103,40 +111,40 @@ static clave_status resume(void *ctx) {
 }
 
 /* A library without its header, or a list of what went in without what was made. */
-static bool is_half_made(const life *l) {
-  return exists(l->shared) != exists(l->shared_header) ||
-         exists(l->bare) != exists(l->bare_header) ||
-         (l->kernels && exists(l->sbom) != exists(l->shared));
+static bool is_half_made(const life *life) {
+  return exists(life->shared) != exists(life->shared_header) ||
+         exists(life->bare) != exists(life->bare_header) ||
+         (life->kernels && exists(life->sbom) != exists(life->shared));
 }
 
 /* The runner's own folder: what it leaves is for the test to find. */
 static void end_life(void *ctx) {
-  life *l = ctx;
-  if (is_half_made(l)) l->n_half++;
+  life *life = ctx;
+  if (is_half_made(life)) life->n_half++;
   char command[9 * PATH_SIZE + 64];
   (void)snprintf(command, sizeof command, "rm -rf '%s' '%s' '%s' '%s' '%s' '%s' '%s' '%s' '%s'",
-                 l->sources, l->executable, l->carried, l->story, l->sbom, l->shared, l->bare,
-                 l->shared_header, l->bare_header);
+                 life->sources, life->executable, life->carried, life->story, life->sbom,
+                 life->shared, life->bare, life->shared_header, life->bare_header);
   if (system(command) != 0) printf("FAIL %s\n", command);
 }
 
 int main(int argc, char **argv) {
   if (argc != 8 && argc != 7) return 2;
-  life l = {.program = argv[1], .size = argv[2], .compiler = argv[4]};
-  if (argc == 7) l.kernels = argv[6];
-  if (argc == 8) l.llm = argv[6], l.library = argv[7];
-  (void)snprintf(l.executable, sizeof l.executable, "%s/made", argv[3]);
-  (void)snprintf(l.sbom, sizeof l.sbom, "%s/sbom", argv[3]);
-  (void)snprintf(l.sources, sizeof l.sources, "%s/sources", argv[3]);
-  (void)snprintf(l.carried, sizeof l.carried, "%s/carried", argv[3]);
-  (void)snprintf(l.story, sizeof l.story, "%s/story", argv[3]);
-  (void)snprintf(l.shared, sizeof l.shared, "%s/shared.so", argv[3]);
-  (void)snprintf(l.shared_header, sizeof l.shared_header, "%s/shared.h", argv[3]);
-  (void)snprintf(l.bare, sizeof l.bare, "%s/bare.o", argv[3]);
-  (void)snprintf(l.bare_header, sizeof l.bare_header, "%s/bare.h", argv[3]);
-  (void)snprintf(l.model, sizeof l.model, "%s/model.c", l.sources);
-  const fault_test test = {&l, run_life, find_wrong, resume, end_life};
+  life life = {.program = argv[1], .size = argv[2], .compiler = argv[4]};
+  if (argc == 7) life.kernels = argv[6];
+  if (argc == 8) life.llm = argv[6], life.library = argv[7];
+  (void)snprintf(life.executable, sizeof life.executable, "%s/made", argv[3]);
+  (void)snprintf(life.sbom, sizeof life.sbom, "%s/sbom", argv[3]);
+  (void)snprintf(life.sources, sizeof life.sources, "%s/sources", argv[3]);
+  (void)snprintf(life.carried, sizeof life.carried, "%s/carried", argv[3]);
+  (void)snprintf(life.story, sizeof life.story, "%s/story", argv[3]);
+  (void)snprintf(life.shared, sizeof life.shared, "%s/shared.so", argv[3]);
+  (void)snprintf(life.shared_header, sizeof life.shared_header, "%s/shared.h", argv[3]);
+  (void)snprintf(life.bare, sizeof life.bare, "%s/bare.o", argv[3]);
+  (void)snprintf(life.bare_header, sizeof life.bare_header, "%s/bare.h", argv[3]);
+  (void)snprintf(life.model, sizeof life.model, "%s/model.c", life.sources);
+  const fault_test test = {&life, run_life, find_wrong, resume, end_life};
   const int code = fault_loop(&test, "alloc", 0, strtol(argv[5], NULL, 10));
-  if (l.n_half) printf("FAIL %d lives left something half made\n", l.n_half);
-  return l.n_half ? 1 : code;
+  if (life.n_half) printf("FAIL %d lives left something half made\n", life.n_half);
+  return life.n_half ? 1 : code;
 }

@@ -25,49 +25,49 @@ typedef struct life {
   float image[PIXELS], scores[3][CLASSES];
 } life;
 
-static void on_event(void *ctx, const clave_delegate_event *e) {
-  ((life *)ctx)->n_events += e->kind == CLAVE_DELEGATE_EVENT_NODE;
+static void on_event(void *ctx, const clave_delegate_event *event) {
+  ((life *)ctx)->n_events += event->kind == CLAVE_DELEGATE_EVENT_NODE;
 }
 static void on_release(void *ctx) { ((life *)ctx)->n_released++; }
 
-static clave_status load_clv(life *l) {
-  const clave_delegate_payload p = {.size = sizeof p,
-                                    .data = l->clv,
-                                    .data_size = l->clv_size,
-                                    .copy = true,
-                                    .release = on_release,
-                                    .release_ctx = l};
-  return l->d.load(&p, &l->programs[0]);
+static clave_status load_clv(life *life) {
+  const clave_delegate_payload payload = {.size = sizeof payload,
+                                          .data = life->clv,
+                                          .data_size = life->clv_size,
+                                          .copy = true,
+                                          .release = on_release,
+                                          .release_ctx = life};
+  return life->d.load(&payload, &life->programs[0]);
 }
 
 static bool find(void *ctx, const char *name, clave_tensor *constant) {
-  const life *l = ctx;
+  const life *life = ctx;
   for (uint32_t i = 0; i < MOST_CONSTANTS; i++) {
     clave_tensor_info slot = {.size = sizeof slot};
-    clave_status st = clave_program_slot(l->plain, i, &slot);
-    if (!st && strcmp(slot.name, name) == 0) st = clave_program_constant(l->plain, i, constant);
+    clave_status st = clave_program_slot(life->plain, i, &slot);
+    if (!st && strcmp(slot.name, name) == 0) st = clave_program_constant(life->plain, i, constant);
     clave_status_free(st);
     if (!st && strcmp(slot.name, name) == 0) return true;
   }
   return false;
 }
 
-static clave_status load_by_name(life *l) {
-  clave_delegate_payload p = {.size = sizeof p,
-                              .format = CLAVE_DELEGATE_PROGRAM,
-                              .find = find,
-                              .find_ctx = l,
-                              .copy = true,
-                              .release = on_release,
-                              .release_ctx = l};
-  TRY(clave_program_load("examples/mnist/mnist.clv", NULL, &l->plain));
-  TRY(clave_program_encode(l->plain, &l->flatbuffer, &p.data_size));
-  p.data = l->flatbuffer;
-  return l->d.load(&p, &l->programs[1]);
+static clave_status load_by_name(life *life) {
+  clave_delegate_payload payload = {.size = sizeof payload,
+                                    .format = CLAVE_DELEGATE_PROGRAM,
+                                    .find = find,
+                                    .find_ctx = life,
+                                    .copy = true,
+                                    .release = on_release,
+                                    .release_ctx = life};
+  TRY(clave_program_load("examples/mnist/mnist.clv", NULL, &life->plain));
+  TRY(clave_program_encode(life->plain, &life->flatbuffer, &payload.data_size));
+  payload.data = life->flatbuffer;
+  return life->d.load(&payload, &life->programs[1]);
 }
 
 /* relu of the scores, and as a question. */
-static clave_status load_graph(life *l) {
+static clave_status load_graph(life *life) {
   static const uint32_t index[] = {0, 1};
   static const clave_delegate_operand operand = {.source = CLAVE_DELEGATE_OPERAND_INPUT};
   const clave_delegate_size size = {"n", 1, 4};
@@ -86,107 +86,110 @@ static clave_status load_graph(life *l) {
        .operands = &operand},
       {.name = "out", .kind = CLAVE_DELEGATE_WRITES, .n = 1, .tensors = &index[1]}};
   const clave_delegate_node node = {"Elementwise", "relu", fields, 3};
-  const clave_delegate_graph g = {sizeof g, &size, 1, tensors, 3, &node, 1, initial, NULL, 0};
-  const clave_delegate_payload p = {.size = sizeof p,
-                                    .format = CLAVE_DELEGATE_GRAPH,
-                                    .graph = &g,
-                                    .release = on_release,
-                                    .release_ctx = l};
+  const clave_delegate_graph graph = {sizeof graph, &size, 1,       tensors, 3,
+                                      &node,        1,     initial, NULL,    0};
+  const clave_delegate_payload payload = {.size = sizeof payload,
+                                          .format = CLAVE_DELEGATE_GRAPH,
+                                          .graph = &graph,
+                                          .release = on_release,
+                                          .release_ctx = life};
   clave_delegate_answer answer;
-  TRY(l->d.query(l->device, &g, &answer));
+  TRY(life->d.query(life->device, &graph, &answer));
   if (!answer.supported) abort();
-  return l->d.load(&p, &l->programs[2]);
+  return life->d.load(&payload, &life->programs[2]);
 }
 
-static clave_status bind(life *l, int i, const clave_tensor *x, float *from, size_t bytes) {
+static clave_status bind(life *life, int i, const clave_tensor *tensor, float *from, size_t bytes) {
   const clave_delegate_memory in = {.size = sizeof in, .memory = from, .bytes = bytes};
   const clave_delegate_memory out = {
-      .size = sizeof out, .memory = l->scores[i], .bytes = sizeof l->scores[i]};
-  TRY(l->d.bind_input(l->instances[i], NULL, 0, x, &in));
-  return l->d.bind_output(l->instances[i], NULL, 0, &out);
+      .size = sizeof out, .memory = life->scores[i], .bytes = sizeof life->scores[i]};
+  TRY(life->d.bind_input(life->instances[i], NULL, 0, tensor, &in));
+  return life->d.bind_output(life->instances[i], NULL, 0, &out);
 }
 
-static clave_status create(life *l) {
-  const clave_delegate_instance_options o = {
-      .size = sizeof o, .event = on_event, .event_ctx = l, .node_events = true};
+static clave_status create(life *life) {
+  const clave_delegate_instance_options options = {
+      .size = sizeof options, .event = on_event, .event_ctx = life, .node_events = true};
   const clave_tensor image = {CLAVE_F32, 4, {1, 1, 28, 28}, {PIXELS, PIXELS, 28, 1}, NULL};
   const clave_tensor scores = {CLAVE_F32, 2, {1, CLASSES}, {CLASSES, 1}, NULL};
-  for (int i = 0; i < 3; i++) TRY(l->d.create(l->programs[i], l->device, &o, &l->instances[i]));
-  for (int i = 0; i < 2; i++) TRY(bind(l, i, &image, l->image, sizeof l->image));
-  return bind(l, 2, &scores, l->scores[0], sizeof l->scores[0]);
+  for (int i = 0; i < 3; i++)
+    TRY(life->d.create(life->programs[i], life->device, &options, &life->instances[i]));
+  for (int i = 0; i < 2; i++) TRY(bind(life, i, &image, life->image, sizeof life->image));
+  return bind(life, 2, &scores, life->scores[0], sizeof life->scores[0]);
 }
 
-static clave_status run(life *l) {
+static clave_status run(life *life) {
   bool over = false;
-  TRY(l->d.execute(l->instances[0], "forward"));
-  TRY(l->d.submit(l->instances[1], "forward", NULL, NULL));
-  TRY(l->d.wait(l->instances[1], -1, &over));
-  TRY(l->d.execute(l->instances[2], NULL));
-  return over ? l->d.reset(l->instances[0]) : NULL;
+  TRY(life->d.execute(life->instances[0], "forward"));
+  TRY(life->d.submit(life->instances[1], "forward", NULL, NULL));
+  TRY(life->d.wait(life->instances[1], -1, &over));
+  TRY(life->d.execute(life->instances[2], NULL));
+  return over ? life->d.reset(life->instances[0]) : NULL;
 }
 
 static clave_status run_life(void *ctx) {
-  life *l = ctx;
-  const clave_delegate_device_options o = {
-      .size = sizeof o, .device = "cpu", .n_threads = 2, .cache_dir = "off"};
-  l->d.size = sizeof l->d;
-  if (clave_delegate_register(CLAVE_DELEGATE_VERSION, &l->d) != CLAVE_OK) abort();
-  TRY(l->d.open(&o, &l->device));
-  TRY(load_clv(l));
-  TRY(load_by_name(l));
-  TRY(load_graph(l));
-  TRY(create(l));
-  return run(l);
+  life *life = ctx;
+  const clave_delegate_device_options options = {
+      .size = sizeof options, .device = "cpu", .n_threads = 2, .cache_dir = "off"};
+  life->d.size = sizeof life->d;
+  if (clave_delegate_register(CLAVE_DELEGATE_VERSION, &life->d) != CLAVE_OK) abort();
+  TRY(life->d.open(&options, &life->device));
+  TRY(load_clv(life));
+  TRY(load_by_name(life));
+  TRY(load_graph(life));
+  TRY(create(life));
+  return run(life);
 }
 
 static const char *wrong_life(void *ctx) {
-  const life *l = ctx;
-  if (memcmp(l->scores[0], l->scores[1], sizeof l->scores[0]) != 0) return "the results differ";
+  const life *life = ctx;
+  if (memcmp(life->scores[0], life->scores[1], sizeof life->scores[0]) != 0)
+    return "the results differ";
   for (int i = 0; i < CLASSES; i++)
-    if (l->scores[2][i] != (l->scores[0][i] > 0 ? l->scores[0][i] : 0)) return "no relu";
-  return l->n_events ? NULL : "no event was told";
+    if (life->scores[2][i] != (life->scores[0][i] > 0 ? life->scores[0][i] : 0)) return "no relu";
+  return life->n_events ? NULL : "no event was told";
 }
 
 /* What is there runs, where it has all that it needs. */
 static clave_status resume(void *ctx) {
-  life *l = ctx;
+  life *life = ctx;
   bool over;
-  if (!l->d.open || !l->instances[2]) return NULL;
-  l->d.status_free(l->d.wait(l->instances[1], -1, &over));
-  clave_status st = l->d.execute(l->instances[0], NULL);
+  if (!life->d.open || !life->instances[2]) return NULL;
+  life->d.status_free(life->d.wait(life->instances[1], -1, &over));
+  clave_status st = life->d.execute(life->instances[0], NULL);
   if (clave_status_code(st) != CLAVE_INVALID) return st;
   clave_status_free(st); /* it was not bound yet */
   return NULL;
 }
 
 static void end_life(void *ctx) {
-  life *l = ctx;
+  life *alive = ctx;
   bool over;
-  if (l->d.open) {
+  if (alive->d.open) {
     for (int i = 0; i < 3; i++) {
-      l->d.status_free(l->d.wait(l->instances[i], -1, &over));
-      l->d.status_free(l->d.destroy(l->instances[i]));
-      l->d.status_free(l->d.unload(l->programs[i]));
+      alive->d.status_free(alive->d.wait(alive->instances[i], -1, &over));
+      alive->d.status_free(alive->d.destroy(alive->instances[i]));
+      alive->d.status_free(alive->d.unload(alive->programs[i]));
     }
-    l->d.status_free(l->d.close(l->device));
+    alive->d.status_free(alive->d.close(alive->device));
   }
-  clave_program_destroy(l->plain);
-  free(l->flatbuffer);
-  const life empty = {.clv = l->clv, .clv_size = l->clv_size};
-  *l = empty;
+  clave_program_destroy(alive->plain);
+  free(alive->flatbuffer);
+  const life empty = {.clv = alive->clv, .clv_size = alive->clv_size};
+  *alive = empty;
 }
 
 int main(int argc, char **argv) {
-  static life l;
+  static life life;
   if (argc < 3) {
     fprintf(stderr, "usage: run_delegate_faults alloc PROGRAM [FIRST STEP]\n");
     return 2;
   }
   static char bytes[MOST_BYTES];
-  FILE *f = fopen(argv[2], "rb");
-  l.clv = bytes;
-  l.clv_size = f ? fread(bytes, 1, sizeof bytes, f) : 0;
-  if (f) (void)fclose(f);
-  const fault_test test = {&l, run_life, wrong_life, resume, end_life};
+  FILE *file = fopen(argv[2], "rb");
+  life.clv = bytes;
+  life.clv_size = file ? fread(bytes, 1, sizeof bytes, file) : 0;
+  if (file) (void)fclose(file);
+  const fault_test test = {&life, run_life, wrong_life, resume, end_life};
   return fault_loop(&test, argv[1], argc > 3 ? atol(argv[3]) : 0, argc > 4 ? atol(argv[4]) : 1);
 }

@@ -60,13 +60,13 @@ static void must(cl_int code) {
 static bool try_device(cl_platform_id platform, cl_device_id id) {
   cl_int code;
   cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)platform, 0};
-  clave_device *d;
+  clave_device *device;
   host.context = cl.clCreateContext(properties, 1, &id, NULL, NULL, &code);
   if (code != CL_SUCCESS) return false;
-  clave_status st = clave_device_create_from_opencl(host.context, id, NULL, NULL, &d);
+  clave_status st = clave_device_create_from_opencl(host.context, id, NULL, NULL, &device);
   bool good = !st;
   clave_status_free(st);
-  clave_device_destroy(d);
+  clave_device_destroy(device);
   host.device = id;
   if (!good) cl.clReleaseContext(host.context);
   return good;
@@ -116,49 +116,49 @@ static void open_host(void) {
   make_shared();
 }
 
-static size_t bytes_of(const clave_tensor *t) {
-  size_t bytes = clave_dtype_size(t->dtype);
-  for (int i = 0; i < t->rank; i++) bytes *= (size_t)t->dims[i];
+static size_t bytes_of(const clave_tensor *tensor) {
+  size_t bytes = clave_dtype_size(tensor->dtype);
+  for (int i = 0; i < tensor->rank; i++) bytes *= (size_t)tensor->dims[i];
   return bytes;
 }
 
 /* ---------------------------------------------------------------- a life */
 
 /* The host writes the inputs, without waiting, and forgets the output. */
-static clave_status bind_all(clave_session *s, const clave_tensors *data) {
-  clave_tensor t;
+static clave_status bind_all(clave_session *session, const clave_tensors *data) {
+  clave_tensor tensor;
   char name[32];
   const cl_uchar nothing = 0xff;
   for (uint32_t i = 0;
-       snprintf(name, sizeof name, "in.A.%u", i), clave_tensors_find(data, name, &t); i++) {
-    must(cl.clEnqueueWriteBuffer(host.queue, host.inputs[i], CL_FALSE, OFFSET, bytes_of(&t), t.data,
-                                 0, NULL, NULL));
-    TRY(clave_session_bind_input_mem(s, "forward", i, &t, host.inputs[i], OFFSET));
+       snprintf(name, sizeof name, "in.A.%u", i), clave_tensors_find(data, name, &tensor); i++) {
+    must(cl.clEnqueueWriteBuffer(host.queue, host.inputs[i], CL_FALSE, OFFSET, bytes_of(&tensor),
+                                 tensor.data, 0, NULL, NULL));
+    TRY(clave_session_bind_input_mem(session, "forward", i, &tensor, host.inputs[i], OFFSET));
   }
   must(cl.clEnqueueFillBuffer(host.queue, host.output, &nothing, 1, 0, ROOM, 0, NULL, NULL));
-  return clave_session_bind_output_mem(s, "forward", 0, host.output, OFFSET, ROOM - OFFSET);
+  return clave_session_bind_output_mem(session, "forward", 0, host.output, OFFSET, ROOM - OFFSET);
 }
 
-static clave_status run_bound(clave_session *s, const clave_tensors *data) {
-  TRY(bind_all(s, data));
-  return clave_session_run(s, "forward");
+static clave_status run_bound(clave_session *session, const clave_tensors *data) {
+  TRY(bind_all(session, data));
+  return clave_session_run(session, "forward");
 }
 
 /* As run_bound, in the shared memory. */
-static clave_status run_shared(clave_session *s, const clave_tensors *data) {
-  clave_tensor t;
+static clave_status run_shared(clave_session *session, const clave_tensors *data) {
+  clave_tensor tensor;
   char name[32];
   size_t at = 0;
   memset(host.mapped + MAX_INPUTS * ROOM, 0xff, ROOM);
   for (uint32_t i = 0;
-       snprintf(name, sizeof name, "in.A.%u", i), clave_tensors_find(data, name, &t); i++) {
-    memcpy(host.mapped + at + OFFSET, t.data, bytes_of(&t));
-    TRY(clave_session_bind_input_dma_buf(s, "forward", i, &t, host.shared, at + OFFSET));
+       snprintf(name, sizeof name, "in.A.%u", i), clave_tensors_find(data, name, &tensor); i++) {
+    memcpy(host.mapped + at + OFFSET, tensor.data, bytes_of(&tensor));
+    TRY(clave_session_bind_input_dma_buf(session, "forward", i, &tensor, host.shared, at + OFFSET));
     at += ROOM;
   }
-  TRY(clave_session_bind_output_dma_buf(s, "forward", 0, host.shared, MAX_INPUTS * ROOM + OFFSET,
-                                        ROOM - OFFSET));
-  return clave_session_run(s, "forward");
+  TRY(clave_session_bind_output_dma_buf(session, "forward", 0, host.shared,
+                                        MAX_INPUTS * ROOM + OFFSET, ROOM - OFFSET));
+  return clave_session_run(session, "forward");
 }
 
 static bool right_shared(const clave_tensors *data) {
@@ -192,54 +192,55 @@ static bool observe(void *ctx, uint32_t node, uint32_t slot, const clave_tensor 
 }
 
 static clave_status run_life(void *ctx) {
-  life *l = ctx;
-  TRY(clave_tensors_load(l->data_path, &l->data));
-  TRY(clave_device_create_from_opencl(host.context, host.device, host.queue, NULL, &l->device));
-  TRY(clave_program_load(l->program_path, NULL, &l->program));
-  TRY(clave_session_create(l->program, l->device, NULL, &l->session));
-  TRY(clave_session_observe(l->session, observe, NULL));
-  TRY(run_bound(l->session, l->data));
-  TRY(clave_session_observe(l->session, NULL, NULL));
-  TRY(clave_session_create(l->program, l->device, NULL, &l->other));
-  TRY(run_shared(l->other, l->data));
-  TRY(clave_session_reset(l->other));
-  TRY(run_bound(l->other, l->data));
-  TRY(clave_session_bind_output_mem(l->session, "forward", 0, NULL, 0, 0));
-  TRY(clave_session_run(l->session, "forward"));
-  TRY(clave_device_save_binaries(l->device, l->binaries_path));
-  return run_bound(l->other, l->data);
+  life *life = ctx;
+  TRY(clave_tensors_load(life->data_path, &life->data));
+  TRY(clave_device_create_from_opencl(host.context, host.device, host.queue, NULL, &life->device));
+  TRY(clave_program_load(life->program_path, NULL, &life->program));
+  TRY(clave_session_create(life->program, life->device, NULL, &life->session));
+  TRY(clave_session_observe(life->session, observe, NULL));
+  TRY(run_bound(life->session, life->data));
+  TRY(clave_session_observe(life->session, NULL, NULL));
+  TRY(clave_session_create(life->program, life->device, NULL, &life->other));
+  TRY(run_shared(life->other, life->data));
+  TRY(clave_session_reset(life->other));
+  TRY(run_bound(life->other, life->data));
+  TRY(clave_session_bind_output_mem(life->session, "forward", 0, NULL, 0, 0));
+  TRY(clave_session_run(life->session, "forward"));
+  TRY(clave_device_save_binaries(life->device, life->binaries_path));
+  return run_bound(life->other, life->data);
 }
 
 static const char *wrong_life(void *ctx) {
-  const life *l = ctx;
-  if (!right_output(l->session, l->data)) return "the output in the session's memory is wrong";
-  if (!right_shared(l->data)) return "the output in the dma-buf is wrong";
-  return right_buffer(l->data) ? NULL : "the output in the host's buffer is wrong";
+  const life *life = ctx;
+  if (!right_output(life->session, life->data))
+    return "the output in the session's memory is wrong";
+  if (!right_shared(life->data)) return "the output in the dma-buf is wrong";
+  return right_buffer(life->data) ? NULL : "the output in the host's buffer is wrong";
 }
 
 static clave_status resume(void *ctx) {
-  const life *l = ctx;
-  clave_session *sessions[2] = {l->session, l->other};
+  const life *life = ctx;
+  clave_session *sessions[2] = {life->session, life->other};
   for (int i = 0; i < 2; i++) {
     if (!sessions[i]) continue;
     TRY(clave_session_observe(sessions[i], NULL, NULL));
     TRY(clave_session_reset(sessions[i]));
-    TRY(run_bound(sessions[i], l->data));
-    if (!right_buffer(l->data)) abort();
+    TRY(run_bound(sessions[i], life->data));
+    if (!right_buffer(life->data)) abort();
   }
   return NULL;
 }
 
 static void end_life(void *ctx) {
-  life *l = ctx;
-  clave_device_destroy(l->device);
-  clave_session_destroy(l->session);
-  clave_session_destroy(l->other);
-  clave_program_destroy(l->program);
-  clave_tensors_destroy(l->data);
-  *l = (life){.program_path = l->program_path,
-              .data_path = l->data_path,
-              .binaries_path = l->binaries_path};
+  life *alive = ctx;
+  clave_device_destroy(alive->device);
+  clave_session_destroy(alive->session);
+  clave_session_destroy(alive->other);
+  clave_program_destroy(alive->program);
+  clave_tensors_destroy(alive->data);
+  *alive = (life){.program_path = alive->program_path,
+                  .data_path = alive->data_path,
+                  .binaries_path = alive->binaries_path};
 }
 
 int main(int argc, char **argv) {
@@ -250,7 +251,7 @@ int main(int argc, char **argv) {
   open_host();
   char binaries[4096];
   (void)snprintf(binaries, sizeof binaries, "%s.binaries", argv[3]);
-  life l = {.program_path = argv[2], .data_path = argv[3], .binaries_path = binaries};
-  const fault_test test = {&l, run_life, wrong_life, resume, end_life};
+  life life = {.program_path = argv[2], .data_path = argv[3], .binaries_path = binaries};
+  const fault_test test = {&life, run_life, wrong_life, resume, end_life};
   return fault_loop(&test, argv[1], argc > 4 ? atol(argv[4]) : 0, argc > 5 ? atol(argv[5]) : 1);
 }

@@ -36,36 +36,36 @@ typedef struct steady {
   long (*stub_calls)(void);
 } steady;
 
-static clave_status run(const steady *s) {
+static clave_status run(const steady *steady) {
   clave_tensor out;
-  TRY(set_inputs(s->session, s->data));
-  TRY(clave_session_run(s->session, "forward"));
-  return clave_session_output(s->session, "forward", 0, &out);
+  TRY(set_inputs(steady->session, steady->data));
+  TRY(clave_session_run(steady->session, "forward"));
+  return clave_session_output(steady->session, "forward", 0, &out);
 }
 
 /* The calls of one function in one run; of all where it is "". */
-static clave_status count_calls(const steady *s, const char *function, long *out) {
+static clave_status count_calls(const steady *steady, const char *function, long *out) {
   setenv("CLAVE_STUB_FAIL_NAME", function, 1);
-  s->stub_arm(LONG_MAX, 0);
-  clave_status st = run(s);
-  *out = s->stub_calls();
+  steady->stub_arm(LONG_MAX, 0);
+  clave_status st = run(steady);
+  *out = steady->stub_calls();
   return st;
 }
 
-static void find_stub(steady *s) {
+static void find_stub(steady *steady) {
   void *library = dlopen("libOpenCL.so.1", RTLD_NOW);
   void *arm = library ? dlsym(library, "stub_arm") : NULL;
   void *calls = library ? dlsym(library, "stub_calls") : NULL;
-  memcpy(&s->stub_arm, &arm, sizeof arm);
-  memcpy(&s->stub_calls, &calls, sizeof calls);
+  memcpy(&steady->stub_arm, &arm, sizeof arm);
+  memcpy(&steady->stub_calls, &calls, sizeof calls);
 }
 
-static clave_status open_session(steady *s, char **argv) {
+static clave_status open_session(steady *steady, char **argv) {
   clave_device_options options = {.size = sizeof options, .n_threads = 1};
-  TRY(clave_tensors_load(argv[2], &s->data));
-  TRY(clave_program_load(argv[1], NULL, &s->program));
-  TRY(clave_device_open(argv[3], &options, &s->device));
-  return clave_session_create(s->program, s->device, NULL, &s->session);
+  TRY(clave_tensors_load(argv[2], &steady->data));
+  TRY(clave_program_load(argv[1], NULL, &steady->program));
+  TRY(clave_device_open(argv[3], &options, &steady->device));
+  return clave_session_create(steady->program, steady->device, NULL, &steady->session);
 }
 
 static void keep_least(long *least, long value) {
@@ -73,13 +73,13 @@ static void keep_least(long *least, long value) {
 }
 
 /* What one run needs of the heap and of the kernel; the thread's own. */
-static clave_status count_resources(const steady *s, int runs) {
+static clave_status count_resources(const steady *steady, int runs) {
   long allocations = LONG_MAX, faults = LONG_MAX, waits = LONG_MAX;
   for (int i = 0; i < runs; i++) {
     struct rusage before, after;
     getrusage(RUSAGE_THREAD, &before);
     alloc_arm(LONG_MAX);
-    TRY(run(s));
+    TRY(run(steady));
     keep_least(&allocations, alloc_calls());
     getrusage(RUSAGE_THREAD, &after);
     keep_least(&faults, after.ru_minflt - before.ru_minflt);
@@ -89,11 +89,11 @@ static clave_status count_resources(const steady *s, int runs) {
   return NULL;
 }
 
-static clave_status count_functions(const steady *s, int runs) {
+static clave_status count_functions(const steady *steady, int runs) {
   for (int f = 0; f < N_FUNCTIONS; f++) {
     long least = LONG_MAX, n;
     for (int i = 0; i < runs; i++) {
-      TRY(count_calls(s, functions[f], &n));
+      TRY(count_calls(steady, functions[f], &n));
       keep_least(&least, n);
     }
     printf(", \"%s\": %ld", functions[f], least);
@@ -101,13 +101,13 @@ static clave_status count_functions(const steady *s, int runs) {
   return NULL;
 }
 
-static clave_status measure(steady *s, int runs) {
+static clave_status measure(steady *steady, int runs) {
   long first = 0;
-  TRY(s->stub_calls ? count_calls(s, "clEnqueueNDRangeKernel", &first) : run(s));
-  for (int i = 0; i < WARM_UP; i++) TRY(run(s));
+  TRY(steady->stub_calls ? count_calls(steady, "clEnqueueNDRangeKernel", &first) : run(steady));
+  for (int i = 0; i < WARM_UP; i++) TRY(run(steady));
   printf("{\"first clEnqueueNDRangeKernel\": %ld, ", first);
-  TRY(count_resources(s, runs));
-  if (s->stub_calls) TRY(count_functions(s, runs));
+  TRY(count_resources(steady, runs));
+  if (steady->stub_calls) TRY(count_functions(steady, runs));
   printf("}\n");
   return NULL;
 }
@@ -117,16 +117,16 @@ int main(int argc, char **argv) {
     fprintf(stderr, "usage: run_steady PROGRAM DATA DEVICE RUNS\n");
     return 2;
   }
-  steady s = {0};
-  find_stub(&s);
-  clave_status st = open_session(&s, argv);
-  if (!st) st = measure(&s, atoi(argv[4]));
+  steady steady = {0};
+  find_stub(&steady);
+  clave_status st = open_session(&steady, argv);
+  if (!st) st = measure(&steady, atoi(argv[4]));
   if (st) fprintf(stderr, "%s\n", clave_status_message(st));
   const int code = st != NULL;
   clave_status_free(st);
-  clave_session_destroy(s.session);
-  clave_program_destroy(s.program);
-  clave_device_destroy(s.device);
-  clave_tensors_destroy(s.data);
+  clave_session_destroy(steady.session);
+  clave_program_destroy(steady.program);
+  clave_device_destroy(steady.device);
+  clave_tensors_destroy(steady.data);
   return code;
 }

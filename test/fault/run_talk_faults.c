@@ -37,8 +37,8 @@ static clave_status answer(clave_llm_conversation *talk) {
 }
 
 /* Those that have no token yet are asked again. */
-static clave_status answer_both(life *l) {
-  clave_llm_conversation *both[] = {l->talk, l->fork};
+static clave_status answer_both(life *life) {
+  clave_llm_conversation *both[] = {life->talk, life->fork};
   clave_llm_token tokens[2];
   for (int i = 0; i < TOKENS; i++) {
     size_t done, rest;
@@ -50,10 +50,11 @@ static clave_status answer_both(life *l) {
   return NULL;
 }
 
-static clave_status open_talk(life *l) {
+static clave_status open_talk(life *life) {
   static const char *const stops[] = {"never", "there"};
   static const clave_logit_bias bias = {5, -1};
-  clave_llm_options o = {.size = sizeof o, .chat_template = "chatml", .tokenizer = l->tokenizer};
+  clave_llm_options options = {
+      .size = sizeof options, .chat_template = "chatml", .tokenizer = life->tokenizer};
   clave_device_options device = {.size = sizeof device, .n_threads = 1};
   clave_sampler_options sampler = {.size = sizeof sampler,
                                    .bias = &bias,
@@ -64,150 +65,150 @@ static clave_status open_talk(life *l) {
                                    .presence_penalty = 0.1F};
   clave_llm_conversation_options talk = {
       .size = sizeof talk, .sampler = &sampler, .stop = stops, .n_stop = 2};
-  TRY(clave_device_open(l->device_name, &device, &l->device));
-  TRY(clave_llm_load(l->program, l->device, &o, &l->llm));
-  return clave_llm_conversation_create(l->llm, &talk, &l->talk);
+  TRY(clave_device_open(life->device_name, &device, &life->device));
+  TRY(clave_llm_load(life->program, life->device, &options, &life->llm));
+  return clave_llm_conversation_create(life->llm, &talk, &life->talk);
 }
 
 /* A tokenizer from bytes, kept in a program, and taken from it. */
-static clave_status carry_tokenizer(life *l) {
+static clave_status carry_tokenizer(life *life) {
   static char bytes[1 << 16];
-  FILE *f = fopen(l->tokenizer, "rb");
-  size_t n = f ? fread(bytes, 1, sizeof bytes, f) : 0;
-  if (f) (void)fclose(f);
-  TRY(clave_tokenizer_create(bytes, n, NULL, &l->carried));
-  clave_tokenizer_destroy(l->carried);
-  l->carried = NULL;
-  TRY(clave_program_load(l->program, NULL, &l->carrier));
-  TRY(clave_program_set_section(l->carrier, "TOKN", bytes, n));
-  return clave_tokenizer_of_program(l->carrier, &l->carried);
+  FILE *file = fopen(life->tokenizer, "rb");
+  size_t n = file ? fread(bytes, 1, sizeof bytes, file) : 0;
+  if (file) (void)fclose(file);
+  TRY(clave_tokenizer_create(bytes, n, NULL, &life->carried));
+  clave_tokenizer_destroy(life->carried);
+  life->carried = NULL;
+  TRY(clave_program_load(life->program, NULL, &life->carrier));
+  TRY(clave_program_set_section(life->carrier, "TOKN", bytes, n));
+  return clave_tokenizer_of_program(life->carrier, &life->carried);
 }
 
-static clave_status sample(life *l) {
+static clave_status sample(life *life) {
   static const float logits[5] = {1, 2, 3, 2, 1};
   static const uint32_t seen[2] = {2, 3};
   static const clave_logit_bias bias = {2, -1};
-  clave_sampler_options o = {.size = sizeof o,
-                             .bias = &bias,
-                             .n_bias = 1,
-                             .temperature = 0.5F,
-                             .top_p = 0.9F,
-                             .frequency_penalty = 0.1F};
+  clave_sampler_options options = {.size = sizeof options,
+                                   .bias = &bias,
+                                   .n_bias = 1,
+                                   .temperature = 0.5F,
+                                   .top_p = 0.9F,
+                                   .frequency_penalty = 0.1F};
   uint32_t id;
-  TRY(clave_sampler_create(&o, &l->sampler));
-  return clave_sampler_sample(l->sampler, logits, 5, seen, 2, &id);
+  TRY(clave_sampler_create(&options, &life->sampler));
+  return clave_sampler_sample(life->sampler, logits, 5, seen, 2, &id);
 }
 
 /* A chat of two turns, saved, of which the second is taken back. */
-static clave_status chat(life *l, const clave_template_inputs *in) {
+static clave_status chat(life *life, const clave_template_inputs *in) {
   char *text;
   size_t size;
   clave_ids ids;
   bool tools, documents;
-  TRY(clave_llm_render(l->llm, in, &text, &size));
+  TRY(clave_llm_render(life->llm, in, &text, &size));
   clave_text_free(text);
-  TRY(clave_llm_render_ids(l->llm, in, &ids));
+  TRY(clave_llm_render_ids(life->llm, in, &ids));
   clave_ids_free(&ids);
-  TRY(clave_llm_template_ignores(l->llm, in, &tools, &documents));
-  TRY(clave_llm_reset(l->talk));
-  TRY(clave_llm_prompt_messages(l->talk, in));
-  TRY(answer(l->talk));
-  TRY(clave_llm_prompt_messages(l->talk, in));
-  TRY(clave_llm_save(l->talk, l->scratch));
-  TRY(clave_llm_restore(l->talk, l->scratch));
-  TRY(clave_llm_undo(l->talk, true));
-  TRY(clave_llm_messages(l->talk, &text));
+  TRY(clave_llm_template_ignores(life->llm, in, &tools, &documents));
+  TRY(clave_llm_reset(life->talk));
+  TRY(clave_llm_prompt_messages(life->talk, in));
+  TRY(answer(life->talk));
+  TRY(clave_llm_prompt_messages(life->talk, in));
+  TRY(clave_llm_save(life->talk, life->scratch));
+  TRY(clave_llm_restore(life->talk, life->scratch));
+  TRY(clave_llm_undo(life->talk, true));
+  TRY(clave_llm_messages(life->talk, &text));
   clave_text_free(text);
   return NULL;
 }
 
-static clave_status run_talk(life *l) {
+static clave_status run_talk(life *life) {
   static const clave_llm_message messages[] = {{"system", "Be brief.", 9}, {"user", "Why?", 4}};
   static const uint32_t more[2] = {65, 66};
   const char *text;
   size_t size;
   clave_llm_info info = {.size = sizeof info};
-  TRY(clave_llm_get_info(l->llm, &info));
-  TRY(clave_llm_prompt_text(l->talk, "Once", 4));
-  TRY(answer(l->talk));
-  TRY(clave_llm_fork(l->talk, &l->fork));
-  TRY(clave_llm_save(l->talk, l->scratch));
-  TRY(clave_llm_prompt(l->talk, more, 2));
-  TRY(answer(l->talk));
-  TRY(clave_llm_rewind(l->talk, 6));
-  TRY(answer(l->talk));
+  TRY(clave_llm_get_info(life->llm, &info));
+  TRY(clave_llm_prompt_text(life->talk, "Once", 4));
+  TRY(answer(life->talk));
+  TRY(clave_llm_fork(life->talk, &life->fork));
+  TRY(clave_llm_save(life->talk, life->scratch));
+  TRY(clave_llm_prompt(life->talk, more, 2));
+  TRY(answer(life->talk));
+  TRY(clave_llm_rewind(life->talk, 6));
+  TRY(answer(life->talk));
   double scores[2];
-  TRY(clave_llm_score(l->talk, more, 2, scores));
-  TRY(answer(l->talk));
+  TRY(clave_llm_score(life->talk, more, 2, scores));
+  TRY(answer(life->talk));
   clave_llm_logprob chosen, top[3];
-  TRY(clave_llm_logprobs(l->talk, &chosen, top, 3));
-  TRY(clave_llm_set_sampler(l->fork, NULL));
-  TRY(clave_llm_restore(l->fork, l->scratch));
-  TRY(clave_llm_prompt_chat(l->fork, "chatml", messages + 1, 1));
-  TRY(answer(l->fork));
+  TRY(clave_llm_logprobs(life->talk, &chosen, top, 3));
+  TRY(clave_llm_set_sampler(life->fork, NULL));
+  TRY(clave_llm_restore(life->fork, life->scratch));
+  TRY(clave_llm_prompt_chat(life->fork, "chatml", messages + 1, 1));
+  TRY(answer(life->fork));
   clave_template_inputs in = {.size = sizeof in, .add_generation_prompt = true};
   in.messages = "[{\"role\": \"user\", \"content\": \"And?\"}]";
-  TRY(clave_llm_prompt_messages(l->fork, &in));
-  TRY(answer(l->fork));
+  TRY(clave_llm_prompt_messages(life->fork, &in));
+  TRY(answer(life->fork));
   in.messages =
       "[{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": \"And\"}, \"?\"]}]";
-  TRY(chat(l, &in));
-  TRY(answer_both(l));
+  TRY(chat(life, &in));
+  TRY(answer_both(life));
   char *tokens;
-  TRY(clave_llm_chat_unknown_tokens(l->llm, &tokens));
+  TRY(clave_llm_chat_unknown_tokens(life->llm, &tokens));
   clave_text_free(tokens);
-  TRY(clave_llm_flush(l->fork, &text, &size));
+  TRY(clave_llm_flush(life->fork, &text, &size));
   clave_ids ids;
-  TRY(clave_llm_chat_ids(l->llm, "mistral-v1", messages, 2, &ids));
+  TRY(clave_llm_chat_ids(life->llm, "mistral-v1", messages, 2, &ids));
   clave_ids_free(&ids);
-  const uint32_t *all = clave_llm_ids(l->fork, &l->n_ids);
-  memcpy(l->ids, all, l->n_ids * sizeof *all);
+  const uint32_t *all = clave_llm_ids(life->fork, &life->n_ids);
+  memcpy(life->ids, all, life->n_ids * sizeof *all);
   return NULL;
 }
 
 static clave_status run_life(void *ctx) {
-  life *l = ctx;
-  TRY(carry_tokenizer(l));
-  TRY(sample(l));
-  TRY(open_talk(l));
-  TRY(run_talk(l));
-  return clave_llm_reset(l->talk);
+  life *life = ctx;
+  TRY(carry_tokenizer(life));
+  TRY(sample(life));
+  TRY(open_talk(life));
+  TRY(run_talk(life));
+  return clave_llm_reset(life->talk);
 }
 
 static const life *good; /* of a life without failures */
 
 static const char *wrong_ids(void *ctx) {
-  const life *l = ctx;
-  bool same = l->n_ids == good->n_ids && !memcmp(l->ids, good->ids, sizeof l->ids);
+  const life *life = ctx;
+  bool same = life->n_ids == good->n_ids && !memcmp(life->ids, good->ids, sizeof life->ids);
   return same ? NULL : "the ids are others";
 }
 
 /* The conversation begins again as if nothing had been. */
 static clave_status resume(void *ctx) {
-  life *l = ctx;
-  if (!l->talk) return NULL;
-  clave_llm_conversation_destroy(l->fork);
-  l->fork = NULL;
-  TRY(clave_llm_reset(l->talk));
-  TRY(run_talk(l));
-  if (wrong_ids(l)) abort();
+  life *life = ctx;
+  if (!life->talk) return NULL;
+  clave_llm_conversation_destroy(life->fork);
+  life->fork = NULL;
+  TRY(clave_llm_reset(life->talk));
+  TRY(run_talk(life));
+  if (wrong_ids(life)) abort();
   return NULL;
 }
 
 static void end_life(void *ctx) {
-  life *l = ctx;
-  clave_sampler_destroy(l->sampler);
-  clave_tokenizer_destroy(l->carried);
-  clave_program_destroy(l->carrier);
-  clave_llm_conversation_destroy(l->fork);
-  clave_llm_conversation_destroy(l->talk);
-  clave_llm_destroy(l->llm);
-  clave_device_destroy(l->device);
-  unlink(l->scratch);
-  *l = (life){.program = l->program,
-              .tokenizer = l->tokenizer,
-              .device_name = l->device_name,
-              .scratch = l->scratch};
+  life *alive = ctx;
+  clave_sampler_destroy(alive->sampler);
+  clave_tokenizer_destroy(alive->carried);
+  clave_program_destroy(alive->carrier);
+  clave_llm_conversation_destroy(alive->fork);
+  clave_llm_conversation_destroy(alive->talk);
+  clave_llm_destroy(alive->llm);
+  clave_device_destroy(alive->device);
+  unlink(alive->scratch);
+  *alive = (life){.program = alive->program,
+                  .tokenizer = alive->tokenizer,
+                  .device_name = alive->device_name,
+                  .scratch = alive->scratch};
 }
 
 int main(int argc, char **argv) {
@@ -216,13 +217,14 @@ int main(int argc, char **argv) {
             "usage: run_talk_faults alloc|calls PROGRAM TOKENIZER DEVICE SCRATCH [FIRST STEP]\n");
     return 2;
   }
-  life l = {.program = argv[2], .tokenizer = argv[3], .device_name = argv[4], .scratch = argv[5]};
-  clave_status status = run_life(&l);
-  life first = l;
+  life alive = {
+      .program = argv[2], .tokenizer = argv[3], .device_name = argv[4], .scratch = argv[5]};
+  clave_status status = run_life(&alive);
+  life first = alive;
   if (status) printf("FAIL without a failure: %s\n", clave_status_message(status));
   if (status) return 1;
-  end_life(&l);
+  end_life(&alive);
   good = &first;
-  const fault_test test = {&l, run_life, wrong_ids, resume, end_life};
+  const fault_test test = {&alive, run_life, wrong_ids, resume, end_life};
   return fault_loop(&test, argv[1], argc > 6 ? atol(argv[6]) : 0, argc > 7 ? atol(argv[7]) : 1);
 }

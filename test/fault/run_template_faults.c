@@ -33,7 +33,7 @@ static clave_status run_life(void *ctx) {
       "{{ (messages | map(attribute='role') | join(',')).split(',') | sort }}{{ '%5.1f' % 2 }}"
       /* blocks of memory behind the first, and what is too large for one */
       "{% for i in range(150) %}{% set ns.t = ns.t ~ 'xyz' %}{% endfor %}{{ ('y' * 9000)[:2] }}";
-  life *l = ctx;
+  life *life = ctx;
   bool ignores_documents;
   clave_template_inputs in = {.size = sizeof in,
                               .messages = messages,
@@ -42,22 +42,22 @@ static clave_status run_life(void *ctx) {
                               .bos = "<s>",
                               .add_generation_prompt = true,
                               .now = 1};
-  clave_status st = clave_template_load(l->path, &l->file);
-  if (!st) st = clave_template_render(l->file, &in, &l->text, &l->size);
-  if (!st) st = clave_template_create(source, sizeof source - 1, &l->made);
+  clave_status st = clave_template_load(life->path, &life->file);
+  if (!st) st = clave_template_render(life->file, &in, &life->text, &life->size);
+  if (!st) st = clave_template_create(source, sizeof source - 1, &life->made);
   in.join_parts = true;
-  if (!st) st = clave_template_render(l->made, &in, &l->own, &l->own_size);
-  if (!st) st = clave_template_ignores(l->made, &in, &l->ignores_tools, &ignores_documents);
+  if (!st) st = clave_template_render(life->made, &in, &life->own, &life->own_size);
+  if (!st) st = clave_template_ignores(life->made, &in, &life->ignores_tools, &ignores_documents);
   return st;
 }
 
 static const life *good; /* of a life without failures */
 
 static const char *wrong_text(void *ctx) {
-  const life *l = ctx;
-  bool same = l->size == good->size && !memcmp(l->text, good->text, l->size) &&
-              l->own_size == good->own_size && !memcmp(l->own, good->own, l->own_size) &&
-              !l->ignores_tools;
+  const life *life = ctx;
+  bool same = life->size == good->size && !memcmp(life->text, good->text, life->size) &&
+              life->own_size == good->own_size && !memcmp(life->own, good->own, life->own_size) &&
+              !life->ignores_tools;
   return same ? NULL : "the text is another";
 }
 
@@ -67,23 +67,23 @@ static clave_status resume(void *ctx) {
 }
 
 static void end_life(void *ctx) {
-  life *l = ctx;
-  clave_template_destroy(l->file);
-  clave_template_destroy(l->made);
-  clave_text_free(l->text);
-  clave_text_free(l->own);
-  *l = (life){.path = l->path};
+  life *alive = ctx;
+  clave_template_destroy(alive->file);
+  clave_template_destroy(alive->made);
+  clave_text_free(alive->text);
+  clave_text_free(alive->own);
+  *alive = (life){.path = alive->path};
 }
 
 static int run_file(const char *path) {
-  life l = {.path = path};
-  clave_status status = run_life(&l);
-  life first = l;
+  life alive = {.path = path};
+  clave_status status = run_life(&alive);
+  life first = alive;
   if (status) printf("FAIL %s without a failure: %s\n", path, clave_status_message(status));
   if (status) return 1;
-  l = (life){.path = path};
+  alive = (life){.path = path};
   good = &first;
-  const fault_test test = {&l, run_life, wrong_text, resume, end_life};
+  const fault_test test = {&alive, run_life, wrong_text, resume, end_life};
   int failed = fault_loop(&test, "alloc", 0, 1);
   end_life(&first);
   return failed;

@@ -31,59 +31,60 @@ typedef struct life {
   size_t size, streamed;
 } life;
 
-static clave_status run_stream(life *l) {
+static clave_status run_stream(life *life) {
   const char *bytes;
   size_t n;
-  TRY(clave_text_stream_create(l->tokenizer, false, &l->stream));
-  for (size_t i = 0; i < l->ids.count; i++) {
-    TRY(clave_text_stream_next(l->stream, l->ids.items[i], &bytes, &n));
-    l->streamed += n;
+  TRY(clave_text_stream_create(life->tokenizer, false, &life->stream));
+  for (size_t i = 0; i < life->ids.count; i++) {
+    TRY(clave_text_stream_next(life->stream, life->ids.items[i], &bytes, &n));
+    life->streamed += n;
   }
-  TRY(clave_text_stream_finish(l->stream, &bytes, &n));
-  l->streamed += n;
+  TRY(clave_text_stream_finish(life->stream, &bytes, &n));
+  life->streamed += n;
   return NULL;
 }
 
-static clave_status run_life(life *l, const char *path) {
-  clave_encode_options o = {sizeof o, true, true, CLAVE_SPECIAL_MATCH};
-  l->info.size = sizeof l->info;
-  TRY(clave_tokenizer_load(path, NULL, &l->tokenizer));
-  TRY(clave_tokenizer_get_info(l->tokenizer, &l->info));
-  TRY(clave_tokenizer_encode(l->tokenizer, in, strlen(in), &o, &l->ids));
-  TRY(clave_tokenizer_decode(l->tokenizer, l->ids.items, l->ids.count, false, &l->text, &l->size));
-  return run_stream(l);
+static clave_status run_life(life *life, const char *path) {
+  clave_encode_options options = {sizeof options, true, true, CLAVE_SPECIAL_MATCH};
+  life->info.size = sizeof life->info;
+  TRY(clave_tokenizer_load(path, NULL, &life->tokenizer));
+  TRY(clave_tokenizer_get_info(life->tokenizer, &life->info));
+  TRY(clave_tokenizer_encode(life->tokenizer, in, strlen(in), &options, &life->ids));
+  TRY(clave_tokenizer_decode(life->tokenizer, life->ids.items, life->ids.count, false, &life->text,
+                             &life->size));
+  return run_stream(life);
 }
 
-static void end_life(life *l) {
-  clave_text_stream_destroy(l->stream);
-  clave_ids_free(&l->ids);
-  clave_text_free(l->text);
-  clave_tokenizer_destroy(l->tokenizer);
+static void end_life(life *life) {
+  clave_text_stream_destroy(life->stream);
+  clave_ids_free(&life->ids);
+  clave_text_free(life->text);
+  clave_tokenizer_destroy(life->tokenizer);
 }
 
-static bool same_life(const life *a, const life *b) {
-  return a->info.n_ids == b->info.n_ids && a->ids.count == b->ids.count && a->size == b->size &&
-         a->streamed == b->streamed &&
-         (a->ids.count == 0 ||
-          !memcmp(a->ids.items, b->ids.items, a->ids.count * sizeof(uint32_t))) &&
-         (!a->text || !memcmp(a->text, b->text, a->size));
+static bool same_life(const life *left, const life *right) {
+  return left->info.n_ids == right->info.n_ids && left->ids.count == right->ids.count &&
+         left->size == right->size && left->streamed == right->streamed &&
+         (left->ids.count == 0 ||
+          !memcmp(left->ids.items, right->ids.items, left->ids.count * sizeof(uint32_t))) &&
+         (!left->text || !memcmp(left->text, right->text, left->size));
 }
 
 /* What is wrong with life n, NULL: nothing. `good`: one without a failure; its error if it had one.
  */
 static const char *fault(const char *path, const life *good, bool loads, long n, bool *fired) {
   static char message[400];
-  life l = {0};
+  life life = {0};
   alloc_arm(n);
-  clave_status st = run_life(&l, path);
+  clave_status st = run_life(&life, path);
   *fired = alloc_disarm();
   (void)snprintf(message, sizeof message, "%s", st ? clave_status_message(st) : "");
   const char *wrong = NULL;
   if (st && loads && !*fired) wrong = message;
   if (st && (!*message || strchr(message, '\n'))) wrong = "the message is not one line";
-  if (!st && !same_life(&l, good)) wrong = "no error, yet ids or text are wrong";
+  if (!st && !same_life(&life, good)) wrong = "no error, yet ids or text are wrong";
   clave_status_free(st);
-  end_life(&l);
+  end_life(&life);
   return wrong;
 }
 

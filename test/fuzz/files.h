@@ -8,18 +8,18 @@
 #include "test/fuzz/target.h"
 
 static inline void put_file(const char *path, const void *bytes, size_t size) {
-  FILE *f = fopen(path, "wb");
-  require(f && fwrite(bytes, 1, size, f) == size && fclose(f) == 0);
+  FILE *file = fopen(path, "wb");
+  require(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
 }
 
 static inline void empty_folder(const char *folder) {
   char path[512];
-  DIR *d = opendir(folder);
-  for (struct dirent *e; d && (e = readdir(d));) {
+  DIR *listing = opendir(folder);
+  for (struct dirent *e; listing && (e = readdir(listing));) {
     (void)snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
     if (e->d_name[0] != '.') (void)unlink(path);
   }
-  if (d) (void)closedir(d);
+  if (listing) (void)closedir(listing);
 }
 
 static char fuzz_folder[] =

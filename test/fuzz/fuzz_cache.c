@@ -12,35 +12,35 @@ static const uint64_t key[2] = {1, 0x123456789abcdef0};
 
 static void load(const char *folder, const uint8_t *bytes, size_t size, int right) {
   char path[128];
-  cache_entry e;
+  cache_entry entry;
   bool damaged;
   (void)snprintf(path, sizeof path, "%s/%016" PRIx64 "%016" PRIx64 ".clbin", folder, key[0],
                  key[1]);
   put_file(path, bytes, size);
-  bool loaded = cache_load(folder, key, &e, &damaged);
+  bool loaded = cache_load(folder, key, &entry, &damaged);
   /* of another version: neither */
   require(!(loaded && damaged) && loaded == (access(path, F_OK) == 0) && (loaded || !right));
   if (loaded) {
-    size_t proven = e.n_proven * sizeof *e.proven;
-    require(e.size == size - HEADER - proven &&
-            memcmp(e.data, bytes + HEADER + proven, e.size) == 0);
+    size_t proven = entry.n_proven * sizeof *entry.proven;
+    require(entry.size == size - HEADER - proven &&
+            memcmp(entry.data, bytes + HEADER + proven, entry.size) == 0);
   }
-  file_map_close(&e.map);
+  file_map_close(&entry.map);
 }
 
 /* Written and read again, then trimmed away. */
 static void keep(const char *folder, const uint8_t *bytes, size_t size) {
   const uint64_t proven[3] = {1, 2, UINT64_MAX};
   const cache_entry binary = {.data = bytes, .size = size, .proven = proven, .n_proven = size % 4};
-  cache_entry e;
+  cache_entry entry;
   cache_stats stats;
   bool damaged;
   uint64_t removed;
-  require(is_good(cache_save(folder, key, &binary)) && cache_load(folder, key, &e, &damaged));
-  require(e.size == size && (size == 0 || memcmp(e.data, bytes, size) == 0));
-  require(e.n_proven == binary.n_proven &&
-          memcmp(e.proven, proven, e.n_proven * sizeof *proven) == 0);
-  file_map_close(&e.map);
+  require(is_good(cache_save(folder, key, &binary)) && cache_load(folder, key, &entry, &damaged));
+  require(entry.size == size && (size == 0 || memcmp(entry.data, bytes, size) == 0));
+  require(entry.n_proven == binary.n_proven &&
+          memcmp(entry.proven, proven, entry.n_proven * sizeof *proven) == 0);
+  file_map_close(&entry.map);
   require(is_good(cache_info(folder, &stats)) && stats.files == 1);
   require(is_good(cache_trim(folder, 0, &removed)) && removed >= stats.bytes);
 }

@@ -30,14 +30,14 @@ static void fix_hashes(uint8_t *bytes, size_t size) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   uint8_t *bytes = aligned_alloc(64, (size + 64) / 64 * 64);
-  program *p = NULL;
-  require(bytes && !program_new(&p));
+  program *program = NULL;
+  require(bytes && !program_new(&program));
   memcpy(bytes, data, size);
   fix_hashes(bytes, size);
-  clave_status st = clv_read(p, bytes, size);
-  if (!st) st = program_check_hashes(p);
+  clave_status st = clv_read(program, bytes, size);
+  if (!st) st = program_check_hashes(program);
   (void)is_good(st);
-  program_destroy(p);
+  program_destroy(program);
   free(bytes);
   return 0;
 }

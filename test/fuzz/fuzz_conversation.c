@@ -37,19 +37,19 @@ static void read_program_hash(void) {
 
 static void load_model(void) {
   static clave_device *device;
-  clave_device_options o = {.size = sizeof o, .n_threads = 1};
+  clave_device_options options = {.size = sizeof options, .n_threads = 1};
   if (llm) return;
-  require(is_good(clave_device_open("cpu", &o, &device)));
+  require(is_good(clave_device_open("cpu", &options, &device)));
   require(is_good(clave_llm_load("test/fuzz/talk.clv", device, NULL, &llm)));
   read_program_hash();
 }
 
 /* The tensor's bytes within the input, NULL if it is not there or too short. */
-static uint8_t *find_bytes(const tensor_file *f, const char *name, size_t bytes, uint8_t *input,
+static uint8_t *find_bytes(const tensor_file *file, const char *name, size_t bytes, uint8_t *input,
                            size_t size) {
-  const tensor_entry *t = tensor_file_find(f, name);
-  if (!t || t->bytes < bytes) return NULL;
-  uint8_t *at = (uint8_t *)(uintptr_t)t->data;
+  const tensor_entry *entry = tensor_file_find(file, name);
+  if (!entry || entry->bytes < bytes) return NULL;
+  uint8_t *at = (uint8_t *)(uintptr_t)entry->data;
   return at >= input && at < input + size ? at : NULL;
 }
 
@@ -57,21 +57,21 @@ static uint8_t *find_bytes(const tensor_file *f, const char *name, size_t bytes,
 static void put_right(uint8_t *bytes, size_t size) {
   static const char *const parts[] = {"conversation", "ids",     "logits", "messages",
                                       "turns",        "state.0", "state.1"};
-  tensor_file *f;
-  if (!is_good(tensor_file_parse(bytes, size, &f))) return;
-  uint8_t *facts = find_bytes(f, "conversation", FACTS * sizeof(int64_t), bytes, size);
-  uint8_t *check = find_bytes(f, "check", sizeof(int64_t), bytes, size);
-  hash_state *h = hash_create();
-  require(h != NULL);
+  tensor_file *file;
+  if (!is_good(tensor_file_parse(bytes, size, &file))) return;
+  uint8_t *facts = find_bytes(file, "conversation", FACTS * sizeof(int64_t), bytes, size);
+  uint8_t *check = find_bytes(file, "check", sizeof(int64_t), bytes, size);
+  hash_state *hash = hash_create();
+  require(hash != NULL);
   if (facts) memcpy(facts + FACT_PROGRAM * sizeof(int64_t), &program_hash, sizeof program_hash);
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-    const tensor_entry *t = tensor_file_find(f, parts[i]);
-    if (t && t->bytes) hash_update(h, t->data, t->bytes);
+    const tensor_entry *entry = tensor_file_find(file, parts[i]);
+    if (entry && entry->bytes) hash_update(hash, entry->data, entry->bytes);
   }
-  uint64_t value = hash_value(h);
+  uint64_t value = hash_value(hash);
   if (check) memcpy(check, &value, sizeof value);
-  hash_destroy(h);
-  tensor_file_destroy(f);
+  hash_destroy(hash);
+  tensor_file_destroy(file);
 }
 
 /* Its messages are JSON that can be read again, and its turns can be taken back. */

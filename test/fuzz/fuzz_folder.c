@@ -29,9 +29,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     next = find_file(data, size, begin, &name);
     put_file(path, data + begin, next - begin);
   }
-  clave_tokenizer *t;
-  clave_status st = clave_tokenizer_load(folder, NULL, &t);
-  (void)fuzz_loaded(st, t);
+  clave_tokenizer *tokenizer;
+  clave_status st = clave_tokenizer_load(folder, NULL, &tokenizer);
+  (void)fuzz_loaded(st, tokenizer);
   empty_folder(folder);
   return 0;
 }

@@ -4,13 +4,13 @@
 #include "jinja/jinja.h"
 #include "test/fuzz/target.h"
 
-static void check_render(const jinja_template *t, const char *context, size_t size) {
+static void check_render(const jinja_template *template, const char *context, size_t size) {
   const jinja_input inputs[] = {
       {.name = NULL, .value = context, .size = size, .origin = JINJA_WRITTEN},
       {.name = "bos_token", .value = "<s>", .size = 3, .is_text = true}};
-  jinja_options o = {.inputs = inputs, .n_inputs = 2, .now = 1};
+  jinja_options options = {.inputs = inputs, .n_inputs = 2, .now = 1};
   jinja_output out;
-  if (is_good(jinja_render(t, &o, &out))) {
+  if (is_good(jinja_render(template, &options, &out))) {
     require(utf8_valid(out.text.data ? out.text.data : "", out.text.size));
     require(!out.written.size || out.written.size == out.text.size);
   }
@@ -19,14 +19,14 @@ static void check_render(const jinja_template *t, const char *context, size_t si
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   char *source = malloc(size ? size : 1); /* so that a sanitizer sees every read beyond it */
-  jinja_template *t;
+  jinja_template *template;
   require(source != NULL);
   if (size) memcpy(source, data, size);
   const char *nul = size ? memchr(source, '\0', size) : NULL;
   size_t length = nul ? (size_t)(nul - source) : size;
-  if (is_good(jinja_parse(source, length, &t)))
-    check_render(t, nul ? nul + 1 : "{}", nul ? size - length - 1 : 2);
-  jinja_destroy(t);
+  if (is_good(jinja_parse(source, length, &template)))
+    check_render(template, nul ? nul + 1 : "{}", nul ? size - length - 1 : 2);
+  jinja_destroy(template);
   free(source);
   return 0;
 }

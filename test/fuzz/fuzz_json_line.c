@@ -5,14 +5,15 @@
 #include "test/fuzz/target.h"
 
 static void check_string(const char *source, size_t size) {
-  text s = {0}, line = {0}, again = {0};
-  json_writer j = {.out = &line};
-  if (is_good(json_read_string(source, size, &s))) {
-    emit_text(&j, NULL, s.data ? s.data : "", s.size);
+  text text = {0}, line = {0}, again = {0};
+  json_writer writer = {.out = &line};
+  if (is_good(json_read_string(source, size, &text))) {
+    emit_text(&writer, NULL, text.data ? text.data : "", text.size);
     require(is_good(json_read_string(line.data, line.size, &again)));
-    require(again.size == s.size && (!s.size || memcmp(again.data, s.data, s.size) == 0));
+    require(again.size == text.size &&
+            (!text.size || memcmp(again.data, text.data, text.size) == 0));
   }
-  text_free(&s);
+  text_free(&text);
   text_free(&line);
   text_free(&again);
 }
@@ -21,12 +22,12 @@ static void check_ids(const char *source, size_t size) {
   uint32_t *ids = calloc(size / 2 + 1, sizeof *ids), *again = NULL;
   size_t n, n_again = 0;
   text line = {0};
-  json_writer j = {.out = &line};
+  json_writer writer = {.out = &line};
   require(ids != NULL);
   if (is_good(json_read_u32s(source, size, ids, &n))) {
-    emit_list(&j, NULL);
-    for (size_t i = 0; i < n; i++) emit_size(&j, NULL, ids[i]);
-    emit_end_array(&j);
+    emit_list(&writer, NULL);
+    for (size_t i = 0; i < n; i++) emit_size(&writer, NULL, ids[i]);
+    emit_end_array(&writer);
     again = calloc(line.size / 2, sizeof *again);
     require(again && is_good(json_read_u32s(line.data, line.size, again, &n_again)));
     require(n == n_again && memcmp(ids, again, n * sizeof *ids) == 0);

@@ -24,17 +24,17 @@ int fail_status(clave_status status) {
   return EXIT_FAILED;
 }
 
-static void read_elements(const clave_tensor *t) {
-  size_t width = clave_dtype_size(t->dtype), n = 1;
-  for (int i = 0; i < t->rank; i++) n *= (size_t)t->dims[i];
+static void read_elements(const clave_tensor *tensor) {
+  size_t width = clave_dtype_size(tensor->dtype), n = 1;
+  for (int i = 0; i < tensor->rank; i++) n *= (size_t)tensor->dims[i];
   for (size_t flat = 0; flat < n; flat++) {
     int64_t at = 0;
     size_t rest = flat;
-    for (int i = t->rank - 1; i >= 0; rest /= (size_t)t->dims[i], i--)
-      at += (int64_t)(rest % (size_t)t->dims[i]) * t->strides[i];
-    const uint8_t *element = (const uint8_t *)t->data + at * (int64_t)width;
+    for (int i = tensor->rank - 1; i >= 0; rest /= (size_t)tensor->dims[i], i--)
+      at += (int64_t)(rest % (size_t)tensor->dims[i]) * tensor->strides[i];
+    const uint8_t *element = (const uint8_t *)tensor->data + at * (int64_t)width;
     for (size_t k = 0; k < width; k++) sink = (uint8_t)(sink ^ element[k]);
-    if (t->dtype == CLAVE_BOOL) require(*element <= 1);
+    if (tensor->dtype == CLAVE_BOOL) require(*element <= 1);
   }
 }
 

@@ -29,15 +29,15 @@ typedef struct maker {
   uint32_t n_blocks;
 } maker;
 
-static uint64_t next_random(maker *m) {
-  m->random = m->random * 6364136223846793005u + 1442695040888963407u;
-  return m->random >> 33;
+static uint64_t next_random(maker *maker) {
+  maker->random = maker->random * 6364136223846793005u + 1442695040888963407u;
+  return maker->random >> 33;
 }
 
 /* Mostly small numbers, which are good sizes and indices too. */
-static void fill_element(maker *m, clave_dtype dtype, uint8_t *at) {
+static void fill_element(maker *maker, clave_dtype dtype, uint8_t *at) {
   static const float special[] = {INFINITY, -INFINITY, NAN, -0.0F, 1e30F, 1e-40F};
-  uint64_t r = next_random(m), bits = next_random(m) << 33 ^ next_random(m);
+  uint64_t r = next_random(maker), bits = next_random(maker) << 33 ^ next_random(maker);
   float f = r % 64 ? ((float)(r % 33) - 16) / 8 : special[r / 64 % 6];
   int64_t small = r % 64 ? (int64_t)(r / 64 % 4) : (int64_t)bits;
   double d = f;
@@ -49,29 +49,29 @@ static void fill_element(maker *m, clave_dtype dtype, uint8_t *at) {
   if (dtype != CLAVE_BOOL && dtype >= CLAVE_I8) memcpy(at, &small, clave_dtype_size(dtype));
 }
 
-static clave_tensor make_tensor(maker *m, clave_dtype dtype, int rank, const int64_t *dims) {
+static clave_tensor make_tensor(maker *maker, clave_dtype dtype, int rank, const int64_t *dims) {
   size_t n = 1, width = clave_dtype_size(dtype);
   for (int i = 0; i < rank; i++) n *= (size_t)dims[i];
   uint8_t *bytes = aligned_alloc(64, (n * width + 64) / 64 * 64);
-  require(bytes && m->n_blocks < MAX_TENSORS);
-  for (size_t i = 0; i < n; i++) fill_element(m, dtype, bytes + i * width);
-  m->blocks[m->n_blocks++] = bytes;
+  require(bytes && maker->n_blocks < MAX_TENSORS);
+  for (size_t i = 0; i < n; i++) fill_element(maker, dtype, bytes + i * width);
+  maker->blocks[maker->n_blocks++] = bytes;
   return clave_tensor_make(dtype, rank, dims, bytes);
 }
 
-static void free_blocks(maker *m) {
-  while (m->n_blocks) free(m->blocks[--m->n_blocks]);
+static void free_blocks(maker *maker) {
+  while (maker->n_blocks) free(maker->blocks[--maker->n_blocks]);
 }
 
 /* ---------------------------------------------------------------- one program */
 
 static bool cancel(void *ctx) { return --*(int *)ctx < 0; }
 
-static bool is_small(const tensor *t) {
+static bool is_small(const tensor *tensor) {
   int64_t n = 1;
-  for (int i = 0; i < t->rank; i++) {
-    if (t->dims[i] > MAX_ELEMENTS) return false;
-    if (t->dims[i] > 0) n *= t->dims[i];
+  for (int i = 0; i < tensor->rank; i++) {
+    if (tensor->dims[i] > MAX_ELEMENTS) return false;
+    if (tensor->dims[i] > 0) n *= tensor->dims[i];
     if (n > MAX_ELEMENTS) return false;
   }
   return true;
@@ -86,104 +86,105 @@ static int64_t choose_size(const clave_tensor_info *info, int i) {
   return size > info->max_dims[i] ? info->max_dims[i] : size;
 }
 
-static bool set_input(clave_session *s, const clave_program *p, const char *method, uint32_t i,
-                      maker *m) {
+static bool set_input(clave_session *session, const clave_program *program, const char *method,
+                      uint32_t i, maker *maker) {
   clave_tensor_info info = {.size = sizeof info};
   int64_t dims[CLAVE_MAX_RANK], n = 1;
-  require(is_good(clave_program_input(p, method, i, &info)));
+  require(is_good(clave_program_input(program, method, i, &info)));
   for (int k = 0; k < info.rank; k++) {
     dims[k] = choose_size(&info, k);
     if (dims[k] < 0 || dims[k] > MAX_ELEMENTS || (n *= dims[k]) > MAX_ELEMENTS) return false;
   }
-  clave_tensor t = make_tensor(m, info.dtype, info.rank, dims);
-  return is_good(clave_session_set_input(s, method, i, &t));
+  clave_tensor tensor = make_tensor(maker, info.dtype, info.rank, dims);
+  return is_good(clave_session_set_input(session, method, i, &tensor));
 }
 
-static void read_output(clave_session *s, const char *method, uint32_t i) {
-  clave_tensor t;
-  if (!is_good(clave_session_output(s, method, i, &t))) return;
-  size_t n = clave_dtype_size(t.dtype);
-  for (int k = 0; k < t.rank; k++) n *= (size_t)t.dims[k];
-  for (size_t k = 0; k < n; k++) sink = (uint8_t)(sink ^ ((const uint8_t *)t.data)[k]);
+static void read_output(clave_session *session, const char *method, uint32_t i) {
+  clave_tensor tensor;
+  if (!is_good(clave_session_output(session, method, i, &tensor))) return;
+  size_t n = clave_dtype_size(tensor.dtype);
+  for (int k = 0; k < tensor.rank; k++) n *= (size_t)tensor.dims[k];
+  for (size_t k = 0; k < n; k++) sink = (uint8_t)(sink ^ ((const uint8_t *)tensor.data)[k]);
 }
 
-static void run_method(clave_session *s, const clave_program *p, uint32_t index, int *steps,
-                       uint64_t seed) {
+static void run_method(clave_session *session, const clave_program *program, uint32_t index,
+                       int *steps, uint64_t seed) {
   clave_method_info info = {.size = sizeof info};
-  maker m = {.random = seed};
-  require(is_good(clave_program_method(p, index, &info)));
+  maker maker = {.random = seed};
+  require(is_good(clave_program_method(program, index, &info)));
   bool ready = info.n_inputs < MAX_TENSORS;
-  for (uint32_t i = 0; ready && i < info.n_inputs; i++) ready = set_input(s, p, info.name, i, &m);
+  for (uint32_t i = 0; ready && i < info.n_inputs; i++)
+    ready = set_input(session, program, info.name, i, &maker);
   *steps = MAX_STEPS;
-  if (ready && is_good(clave_session_run(s, info.name))) {
-    for (uint32_t i = 0; i < info.n_outputs; i++) read_output(s, info.name, i);
+  if (ready && is_good(clave_session_run(session, info.name))) {
+    for (uint32_t i = 0; i < info.n_outputs; i++) read_output(session, info.name, i);
   }
-  free_blocks(&m);
+  free_blocks(&maker);
 }
 
 static clave_device *open_device(void) {
   static clave_device *device;
-  clave_device_options o = {.size = sizeof o, .n_threads = 1};
+  clave_device_options options = {.size = sizeof options, .n_threads = 1};
   if (!device)
-    require(is_good(clave_device_open(getenv("CLAVE_DEVICE") ? NULL : "cpu", &o, &device)));
+    require(is_good(clave_device_open(getenv("CLAVE_DEVICE") ? NULL : "cpu", &options, &device)));
   return device;
 }
 
-static void run_program(clave_program *p, uint64_t seed) {
+static void run_program(clave_program *program, uint64_t seed) {
   int steps = MAX_STEPS;
   clave_program_info info = {.size = sizeof info};
-  clave_session *s;
-  clave_session_options o = {.size = sizeof o,
-                             .memory_budget = MEMORY_BUDGET,
-                             .poison = true,
-                             .unchecked = true,
-                             .unfused = seed & 1,
-                             .cancel = cancel,
-                             .cancel_ctx = &steps};
-  require(is_good(clave_program_get_info(p, &info)));
-  if (!is_good(clave_session_create(p, open_device(), &o, &s))) return;
+  clave_session *session;
+  clave_session_options options = {.size = sizeof options,
+                                   .memory_budget = MEMORY_BUDGET,
+                                   .poison = true,
+                                   .unchecked = true,
+                                   .unfused = seed & 1,
+                                   .cancel = cancel,
+                                   .cancel_ctx = &steps};
+  require(is_good(clave_program_get_info(program, &info)));
+  if (!is_good(clave_session_create(program, open_device(), &options, &session))) return;
   for (uint32_t i = 0; i < 2 * info.n_methods && i < 8; i++)
-    run_method(s, p, i % info.n_methods, &steps, seed + i);
-  clave_session_destroy(s);
+    run_method(session, program, i % info.n_methods, &steps, seed + i);
+  clave_session_destroy(session);
 }
 
 /* What the passes make of it: a pass may be refused, but the program is good then, too. */
-static void run_optimized(clave_program *p, uint64_t seed) {
+static void run_optimized(clave_program *program, uint64_t seed) {
   clave_program *made;
-  if (is_good(clave_program_optimize(p, NULL, &made))) run_program(made, seed);
+  if (is_good(clave_program_optimize(program, NULL, &made))) run_program(made, seed);
   clave_program_destroy(made);
 }
 
 /* A program of small tensors, with constants made for it. */
-static void run_verified(const uint8_t *data, size_t size, const program *p) {
-  uint32_t n = p->ir.constants.count;
+static void run_verified(const uint8_t *data, size_t size, const program *program) {
+  uint32_t n = program->ir.constants.count;
   clave_tensor constants[MAX_TENSORS];
-  maker m = {.random = hash_bytes(data, size)};
+  maker maker = {.random = hash_bytes(data, size)};
   clave_program *made;
   if (n >= MAX_TENSORS) return;
-  for (uint32_t i = 0; i < p->ir.tensors.count; i++) {
-    if (!is_small(&p->types[i])) return;
+  for (uint32_t i = 0; i < program->ir.tensors.count; i++) {
+    if (!is_small(&program->types[i])) return;
   }
   for (uint32_t i = 0; i < n; i++) {
-    const tensor *t = &p->types[i];
-    constants[i] = make_tensor(&m, (clave_dtype)t->type, t->rank, t->dims);
+    const tensor *tensor = &program->types[i];
+    constants[i] = make_tensor(&maker, (clave_dtype)tensor->type, tensor->rank, tensor->dims);
   }
   if (is_good(clave_program_create(data, size, constants, n, &made))) {
-    run_program(made, m.random);
-    if (m.random & 2) run_optimized(made, m.random);
+    run_program(made, maker.random);
+    if (maker.random & 2) run_optimized(made, maker.random);
   }
   clave_program_destroy(made);
-  free_blocks(&m);
+  free_blocks(&maker);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  program *p;
-  require(!program_new(&p));
-  clave_status st = decode_flatbuffer(data, size, p->pool, &p->ir);
-  if (!st) st = verify_program(p);
-  if (!st) run_verified(data, size, p);
+  program *program;
+  require(!program_new(&program));
+  clave_status st = decode_flatbuffer(data, size, program->pool, &program->ir);
+  if (!st) st = verify_program(program);
+  if (!st) run_verified(data, size, program);
   (void)is_good(st);
-  program_destroy(p);
+  program_destroy(program);
   return 0;
 }
 

@@ -5,15 +5,15 @@
 static volatile uint8_t sink;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  tensor_file *f;
-  clave_status st = tensor_file_parse(data, size, &f);
-  for (uint32_t i = 0; !st && i < f->count; i++) {
-    const tensor_entry *t = &f->tensors[i];
-    const uint8_t *bytes = t->data;
-    for (size_t k = 0; k < t->bytes; k++) sink = (uint8_t)(sink ^ bytes[k]);
-    if ((uintptr_t)bytes % dtype_size(t->type) || !tensor_file_find(f, t->name)) abort();
+  tensor_file *file;
+  clave_status st = tensor_file_parse(data, size, &file);
+  for (uint32_t i = 0; !st && i < file->count; i++) {
+    const tensor_entry *entry = &file->tensors[i];
+    const uint8_t *bytes = entry->data;
+    for (size_t k = 0; k < entry->bytes; k++) sink = (uint8_t)(sink ^ bytes[k]);
+    if ((uintptr_t)bytes % dtype_size(entry->type) || !tensor_file_find(file, entry->name)) abort();
   }
   (void)is_good(st);
-  tensor_file_destroy(f);
+  tensor_file_destroy(file);
   return 0;
 }

@@ -9,30 +9,31 @@
 
 static const char device[] = "device";
 
-static void use(const tuning *t) {
-  tuning_row r, found;
-  for (size_t i = 0; tuning_get(t, i, &r); i++) {
-    require(tuning_find(t, r.family, r.key, &found) && strcmp(found.variant, r.variant) == 0);
-    require(*r.family && *r.key && *r.variant && !strpbrk(r.key, "\t\n"));
+static void use(const tuning *tuning) {
+  tuning_row row, found;
+  for (size_t i = 0; tuning_get(tuning, i, &row); i++) {
+    require(tuning_find(tuning, row.family, row.key, &found) &&
+            strcmp(found.variant, row.variant) == 0);
+    require(*row.family && *row.key && *row.variant && !strpbrk(row.key, "\t\n"));
   }
 }
 
 /* Read, written over what is there, and read again. */
 static void load(const char *path, const uint8_t *bytes, size_t size) {
-  tuning *t, *again = NULL;
+  tuning *tuning, *again = NULL;
   const char *why;
   put_file(path, bytes, size);
-  require(is_good(tuning_create(&t)) && is_good(tuning_create(&again)));
-  require(is_good(tuning_load(t, path, device, &why)));
-  require(!why || tuning_count(t) == 0);
-  use(t);
-  size_t n = tuning_count(t);
-  clave_status st = n < TUNING_MOST ? tuning_put(t, "family", "a key of its own", "v") : NULL;
-  require(is_good(st) && is_good(tuning_save(t, open_fuzz_folder(), device)));
+  require(is_good(tuning_create(&tuning)) && is_good(tuning_create(&again)));
+  require(is_good(tuning_load(tuning, path, device, &why)));
+  require(!why || tuning_count(tuning) == 0);
+  use(tuning);
+  size_t n = tuning_count(tuning);
+  clave_status st = n < TUNING_MOST ? tuning_put(tuning, "family", "a key of its own", "v") : NULL;
+  require(is_good(st) && is_good(tuning_save(tuning, open_fuzz_folder(), device)));
   require(is_good(tuning_load(again, path, device, &why)) && !why);
   use(again);
   require(tuning_count(again) >= n);
-  tuning_destroy(t);
+  tuning_destroy(tuning);
   tuning_destroy(again);
 }
 

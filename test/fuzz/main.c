@@ -10,16 +10,16 @@ static long n_files;
 
 /* The input in a block of exactly its size, so that a sanitizer sees every read beyond it. */
 static int run_file(const char *path) {
-  FILE *f = fopen(path, "rb");
+  FILE *file = fopen(path, "rb");
   struct stat s;
-  if (!f || fstat(fileno(f), &s) != 0) {
+  if (!file || fstat(fileno(file), &s) != 0) {
     fprintf(stderr, "cannot read %s\n", path);
     return 1;
   }
   size_t size = (size_t)s.st_size;
   uint8_t *bytes = malloc(size ? size : 1);
-  int bad = !bytes || fread(bytes, 1, size, f) != size;
-  (void)fclose(f);
+  int bad = !bytes || fread(bytes, 1, size, file) != size;
+  (void)fclose(file);
   if (!bad) (void)LLVMFuzzerTestOneInput(bytes, size);
   free(bytes);
   n_files++;
@@ -33,15 +33,15 @@ static int run_path(const char *path) {
     return 1;
   }
   if (!S_ISDIR(s.st_mode)) return run_file(path);
-  DIR *d = opendir(path);
-  int bad = !d;
-  for (struct dirent *e; d && (e = readdir(d));) {
+  DIR *folder = opendir(path);
+  int bad = !folder;
+  for (struct dirent *e; folder && (e = readdir(folder));) {
     char entry[4096];
     if (e->d_name[0] == '.') continue;
     (void)snprintf(entry, sizeof entry, "%s/%s", path, e->d_name);
     bad |= run_path(entry);
   }
-  if (d) (void)closedir(d);
+  if (folder) (void)closedir(folder);
   return bad;
 }
 

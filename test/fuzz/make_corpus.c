@@ -37,8 +37,8 @@ static void put_samples(void) {
     ir_program ir = {0};
     char name[32];
     expect_good(mem_pool_create(&pool));
-    sampler s = {.pool = pool, .seed = seed, .next_op = next_op};
-    sample_table(&s, &ir_program_table, &ir);
+    sampler sampler = {.pool = pool, .seed = seed, .next_op = next_op};
+    sample_table(&sampler, &ir_program_table, &ir);
     ir.version = 1;
     for (uint32_t c = 0; c < ir.chains.count; c++) {
       if (ir.chains.items[c].instructions.count > 1) ir.chains.items[c].instructions.count = 1;
@@ -52,40 +52,40 @@ static void put_samples(void) {
 }
 
 static void put_valid(void) {
-  program *p;
+  program *program;
   char path[] = "/tmp/clave_corpus.clv";
   size_t n;
-  expect_good(sample_program(SAMPLE_PROGRAM, &p));
-  put_program(&p->ir, "valid");
-  expect_good(program_save(p, path));
+  expect_good(sample_program(SAMPLE_PROGRAM, &program));
+  put_program(&program->ir, "valid");
+  expect_good(program_save(program, path));
   void *bytes = read_bytes(path, &n);
   put_file("clv", "valid", bytes, n);
   free(bytes);
   (void)file_remove(path);
-  program_destroy(p);
+  program_destroy(program);
 }
 
 /* The valid program with two packed forms of a constant. */
 static void put_packed(void) {
-  program *p;
+  program *program;
   char path[] = "/tmp/clave_corpus.clv";
   size_t n;
-  expect_good(sample_program(SAMPLE_PROGRAM, &p));
+  expect_good(sample_program(SAMPLE_PROGRAM, &program));
   for (int kind = 0; kind < 2; kind++) {
-    program_form f = {.layout = "cpu 1 x86-64",
-                      .kind = kind,
-                      .view = {.type = DTYPE_F32, .rank = 2, .dims = {3, 4}, .strides = {4, 1}},
-                      .bytes = 64};
-    f.data = f.own = calloc(1, f.bytes);
-    assert_non_null(f.own);
-    expect_good(program_add_form(p, &f));
+    program_form desc = {.layout = "cpu 1 x86-64",
+                         .kind = kind,
+                         .view = {.type = DTYPE_F32, .rank = 2, .dims = {3, 4}, .strides = {4, 1}},
+                         .bytes = 64};
+    desc.data = desc.own = calloc(1, desc.bytes);
+    assert_non_null(desc.own);
+    expect_good(program_add_form(program, &desc));
   }
-  expect_good(program_save(p, path));
+  expect_good(program_save(program, path));
   void *bytes = read_bytes(path, &n);
   put_file("clv", "packed", bytes, n);
   free(bytes);
   (void)file_remove(path);
-  program_destroy(p);
+  program_destroy(program);
 }
 
 static void put_tensors(void) {

@@ -31,13 +31,13 @@ static inline void check_round_trip(const ir_program *ir) {
 static inline int fuzz_program(const uint8_t *data, size_t size,
                                clave_status (*decode)(const uint8_t *, size_t, mem_pool *,
                                                       ir_program *)) {
-  program *p;
-  require(!program_new(&p));
-  clave_status st = decode(data, size, p->pool, &p->ir);
-  if (!st && size < 20000) check_round_trip(&p->ir);
-  if (!st) st = verify_program(p);
+  program *program;
+  require(!program_new(&program));
+  clave_status st = decode(data, size, program->pool, &program->ir);
+  if (!st && size < 20000) check_round_trip(&program->ir);
+  if (!st) st = verify_program(program);
   (void)is_good(st);
-  program_destroy(p);
+  program_destroy(program);
   return 0;
 }
 

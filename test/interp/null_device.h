@@ -28,19 +28,20 @@ typedef struct null_device {
   uint64_t modulus;
 } null_device;
 
-static inline bool null_supports(backend *b, const rule_context *c, const ir_instruction *ins,
-                                 const char **reason) {
-  (void)c;
-  const null_device *d = (const null_device *)b;
+static inline bool null_supports(backend *backend, const rule_context *context,
+                                 const ir_instruction *ins, const char **reason) {
+  (void)context;
+  const null_device *device = (const null_device *)backend;
   *reason = "not on this one";
-  return hash_bytes(ins->name, strlen(ins->name)) % d->modulus == 0;
+  return hash_bytes(ins->name, strlen(ins->name)) % device->modulus == 0;
 }
 
 enum { NULL_SCRATCH = 1000 };
 
-static inline clave_status null_record(backend *b, const node *n, bool fast, recording **out) {
-  (void)b;
-  (void)n;
+static inline clave_status null_record(backend *backend, const node *node, bool fast,
+                                       recording **out) {
+  (void)backend;
+  (void)node;
   (void)fast;
   *out = calloc(1, sizeof **out);
   if (!*out) return status_no_memory();
@@ -48,24 +49,24 @@ static inline clave_status null_record(backend *b, const node *n, bool fast, rec
   return NULL;
 }
 
-static inline void null_recording_destroy(backend *b, recording *r) {
-  (void)b;
-  free(r);
+static inline void null_recording_destroy(backend *backend, recording *recording) {
+  (void)backend;
+  free(recording);
 }
 
 static const backend_vtable null_vtable = {
     .supports = null_supports, .record = null_record, .recording_destroy = null_recording_destroy};
 
 /* The last of `n` devices supports everything. */
-static inline device_set null_devices(null_device *d, int n) {
+static inline device_set null_devices(null_device *device, int n) {
   device_set set = {.count = n};
   for (int i = 0; i < n; i++) {
-    d[i] = (null_device){
+    device[i] = (null_device){
         .b = {.vt = &null_vtable, .info = {.kind = i ? "cpu" : "null", .name = "null"}},
         .modulus = i == n - 1 ? 1 : (uint64_t)(i + 2)};
-    d[i].b.info.alignment = 64;
-    d[i].b.info.max_alloc = (uint64_t)1 << 40;
-    set.backends[i] = &d[i].b;
+    device[i].b.info.alignment = 64;
+    device[i].b.info.max_alloc = (uint64_t)1 << 40;
+    set.backends[i] = &device[i].b;
   }
   return set;
 }
@@ -75,48 +76,48 @@ static inline device_set null_devices(null_device *d, int n) {
 /* From JSON with ' for ". The program has no constants. */
 static inline program *program_of(const char *text) {
   char *json = strdup(text);
-  program *p;
+  program *program;
   for (char *c = json; *c; c++)
     if (*c == '\'') *c = '"';
-  good(program_new(&p));
-  good(decode_json(json, strlen(json), p->pool, &p->ir));
+  good(program_new(&program));
+  good(decode_json(json, strlen(json), program->pool, &program->ir));
   free(json);
-  good(verify_program(p));
-  return p;
+  good(verify_program(program));
+  return program;
 }
 
 /* A FlatBuffers file; NULL: it does not verify. */
 static inline program *program_of_file(const char *path) {
-  file_map m;
-  program *p;
-  good(file_map_open(path, &m));
-  good(program_new(&p));
-  clave_status st = decode_flatbuffer(m.data, m.size, p->pool, &p->ir);
-  if (!st) st = verify_program(p);
-  file_map_close(&m);
-  if (!st) return p;
+  file_map map;
+  program *program;
+  good(file_map_open(path, &map));
+  good(program_new(&program));
+  clave_status st = decode_flatbuffer(map.data, map.size, program->pool, &program->ir);
+  if (!st) st = verify_program(program);
+  file_map_close(&map);
+  if (!st) return program;
   status_free(st);
-  program_destroy(p);
+  program_destroy(program);
   return NULL;
 }
 
 /* Values as inputs of these sizes would set them: `size` more than the least that is allowed, for
  * dimensions and scalars alike. To be freed. */
-static inline scalar_value *input_values(const program *p, uint32_t method, int64_t size) {
-  scalar_value *values = calloc(p->ir.values.count + 1, sizeof *values);
-  const ir_arguments *inputs = &p->ir.methods.items[method].inputs;
+static inline scalar_value *input_values(const program *program, uint32_t method, int64_t size) {
+  scalar_value *values = calloc(program->ir.values.count + 1, sizeof *values);
+  const ir_arguments *inputs = &program->ir.methods.items[method].inputs;
   for (uint32_t i = 0; i < inputs->count; i++) {
-    const ir_argument *a = &inputs->items[i];
+    const ir_argument *argument = &inputs->items[i];
     const ir_int_or_vids *shape =
-        a->tensor == IR_NONE ? NULL : &p->ir.tensors.items[a->tensor].shape;
+        argument->tensor == IR_NONE ? NULL : &program->ir.tensors.items[argument->tensor].shape;
     for (uint32_t k = 0; k < (shape ? shape->count : 1); k++) {
-      uint32_t vid = shape ? shape->items[k].vid : a->value;
+      uint32_t vid = shape ? shape->items[k].vid : argument->value;
       if (vid == IR_NONE) continue;
-      const ir_value *v = &p->ir.values.items[vid];
-      int64_t low = v->min.present && v->min.value > 0 ? v->min.value : 0;
+      const ir_value *value = &program->ir.values.items[vid];
+      int64_t low = value->min.present && value->min.value > 0 ? value->min.value : 0;
       int64_t n = low < INT32_MAX ? low + size : low;
-      if (v->max.present && n > v->max.value) n = v->max.value;
-      values[vid] = (scalar_value){.known = true, .type = v->type, .i = n, .f = (double)n};
+      if (value->max.present && n > value->max.value) n = value->max.value;
+      values[vid] = (scalar_value){.known = true, .type = value->type, .i = n, .f = (double)n};
     }
   }
   return values;

@@ -29,9 +29,9 @@ static void expect_error(clave_status st, const char *message) {
 }
 
 static json *parse(const char *source) {
-  json *v;
-  expect_good(json_parse(source, strlen(source), &v));
-  return v;
+  json *json;
+  expect_good(json_parse(source, strlen(source), &json));
+  return json;
 }
 
 /* ---------------------------------------------------------------- syntax */
@@ -71,14 +71,14 @@ static const struct {
 
 static void test_bad_syntax(void **state) {
   (void)state;
-  json *v;
+  json *json;
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    expect_error(json_parse(bad[i].source, strlen(bad[i].source), &v), bad[i].error);
-    assert_null(v);
+    expect_error(json_parse(bad[i].source, strlen(bad[i].source), &json), bad[i].error);
+    assert_null(json);
   }
-  expect_error(json_parse("\"a\0b\"", 5, &v), "control character");
-  expect_error(json_parse_integers("[1, 2.0]", 8, &v), "not written as an integer");
-  expect_error(json_parse_integers("[1e3]", 5, &v), "not written as an integer");
+  expect_error(json_parse("\"a\0b\"", 5, &json), "control character");
+  expect_error(json_parse_integers("[1, 2.0]", 8, &json), "not written as an integer");
+  expect_error(json_parse_integers("[1e3]", 5, &json), "not written as an integer");
 }
 
 /* Strings are read by eight bytes where those stand for themselves: each byte, at each place. */
@@ -110,9 +110,9 @@ static clave_status parse_nested(size_t n) {
   char deep[2 * (JSON_MAX_DEPTH + 1)];
   memset(deep, '[', n);
   memset(deep + n, ']', n);
-  json *v;
-  clave_status st = json_parse(deep, 2 * n, &v);
-  json_free(v);
+  json *json;
+  clave_status st = json_parse(deep, 2 * n, &json);
+  json_free(json);
   return st;
 }
 
@@ -136,14 +136,14 @@ static void test_limits(void **state) {
 
 static void test_numbers(void **state) {
   (void)state;
-  json *v = parse(
+  json *value = parse(
       "[9007199254740991, 9007199254740992, 1.5, \"-9223372036854775808\", -1, 1e999, "
       "\"-inf\", \"18446744073709551615\", \"1x\"]");
-  const json *at = json_first(v);
+  const json *at = json_first(value);
   int64_t i;
   uint64_t u;
   double f;
-  assert_int_equal(json_count(v), 9);
+  assert_int_equal(json_count(value), 9);
   assert_true(json_i64(at, &i) && i == INT64_C(9007199254740991));
   at = json_next(at);
   assert_false(json_i64(at, &i)); /* 2^53 + 1 would read as the same */
@@ -165,42 +165,45 @@ static void test_numbers(void **state) {
   at = json_next(at);
   assert_false(json_i64(at, &i));
   assert_null(json_next(at));
-  json_free(v);
+  json_free(value);
 }
 
 static void test_fields(void **state) {
   (void)state;
   static const field_choice choices[] = {{"left", 0}, {"right", 1}};
-  json *v = parse(
+  json *value = parse(
       "{\"on\": true, \"n\": 7, \"name\": \"x\", \"none\": null, \"wide\": \"\\u00e9\", "
       "\"side\": \"right\", \"list\": []}");
   const json *list;
   bool on;
   uint32_t n;
-  span s;
+  span span;
   int side;
-  expect_good(field_bool(v, "on", false, &on));
+  expect_good(field_bool(value, "on", false, &on));
   assert_true(on);
-  expect_good(field_bool(v, "none", true, &on));
+  expect_good(field_bool(value, "none", true, &on));
   assert_true(on);
-  expect_error(field_bool(v, "n", true, &on), "\"n\"");
-  expect_good(field_index(v, "n", 7, 3, &n));
+  expect_error(field_bool(value, "n", true, &on), "\"n\"");
+  expect_good(field_index(value, "n", 7, 3, &n));
   assert_int_equal(n, 7);
-  expect_error(field_index(v, "n", 6, 3, &n), "expected an integer from 0 to 6; \"n\"");
-  expect_good(field_index(v, "absent", 6, 300, &n));
+  expect_error(field_index(value, "n", 6, 3, &n), "expected an integer from 0 to 6; \"n\"");
+  expect_good(field_index(value, "absent", 6, 300, &n));
   assert_int_equal(n, 300);
-  expect_good(field_text(v, "name", NULL, &s));
-  assert_true(s.size == 1 && *s.data == 'x');
-  expect_error(field_text(v, "absent", NULL, &s), "expected a string as \"absent\", got nothing");
-  expect_good(field_character(v, "wide", &n));
+  expect_good(field_text(value, "name", NULL, &span));
+  assert_true(span.size == 1 && *span.data == 'x');
+  expect_error(field_text(value, "absent", NULL, &span),
+               "expected a string as \"absent\", got nothing");
+  expect_good(field_character(value, "wide", &n));
   assert_int_equal(n, 0xE9);
-  expect_error(field_character(v, "side", &n), "\"side\": expected one character, got \"right\"");
-  expect_good(field_choose(v, "side", choices, 2, -1, &side));
+  expect_error(field_character(value, "side", &n),
+               "\"side\": expected one character, got \"right\"");
+  expect_good(field_choose(value, "side", choices, 2, -1, &side));
   assert_int_equal(side, 1);
-  expect_error(field_choose(v, "name", choices, 2, -1, &side), "expected left or right");
-  expect_good(field(v, "list", JSON_ARRAY, &list));
-  expect_error(field(v, "name", JSON_ARRAY, &list), "expected an array, got a string; \"name\"");
-  json_free(v);
+  expect_error(field_choose(value, "name", choices, 2, -1, &side), "expected left or right");
+  expect_good(field(value, "list", JSON_ARRAY, &list));
+  expect_error(field(value, "name", JSON_ARRAY, &list),
+               "expected an array, got a string; \"name\"");
+  json_free(value);
 }
 
 /* Every kind of value, as it nests. */
@@ -211,24 +214,24 @@ static void test_trees(void **state) {
   json *document;
   assert_null(json_parse(source, sizeof source - 1, &document));
   assert_int_equal(json_count(document), 6);
-  const json *v = json_first(document);
-  assert_true(json_kind_of(v) == JSON_BOOL && json_is_true(v) && !json_key(v));
-  v = json_next(v);
-  assert_true(json_kind_of(v) == JSON_BOOL && !json_is_true(v));
-  v = json_next(v);
-  assert_true(json_kind_of(v) == JSON_NULL && !json_is_true(v));
-  const json *object = json_next(v), *a = json_member(object, "a");
+  const json *value = json_first(document);
+  assert_true(json_kind_of(value) == JSON_BOOL && json_is_true(value) && !json_key(value));
+  value = json_next(value);
+  assert_true(json_kind_of(value) == JSON_BOOL && !json_is_true(value));
+  value = json_next(value);
+  assert_true(json_kind_of(value) == JSON_NULL && !json_is_true(value));
+  const json *object = json_next(value), *json = json_member(object, "a");
   assert_int_equal(json_kind_of(object), JSON_OBJECT);
   assert_string_equal(json_key(json_next(json_first(object))), "b");
-  assert_int_equal(json_kind_of(a), JSON_ARRAY);
-  assert_true(json_number(json_first(a)) == 1 && !json_key(json_first(a)));
-  assert_true(json_number(json_next(json_first(a))) == 25);
+  assert_int_equal(json_kind_of(json), JSON_ARRAY);
+  assert_true(json_number(json_first(json)) == 1 && !json_key(json_first(json)));
+  assert_true(json_number(json_next(json_first(json))) == 25);
   assert_string_equal(json_string(json_member(object, "b")), "\xc3\xa9");
   assert_null(json_member(object, "c"));
-  v = json_next(object);
-  assert_true(json_kind_of(v) == JSON_ARRAY && !json_first(v));
-  assert_true(json_number(json_next(v)) == -0.5);
-  assert_null(json_next(json_next(v)));
+  value = json_next(object);
+  assert_true(json_kind_of(value) == JSON_ARRAY && !json_first(value));
+  assert_true(json_number(json_next(value)) == -0.5);
+  assert_null(json_next(json_next(value)));
   json_free(document);
 }
 
@@ -236,15 +239,15 @@ static void test_read_string(void **state) {
   (void)state;
   static const char source[] = " \"a\\u0000\\\"\\n\\ud83d\\ude00\\u00e9\xc3\xa9\" ";
   static const char meant[] = "a\0\"\n\xf0\x9f\x98\x80\xc3\xa9\xc3\xa9";
-  text s = {0};
-  expect_good(json_read_string(source, strlen(source), &s));
-  assert_int_equal(s.size, sizeof meant - 1);
-  assert_memory_equal(s.data, meant, s.size);
-  expect_error(json_read_string("[1]", 3, &s), "JSON column 1: expected a string");
-  expect_error(json_read_string("", 0, &s), "expected a string");
-  expect_error(json_read_string("\"a\" b", 5, &s), "expected nothing after the value");
-  expect_error(json_read_string("\"a", 2, &s), "closing quote");
-  text_free(&s);
+  text text = {0};
+  expect_good(json_read_string(source, strlen(source), &text));
+  assert_int_equal(text.size, sizeof meant - 1);
+  assert_memory_equal(text.data, meant, text.size);
+  expect_error(json_read_string("[1]", 3, &text), "JSON column 1: expected a string");
+  expect_error(json_read_string("", 0, &text), "expected a string");
+  expect_error(json_read_string("\"a\" b", 5, &text), "expected nothing after the value");
+  expect_error(json_read_string("\"a", 2, &text), "closing quote");
+  text_free(&text);
 }
 
 static void test_read_u32s(void **state) {
@@ -277,23 +280,23 @@ static void test_read_u32s(void **state) {
 
 /* ---------------------------------------------------------------- writing */
 
-static void write_sample(json_writer *j) {
-  emit_object(j, NULL);
-  emit_string(j, "a\"\\", "\x01\x7f\xff\xc3\xa9\n");
-  emit_array(j, "lines");
-  emit_record(j, NULL);
-  emit_integer(j, "i", -3);
-  emit_list(j, "in");
-  emit_bool(j, NULL, true);
-  emit_string(j, NULL, NULL);
-  emit_end_array(j);
-  emit_end_object(j);
-  emit_end_array(j);
-  emit_object(j, "empty");
-  emit_end_object(j);
-  emit_text(j, "nul", "a\0b", 3);
-  emit_decimal(j, "ms", 1234.5678, 2);
-  emit_end_object(j);
+static void write_sample(json_writer *writer) {
+  emit_object(writer, NULL);
+  emit_string(writer, "a\"\\", "\x01\x7f\xff\xc3\xa9\n");
+  emit_array(writer, "lines");
+  emit_record(writer, NULL);
+  emit_integer(writer, "i", -3);
+  emit_list(writer, "in");
+  emit_bool(writer, NULL, true);
+  emit_string(writer, NULL, NULL);
+  emit_end_array(writer);
+  emit_end_object(writer);
+  emit_end_array(writer);
+  emit_object(writer, "empty");
+  emit_end_object(writer);
+  emit_text(writer, "nul", "a\0b", 3);
+  emit_decimal(writer, "ms", 1234.5678, 2);
+  emit_end_object(writer);
 }
 
 static void test_layout(void **state) {
@@ -307,8 +310,8 @@ static void test_layout(void **state) {
       "null]}],\"empty\":{},\"nul\":\"a\\u0000b\",\"ms\":1234.57}";
   for (int i = 0; i < 2; i++) {
     text out = {0};
-    json_writer j = {.out = &out, .compact = i};
-    write_sample(&j);
+    json_writer writer = {.out = &out, .compact = i};
+    write_sample(&writer);
     assert_string_equal(out.data, i ? compact : lines);
     text_free(&out);
   }
@@ -320,18 +323,18 @@ static void test_exact_numbers(void **state) {
   static const double doubles[] = {0.1, -0.0, DBL_MAX, 5e-324, 1e22, INFINITY, -INFINITY, NAN};
   for (size_t n = 0; n < sizeof doubles / sizeof *doubles; n++) {
     text out = {0};
-    json_writer j = {.out = &out};
+    json_writer writer = {.out = &out};
     double f;
     int64_t i = 0;
     uint64_t u;
-    emit_list(&j, NULL);
-    emit_f64(&j, NULL, doubles[n]);
-    emit_i64(&j, NULL, integers[n % 5]);
-    emit_u64(&j, NULL, UINT64_MAX >> n);
-    emit_number(&j, NULL, doubles[n]);
-    emit_end_array(&j);
-    json *v = parse(out.data);
-    const json *at = json_first(v);
+    emit_list(&writer, NULL);
+    emit_f64(&writer, NULL, doubles[n]);
+    emit_i64(&writer, NULL, integers[n % 5]);
+    emit_u64(&writer, NULL, UINT64_MAX >> n);
+    emit_number(&writer, NULL, doubles[n]);
+    emit_end_array(&writer);
+    json *value = parse(out.data);
+    const json *at = json_first(value);
     assert_true(json_f64(at, &f));
     assert_true(isnan(f) ? isnan(doubles[n]) : memcmp(&f, &doubles[n], sizeof f) == 0);
     at = json_next(at);
@@ -340,7 +343,7 @@ static void test_exact_numbers(void **state) {
     assert_true(json_u64(at, &u) && u == UINT64_MAX >> n);
     at = json_next(at);
     assert_int_equal(json_kind_of(at), isfinite(doubles[n]) ? JSON_NUMBER : JSON_NULL);
-    json_free(v);
+    json_free(value);
     text_free(&out);
   }
 }

@@ -45,72 +45,73 @@ typedef struct fixture {
 } fixture;
 
 static int set_up(void **state) {
-  static fixture f;
-  const clave_llm_options o = {.size = sizeof o};
-  good(clave_device_open("cpu", NULL, &f.device));
-  good(clave_llm_load(TINYLM, f.device, &o, &f.llm));
-  *state = &f;
+  static fixture fixture;
+  const clave_llm_options options = {.size = sizeof options};
+  good(clave_device_open("cpu", NULL, &fixture.device));
+  good(clave_llm_load(TINYLM, fixture.device, &options, &fixture.llm));
+  *state = &fixture;
   return 0;
 }
 
 static int tear_down(void **state) {
-  fixture *f = *state;
-  clave_llm_destroy(f->llm);
-  clave_device_destroy(f->device);
+  fixture *fixture = *state;
+  clave_llm_destroy(fixture->llm);
+  clave_device_destroy(fixture->device);
   return 0;
 }
 
-static page_pool *take(const fixture *f, clave_session_options o) {
-  page_pool *p;
-  o.size = sizeof o;
-  good(page_pool_take(f->llm, &o, &p));
-  return p;
+static page_pool *take(const fixture *fixture, clave_session_options options) {
+  page_pool *pool;
+  options.size = sizeof options;
+  good(page_pool_take(fixture->llm, &options, &pool));
+  return pool;
 }
 
 static void test_each_option_tells_pools_apart(void **state) {
-  const fixture *f = *state;
-  page_pool *first = take(f, plain), *pools[N];
+  const fixture *fixture = *state;
+  page_pool *first = take(fixture, plain), *pools[N];
   for (int i = 0; i < N; i++) {
-    pools[i] = take(f, different[i]);
+    pools[i] = take(fixture, different[i]);
     assert_ptr_not_equal(pools[i], first);
     for (int k = 0; k < i; k++) assert_ptr_not_equal(pools[i], pools[k]);
   }
   for (int i = 0; i < N; i++) {
-    assert_ptr_equal(take(f, different[i]), pools[i]);
-    page_pool_give(f->llm, pools[i]);
-    page_pool_give(f->llm, pools[i]);
+    assert_ptr_equal(take(fixture, different[i]), pools[i]);
+    page_pool_give(fixture->llm, pools[i]);
+    page_pool_give(fixture->llm, pools[i]);
   }
-  page_pool_give(f->llm, first);
-  assert_null(f->llm->pools);
+  page_pool_give(fixture->llm, first);
+  assert_null(fixture->llm->pools);
 }
 
 static void test_padding_does_not_matter(void **state) {
-  const fixture *f = *state;
-  clave_session_options o;
-  page_pool *first = take(f, plain), *again;
-  memset(&o, 0xA5, sizeof o);
-  o.size = sizeof o;
-  o.memory_budget = o.seed = 0;
-  o.poison = o.profile = o.fast = o.unfused = o.unchecked = o.allow_custom_kernels = false;
-  o.wide = o.strict = 0;
-  o.progress = NULL;
-  o.cancel = NULL;
-  o.progress_ctx = o.cancel_ctx = NULL;
-  o.warm_up = plain.warm_up;
-  good(page_pool_take(f->llm, &o, &again));
+  const fixture *fixture = *state;
+  clave_session_options options;
+  page_pool *first = take(fixture, plain), *again;
+  memset(&options, 0xA5, sizeof options);
+  options.size = sizeof options;
+  options.memory_budget = options.seed = 0;
+  options.poison = options.profile = options.fast = options.unfused = options.unchecked =
+      options.allow_custom_kernels = false;
+  options.wide = options.strict = 0;
+  options.progress = NULL;
+  options.cancel = NULL;
+  options.progress_ctx = options.cancel_ctx = NULL;
+  options.warm_up = plain.warm_up;
+  good(page_pool_take(fixture->llm, &options, &again));
   assert_ptr_equal(first, again);
-  page_pool_give(f->llm, first);
-  page_pool_give(f->llm, again);
+  page_pool_give(fixture->llm, first);
+  page_pool_give(fixture->llm, again);
 }
 
 /* Sessions of a program find a method by the address of its name without a look at the text. */
 static void test_names_are_those_of_the_paged_program(void **state) {
-  const fixture *f = *state;
-  clave_method_info m = {.size = sizeof m};
-  assert_non_null(f->llm->paged);
-  good(clave_program_method(f->llm->paged, 0, &m));
-  assert_int_equal(f->llm->n_methods, 1);
-  assert_ptr_equal(f->llm->methods[0].name, m.name);
+  const fixture *fixture = *state;
+  clave_method_info info = {.size = sizeof info};
+  assert_non_null(fixture->llm->paged);
+  good(clave_program_method(fixture->llm->paged, 0, &info));
+  assert_int_equal(fixture->llm->n_methods, 1);
+  assert_ptr_equal(fixture->llm->methods[0].name, info.name);
 }
 
 int main(void) {

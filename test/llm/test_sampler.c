@@ -13,17 +13,17 @@
 
 enum { VOCAB = 1000 };
 
-static clave_sampler *make(clave_sampler_options o) {
-  clave_sampler *s;
-  o.size = sizeof o;
-  clave_status st = clave_sampler_create(&o, &s);
+static clave_sampler *make(clave_sampler_options options) {
+  clave_sampler *sampler;
+  options.size = sizeof options;
+  clave_status st = clave_sampler_create(&options, &sampler);
   assert_null(st);
-  return s;
+  return sampler;
 }
 
-static uint32_t sample(clave_sampler *s, const float *logits, size_t n) {
+static uint32_t sample(clave_sampler *sampler, const float *logits, size_t n) {
   uint32_t id;
-  clave_status st = clave_sampler_sample(s, logits, n, NULL, 0, &id);
+  clave_status st = clave_sampler_sample(sampler, logits, n, NULL, 0, &id);
   if (st) fail_msg("%s", clave_status_message(st));
   return id;
 }
@@ -43,25 +43,25 @@ static void fill(float *logits) {
 static void test_greedy(void **state) {
   (void)state;
   float logits[] = {1, 3, -2, 3, 2}, same[] = {-INFINITY, -INFINITY, -3}, zeros[] = {-0.0F, 0};
-  clave_sampler *s = make((clave_sampler_options){.top_k = 1, .top_p = 0.1F, .seed = 7});
-  assert_int_equal(sample(s, logits, 5), 1);
-  assert_int_equal(sample(s, logits, 1), 0);
-  assert_int_equal(sample(s, same, 3), 2);
-  assert_int_equal(sample(s, zeros, 2), 0);
+  clave_sampler *sampler = make((clave_sampler_options){.top_k = 1, .top_p = 0.1F, .seed = 7});
+  assert_int_equal(sample(sampler, logits, 5), 1);
+  assert_int_equal(sample(sampler, logits, 1), 0);
+  assert_int_equal(sample(sampler, same, 3), 2);
+  assert_int_equal(sample(sampler, zeros, 2), 0);
   logits[4] = INFINITY;
-  assert_int_equal(sample(s, logits, 5), 4);
-  clave_sampler_destroy(s);
+  assert_int_equal(sample(sampler, logits, 5), 4);
+  clave_sampler_destroy(sampler);
 }
 
 /* Which ids of `logits` come in many draws; how often, in counts. Of a large vocabulary fewer
  * draws: each reads all of it, and the tests keep at most 20 ids, about as likely as each other. */
-static int draw(clave_sampler_options o, const float *logits, size_t n, int *counts) {
-  clave_sampler *s = make(o);
+static int draw(clave_sampler_options options, const float *logits, size_t n, int *counts) {
+  clave_sampler *sampler = make(options);
   const int draws = n < VOCAB ? 20000 : 1000;
   int different = 0;
   memset(counts, 0, n * sizeof *counts);
-  for (int i = 0; i < draws; i++) different += counts[sample(s, logits, n)]++ == 0;
-  clave_sampler_destroy(s);
+  for (int i = 0; i < draws; i++) different += counts[sample(sampler, logits, n)]++ == 0;
+  clave_sampler_destroy(sampler);
   return different;
 }
 
@@ -71,8 +71,8 @@ static void test_top_k(void **state) {
   float logits[VOCAB];
   fill(logits);
   for (uint32_t k = 1; k <= 20; k++) {
-    clave_sampler_options o = {.temperature = 50, .top_k = k, .seed = k};
-    assert_int_equal(draw(o, logits, VOCAB, counts), k);
+    clave_sampler_options options = {.temperature = 50, .top_k = k, .seed = k};
+    assert_int_equal(draw(options, logits, VOCAB, counts), k);
     for (int i = 0; i < VOCAB; i++)
       assert_int_equal(counts[i] > 0, i * 617 % VOCAB >= VOCAB - (int)k);
   }
@@ -91,20 +91,20 @@ static void test_top_p(void **state) {
   /* Probabilities 0.5, 0.25, 0.125, ... */
   float logits[8];
   for (int i = 0; i < 8; i++) logits[i] = -(float)(i < 7 ? i : 6) * logf(2);
-  clave_sampler_options o = {.temperature = 1, .top_p = 0.4F};
-  assert_int_equal(draw(o, logits, 8, counts), 1);
-  o.top_p = 0.51F;
-  assert_int_equal(draw(o, logits, 8, counts), 2);
-  o.top_p = 0.76F;
-  assert_int_equal(draw(o, logits, 8, counts), 3);
-  o.top_p = 0.999F;
-  assert_int_equal(draw(o, logits, 8, counts), 8);
-  o.top_p = 1;
-  assert_int_equal(draw(o, logits, 8, counts), 8);
+  clave_sampler_options options = {.temperature = 1, .top_p = 0.4F};
+  assert_int_equal(draw(options, logits, 8, counts), 1);
+  options.top_p = 0.51F;
+  assert_int_equal(draw(options, logits, 8, counts), 2);
+  options.top_p = 0.76F;
+  assert_int_equal(draw(options, logits, 8, counts), 3);
+  options.top_p = 0.999F;
+  assert_int_equal(draw(options, logits, 8, counts), 8);
+  options.top_p = 1;
+  assert_int_equal(draw(options, logits, 8, counts), 8);
   /* top-k first: of the three that are left, the likeliest two have 6/7 */
-  o.top_k = 3;
-  o.top_p = 0.85F;
-  assert_int_equal(draw(o, logits, 8, counts), 2);
+  options.top_k = 3;
+  options.top_p = 0.85F;
+  assert_int_equal(draw(options, logits, 8, counts), 2);
 }
 
 static void test_min_p(void **state) {
@@ -112,23 +112,23 @@ static void test_min_p(void **state) {
   static int counts[8];
   float logits[8];
   for (int i = 0; i < 8; i++) logits[i] = -(float)i * logf(2);
-  clave_sampler_options o = {.temperature = 1, .min_p = 0.2F};
-  assert_int_equal(draw(o, logits, 8, counts), 3);
-  o.min_p = 1;
-  assert_int_equal(draw(o, logits, 8, counts), 1);
+  clave_sampler_options options = {.temperature = 1, .min_p = 0.2F};
+  assert_int_equal(draw(options, logits, 8, counts), 3);
+  options.min_p = 1;
+  assert_int_equal(draw(options, logits, 8, counts), 1);
   logits[5] = logits[0]; /* as likely as the likeliest: kept */
-  assert_int_equal(draw(o, logits, 8, counts), 2);
+  assert_int_equal(draw(options, logits, 8, counts), 2);
 }
 
 static void test_infinities(void **state) {
   (void)state;
   static int counts[4];
   float logits[] = {INFINITY, 3, INFINITY, -INFINITY};
-  clave_sampler_options o = {.temperature = 2, .top_p = 0.999F};
-  assert_int_equal(draw(o, logits, 4, counts), 2);
+  clave_sampler_options options = {.temperature = 2, .top_p = 0.999F};
+  assert_int_equal(draw(options, logits, 4, counts), 2);
   assert_true(counts[0] > 9000 && counts[2] > 9000);
   float low[] = {-INFINITY, -1000, -INFINITY, -1000};
-  assert_int_equal(draw(o, low, 4, counts), 2);
+  assert_int_equal(draw(options, low, 4, counts), 2);
 }
 
 static void test_penalties(void **state) {
@@ -148,14 +148,14 @@ static void test_penalties(void **state) {
       {{.presence_penalty = 2, .repetition_penalty = 0.1F}, 0}, /* 18 . 1.5 17 */
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    clave_sampler *s = make(rows[i].o);
+    clave_sampler *sampler = make(rows[i].o);
     for (int twice = 0; twice < 2; twice++) {
       uint32_t id;
-      clave_status st = clave_sampler_sample(s, logits, 4, seen, 5, &id);
+      clave_status st = clave_sampler_sample(sampler, logits, 4, seen, 5, &id);
       assert_null(st);
       if (id != rows[i].want) fail_msg("row %zu: %u", i, id);
     }
-    clave_sampler_destroy(s);
+    clave_sampler_destroy(sampler);
   }
 }
 
@@ -165,21 +165,21 @@ static void test_penalty_of_negative_logits(void **state) {
   const float logits[] = {-1, -1.5F};
   const uint32_t seen[] = {0};
   uint32_t id;
-  clave_sampler *s = make((clave_sampler_options){.repetition_penalty = 2});
-  assert_null(clave_sampler_sample(s, logits, 2, seen, 1, &id));
+  clave_sampler *sampler = make((clave_sampler_options){.repetition_penalty = 2});
+  assert_null(clave_sampler_sample(sampler, logits, 2, seen, 1, &id));
   assert_int_equal(id, 1);
-  clave_sampler_destroy(s);
+  clave_sampler_destroy(sampler);
 }
 
 static void test_bias(void **state) {
   (void)state;
   const float logits[] = {2, -1, 1.5F, 1.9F};
   const clave_logit_bias bias[] = {{0, -INFINITY}, {3, -0.5F}, {1, 1}};
-  clave_sampler *s = make((clave_sampler_options){.bias = bias, .n_bias = 3});
+  clave_sampler *sampler = make((clave_sampler_options){.bias = bias, .n_bias = 3});
   uint32_t id;
-  assert_int_equal(sample(s, logits, 4), 2);
-  expect_error(clave_sampler_sample(s, logits, 3, NULL, 0, &id), "bias for id 3");
-  clave_sampler_destroy(s);
+  assert_int_equal(sample(sampler, logits, 4), 2);
+  expect_error(clave_sampler_sample(sampler, logits, 3, NULL, 0, &id), "bias for id 3");
+  clave_sampler_destroy(sampler);
 }
 
 static void test_bad_logits(void **state) {
@@ -187,11 +187,11 @@ static void test_bad_logits(void **state) {
   float logits[] = {1, NAN, 2}, none[] = {-INFINITY, -INFINITY};
   uint32_t id;
   for (int i = 0; i < 2; i++) {
-    clave_sampler *s = make((clave_sampler_options){.temperature = (float)i});
-    expect_error(clave_sampler_sample(s, logits, 3, NULL, 0, &id), "id 1 is not a number");
-    expect_error(clave_sampler_sample(s, none, 2, NULL, 0, &id), "no token is possible");
-    expect_error(clave_sampler_sample(s, none, 0, NULL, 0, &id), "0 logits");
-    clave_sampler_destroy(s);
+    clave_sampler *sampler = make((clave_sampler_options){.temperature = (float)i});
+    expect_error(clave_sampler_sample(sampler, logits, 3, NULL, 0, &id), "id 1 is not a number");
+    expect_error(clave_sampler_sample(sampler, none, 2, NULL, 0, &id), "no token is possible");
+    expect_error(clave_sampler_sample(sampler, none, 0, NULL, 0, &id), "0 logits");
+    clave_sampler_destroy(sampler);
   }
 }
 
@@ -212,17 +212,18 @@ static void test_bad_options(void **state) {
       {"top_p", {.top_p = NAN}},
       {"min_p", {.min_p = -1}},
   };
-  clave_sampler *s;
+  clave_sampler *sampler;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    clave_sampler_options o = rows[i].o;
-    o.size = sizeof o;
-    expect_error(clave_sampler_create(&o, &s), rows[i].name);
-    assert_null(s);
+    clave_sampler_options options = rows[i].o;
+    options.size = sizeof options;
+    expect_error(clave_sampler_create(&options, &sampler), rows[i].name);
+    assert_null(sampler);
   }
-  clave_sampler_options o = {.size = sizeof o, .bias = &bias, .n_bias = 1};
-  expect_error(clave_sampler_create(&o, &s), "bias of id 5");
-  o.bias = &endless;
-  expect_error(clave_sampler_create(&o, &s), "bias of id 6");
+  clave_sampler_options sampler_options = {
+      .size = sizeof sampler_options, .bias = &bias, .n_bias = 1};
+  expect_error(clave_sampler_create(&sampler_options, &sampler), "bias of id 5");
+  sampler_options.bias = &endless;
+  expect_error(clave_sampler_create(&sampler_options, &sampler), "bias of id 6");
   clave_sampler_destroy(NULL);
 }
 
@@ -238,9 +239,9 @@ static void test_repeatable(void **state) {
       {.temperature = 0.7F, .seed = 1234567890123},
       {.temperature = 1.3F, .top_k = 200, .top_p = 0.9F, .min_p = 0.02F, .seed = 5}};
   for (int k = 0; k < 2; k++) {
-    clave_sampler *s = make(options[k]);
-    for (int i = 0; i < 8; i++) assert_int_equal(sample(s, logits, VOCAB), want[k][i]);
-    clave_sampler_destroy(s);
+    clave_sampler *sampler = make(options[k]);
+    for (int i = 0; i < 8; i++) assert_int_equal(sample(sampler, logits, VOCAB), want[k][i]);
+    clave_sampler_destroy(sampler);
   }
 }
 

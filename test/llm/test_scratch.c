@@ -27,30 +27,30 @@ static void test_taking_turns(void **state) {
 /* What another sampler left there does not matter, nor that it had fewer logits. */
 static void test_shared_by_samplers(void **state) {
   (void)state;
-  clave_sampler_options o = {.size = sizeof o,
-                             .temperature = 1,
-                             .top_k = 3,
-                             .top_p = 0.9F,
-                             .repetition_penalty = 1.5F,
-                             .seed = 4};
+  clave_sampler_options options = {.size = sizeof options,
+                                   .temperature = 1,
+                                   .top_k = 3,
+                                   .top_p = 0.9F,
+                                   .repetition_penalty = 1.5F,
+                                   .seed = 4};
   const float logits[7] = {1, 2, 3, 2.5F, 2.5F, 1, 3}, others[4] = {9, 8, 9, 8};
   const uint32_t seen[3] = {2, 2, 6}, others_seen[2] = {0, 3};
   sampler_input in = {logits, 7, seen, 3, NULL, NULL},
                 other_in = {others, 4, others_seen, 2, NULL, NULL};
-  clave_sampler *a, *b, *alone;
+  clave_sampler *sampler, *b, *alone;
   sampler_scratch scratch = {0};
-  assert_null(clave_sampler_create(&o, &a));
-  assert_null(clave_sampler_create(&o, &b));
-  assert_null(clave_sampler_create(&o, &alone));
+  assert_null(clave_sampler_create(&options, &sampler));
+  assert_null(clave_sampler_create(&options, &b));
+  assert_null(clave_sampler_create(&options, &alone));
   for (int i = 0; i < 50; i++) {
     uint32_t id, other, want;
     assert_null(sampler_choose(b, &scratch, &other_in, &other));
-    assert_null(sampler_choose(a, &scratch, &in, &id));
+    assert_null(sampler_choose(sampler, &scratch, &in, &id));
     assert_null(clave_sampler_sample(alone, logits, 7, seen, 3, &want));
     assert_int_equal(id, want);
   }
   sampler_scratch_free(&scratch);
-  clave_sampler_destroy(a);
+  clave_sampler_destroy(sampler);
   clave_sampler_destroy(b);
   clave_sampler_destroy(alone);
 }

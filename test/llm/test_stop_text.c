@@ -18,8 +18,8 @@ static size_t below(size_t n) {
   return (number >> 8) % n;
 }
 
-static void fill(char *s, size_t n) {
-  for (size_t i = 0; i < n; i++) s[i] = "ab"[below(2)];
+static void fill(char *text, size_t n) {
+  for (size_t i = 0; i < n; i++) text[i] = "ab"[below(2)];
 }
 
 /* What is given of the whole: up to the stop text that ends first, the longest of those. */
@@ -53,7 +53,7 @@ static void check_held(const char *text, size_t n, const span *stops, size_t n_s
 }
 
 static void run(const char *text, size_t n, const span *stops, size_t n_stops) {
-  stop_text s = {.stops = stops, .n_stops = n_stops};
+  stop_text stop_text = {.stops = stops, .n_stops = n_stops};
   char given[TEXT];
   size_t at = 0, n_given = 0, want = find_end(text, n, stops, n_stops);
   bool found = false, end = false;
@@ -61,18 +61,18 @@ static void run(const char *text, size_t n, const span *stops, size_t n_stops) {
     size_t piece = below(4);
     if (piece > n - at) piece = n - at;
     end = at + piece == n && below(2);
-    clave_status st = stop_text_add(&s, text + at, piece, end, &found);
+    clave_status st = stop_text_add(&stop_text, text + at, piece, end, &found);
     assert_null(st);
-    memcpy(given + n_given, s.given.data ? s.given.data : "", s.given.size);
-    n_given += s.given.size;
+    memcpy(given + n_given, stop_text.given.data ? stop_text.given.data : "", stop_text.given.size);
+    n_given += stop_text.given.size;
     at += piece;
-    if (!found && !end) check_held(text, at, stops, n_stops, s.held.size);
+    if (!found && !end) check_held(text, at, stops, n_stops, stop_text.held.size);
   }
   assert_int_equal(found, want < n);
   assert_int_equal(n_given, want);
   assert_memory_equal(given, text, want);
-  assert_int_equal(s.held.size, 0);
-  stop_text_free(&s);
+  assert_int_equal(stop_text.held.size, 0);
+  stop_text_free(&stop_text);
 }
 
 static void test_random(void **state) {

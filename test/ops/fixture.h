@@ -38,14 +38,14 @@ static inline rule_context fixture_context(void) {
 /* A tensor slot with `rank` dimensions, given as int. */
 static inline uint32_t slot(dtype type, int rank, ...) {
   uint32_t tid = fix.program.tensors.count++;
-  tensor *t = &fix.tensors[tid];
+  tensor *tensor = &fix.tensors[tid];
   va_list dims;
   va_start(dims, rank);
-  t->type = type;
-  t->rank = rank;
-  for (int i = 0; i < rank; i++) t->dims[i] = va_arg(dims, int);
+  tensor->type = type;
+  tensor->rank = rank;
+  for (int i = 0; i < rank; i++) tensor->dims[i] = va_arg(dims, int);
   va_end(dims);
-  tensor_set_contiguous(t);
+  tensor_set_contiguous(tensor);
   return tid;
 }
 
@@ -75,18 +75,18 @@ static inline ir_float_or_vid flit(double v) { return (ir_float_or_vid){v, IR_NO
   { (ir_int_or_vid[]){__VA_ARGS__}, sizeof((ir_int_or_vid[]){__VA_ARGS__}) / sizeof(ir_int_or_vid) }
 
 static inline void expect_good(ir_op op_type, void *op) {
-  rule_context c = fixture_context();
+  rule_context context = fixture_context();
   ir_instruction ins = {op_type, op, "node"};
-  clave_status st = rule_instruction(&c, &ins);
+  clave_status st = rule_instruction(&context, &ins);
   if (st) print_error("%s\n", status_message(st));
   assert_null(st);
 }
 
 /* The rule refuses, and its message contains `text`. */
 static inline void expect_bad(ir_op op_type, void *op, const char *text) {
-  rule_context c = fixture_context();
+  rule_context context = fixture_context();
   ir_instruction ins = {op_type, op, "node"};
-  clave_status st = rule_instruction(&c, &ins);
+  clave_status st = rule_instruction(&context, &ins);
   assert_non_null(st);
   if (!strstr(status_message(st), text)) {
     print_error("message \"%s\", expected \"%s\"\n", status_message(st), text);

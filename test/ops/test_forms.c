@@ -10,30 +10,31 @@ typedef struct forms_node {
   node n;
 } forms_node;
 
-static const node *make_node(forms_node *f, ir_op type, void *op) {
-  *f = (forms_node){.instruction = {.op_type = type, .op = op, .name = "node"}};
+static const node *make_node(forms_node *made, ir_op type, void *op) {
+  *made = (forms_node){.instruction = {.op_type = type, .op = op, .name = "node"}};
   for (uint32_t i = 0; i < fix.program.tensors.count; i++)
-    f->tensors[i] = (bound_tensor){.t = fix.tensors[i], .slot = i};
-  f->n = (node){.instruction = &f->instruction, .tensors = f->tensors};
-  return &f->n;
+    made->tensors[i] = (bound_tensor){.tensor = fix.tensors[i], .slot = i};
+  made->n = (node){.instruction = &made->instruction, .tensors = made->tensors};
+  return &made->n;
 }
 
 /* Its operands are those of the last call. */
 static matmul_form form_of(uint32_t a, uint32_t b, uint32_t bias, uint32_t out, double beta) {
   static forms_node made;
-  matmul_form f;
+  matmul_form desc;
   ir_matmul op = {.a = a, .b = b, .bias = bias, .out = out, .alpha = 1, .beta = beta};
-  describe_matmul(make_node(&made, IR_OP_MATMUL, &op), &f);
-  return f;
+  describe_matmul(make_node(&made, IR_OP_MATMUL, &op), &desc);
+  return desc;
 }
 
-static void expect_product(const matmul_form *f, int64_t batches, int64_t m, int64_t n, int64_t k) {
-  assert_int_equal(f->batches, batches);
-  assert_int_equal(f->m, m);
-  assert_int_equal(f->n, n);
-  assert_int_equal(f->k, k);
-  assert_int_equal(f->batch_a.rank, f->batch_b.rank);
-  assert_int_equal(f->batch_a.rank, f->batch_bias.rank);
+static void expect_product(const matmul_form *desc, int64_t batches, int64_t m, int64_t n,
+                           int64_t k) {
+  assert_int_equal(desc->batches, batches);
+  assert_int_equal(desc->m, m);
+  assert_int_equal(desc->n, n);
+  assert_int_equal(desc->k, k);
+  assert_int_equal(desc->batch_a.rank, desc->batch_b.rank);
+  assert_int_equal(desc->batch_a.rank, desc->batch_bias.rank);
 }
 
 /* Batches of one b are rows, all of them or the innermost. */
@@ -42,13 +43,13 @@ static void batches_become_rows(void **state) {
   fixture_reset();
   uint32_t a = slot(DTYPE_F32, 4, 2, 3, 4, 5), b = slot(DTYPE_F32, 2, 5, 6),
            out = slot(DTYPE_F32, 4, 2, 3, 4, 6), some = slot(DTYPE_F32, 4, 2, 1, 5, 6);
-  matmul_form f = form_of(a, b, IR_NONE, out, 1);
-  expect_product(&f, 1, 24, 6, 5);
-  assert_int_equal(f.a_m, 5);
-  f = form_of(a, some, IR_NONE, out, 1);
-  expect_product(&f, 2, 12, 6, 5);
-  assert_int_equal(f.batch_a.strides[0], 60);
-  assert_int_equal(f.batch_b.strides[0], 30);
+  matmul_form desc = form_of(a, b, IR_NONE, out, 1);
+  expect_product(&desc, 1, 24, 6, 5);
+  assert_int_equal(desc.a_m, 5);
+  desc = form_of(a, some, IR_NONE, out, 1);
+  expect_product(&desc, 2, 12, 6, 5);
+  assert_int_equal(desc.batch_a.strides[0], 60);
+  assert_int_equal(desc.batch_b.strides[0], 30);
 }
 
 /* Rows of a single batch take the batch's stride; uneven ones stay batches. */
@@ -60,11 +61,11 @@ static void rows_step_evenly(void **state) {
            all = slot(DTYPE_F32, 3, 3, 4, 6);
   fix.tensors[a].strides[0] = 7;
   fix.tensors[tall].strides[0] = 28;
-  matmul_form f = form_of(a, b, IR_NONE, out, 1);
-  expect_product(&f, 1, 3, 6, 5);
-  assert_int_equal(f.a_m, 7);
-  f = form_of(tall, b, IR_NONE, all, 1);
-  expect_product(&f, 3, 4, 6, 5);
+  matmul_form desc = form_of(a, b, IR_NONE, out, 1);
+  expect_product(&desc, 1, 3, 6, 5);
+  assert_int_equal(desc.a_m, 7);
+  desc = form_of(tall, b, IR_NONE, all, 1);
+  expect_product(&desc, 3, 4, 6, 5);
 }
 
 /* A bias of all rows can be folded, one of each batch's rows cannot; beta 0 drops it. */
@@ -74,16 +75,16 @@ static void bias_goes_along(void **state) {
   uint32_t a = slot(DTYPE_F32, 3, 3, 4, 5), b = slot(DTYPE_F32, 2, 5, 6),
            out = slot(DTYPE_F32, 3, 3, 4, 6), row = slot(DTYPE_F32, 1, 6),
            matrix = slot(DTYPE_F32, 2, 4, 6);
-  matmul_form f = form_of(a, b, row, out, 1);
-  expect_product(&f, 1, 12, 6, 5);
-  assert_int_equal(f.bias_m, 0);
-  assert_int_equal(f.bias_n, 1);
-  f = form_of(a, b, matrix, out, 1);
-  expect_product(&f, 3, 4, 6, 5);
-  assert_int_equal(f.bias_m, 6);
-  f = form_of(a, b, matrix, out, 0);
-  expect_product(&f, 1, 12, 6, 5);
-  assert_null(f.bias);
+  matmul_form desc = form_of(a, b, row, out, 1);
+  expect_product(&desc, 1, 12, 6, 5);
+  assert_int_equal(desc.bias_m, 0);
+  assert_int_equal(desc.bias_n, 1);
+  desc = form_of(a, b, matrix, out, 1);
+  expect_product(&desc, 3, 4, 6, 5);
+  assert_int_equal(desc.bias_m, 6);
+  desc = form_of(a, b, matrix, out, 0);
+  expect_product(&desc, 1, 12, 6, 5);
+  assert_null(desc.bias);
 }
 
 /* One column: the transposed operands, one row. */
@@ -92,13 +93,13 @@ static void a_column_is_a_row(void **state) {
   fixture_reset();
   uint32_t a = slot(DTYPE_F32, 2, 4, 5), b = slot(DTYPE_F32, 2, 5, 1),
            out = slot(DTYPE_F32, 2, 4, 1), bias = slot(DTYPE_F32, 2, 4, 1);
-  matmul_form f = form_of(a, b, bias, out, 1);
-  expect_product(&f, 1, 1, 4, 5);
-  assert_int_equal(f.a->slot, b);
-  assert_int_equal(f.b->slot, a);
-  assert_int_equal(f.b_k, 1);
-  assert_int_equal(f.b_n, 5);
-  assert_int_equal(f.bias_n, 1);
+  matmul_form desc = form_of(a, b, bias, out, 1);
+  expect_product(&desc, 1, 1, 4, 5);
+  assert_int_equal(desc.a->slot, b);
+  assert_int_equal(desc.b->slot, a);
+  assert_int_equal(desc.b_k, 1);
+  assert_int_equal(desc.b_n, 5);
+  assert_int_equal(desc.bias_n, 1);
 }
 
 /* Of a transposed convolution: as many phases as outputs where the stride is larger; taps of a
@@ -107,7 +108,7 @@ static void transposed_convolution_has_phases(void **state) {
   (void)state;
   fixture_reset();
   forms_node made;
-  conv_form f;
+  conv_form desc;
   uint32_t x = slot(DTYPE_F32, 4, 2, 6, 1, 5), w = slot(DTYPE_F32, 4, 6, 4, 2, 3),
            out = slot(DTYPE_F32, 4, 2, 8, 2, 29);
   ir_conv_transpose op = {.x = x,
@@ -119,15 +120,15 @@ static void transposed_convolution_has_phases(void **state) {
                           .output_padding = I32S(0, 0),
                           .dilation = I32S(1, 4),
                           .groups = 2};
-  describe_conv_transpose(make_node(&made, IR_OP_CONV_TRANSPOSE, &op), &f);
-  assert_int_equal(f.channels, 3);
-  assert_int_equal(f.outputs, 4);
-  assert_int_equal(f.dims[0].kernel, 1);
-  assert_int_equal(f.dims[0].stride, 1);
-  assert_int_equal(f.dims[1].phases, 2);
-  assert_int_equal(f.dims[1].tap_step, 3);
-  assert_int_equal(f.dims[2].phases, 6);
-  assert_int_equal(f.dims[2].tap_step, 3);
+  describe_conv_transpose(make_node(&made, IR_OP_CONV_TRANSPOSE, &op), &desc);
+  assert_int_equal(desc.channels, 3);
+  assert_int_equal(desc.outputs, 4);
+  assert_int_equal(desc.dims[0].kernel, 1);
+  assert_int_equal(desc.dims[0].stride, 1);
+  assert_int_equal(desc.dims[1].phases, 2);
+  assert_int_equal(desc.dims[1].tap_step, 3);
+  assert_int_equal(desc.dims[2].phases, 6);
+  assert_int_equal(desc.dims[2].tap_step, 3);
 }
 
 int main(void) {

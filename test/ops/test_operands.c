@@ -8,19 +8,19 @@ typedef struct seen {
 } seen;
 
 static seen see_operands(const ir_instruction *ins) {
-  seen s = {.count = 0};
+  seen seen = {.count = 0};
   for (operand_iter i = operands_of(ins); next_operand(&i);) {
-    if (i.o.flags & IR_OUT) s.written++;
-    s.ids[s.count++] = i.o.tid;
+    if (i.operand.flags & IR_OUT) seen.written++;
+    seen.ids[seen.count++] = i.operand.tid;
   }
-  return s;
+  return seen;
 }
 
 static bool see_value(void *ctx, uint32_t vid, bool written) {
-  seen *s = ctx;
-  if (written) s->written++;
-  s->ids[s->count++] = vid;
-  return s->count != s->stop_after;
+  seen *seen = ctx;
+  if (written) seen->written++;
+  seen->ids[seen->count++] = vid;
+  return seen->count != seen->stop_after;
 }
 
 /* An op's struct with ascending ids in every slot field, two in each vector of slots. */
@@ -34,43 +34,43 @@ typedef struct filled {
   ir_int_or_vid ints[2];
 } filled;
 
-static void fill_field(filled *f, const ir_field *d) {
-  char *at = f->op.bytes + d->offset;
-  uint32_t out = d->flags & IR_OUT ? 1 : 0;
-  if (d->kind == IR_FIELD_TID) {
-    *(uint32_t *)(void *)at = f->tids++;
-    f->tids_out += out;
-  } else if (d->kind == IR_FIELD_VID) {
-    *(uint32_t *)(void *)at = f->vids++;
-    f->vids_out += out;
-  } else if (d->kind == IR_FIELD_TIDS) {
-    uint32_t *pair = &f->pairs[f->tids];
-    pair[0] = f->tids, pair[1] = f->tids + 1;
+static void fill_field(filled *filled, const ir_field *field) {
+  char *at = filled->op.bytes + field->offset;
+  uint32_t out = field->flags & IR_OUT ? 1 : 0;
+  if (field->kind == IR_FIELD_TID) {
+    *(uint32_t *)(void *)at = filled->tids++;
+    filled->tids_out += out;
+  } else if (field->kind == IR_FIELD_VID) {
+    *(uint32_t *)(void *)at = filled->vids++;
+    filled->vids_out += out;
+  } else if (field->kind == IR_FIELD_TIDS) {
+    uint32_t *pair = &filled->pairs[filled->tids];
+    pair[0] = filled->tids, pair[1] = filled->tids + 1;
     *(ir_u32s *)(void *)at = (ir_u32s){pair, 2};
-    f->tids += 2;
-    f->tids_out += 2 * out;
-  } else if (d->kind == IR_FIELD_INT_OR_VID) {
-    *(ir_int_or_vid *)(void *)at = val(f->vids++);
-  } else if (d->kind == IR_FIELD_FLOAT_OR_VID) {
-    *(ir_float_or_vid *)(void *)at = (ir_float_or_vid){0, f->vids++, true};
+    filled->tids += 2;
+    filled->tids_out += 2 * out;
+  } else if (field->kind == IR_FIELD_INT_OR_VID) {
+    *(ir_int_or_vid *)(void *)at = val(filled->vids++);
+  } else if (field->kind == IR_FIELD_FLOAT_OR_VID) {
+    *(ir_float_or_vid *)(void *)at = (ir_float_or_vid){0, filled->vids++, true};
   }
 }
 
 static void every_op(void **state) {
   (void)state;
   for (int op_type = 1; op_type < IR_OP_COUNT; op_type++) {
-    const ir_table *t = ir_op_tables[op_type];
-    filled f;
-    memset(&f, 0, sizeof f);
-    assert_true(t->size <= sizeof f.op.bytes);
-    for (uint32_t i = 0; i < t->n_fields; i++) fill_field(&f, &t->fields[i]);
-    ir_instruction ins = {(ir_op)op_type, f.op.bytes, ""};
+    const ir_table *table = ir_op_tables[op_type];
+    filled filled;
+    memset(&filled, 0, sizeof filled);
+    assert_true(table->size <= sizeof filled.op.bytes);
+    for (uint32_t i = 0; i < table->n_fields; i++) fill_field(&filled, &table->fields[i]);
+    ir_instruction ins = {(ir_op)op_type, filled.op.bytes, ""};
     seen tensors = see_operands(&ins), values = {.count = 0};
     assert_true(for_each_value(&ins, see_value, &values));
-    assert_int_equal(tensors.count, f.tids);
-    assert_int_equal(tensors.written, f.tids_out);
-    assert_int_equal(values.count, f.vids);
-    assert_int_equal(values.written, f.vids_out);
+    assert_int_equal(tensors.count, filled.tids);
+    assert_int_equal(tensors.written, filled.tids_out);
+    assert_int_equal(values.count, filled.vids);
+    assert_int_equal(values.written, filled.vids_out);
     for (uint32_t i = 0; i < tensors.count; i++) assert_int_equal(tensors.ids[i], i);
     for (uint32_t i = 0; i < values.count; i++) assert_int_equal(values.ids[i], i);
   }
@@ -126,12 +126,12 @@ static void reuse_names_the_operand(void **state) {
   (void)state;
   ir_slice_update op = {.x = 3, .update = 4, .out = 5};
   ir_instruction ins = {IR_OP_SLICE_UPDATE, &op, ""};
-  operand o = {.reuses = IR_NONE};
+  operand operand = {.reuses = IR_NONE};
   for (operand_iter i = operands_of(&ins); next_operand(&i);)
-    if (i.o.reuses != IR_NONE) o = i.o;
-  assert_int_equal(o.tid, 5);
-  assert_int_equal(o.reuses, 3);
-  assert_string_equal(o.field, "out");
+    if (i.operand.reuses != IR_NONE) operand = i.operand;
+  assert_int_equal(operand.tid, 5);
+  assert_int_equal(operand.reuses, 3);
+  assert_string_equal(operand.field, "out");
 }
 
 static void absent_operands_are_skipped(void **state) {

@@ -273,16 +273,16 @@ static void pool_sizes(void **state) {
                                  {3, 2, 2, 1, 1, 1, 2},  {7, 3, 1, 1, 3, 0, 3},
                                  {5, 1, 3, 0, 1, 1, 2},  {2, 3, 5, 1, 1, 1, 1}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    const int *k = cases[i];
+    const int *index = cases[i];
     fixture_reset();
-    ir_pool p = {.x = slot(DTYPE_F32, 3, 2, 3, k[0]),
-                 .kernel = I32S(k[1]),
-                 .stride = I32S(k[2]),
-                 .padding = I32S(k[3]),
-                 .dilation = I32S(k[4]),
-                 .ceil_mode = k[5] == 1,
-                 .out = slot(DTYPE_F32, 3, 2, 3, k[6]),
-                 .indices = slot(DTYPE_I64, 3, 2, 3, k[6])};
+    ir_pool p = {.x = slot(DTYPE_F32, 3, 2, 3, index[0]),
+                 .kernel = I32S(index[1]),
+                 .stride = I32S(index[2]),
+                 .padding = I32S(index[3]),
+                 .dilation = I32S(index[4]),
+                 .ceil_mode = index[5] == 1,
+                 .out = slot(DTYPE_F32, 3, 2, 3, index[6]),
+                 .indices = slot(DTYPE_I64, 3, 2, 3, index[6])};
     expect_good(IR_OP_POOL, &p);
     fix.tensors[p.out].dims[2]++;
     expect_bad(IR_OP_POOL, &p, "out: expected F32 (2, 3, ");

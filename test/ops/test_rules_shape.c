@@ -85,15 +85,15 @@ static void permutes_and_expands(void **state) {
   expect_bad(IR_OP_EXPAND, &e, "dimension 1 of size 3 does not expand to 5");
   e.shape = (ir_int_or_vids)INTS(lit(3));
   expect_bad(IR_OP_EXPAND, &e, "shape: expected at least x's 2 dimensions, got 1");
-  rule_context c = fixture_context();
+  rule_context context = fixture_context();
   tensor out;
   e.shape = (ir_int_or_vids)INTS(lit(4), lit(2), lit(3));
-  assert_true(view_expand(&c, &e, &fix.tensors[y], &out));
+  assert_true(view_expand(&context, &e, &fix.tensors[y], &out));
   assert_int_equal(out.strides[0], 0);
   assert_int_equal(out.strides[1], 0);
   assert_int_equal(out.strides[2], 1);
   p.dims = (ir_i32s)I32S(-1, 0);
-  assert_true(view_permute(&c, &p, &fix.tensors[y], &out));
+  assert_true(view_permute(&context, &p, &fix.tensors[y], &out));
   assert_int_equal(out.dims[0], 3);
   assert_int_equal(out.strides[0], 1);
   assert_int_equal(out.strides[1], 3);
@@ -366,8 +366,8 @@ static void encoded_convolutions(void **state) {
   fixture_reset();
   uint32_t w = slot(DTYPE_F32, 3, 5, 2, 32), x = slot(DTYPE_F16, 3, 3, 2, 40),
            x5 = slot(DTYPE_BF16, 3, 3, 5, 9);
-  encoding *e = &fix.tensors[w].encoding;
-  *e = (encoding){.kind = ENCODING_GROUPS, .axis = 1, .bits = 8, .scale = DTYPE_F32};
+  encoding *code = &fix.tensors[w].encoding;
+  *code = (encoding){.kind = ENCODING_GROUPS, .axis = 1, .bits = 8, .scale = DTYPE_F32};
   ir_conv c = {.x = x,
                .weight = w,
                .bias = slot(DTYPE_F16, 1, 5),
@@ -387,10 +387,10 @@ static void encoded_convolutions(void **state) {
                          .out = slot(DTYPE_BF16, 3, 3, 2, 40)};
   expect_good(IR_OP_CONV, &c);
   expect_good(IR_OP_CONV_TRANSPOSE, &t);
-  e->axis = 2;
+  code->axis = 2;
   expect_bad(IR_OP_CONV, &c, "weight: expected encoded rows along axis 1, got axis 2");
   expect_bad(IR_OP_CONV_TRANSPOSE, &t, "weight: expected encoded rows along axis 1, got axis 2");
-  e->axis = 1, c.x = slot(DTYPE_F64, 3, 3, 2, 40);
+  code->axis = 1, c.x = slot(DTYPE_F64, 3, 3, 2, 40);
   expect_bad(IR_OP_CONV, &c, "x: expected F32, F16 or BF16 as weight is encoded, got F64");
   c.x = w, c.weight = slot(DTYPE_F32, 3, 5, 2, 32);
   expect_bad(IR_OP_CONV, &c, "expected a plain tensor (Dequantize makes one), got int8");

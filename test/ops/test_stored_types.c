@@ -23,10 +23,10 @@ static void every_other_op_refuses(void **state) {
       } op = {.bytes = {0}};
       bool has_tensor = false;
       for (uint32_t i = 0; i < info->table->n_fields; i++) {
-        const ir_field *f = &info->table->fields[i];
-        has_tensor |= f->kind == IR_FIELD_TID || f->kind == IR_FIELD_TIDS;
-        if (f->kind == IR_FIELD_TIDS)
-          *(ir_u32s *)(void *)(op.bytes + f->offset) = (ir_u32s){none, 1};
+        const ir_field *field = &info->table->fields[i];
+        has_tensor |= field->kind == IR_FIELD_TID || field->kind == IR_FIELD_TIDS;
+        if (field->kind == IR_FIELD_TIDS)
+          *(ir_u32s *)(void *)(op.bytes + field->offset) = (ir_u32s){none, 1};
       }
       bool takes = info->moves || info->is_view || info->is_control || op_type == IR_OP_ELEMENTWISE;
       if (takes || !has_tensor) continue;
@@ -98,8 +98,8 @@ static void padding_fits(void **state) {
   }
 }
 
-static ir_elementwise one_step(ir_step *s, uint32_t *inputs, uint32_t n, uint32_t out) {
-  return (ir_elementwise){.inputs = {inputs, n}, .steps = {s, 1}, .out = out};
+static ir_elementwise one_step(ir_step *step, uint32_t *inputs, uint32_t n, uint32_t out) {
+  return (ir_elementwise){.inputs = {inputs, n}, .steps = {step, 1}, .out = out};
 }
 
 static void steps_cast_alone(void **state) {

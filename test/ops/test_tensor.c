@@ -5,13 +5,13 @@
 
 enum { MAX_ELEMENTS = 5000, ROUNDS = 4000 };
 
-/* Positions of t's elements in row-major order; returns their number. */
-static int list_positions(const tensor *t, int64_t *out) {
-  int64_t index[MAX_RANK] = {0}, n = tensor_numel(t);
+/* Positions of tensor's elements in row-major order; returns their number. */
+static int list_positions(const tensor *tensor, int64_t *out) {
+  int64_t index[MAX_RANK] = {0}, n = tensor_numel(tensor);
   for (int64_t k = 0; k < n; k++) {
-    out[k] = t->offset;
-    for (int i = 0; i < t->rank; i++) out[k] += index[i] * t->strides[i];
-    for (int i = t->rank - 1; i >= 0 && ++index[i] == t->dims[i]; i--) index[i] = 0;
+    out[k] = tensor->offset;
+    for (int i = 0; i < tensor->rank; i++) out[k] += index[i] * tensor->strides[i];
+    for (int i = tensor->rank - 1; i >= 0 && ++index[i] == tensor->dims[i]; i--) index[i] = 0;
   }
   return (int)n;
 }
@@ -20,22 +20,22 @@ static int pick(int n) { return rand() % n; }
 
 /* A random layout: small dims, often 1, with permuted, doubled, zero or negative strides. */
 static tensor random_layout(void) {
-  tensor t = {.type = DTYPE_F32, .rank = pick(6)};
-  for (int i = 0; i < t.rank; i++) t.dims[i] = pick(3) ? 1 + pick(4) : 1;
-  tensor_set_contiguous(&t);
-  for (int i = 0; i < t.rank; i++) {
-    int k = pick(t.rank);
+  tensor tensor = {.type = DTYPE_F32, .rank = pick(6)};
+  for (int i = 0; i < tensor.rank; i++) tensor.dims[i] = pick(3) ? 1 + pick(4) : 1;
+  tensor_set_contiguous(&tensor);
+  for (int i = 0; i < tensor.rank; i++) {
+    int k = pick(tensor.rank);
     if (pick(3) == 0) {
-      int64_t d = t.dims[i], s = t.strides[i];
-      t.dims[i] = t.dims[k], t.strides[i] = t.strides[k];
-      t.dims[k] = d, t.strides[k] = s;
+      int64_t d = tensor.dims[i], s = tensor.strides[i];
+      tensor.dims[i] = tensor.dims[k], tensor.strides[i] = tensor.strides[k];
+      tensor.dims[k] = d, tensor.strides[k] = s;
     }
-    if (pick(5) == 0) t.strides[i] = 0;
-    if (pick(5) == 0) t.strides[i] = -t.strides[i];
-    if (pick(8) == 0) t.strides[i] *= 2;
+    if (pick(5) == 0) tensor.strides[i] = 0;
+    if (pick(5) == 0) tensor.strides[i] = -tensor.strides[i];
+    if (pick(8) == 0) tensor.strides[i] *= 2;
   }
-  t.offset = pick(10);
-  return t;
+  tensor.offset = pick(10);
+  return tensor;
 }
 
 static void contiguous_layouts(void **state) {
@@ -43,11 +43,11 @@ static void contiguous_layouts(void **state) {
   srand(1);
   for (int round = 0; round < ROUNDS; round++) {
     static int64_t at[MAX_ELEMENTS];
-    tensor t = random_layout();
-    int n = list_positions(&t, at);
+    tensor tensor = random_layout();
+    int n = list_positions(&tensor, at);
     bool plain = true;
-    for (int k = 0; k < n; k++) plain = plain && at[k] == t.offset + k;
-    assert_int_equal(tensor_is_contiguous(&t), plain);
+    for (int k = 0; k < n; k++) plain = plain && at[k] == tensor.offset + k;
+    assert_int_equal(tensor_is_contiguous(&tensor), plain);
   }
   fixture_reset();
   uint32_t empty = slot(DTYPE_F32, 2, 0, 3);
@@ -84,10 +84,10 @@ static void collapse_keeps_the_walk(void **state) {
 static void collapse_merges_all_it_can(void **state) {
   (void)state;
   fixture_reset();
-  tensor a = fix.tensors[slot(DTYPE_F32, 4, 2, 3, 1, 4)];
-  tensors_collapse(&a, 1);
-  assert_int_equal(a.rank, 1);
-  assert_int_equal(a.dims[0], 24);
+  tensor value = fix.tensors[slot(DTYPE_F32, 4, 2, 3, 1, 4)];
+  tensors_collapse(&value, 1);
+  assert_int_equal(value.rank, 1);
+  assert_int_equal(value.dims[0], 24);
   tensor pair[2] = {fix.tensors[slot(DTYPE_F32, 3, 2, 3, 4)],
                     fix.tensors[slot(DTYPE_F32, 3, 2, 3, 4)]};
   pair[1].strides[0] = 0; /* a broadcast leading dimension stays apart */
@@ -98,13 +98,13 @@ static void collapse_merges_all_it_can(void **state) {
   assert_int_equal(tensor_numel(&empty), 0);
 }
 
-/* t with `axis` behind its other dimensions. */
-static tensor axis_last(const tensor *t, int axis) {
-  tensor moved = *t;
-  for (int d = 0, to = 0; d < t->rank; d++) {
-    int at = d == axis ? t->rank - 1 : to++;
-    moved.dims[at] = t->dims[d];
-    moved.strides[at] = t->strides[d];
+/* value with `axis` behind its other dimensions. */
+static tensor axis_last(const tensor *value, int axis) {
+  tensor moved = *value;
+  for (int d = 0, to = 0; d < value->rank; d++) {
+    int at = d == axis ? value->rank - 1 : to++;
+    moved.dims[at] = value->dims[d];
+    moved.strides[at] = value->strides[d];
   }
   return moved;
 }
@@ -138,19 +138,19 @@ static void rows_keep_the_walk(void **state) {
 static void broadcast_repeats(void **state) {
   (void)state;
   fixture_reset();
-  tensor x = fix.tensors[slot(DTYPE_F32, 2, 3, 1)], out;
+  tensor tensor = fix.tensors[slot(DTYPE_F32, 2, 3, 1)], out;
   int64_t at[24], shape[3] = {2, 3, 4};
-  tensor_broadcast(&x, 3, shape, &out);
+  tensor_broadcast(&tensor, 3, shape, &out);
   assert_int_equal(list_positions(&out, at), 24);
   for (int k = 0; k < 24; k++) assert_int_equal(at[k], k / 4 % 3);
 }
 
 /* The strides a reshape would have, if any: those of its unit steps must explain every element. */
-static bool reshape_by_force(const tensor *x, tensor *out) {
+static bool reshape_by_force(const tensor *input, tensor *out) {
   static int64_t old[MAX_ELEMENTS], new[MAX_ELEMENTS];
-  int n = list_positions(x, old);
+  int n = list_positions(input, old);
   int64_t step = 1;
-  out->offset = x->offset;
+  out->offset = input->offset;
   for (int i = out->rank - 1; i >= 0; i--) {
     if (out->dims[i] > 1) out->strides[i] = old[step] - old[0];
     step *= out->dims[i];
@@ -160,13 +160,13 @@ static bool reshape_by_force(const tensor *x, tensor *out) {
 }
 
 static tensor random_shape_of(int64_t n) {
-  tensor t = {.type = DTYPE_F32};
-  while (n > 1 && t.rank < MAX_RANK - 1) {
+  tensor tensor = {.type = DTYPE_F32};
+  while (n > 1 && tensor.rank < MAX_RANK - 1) {
     int64_t d = 1 + pick((int)n);
-    if (n % d == 0) t.dims[t.rank++] = d, n /= d;
+    if (n % d == 0) tensor.dims[tensor.rank++] = d, n /= d;
   }
-  t.dims[t.rank++] = n;
-  return t;
+  tensor.dims[tensor.rank++] = n;
+  return tensor;
 }
 
 static void reshape_views(void **state) {
@@ -175,16 +175,16 @@ static void reshape_views(void **state) {
   int good = 0;
   for (int round = 0; round < ROUNDS; round++) {
     fixture_reset();
-    tensor x = random_layout(), out, want = random_shape_of(tensor_numel(&x));
+    tensor tensor = random_layout(), out, want = random_shape_of(tensor_numel(&tensor));
     uint32_t tid = slot(DTYPE_F32, 0);
     fix.tensors[tid] = want;
     ir_reshape op = {.out = tid};
-    rule_context c = fixture_context();
-    bool expressible = reshape_by_force(&x, &want);
-    assert_int_equal(view_reshape(&c, &op, &x, &out), expressible);
+    rule_context context = fixture_context();
+    bool expressible = reshape_by_force(&tensor, &want);
+    assert_int_equal(view_reshape(&context, &op, &tensor, &out), expressible);
     if (!expressible) continue;
     static int64_t a[MAX_ELEMENTS], b[MAX_ELEMENTS];
-    int n = list_positions(&x, a);
+    int n = list_positions(&tensor, a);
     assert_int_equal(list_positions(&out, b), n);
     assert_memory_equal(a, b, (size_t)n * sizeof *a);
     good++;
@@ -199,32 +199,33 @@ static void slice_views(void **state) {
   srand(4);
   for (int round = 0; round < ROUNDS; round++) {
     fixture_reset();
-    tensor x = random_layout(), out;
-    if (x.rank == 0) continue;
-    int axis = pick(x.rank);
-    int64_t size = x.dims[axis], start = pick(9) - 4, stop = pick(9) - 4, step = 1 + pick(3), first,
-            last;
-    rule_context c = fixture_context();
+    tensor tensor = random_layout(), out;
+    if (tensor.rank == 0) continue;
+    int axis = pick(tensor.rank);
+    int64_t size = tensor.dims[axis], start = pick(9) - 4, stop = pick(9) - 4, step = 1 + pick(3),
+            first, last;
+    rule_context context = fixture_context();
     ir_slice op = {
-        .axis = axis - x.rank, .start = lit(start), .stop = lit(stop), .step = lit(step)};
-    assert_true(view_slice(&c, &op, &x, &out));
+        .axis = axis - tensor.rank, .start = lit(start), .stop = lit(stop), .step = lit(step)};
+    assert_true(view_slice(&context, &op, &tensor, &out));
     slice_bounds(size, start, true, stop, &first, &last);
     int64_t count = 0;
     for (int64_t i = first; i < last; i += step) {
-      assert_int_equal(out.offset + count * out.strides[axis], x.offset + i * x.strides[axis]);
+      assert_int_equal(out.offset + count * out.strides[axis],
+                       tensor.offset + i * tensor.strides[axis]);
       count++;
     }
     assert_int_equal(out.dims[axis], count);
     ir_flip flip = {.axes = I32S(axis)};
-    assert_true(view_flip(&c, &flip, &x, &out));
+    assert_true(view_flip(&context, &flip, &tensor, &out));
     for (int64_t i = 0; i < size; i++) {
       assert_int_equal(out.offset + i * out.strides[axis],
-                       x.offset + (size - 1 - i) * x.strides[axis]);
+                       tensor.offset + (size - 1 - i) * tensor.strides[axis]);
     }
     ir_select select = {.axis = axis, .index = lit(-1)};
-    assert_true(view_select(&c, &select, &x, &out));
-    assert_int_equal(out.rank, x.rank - 1);
-    assert_int_equal(out.offset, x.offset + (size - 1) * x.strides[axis]);
+    assert_true(view_select(&context, &select, &tensor, &out));
+    assert_int_equal(out.rank, tensor.rank - 1);
+    assert_int_equal(out.offset, tensor.offset + (size - 1) * tensor.strides[axis]);
   }
 }
 

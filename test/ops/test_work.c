@@ -11,20 +11,21 @@ typedef struct counted {
   double flops, bytes;
 } counted;
 
-static op_work work_of(const counted *c) {
+static op_work work_of(const counted *counted) {
   bound_tensor tensors[FIXTURE_SLOTS] = {0};
-  const ir_instruction ins = {.op_type = c->type, .op = c->op, .name = "node"};
+  const ir_instruction ins = {.op_type = counted->type, .op = counted->op, .name = "node"};
   for (uint32_t i = 0; i < fix.program.tensors.count; i++)
-    tensors[i] = (bound_tensor){.t = fix.tensors[i], .slot = i};
-  const node n = {.instruction = &ins, .tensors = tensors};
-  return measure_work(&(work_node){&n, c->counts, c->n_counts});
+    tensors[i] = (bound_tensor){.tensor = fix.tensors[i], .slot = i};
+  const node node = {.instruction = &ins, .tensors = tensors};
+  return measure_work(&(work_node){&node, counted->counts, counted->n_counts});
 }
 
-static void expect(const counted *c) {
-  const op_work w = work_of(c);
-  if (w.flops != c->flops || w.bytes != c->bytes) {
-    print_error("%s: %.17g FLOP, %.17g bytes; expected %.17g and %.17g\n", op_table[c->type].name,
-                w.flops, w.bytes, c->flops, c->bytes);
+static void expect(const counted *counted) {
+  const op_work work = work_of(counted);
+  if (work.flops != counted->flops || work.bytes != counted->bytes) {
+    print_error("%s: %.17g FLOP, %.17g bytes; expected %.17g and %.17g\n",
+                op_table[counted->type].name, work.flops, work.bytes, counted->flops,
+                counted->bytes);
     fail();
   }
 }

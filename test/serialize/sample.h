@@ -32,38 +32,38 @@ typedef struct sampler {
              */
 } sampler;
 
-static inline uint32_t sample_bits(sampler *s) {
-  s->seed = s->seed * 6364136223846793005u + 1442695040888963407u;
-  return (uint32_t)(s->seed >> 33);
+static inline uint32_t sample_bits(sampler *sampler) {
+  sampler->seed = sampler->seed * 6364136223846793005u + 1442695040888963407u;
+  return (uint32_t)(sampler->seed >> 33);
 }
 
-static inline void sample_table(sampler *s, const ir_table *table, void *out);
+static inline void sample_table(sampler *sampler, const ir_table *table, void *out);
 
-static inline void sample_scalar(sampler *s, const ir_field *f, char *at) {
+static inline void sample_scalar(sampler *sampler, const ir_field *field, char *at) {
   static const int64_t wide[] = {
       1, -1, INT64_MAX, INT64_MIN, (INT64_C(1) << 53) + 1, -(INT64_C(1) << 53), 123456789012345};
   static const double real[] = {0.1,         -0.0, 1e-300, (double)INFINITY,      -(double)INFINITY,
                                 (double)NAN, 3.0,  5e-324, 1.7976931348623157e308};
   static const char *const strings[] = {"x", "a \"quoted\" \\ name", "tab\tnewline\n\x01",
                                         "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "/"};
-  uint32_t bits = sample_bits(s), word = bits, narrow = (bits >> 4) % 7;
+  uint32_t bits = sample_bits(sampler), word = bits, narrow = (bits >> 4) % 7;
   int32_t small = bits & 1 ? (int32_t)bits : -(int32_t)bits;
   int64_t i = wide[narrow];
   uint64_t u = bits & 1 ? UINT64_MAX : (uint64_t)bits << 20;
   double d = real[bits % 9];
   const char *string = strings[bits % 5];
-  if (s->tame && d == 0) d = 0.1;
-  if (s->tame == 2) {
+  if (sampler->tame && d == 0) d = 0.1;
+  if (sampler->tame == 2) {
     i = (int64_t)narrow - 3;
     u = bits;
     d = 0.25 * (double)narrow - 0.5;
   }
-  switch (f->kind) {
+  switch (field->kind) {
     case IR_FIELD_BOOL:
       *(bool *)(void *)at = true;
       break;
     case IR_FIELD_ENUM:
-      memcpy(at, &f->enum_->values[bits % f->enum_->count].number, 4);
+      memcpy(at, &field->enum_->values[bits % field->enum_->count].number, 4);
       break;
     case IR_FIELD_I32:
       memcpy(at, &small, 4);
@@ -97,127 +97,132 @@ static inline void sample_scalar(sampler *s, const ir_field *f, char *at) {
   }
 }
 
-static inline void sample_union(sampler *s, const ir_field *f, char *base) {
-  ir_op op = (ir_op)(1 + s->next_op++ % (IR_OP_COUNT - 1));
-  void *made = mem_pool_alloc(s->pool, 1, ir_op_tables[op]->size);
+static inline void sample_union(sampler *sampler, const ir_field *field, char *base) {
+  ir_op op = (ir_op)(1 + sampler->next_op++ % (IR_OP_COUNT - 1));
+  void *made = mem_pool_alloc(sampler->pool, 1, ir_op_tables[op]->size);
   assert_non_null(made);
-  memcpy(base + f->type_offset, &op, sizeof op);
-  memcpy(base + f->offset, &made, sizeof made);
-  sample_table(s, ir_op_tables[op], made);
+  memcpy(base + field->type_offset, &op, sizeof op);
+  memcpy(base + field->offset, &made, sizeof made);
+  sample_table(sampler, ir_op_tables[op], made);
 }
 
-static inline void sample_value(sampler *s, const ir_field *f, char *at) {
+static inline void sample_value(sampler *sampler, const ir_field *field, char *at) {
   void *made;
-  switch (f->kind) {
+  switch (field->kind) {
     case IR_FIELD_INT_OR_VID:
       ((ir_int_or_vid *)(void *)at)->present = true;
-      sample_table(s, &int_or_vid_table, at);
+      sample_table(sampler, &int_or_vid_table, at);
       break;
     case IR_FIELD_FLOAT_OR_VID:
       ((ir_float_or_vid *)(void *)at)->present = true;
-      sample_table(s, &float_or_vid_table, at);
+      sample_table(sampler, &float_or_vid_table, at);
       break;
     case IR_FIELD_TABLE:
-      made = mem_pool_alloc(s->pool, 1, f->table->size);
+      made = mem_pool_alloc(sampler->pool, 1, field->table->size);
       assert_non_null(made);
       memcpy(at, &made, sizeof made);
-      sample_table(s, f->table, made);
+      sample_table(sampler, field->table, made);
       break;
     default:
-      sample_scalar(s, f, at);
+      sample_scalar(sampler, field, at);
       break;
   }
 }
 
-static inline void sample_vector(sampler *s, const ir_field *f, char *at) {
-  ir_field item = vector_item_field(f);
-  size_t size = vector_item_size(f);
-  ir_vector v = {NULL, f->table == &ir_instruction_table ? IR_OP_COUNT : 1 + sample_bits(s) % 3};
-  v.items = mem_pool_alloc(s->pool, v.count, size);
-  assert_non_null(v.items);
-  memcpy(at, &v, sizeof v);
-  for (uint32_t i = 0; i < v.count; i++) {
-    char *entry = (char *)v.items + i * size;
+static inline void sample_vector(sampler *sampler, const ir_field *field, char *at) {
+  ir_field item = vector_item_field(field);
+  size_t size = vector_item_size(field);
+  ir_vector vector = {
+      NULL, field->table == &ir_instruction_table ? IR_OP_COUNT : 1 + sample_bits(sampler) % 3};
+  vector.items = mem_pool_alloc(sampler->pool, vector.count, size);
+  assert_non_null(vector.items);
+  memcpy(at, &vector, sizeof vector);
+  for (uint32_t i = 0; i < vector.count; i++) {
+    char *entry = (char *)vector.items + i * size;
     if (item.kind == IR_FIELD_TABLE) {
-      sample_table(s, f->table, entry);
+      sample_table(sampler, field->table, entry);
     } else {
-      sample_value(s, &item, entry);
+      sample_value(sampler, &item, entry);
     }
   }
 }
 
 /* Some fields stay absent. */
-static inline void sample_table(sampler *s, const ir_table *table, void *out) {
-  s->depth++;
+static inline void sample_table(sampler *sampler, const ir_table *table, void *out) {
+  sampler->depth++;
   for (uint32_t i = 0; i < table->n_fields; i++) {
-    const ir_field *f = &table->fields[i];
-    char *at = (char *)out + f->offset;
-    field_set_default(f, out);
-    if (!(f->flags & IR_REQUIRED) && s->depth > 1 && sample_bits(s) % 4 == 0) continue;
-    if (f->kind == IR_FIELD_UNION) {
-      sample_union(s, f, out);
-    } else if (field_is_vector(f->kind)) {
-      sample_vector(s, f, at);
+    const ir_field *field = &table->fields[i];
+    char *at = (char *)out + field->offset;
+    field_set_default(field, out);
+    if (!(field->flags & IR_REQUIRED) && sampler->depth > 1 && sample_bits(sampler) % 4 == 0)
+      continue;
+    if (field->kind == IR_FIELD_UNION) {
+      sample_union(sampler, field, out);
+    } else if (field_is_vector(field->kind)) {
+      sample_vector(sampler, field, at);
     } else {
-      sample_value(s, f, at);
+      sample_value(sampler, field, at);
     }
   }
-  s->depth--;
+  sampler->depth--;
 }
 
 /* ---------------------------------------------------------------- comparison */
 
-static inline void assert_same_table(const ir_table *table, const void *a, const void *b);
+static inline void assert_same_table(const ir_table *table, const void *left, const void *right);
 
-static inline void assert_same_field(const ir_field *f, const char *a, const char *b) {
-  const void *p = NULL, *q = NULL;
-  if (f->kind == IR_FIELD_STRING || f->kind == IR_FIELD_TABLE || f->kind == IR_FIELD_UNION) {
-    memcpy(&p, a + f->offset, sizeof p);
-    memcpy(&q, b + f->offset, sizeof q);
+static inline void assert_same_field(const ir_field *field, const char *left, const char *right) {
+  const void *memory = NULL, *queries = NULL;
+  if (field->kind == IR_FIELD_STRING || field->kind == IR_FIELD_TABLE ||
+      field->kind == IR_FIELD_UNION) {
+    memcpy(&memory, left + field->offset, sizeof memory);
+    memcpy(&queries, right + field->offset, sizeof queries);
   }
-  if (f->kind == IR_FIELD_STRING) {
-    assert_string_equal(p, q);
-  } else if (f->kind == IR_FIELD_TABLE) {
-    assert_int_equal(p == NULL, q == NULL);
-    if (p) assert_same_table(f->table, p, q);
-  } else if (f->kind == IR_FIELD_UNION) {
+  if (field->kind == IR_FIELD_STRING) {
+    assert_string_equal(memory, queries);
+  } else if (field->kind == IR_FIELD_TABLE) {
+    assert_int_equal(memory == NULL, queries == NULL);
+    if (memory) assert_same_table(field->table, memory, queries);
+  } else if (field->kind == IR_FIELD_UNION) {
     ir_op x, y;
-    memcpy(&x, a + f->type_offset, sizeof x);
-    memcpy(&y, b + f->type_offset, sizeof y);
+    memcpy(&x, left + field->type_offset, sizeof x);
+    memcpy(&y, right + field->type_offset, sizeof y);
     assert_int_equal(x, y);
-    assert_same_table(ir_op_tables[x], p, q);
-  } else if (field_table(f)) {
-    assert_same_table(field_table(f), a + f->offset, b + f->offset);
-    assert_int_equal(field_is_default(f, a), field_is_default(f, b));
+    assert_same_table(ir_op_tables[x], memory, queries);
+  } else if (field_table(field)) {
+    assert_same_table(field_table(field), left + field->offset, right + field->offset);
+    assert_int_equal(field_is_default(field, left), field_is_default(field, right));
   } else {
-    size_t size = f->kind == IR_FIELD_BOOL ? 1
-                  : f->kind == IR_FIELD_OPT_I64 || f->kind == IR_FIELD_OPT_F64 ||
-                          f->kind == IR_FIELD_I64 || f->kind == IR_FIELD_U64 ||
-                          f->kind == IR_FIELD_F64
+    size_t size = field->kind == IR_FIELD_BOOL ? 1
+                  : field->kind == IR_FIELD_OPT_I64 || field->kind == IR_FIELD_OPT_F64 ||
+                          field->kind == IR_FIELD_I64 || field->kind == IR_FIELD_U64 ||
+                          field->kind == IR_FIELD_F64
                       ? 8
                       : 4;
-    if (memcmp(a + f->offset, b + f->offset, size) != 0) fail_msg("field %s differs", f->name);
-    assert_int_equal(field_is_default(f, a), field_is_default(f, b));
+    if (memcmp(left + field->offset, right + field->offset, size) != 0)
+      fail_msg("field %s differs", field->name);
+    assert_int_equal(field_is_default(field, left), field_is_default(field, right));
   }
 }
 
-static inline void assert_same_table(const ir_table *table, const void *a, const void *b) {
+static inline void assert_same_table(const ir_table *table, const void *left, const void *right) {
   for (uint32_t i = 0; i < table->n_fields; i++) {
-    const ir_field *f = &table->fields[i];
-    if (!field_is_vector(f->kind)) {
-      assert_same_field(f, a, b);
+    const ir_field *field = &table->fields[i];
+    if (!field_is_vector(field->kind)) {
+      assert_same_field(field, left, right);
       continue;
     }
-    ir_vector v = vector_at(f, a), w = vector_at(f, b);
-    ir_field item = vector_item_field(f);
-    size_t size = vector_item_size(f);
-    assert_int_equal(v.count, w.count);
-    for (uint32_t k = 0; k < v.count; k++) {
-      const char *x = (const char *)v.items + k * size, *y = (const char *)w.items + k * size;
+    ir_vector vector = vector_at(field, left), w = vector_at(field, right);
+    ir_field item = vector_item_field(field);
+    size_t size = vector_item_size(field);
+    assert_int_equal(vector.count, w.count);
+    for (uint32_t k = 0; k < vector.count; k++) {
+      const char *text = (const char *)vector.items + k * size,
+                 *other = (const char *)w.items + k * size;
       if (item.kind == IR_FIELD_TABLE) {
-        assert_same_table(f->table, x, y);
+        assert_same_table(field->table, text, other);
       } else {
-        assert_same_field(&item, x, y);
+        assert_same_field(&item, text, other);
       }
     }
   }
@@ -338,20 +343,20 @@ static inline int remove_folder(void **state) {
 static inline char *in_folder(const char *name) { return path_join(sample_folder, name); }
 
 static inline void write_bytes(const char *path, const void *bytes, size_t n) {
-  file_writer *w;
-  expect_good(file_writer_create(path, &w));
-  expect_good(file_writer_append(w, bytes, n));
-  expect_good(file_writer_commit(w));
-  file_writer_destroy(w);
+  file_writer *writer;
+  expect_good(file_writer_create(path, &writer));
+  expect_good(file_writer_append(writer, bytes, n));
+  expect_good(file_writer_commit(writer));
+  file_writer_destroy(writer);
 }
 
-static inline void *read_bytes(const char *path, size_t *n) {
-  file_map m;
-  expect_good(file_map_open(path, &m));
-  void *copy = malloc(m.size + 1);
-  memcpy(copy, m.data, m.size);
-  *n = m.size;
-  file_map_close(&m);
+static inline void *read_bytes(const char *path, size_t *count) {
+  file_map map;
+  expect_good(file_map_open(path, &map));
+  void *copy = malloc(map.size + 1);
+  memcpy(copy, map.data, map.size);
+  *count = map.size;
+  file_map_close(&map);
   return copy;
 }
 

@@ -7,32 +7,32 @@
 enum { MAX_FAULTS = 20000 };
 
 typedef struct job {
-  clave_status (*run)(const struct job *j);
+  clave_status (*run)(const struct job *job);
   const char *from, *to; /* paths */
   const char *what;
 } job;
 
-static clave_status load_and_save(const job *j) {
-  program *p;
-  TRY(program_load(j->from, NULL, &p));
-  clave_status st = program_save(p, j->to);
-  if (!st) st = program_check_hashes(p);
-  program_destroy(p);
+static clave_status load_and_save(const job *job) {
+  program *program;
+  TRY(program_load(job->from, NULL, &program));
+  clave_status st = program_save(program, job->to);
+  if (!st) st = program_check_hashes(program);
+  program_destroy(program);
   return st;
 }
 
-static clave_status create(const job *j) {
-  program *p;
-  (void)j;
-  TRY(sample_program(SAMPLE_PROGRAM, &p));
-  program_destroy(p);
+static clave_status create(const job *job) {
+  program *program;
+  (void)job;
+  TRY(sample_program(SAMPLE_PROGRAM, &program));
+  program_destroy(program);
   return NULL;
 }
 
 /* An error that is not about memory, whose own message needs some. */
-static clave_status fail_to_load(const job *j) {
-  program *p;
-  clave_status st = program_load(j->from, NULL, &p);
+static clave_status fail_to_load(const job *job) {
+  program *program;
+  clave_status st = program_load(job->from, NULL, &program);
   if (!st) return INVALID("it loads");
   bool expected = status_code_of(st) == STATUS_NO_MEMORY ||
                   strstr(status_message(st), "the program has no methods");
@@ -50,36 +50,36 @@ static size_t count_files(void) {
   return n;
 }
 
-static void run_job(const job *j) {
-  expect_good(j->run(j)); /* once well, so that its files are there */
+static void run_job(const job *job) {
+  expect_good(job->run(job)); /* once well, so that its files are there */
   size_t files = count_files();
   for (long n = 0; n < MAX_FAULTS; n++) {
     long live = fault_live;
     fault_arm(n);
-    clave_status st = j->run(j);
+    clave_status st = job->run(job);
     bool came = fault_disarm();
     status_code code = status_code_of(st);
     if (st && code != STATUS_NO_MEMORY)
-      fail_msg("%s, allocation %ld: %s", j->what, n, status_message(st));
+      fail_msg("%s, allocation %ld: %s", job->what, n, status_message(st));
     status_free(st);
     if (fault_live != live)
-      fail_msg("%s, allocation %ld: %ld blocks leak", j->what, n, fault_live - live);
-    if (count_files() != files) fail_msg("%s, allocation %ld: a file stays behind", j->what, n);
+      fail_msg("%s, allocation %ld: %ld blocks leak", job->what, n, fault_live - live);
+    if (count_files() != files) fail_msg("%s, allocation %ld: a file stays behind", job->what, n);
     if (!came) return;
   }
-  fail_msg("%s: more than %d allocations", j->what, (int)MAX_FAULTS);
+  fail_msg("%s: more than %d allocations", job->what, (int)MAX_FAULTS);
 }
 
 static void test_faults(void **state) {
   (void)state;
   if (!fault_alloc_works()) skip();
-  program *p;
+  program *program;
   char *clv = in_folder("a.clv"), *json_path = in_folder("a.json"), *empty = in_folder("bad.json"),
        *other = in_folder("b.clv");
-  expect_good(sample_program(SAMPLE_PROGRAM, &p));
-  expect_good(program_save(p, clv));
-  expect_good(program_save(p, json_path));
-  program_destroy(p);
+  expect_good(sample_program(SAMPLE_PROGRAM, &program));
+  expect_good(program_save(program, clv));
+  expect_good(program_save(program, json_path));
+  program_destroy(program);
   write_bytes(empty, "{\"values\": [{}]}", 16);
   const job jobs[] = {
       {create, NULL, NULL, "create"},

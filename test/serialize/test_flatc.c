@@ -13,15 +13,15 @@ static void run_flatc(const char *options, const char *name) {
   if (system(command) != 0) fail_msg("flatc failed: %s", command);
 }
 
-static void put_file(const char *name, const text *t) {
+static void put_file(const char *name, const text *text) {
   char *path = in_folder(name);
-  write_bytes(path, t->data, t->size);
+  write_bytes(path, text->data, text->size);
   free(path);
 }
 
-static void *get_file(const char *name, size_t *n) {
+static void *get_file(const char *name, size_t *count) {
   char *path = in_folder(name);
-  void *bytes = read_bytes(path, n);
+  void *bytes = read_bytes(path, count);
   (void)file_remove(path);
   free(path);
   return bytes;
@@ -33,9 +33,9 @@ static void compare(uint64_t seed, int tame, uint32_t *next_op) {
   text lines = {0}, bytes = {0};
   size_t n;
   expect_good(mem_pool_create(&pool));
-  sampler s = {.pool = pool, .seed = seed, .next_op = *next_op, .tame = tame};
-  sample_table(&s, &ir_program_table, &ir);
-  *next_op = s.next_op;
+  sampler sampler = {.pool = pool, .seed = seed, .next_op = *next_op, .tame = tame};
+  sample_table(&sampler, &ir_program_table, &ir);
+  *next_op = sampler.next_op;
   ir.version = 1;
   expect_good(encode_json(&ir, &lines));
   put_file("a.json", &lines);

@@ -27,9 +27,9 @@ static void test_round_trip(void **state) {
     ir_program ir = {0}, back = {0}, again = {0};
     text bytes = {0}, lines = {0}, bytes_again = {0};
     expect_good(mem_pool_create(&pool));
-    sampler s = {.pool = pool, .seed = seed, .next_op = next_op};
-    sample_table(&s, &ir_program_table, &ir);
-    next_op = s.next_op;
+    sampler sampler = {.pool = pool, .seed = seed, .next_op = next_op};
+    sample_table(&sampler, &ir_program_table, &ir);
+    next_op = sampler.next_op;
     ir.version = 1;
     expect_good(encode_flatbuffer(&ir, &bytes));
     expect_good(decode_flatbuffer(bytes.data, bytes.size, pool, &back));

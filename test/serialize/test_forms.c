@@ -6,32 +6,32 @@ enum { BYTES = 5000, HEAD = 16, ENTRY = 232 };
 
 /* Form `n` of the sample's first constant. */
 static program_form form_of(int n) {
-  program_form f = {.layout = "cpu 1 test",
-                    .kind = n,
-                    .view = {.type = DTYPE_F32, .rank = 2, .dims = {4, 3}, .strides = {1, 4}},
-                    .size = {3, 4, 1},
-                    .bytes = BYTES};
+  program_form desc = {.layout = "cpu 1 test",
+                       .kind = n,
+                       .view = {.type = DTYPE_F32, .rank = 2, .dims = {4, 3}, .strides = {1, 4}},
+                       .size = {3, 4, 1},
+                       .bytes = BYTES};
   uint8_t *bytes = malloc(BYTES);
   assert_non_null(bytes);
   for (int i = 0; i < BYTES; i++) bytes[i] = (uint8_t)(i * 7 + n);
-  f.data = f.own = bytes;
-  return f;
+  desc.data = desc.own = bytes;
+  return desc;
 }
 
 static program *make_packed(int forms) {
-  program *p;
-  expect_good(sample_program(SAMPLE_PROGRAM, &p));
+  program *program;
+  expect_good(sample_program(SAMPLE_PROGRAM, &program));
   for (int i = 0; i < forms; i++) {
-    const program_form f = form_of(i);
-    expect_good(program_add_form(p, &f));
+    const program_form desc = form_of(i);
+    expect_good(program_add_form(program, &desc));
   }
-  return p;
+  return program;
 }
 
-static program *save_and_load(const program *p, const char *name) {
+static program *save_and_load(const program *prog, const char *name) {
   program *back;
   char *path = in_folder(name);
-  expect_good(program_save(p, path));
+  expect_good(program_save(prog, path));
   expect_good(program_load(path, NULL, &back));
   free(path);
   return back;
@@ -39,31 +39,31 @@ static program *save_and_load(const program *p, const char *name) {
 
 static void there_and_back(void **state) {
   (void)state;
-  program *p = make_packed(3), *once = save_and_load(p, "a.clv"),
+  program *prog = make_packed(3), *once = save_and_load(prog, "a.clv"),
           *twice = save_and_load(once, "b.clv"), *json = save_and_load(twice, "c.json");
   assert_int_equal(json->n_forms, 0);
   assert_int_equal(twice->n_forms, 3);
   expect_good(program_check_hashes(twice));
   for (int i = 0; i < 3; i++) {
     program_form want = form_of(i);
-    const program_form *f = program_find_form(twice, &want);
-    assert_non_null(f);
-    assert_true(program_form_is_whole(f));
-    assert_memory_equal(f->data, want.data, BYTES);
-    assert_int_equal((uintptr_t)f->data % 4096, 0);
+    const program_form *desc = program_find_form(twice, &want);
+    assert_non_null(desc);
+    assert_true(program_form_is_whole(desc));
+    assert_memory_equal(desc->data, want.data, BYTES);
+    assert_int_equal((uintptr_t)desc->data % 4096, 0);
     free(want.own);
   }
-  program *all[] = {p, once, twice, json};
+  program *all[] = {prog, once, twice, json};
   for (size_t i = 0; i < 4; i++) program_destroy(all[i]);
 }
 
 /* Each field tells a form from others. */
 static void found_by_every_field(void **state) {
   (void)state;
-  program *p = make_packed(1), *back = save_and_load(p, "d.clv");
-  program_form f = form_of(0), others[11];
+  program *program = make_packed(1), *back = save_and_load(program, "d.clv");
+  program_form desc = form_of(0), others[11];
   enum { N = sizeof others / sizeof *others };
-  for (int i = 0; i < N; i++) others[i] = f;
+  for (int i = 0; i < N; i++) others[i] = desc;
   strcpy(others[0].layout, "cpu 2 test");
   others[1].constant = 1;
   others[2].kind = 1;
@@ -75,24 +75,25 @@ static void found_by_every_field(void **state) {
   others[8].size[2] = 2;
   others[9].bytes = BYTES - 1;
   strcpy(others[10].layout, "cpu 1 tes");
-  assert_non_null(program_find_form(back, &f));
+  assert_non_null(program_find_form(back, &desc));
   for (int i = 0; i < N; i++) assert_null(program_find_form(back, &others[i]));
-  free(f.own);
-  program_destroy(p);
+  free(desc.own);
+  program_destroy(program);
   program_destroy(back);
 }
 
 static void one_takes_the_place_of_the_same(void **state) {
   (void)state;
-  program *p = make_packed(2);
-  program_form f = form_of(1);
-  ((uint8_t *)f.own)[9] ^= 1;
-  expect_good(program_add_form(p, &f));
-  assert_int_equal(p->n_forms, 2);
-  assert_true(program_find_form(p, &f)->data == f.data && program_form_is_whole(&p->forms[1]));
-  program_drop_forms(p);
-  assert_int_equal(p->n_forms, 0);
-  program_destroy(p);
+  program *program = make_packed(2);
+  program_form desc = form_of(1);
+  ((uint8_t *)desc.own)[9] ^= 1;
+  expect_good(program_add_form(program, &desc));
+  assert_int_equal(program->n_forms, 2);
+  assert_true(program_find_form(program, &desc)->data == desc.data &&
+              program_form_is_whole(&program->forms[1]));
+  program_drop_forms(program);
+  assert_int_equal(program->n_forms, 0);
+  program_destroy(program);
 }
 
 /* ---------------------------------------------------------------- damage */
@@ -111,47 +112,47 @@ static uint64_t get(const uint8_t *at) {
 static void put(uint8_t *at, uint64_t v) { memcpy(at, &v, sizeof v); }
 
 static file open_file(void) {
-  program *p = make_packed(2);
+  program *program = make_packed(2);
   char *path = in_folder("e.clv");
-  expect_good(program_save(p, path));
-  program_destroy(p);
-  file f;
-  void *read = read_bytes(path, &f.size);
-  f.bytes = aligned_alloc(4096, (f.size + 4096) / 4096 * 4096);
-  assert_non_null(f.bytes);
-  memcpy(f.bytes, read, f.size);
+  expect_good(program_save(program, path));
+  program_destroy(program);
+  file file;
+  void *read = read_bytes(path, &file.size);
+  file.bytes = aligned_alloc(4096, (file.size + 4096) / 4096 * 4096);
+  assert_non_null(file.bytes);
+  memcpy(file.bytes, read, file.size);
   free(read);
   free(path);
   uint32_t n;
-  memcpy(&n, f.bytes + 24, sizeof n);
+  memcpy(&n, file.bytes + 24, sizeof n);
   for (uint32_t i = 0; i < n; i++) {
-    uint8_t *s = f.bytes + 64 + 32 * i;
-    if (memcmp(s, "FIDX", 4) == 0) f.index = s;
-    if (memcmp(s, "FORM", 4) == 0) f.forms = s;
+    uint8_t *bytes = file.bytes + 64 + 32 * i;
+    if (memcmp(bytes, "FIDX", 4) == 0) file.index = bytes;
+    if (memcmp(bytes, "FORM", 4) == 0) file.forms = bytes;
   }
-  return f;
+  return file;
 }
 
 /* The entry of form i in the index. */
-static uint8_t *entry(const file *f, int i) {
-  return f->bytes + get(f->index + 8) + HEAD + (size_t)i * ENTRY;
+static uint8_t *entry(const file *file, int i) {
+  return file->bytes + get(file->index + 8) + HEAD + (size_t)i * ENTRY;
 }
 
 /* With the hashes of index and table put right. */
-static clave_status read_file(const file *f, program **out) {
+static clave_status read_file(const file *file, program **out) {
   uint32_t n;
-  memcpy(&n, f->bytes + 24, sizeof n);
-  put(f->index + 24, hash_bytes(f->bytes + get(f->index + 8), get(f->index + 16)));
-  put(f->bytes + 32, 0);
-  put(f->bytes + 32, hash_bytes(f->bytes, 64 + 32 * (size_t)n));
+  memcpy(&n, file->bytes + 24, sizeof n);
+  put(file->index + 24, hash_bytes(file->bytes + get(file->index + 8), get(file->index + 16)));
+  put(file->bytes + 32, 0);
+  put(file->bytes + 32, hash_bytes(file->bytes, 64 + 32 * (size_t)n));
   expect_good(program_new(out));
-  return clv_read(*out, f->bytes, f->size);
+  return clv_read(*out, file->bytes, file->size);
 }
 
-static void refused(const file *f, const char *why) {
-  program *p;
-  expect_error(read_file(f, &p), why);
-  program_destroy(p);
+static void refused(const file *file, const char *why) {
+  program *program;
+  expect_error(read_file(file, &program), why);
+  program_destroy(program);
 }
 
 enum {
@@ -189,79 +190,80 @@ static void damaged_entries(void **state) {
       {AT_BYTES, 8, UINT64_MAX, "overlap another or the end"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    file f = open_file();
-    memcpy(entry(&f, 1) + bad[i].at, &bad[i].value, (size_t)bad[i].size);
-    refused(&f, bad[i].why);
-    free(f.bytes);
+    file file = open_file();
+    memcpy(entry(&file, 1) + bad[i].at, &bad[i].value, (size_t)bad[i].size);
+    refused(&file, bad[i].why);
+    free(file.bytes);
   }
 }
 
 static void damaged_sections(void **state) {
   (void)state;
-  file f = open_file();
-  uint8_t *head = f.bytes + get(f.index + 8);
+  file file = open_file();
+  uint8_t *head = file.bytes + get(file.index + 8);
   put(head + 8, UINT32_MAX);
-  refused(&f, "480 bytes, 4294967295 forms need");
+  refused(&file, "480 bytes, 4294967295 forms need");
   put(head + 8, 1);
-  refused(&f, "480 bytes, 1 forms need 248");
+  refused(&file, "480 bytes, 1 forms need 248");
   put(head + 8, 2);
-  put(f.index + 16, 479);
-  refused(&f, "479 bytes, 2 forms need 480");
-  put(f.index + 16, 8);
-  refused(&f, "8 bytes, its head has 16");
-  put(f.index + 16, 480);
-  memcpy(f.forms, "ELSE", 4);
-  put(f.forms + 24, hash_bytes(f.bytes + get(f.forms + 8), get(f.forms + 16)));
-  refused(&f, "section 'FORM' is missing or not at a multiple of 4096");
-  memcpy(f.forms, "FORM", 4);
-  put(f.forms + 8, get(f.forms + 8) + 64);
-  put(f.forms + 16, get(f.forms + 16) - 64);
-  refused(&f, "section 'FORM' is missing or not at a multiple of 4096");
-  free(f.bytes);
-  f = open_file();
-  memcpy(f.index, "ELSE", 4);
-  refused(&f, "section 'FIDX' is missing");
-  free(f.bytes);
+  put(file.index + 16, 479);
+  refused(&file, "479 bytes, 2 forms need 480");
+  put(file.index + 16, 8);
+  refused(&file, "8 bytes, its head has 16");
+  put(file.index + 16, 480);
+  memcpy(file.forms, "ELSE", 4);
+  put(file.forms + 24, hash_bytes(file.bytes + get(file.forms + 8), get(file.forms + 16)));
+  refused(&file, "section 'FORM' is missing or not at a multiple of 4096");
+  memcpy(file.forms, "FORM", 4);
+  put(file.forms + 8, get(file.forms + 8) + 64);
+  put(file.forms + 16, get(file.forms + 16) - 64);
+  refused(&file, "section 'FORM' is missing or not at a multiple of 4096");
+  free(file.bytes);
+  file = open_file();
+  memcpy(file.index, "ELSE", 4);
+  refused(&file, "section 'FIDX' is missing");
+  free(file.bytes);
 }
 
 /* Bytes are looked at where they are asked for, not by loading. */
 static void damaged_bytes(void **state) {
   (void)state;
-  program *p;
-  file f = open_file();
-  f.bytes[get(f.forms + 8) + 8192 + 77] ^= 4;
-  expect_good(read_file(&f, &p));
-  assert_true(program_form_is_whole(&p->forms[0]) && !program_form_is_whole(&p->forms[1]));
-  expect_error(program_check_hashes(p),
+  program *program;
+  file file = open_file();
+  file.bytes[get(file.forms + 8) + 8192 + 77] ^= 4;
+  expect_good(read_file(&file, &program));
+  assert_true(program_form_is_whole(&program->forms[0]) &&
+              !program_form_is_whole(&program->forms[1]));
+  expect_error(program_check_hashes(program),
                "the packed form of constant 'w' for 'cpu 1 test' is damaged (hash)");
-  program_destroy(p);
-  free(f.bytes);
+  program_destroy(program);
+  free(file.bytes);
 }
 
 /* Forms of other constants are none of the program's, and no error. */
 static void of_other_constants(void **state) {
   (void)state;
-  program *p;
-  file f = open_file();
-  uint8_t *head = f.bytes + get(f.index + 8);
+  program *program;
+  file file = open_file();
+  uint8_t *head = file.bytes + get(file.index + 8);
   put(head, get(head) + 1);
-  expect_good(read_file(&f, &p));
-  assert_int_equal(p->n_forms, 0);
-  program_destroy(p);
-  free(f.bytes);
+  expect_good(read_file(&file, &program));
+  assert_int_equal(program->n_forms, 0);
+  program_destroy(program);
+  free(file.bytes);
 }
 
 /* A reader that knows the tags of neither section finds their hashes right, as of any. */
 static void sections_have_hashes(void **state) {
   (void)state;
-  file f = open_file();
-  const uint8_t *sections[] = {f.index, f.forms};
+  file file = open_file();
+  const uint8_t *sections[] = {file.index, file.forms};
   for (size_t i = 0; i < 2; i++) {
-    const uint8_t *s = sections[i];
-    assert_int_equal(get(s + 24), hash_bytes(f.bytes + get(s + 8), get(s + 16)));
-    assert_int_equal(s[4] & 1, 0);
+    const uint8_t *bytes = sections[i];
+    assert_int_equal(get(bytes + 24), hash_bytes(file.bytes + get(bytes + 8), get(bytes + 16)));
+    assert_int_equal(bytes[4] & 1, 0);
   }
-  free(f.bytes);
+  free(file.bytes);
 }
 
 int main(void) {

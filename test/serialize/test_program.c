@@ -4,35 +4,35 @@
 #include "test/serialize/sample.h"
 
 static program *make_sample(void) {
-  program *p;
-  expect_good(sample_program(SAMPLE_PROGRAM, &p));
-  return p;
+  program *program;
+  expect_good(sample_program(SAMPLE_PROGRAM, &program));
+  return program;
 }
 
-/* b was read from a file, which has a hash of its constants in any case. */
-static void assert_same_program(const program *a, const program *b) {
-  ir_program hashed = a->ir;
-  assert_true(b->ir.consts_hash != 0);
-  if (a->unhashed) hashed.consts_hash = b->ir.consts_hash;
-  assert_same_table(&ir_program_table, &hashed, &b->ir);
-  assert_memory_equal(a->constants[0], b->constants[0], sizeof sample_weights);
-  assert_memory_equal(a->constants[1], b->constants[1], sizeof sample_start);
+/* right was read from a file, which has a hash of its constants in any case. */
+static void assert_same_program(const program *left, const program *right) {
+  ir_program hashed = left->ir;
+  assert_true(right->ir.consts_hash != 0);
+  if (left->unhashed) hashed.consts_hash = right->ir.consts_hash;
+  assert_same_table(&ir_program_table, &hashed, &right->ir);
+  assert_memory_equal(left->constants[0], right->constants[0], sizeof sample_weights);
+  assert_memory_equal(left->constants[1], right->constants[1], sizeof sample_start);
 }
 
 static void test_create(void **state) {
   (void)state;
-  program *p = make_sample();
-  assert_int_equal(p->ir.version, 1);
-  assert_true(p->unhashed && p->ir.consts_hash == 0);
-  assert_int_equal(p->types[2].dims[0], DIM_UNKNOWN);
-  assert_int_equal(p->types[0].strides[0], 4);
-  assert_int_equal(program_slot_kind(&p->ir, 1), SLOT_CONSTANT);
-  assert_int_equal(program_slot_kind(&p->ir, 2), SLOT_INPUT);
-  assert_int_equal(program_slot_kind(&p->ir, 3), SLOT_OUTPUT);
-  assert_int_equal(program_slot_kind(&p->ir, 4), SLOT_STATE);
-  assert_int_equal(program_slot_kind(&p->ir, 5), SLOT_TEMPORARY);
-  expect_good(program_check_hashes(p));
-  program_destroy(p);
+  program *program = make_sample();
+  assert_int_equal(program->ir.version, 1);
+  assert_true(program->unhashed && program->ir.consts_hash == 0);
+  assert_int_equal(program->types[2].dims[0], DIM_UNKNOWN);
+  assert_int_equal(program->types[0].strides[0], 4);
+  assert_int_equal(program_slot_kind(&program->ir, 1), SLOT_CONSTANT);
+  assert_int_equal(program_slot_kind(&program->ir, 2), SLOT_INPUT);
+  assert_int_equal(program_slot_kind(&program->ir, 3), SLOT_OUTPUT);
+  assert_int_equal(program_slot_kind(&program->ir, 4), SLOT_STATE);
+  assert_int_equal(program_slot_kind(&program->ir, 5), SLOT_TEMPORARY);
+  expect_good(program_check_hashes(program));
+  program_destroy(program);
   program_destroy(NULL);
 
   const int64_t dims[2] = {3, 5};
@@ -40,11 +40,11 @@ static void test_create(void **state) {
                                   {DTYPE_I64, 1, dims, sample_start}};
   text bytes = encode_sample();
   expect_error(
-      program_create(bytes.data, bytes.size, &(constant_source){.list = wrong, .n = 2}, &p),
+      program_create(bytes.data, bytes.size, &(constant_source){.list = wrong, .n = 2}, &program),
       "dtype or shape is not what the program declares; constant 0 ('w')");
-  assert_null(p);
+  assert_null(program);
   expect_error(
-      program_create(bytes.data, bytes.size, &(constant_source){.list = wrong, .n = 1}, &p),
+      program_create(bytes.data, bytes.size, &(constant_source){.list = wrong, .n = 1}, &program),
       "1 constants given, the program has 2");
   text_free(&bytes);
 }
@@ -53,27 +53,27 @@ static void test_create(void **state) {
 static void test_round_trips(void **state) {
   (void)state;
   static const char *const names[] = {"a.clv", "b.json", "c.clv", "b.json"};
-  program *first = make_sample(), *p = make_sample(), *next;
+  program *first = make_sample(), *program = make_sample(), *next;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     char *path = in_folder(names[i]);
-    expect_good(program_save(p, path));
+    expect_good(program_save(program, path));
     expect_good(program_load(path, NULL, &next));
     assert_same_program(first, next);
     expect_good(program_check_hashes(next));
-    program_destroy(p);
-    p = next;
+    program_destroy(program);
+    program = next;
     free(path);
   }
-  program_destroy(p);
+  program_destroy(program);
   size_t n, m;
-  char *a = in_folder("a.clv"), *c = in_folder("c.clv");
-  void *x = read_bytes(a, &n), *y = read_bytes(c, &m);
+  char *left = in_folder("a.clv"), *text = in_folder("c.clv");
+  void *data = read_bytes(left, &n), *result = read_bytes(text, &m);
   assert_int_equal(n, m);
-  assert_memory_equal(x, y, n);
-  free(x);
-  free(y);
-  free(a);
-  free(c);
+  assert_memory_equal(data, result, n);
+  free(data);
+  free(result);
+  free(left);
+  free(text);
   expect_error(program_save(first, "/tmp/x.bin"), "saved as .clv or .json");
   expect_error(program_save(first, "/nonexistent/x.clv"), "/nonexistent/x.clv: no such file");
   expect_error(program_save(first, "/nonexistent/x.json"), "/nonexistent/");
@@ -82,20 +82,20 @@ static void test_round_trips(void **state) {
 
 static void test_other_sections_are_kept(void **state) {
   (void)state;
-  program *p = make_sample(), *back;
-  expect_good(program_set_section(p, "TEST", "hello", 5, false));
+  program *program = make_sample(), *back;
+  expect_good(program_set_section(program, "TEST", "hello", 5, false));
   char *path = in_folder("sections.clv"), *json_path = in_folder("sections.json");
-  expect_good(program_save(p, path));
-  expect_error(program_save(p, json_path),
+  expect_good(program_save(program, path));
+  expect_error(program_save(program, json_path),
                "cannot hold section 'TEST' of the program, save it as .clv");
   expect_good(program_load(path, NULL, &back));
   assert_int_equal(back->n_sections, 1);
   assert_memory_equal(back->sections[0].data, "hello", 5);
   program_destroy(back);
-  expect_good(program_set_section(p, "TEST", "hello", 5, true));
-  expect_good(program_save(p, path));
+  expect_good(program_set_section(program, "TEST", "hello", 5, true));
+  expect_good(program_save(program, path));
   expect_error(program_load(path, NULL, &back), "section 'TEST' must be known");
-  program_destroy(p);
+  program_destroy(program);
   free(path);
   free(json_path);
 }
@@ -114,21 +114,21 @@ static clave_status load_bytes(const char *name, const void *bytes, size_t n, pr
 }
 
 static clave_status read_clv(const uint8_t *bytes, size_t n) {
-  program *p;
-  expect_good(program_new(&p));
+  program *program;
+  expect_good(program_new(&program));
   uint8_t *exact = aligned_alloc(64, (n + 64) / 64 * 64);
   memcpy(exact, bytes, n);
-  clave_status st = clv_read(p, exact, n);
-  program_destroy(p);
+  clave_status st = clv_read(program, exact, n);
+  program_destroy(program);
   free(exact);
   return st;
 }
 
 static void test_damaged_clv(void **state) {
   (void)state;
-  program *p = make_sample(), *bad;
+  program *program = make_sample(), *bad;
   char *path = in_folder("d.clv");
-  expect_good(program_save(p, path));
+  expect_good(program_save(program, path));
   size_t n;
   uint8_t *bytes = read_bytes(path, &n);
   assert_int_equal(n, 4096 + 512); /* two constants, each padded to 256, on 4096 */
@@ -158,7 +158,7 @@ static void test_damaged_clv(void **state) {
   program_destroy(bad);
   free(bytes);
   free(path);
-  program_destroy(p);
+  program_destroy(program);
 }
 
 /* A .clv that is changed and hashed again. */
@@ -200,23 +200,23 @@ static void test_hostile_clv(void **state) {
       {2, 24, 7, 8, "the constants belong to another program"},
       {1, 16, 16, 8, "section 'CIDX' is damaged"},
   };
-  program *p = make_sample();
+  program *program = make_sample();
   char *path = in_folder("h.clv");
-  expect_good(program_save(p, path));
+  expect_good(program_save(program, path));
   size_t n;
   uint8_t *bytes = read_bytes(path, &n), *copy = malloc(n);
   for (size_t i = 0; i < sizeof patches / sizeof *patches; i++) {
-    const patch *c = &patches[i];
-    size_t base = c->section == SIZE_MAX ? 0 : 64 + 32 * c->section;
+    const patch *patch = &patches[i];
+    size_t base = patch->section == SIZE_MAX ? 0 : 64 + 32 * patch->section;
     memcpy(copy, bytes, n);
-    memcpy(copy + base + c->at, &c->value, c->bytes);
+    memcpy(copy + base + patch->at, &patch->value, patch->bytes);
     rehash(copy);
-    expect_error(read_clv(copy, n), c->error);
+    expect_error(read_clv(copy, n), patch->error);
   }
   free(bytes);
   free(copy);
   free(path);
-  program_destroy(p);
+  program_destroy(program);
 }
 
 static void test_hostile_index(void **state) {
@@ -229,9 +229,9 @@ static void test_hostile_index(void **state) {
       {0, 16, UINT64_MAX - 255, 8, "overlap another or the end"},
       {0, 0, 1024, 8, "overlap another or the end"},
   };
-  program *p = make_sample();
+  program *program = make_sample();
   char *path = in_folder("i.clv");
-  expect_good(program_save(p, path));
+  expect_good(program_save(program, path));
   size_t n;
   uint8_t *bytes = read_bytes(path, &n), *copy = malloc(n);
   uint64_t index, hash;
@@ -254,7 +254,7 @@ static void test_hostile_index(void **state) {
   free(bytes);
   free(copy);
   free(path);
-  program_destroy(p);
+  program_destroy(program);
 }
 
 /* ---------------------------------------------------------------- foreign and missing files */
@@ -278,22 +278,23 @@ static void test_foreign_files(void **state) {
       {"\xef\xbb\xbf{}", 5, "byte order mark"},
       {"{}", 2, "the program has no methods"},
   };
-  program *p;
+  program *program;
   for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-    expect_error(load_bytes("f.bin", files[i].bytes, files[i].n, &p), files[i].error);
-    assert_null(p);
+    expect_error(load_bytes("f.bin", files[i].bytes, files[i].n, &program), files[i].error);
+    assert_null(program);
   }
-  expect_error(program_load("/nonexistent/m.clv", NULL, &p), "/nonexistent/m.clv: no such file");
-  expect_error(program_load(sample_folder, NULL, &p),
+  expect_error(program_load("/nonexistent/m.clv", NULL, &program),
+               "/nonexistent/m.clv: no such file");
+  expect_error(program_load(sample_folder, NULL, &program),
                "expected a .clv or .json program, got a folder");
 }
 
 static void test_constants_of_json(void **state) {
   (void)state;
-  program *p = make_sample(), *back;
+  program *program = make_sample(), *back;
   char *path = in_folder("j.json"), *consts = in_folder("consts.safetensors"),
        *other = in_folder("other.safetensors");
-  expect_good(program_save(p, path));
+  expect_good(program_save(program, path));
   size_t n;
   uint8_t *bytes = read_bytes(consts, &n);
   write_bytes(other, bytes, n);
@@ -305,22 +306,22 @@ static void test_constants_of_json(void **state) {
   expect_error(program_load(path, "/nonexistent/c.safetensors", &back),
                "/nonexistent/c.safetensors: no such file");
   const float w[12] = {0};
-  tensor_entry e = {"w", DTYPE_F32, 2, {4, 3}, w, sizeof w};
-  expect_good(tensor_file_save(other, &e, 1, NULL, 0));
+  tensor_entry entry = {"w", DTYPE_F32, 2, {4, 3}, w, sizeof w};
+  expect_good(tensor_file_save(other, &entry, 1, NULL, 0));
   expect_error(program_load(path, other, &back),
                "the program declares F32 of rank 2 with other sizes; constant 0 ('w')");
-  e.name = "v";
-  expect_good(tensor_file_save(other, &e, 1, NULL, 0));
+  entry.name = "v";
+  expect_good(tensor_file_save(other, &entry, 1, NULL, 0));
   expect_error(program_load(path, other, &back), "no such tensor; constant 0 ('w')");
   char *clv = in_folder("j.clv");
-  expect_good(program_save(p, clv));
+  expect_good(program_save(program, clv));
   expect_error(program_load(clv, other, &back), "has its constants inside");
   free(clv);
   free(bytes);
   free(path);
   free(consts);
   free(other);
-  program_destroy(p);
+  program_destroy(program);
 }
 
 /* Another program: the same text, another weight. */
@@ -331,43 +332,43 @@ static program *make_other(float first) {
   weights[0] = first;
   const constant_data constants[2] = {{DTYPE_F32, 2, dims[0], weights},
                                       {DTYPE_I64, 1, dims[1], sample_start}};
-  program *p = make_sample(), *other;
+  program *program = make_sample(), *other;
   text bytes = {0};
-  expect_good(encode_flatbuffer(&p->ir, &bytes));
+  expect_good(encode_flatbuffer(&program->ir, &bytes));
   expect_good(program_create(bytes.data, bytes.size, &(constant_source){.list = constants, .n = 2},
                              &other));
   text_free(&bytes);
-  program_destroy(p);
+  program_destroy(program);
   return other;
 }
 
 static void test_whose_constants(void **state) {
   (void)state;
-  program *p = make_sample(), *other = make_other(99);
-  char *a = in_folder("mine.json"), *b = in_folder("second.json"),
+  program *program = make_sample(), *other = make_other(99);
+  char *left = in_folder("mine.json"), *right = in_folder("second.json"),
        *consts = in_folder("consts.safetensors");
   clear_folder();
-  expect_good(program_save(p, a));
-  expect_good(program_save(p, a));                    /* the same again */
-  expect_good(program_save(p, b));                    /* the same constants */
-  expect_error(program_save(other, b), "is used by"); /* a's too */
-  (void)file_remove(a);
-  expect_good(program_save(other, b)); /* only b's */
-  expect_error(program_save(p, a), "holds another program's constants");
-  assert_false(file_exists(a));
+  expect_good(program_save(program, left));
+  expect_good(program_save(program, left));               /* the same again */
+  expect_good(program_save(program, right));              /* the same constants */
+  expect_error(program_save(other, right), "is used by"); /* a's too */
+  (void)file_remove(left);
+  expect_good(program_save(other, right)); /* only b's */
+  expect_error(program_save(program, left), "holds another program's constants");
+  assert_false(file_exists(left));
   write_bytes(consts, "x", 1);
-  expect_error(program_save(p, a),
+  expect_error(program_save(program, left),
                "consts.safetensors is there already and is not known to be this program's");
   (void)file_remove(consts);
   const float w = 1;
-  tensor_entry e = {"w", DTYPE_F32, 0, {0}, &w, 4};
-  expect_good(tensor_file_save(consts, &e, 1, NULL, 0));
-  expect_error(program_save(p, a), "not known to be this program's");
+  tensor_entry entry = {"w", DTYPE_F32, 0, {0}, &w, 4};
+  expect_good(tensor_file_save(consts, &entry, 1, NULL, 0));
+  expect_error(program_save(program, left), "not known to be this program's");
   (void)file_remove(consts);
-  free(a);
-  free(b);
+  free(left);
+  free(right);
   free(consts);
-  program_destroy(p);
+  program_destroy(program);
   program_destroy(other);
 }
 
@@ -377,14 +378,14 @@ static void test_save_over_itself(void **state) {
   static const char *const names[] = {"self.clv", "self.json"};
   for (int i = 0; i < 2; i++) {
     char *path = in_folder(names[i]);
-    program *p = make_sample(), *mapped, *back;
-    expect_good(program_save(p, path));
+    program *program = make_sample(), *mapped, *back;
+    expect_good(program_save(program, path));
     expect_good(program_load(path, NULL, &mapped));
     expect_good(program_save(mapped, path));
     expect_good(program_check_hashes(mapped));
     expect_good(program_load(path, NULL, &back));
-    assert_same_program(p, back);
-    program_destroy(p);
+    assert_same_program(program, back);
+    program_destroy(program);
     program_destroy(mapped);
     program_destroy(back);
     free(path);

@@ -11,9 +11,9 @@ static clave_status parse_header(const char *header, size_t data_bytes) {
   uint8_t *bytes = calloc(1, 8 + length + data_bytes);
   memcpy(bytes, &length, 8);
   memcpy(bytes + 8, header, length);
-  tensor_file *f;
-  clave_status st = parse(bytes, 8 + length + data_bytes, &f);
-  tensor_file_destroy(f);
+  tensor_file *file;
+  clave_status st = parse(bytes, 8 + length + data_bytes, &file);
+  tensor_file_destroy(file);
   free(bytes);
   return st;
 }
@@ -34,33 +34,33 @@ static void test_round_trip(void **state) {
   const char *metadata[4] = {"k", "v", "quote\"", ""};
   char *path = in_folder("t.safetensors");
   expect_good(tensor_file_save(path, entries, DTYPE_COUNT + 2, metadata, 2));
-  tensor_file *f;
-  expect_good(tensor_file_open(path, &f));
-  assert_int_equal(f->count, DTYPE_COUNT + 2);
-  for (uint32_t i = 0; i < f->count; i++) {
-    const tensor_entry *a = &entries[i], *b = &f->tensors[i];
-    assert_string_equal(a->name, b->name);
-    assert_ptr_equal(tensor_file_find(f, a->name), b);
-    assert_int_equal(a->type, b->type);
-    assert_int_equal(a->rank, b->rank);
-    assert_int_equal(a->bytes, b->bytes);
-    for (int k = 0; k < a->rank; k++) assert_int_equal(a->dims[k], b->dims[k]);
-    if (a->bytes) assert_memory_equal(a->data, b->data, a->bytes);
-    assert_int_equal((uintptr_t)b->data % dtype_size(b->type), 0);
+  tensor_file *file;
+  expect_good(tensor_file_open(path, &file));
+  assert_int_equal(file->count, DTYPE_COUNT + 2);
+  for (uint32_t i = 0; i < file->count; i++) {
+    const tensor_entry *entry = &entries[i], *tensor_entry = &file->tensors[i];
+    assert_string_equal(entry->name, tensor_entry->name);
+    assert_ptr_equal(tensor_file_find(file, entry->name), tensor_entry);
+    assert_int_equal(entry->type, tensor_entry->type);
+    assert_int_equal(entry->rank, tensor_entry->rank);
+    assert_int_equal(entry->bytes, tensor_entry->bytes);
+    for (int k = 0; k < entry->rank; k++) assert_int_equal(entry->dims[k], tensor_entry->dims[k]);
+    if (entry->bytes) assert_memory_equal(entry->data, tensor_entry->data, entry->bytes);
+    assert_int_equal((uintptr_t)tensor_entry->data % dtype_size(tensor_entry->type), 0);
   }
-  assert_null(tensor_file_find(f, "missing"));
-  assert_string_equal(tensor_file_metadata(f, "quote\""), "");
-  assert_null(tensor_file_metadata(f, "missing"));
-  tensor_file_destroy(f);
+  assert_null(tensor_file_find(file, "missing"));
+  assert_string_equal(tensor_file_metadata(file, "quote\""), "");
+  assert_null(tensor_file_metadata(file, "missing"));
+  tensor_file_destroy(file);
 
   size_t n;
   uint8_t *bytes = read_bytes(path, &n);
   for (size_t size = 0; size < n; size++) {
     uint8_t *exact = malloc(size ? size : 1);
     memcpy(exact, bytes, size);
-    clave_status st = parse(exact, size, &f);
+    clave_status st = parse(exact, size, &file);
     assert_non_null(st);
-    assert_null(f);
+    assert_null(file);
     status_free(st);
     free(exact);
   }
@@ -72,11 +72,11 @@ static void test_empty_file(void **state) {
   (void)state;
   char *path = in_folder("empty.safetensors");
   expect_good(tensor_file_save(path, NULL, 0, NULL, 0));
-  tensor_file *f;
-  expect_good(tensor_file_open(path, &f));
-  assert_int_equal(f->count, 0);
-  assert_null(tensor_file_find(f, "x"));
-  tensor_file_destroy(f);
+  tensor_file *file;
+  expect_good(tensor_file_open(path, &file));
+  assert_int_equal(file->count, 0);
+  assert_null(tensor_file_find(file, "x"));
+  tensor_file_destroy(file);
   free(path);
 }
 
@@ -93,11 +93,11 @@ static void test_misaligned(void **state) {
   memcpy(bytes + 8, header, sizeof header - 1);
   bytes[8 + length] = 42;
   memcpy(bytes + 8 + length + 1, values, 16);
-  tensor_file *f;
-  expect_good(parse(bytes, 8 + length + 17, &f));
-  assert_memory_equal(tensor_file_find(f, "f")->data, values, 16);
-  assert_int_equal((uintptr_t)tensor_file_find(f, "f")->data % 8, 0);
-  tensor_file_destroy(f);
+  tensor_file *file;
+  expect_good(parse(bytes, 8 + length + 17, &file));
+  assert_memory_equal(tensor_file_find(file, "f")->data, values, 16);
+  assert_int_equal((uintptr_t)tensor_file_find(file, "f")->data % 8, 0);
+  tensor_file_destroy(file);
   free(bytes);
 }
 
@@ -163,10 +163,10 @@ static void test_bad_headers(void **state) {
   for (size_t i = 0; i < sizeof bad_headers / sizeof *bad_headers; i++) {
     expect_error(parse_header(bad_headers[i].header, bad_headers[i].data), bad_headers[i].error);
   }
-  tensor_file *f;
-  expect_error(parse("\xff\xff\xff\xff\xff\xff\xff\xff{}", 10, &f), "cut off");
-  expect_error(parse("abc", 3, &f), "not a safetensors file");
-  expect_error(tensor_file_open("/nonexistent.safetensors", &f),
+  tensor_file *file;
+  expect_error(parse("\xff\xff\xff\xff\xff\xff\xff\xff{}", 10, &file), "cut off");
+  expect_error(parse("abc", 3, &file), "not a safetensors file");
+  expect_error(tensor_file_open("/nonexistent.safetensors", &file),
                "/nonexistent.safetensors: no such file");
 }
 
@@ -191,16 +191,16 @@ static void test_long_words(void **state) {
 static void test_bad_names(void **state) {
   (void)state;
   const float one = 1;
-  tensor_entry e[2] = {{"\xff", DTYPE_F32, 0, {0}, &one, 4}, {"a", DTYPE_F32, 0, {0}, &one, 4}};
+  tensor_entry entry[2] = {{"\xff", DTYPE_F32, 0, {0}, &one, 4}, {"a", DTYPE_F32, 0, {0}, &one, 4}};
   char *path = in_folder("bad.safetensors");
-  expect_error(tensor_file_save(path, e, 1, NULL, 0), "not valid UTF-8");
-  e[0].name = "a";
-  expect_error(tensor_file_save(path, e, 2, NULL, 0), "two tensors are named 'a'");
-  e[0].name = "__metadata__";
-  expect_error(tensor_file_save(path, e, 1, NULL, 0), "cannot be named __metadata__");
-  e[0] = (tensor_entry){"b", DTYPE_F32, 1, {INT64_MAX}, &one, SIZE_MAX};
-  expect_error(tensor_file_save(path, e, 2, NULL, 0), "the tensors' size overflows");
-  expect_error(tensor_file_save("/dev/full", e + 1, 1, NULL, 0), "no space left");
+  expect_error(tensor_file_save(path, entry, 1, NULL, 0), "not valid UTF-8");
+  entry[0].name = "a";
+  expect_error(tensor_file_save(path, entry, 2, NULL, 0), "two tensors are named 'a'");
+  entry[0].name = "__metadata__";
+  expect_error(tensor_file_save(path, entry, 1, NULL, 0), "cannot be named __metadata__");
+  entry[0] = (tensor_entry){"b", DTYPE_F32, 1, {INT64_MAX}, &one, SIZE_MAX};
+  expect_error(tensor_file_save(path, entry, 2, NULL, 0), "the tensors' size overflows");
+  expect_error(tensor_file_save("/dev/full", entry + 1, 1, NULL, 0), "no space left");
   assert_false(file_exists(path));
   free(path);
 }

@@ -266,24 +266,24 @@ static const edit edits[] = {
 
 static void test_valid(void **state) {
   (void)state;
-  program *p;
-  expect_good(sample_program(SAMPLE_PROGRAM, &p));
-  program_destroy(p);
+  program *program;
+  expect_good(sample_program(SAMPLE_PROGRAM, &program));
+  program_destroy(program);
 }
 
 static void test_edits(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
     char *changed = replace(SAMPLE_PROGRAM, edits[i].from, edits[i].to);
-    program *p;
-    clave_status st = sample_program(changed, &p);
+    program *program;
+    clave_status st = sample_program(changed, &program);
     if (edits[i].error) {
       expect_error(st, edits[i].error);
-      assert_null(p);
+      assert_null(program);
     } else {
       expect_good(st);
     }
-    program_destroy(p);
+    program_destroy(program);
     free(changed);
   }
 }
@@ -310,29 +310,29 @@ static char *nested_program(int levels) {
   }
   text_printf(&tensors, "],\n\"n_inputs\"");
   text_printf(&chains, "],\n\"methods\"");
-  char *a = replace(SAMPLE_PROGRAM, "],\n\"n_inputs\"", tensors.data);
-  char *b = replace(a, "],\n\"methods\"", chains.data);
-  char *c =
-      replace(b, "{\"op_type\": \"Copy\", \"op\": {\"x\": {\"idx\": 8}, \"out\": {\"idx\": 9}}}",
-              IF("4", "5", "8", "9"));
-  free(a);
-  free(b);
+  char *left = replace(SAMPLE_PROGRAM, "],\n\"n_inputs\"", tensors.data);
+  char *right = replace(left, "],\n\"methods\"", chains.data);
+  char *chars = replace(
+      right, "{\"op_type\": \"Copy\", \"op\": {\"x\": {\"idx\": 8}, \"out\": {\"idx\": 9}}}",
+      IF("4", "5", "8", "9"));
+  free(left);
+  free(right);
   text_free(&tensors);
   text_free(&chains);
-  return c;
+  return chars;
 }
 
 static void test_depth(void **state) {
   (void)state;
   for (int depth = LIMIT_CHAIN_DEPTH; depth <= LIMIT_CHAIN_DEPTH + 1; depth++) {
     char *nested = nested_program(depth - 2);
-    program *p;
-    clave_status st = sample_program(nested, &p);
+    program *program;
+    clave_status st = sample_program(nested, &program);
     if (depth > LIMIT_CHAIN_DEPTH)
       expect_error(st, "chains nested deeper than 16");
     else
       expect_good(st);
-    program_destroy(p);
+    program_destroy(program);
     free(nested);
   }
 }
@@ -340,20 +340,20 @@ static void test_depth(void **state) {
 /* A state of two elements cannot become a tensor of three. */
 static void test_update_of_another_size(void **state) {
   (void)state;
-  program *p;
-  char *a = replace(
+  program *program;
+  char *left = replace(
       SAMPLE_PROGRAM, "\"name\": \"t10\"}",
       "\"name\": \"t10\"}, {\"dtype\": \"I64\", \"shape\": [{\"literal\": 3}], \"name\": \"t11\"}");
-  char *b = replace(
-      a, "{\"op_type\": \"Matmul\"",
+  char *right = replace(
+      left, "{\"op_type\": \"Matmul\"",
       "{\"op_type\": \"Full\", \"op\": {\"int_value\": {\"literal\": 1}, \"out\": {\"idx\": 11}}}, "
       "{\"op_type\": \"Matmul\"");
-  char *c = replace(b, "\"value\": {\"idx\": 6}", "\"value\": {\"idx\": 11}");
-  expect_error(sample_program(c, &p),
+  char *text = replace(right, "\"value\": {\"idx\": 6}", "\"value\": {\"idx\": 11}");
+  expect_error(sample_program(text, &program),
                "tensor 11 ('t11') differs in dtype or shape from the state it becomes");
-  free(a);
-  free(b);
-  free(c);
+  free(left);
+  free(right);
+  free(text);
 }
 
 static void test_versions(void **state) {
@@ -367,17 +367,17 @@ static void test_versions(void **state) {
        "an encoding needs schema version 3, the program says 1"},
       {"\"version\": 1", "\"version\": 0", "op matmul needs schema version 1, the program says 0"},
   };
-  program *p;
-  expect_good(sample_program(SAMPLE_PROGRAM, &p));
-  expect_good(program_save(p, path));
-  program_destroy(p);
+  program *program;
+  expect_good(sample_program(SAMPLE_PROGRAM, &program));
+  expect_good(program_save(program, path));
+  program_destroy(program);
   size_t n;
   good = read_bytes(path, &n);
   good[n] = '\0';
   for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
     changed = replace(good, versions[i].from, versions[i].to);
     write_bytes(path, changed, strlen(changed));
-    expect_error(program_load(path, NULL, &p), versions[i].error);
+    expect_error(program_load(path, NULL, &program), versions[i].error);
     free(changed);
   }
   free(good);
@@ -391,7 +391,7 @@ static void test_names(void **state) {
   memset(big, 'n', sizeof big);
   big[0] = big[sizeof big - 2] = '"';
   big[sizeof big - 1] = '\0';
-  program *p;
+  program *program;
   static const char *const names[] = {"\"mm\"", "\"t5\"", "\"start\"}],", "\"flag\", \"type\"",
                                       "\"forward\""};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -399,14 +399,14 @@ static void test_names(void **state) {
          *value = malloc(sizeof big + strlen(rest) + 1);
     (void)snprintf(value, sizeof big + strlen(rest) + 1, "%s%s", big, rest);
     char *changed = replace(SAMPLE_PROGRAM, names[i], value);
-    expect_error(sample_program(changed, &p), "bytes");
+    expect_error(sample_program(changed, &program), "bytes");
     free(to);
     free(value);
     free(changed);
   }
   char *changed = replace(SAMPLE_PROGRAM, "\"t5\"", "\"a\\nb\"");
   char *broken = replace(changed, "\"out\": {\"idx\": 5}", "\"out\": {\"idx\": 3}");
-  expect_error(sample_program(broken, &p), "('a\\x0ab')");
+  expect_error(sample_program(broken, &program), "('a\\x0ab')");
   free(changed);
   free(broken);
 }

@@ -94,27 +94,30 @@ static cl_mem make_imported(cl_context context, cl_mem_flags flags, int fd, size
 /* Exactly the handle and the list of one device; the descriptor is the driver's from here on. */
 static cl_mem hook_clCreateBufferWithProperties(
     cl_mem (*real)(cl_context, const cl_mem_properties *, cl_mem_flags, size_t, void *, cl_int *),
-    cl_context context, const cl_mem_properties *p, cl_mem_flags flags, size_t size, void *host,
-    cl_int *code) {
+    cl_context context, const cl_mem_properties *properties, cl_mem_flags flags, size_t size,
+    void *host, cl_int *code) {
   cl_int own;
-  if (!imports_by("khr")) return real(context, p, flags, size, host, code);
-  const bool right = p && p[0] == DMA_BUF_HANDLE && p[2] == DEVICE_LIST && p[3] && !p[4] && !p[5];
+  if (!imports_by("khr")) return real(context, properties, flags, size, host, code);
+  const bool right = properties && properties[0] == DMA_BUF_HANDLE &&
+                     properties[2] == DEVICE_LIST && properties[3] && !properties[4] &&
+                     !properties[5];
   const cl_mem_flags with_host = CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR;
   cl_mem m = NULL;
   if (!right || host || flags & with_host)
     own = violate("properties or flags of an imported buffer are wrong");
   else
-    m = make_imported(context, flags, (int)p[1], size, false, &own);
-  if (m) close((int)p[1]);
+    m = make_imported(context, flags, (int)properties[1], size, false, &own);
+  if (m) close((int)properties[1]);
   if (code) *code = own;
   return m;
 }
 
-static cl_mem CL_API_CALL import_by_arm(cl_context context, cl_mem_flags flags, const intptr_t *p,
-                                        void *fd, size_t size, cl_int *code) {
+static cl_mem CL_API_CALL import_by_arm(cl_context context, cl_mem_flags flags,
+                                        const intptr_t *intptr, void *fd, size_t size,
+                                        cl_int *code) {
   cl_int own = stub_call("clImportMemoryARM");
   cl_mem m = NULL;
-  if (!own && (!p || p[0] != 0x40B2 || p[1] != 0x40B4 || p[2]))
+  if (!own && (!intptr || intptr[0] != 0x40B2 || intptr[1] != 0x40B4 || intptr[2]))
     own = violate("properties of clImportMemoryARM are wrong");
   if (!own) m = make_imported(context, flags, *(const int *)fd, size, true, &own);
   if (m) stub_count(MemObject_OBJECTS, 1);
@@ -128,12 +131,12 @@ static cl_int change_acquired(cl_uint n, const cl_mem *list, long change) {
   cl_int code = n && list ? CL_SUCCESS : violate("no memory is acquired or released");
   lock_imports();
   for (cl_uint i = 0; i < n && !code; i++) {
-    imported_memory *m = find_imported(list[i]);
-    if (!m || m->is_arm || m->acquired + change < 0 || m->acquired + change > 1)
+    imported_memory *memory = find_imported(list[i]);
+    if (!memory || memory->is_arm || memory->acquired + change < 0 || memory->acquired + change > 1)
       code =
           violate(change > 0 ? "what is acquired cannot be" : "what is released was not acquired");
     else
-      m->acquired += change, transfers++;
+      memory->acquired += change, transfers++;
   }
   unlock_imports();
   return code;
@@ -170,10 +173,12 @@ static void *hook_clGetExtensionFunctionAddressForPlatform(
 /* Why a command other than a kernel does not take this memory. */
 static cl_int refuse_memory(cl_mem memory) {
   lock_imports();
-  const imported_memory *m = find_imported(memory);
+  const imported_memory *imported_memory = find_imported(memory);
   cl_int code = CL_SUCCESS;
-  if (m && m->is_arm) code = violate("a command other than a kernel uses memory imported by ARM's");
-  if (m && !m->is_arm && !m->acquired) code = violate("a command uses memory that is not acquired");
+  if (imported_memory && imported_memory->is_arm)
+    code = violate("a command other than a kernel uses memory imported by ARM's");
+  if (imported_memory && !imported_memory->is_arm && !imported_memory->acquired)
+    code = violate("a command uses memory that is not acquired");
   unlock_imports();
   return code;
 }
@@ -182,9 +187,9 @@ static cl_int refuse_kernel(cl_kernel kernel) {
   cl_int code = CL_SUCCESS;
   lock_imports();
   for (int i = 0; i < MAX_SET && !code; i++) {
-    const imported_memory *m =
+    const imported_memory *memory =
         set_arguments[i].kernel == kernel ? find_imported(set_arguments[i].memory) : NULL;
-    if (m && !m->is_arm && !m->acquired)
+    if (memory && !memory->is_arm && !memory->acquired)
       code = violate("a kernel uses memory that is not acquired");
   }
   unlock_imports();

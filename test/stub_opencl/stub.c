@@ -87,9 +87,9 @@ static cl_int stub_call(const char *name) {
 }
 
 static void load_real(const char *name, void *function, size_t size) {
-  void *f = real_library ? dlsym(real_library, name) : NULL;
-  if (!f && real_library) fprintf(stderr, "stub OpenCL: the real library has no %s\n", name);
-  memcpy(function, &f, size);
+  void *from = real_library ? dlsym(real_library, name) : NULL;
+  if (!from && real_library) fprintf(stderr, "stub OpenCL: the real library has no %s\n", name);
+  memcpy(function, &from, size);
 }
 
 #include "test/stub_opencl/dma_buf.h"
@@ -291,12 +291,12 @@ __attribute__((constructor)) static void open_real(void) {
 
 __attribute__((destructor)) static void write_log(void) {
   const char *path = getenv("CLAVE_STUB_LOG");
-  FILE *f = path && *path ? fopen(path, "w") : NULL;
-  if (!f) return;
-  fprintf(f, "calls %ld\n", n_calls);
-  for (int i = 0; i < N_OBJECTS; i++) fprintf(f, "%s %ld\n", object_names[i], live[i]);
-  if (violations) fprintf(f, "violations %ld\n", violations);
-  fclose(f);
+  FILE *file = path && *path ? fopen(path, "w") : NULL;
+  if (!file) return;
+  fprintf(file, "calls %ld\n", n_calls);
+  for (int i = 0; i < N_OBJECTS; i++) fprintf(file, "%s %ld\n", object_names[i], live[i]);
+  if (violations) fprintf(file, "violations %ld\n", violations);
+  fclose(file);
 }
 
 void stub_arm(long n, int error);

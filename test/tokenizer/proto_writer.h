@@ -9,47 +9,47 @@
 #include "base/memory.h"
 #include "tokenizer/vocab.h"
 
-static inline void put_varint(text *t, uint64_t value) {
+static inline void put_varint(text *text, uint64_t value) {
   do {
     char byte = (char)((value & 0x7F) | (value > 0x7F ? 0x80 : 0));
-    text_append(t, &byte, 1);
+    text_append(text, &byte, 1);
     value >>= 7;
   } while (value);
 }
 
-static inline void put_int(text *t, uint32_t number, uint64_t value) {
-  put_varint(t, number << 3);
-  put_varint(t, value);
+static inline void put_int(text *text, uint32_t number, uint64_t value) {
+  put_varint(text, number << 3);
+  put_varint(text, value);
 }
 
-static inline void put_float(text *t, uint32_t number, float value) {
-  put_varint(t, number << 3 | 5);
-  text_append(t, (const char *)&value, sizeof value); /* little-endian machines */
+static inline void put_float(text *text, uint32_t number, float value) {
+  put_varint(text, number << 3 | 5);
+  text_append(text, (const char *)&value, sizeof value); /* little-endian machines */
 }
 
-static inline void put_bytes(text *t, uint32_t number, span s) {
-  put_varint(t, number << 3 | 2);
-  put_varint(t, s.size);
-  text_append(t, s.data, s.size);
+static inline void put_bytes(text *text, uint32_t number, span span) {
+  put_varint(text, number << 3 | 2);
+  put_varint(text, span.size);
+  text_append(text, span.data, span.size);
 }
 
 /* Appends a message and empties it. */
-static inline void put_message(text *t, uint32_t number, text *message) {
-  put_bytes(t, number, (span){message->data ? message->data : "", message->size});
+static inline void put_message(text *to, uint32_t number, text *message) {
+  put_bytes(to, number, (span){message->data ? message->data : "", message->size});
   text_free(message);
 }
 
 /* A piece of a ModelProto. */
-static inline void put_piece(text *t, const char *piece, float score, uint64_t type) {
-  text m = {0};
-  put_bytes(&m, 1, (span){piece, strlen(piece)});
-  put_float(&m, 2, score);
-  put_int(&m, 3, type);
-  put_message(t, 1, &m);
+static inline void put_piece(text *words, const char *piece, float score, uint64_t type) {
+  text text = {0};
+  put_bytes(&text, 1, (span){piece, strlen(piece)});
+  put_float(&text, 2, score);
+  put_int(&text, 3, type);
+  put_message(words, 1, &text);
 }
 
 /* A table of one-byte replacements, in darts-clone's layout: 'A' to "b", 'C' to nothing. */
-static inline void put_charsmap(text *t) {
+static inline void put_charsmap(text *text) {
   static const char texts[] = "b\0";
   uint32_t units[512] = {[0] = 256u << 10};
   units[256 ^ 'A'] = 'A' | 1u << 8 | (uint32_t)((256 ^ 'A') ^ 5) << 10;
@@ -57,50 +57,50 @@ static inline void put_charsmap(text *t) {
   units[5] = 1u << 31;
   units[6] = 1u << 31 | 1;
   uint32_t size = sizeof units;
-  text_append(t, (const char *)&size, sizeof size);
-  text_append(t, (const char *)units, sizeof units);
-  text_append(t, texts, sizeof texts - 1);
+  text_append(text, (const char *)&size, sizeof size);
+  text_append(text, (const char *)units, sizeof units);
+  text_append(text, texts, sizeof texts - 1);
 }
 
-static inline void put_trainer(text *t, uint64_t algorithm, bool byte_fallback) {
-  text m = {0};
-  put_int(&m, 3, algorithm);
-  put_int(&m, 35, byte_fallback);
-  put_message(t, 2, &m);
+static inline void put_trainer(text *words, uint64_t algorithm, bool byte_fallback) {
+  text text = {0};
+  put_int(&text, 3, algorithm);
+  put_int(&text, 35, byte_fallback);
+  put_message(words, 2, &text);
 }
 
 /* As the normalizer's (3) or the denormalizer's (5). */
-static inline void put_spec(text *t, uint32_t number) {
-  text m = {0}, map = {0};
+static inline void put_spec(text *words, uint32_t number) {
+  text text = {0}, map = {0};
   put_charsmap(&map);
-  put_message(&m, 2, &map);
-  put_int(&m, 3, number == 3);
-  put_int(&m, 4, 0);
-  put_message(t, number, &m);
+  put_message(&text, 2, &map);
+  put_int(&text, 3, number == 3);
+  put_int(&text, 4, 0);
+  put_message(words, number, &text);
 }
 
 /* A model with a piece of every type, of bytes if there is fallback to them. */
-static inline void put_model(text *t, uint64_t algorithm, bool byte_fallback) {
-  put_piece(t, "<unk>", 0, 2);
-  put_piece(t, "<s>", 0, 3);
-  put_piece(t, "</s>", 0, 3);
-  put_piece(t, "[x]", 0, 4);
-  put_piece(t, "\xE2\x96\x81", -1, 1);
-  put_piece(t, "a", -2, 1);
-  put_piece(t, "b", -3, 1);
-  put_piece(t, "ab", -0.5f, 1);
-  put_piece(t,
+static inline void put_model(text *text, uint64_t algorithm, bool byte_fallback) {
+  put_piece(text, "<unk>", 0, 2);
+  put_piece(text, "<s>", 0, 3);
+  put_piece(text, "</s>", 0, 3);
+  put_piece(text, "[x]", 0, 4);
+  put_piece(text, "\xE2\x96\x81", -1, 1);
+  put_piece(text, "a", -2, 1);
+  put_piece(text, "b", -3, 1);
+  put_piece(text, "ab", -0.5f, 1);
+  put_piece(text,
             "\xE2\x96\x81"
             "ab",
             -0.25f, 5);
   for (unsigned b = 0; byte_fallback && b < 256; b++) {
     char name[8];
     (void)snprintf(name, sizeof name, "<0x%02X>", b);
-    put_piece(t, name, 0, 6);
+    put_piece(text, name, 0, 6);
   }
-  put_trainer(t, algorithm, byte_fallback);
-  put_spec(t, 3);
-  if (byte_fallback) put_spec(t, 5);
+  put_trainer(text, algorithm, byte_fallback);
+  put_spec(text, 3);
+  if (byte_fallback) put_spec(text, 5);
 }
 
 #endif

@@ -31,34 +31,34 @@ static clave_status create(const text *file, clave_tokenizer **out) {
 }
 
 /* Every function on a tokenizer that a damaged file made. */
-static void use(const clave_tokenizer *t) {
+static void use(const clave_tokenizer *tokenizer) {
   static const char in[] = " abA[x]CC\xC3\xA9 a\xFF<s>ab";
   clave_tokenizer_info info = {.size = sizeof info};
   clave_ids ids;
-  assert_null(clave_tokenizer_get_info(t, &info));
-  clave_encode_options o = {sizeof o, true, true, CLAVE_SPECIAL_MATCH};
-  assert_null(clave_tokenizer_encode(t, in, sizeof in - 1, &o, &ids));
+  assert_null(clave_tokenizer_get_info(tokenizer, &info));
+  clave_encode_options options = {sizeof options, true, true, CLAVE_SPECIAL_MATCH};
+  assert_null(clave_tokenizer_encode(tokenizer, in, sizeof in - 1, &options, &ids));
   for (uint32_t id = 0; id < info.n_ids + 1 && id < 300; id++) {
     char *out;
     size_t size;
-    status_free(clave_tokenizer_decode(t, &id, 1, false, &out, &size));
+    status_free(clave_tokenizer_decode(tokenizer, &id, 1, false, &out, &size));
     clave_text_free(out);
   }
   clave_ids_free(&ids);
 }
 
 static bool try_file(const text *file) {
-  clave_tokenizer *t;
-  clave_status st = create(file, &t);
+  clave_tokenizer *tokenizer;
+  clave_status st = create(file, &tokenizer);
   bool good = st == NULL;
   if (good) {
-    use(t);
+    use(tokenizer);
   } else {
-    assert_null(t);
+    assert_null(tokenizer);
     assert_true(strlen(status_message(st)) > 10);
   }
   status_free(st);
-  clave_tokenizer_destroy(t);
+  clave_tokenizer_destroy(tokenizer);
   return good;
 }
 
@@ -66,11 +66,11 @@ static void test_valid(void **state) {
   (void)state;
   for (uint64_t algorithm = 1; algorithm <= 4; algorithm++) {
     text file = {0};
-    clave_tokenizer *t;
+    clave_tokenizer *tokenizer;
     put_model(&file, algorithm, false);
-    assert_null(create(&file, &t));
+    assert_null(create(&file, &tokenizer));
     clave_ids ids;
-    assert_null(clave_tokenizer_encode(t, "aA[x]C", 6, NULL, &ids));
+    assert_null(clave_tokenizer_encode(tokenizer, "aA[x]C", 6, NULL, &ids));
     if (algorithm <= 2) {
       assert_int_equal(ids.count, 3);
       assert_int_equal(ids.items[0], 4);
@@ -78,8 +78,8 @@ static void test_valid(void **state) {
       assert_int_equal(ids.items[2], 3);
     }
     clave_ids_free(&ids);
-    assert_int_equal(clave_tokenizer_find(t, "[x]"), 3);
-    clave_tokenizer_destroy(t);
+    assert_int_equal(clave_tokenizer_find(tokenizer, "[x]"), 3);
+    clave_tokenizer_destroy(tokenizer);
     text_free(&file);
   }
 }
@@ -95,10 +95,11 @@ typedef struct sharer {
 } sharer;
 
 static void *encode_often(void *data) {
-  sharer *s = data;
+  sharer *sharer = data;
   for (int i = 0; i < N_ROUNDS; i++) {
-    clave_ids_free(&s->ids);
-    status_free(clave_tokenizer_encode(s->tokenizer, s->in, TEXT_SIZE, NULL, &s->ids));
+    clave_ids_free(&sharer->ids);
+    status_free(
+        clave_tokenizer_encode(sharer->tokenizer, sharer->in, TEXT_SIZE, NULL, &sharer->ids));
   }
   return NULL;
 }
@@ -110,13 +111,13 @@ static void test_threads(void **state) {
   for (size_t i = 0; i < sizeof in; i++) in[i] = "ab Ax["[random_below(&seed, 6)];
   for (uint64_t algorithm = 1; algorithm <= 4; algorithm++) {
     text file = {0};
-    clave_tokenizer *t;
+    clave_tokenizer *tokenizer;
     pthread_t threads[N_THREADS];
     sharer sharers[N_THREADS] = {0};
     put_model(&file, algorithm, true);
-    assert_null(create(&file, &t));
+    assert_null(create(&file, &tokenizer));
     for (int i = 0; i < N_THREADS; i++) {
-      sharers[i] = (sharer){.tokenizer = t, .in = in};
+      sharers[i] = (sharer){.tokenizer = tokenizer, .in = in};
       assert_int_equal(pthread_create(&threads[i], NULL, encode_often, &sharers[i]), 0);
     }
     for (int i = 0; i < N_THREADS; i++) {
@@ -127,7 +128,7 @@ static void test_threads(void **state) {
     }
     assert_true(sharers[0].ids.count > 1000);
     for (int i = 0; i < N_THREADS; i++) clave_ids_free(&sharers[i].ids);
-    clave_tokenizer_destroy(t);
+    clave_tokenizer_destroy(tokenizer);
     text_free(&file);
   }
 }
@@ -165,93 +166,94 @@ static void test_damaged(void **state) {
 }
 
 static void expect_message(text *file, const char *message) {
-  clave_tokenizer *t;
-  expect_error(create(file, &t), message);
-  assert_null(t);
+  clave_tokenizer *tokenizer;
+  expect_error(create(file, &tokenizer), message);
+  assert_null(tokenizer);
   text_free(file);
 }
 
 static void test_wrong_pieces(void **state) {
   (void)state;
-  text f = {0};
-  put_piece(&f, "a", 0, SPM_NORMAL);
-  expect_message(&f, "no piece is the unknown one; SentencePiece model");
-  put_trainer(&f, BPE, false);
-  expect_message(&f, "no pieces; SentencePiece model");
-  put_piece(&f, "a", NAN, SPM_NORMAL);
-  expect_message(&f, "its score is not a number; piece 0; SentencePiece model");
-  put_piece(&f, "", 0, SPM_NORMAL);
-  expect_message(&f, "it is empty; piece 0; SentencePiece model");
-  put_piece(&f, "\xC3", 0, SPM_NORMAL);
-  expect_message(&f, "it is not UTF-8; piece 0; SentencePiece model");
-  put_piece(&f, "a", 0, SPM_UNKNOWN);
-  put_piece(&f, "b", 0, SPM_NORMAL);
-  put_piece(&f, "b", 0, SPM_NORMAL);
-  expect_message(&f, "\"b\" is piece 1 too; piece 2; SentencePiece model");
-  put_piece(&f, "a", 0, SPM_UNKNOWN);
-  put_piece(&f, "b", 0, SPM_UNKNOWN);
-  expect_message(&f, "piece 0 is the unknown one too; piece 1; SentencePiece model");
-  put_piece(&f, "<0x0a>", 0, SPM_BYTE);
-  put_trainer(&f, BPE, true);
-  expect_message(&f, "a byte's piece is written as <0x41>; piece 0; SentencePiece model");
-  put_piece(&f, "<0x0A>", 0, SPM_BYTE);
-  expect_message(&f, "a byte, but the model has no byte fallback; piece 0; SentencePiece model");
-  put_piece(&f, "a", 0, SPM_UNKNOWN);
-  put_trainer(&f, BPE, true);
-  expect_message(&f, "byte fallback without a piece <0x00>; SentencePiece model");
-  put_piece(&f, "a", 0, SPM_UNKNOWN);
-  put_trainer(&f, 9, false);
-  expect_message(&f, "model_type: expected 1 to 4, got 9; SentencePiece model");
+  text text = {0};
+  put_piece(&text, "a", 0, SPM_NORMAL);
+  expect_message(&text, "no piece is the unknown one; SentencePiece model");
+  put_trainer(&text, BPE, false);
+  expect_message(&text, "no pieces; SentencePiece model");
+  put_piece(&text, "a", NAN, SPM_NORMAL);
+  expect_message(&text, "its score is not a number; piece 0; SentencePiece model");
+  put_piece(&text, "", 0, SPM_NORMAL);
+  expect_message(&text, "it is empty; piece 0; SentencePiece model");
+  put_piece(&text, "\xC3", 0, SPM_NORMAL);
+  expect_message(&text, "it is not UTF-8; piece 0; SentencePiece model");
+  put_piece(&text, "a", 0, SPM_UNKNOWN);
+  put_piece(&text, "b", 0, SPM_NORMAL);
+  put_piece(&text, "b", 0, SPM_NORMAL);
+  expect_message(&text, "\"b\" is piece 1 too; piece 2; SentencePiece model");
+  put_piece(&text, "a", 0, SPM_UNKNOWN);
+  put_piece(&text, "b", 0, SPM_UNKNOWN);
+  expect_message(&text, "piece 0 is the unknown one too; piece 1; SentencePiece model");
+  put_piece(&text, "<0x0a>", 0, SPM_BYTE);
+  put_trainer(&text, BPE, true);
+  expect_message(&text, "a byte's piece is written as <0x41>; piece 0; SentencePiece model");
+  put_piece(&text, "<0x0A>", 0, SPM_BYTE);
+  expect_message(&text, "a byte, but the model has no byte fallback; piece 0; SentencePiece model");
+  put_piece(&text, "a", 0, SPM_UNKNOWN);
+  put_trainer(&text, BPE, true);
+  expect_message(&text, "byte fallback without a piece <0x00>; SentencePiece model");
+  put_piece(&text, "a", 0, SPM_UNKNOWN);
+  put_trainer(&text, 9, false);
+  expect_message(&text, "model_type: expected 1 to 4, got 9; SentencePiece model");
 }
 
 static void test_wrong_fields(void **state) {
   (void)state;
-  text f = {0};
-  put_varint(&f, 1 << 3 | 2);
-  put_varint(&f, UINT64_MAX);
-  expect_message(&f,
+  text text = {0};
+  put_varint(&text, 1 << 3 | 2);
+  put_varint(&text, UINT64_MAX);
+  expect_message(&text,
                  "the file ends within a field; byte 11 of a message of 11; SentencePiece model");
-  put_bytes(&f, 1, text_of("\x0D\1\2"));
+  put_bytes(&text, 1, text_of("\x0D\1\2"));
   expect_message(
-      &f, "the file ends within a field; byte 1 of a message of 3; piece 0; SentencePiece model");
-  put_bytes(&f, 1, text_of("\x0B"));
-  expect_message(&f, "field 1 has wire type 3; byte 1; piece 0; SentencePiece model");
-  put_bytes(&f, 1, text_of("\x02\x01"));
-  expect_message(&f, "field 0; byte 1; piece 0; SentencePiece model");
-  put_bytes(&f, 1, text_of("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF"));
-  expect_message(&f, "a number of more than 10 bytes; byte 10; piece 0; SentencePiece model");
+      &text,
+      "the file ends within a field; byte 1 of a message of 3; piece 0; SentencePiece model");
+  put_bytes(&text, 1, text_of("\x0B"));
+  expect_message(&text, "field 1 has wire type 3; byte 1; piece 0; SentencePiece model");
+  put_bytes(&text, 1, text_of("\x02\x01"));
+  expect_message(&text, "field 0; byte 1; piece 0; SentencePiece model");
+  put_bytes(&text, 1, text_of("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF"));
+  expect_message(&text, "a number of more than 10 bytes; byte 10; piece 0; SentencePiece model");
 }
 
 static void test_wrong_charsmap(void **state) {
   (void)state;
   text good = {0};
-  charsmap *c;
+  charsmap *charsmap;
   span out = {0};
   put_charsmap(&good);
-  assert_null(charsmap_create((span){good.data, good.size}, &c));
-  assert_int_equal(charsmap_longest(c, text_of("AB"), &out), 1);
+  assert_null(charsmap_create((span){good.data, good.size}, &charsmap));
+  assert_int_equal(charsmap_longest(charsmap, text_of("AB"), &out), 1);
   assert_int_equal(out.size, 1);
-  assert_int_equal(charsmap_shortest(c, text_of("CA"), &out), 1);
+  assert_int_equal(charsmap_shortest(charsmap, text_of("CA"), &out), 1);
   assert_int_equal(out.size, 0);
-  assert_int_equal(charsmap_longest(c, text_of("BA"), &out), 0);
-  assert_int_equal(charsmap_longest(c, text_of(""), &out), 0);
-  assert_int_equal(charsmap_unchanged(c, text_of("xyA")), 2);
-  assert_int_equal(charsmap_unchanged(c, text_of("xy z")), 2);
-  assert_int_equal(charsmap_unchanged(c, text_of("xy\xC3\xA9")), 1); /* a mark may follow */
-  assert_int_equal(charsmap_unchanged(c, text_of("")), 0);
-  charsmap_destroy(c);
+  assert_int_equal(charsmap_longest(charsmap, text_of("BA"), &out), 0);
+  assert_int_equal(charsmap_longest(charsmap, text_of(""), &out), 0);
+  assert_int_equal(charsmap_unchanged(charsmap, text_of("xyA")), 2);
+  assert_int_equal(charsmap_unchanged(charsmap, text_of("xy z")), 2);
+  assert_int_equal(charsmap_unchanged(charsmap, text_of("xy\xC3\xA9")), 1); /* a mark may follow */
+  assert_int_equal(charsmap_unchanged(charsmap, text_of("")), 0);
+  charsmap_destroy(charsmap);
   for (size_t size = 0; size < good.size - 1; size++) {
-    clave_status st = charsmap_create((span){good.data, size}, &c);
+    clave_status st = charsmap_create((span){good.data, size}, &charsmap);
     assert_non_null(st);
-    assert_null(c);
+    assert_null(charsmap);
     status_free(st);
   }
   good.data[4 + 2] = 0x7F; /* the root's offset */
-  expect_error(charsmap_create((span){good.data, good.size}, &c),
+  expect_error(charsmap_create((span){good.data, good.size}, &charsmap),
                "charsmap: node 0 leads to 8128 of 512 units");
   good.data[4 + 2] = 4;
   good.data[4 + 4 * 5] = 2; /* where 'A' leads */
-  expect_error(charsmap_create((span){good.data, good.size}, &c),
+  expect_error(charsmap_create((span){good.data, good.size}, &charsmap),
                "charsmap: a rule's text at 2 of 2 bytes");
   text_free(&good);
 }

@@ -29,33 +29,34 @@ typedef struct life {
   size_t size;
 } life;
 
-static clave_status live(life *l, const char *path) {
-  clave_encode_options o = {.size = sizeof o, .bos = true, .eos = true};
+static clave_status live(life *life, const char *path) {
+  clave_encode_options options = {.size = sizeof options, .bos = true, .eos = true};
   const char *part;
   size_t n;
-  TRY(clave_tokenizer_load(path, NULL, &l->tokenizer));
-  TRY(clave_tokenizer_encode(l->tokenizer, text, sizeof text - 1, &o, &l->ids));
-  TRY(clave_tokenizer_decode(l->tokenizer, l->ids.items, l->ids.count, false, &l->back, &l->size));
-  TRY(clave_text_stream_create(l->tokenizer, false, &l->stream));
-  for (size_t i = 0; i < l->ids.count; i++) {
-    TRY(clave_text_stream_next(l->stream, l->ids.items[i], &part, &n));
+  TRY(clave_tokenizer_load(path, NULL, &life->tokenizer));
+  TRY(clave_tokenizer_encode(life->tokenizer, text, sizeof text - 1, &options, &life->ids));
+  TRY(clave_tokenizer_decode(life->tokenizer, life->ids.items, life->ids.count, false, &life->back,
+                             &life->size));
+  TRY(clave_text_stream_create(life->tokenizer, false, &life->stream));
+  for (size_t i = 0; i < life->ids.count; i++) {
+    TRY(clave_text_stream_next(life->stream, life->ids.items[i], &part, &n));
   }
-  return clave_text_stream_finish(l->stream, &part, &n);
+  return clave_text_stream_finish(life->stream, &part, &n);
 }
 
-static void end(life *l) {
-  clave_text_stream_destroy(l->stream);
-  clave_text_free(l->back);
-  clave_ids_free(&l->ids);
-  clave_tokenizer_destroy(l->tokenizer);
-  *l = (life){0};
+static void end(life *alive) {
+  clave_text_stream_destroy(alive->stream);
+  clave_text_free(alive->back);
+  clave_ids_free(&alive->ids);
+  clave_tokenizer_destroy(alive->tokenizer);
+  *alive = (life){0};
 }
 
-static void check_same(const life *a, const life *b) {
-  assert_int_equal(a->ids.count, b->ids.count);
-  assert_memory_equal(a->ids.items, b->ids.items, a->ids.count * sizeof *a->ids.items);
-  assert_int_equal(a->size, b->size);
-  assert_memory_equal(a->back, b->back, a->size);
+static void check_same(const life *left, const life *right) {
+  assert_int_equal(left->ids.count, right->ids.count);
+  assert_memory_equal(left->ids.items, right->ids.items, left->ids.count * sizeof *left->ids.items);
+  assert_int_equal(left->size, right->size);
+  assert_memory_equal(left->back, right->back, left->size);
 }
 
 static void fail_each(const char *path) {
@@ -69,9 +70,9 @@ static void fail_each(const char *path) {
   bool came = true;
   for (long n = 0; came && n < MAX_FAULTS; n++) {
     long before = fault_live;
-    life l = {0};
+    life life = {0};
     fault_arm(n);
-    st = live(&l, path);
+    st = live(&life, path);
     came = fault_disarm();
     assert_true(came || !st);
     if (st) {
@@ -80,10 +81,10 @@ static void fail_each(const char *path) {
       }
       assert_int_equal(clave_status_code(st), CLAVE_NO_MEMORY);
     } else {
-      check_same(&l, &good);
+      check_same(&life, &good);
     }
     clave_status_free(st);
-    end(&l);
+    end(&life);
     assert_int_equal(fault_live, before);
   }
   end(&good);

@@ -52,28 +52,30 @@ typedef struct convert_task {
 
 /* Copies elements [begin, end) in row-major order; rank >= 1. */
 static void copy_range(void *ctx, int64_t begin, int64_t end) {
-  const copy_task *t = ctx;
-  int last = t->rank - 1;
-  int64_t row = t->dims[last], column = begin % row, size = (int64_t)t->size;
-  walk w = {.rank = last, .dims = t->dims};
-  walk_add(&w, t->from_strides);
-  walk_add(&w, t->to_strides);
+  const copy_task *task = ctx;
+  int last = task->rank - 1;
+  int64_t row = task->dims[last], column = begin % row, size = (int64_t)task->size;
+  walk w = {.rank = last, .dims = task->dims};
+  walk_add(&w, task->from_strides);
+  walk_add(&w, task->to_strides);
   walk_seek(&w, begin / row);
   for (int64_t at = begin; at < end; walk_next(&w), column = 0) {
     int64_t n = row - column < end - at ? row - column : end - at;
-    copy_row(t->size, n, t->from + (w.offset[0] + column * t->from_strides[last]) * size,
-             t->from_strides[last], t->to + (w.offset[1] + column * t->to_strides[last]) * size,
-             t->to_strides[last]);
+    copy_row(task->size, n, task->from + (w.offset[0] + column * task->from_strides[last]) * size,
+             task->from_strides[last],
+             task->to + (w.offset[1] + column * task->to_strides[last]) * size,
+             task->to_strides[last]);
     at += n;
   }
 }
 
-static void convert_row(const convert_task *t, int64_t n, int64_t from, int64_t to) {
-  const int64_t step = t->c.from_strides[t->c.rank - 1], to_step = t->c.to_strides[t->c.rank - 1];
-  const void *x = element_at(t->c.from, t->from, from);
-  void *y = element_at(t->c.to, t->to, to);
+static void convert_row(const convert_task *task, int64_t n, int64_t from, int64_t to) {
+  const int64_t step = task->c.from_strides[task->c.rank - 1],
+                to_step = task->c.to_strides[task->c.rank - 1];
+  const void *x = element_at(task->c.from, task->from, from);
+  void *y = element_at(task->c.to, task->to, to);
   row_block some;
-  if (step == 1 && to_step == 1 && t->to == DTYPE_BF16) {
+  if (step == 1 && to_step == 1 && task->to == DTYPE_BF16) {
     narrow_row(x, n, y);
     return;
   }
@@ -83,49 +85,51 @@ static void convert_row(const convert_task *t, int64_t n, int64_t from, int64_t 
   }
   for (int64_t i = 0, m; i < n; i += m) {
     m = n - i < ROW_BLOCK ? n - i : ROW_BLOCK;
-    load_row(COMPUTE_F32, t->from, element_at(x, t->from, i * step), step, m, &some);
-    store_row(COMPUTE_F32, t->to, element_at(y, t->to, i * to_step), to_step, m, &some);
+    load_row(COMPUTE_F32, task->from, element_at(x, task->from, i * step), step, m, &some);
+    store_row(COMPUTE_F32, task->to, element_at(y, task->to, i * to_step), to_step, m, &some);
   }
 }
 
 /* As copy_range, where both have other types. */
 static void convert_range(void *ctx, int64_t begin, int64_t end) {
-  const convert_task *k = ctx;
-  const copy_task *t = &k->c;
-  const int last = t->rank - 1;
-  const int64_t row = t->dims[last];
+  const convert_task *task = ctx;
+  const copy_task *copy_task = &task->c;
+  const int last = copy_task->rank - 1;
+  const int64_t row = copy_task->dims[last];
   int64_t column = begin % row;
-  walk w = {.rank = last, .dims = t->dims};
-  walk_add(&w, t->from_strides);
-  walk_add(&w, t->to_strides);
+  walk w = {.rank = last, .dims = copy_task->dims};
+  walk_add(&w, copy_task->from_strides);
+  walk_add(&w, copy_task->to_strides);
   walk_seek(&w, begin / row);
   for (int64_t at = begin, n; at < end; walk_next(&w), column = 0, at += n) {
     n = row - column < end - at ? row - column : end - at;
-    convert_row(k, n, w.offset[0] + column * t->from_strides[last],
-                w.offset[1] + column * t->to_strides[last]);
+    convert_row(task, n, w.offset[0] + column * copy_task->from_strides[last],
+                w.offset[1] + column * copy_task->to_strides[last]);
   }
 }
 
 /* Copies strips of TILE of the last dimension but one; x is contiguous along that one, so a tile
  * reads whole cache lines whichever way it is written. */
 static void copy_strips(void *ctx, int64_t begin, int64_t end) {
-  const copy_task *t = ctx;
-  int i = t->rank - 2, j = t->rank - 1;
-  int64_t strips = (t->dims[i] + TILE - 1) / TILE, size = (int64_t)t->size;
-  walk w = {.rank = i, .dims = t->dims};
-  walk_add(&w, t->from_strides);
-  walk_add(&w, t->to_strides);
+  const copy_task *task = ctx;
+  int i = task->rank - 2, j = task->rank - 1;
+  int64_t strips = (task->dims[i] + TILE - 1) / TILE, size = (int64_t)task->size;
+  walk w = {.rank = i, .dims = task->dims};
+  walk_add(&w, task->from_strides);
+  walk_add(&w, task->to_strides);
   walk_seek(&w, begin / strips);
   for (int64_t at = begin; at < end; at++) {
-    int64_t i0 = at % strips * TILE, ni = t->dims[i] - i0 < TILE ? t->dims[i] - i0 : TILE;
-    for (int64_t j0 = 0; j0 < t->dims[j]; j0 += TILE) {
-      int64_t nj = t->dims[j] - j0 < TILE ? t->dims[j] - j0 : TILE;
+    int64_t i0 = at % strips * TILE, ni = task->dims[i] - i0 < TILE ? task->dims[i] - i0 : TILE;
+    for (int64_t j0 = 0; j0 < task->dims[j]; j0 += TILE) {
+      int64_t nj = task->dims[j] - j0 < TILE ? task->dims[j] - j0 : TILE;
       for (int64_t r = i0; r < i0 + ni; r++)
-        copy_row(t->size, nj,
-                 t->from + (w.offset[0] + r * t->from_strides[i] + j0 * t->from_strides[j]) * size,
-                 t->from_strides[j],
-                 t->to + (w.offset[1] + r * t->to_strides[i] + j0 * t->to_strides[j]) * size,
-                 t->to_strides[j]);
+        copy_row(
+            task->size, nj,
+            task->from +
+                (w.offset[0] + r * task->from_strides[i] + j0 * task->from_strides[j]) * size,
+            task->from_strides[j],
+            task->to + (w.offset[1] + r * task->to_strides[i] + j0 * task->to_strides[j]) * size,
+            task->to_strides[j]);
     }
     if ((at + 1) % strips == 0) walk_next(&w);
   }
@@ -139,64 +143,66 @@ static void swap_i64(int64_t *a, int64_t *b) {
 
 /* Moves the dimension that x is contiguous along to the last but one, if it is not the last; false
  * if there is none. */
-static bool make_tiles(copy_task *t) {
-  int last = t->rank - 1;
-  if (t->rank < 2 || t->from_strides[last] == 1 || t->dims[last] < 8) return false;
+static bool make_tiles(copy_task *task) {
+  int last = task->rank - 1;
+  if (task->rank < 2 || task->from_strides[last] == 1 || task->dims[last] < 8) return false;
   for (int d = 0; d < last; d++) {
-    if (t->from_strides[d] != 1 || t->dims[d] < 8) continue;
-    swap_i64(&t->dims[d], &t->dims[last - 1]);
-    swap_i64(&t->from_strides[d], &t->from_strides[last - 1]);
-    swap_i64(&t->to_strides[d], &t->to_strides[last - 1]);
+    if (task->from_strides[d] != 1 || task->dims[d] < 8) continue;
+    swap_i64(&task->dims[d], &task->dims[last - 1]);
+    swap_i64(&task->from_strides[d], &task->from_strides[last - 1]);
+    swap_i64(&task->to_strides[d], &task->to_strides[last - 1]);
     return true;
   }
   return false;
 }
 
-static void init_task(copy_task *t, size_t size, int rank, const int64_t *dims, const void *from,
+static void init_task(copy_task *task, size_t size, int rank, const int64_t *dims, const void *from,
                       const int64_t *from_strides, void *to, const int64_t *to_strides) {
-  t->size = size;
-  t->from = from;
-  t->to = to;
+  task->size = size;
+  task->from = from;
+  task->to = to;
   for (int d = 0; d < rank; d++) {
-    t->dims[d] = dims[d];
-    t->from_strides[d] = from_strides[d];
-    t->to_strides[d] = to_strides[d];
+    task->dims[d] = dims[d];
+    task->from_strides[d] = from_strides[d];
+    task->to_strides[d] = to_strides[d];
   }
-  t->rank = merge_dims(rank, t->dims, 2, (int64_t *const[]){t->from_strides, t->to_strides});
-  if (t->rank > 0) return;
-  t->rank = 1;
-  t->dims[0] = 1;
-  t->from_strides[0] = t->to_strides[0] = 1;
+  task->rank =
+      merge_dims(rank, task->dims, 2, (int64_t *const[]){task->from_strides, task->to_strides});
+  if (task->rank > 0) return;
+  task->rank = 1;
+  task->dims[0] = 1;
+  task->from_strides[0] = task->to_strides[0] = 1;
 }
 
 void copy_piece(size_t size, int rank, const int64_t *dims, const void *from,
                 const int64_t *from_strides, void *to, const int64_t *to_strides) {
-  copy_task t;
-  init_task(&t, size, rank, dims, from, from_strides, to, to_strides);
-  int64_t n = product_of(t.dims, t.rank);
-  if (n > 0) copy_range(&t, 0, n);
+  copy_task task;
+  init_task(&task, size, rank, dims, from, from_strides, to, to_strides);
+  int64_t n = product_of(task.dims, task.rank);
+  if (n > 0) copy_range(&task, 0, n);
 }
 
 static bool copy(const kernel_context *ctx, const void *args) {
-  const copy_args *p = args;
-  const ktensor *x = &p->x, *out = &p->out;
-  copy_task t;
-  init_task(&t, dtype_size(x->type), x->rank, x->dims, x->data, x->strides, out->data,
+  const copy_args *own = args;
+  const ktensor *x = &own->x, *out = &own->out;
+  copy_task task;
+  init_task(&task, dtype_size(x->type), x->rank, x->dims, x->data, x->strides, out->data,
             out->strides);
-  int64_t n = product_of(t.dims, t.rank);
+  int64_t n = product_of(task.dims, task.rank);
   if (n == 0) return true;
   if (is_bf16(x->type) != is_bf16(out->type)) {
-    convert_task both = {t, x->type, out->type};
+    convert_task both = {task, x->type, out->type};
     ctx->parallel_for(ctx->pool, n, GRAIN, convert_range, &both);
     return true;
   }
-  if (!make_tiles(&t)) {
-    ctx->parallel_for(ctx->pool, n, GRAIN, copy_range, &t);
+  if (!make_tiles(&task)) {
+    ctx->parallel_for(ctx->pool, n, GRAIN, copy_range, &task);
     return true;
   }
-  int64_t strip = TILE * t.dims[t.rank - 1];
-  int64_t strips = product_of(t.dims, t.rank - 2) * ((t.dims[t.rank - 2] + TILE - 1) / TILE);
-  ctx->parallel_for(ctx->pool, strips, GRAIN / strip + 1, copy_strips, &t);
+  int64_t strip = TILE * task.dims[task.rank - 1];
+  int64_t strips =
+      product_of(task.dims, task.rank - 2) * ((task.dims[task.rank - 2] + TILE - 1) / TILE);
+  ctx->parallel_for(ctx->pool, strips, GRAIN / strip + 1, copy_strips, &task);
   return true;
 }
 

@@ -9,7 +9,7 @@
 enum { GRAIN = 16 * 1024 /* elements worth a thread */ };
 
 typedef struct cumulate_task {
-  const cumulate_args *p;
+  const cumulate_args *args;
   compute_class c; /* COMPUTE_F64 or COMPUTE_I64 */
 } cumulate_task;
 
@@ -20,104 +20,106 @@ typedef struct running {
   bool started;
 } running;
 
-static double add_exponential(running *r, double x) {
-  double top = isnan(r->f) || r->f >= x ? r->f : x;
-  r->sum = isfinite(top) ? r->sum * exp(r->f - top) + exp(x - top) : 0;
-  r->f = top;
-  return isfinite(top) ? top + log(r->sum) : top;
+static double add_exponential(running *run, double x) {
+  double top = isnan(run->f) || run->f >= x ? run->f : x;
+  run->sum = isfinite(top) ? run->sum * exp(run->f - top) + exp(x - top) : 0;
+  run->f = top;
+  return isfinite(top) ? top + log(run->sum) : top;
 }
 
 /* Whether x, the element after those seen, is the extreme now. */
-static bool takes_f64(const running *r, bool least, double x) {
-  return !r->started || isnan(x) || (!isnan(r->f) && (least ? x <= r->f : x >= r->f));
+static bool takes_f64(const running *run, bool least, double x) {
+  return !run->started || isnan(x) || (!isnan(run->f) && (least ? x <= run->f : x >= run->f));
 }
-static bool takes_i64(const running *r, bool least, int64_t x) {
-  return !r->started || (least ? x <= r->i : x >= r->i);
+static bool takes_i64(const running *run, bool least, int64_t x) {
+  return !run->started || (least ? x <= run->i : x >= run->i);
 }
 
 /* x[i] becomes the fold up to there; at[i] the place of the extreme. first: the place of x[0]. */
-static void fold_f64(kcumulate_kind kind, running *r, double *x, int64_t n, int64_t first,
+static void fold_f64(kcumulate_kind kind, running *run, double *x, int64_t n, int64_t first,
                      int64_t *at) {
-  for (int64_t i = 0; i < n && kind == KCUMULATE_SUM; i++) x[i] = r->f += x[i];
-  for (int64_t i = 0; i < n && kind == KCUMULATE_PROD; i++) x[i] = r->f *= x[i];
-  for (int64_t i = 0; i < n && kind == KCUMULATE_LOGSUMEXP; i++) x[i] = add_exponential(r, x[i]);
+  for (int64_t i = 0; i < n && kind == KCUMULATE_SUM; i++) x[i] = run->f += x[i];
+  for (int64_t i = 0; i < n && kind == KCUMULATE_PROD; i++) x[i] = run->f *= x[i];
+  for (int64_t i = 0; i < n && kind == KCUMULATE_LOGSUMEXP; i++) x[i] = add_exponential(run, x[i]);
   if (kind != KCUMULATE_MAX && kind != KCUMULATE_MIN) return;
   for (int64_t i = 0; i < n; i++) {
-    if (takes_f64(r, kind == KCUMULATE_MIN, x[i])) {
-      r->f = x[i];
-      r->at = first + i;
-      r->started = true;
+    if (takes_f64(run, kind == KCUMULATE_MIN, x[i])) {
+      run->f = x[i];
+      run->at = first + i;
+      run->started = true;
     }
-    x[i] = r->f;
-    at[i] = r->at;
+    x[i] = run->f;
+    at[i] = run->at;
   }
 }
 
-static void fold_i64(kcumulate_kind kind, running *r, int64_t *x, int64_t n, int64_t first,
+static void fold_i64(kcumulate_kind kind, running *run, int64_t *x, int64_t n, int64_t first,
                      int64_t *at) {
   for (int64_t i = 0; i < n && kind == KCUMULATE_SUM; i++)
-    x[i] = r->i = (int64_t)((uint64_t)r->i + (uint64_t)x[i]);
+    x[i] = run->i = (int64_t)((uint64_t)run->i + (uint64_t)x[i]);
   for (int64_t i = 0; i < n && kind == KCUMULATE_PROD; i++)
-    x[i] = r->i = (int64_t)((uint64_t)r->i * (uint64_t)x[i]);
+    x[i] = run->i = (int64_t)((uint64_t)run->i * (uint64_t)x[i]);
   if (kind != KCUMULATE_MAX && kind != KCUMULATE_MIN) return;
   for (int64_t i = 0; i < n; i++) {
-    if (takes_i64(r, kind == KCUMULATE_MIN, x[i])) {
-      r->i = x[i];
-      r->at = first + i;
-      r->started = true;
+    if (takes_i64(run, kind == KCUMULATE_MIN, x[i])) {
+      run->i = x[i];
+      run->at = first + i;
+      run->started = true;
     }
-    x[i] = r->i;
-    at[i] = r->at;
+    x[i] = run->i;
+    at[i] = run->at;
   }
 }
 
 static running start(kcumulate_kind kind) {
-  running r = {0};
-  if (kind == KCUMULATE_PROD) r.f = 1, r.i = 1;
-  if (kind == KCUMULATE_LOGSUMEXP) r.f = -INFINITY;
-  return r;
+  running run = {0};
+  if (kind == KCUMULATE_PROD) run.f = 1, run.i = 1;
+  if (kind == KCUMULATE_LOGSUMEXP) run.f = -INFINITY;
+  return run;
 }
 
 /* indices: NULL, or the row's. */
-static void cumulate_row(const cumulate_task *t, const char *from, char *to, int64_t *indices) {
-  const cumulate_args *p = t->p;
-  dtype x = p->x.type, out = p->out.type;
-  int64_t step = p->x.strides[p->x.rank - 1], out_step = p->out.strides[p->out.rank - 1];
-  running r = start(p->kind);
+static void cumulate_row(const cumulate_task *task, const char *from, char *to, int64_t *indices) {
+  const cumulate_args *args = task->args;
+  dtype x = args->x.type, out = args->out.type;
+  int64_t step = args->x.strides[args->x.rank - 1],
+          out_step = args->out.strides[args->out.rank - 1];
+  running run = start(args->kind);
   row_block row;
   int64_t at[ROW_BLOCK];
-  for (int64_t k = 0; k < p->row; k += ROW_BLOCK) {
-    int64_t n = p->row - k < ROW_BLOCK ? p->row - k : ROW_BLOCK;
-    load_row(t->c, x, element_at(from, x, k * step), step, n, &row);
-    if (t->c == COMPUTE_I64) {
-      fold_i64(p->kind, &r, row.i64, n, k, at);
+  for (int64_t k = 0; k < args->row; k += ROW_BLOCK) {
+    int64_t n = args->row - k < ROW_BLOCK ? args->row - k : ROW_BLOCK;
+    load_row(task->c, x, element_at(from, x, k * step), step, n, &row);
+    if (task->c == COMPUTE_I64) {
+      fold_i64(args->kind, &run, row.i64, n, k, at);
     } else {
-      fold_f64(p->kind, &r, row.f64, n, k, at);
+      fold_f64(args->kind, &run, row.f64, n, k, at);
     }
-    store_row(t->c, out, element_at(to, out, k * out_step), out_step, n, &row);
+    store_row(task->c, out, element_at(to, out, k * out_step), out_step, n, &row);
     for (int64_t i = 0; i < n && indices; i++) indices[(k + i) * out_step] = at[i];
   }
 }
 
 static void cumulate_rows(void *ctx, int64_t begin, int64_t end) {
-  const cumulate_task *t = ctx;
-  const ktensor *x = &t->p->x, *out = &t->p->out;
-  int64_t *indices = t->p->indices.data;
+  const cumulate_task *task = ctx;
+  const ktensor *x = &task->args->x, *out = &task->args->out;
+  int64_t *indices = task->args->indices.data;
   walk w = {.rank = x->rank - 1, .dims = x->dims};
   walk_add(&w, x->strides);
   walk_add(&w, out->strides);
   walk_seek(&w, begin);
   for (int64_t r = begin; r < end; r++, walk_next(&w))
-    cumulate_row(t, element_at(x->data, x->type, w.offset[0]),
+    cumulate_row(task, element_at(x->data, x->type, w.offset[0]),
                  element_at(out->data, out->type, w.offset[1]),
                  indices ? indices + w.offset[1] : NULL);
 }
 
 static bool cumulate(const kernel_context *ctx, const void *args) {
-  cumulate_task t = {.p = args};
-  t.c = compute_class_of(t.p->x.type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
-  if (t.p->row > 0)
-    ctx->parallel_for(ctx->pool, t.p->n_rows, GRAIN / t.p->row + 1, cumulate_rows, &t);
+  cumulate_task task = {.args = args};
+  task.c = compute_class_of(task.args->x.type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
+  if (task.args->row > 0)
+    ctx->parallel_for(ctx->pool, task.args->n_rows, GRAIN / task.args->row + 1, cumulate_rows,
+                      &task);
   return true;
 }
 

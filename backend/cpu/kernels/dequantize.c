@@ -9,42 +9,44 @@ enum { GRAIN = 16 * 1024 /* elements worth a thread */ };
 
 typedef struct dequantize_task {
   const kernel_context *ctx;
-  const dequantize_args *p;
+  const dequantize_args *args;
 } dequantize_task;
 
 /* The row of place p. */
-static int64_t row_at(const dequantize_task *t, const walk *w, int64_t p) {
-  if (!t->p->index.data) return p;
-  return load_row_index(t->ctx, &t->p->index, w->offset[0], t->p->rows);
+static int64_t row_at(const dequantize_task *task, const walk *walk, int64_t p) {
+  if (!task->args->index.data) return p;
+  return load_row_index(task->ctx, &task->args->index, walk->offset[0], task->args->rows);
 }
 
-static void decode_row(const dequantize_args *p, int64_t row, int64_t to) {
-  code_bytes from = (code_bytes)p->x + (size_t)row * encoding_row_bytes(&p->encoding, p->row);
+static void decode_row(const dequantize_args *args, int64_t row, int64_t to) {
+  code_bytes from =
+      (code_bytes)args->x + (size_t)row * encoding_row_bytes(&args->encoding, args->row);
   float x[DECODED_AT_ONCE];
-  for (int64_t k = 0; k < p->row; k += DECODED_AT_ONCE) {
-    int64_t n = p->row - k < DECODED_AT_ONCE ? p->row - k : DECODED_AT_ONCE;
-    encoding_decode(&p->encoding, from, p->row, k / DECODED_AT_ONCE, x);
-    store_row(COMPUTE_F32, p->type, element_at(p->out, p->type, to * p->row + k), 1, n, x);
+  for (int64_t k = 0; k < args->row; k += DECODED_AT_ONCE) {
+    int64_t n = args->row - k < DECODED_AT_ONCE ? args->row - k : DECODED_AT_ONCE;
+    encoding_decode(&args->encoding, from, args->row, k / DECODED_AT_ONCE, x);
+    store_row(COMPUTE_F32, args->type, element_at(args->out, args->type, to * args->row + k), 1, n,
+              x);
   }
 }
 
 static void decode_rows(void *ctx, int64_t begin, int64_t end) {
-  const dequantize_task *t = ctx;
-  walk w = {.rank = t->p->index.rank, .dims = t->p->index.dims};
-  walk_add(&w, t->p->index.strides);
+  const dequantize_task *task = ctx;
+  walk w = {.rank = task->args->index.rank, .dims = task->args->index.dims};
+  walk_add(&w, task->args->index.strides);
   walk_seek(&w, begin);
   for (int64_t p = begin; p < end; p++) {
-    int64_t row = row_at(t, &w, p);
-    if (t->p->rows > 0) decode_row(t->p, row, p);
-    if (t->p->index.data) walk_next(&w);
+    int64_t row = row_at(task, &w, p);
+    if (task->args->rows > 0) decode_row(task->args, row, p);
+    if (task->args->index.data) walk_next(&w);
   }
 }
 
 static bool dequantize(const kernel_context *ctx, const void *args) {
-  const dequantize_args *p = args;
-  dequantize_task t = {ctx, p};
-  if (p->n_picks * p->row > 0)
-    ctx->parallel_for(ctx->pool, p->n_picks, GRAIN / p->row + 1, decode_rows, &t);
+  const dequantize_args *own = args;
+  dequantize_task task = {ctx, own};
+  if (own->n_picks * own->row > 0)
+    ctx->parallel_for(ctx->pool, own->n_picks, GRAIN / own->row + 1, decode_rows, &task);
   return true;
 }
 

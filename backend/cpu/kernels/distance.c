@@ -41,31 +41,31 @@ static double finish(double p, double sum) {
   return p == 2 ? sqrt(sum) : pow(sum, 1 / p);
 }
 
-static double row_distance(const distance_args *t, int64_t row_a, int64_t row_b) {
+static double row_distance(const distance_args *args, int64_t row_a, int64_t row_b) {
   double x[ROW_BLOCK], y[ROW_BLOCK], sum = 0;
-  dtype type = t->a.type;
-  for (int64_t at = 0; at < t->m; at += ROW_BLOCK) {
-    int64_t n = t->m - at < ROW_BLOCK ? t->m - at : ROW_BLOCK;
-    load_row(COMPUTE_F64, type, element_at(t->a.data, type, row_a * t->m + at), 1, n, x);
-    load_row(COMPUTE_F64, type, element_at(t->b.data, type, row_b * t->m + at), 1, n, y);
-    sum = add_terms(t->p, sum, x, y, n);
+  dtype type = args->a.type;
+  for (int64_t at = 0; at < args->m; at += ROW_BLOCK) {
+    int64_t n = args->m - at < ROW_BLOCK ? args->m - at : ROW_BLOCK;
+    load_row(COMPUTE_F64, type, element_at(args->a.data, type, row_a * args->m + at), 1, n, x);
+    load_row(COMPUTE_F64, type, element_at(args->b.data, type, row_b * args->m + at), 1, n, y);
+    sum = add_terms(args->p, sum, x, y, n);
   }
-  return finish(t->p, sum);
+  return finish(args->p, sum);
 }
 
 static void distance_range(void *ctx, int64_t begin, int64_t end) {
-  const distance_args *t = ctx;
+  const distance_args *args = ctx;
   for (int64_t k = begin; k < end; k++) {
-    int64_t row = k / t->n_b, batch = row / t->n_a;
-    double d = row_distance(t, row, batch * t->n_b + k % t->n_b);
-    store_row(COMPUTE_F64, t->out.type, element_at(t->out.data, t->out.type, k), 1, 1, &d);
+    int64_t row = k / args->n_b, batch = row / args->n_a;
+    double d = row_distance(args, row, batch * args->n_b + k % args->n_b);
+    store_row(COMPUTE_F64, args->out.type, element_at(args->out.data, args->out.type, k), 1, 1, &d);
   }
 }
 
 /* ---------------------------------------------------------------- by tiles */
 
 typedef struct tiles {
-  const distance_args *t;
+  const distance_args *args;
   float *b;       /* (n_panels, m, DISTANCE_LANES) of each batch: columns are rows of b, 0 beyond */
   const float *a; /* (rows of all batches, m): as they are, or `widened` */
   float *widened;
@@ -73,63 +73,68 @@ typedef struct tiles {
   float *squares_a, *squares_b; /* the sum of each row's squares, where a product is made */
 } tiles;
 
-static bool takes_tiles(const distance_args *t) {
-  const bool usual = t->p == 1 || t->p == 2 || isinf(t->p);
-  return usual && compute_class_of(t->a.type) == COMPUTE_F32 && t->n_a >= DISTANCE_ROWS &&
-         t->m > 0 && t->n_out > 0;
+static bool takes_tiles(const distance_args *args) {
+  const bool usual = args->p == 1 || args->p == 2 || isinf(args->p);
+  return usual && compute_class_of(args->a.type) == COMPUTE_F32 && args->n_a >= DISTANCE_ROWS &&
+         args->m > 0 && args->n_out > 0;
 }
 
-static int64_t batches_of(const distance_args *t) { return t->n_out / t->n_a / t->n_b; }
-static int64_t panels_of(const distance_args *t) { return ceil_div(t->n_b, DISTANCE_LANES); }
+static int64_t batches_of(const distance_args *args) { return args->n_out / args->n_a / args->n_b; }
+static int64_t panels_of(const distance_args *args) { return ceil_div(args->n_b, DISTANCE_LANES); }
 
-static size_t b_bytes(const distance_args *t) {
-  return (size_t)(batches_of(t) * panels_of(t) * t->m * DISTANCE_LANES) * sizeof(float);
+static size_t b_bytes(const distance_args *args) {
+  return (size_t)(batches_of(args) * panels_of(args) * args->m * DISTANCE_LANES) * sizeof(float);
 }
-static size_t a_bytes(const distance_args *t) {
-  const bool as_it_is = t->a.type == DTYPE_F32;
-  return as_it_is ? 0 : (size_t)(batches_of(t) * t->n_a * t->m) * sizeof(float);
+static size_t a_bytes(const distance_args *args) {
+  const bool as_it_is = args->a.type == DTYPE_F32;
+  return as_it_is ? 0 : (size_t)(batches_of(args) * args->n_a * args->m) * sizeof(float);
 }
 
 static void pack_panels(void *ctx, int64_t begin, int64_t end) {
-  const tiles *s = ctx;
-  const distance_args *t = s->t;
+  const tiles *tiles = ctx;
+  const distance_args *args = tiles->args;
   for (int64_t i = begin; i < end; i++) {
-    const int64_t first = i % s->n_panels * DISTANCE_LANES, row = i / s->n_panels * t->n_b + first,
-                  n = least(DISTANCE_LANES, t->n_b - first);
-    float *to = s->b + i * t->m * DISTANCE_LANES;
-    for (int64_t k = 0; n < DISTANCE_LANES && k < t->m * DISTANCE_LANES; k++) to[k] = 0;
-    gemm_pack_strided(COMPUTE_F32, t->b.type, element_at(t->b.data, t->b.type, row * t->m), t->m, 1,
-                      n, t->m, DISTANCE_LANES, to);
+    const int64_t first = i % tiles->n_panels * DISTANCE_LANES,
+                  row = i / tiles->n_panels * args->n_b + first,
+                  n = least(DISTANCE_LANES, args->n_b - first);
+    float *to = tiles->b + i * args->m * DISTANCE_LANES;
+    for (int64_t k = 0; n < DISTANCE_LANES && k < args->m * DISTANCE_LANES; k++) to[k] = 0;
+    gemm_pack_strided(COMPUTE_F32, args->b.type,
+                      element_at(args->b.data, args->b.type, row * args->m), args->m, 1, n, args->m,
+                      DISTANCE_LANES, to);
   }
 }
 
 static void widen_rows(void *ctx, int64_t begin, int64_t end) {
-  const tiles *s = ctx;
-  const distance_args *t = s->t;
-  load_row(COMPUTE_F32, t->a.type, element_at(t->a.data, t->a.type, begin * t->m), 1,
-           (end - begin) * t->m, s->widened + begin * t->m);
+  const tiles *tiles = ctx;
+  const distance_args *args = tiles->args;
+  load_row(COMPUTE_F32, args->a.type, element_at(args->a.data, args->a.type, begin * args->m), 1,
+           (end - begin) * args->m, tiles->widened + begin * args->m);
 }
 
 static void run_tiles(void *ctx, int64_t begin, int64_t end) {
-  const tiles *s = ctx;
-  const distance_args *t = s->t;
-  const distance_norm norm = t->p == 1   ? DISTANCE_SUM
-                             : t->p == 2 ? DISTANCE_EUCLIDEAN
-                                         : DISTANCE_LARGEST;
+  const tiles *tiles = ctx;
+  const distance_args *args = tiles->args;
+  const distance_norm norm = args->p == 1   ? DISTANCE_SUM
+                             : args->p == 2 ? DISTANCE_EUCLIDEAN
+                                            : DISTANCE_LARGEST;
   for (int64_t i = begin; i < end; i++) {
-    const int64_t panel = i % s->n_panels, group = i / s->n_panels, batch = group / s->n_groups,
-                  first = group % s->n_groups * DISTANCE_ROWS, row = batch * t->n_a + first,
-                  rows = least(DISTANCE_ROWS, t->n_a - first), column = panel * DISTANCE_LANES;
+    const int64_t panel = i % tiles->n_panels, group = i / tiles->n_panels,
+                  batch = group / tiles->n_groups, first = group % tiles->n_groups * DISTANCE_ROWS,
+                  row = batch * args->n_a + first, rows = least(DISTANCE_ROWS, args->n_a - first),
+                  column = panel * DISTANCE_LANES;
     float out[DISTANCE_ROWS * DISTANCE_LANES];
     distance_tile tile = {
-        .b = s->b + (batch * s->n_panels + panel) * t->m * DISTANCE_LANES, .m = t->m, .out = out};
+        .b = tiles->b + (batch * tiles->n_panels + panel) * args->m * DISTANCE_LANES,
+        .m = args->m,
+        .out = out};
     for (int64_t r = 0; r < DISTANCE_ROWS; r++)
-      tile.a[r] = s->a + (row + least(r, rows - 1)) * t->m;
+      tile.a[r] = tiles->a + (row + least(r, rows - 1)) * args->m;
     distance_run_tile(norm, &tile);
     for (int64_t r = 0; r < rows; r++)
-      store_row(COMPUTE_F32, t->out.type,
-                element_at(t->out.data, t->out.type, (row + r) * t->n_b + column), 1,
-                least(DISTANCE_LANES, t->n_b - column), out + r * DISTANCE_LANES);
+      store_row(COMPUTE_F32, args->out.type,
+                element_at(args->out.data, args->out.type, (row + r) * args->n_b + column), 1,
+                least(DISTANCE_LANES, args->n_b - column), out + r * DISTANCE_LANES);
   }
 }
 
@@ -138,169 +143,175 @@ static void run_tiles(void *ctx, int64_t begin, int64_t end) {
 /* The squares of x, and of y, less twice the products of x and y: as exact as the sum of squared
  * differences unless that is much less than the squares, which takes_products makes unlikely. What
  * is (distance_is_near) is made by tiles. */
-static bool takes_products(const distance_args *t) {
-  return takes_tiles(t) && t->p == 2 && t->a.type == DTYPE_F32 && t->m >= PRODUCT_TERMS &&
-         t->n_a >= PRODUCT_ROWS && t->n_b >= PRODUCT_ROWS;
+static bool takes_products(const distance_args *args) {
+  return takes_tiles(args) && args->p == 2 && args->a.type == DTYPE_F32 &&
+         args->m >= PRODUCT_TERMS && args->n_a >= PRODUCT_ROWS && args->n_b >= PRODUCT_ROWS;
 }
 
-static size_t squares_bytes(const distance_args *t) {
-  const size_t bytes = (size_t)(batches_of(t) * (t->n_a + t->n_b)) * sizeof(float);
-  return takes_products(t) ? kernel_scratch_size(bytes) : 0;
+static size_t squares_bytes(const distance_args *args) {
+  const size_t bytes = (size_t)(batches_of(args) * (args->n_a + args->n_b)) * sizeof(float);
+  return takes_products(args) ? kernel_scratch_size(bytes) : 0;
 }
 
 static void add_squares(void *ctx, int64_t begin, int64_t end) {
-  const tiles *s = ctx;
-  const distance_args *t = s->t;
-  const int64_t n = batches_of(t) * t->n_a;
+  const tiles *tiles = ctx;
+  const distance_args *args = tiles->args;
+  const int64_t n = batches_of(args) * args->n_a;
   for (int64_t i = begin; i < end; i++) {
-    const float *row =
-        i < n ? (const float *)t->a.data + i * t->m : (const float *)t->b.data + (i - n) * t->m;
-    s->squares_a[i] = dot_f32(t->m, row, row);
+    const float *row = i < n ? (const float *)args->a.data + i * args->m
+                             : (const float *)args->b.data + (i - n) * args->m;
+    tiles->squares_a[i] = dot_f32(args->m, row, row);
   }
 }
 
 static void pack_rows(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t k,
                       int64_t kn, int64_t width, void *to) {
-  const tiles *s = user;
-  const float *row = s->a + (batch * s->t->n_a + lane) * s->t->m + k;
-  gemm_pack_strided(COMPUTE_F32, DTYPE_F32, row, s->t->m, 1, lanes, kn, width, to);
+  const tiles *tiles = user;
+  const float *row = tiles->a + (batch * tiles->args->n_a + lane) * tiles->args->m + k;
+  gemm_pack_strided(COMPUTE_F32, DTYPE_F32, row, tiles->args->m, 1, lanes, kn, width, to);
 }
 
 /* From panels of DISTANCE_LANES columns. */
 static void pack_columns(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t k,
                          int64_t kn, int64_t width, void *to) {
   enum { AT_ONCE = 8 /* divides the width of all tiles and panels */ };
-  const tiles *s = user;
-  const float *b = s->b + batch * s->n_panels * s->t->m * DISTANCE_LANES;
+  const tiles *tiles = user;
+  const float *b = tiles->b + batch * tiles->n_panels * tiles->args->m * DISTANCE_LANES;
   for (int64_t j = 0; j < lanes; j += AT_ONCE) {
     const int64_t column = lane + j, panel = column / DISTANCE_LANES;
-    const float *from = b + (panel * s->t->m + k) * DISTANCE_LANES + column % DISTANCE_LANES;
+    const float *from = b + (panel * tiles->args->m + k) * DISTANCE_LANES + column % DISTANCE_LANES;
     for (int64_t i = 0; i < kn; i++)
       memcpy((float *)to + i * width + j, from + i * DISTANCE_LANES, AT_ONCE * sizeof(float));
   }
 }
 
 static gemm_place place_products(const void *user, int64_t batch) {
-  const distance_args *t = ((const tiles *)user)->t;
-  return (gemm_place){.c = (float *)t->out.data + batch * t->n_a * t->n_b, .c_step = t->n_b};
+  const distance_args *args = ((const tiles *)user)->args;
+  return (gemm_place){.c = (float *)args->out.data + batch * args->n_a * args->n_b,
+                      .c_step = args->n_b};
 }
 
 /* Some rows of a, n of them, with a panel. */
-static void run_rows(const tiles *s, int64_t batch, int64_t panel, const int64_t *rows, int n) {
-  const distance_args *t = s->t;
+static void run_rows(const tiles *tiles, int64_t batch, int64_t panel, const int64_t *rows, int n) {
+  const distance_args *args = tiles->args;
   const int64_t column = panel * DISTANCE_LANES;
   float out[DISTANCE_ROWS * DISTANCE_LANES];
   distance_tile tile = {
-      .b = s->b + (batch * s->n_panels + panel) * t->m * DISTANCE_LANES, .m = t->m, .out = out};
-  for (int r = 0; r < DISTANCE_ROWS; r++) tile.a[r] = s->a + rows[r < n ? r : n - 1] * t->m;
+      .b = tiles->b + (batch * tiles->n_panels + panel) * args->m * DISTANCE_LANES,
+      .m = args->m,
+      .out = out};
+  for (int r = 0; r < DISTANCE_ROWS; r++) tile.a[r] = tiles->a + rows[r < n ? r : n - 1] * args->m;
   distance_run_tile(DISTANCE_EUCLIDEAN, &tile);
   for (int r = 0; r < n; r++)
-    memcpy((float *)t->out.data + rows[r] * t->n_b + column, out + r * DISTANCE_LANES,
-           (size_t)least(DISTANCE_LANES, t->n_b - column) * sizeof(float));
+    memcpy((float *)args->out.data + rows[r] * args->n_b + column, out + r * DISTANCE_LANES,
+           (size_t)least(DISTANCE_LANES, args->n_b - column) * sizeof(float));
 }
 
 /* By tiles, those rows of a panel of which an element is near: whatever the others. */
-static void run_near(const tiles *s, int64_t batch, int64_t row, int64_t rows, int64_t panel) {
-  const distance_args *t = s->t;
-  const int64_t first = batch * t->n_a + row, column = panel * DISTANCE_LANES,
-                n = least(DISTANCE_LANES, t->n_b - column);
-  const float *squares = s->squares_b + batch * t->n_b + column;
+static void run_near(const tiles *tiles, int64_t batch, int64_t row, int64_t rows, int64_t panel) {
+  const distance_args *args = tiles->args;
+  const int64_t first = batch * args->n_a + row, column = panel * DISTANCE_LANES,
+                n = least(DISTANCE_LANES, args->n_b - column);
+  const float *squares = tiles->squares_b + batch * args->n_b + column;
   int64_t near[DISTANCE_ROWS];
   int found = 0;
   for (int64_t i = first; i < first + rows; i++) {
-    const float *out = (const float *)t->out.data + i * t->n_b + column;
+    const float *out = (const float *)args->out.data + i * args->n_b + column;
     bool is_near = false;
     for (int64_t j = 0; j < n; j++)
-      is_near |= distance_is_near(s->squares_a[i] + squares[j], out[j]);
+      is_near |= distance_is_near(tiles->squares_a[i] + squares[j], out[j]);
     if (is_near) near[found++] = i;
     if (found < DISTANCE_ROWS) continue;
-    run_rows(s, batch, panel, near, found);
+    run_rows(tiles, batch, panel, near, found);
     found = 0;
   }
-  if (found > 0) run_rows(s, batch, panel, near, found);
+  if (found > 0) run_rows(tiles, batch, panel, near, found);
 }
 
 static void finish_products(const void *user, int64_t batch, int64_t row, int64_t rows,
                             int64_t column, int64_t columns) {
-  const tiles *s = user;
-  const distance_args *t = s->t;
-  const float *squares = s->squares_b + batch * t->n_b + column;
+  const tiles *tiles = user;
+  const distance_args *args = tiles->args;
+  const float *squares = tiles->squares_b + batch * args->n_b + column;
   bool are_near = false;
-  for (int64_t i = batch * t->n_a + row; i < batch * t->n_a + row + rows; i++)
-    are_near |= distance_of_products(s->squares_a[i], squares, columns,
-                                     (float *)t->out.data + i * t->n_b + column);
+  for (int64_t i = batch * args->n_a + row; i < batch * args->n_a + row + rows; i++)
+    are_near |= distance_of_products(tiles->squares_a[i], squares, columns,
+                                     (float *)args->out.data + i * args->n_b + column);
   for (int64_t j = 0; are_near && j < columns; j += DISTANCE_LANES)
-    run_near(s, batch, row, rows, (column + j) / DISTANCE_LANES);
+    run_near(tiles, batch, row, rows, (column + j) / DISTANCE_LANES);
 }
 
-static kgemm products_of(const tiles *s) {
-  const distance_args *t = s->t;
+static kgemm products_of(const tiles *tiles) {
+  const distance_args *args = tiles->args;
   return (kgemm){.c = COMPUTE_F32,
-                 .batch = batches_of(t),
-                 .m = t->n_a,
-                 .n = t->n_b,
-                 .k = t->m,
+                 .batch = batches_of(args),
+                 .m = args->n_a,
+                 .n = args->n_b,
+                 .k = args->m,
                  .pack_a = pack_rows,
                  .pack_b = pack_columns,
                  .place = place_products,
                  .finish = finish_products,
-                 .user = s,
+                 .user = tiles,
                  .cut = {.columns = PRODUCT_COLUMNS}};
 }
 
-static void distance_by_products(const kernel_context *ctx, tiles *s, char *memory) {
-  const distance_args *t = s->t;
-  const int64_t batches = batches_of(t);
-  const kgemm g = products_of(s);
-  s->squares_a = (float *)(void *)memory;
-  s->squares_b = s->squares_a + batches * t->n_a;
-  ctx->parallel_for(ctx->pool, batches * (t->n_a + t->n_b), GRAIN / t->m + 1, add_squares, s);
-  gemm_run(ctx, &g, memory + squares_bytes(t));
+static void distance_by_products(const kernel_context *ctx, tiles *tiles, char *memory) {
+  const distance_args *args = tiles->args;
+  const int64_t batches = batches_of(args);
+  const kgemm kgemm = products_of(tiles);
+  tiles->squares_a = (float *)(void *)memory;
+  tiles->squares_b = tiles->squares_a + batches * args->n_a;
+  ctx->parallel_for(ctx->pool, batches * (args->n_a + args->n_b), GRAIN / args->m + 1, add_squares,
+                    tiles);
+  gemm_run(ctx, &kgemm, memory + squares_bytes(args));
 }
 
 /* ---------------------------------------------------------------- all by panels of b */
 
-static size_t products_bytes(const kernel_context *ctx, const distance_args *t) {
-  const tiles s = {.t = t};
-  const kgemm g = products_of(&s);
-  return takes_products(t) ? squares_bytes(t) + gemm_bytes(ctx, &g) : 0;
+static size_t products_bytes(const kernel_context *ctx, const distance_args *args) {
+  const tiles tiles = {.args = args};
+  const kgemm kgemm = products_of(&tiles);
+  return takes_products(args) ? squares_bytes(args) + gemm_bytes(ctx, &kgemm) : 0;
 }
-static size_t panel_bytes(const distance_args *t) {
-  return kernel_scratch_size(b_bytes(t) + a_bytes(t));
+static size_t panel_bytes(const distance_args *args) {
+  return kernel_scratch_size(b_bytes(args) + a_bytes(args));
 }
 
-static bool distance_by_tiles(const kernel_context *ctx, const distance_args *t) {
-  char *scratch = ctx->scratch(ctx->pool, panel_bytes(t) + products_bytes(ctx, t));
+static bool distance_by_tiles(const kernel_context *ctx, const distance_args *args) {
+  char *scratch = ctx->scratch(ctx->pool, panel_bytes(args) + products_bytes(ctx, args));
   if (!scratch) return false;
-  tiles s = {.t = t,
-             .b = (float *)(void *)scratch,
-             .a = t->a.data,
-             .n_panels = panels_of(t),
-             .n_groups = ceil_div(t->n_a, DISTANCE_ROWS)};
-  const int64_t batches = batches_of(t);
-  if (a_bytes(t) > 0) {
-    s.a = s.widened = (float *)(void *)(scratch + b_bytes(t));
-    ctx->parallel_for(ctx->pool, batches * t->n_a, PACK_GRAIN, widen_rows, &s);
+  tiles tiles = {.args = args,
+                 .b = (float *)(void *)scratch,
+                 .a = args->a.data,
+                 .n_panels = panels_of(args),
+                 .n_groups = ceil_div(args->n_a, DISTANCE_ROWS)};
+  const int64_t batches = batches_of(args);
+  if (a_bytes(args) > 0) {
+    tiles.a = tiles.widened = (float *)(void *)(scratch + b_bytes(args));
+    ctx->parallel_for(ctx->pool, batches * args->n_a, PACK_GRAIN, widen_rows, &tiles);
   }
-  ctx->parallel_for(ctx->pool, batches * s.n_panels, PACK_GRAIN / DISTANCE_LANES, pack_panels, &s);
-  if (takes_products(t))
-    distance_by_products(ctx, &s, scratch + panel_bytes(t));
+  ctx->parallel_for(ctx->pool, batches * tiles.n_panels, PACK_GRAIN / DISTANCE_LANES, pack_panels,
+                    &tiles);
+  if (takes_products(args))
+    distance_by_products(ctx, &tiles, scratch + panel_bytes(args));
   else
-    ctx->parallel_for(ctx->pool, batches * s.n_groups * s.n_panels, TILES_GRAIN, run_tiles, &s);
+    ctx->parallel_for(ctx->pool, batches * tiles.n_groups * tiles.n_panels, TILES_GRAIN, run_tiles,
+                      &tiles);
   return true;
 }
 
 /* ---------------------------------------------------------------- the kernel */
 
 static size_t distance_scratch(const kernel_context *ctx, const void *args) {
-  const distance_args *t = args;
-  return takes_tiles(t) ? kernel_scratch_size(panel_bytes(t) + products_bytes(ctx, t)) : 0;
+  const distance_args *own = args;
+  return takes_tiles(own) ? kernel_scratch_size(panel_bytes(own) + products_bytes(ctx, own)) : 0;
 }
 
 static bool distance(const kernel_context *ctx, const void *args) {
-  distance_args t = *(const distance_args *)args;
-  if (takes_tiles(&t)) return distance_by_tiles(ctx, &t);
-  ctx->parallel_for(ctx->pool, t.n_out, GRAIN / (t.m + 1) + 1, distance_range, &t);
+  distance_args own = *(const distance_args *)args;
+  if (takes_tiles(&own)) return distance_by_tiles(ctx, &own);
+  ctx->parallel_for(ctx->pool, own.n_out, GRAIN / (own.m + 1) + 1, distance_range, &own);
   return true;
 }
 

@@ -14,12 +14,12 @@ typedef float lanes __attribute__((vector_size(64)));
 typedef int32_t lane_bits __attribute__((vector_size(64)));
 
 /* *sum with another difference; NaN stays. */
-KERNEL_INLINE void add_difference(distance_norm norm, lanes *sum, const lanes *d) {
+KERNEL_INLINE void add_difference(distance_norm norm, lanes *sum, const lanes *to) {
   if (norm == DISTANCE_EUCLIDEAN) {
-    *sum += *d * *d;
+    *sum += *to * *to;
     return;
   }
-  const lanes size = (lanes)((lane_bits)*d & INT32_MAX);
+  const lanes size = (lanes)((lane_bits)*to & INT32_MAX);
   if (norm == DISTANCE_SUM) {
     *sum += size;
     return;
@@ -28,17 +28,17 @@ KERNEL_INLINE void add_difference(distance_norm norm, lanes *sum, const lanes *d
   *sum = (lanes)((take & (lane_bits)size) | (~take & (lane_bits)*sum));
 }
 
-KERNEL_INLINE void run_tile(distance_norm norm, const distance_tile *t) {
+KERNEL_INLINE void run_tile(distance_norm norm, const distance_tile *tile) {
   lanes total[ROWS] = {{0}};
-  for (int64_t from = 0; from < t->m; from += BLOCK) {
-    const int64_t end = least(t->m, from + BLOCK);
+  for (int64_t from = 0; from < tile->m; from += BLOCK) {
+    const int64_t end = least(tile->m, from + BLOCK);
     lanes sum[ROWS] = {{0}};
     for (int64_t k = from; k < end; k++) {
       lanes b;
-      memcpy(&b, t->b + k * LANES, sizeof b);
+      memcpy(&b, tile->b + k * LANES, sizeof b);
 #pragma GCC unroll 4
       for (int r = 0; r < ROWS; r++) {
-        const lanes d = t->a[r][k] - b;
+        const lanes d = tile->a[r][k] - b;
         add_difference(norm, &sum[r], &d);
       }
     }
@@ -50,41 +50,43 @@ KERNEL_INLINE void run_tile(distance_norm norm, const distance_tile *t) {
         total[r] += sum[r];
     }
   }
-  memcpy(t->out, total, sizeof total);
+  memcpy(tile->out, total, sizeof total);
   if (norm == DISTANCE_EUCLIDEAN)
-    for (int i = 0; i < ROWS * LANES; i++) t->out[i] = sqrtf(t->out[i]);
+    for (int i = 0; i < ROWS * LANES; i++) tile->out[i] = sqrtf(tile->out[i]);
 }
 
 /* A copy for each norm. */
-KERNEL_INLINE void run_any(distance_norm norm, const distance_tile *t) {
+KERNEL_INLINE void run_any(distance_norm norm, const distance_tile *tile) {
   if (norm == DISTANCE_EUCLIDEAN)
-    run_tile(DISTANCE_EUCLIDEAN, t);
+    run_tile(DISTANCE_EUCLIDEAN, tile);
   else if (norm == DISTANCE_SUM)
-    run_tile(DISTANCE_SUM, t);
+    run_tile(DISTANCE_SUM, tile);
   else
-    run_tile(DISTANCE_LARGEST, t);
+    run_tile(DISTANCE_LARGEST, tile);
 }
 
-static void run_portable(distance_norm norm, const distance_tile *t) { run_any(norm, t); }
+static void run_portable(distance_norm norm, const distance_tile *tile) { run_any(norm, tile); }
 #if KERNEL_X86
-TARGET_AVX2 static void run_avx2(distance_norm norm, const distance_tile *t) { run_any(norm, t); }
-TARGET_AVX512 static void run_avx512(distance_norm norm, const distance_tile *t) {
-  run_any(norm, t);
+TARGET_AVX2 static void run_avx2(distance_norm norm, const distance_tile *tile) {
+  run_any(norm, tile);
+}
+TARGET_AVX512 static void run_avx512(distance_norm norm, const distance_tile *tile) {
+  run_any(norm, tile);
 }
 #endif
 
-void distance_run_tile(distance_norm norm, const distance_tile *t) {
+void distance_run_tile(distance_norm norm, const distance_tile *tile) {
 #if KERNEL_X86
   if (cpu_has_avx512()) {
-    run_avx512(norm, t);
+    run_avx512(norm, tile);
     return;
   }
   if (cpu_has_avx2()) {
-    run_avx2(norm, t);
+    run_avx2(norm, tile);
     return;
   }
 #endif
-  run_portable(norm, t);
+  run_portable(norm, tile);
 }
 
 /* ---------------------------------------------------------------- of products */

@@ -16,7 +16,7 @@ typedef struct distance_tile {
   int64_t m;
   float *out; /* (DISTANCE_ROWS, DISTANCE_LANES) */
 } distance_tile;
-void distance_run_tile(distance_norm norm, const distance_tile *t);
+void distance_run_tile(distance_norm norm, const distance_tile *tile);
 
 /* Of a distance made of squares, that sum to `squares`, and products: not negative and finite
  * unless it has lost more than four bits, is no number or infinite, which it need not be. */

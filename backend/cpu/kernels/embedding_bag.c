@@ -9,78 +9,79 @@ enum { GRAIN = 16 * 1024 /* elements worth a thread */ };
 
 typedef struct bag_task {
   const kernel_context *ctx;
-  const embedding_bag_args *p;
+  const embedding_bag_args *args;
 } bag_task;
 
-static int64_t checked(const bag_task *t, int64_t i, int64_t low, int64_t high) {
+static int64_t checked(const bag_task *task, int64_t i, int64_t low, int64_t high) {
   if (i >= low && i <= high) return i;
-  kernel_fault_set(t->ctx->fault, KERNEL_FAULT_INDEX, i, low, high);
+  kernel_fault_set(task->ctx->fault, KERNEL_FAULT_INDEX, i, low, high);
   return -1;
 }
 
 /* The start of bag b, or the end of the one before it; -1: out of range. The first bag starts at 0.
  */
-static int64_t bag_start(const bag_task *t, int64_t b) {
-  const embedding_bag_args *p = t->p;
-  int64_t n = p->indices.dims[0];
-  if (b == p->offsets.dims[0]) return n;
-  return checked(t, load_index(&p->offsets, b * p->offsets.strides[0]), 0, b == 0 ? 0 : n);
+static int64_t bag_start(const bag_task *task, int64_t b) {
+  const embedding_bag_args *args = task->args;
+  int64_t n = args->indices.dims[0];
+  if (b == args->offsets.dims[0]) return n;
+  return checked(task, load_index(&args->offsets, b * args->offsets.strides[0]), 0, b == 0 ? 0 : n);
 }
 
 /* The row of entry i; -1 where it does not count. */
-static int64_t bag_row(const bag_task *t, int64_t i) {
-  const embedding_bag_args *p = t->p;
-  int64_t row =
-      checked(t, load_index(&p->indices, i * p->indices.strides[0]), 0, p->weight.dims[0] - 1);
-  return p->skips && row == p->skipped ? -1 : row;
+static int64_t bag_row(const bag_task *task, int64_t i) {
+  const embedding_bag_args *args = task->args;
+  int64_t row = checked(task, load_index(&args->indices, i * args->indices.strides[0]), 0,
+                        args->weight.dims[0] - 1);
+  return args->skips && row == args->skipped ? -1 : row;
 }
 
-static double bag_factor(const embedding_bag_args *p, int64_t i) {
+static double bag_factor(const embedding_bag_args *args, int64_t i) {
   double f = 1;
-  if (p->factors.data)
-    load_row(COMPUTE_F64, p->factors.type,
-             element_at(p->factors.data, p->factors.type, i * p->factors.strides[0]), 1, 1, &f);
+  if (args->factors.data)
+    load_row(COMPUTE_F64, args->factors.type,
+             element_at(args->factors.data, args->factors.type, i * args->factors.strides[0]), 1, 1,
+             &f);
   return f;
 }
 
 /* Columns [from, from + n) of bag b. */
-static void reduce_bag(const bag_task *t, int64_t b, int64_t from, int64_t n) {
-  const embedding_bag_args *p = t->p;
-  int64_t first = bag_start(t, b), end = bag_start(t, b + 1), count = 0;
+static void reduce_bag(const bag_task *task, int64_t b, int64_t from, int64_t n) {
+  const embedding_bag_args *args = task->args;
+  int64_t first = bag_start(task, b), end = bag_start(task, b + 1), count = 0;
   double total[ROW_BLOCK] = {0}, row[ROW_BLOCK];
   for (int64_t i = first; first >= 0 && i < end; i++) {
-    int64_t r = bag_row(t, i);
+    int64_t r = bag_row(task, i);
     if (r < 0) continue;
-    double factor = bag_factor(p, i);
-    load_row(COMPUTE_F64, p->weight.type,
-             element_at(p->weight.data, p->weight.type,
-                        r * p->weight.strides[0] + from * p->weight.strides[1]),
-             p->weight.strides[1], n, row);
+    double factor = bag_factor(args, i);
+    load_row(COMPUTE_F64, args->weight.type,
+             element_at(args->weight.data, args->weight.type,
+                        r * args->weight.strides[0] + from * args->weight.strides[1]),
+             args->weight.strides[1], n, row);
     for (int64_t k = 0; k < n; k++)
-      total[k] = p->kind != KBAG_MAX ? total[k] + factor * row[k]
-                 : count == 0        ? row[k]
-                                     : step_max_f64(total[k], row[k]);
+      total[k] = args->kind != KBAG_MAX ? total[k] + factor * row[k]
+                 : count == 0           ? row[k]
+                                        : step_max_f64(total[k], row[k]);
     count++;
   }
-  for (int64_t k = 0; k < n && p->kind == KBAG_MEAN && count > 0; k++) total[k] /= (double)count;
-  store_row(COMPUTE_F64, p->out.type,
-            element_at(p->out.data, p->out.type, b * p->out.dims[1] + from), 1, n, total);
+  for (int64_t k = 0; k < n && args->kind == KBAG_MEAN && count > 0; k++) total[k] /= (double)count;
+  store_row(COMPUTE_F64, args->out.type,
+            element_at(args->out.data, args->out.type, b * args->out.dims[1] + from), 1, n, total);
 }
 
 static void reduce_bags(void *ctx, int64_t begin, int64_t end) {
-  const bag_task *t = ctx;
-  int64_t dim = t->p->out.dims[1];
+  const bag_task *task = ctx;
+  int64_t dim = task->args->out.dims[1];
   for (int64_t b = begin; b < end; b++)
     for (int64_t from = 0; from < dim; from += ROW_BLOCK)
-      reduce_bag(t, b, from, dim - from < ROW_BLOCK ? dim - from : ROW_BLOCK);
+      reduce_bag(task, b, from, dim - from < ROW_BLOCK ? dim - from : ROW_BLOCK);
 }
 
 static bool embedding_bag(const kernel_context *ctx, const void *args) {
-  const embedding_bag_args *p = args;
-  bag_task t = {ctx, p};
-  int64_t bags = p->out.dims[0], entries = p->indices.dims[0] * p->out.dims[1];
+  const embedding_bag_args *own = args;
+  bag_task task = {ctx, own};
+  int64_t bags = own->out.dims[0], entries = own->indices.dims[0] * own->out.dims[1];
   if (bags == 0) return true;
-  ctx->parallel_for(ctx->pool, bags, GRAIN / (entries / bags + 1) + 1, reduce_bags, &t);
+  ctx->parallel_for(ctx->pool, bags, GRAIN / (entries / bags + 1) + 1, reduce_bags, &task);
   return true;
 }
 

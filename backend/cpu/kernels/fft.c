@@ -22,21 +22,25 @@ typedef struct point {
 } point;
 
 typedef struct fft_task {
-  const fft_args *p;
+  const fft_args *args;
   point *roots;    /* (length): exp(-2 pi i t / length); conjugated where the passes are inverse */
   point *chirp;    /* (n) */
   point *spectrum; /* (length): of the chirp's conjugate, / length */
   bool inverse;    /* of the passes */
 } fft_task;
 
-static point plus(point a, point b) { return (point){a.re + b.re, a.im + b.im}; }
-static point minus(point a, point b) { return (point){a.re - b.re, a.im - b.im}; }
-static point times(point a, point b) {
-  return (point){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+static point plus(point left, point right) {
+  return (point){left.re + right.re, left.im + right.im};
 }
-static point times_real(point a, double s) { return (point){a.re * s, a.im * s}; }
-static point times_i(point a) { return (point){-a.im, a.re}; }
-static point conjugate(point a) { return (point){a.re, -a.im}; }
+static point minus(point left, point right) {
+  return (point){left.re - right.re, left.im - right.im};
+}
+static point times(point left, point right) {
+  return (point){left.re * right.re - left.im * right.im, left.re * right.im + left.im * right.re};
+}
+static point times_real(point factor, double s) { return (point){factor.re * s, factor.im * s}; }
+static point times_i(point factor) { return (point){-factor.im, factor.re}; }
+static point conjugate(point factor) { return (point){factor.re, -factor.im}; }
 
 /* exp(-2 pi i k / n), 0 <= k < n < 2^60: by a sine and cosine of at most pi / 4. */
 static point root_of_unity(int64_t k, int64_t n) {
@@ -58,73 +62,75 @@ static point root_of_unity(int64_t k, int64_t n) {
 
 /* ---------------------------------------------------------------- passes */
 
-static void butterfly_four(bool inverse, point *a) {
-  point b = plus(a[0], a[2]), c = minus(a[0], a[2]), d = plus(a[1], a[3]);
-  point e = times_i(inverse ? minus(a[1], a[3]) : minus(a[3], a[1]));
-  a[0] = plus(b, d);
-  a[1] = plus(c, e);
-  a[2] = minus(b, d);
-  a[3] = minus(c, e);
+static void butterfly_four(bool inverse, point *factor) {
+  point sum = plus(factor[0], factor[2]), c = minus(factor[0], factor[2]),
+        d = plus(factor[1], factor[3]);
+  point point = times_i(inverse ? minus(factor[1], factor[3]) : minus(factor[3], factor[1]));
+  factor[0] = plus(sum, d);
+  factor[1] = plus(c, point);
+  factor[2] = minus(sum, d);
+  factor[3] = minus(c, point);
 }
 
-/* w: (r) the roots of the radix. Of k and r - k the roots are conjugates. */
-static void butterfly_odd(int r, const point *w, point *a) {
-  point sum[KFFT_MAX_RADIX / 2 + 1], rest[KFFT_MAX_RADIX / 2 + 1], first = a[0];
+/* weight: (r) the roots of the radix. Of k and r - k the roots are conjugates. */
+static void butterfly_odd(int r, const point *weight, point *left) {
+  point sum[KFFT_MAX_RADIX / 2 + 1], rest[KFFT_MAX_RADIX / 2 + 1], first = left[0];
   for (int k = 1; k <= r / 2; k++) {
-    sum[k] = plus(a[k], a[r - k]);
-    rest[k] = minus(a[k], a[r - k]);
-    a[0] = plus(a[0], sum[k]);
+    sum[k] = plus(left[k], left[r - k]);
+    rest[k] = minus(left[k], left[r - k]);
+    left[0] = plus(left[0], sum[k]);
   }
   for (int j = 1; j <= r / 2; j++) {
     point even = first, odd = {0, 0};
     for (int k = 1; k <= r / 2; k++) {
-      even = plus(even, times_real(sum[k], w[j * k % r].re));
-      odd = plus(odd, times_real(rest[k], w[j * k % r].im));
+      even = plus(even, times_real(sum[k], weight[j * k % r].re));
+      odd = plus(odd, times_real(rest[k], weight[j * k % r].im));
     }
-    a[j] = plus(even, times_i(odd));
-    a[r - j] = minus(even, times_i(odd));
+    left[j] = plus(even, times_i(odd));
+    left[r - j] = minus(even, times_i(odd));
   }
 }
 
-static void butterfly(const fft_task *t, int r, const point *w, point *a) {
+static void butterfly(const fft_task *task, int r, const point *weight, point *left) {
   if (r == 4) {
-    butterfly_four(t->inverse, a);
+    butterfly_four(task->inverse, left);
   } else if (r == 2) {
-    point b = a[1];
-    a[1] = minus(a[0], b);
-    a[0] = plus(a[0], b);
+    point point = left[1];
+    left[1] = minus(left[0], point);
+    left[0] = plus(left[0], point);
   } else {
-    butterfly_odd(r, w, a);
+    butterfly_odd(r, weight, left);
   }
 }
 
-static void run_pass(const fft_task *t, int r, int64_t m, int64_t stride, const point *from,
+static void run_pass(const fft_task *task, int r, int64_t m, int64_t stride, const point *from,
                      point *to) {
-  point a[KFFT_MAX_RADIX], w[KFFT_MAX_RADIX];
-  for (int j = 0; j < r; j++) w[j] = t->roots[j * (t->p->length / r)];
+  point point[KFFT_MAX_RADIX], factor[KFFT_MAX_RADIX];
+  for (int j = 0; j < r; j++) factor[j] = task->roots[j * (task->args->length / r)];
   for (int64_t p = 0; p < m; p++) {
     for (int64_t q = 0; q < stride; q++) {
-      for (int k = 0; k < r; k++) a[k] = from[q + stride * (p + m * k)];
-      butterfly(t, r, w, a);
+      for (int k = 0; k < r; k++) point[k] = from[q + stride * (p + m * k)];
+      butterfly(task, r, factor, point);
       for (int j = 0; j < r; j++)
-        to[q + stride * (r * p + j)] = p * j > 0 ? times(a[j], t->roots[p * j * stride]) : a[j];
+        to[q + stride * (r * p + j)] =
+            p * j > 0 ? times(point[j], task->roots[p * j * stride]) : point[j];
     }
   }
 }
 
-/* Transforms a, with b to write to; gives the one of both that has the result. */
-static point *transform(const fft_task *t, point *a, point *b) {
-  int64_t m = t->p->length, stride = 1;
-  for (int i = 0; i < t->p->n_passes; i++) {
-    int r = t->p->radices[i];
+/* Transforms a, with right to write to; gives the one of both that has the result. */
+static point *transform(const fft_task *task, point *left, point *right) {
+  int64_t m = task->args->length, stride = 1;
+  for (int i = 0; i < task->args->n_passes; i++) {
+    int r = task->args->radices[i];
     m /= r;
-    run_pass(t, r, m, stride, a, b);
+    run_pass(task, r, m, stride, left, right);
     stride *= r;
-    point *swap = a;
-    a = b;
-    b = swap;
+    point *swap = left;
+    left = right;
+    right = swap;
   }
-  return a;
+  return left;
 }
 
 /* ---------------------------------------------------------------- rows */
@@ -142,101 +148,103 @@ static void write_real(const ktensor *out, int64_t at, double v) {
 }
 
 /* Of a real signal's transform these have no imaginary part. */
-static bool is_real_point(const fft_args *p, int64_t k) { return k == 0 || 2 * k == p->n; }
+static bool is_real_point(const fft_args *args, int64_t k) { return k == 0 || 2 * k == args->n; }
 
 /* Point j < n of the row at `row`. */
-static point read_point(const fft_args *p, int64_t row, int64_t j) {
-  int64_t step = p->x.strides[p->x.rank - 1];
-  if (p->kind == KFFT_FROM_REAL) return (point){read_real(&p->x, row + j * step), 0};
-  bool mirrored = j >= p->n_in;
-  int64_t at = row + (mirrored ? p->n - j : j) * step;
-  point v = {read_real(&p->x, at), read_real(&p->x, at + p->x_pair)};
-  if (p->kind == KFFT_TO_REAL && is_real_point(p, j)) v.im = 0;
-  return mirrored ? conjugate(v) : v;
+static point read_point(const fft_args *args, int64_t row, int64_t j) {
+  int64_t step = args->x.strides[args->x.rank - 1];
+  if (args->kind == KFFT_FROM_REAL) return (point){read_real(&args->x, row + j * step), 0};
+  bool mirrored = j >= args->n_in;
+  int64_t at = row + (mirrored ? args->n - j : j) * step;
+  point point = {read_real(&args->x, at), read_real(&args->x, at + args->x_pair)};
+  if (args->kind == KFFT_TO_REAL && is_real_point(args, j)) point.im = 0;
+  return mirrored ? conjugate(point) : point;
 }
 
-static void write_point(const fft_args *p, int64_t row, int64_t k, point v) {
-  int64_t at = row + k * p->out.strides[p->out.rank - 1];
-  write_real(&p->out, at, v.re * p->scale);
-  if (p->kind == KFFT_TO_REAL) return;
-  bool real = p->kind == KFFT_FROM_REAL && is_real_point(p, k);
-  write_real(&p->out, at + p->out_pair, real ? 0 : v.im * p->scale);
+static void write_point(const fft_args *args, int64_t row, int64_t k, point point) {
+  int64_t at = row + k * args->out.strides[args->out.rank - 1];
+  write_real(&args->out, at, point.re * args->scale);
+  if (args->kind == KFFT_TO_REAL) return;
+  bool real = args->kind == KFFT_FROM_REAL && is_real_point(args, k);
+  write_real(&args->out, at + args->out_pair, real ? 0 : point.im * args->scale);
 }
 
 /* a, a row times the chirp, becomes its convolution with the chirp's conjugate: conjugated. */
-static point *convolve(const fft_task *t, point *a, point *b) {
-  point *found = transform(t, a, b), *other = found == a ? b : a;
-  for (int64_t i = 0; i < t->p->length; i++) found[i] = conjugate(times(found[i], t->spectrum[i]));
-  return transform(t, found, other);
+static point *convolve(const fft_task *task, point *left, point *right) {
+  point *found = transform(task, left, right), *other = found == left ? right : left;
+  for (int64_t i = 0; i < task->args->length; i++)
+    found[i] = conjugate(times(found[i], task->spectrum[i]));
+  return transform(task, found, other);
 }
 
 static void transform_row(const void *user, int64_t row, char *scratch) {
-  const fft_task *t = user;
-  const fft_args *p = t->p;
-  walk w = {.rank = p->x.rank - 1, .dims = p->x.dims};
-  walk_add(&w, p->x.strides);
-  walk_add(&w, p->out.strides);
+  const fft_task *task = user;
+  const fft_args *args = task->args;
+  walk w = {.rank = args->x.rank - 1, .dims = args->x.dims};
+  walk_add(&w, args->x.strides);
+  walk_add(&w, args->out.strides);
   walk_seek(&w, row);
-  point *a = (point *)(void *)scratch, *b = a + p->length;
-  for (int64_t j = 0; j < p->n; j++) {
-    point v = read_point(p, w.offset[0], j);
-    a[j] = p->chirp ? times(v, t->chirp[j]) : v;
+  point *factor = (point *)(void *)scratch, *sum = factor + args->length;
+  for (int64_t j = 0; j < args->n; j++) {
+    point point = read_point(args, w.offset[0], j);
+    factor[j] = args->chirp ? times(point, task->chirp[j]) : point;
   }
-  for (int64_t j = p->n; j < p->length; j++) a[j] = (point){0, 0};
-  const point *made = p->chirp ? convolve(t, a, b) : transform(t, a, b);
-  for (int64_t k = 0; k < p->n_out; k++)
-    write_point(p, w.offset[1], k, p->chirp ? times(conjugate(made[k]), t->chirp[k]) : made[k]);
+  for (int64_t j = args->n; j < args->length; j++) factor[j] = (point){0, 0};
+  const point *made = args->chirp ? convolve(task, factor, sum) : transform(task, factor, sum);
+  for (int64_t k = 0; k < args->n_out; k++)
+    write_point(args, w.offset[1], k,
+                args->chirp ? times(conjugate(made[k]), task->chirp[k]) : made[k]);
 }
 
 /* ---------------------------------------------------------------- tables */
 
-static void fill_roots(fft_task *t) {
-  for (int64_t k = 0; k < t->p->length; k++) {
-    point w = root_of_unity(k, t->p->length);
-    t->roots[k] = t->inverse ? conjugate(w) : w;
+static void fill_roots(fft_task *task) {
+  for (int64_t k = 0; k < task->args->length; k++) {
+    point point = root_of_unity(k, task->args->length);
+    task->roots[k] = task->inverse ? conjugate(point) : point;
   }
 }
 
-/* b: (length) to work in. */
-static void fill_chirp(fft_task *t, point *b) {
-  const fft_args *p = t->p;
-  point *a = t->spectrum;
+/* factor: (length) to work in. */
+static void fill_chirp(fft_task *task, point *factor) {
+  const fft_args *args = task->args;
+  point *sum = task->spectrum;
   int64_t square = 0; /* j^2 mod 2 n */
-  for (int64_t j = 0; j < p->length; j++) a[j] = (point){0, 0};
-  for (int64_t j = 0; j < p->n; j++) {
-    point w = root_of_unity(square, 2 * p->n);
-    t->chirp[j] = p->inverse ? conjugate(w) : w;
-    a[j] = times_real(conjugate(t->chirp[j]), 1 / (double)p->length);
-    if (j > 0) a[p->length - j] = a[j];
-    square = (square + 2 * j + 1) % (2 * p->n);
+  for (int64_t j = 0; j < args->length; j++) sum[j] = (point){0, 0};
+  for (int64_t j = 0; j < args->n; j++) {
+    point point = root_of_unity(square, 2 * args->n);
+    task->chirp[j] = args->inverse ? conjugate(point) : point;
+    sum[j] = times_real(conjugate(task->chirp[j]), 1 / (double)args->length);
+    if (j > 0) sum[args->length - j] = sum[j];
+    square = (square + 2 * j + 1) % (2 * args->n);
   }
-  t->spectrum = transform(t, a, b);
+  task->spectrum = transform(task, sum, factor);
 }
 
 /* Roots, and for a chirp itself and two of the length. */
-static size_t table_bytes(const fft_args *p) {
-  int64_t points = p->length + (p->chirp ? p->n + 2 * p->length : 0);
+static size_t table_bytes(const fft_args *args) {
+  int64_t points = args->length + (args->chirp ? args->n + 2 * args->length : 0);
   return (size_t)points * sizeof(point);
 }
-static size_t row_bytes(const fft_args *p) { return 2 * (size_t)p->length * sizeof(point); }
-static int64_t work_of(const fft_args *p) { return p->n_rows * p->length / ROW_WORK; }
+static size_t row_bytes(const fft_args *args) { return 2 * (size_t)args->length * sizeof(point); }
+static int64_t work_of(const fft_args *args) { return args->n_rows * args->length / ROW_WORK; }
 
 static size_t fft_scratch(const kernel_context *ctx, const void *args) {
-  const fft_args *p = args;
-  return kernel_scratch_size(table_bytes(p)) +
-         slots_bytes(ctx, p->n_rows, work_of(p), row_bytes(p));
+  const fft_args *own = args;
+  return kernel_scratch_size(table_bytes(own)) +
+         slots_bytes(ctx, own->n_rows, work_of(own), row_bytes(own));
 }
 
 static bool fft(const kernel_context *ctx, const void *args) {
-  const fft_args *p = args;
-  fft_task t = {.p = p, .inverse = p->inverse && !p->chirp};
-  t.roots = ctx->scratch(ctx->pool, table_bytes(p));
-  if (!t.roots) return false;
-  t.chirp = t.roots + p->length;
-  t.spectrum = t.chirp + p->n;
-  fill_roots(&t);
-  if (p->chirp) fill_chirp(&t, t.spectrum + p->length);
-  return run_slots(ctx, p->n_rows, work_of(p), row_bytes(p), transform_row, &t);
+  const fft_args *own = args;
+  fft_task task = {.args = own, .inverse = own->inverse && !own->chirp};
+  task.roots = ctx->scratch(ctx->pool, table_bytes(own));
+  if (!task.roots) return false;
+  task.chirp = task.roots + own->length;
+  task.spectrum = task.chirp + own->n;
+  fill_roots(&task);
+  if (own->chirp) fill_chirp(&task, task.spectrum + own->length);
+  return run_slots(ctx, own->n_rows, work_of(own), row_bytes(own), transform_row, &task);
 }
 
 const kernel_desc kernel_fft = {.name = "fft",

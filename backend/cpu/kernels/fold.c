@@ -9,20 +9,21 @@
 enum { GRAIN = 8 * 1024 };
 
 static void unfold_rows(void *ctx, int64_t begin, int64_t end) {
-  const fold_args *p = ctx;
-  size_t size = dtype_size(p->type);
+  const fold_args *args = ctx;
+  size_t size = dtype_size(args->type);
   for (int64_t row = begin; row < end; row++) { /* (plane, kernel row, kernel column, window row) */
-    int64_t i = row % p->positions[0], k = row / p->positions[0];
-    int64_t kx = k % p->kernel[1], ky = k / p->kernel[1] % p->kernel[0];
-    int64_t plane = k / p->kernel[1] / p->kernel[0];
-    int64_t y = i * p->stride[0] - p->padding[0] + ky * p->dilation[0];
-    char *to = element_at(p->out, p->type, row * p->positions[1]);
-    for (int64_t j = 0; j < p->positions[1]; j++, to += size) {
-      int64_t x = j * p->stride[1] - p->padding[1] + kx * p->dilation[1];
-      if (y < 0 || y >= p->size[0] || x < 0 || x >= p->size[1])
+    int64_t i = row % args->positions[0], k = row / args->positions[0];
+    int64_t kx = k % args->kernel[1], ky = k / args->kernel[1] % args->kernel[0];
+    int64_t plane = k / args->kernel[1] / args->kernel[0];
+    int64_t y = i * args->stride[0] - args->padding[0] + ky * args->dilation[0];
+    char *to = element_at(args->out, args->type, row * args->positions[1]);
+    for (int64_t j = 0; j < args->positions[1]; j++, to += size) {
+      int64_t x = j * args->stride[1] - args->padding[1] + kx * args->dilation[1];
+      if (y < 0 || y >= args->size[0] || x < 0 || x >= args->size[1])
         memset(to, 0, size);
       else
-        memcpy(to, element_at(p->x, p->type, (plane * p->size[0] + y) * p->size[1] + x), size);
+        memcpy(to, element_at(args->x, args->type, (plane * args->size[0] + y) * args->size[1] + x),
+               size);
     }
   }
 }
@@ -35,10 +36,10 @@ static bool im2col(const kernel_context *ctx, const void *args) {
 }
 
 /* The window position whose element k stands at i of dimension d; false if there is none. */
-static bool find_position(const fold_args *p, int d, int64_t i, int64_t k, int64_t *position) {
-  int64_t from = i + p->padding[d] - k * p->dilation[d];
-  *position = from / p->stride[d];
-  return from >= 0 && from % p->stride[d] == 0 && *position < p->positions[d];
+static bool find_position(const fold_args *args, int d, int64_t i, int64_t k, int64_t *position) {
+  int64_t from = i + args->padding[d] - k * args->dilation[d];
+  *position = from / args->stride[d];
+  return from >= 0 && from % args->stride[d] == 0 && *position < args->positions[d];
 }
 
 static void add_element(compute_class c, dtype t, const void *x, void *sum) {
@@ -58,26 +59,26 @@ static void add_element(compute_class c, dtype t, const void *x, void *sum) {
   }
 }
 
-static void fold_element(const fold_args *p, int64_t plane, int64_t y, int64_t x, void *out) {
-  compute_class c = compute_class_of(p->type);
+static void fold_element(const fold_args *args, int64_t plane, int64_t y, int64_t x, void *out) {
+  compute_class c = compute_class_of(args->type);
   uint64_t sum = 0; /* zero of any class */
-  for (int64_t ky = 0; ky < p->kernel[0]; ky++)
-    for (int64_t kx = 0; kx < p->kernel[1]; kx++) {
+  for (int64_t ky = 0; ky < args->kernel[0]; ky++)
+    for (int64_t kx = 0; kx < args->kernel[1]; kx++) {
       int64_t i, j;
-      if (!find_position(p, 0, y, ky, &i) || !find_position(p, 1, x, kx, &j)) continue;
-      int64_t block = (plane * p->kernel[0] + ky) * p->kernel[1] + kx;
-      int64_t from = (block * p->positions[0] + i) * p->positions[1] + j;
-      add_element(c, p->type, element_at(p->x, p->type, from), &sum);
+      if (!find_position(args, 0, y, ky, &i) || !find_position(args, 1, x, kx, &j)) continue;
+      int64_t block = (plane * args->kernel[0] + ky) * args->kernel[1] + kx;
+      int64_t from = (block * args->positions[0] + i) * args->positions[1] + j;
+      add_element(c, args->type, element_at(args->x, args->type, from), &sum);
     }
-  store_row(c, p->type, out, 1, 1, &sum);
+  store_row(c, args->type, out, 1, 1, &sum);
 }
 
 static void fold_rows(void *ctx, int64_t begin, int64_t end) {
-  const fold_args *p = ctx;
+  const fold_args *args = ctx;
   for (int64_t row = begin; row < end; row++)
-    for (int64_t x = 0; x < p->size[1]; x++)
-      fold_element(p, row / p->size[0], row % p->size[0], x,
-                   element_at(p->out, p->type, row * p->size[1] + x));
+    for (int64_t x = 0; x < args->size[1]; x++)
+      fold_element(args, row / args->size[0], row % args->size[0], x,
+                   element_at(args->out, args->type, row * args->size[1] + x));
 }
 
 static bool col2im(const kernel_context *ctx, const void *args) {

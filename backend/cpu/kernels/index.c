@@ -40,82 +40,84 @@ static int64_t grain_of(int64_t slice) { return GRAIN / (slice > 0 ? slice : 1) 
 /* ---------------------------------------------------------------- picks */
 
 /* Moves over places of the index tensors. */
-static walk walk_picks(const pick_list *p, int64_t first) {
-  walk w = {.rank = p->index[0].rank, .dims = p->index[0].dims};
-  for (int j = 0; j < p->n; j++) walk_add(&w, p->index[j].strides);
+static walk walk_picks(const pick_list *list, int64_t first) {
+  walk w = {.rank = list->index[0].rank, .dims = list->index[0].dims};
+  for (int j = 0; j < list->n; j++) walk_add(&w, list->index[j].strides);
   walk_seek(&w, first);
   return w;
 }
 
-static int64_t position_at(const kernel_context *ctx, const pick_list *p, const walk *w) {
+static int64_t position_at(const kernel_context *ctx, const pick_list *list, const walk *walk) {
   int64_t position = 0;
-  for (int j = 0; j < p->n; j++) {
-    int64_t low = p->wrap ? -p->sizes[j] : 0, i = load_index(&p->index[j], w->offset[j]);
-    position += p->steps[j] * check_index(ctx, i, low, p->sizes[j]);
+  for (int j = 0; j < list->n; j++) {
+    int64_t low = list->wrap ? -list->sizes[j] : 0,
+            i = load_index(&list->index[j], walk->offset[j]);
+    position += list->steps[j] * check_index(ctx, i, low, list->sizes[j]);
   }
   return position;
 }
 
 typedef struct pick_task {
   const kernel_context *ctx;
-  const index_pick_args *p;
+  const index_pick_args *args;
   int64_t n_picks, slice; /* elements of `back` */
   bool empty;             /* there is nothing to read */
 } pick_task;
 
 /* Slices [begin, end) of (front, picks). */
 static void pick_slices(void *ctx, int64_t begin, int64_t end) {
-  const pick_task *t = ctx;
-  const ktensor *x = &t->p->x;
-  const klayout *back = &t->p->back;
+  const pick_task *task = ctx;
+  const ktensor *x = &task->args->x;
+  const klayout *back = &task->args->back;
   size_t size = dtype_size(x->type);
   int64_t dense[KERNEL_MAX_RANK], step = 1;
   for (int d = back->rank - 1; d >= 0; step *= back->dims[d--]) dense[d] = step;
   walk front = {.rank = x->rank, .dims = x->dims},
-       picks = walk_picks(&t->p->picks, begin % t->n_picks);
+       picks = walk_picks(&task->args->picks, begin % task->n_picks);
   walk_add(&front, x->strides);
-  walk_seek(&front, begin / t->n_picks);
+  walk_seek(&front, begin / task->n_picks);
   for (int64_t k = begin; k < end; k++) {
-    char *to = (char *)t->p->out + (size_t)(k * t->slice) * size;
-    int64_t at = front.offset[0] + position_at(t->ctx, &t->p->picks, &picks);
-    if (t->empty)
-      memset(to, 0, (size_t)t->slice * size);
+    char *to = (char *)task->args->out + (size_t)(k * task->slice) * size;
+    int64_t at = front.offset[0] + position_at(task->ctx, &task->args->picks, &picks);
+    if (task->empty)
+      memset(to, 0, (size_t)task->slice * size);
     else
       copy_piece(size, back->rank, back->dims, element_at(x->data, x->type, at), back->strides, to,
                  dense);
     walk_next(&picks);
-    if ((k + 1) % t->n_picks == 0) walk_next(&front);
+    if ((k + 1) % task->n_picks == 0) walk_next(&front);
   }
 }
 
 static bool index_pick(const kernel_context *ctx, const void *args) {
-  const index_pick_args *p = args;
-  pick_task t = {.ctx = ctx,
-                 .p = p,
-                 .n_picks = ktensor_numel(&p->picks.index[0]),
-                 .slice = product_of(p->back.dims, p->back.rank)};
-  for (int j = 0; j < p->picks.n; j++) t.empty |= p->picks.sizes[j] == 0;
-  int64_t slices = ktensor_numel(&p->x) * t.n_picks;
-  if (slices * t.slice == 0) return true;
-  ctx->parallel_for(ctx->pool, slices, grain_of(t.slice), pick_slices, &t);
+  const index_pick_args *own = args;
+  pick_task task = {.ctx = ctx,
+                    .args = own,
+                    .n_picks = ktensor_numel(&own->picks.index[0]),
+                    .slice = product_of(own->back.dims, own->back.rank)};
+  for (int j = 0; j < own->picks.n; j++) task.empty |= own->picks.sizes[j] == 0;
+  int64_t slices = ktensor_numel(&own->x) * task.n_picks;
+  if (slices * task.slice == 0) return true;
+  ctx->parallel_for(ctx->pool, slices, grain_of(task.slice), pick_slices, &task);
   return true;
 }
 
 typedef struct ravel_task {
   const kernel_context *ctx;
-  const index_ravel_args *p;
+  const index_ravel_args *args;
 } ravel_task;
 
 static void ravel_range(void *ctx, int64_t begin, int64_t end) {
-  const ravel_task *t = ctx;
-  walk w = walk_picks(&t->p->picks, begin);
+  const ravel_task *task = ctx;
+  walk w = walk_picks(&task->args->picks, begin);
   for (int64_t k = begin; k < end; k++, walk_next(&w))
-    t->p->out[k] = position_at(t->ctx, &t->p->picks, &w);
+    task->args->out[k] = position_at(task->ctx, &task->args->picks, &w);
 }
 
 static bool index_ravel(const kernel_context *ctx, const void *args) {
-  ravel_task t = {.ctx = ctx, .p = args};
-  ctx->parallel_for(ctx->pool, ktensor_numel(&t.p->picks.index[0]), GRAIN / 4, ravel_range, &t);
+  ravel_task task = {.ctx = ctx, .args = args};
+  ctx->parallel_for(ctx->pool, ktensor_numel(&task.args->picks.index[0]), GRAIN / 4, ravel_range,
+                    &task);
   return true;
 }
 
@@ -123,30 +125,30 @@ static bool index_ravel(const kernel_context *ctx, const void *args) {
 
 typedef struct gather_task {
   const kernel_context *ctx;
-  const gather_args *p;
+  const gather_args *args;
 } gather_task;
 
 static void gather_range(void *ctx, int64_t begin, int64_t end) {
-  const gather_task *t = ctx;
-  const gather_args *p = t->p;
-  size_t size = dtype_size(p->x.type);
-  walk w = {.rank = p->index.rank, .dims = p->index.dims};
-  walk_add(&w, p->x.strides);
-  walk_add(&w, p->index.strides);
+  const gather_task *task = ctx;
+  const gather_args *args = task->args;
+  size_t size = dtype_size(args->x.type);
+  walk w = {.rank = args->index.rank, .dims = args->index.dims};
+  walk_add(&w, args->x.strides);
+  walk_add(&w, args->index.strides);
   walk_seek(&w, begin);
   for (int64_t k = begin; k < end; k++, walk_next(&w)) {
-    int64_t i = check_index(t->ctx, load_index(&p->index, w.offset[1]), 0, p->size);
-    void *to = (char *)p->out + (size_t)k * size;
-    if (p->size == 0)
+    int64_t i = check_index(task->ctx, load_index(&args->index, w.offset[1]), 0, args->size);
+    void *to = (char *)args->out + (size_t)k * size;
+    if (args->size == 0)
       memset(to, 0, size);
     else
-      memcpy(to, element_at(p->x.data, p->x.type, w.offset[0] + i * p->step), size);
+      memcpy(to, element_at(args->x.data, args->x.type, w.offset[0] + i * args->step), size);
   }
 }
 
 static bool gather(const kernel_context *ctx, const void *args) {
-  gather_task t = {.ctx = ctx, .p = args};
-  ctx->parallel_for(ctx->pool, ktensor_numel(&t.p->index), GRAIN / 4, gather_range, &t);
+  gather_task task = {.ctx = ctx, .args = args};
+  ctx->parallel_for(ctx->pool, ktensor_numel(&task.args->index), GRAIN / 4, gather_range, &task);
   return true;
 }
 

@@ -30,32 +30,32 @@ static bool is_nonzero(const ktensor *x, int64_t i) {
 }
 
 static void count_chunks(void *ctx, int64_t begin, int64_t end) {
-  const nonzero_task *t = ctx;
+  const nonzero_task *task = ctx;
   for (int64_t c = begin; c < end; c++) {
-    int64_t found = 0, last = (c + 1) * CHUNK < t->n ? (c + 1) * CHUNK : t->n;
-    for (int64_t i = c * CHUNK; i < last; i++) found += is_nonzero(t->x, i);
-    t->before[c] = found;
+    int64_t found = 0, last = (c + 1) * CHUNK < task->n ? (c + 1) * CHUNK : task->n;
+    for (int64_t i = c * CHUNK; i < last; i++) found += is_nonzero(task->x, i);
+    task->before[c] = found;
   }
 }
 
 static void write_chunks(void *ctx, int64_t begin, int64_t end) {
-  const nonzero_task *t = ctx;
-  walk w = {.rank = t->x->rank, .dims = t->x->dims};
+  const nonzero_task *task = ctx;
+  walk w = {.rank = task->x->rank, .dims = task->x->dims};
   for (int64_t c = begin; c < end; c++) {
-    int64_t last = (c + 1) * CHUNK < t->n ? (c + 1) * CHUNK : t->n;
-    int64_t *to = t->positions + t->before[c] * t->x->rank;
+    int64_t last = (c + 1) * CHUNK < task->n ? (c + 1) * CHUNK : task->n;
+    int64_t *to = task->positions + task->before[c] * task->x->rank;
     walk_seek(&w, c * CHUNK);
     for (int64_t i = c * CHUNK; i < last; i++, walk_next(&w)) {
-      if (!is_nonzero(t->x, i)) continue;
-      for (int d = 0; d < t->x->rank; d++) *to++ = w.index[d];
+      if (!is_nonzero(task->x, i)) continue;
+      for (int d = 0; d < task->x->rank; d++) *to++ = w.index[d];
     }
   }
 }
 
-static int64_t count_of_chunks(const nonzero_args *p) { return (p->n + CHUNK - 1) / CHUNK; }
+static int64_t count_of_chunks(const nonzero_args *args) { return (args->n + CHUNK - 1) / CHUNK; }
 
-static size_t counts_size(const nonzero_args *p) {
-  return (size_t)count_of_chunks(p) * sizeof(int64_t);
+static size_t counts_size(const nonzero_args *args) {
+  return (size_t)count_of_chunks(args) * sizeof(int64_t);
 }
 
 static size_t nonzero_scratch(const kernel_context *ctx, const void *args) {
@@ -75,18 +75,18 @@ static int64_t add_up(int64_t *counts, int64_t n) {
 }
 
 static bool nonzero(const kernel_context *ctx, const void *args) {
-  const nonzero_args *p = args;
-  nonzero_task t = {.x = &p->x, .n = p->n, .positions = p->out.data};
-  int64_t chunks = count_of_chunks(p), rank = p->x.rank, *count = p->count.data;
+  const nonzero_args *own = args;
+  nonzero_task task = {.x = &own->x, .n = own->n, .positions = own->out.data};
+  int64_t chunks = count_of_chunks(own), rank = own->x.rank, *count = own->count.data;
   *count = 0;
   if (chunks == 0) return true;
-  t.before = ctx->scratch(ctx->pool, counts_size(p));
-  if (!t.before) return false;
-  ctx->parallel_for(ctx->pool, chunks, 1, count_chunks, &t);
-  *count = add_up(t.before, chunks);
-  ctx->parallel_for(ctx->pool, chunks, 1, write_chunks, &t);
-  if (rank > 0 && *count < t.n)
-    memset(t.positions + *count * rank, 0, (size_t)((t.n - *count) * rank) * sizeof(int64_t));
+  task.before = ctx->scratch(ctx->pool, counts_size(own));
+  if (!task.before) return false;
+  ctx->parallel_for(ctx->pool, chunks, 1, count_chunks, &task);
+  *count = add_up(task.before, chunks);
+  ctx->parallel_for(ctx->pool, chunks, 1, write_chunks, &task);
+  if (rank > 0 && *count < task.n)
+    memset(task.positions + *count * rank, 0, (size_t)((task.n - *count) * rank) * sizeof(int64_t));
   return true;
 }
 

@@ -64,56 +64,58 @@ static const float *find_part(const ktensor *t, int64_t at, int64_t n, float fil
 
 static bool is_f32(const ktensor *t) { return !t->data || t->type == DTYPE_F32; }
 
-static void scale_floats(const row_norm *p, int64_t r, double mean, double inverse) {
+static void scale_floats(const row_norm *norm, int64_t r, double mean, double inverse) {
   const norm_rows rows = norm_rows_here();
-  const bool rounds = is_bf16(p->out.type);
+  const bool rounds = is_bf16(norm->out.type);
   float ones[ROW_BLOCK], zeros[ROW_BLOCK], room[ROW_BLOCK];
-  for (int64_t at = 0; at < p->row; at += ROW_BLOCK) {
-    const int64_t n = p->row - at < ROW_BLOCK ? p->row - at : ROW_BLOCK, i = r * p->row + at;
-    rows.scale(n, (const float *)p->x.data + i, mean, inverse,
-               find_part(&p->weight, at, n, 1, ones), find_part(&p->bias, at, n, 0, zeros),
-               rounds ? room : (float *)p->out.data + i);
-    if (rounds) narrow_row(room, n, (uint16_t *)p->out.data + i);
+  for (int64_t at = 0; at < norm->row; at += ROW_BLOCK) {
+    const int64_t n = norm->row - at < ROW_BLOCK ? norm->row - at : ROW_BLOCK,
+                  i = r * norm->row + at;
+    rows.scale(n, (const float *)norm->x.data + i, mean, inverse,
+               find_part(&norm->weight, at, n, 1, ones), find_part(&norm->bias, at, n, 0, zeros),
+               rounds ? room : (float *)norm->out.data + i);
+    if (rounds) narrow_row(room, n, (uint16_t *)norm->out.data + i);
   }
 }
 
-static void scale_row(const row_norm *p, int64_t r, double mean, double inverse) {
+static void scale_row(const row_norm *norm, int64_t r, double mean, double inverse) {
   double x[ROW_BLOCK], weight[ROW_BLOCK], bias[ROW_BLOCK];
-  if (is_f32(&p->x) && is_f32(&p->weight) && is_f32(&p->bias) &&
-      (is_f32(&p->out) || is_bf16(p->out.type))) {
-    scale_floats(p, r, mean, inverse);
+  if (is_f32(&norm->x) && is_f32(&norm->weight) && is_f32(&norm->bias) &&
+      (is_f32(&norm->out) || is_bf16(norm->out.type))) {
+    scale_floats(norm, r, mean, inverse);
     return;
   }
-  for (int64_t at = 0; at < p->row; at += ROW_BLOCK) {
-    int64_t n = p->row - at < ROW_BLOCK ? p->row - at : ROW_BLOCK;
-    load_part(&p->x, r * p->row + at, n, 0, x);
-    load_part(&p->weight, at, n, 1, weight);
-    load_part(&p->bias, at, n, 0, bias);
+  for (int64_t at = 0; at < norm->row; at += ROW_BLOCK) {
+    int64_t n = norm->row - at < ROW_BLOCK ? norm->row - at : ROW_BLOCK;
+    load_part(&norm->x, r * norm->row + at, n, 0, x);
+    load_part(&norm->weight, at, n, 1, weight);
+    load_part(&norm->bias, at, n, 0, bias);
     for (int64_t i = 0; i < n; i++) x[i] = (x[i] - mean) * inverse * weight[i] + bias[i];
-    store_row(COMPUTE_F64, p->out.type, element_at(p->out.data, p->out.type, r * p->row + at), 1, n,
-              x);
+    store_row(COMPUTE_F64, norm->out.type,
+              element_at(norm->out.data, norm->out.type, r * norm->row + at), 1, n, x);
   }
 }
 
 static void layer_norm_rows(void *ctx, int64_t begin, int64_t end) {
-  const row_norm *p = ctx;
+  const row_norm *norm = ctx;
   for (int64_t r = begin; r < end; r++) {
     double mean, inverse;
-    measure(&p->x, r * p->row, p->row, p->eps, &mean, &inverse);
-    scale_row(p, r, mean, inverse);
+    measure(&norm->x, r * norm->row, norm->row, norm->eps, &mean, &inverse);
+    scale_row(norm, r, mean, inverse);
   }
 }
 
 static void rms_norm_rows(void *ctx, int64_t begin, int64_t end) {
-  const row_norm *p = ctx;
+  const row_norm *norm = ctx;
   for (int64_t r = begin; r < end; r++)
-    scale_row(p, r, 0,
-              1 / sqrt(sum_part(&p->x, r * p->row, p->row, 0, true) / (double)p->row + p->eps));
+    scale_row(norm, r, 0,
+              1 / sqrt(sum_part(&norm->x, r * norm->row, norm->row, 0, true) / (double)norm->row +
+                       norm->eps));
 }
 
-static bool run_rows(const kernel_context *ctx, const row_norm *p, kernel_body body) {
-  row_norm task = *p;
-  if (p->row > 0) ctx->parallel_for(ctx->pool, p->n_rows, GRAIN / p->row + 1, body, &task);
+static bool run_rows(const kernel_context *ctx, const row_norm *norm, kernel_body body) {
+  row_norm task = *norm;
+  if (norm->row > 0) ctx->parallel_for(ctx->pool, norm->n_rows, GRAIN / norm->row + 1, body, &task);
   return true;
 }
 
@@ -141,80 +143,82 @@ const kernel_desc kernel_rms_norm = {.name = "rms_norm",
 /* ---------------------------------------------------------------- over channels */
 
 /* Elements [at, at + n) of F32: x * scale + shift, and what follows. */
-static void scale_block(const channel_norm *p, int64_t at, int64_t n, double scale, double shift) {
+static void scale_block(const channel_norm *norm, int64_t at, int64_t n, double scale,
+                        double shift) {
   float room[ROW_BLOCK];
-  const bool rounds = is_bf16(p->out.type);
-  float *to = rounds ? room : (float *)p->out.data + at;
-  if (is_bf16(p->x.type))
-    bf16_shift((const uint16_t *)p->x.data + at, n, (float)scale, (float)shift, to);
+  const bool rounds = is_bf16(norm->out.type);
+  float *to = rounds ? room : (float *)norm->out.data + at;
+  if (is_bf16(norm->x.type))
+    bf16_shift((const uint16_t *)norm->x.data + at, n, (float)scale, (float)shift, to);
   else
-    norm_rows_here().shift(n, (const float *)p->x.data + at, scale, shift, to);
+    norm_rows_here().shift(n, (const float *)norm->x.data + at, scale, shift, to);
   if (!rounds) {
-    steps_in_place(&p->steps, to, at, n, 1, 0);
+    steps_in_place(&norm->steps, to, at, n, 1, 0);
     return;
   }
-  bf16_steps(&p->steps, to, n);
-  narrow_row(to, n, (uint16_t *)p->out.data + at);
+  bf16_steps(&norm->steps, to, n);
+  narrow_row(to, n, (uint16_t *)norm->out.data + at);
 }
 
 /* Of any floats. */
-static void scale_any(const channel_norm *p, int64_t at, int64_t n, double scale, double shift) {
+static void scale_any(const channel_norm *norm, int64_t at, int64_t n, double scale, double shift) {
   double x[ROW_BLOCK];
-  load_part(&p->x, at, n, 0, x);
+  load_part(&norm->x, at, n, 0, x);
   for (int64_t i = 0; i < n; i++) x[i] = x[i] * scale + shift;
-  store_row(COMPUTE_F64, p->out.type, element_at(p->out.data, p->out.type, at), 1, n, x);
+  store_row(COMPUTE_F64, norm->out.type, element_at(norm->out.data, norm->out.type, at), 1, n, x);
 }
 
 /* Plane `k` (of batch * channels). */
-static void scale_plane(const channel_norm *p, int64_t k, double scale, double shift) {
-  for (int64_t at = 0; at < p->plane; at += ROW_BLOCK) {
-    const int64_t n = p->plane - at < ROW_BLOCK ? p->plane - at : ROW_BLOCK;
-    if (p->type == DTYPE_F32)
-      scale_block(p, k * p->plane + at, n, scale, shift);
+static void scale_plane(const channel_norm *norm, int64_t k, double scale, double shift) {
+  for (int64_t at = 0; at < norm->plane; at += ROW_BLOCK) {
+    const int64_t n = norm->plane - at < ROW_BLOCK ? norm->plane - at : ROW_BLOCK;
+    if (norm->type == DTYPE_F32)
+      scale_block(norm, k * norm->plane + at, n, scale, shift);
     else
-      scale_any(p, k * p->plane + at, n, scale, shift);
+      scale_any(norm, k * norm->plane + at, n, scale, shift);
   }
 }
 
-static void normalize_plane(const channel_norm *p, int64_t k, double mean, double inverse) {
-  int64_t c = k % p->channels;
-  double scale = inverse * element_or(&p->weight, c, 1);
-  scale_plane(p, k, scale, element_or(&p->bias, c, 0) - mean * scale);
+static void normalize_plane(const channel_norm *norm, int64_t k, double mean, double inverse) {
+  int64_t c = k % norm->channels;
+  double scale = inverse * element_or(&norm->weight, c, 1);
+  scale_plane(norm, k, scale, element_or(&norm->bias, c, 0) - mean * scale);
 }
 
 /* As measure(), in one pass: by the sums of differences from the mean of the first elements. */
-static void measure_narrow(const channel_norm *p, int64_t at, int64_t n, double *mean,
+static void measure_narrow(const channel_norm *norm, int64_t at, int64_t n, double *mean,
                            double *inverse) {
-  const uint16_t *x = (const uint16_t *)p->x.data + at;
+  const uint16_t *x = (const uint16_t *)norm->x.data + at;
   const int64_t some = n < ROW_BLOCK ? n : ROW_BLOCK;
   const float shift = (float)(bf16_sum(x, some) / (double)some);
   double sums[2] = {0};
   bf16_moments(x, n, shift, sums);
   const double off = sums[0] / (double)n, var = sums[1] / (double)n - off * off;
   *mean = (double)shift + off;
-  *inverse = 1 / sqrt((var < 0 ? 0 : var) + p->eps);
+  *inverse = 1 / sqrt((var < 0 ? 0 : var) + norm->eps);
 }
 
 static void group_norm_groups(void *ctx, int64_t begin, int64_t end) {
-  const channel_norm *p = ctx;
-  int64_t per_group = p->channels / p->groups;
+  const channel_norm *norm = ctx;
+  int64_t per_group = norm->channels / norm->groups;
   for (int64_t g = begin; g < end; g++) {
     double mean, inverse;
-    const int64_t at = g * per_group * p->plane, n = per_group * p->plane;
-    if (p->type == DTYPE_F32 && is_bf16(p->x.type))
-      measure_narrow(p, at, n, &mean, &inverse);
+    const int64_t at = g * per_group * norm->plane, n = per_group * norm->plane;
+    if (norm->type == DTYPE_F32 && is_bf16(norm->x.type))
+      measure_narrow(norm, at, n, &mean, &inverse);
     else
-      measure(&p->x, at, n, p->eps, &mean, &inverse);
+      measure(&norm->x, at, n, norm->eps, &mean, &inverse);
     for (int64_t k = g * per_group; k < (g + 1) * per_group; k++)
-      normalize_plane(p, k, mean, inverse);
+      normalize_plane(norm, k, mean, inverse);
   }
 }
 
 static void batch_norm_planes(void *ctx, int64_t begin, int64_t end) {
-  const channel_norm *p = ctx;
+  const channel_norm *norm = ctx;
   for (int64_t k = begin; k < end; k++) {
-    int64_t c = k % p->channels;
-    normalize_plane(p, k, element_or(&p->mean, c, 0), 1 / sqrt(element_or(&p->var, c, 1) + p->eps));
+    int64_t c = k % norm->channels;
+    normalize_plane(norm, k, element_or(&norm->mean, c, 0),
+                    1 / sqrt(element_or(&norm->var, c, 1) + norm->eps));
   }
 }
 

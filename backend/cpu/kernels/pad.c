@@ -16,28 +16,28 @@ static int64_t source_index(kpad_mode mode, int64_t i, int64_t size) {
   return i < 0 ? 0 : i >= size ? size - 1 : i;
 }
 
-/* Offset of the row of x at the outer index of `w`; false if the whole row is the pad value. */
-static bool source_row(const pad_args *p, const walk *w, int64_t *offset) {
+/* Offset of the row of x at the outer index of `walk`; false if the whole row is the pad value. */
+static bool source_row(const pad_args *args, const walk *walk, int64_t *offset) {
   *offset = 0;
-  for (int d = 0; d < w->rank; d++) {
-    int64_t i = source_index(p->mode, w->index[d] - p->before[d], p->x.dims[d]);
+  for (int d = 0; d < walk->rank; d++) {
+    int64_t i = source_index(args->mode, walk->index[d] - args->before[d], args->x.dims[d]);
     if (i < 0) return false;
-    *offset += i * p->x.strides[d];
+    *offset += i * args->x.strides[d];
   }
   return true;
 }
 
 /* Elements [from, to) of an output row that lie outside of x. */
-static void pad_ends(const pad_args *p, const char *row, int64_t from, int64_t to, char *out) {
-  int last = p->x.rank - 1;
-  int64_t size = (int64_t)dtype_size(p->x.type);
-  if (p->mode == KPAD_CONSTANT) {
-    fill_row((size_t)size, to - from, &p->value, out + from * size, 1);
+static void pad_ends(const pad_args *args, const char *row, int64_t from, int64_t to, char *out) {
+  int last = args->x.rank - 1;
+  int64_t size = (int64_t)dtype_size(args->x.type);
+  if (args->mode == KPAD_CONSTANT) {
+    fill_row((size_t)size, to - from, &args->value, out + from * size, 1);
     return;
   }
   for (int64_t i = from; i < to; i++) {
-    int64_t k = source_index(p->mode, i - p->before[last], p->x.dims[last]);
-    copy_row((size_t)size, 1, row + k * p->x.strides[last] * size, 1, out + i * size, 1);
+    int64_t k = source_index(args->mode, i - args->before[last], args->x.dims[last]);
+    copy_row((size_t)size, 1, row + k * args->x.strides[last] * size, 1, out + i * size, 1);
   }
 }
 
@@ -46,39 +46,40 @@ static int64_t clamp_i64(int64_t x, int64_t low, int64_t high) {
 }
 
 static void pad_rows(void *ctx, int64_t begin, int64_t end) {
-  const pad_args *p = ctx;
-  int last = p->x.rank - 1;
-  int64_t n = p->out.dims[last], before = p->before[last], size = (int64_t)dtype_size(p->x.type);
-  int64_t first = clamp_i64(before, 0, n), stop = clamp_i64(before + p->x.dims[last], first, n);
-  walk w = {.rank = last, .dims = p->out.dims};
+  const pad_args *args = ctx;
+  int last = args->x.rank - 1;
+  int64_t n = args->out.dims[last], before = args->before[last],
+          size = (int64_t)dtype_size(args->x.type);
+  int64_t first = clamp_i64(before, 0, n), stop = clamp_i64(before + args->x.dims[last], first, n);
+  walk w = {.rank = last, .dims = args->out.dims};
   walk_seek(&w, begin);
   for (int64_t r = begin; r < end; r++, walk_next(&w)) {
-    char *out = (char *)p->out.data + r * n * size;
+    char *out = (char *)args->out.data + r * n * size;
     int64_t offset;
-    if (!source_row(p, &w, &offset)) {
-      fill_row((size_t)size, n, &p->value, out, 1);
+    if (!source_row(args, &w, &offset)) {
+      fill_row((size_t)size, n, &args->value, out, 1);
       continue;
     }
-    const char *row = (const char *)p->x.data + offset * size;
-    int64_t stride = p->x.strides[last];
-    pad_ends(p, row, 0, first, out);
+    const char *row = (const char *)args->x.data + offset * size;
+    int64_t stride = args->x.strides[last];
+    pad_ends(args, row, 0, first, out);
     if (stop > first)
       copy_row((size_t)size, stop - first, row + (first - before) * stride * size, stride,
                out + first * size, 1);
-    pad_ends(p, row, stop, n, out);
+    pad_ends(args, row, stop, n, out);
   }
 }
 
 static bool pad(const kernel_context *ctx, const void *args) {
-  pad_args p = *(const pad_args *)args;
-  int64_t n = ktensor_numel(&p.out);
+  pad_args own = *(const pad_args *)args;
+  int64_t n = ktensor_numel(&own.out);
   if (n == 0) return true;
-  if (ktensor_numel(&p.x) == 0) { /* nothing but padding */
-    fill_row(dtype_size(p.x.type), n, &p.value, p.out.data, 1);
+  if (ktensor_numel(&own.x) == 0) { /* nothing but padding */
+    fill_row(dtype_size(own.x.type), n, &own.value, own.out.data, 1);
     return true;
   }
-  int64_t row = p.out.dims[p.out.rank - 1];
-  ctx->parallel_for(ctx->pool, n / row, 16 * 1024 / row + 1, pad_rows, &p);
+  int64_t row = own.out.dims[own.out.rank - 1];
+  ctx->parallel_for(ctx->pool, n / row, 16 * 1024 / row + 1, pad_rows, &own);
   return true;
 }
 

@@ -27,109 +27,112 @@ typedef struct cell_window {
 
 static int64_t volume(const int64_t *sizes) { return sizes[0] * sizes[1] * sizes[2]; }
 
-static window window_of(const pool_args *p, int d, int64_t o) {
-  int64_t in = p->in[d], out = p->size[d];
-  if (p->adaptive) {
-    window w = {.first = o * in / out, .stop = ceil_div((o + 1) * in, out), .step = 1};
-    w.padded = w.stop - w.first;
-    return w;
+static window window_of(const pool_args *args, int d, int64_t o) {
+  int64_t in = args->in[d], out = args->size[d];
+  if (args->adaptive) {
+    window window = {.first = o * in / out, .stop = ceil_div((o + 1) * in, out), .step = 1};
+    window.padded = window.stop - window.first;
+    return window;
   }
-  int64_t step = p->dilation[d], first = o * p->stride[d] - p->padding[d],
-          stop = first + (p->kernel[d] - 1) * step + 1;
-  int64_t limit = in + p->padding[d];
-  window w = {.first = first,
-              .stop = stop < in ? stop : in,
-              .step = step,
-              .padded = (stop < limit ? stop : limit) - first};
-  if (w.first < 0) w.first += ceil_div(-w.first, step) * step;
-  return w;
+  int64_t step = args->dilation[d], first = o * args->stride[d] - args->padding[d],
+          stop = first + (args->kernel[d] - 1) * step + 1;
+  int64_t limit = in + args->padding[d];
+  window window = {.first = first,
+                   .stop = stop < in ? stop : in,
+                   .step = step,
+                   .padded = (stop < limit ? stop : limit) - first};
+  if (window.first < 0) window.first += ceil_div(-window.first, step) * step;
+  return window;
 }
 
-static int64_t window_count(const window *w) {
-  return w->stop > w->first ? (w->stop - w->first - 1) / w->step + 1 : 0;
+static int64_t window_count(const window *window) {
+  return window->stop > window->first ? (window->stop - window->first - 1) / window->step + 1 : 0;
 }
 
 /* The element of the plane at the beginning of row (z, y). */
-static int64_t row_of(const cell_window *c, int64_t z, int64_t y) {
-  return (z * c->in[1] + y) * c->in[2];
+static int64_t row_of(const cell_window *window, int64_t z, int64_t y) {
+  return (z * window->in[1] + y) * window->in[2];
 }
 
 /* Position in the plane of the window's maximum, the last NaN if there is one; -1 for an empty
  * window. */
-static int64_t find_max_f64(const double *x, const cell_window *c) {
-  const window *w = c->d;
+static int64_t find_max_f64(const double *x, const cell_window *cell_window) {
+  const window *window = cell_window->d;
   int64_t best = -1;
-  for (int64_t z = w[0].first; z < w[0].stop; z += w[0].step)
-    for (int64_t y = w[1].first; y < w[1].stop; y += w[1].step)
-      for (int64_t i = w[2].first; i < w[2].stop; i += w[2].step) {
-        int64_t at = row_of(c, z, y) + i;
+  for (int64_t z = window[0].first; z < window[0].stop; z += window[0].step)
+    for (int64_t y = window[1].first; y < window[1].stop; y += window[1].step)
+      for (int64_t i = window[2].first; i < window[2].stop; i += window[2].step) {
+        int64_t at = row_of(cell_window, z, y) + i;
         if (best < 0 || x[at] > x[best] || isnan(x[at])) best = at;
       }
   return best;
 }
 
-static int64_t find_max_i64(const int64_t *x, const cell_window *c) {
-  const window *w = c->d;
+static int64_t find_max_i64(const int64_t *x, const cell_window *cell_window) {
+  const window *window = cell_window->d;
   int64_t best = -1;
-  for (int64_t z = w[0].first; z < w[0].stop; z += w[0].step)
-    for (int64_t y = w[1].first; y < w[1].stop; y += w[1].step)
-      for (int64_t i = w[2].first; i < w[2].stop; i += w[2].step) {
-        int64_t at = row_of(c, z, y) + i;
+  for (int64_t z = window[0].first; z < window[0].stop; z += window[0].step)
+    for (int64_t y = window[1].first; y < window[1].stop; y += window[1].step)
+      for (int64_t i = window[2].first; i < window[2].stop; i += window[2].step) {
+        int64_t at = row_of(cell_window, z, y) + i;
         if (best < 0 || x[at] > x[best]) best = at;
       }
   return best;
 }
 
-static double sum_f64(const double *x, const cell_window *c) {
-  const window *w = c->d;
+static double sum_f64(const double *x, const cell_window *cell_window) {
+  const window *window = cell_window->d;
   double sum = 0;
-  for (int64_t z = w[0].first; z < w[0].stop; z++)
-    for (int64_t y = w[1].first; y < w[1].stop; y++)
-      for (int64_t i = w[2].first; i < w[2].stop; i++) sum += x[row_of(c, z, y) + i];
+  for (int64_t z = window[0].first; z < window[0].stop; z++)
+    for (int64_t y = window[1].first; y < window[1].stop; y++)
+      for (int64_t i = window[2].first; i < window[2].stop; i++)
+        sum += x[row_of(cell_window, z, y) + i];
   return sum;
 }
 
-static int64_t sum_i64(const int64_t *x, const cell_window *c) {
-  const window *w = c->d;
+static int64_t sum_i64(const int64_t *x, const cell_window *cell_window) {
+  const window *window = cell_window->d;
   uint64_t sum = 0;
-  for (int64_t z = w[0].first; z < w[0].stop; z++)
-    for (int64_t y = w[1].first; y < w[1].stop; y++)
-      for (int64_t i = w[2].first; i < w[2].stop; i++) sum += (uint64_t)x[row_of(c, z, y) + i];
+  for (int64_t z = window[0].first; z < window[0].stop; z++)
+    for (int64_t y = window[1].first; y < window[1].stop; y++)
+      for (int64_t i = window[2].first; i < window[2].stop; i++)
+        sum += (uint64_t)x[row_of(cell_window, z, y) + i];
   return (int64_t)sum;
 }
 
-static int64_t count_positions(const cell_window *c) {
-  return window_count(&c->d[0]) * window_count(&c->d[1]) * window_count(&c->d[2]);
+static int64_t count_positions(const cell_window *window) {
+  return window_count(&window->d[0]) * window_count(&window->d[1]) * window_count(&window->d[2]);
 }
 
-static int64_t divisor_of(const pool_args *p, const cell_window *c) {
-  if (p->divisor != 0) return p->divisor;
-  if (p->count_include_pad && !p->adaptive) return c->d[0].padded * c->d[1].padded * c->d[2].padded;
-  return count_positions(c);
+static int64_t divisor_of(const pool_args *args, const cell_window *window) {
+  if (args->divisor != 0) return args->divisor;
+  if (args->count_include_pad && !args->adaptive)
+    return window->d[0].padded * window->d[1].padded * window->d[2].padded;
+  return count_positions(window);
 }
 
-static void average_cell(const pool_args *p, compute_class c, const void *plane,
-                         const cell_window *w, int64_t to) {
-  int64_t divisor = divisor_of(p, w);
-  bool empty = count_positions(w) == 0;
-  void *y = element_at(p->out, p->type, to);
+static void average_cell(const pool_args *args, compute_class c, const void *plane,
+                         const cell_window *window, int64_t to) {
+  int64_t divisor = divisor_of(args, window);
+  bool empty = count_positions(window) == 0;
+  void *y = element_at(args->out, args->type, to);
   if (c == COMPUTE_I64) {
-    int64_t v = empty || divisor == 0 ? 0 : sum_i64(plane, w) / divisor;
-    store_row(c, p->type, y, 1, 1, &v);
+    int64_t v = empty || divisor == 0 ? 0 : sum_i64(plane, window) / divisor;
+    store_row(c, args->type, y, 1, 1, &v);
   } else {
-    double v = empty ? 0 : sum_f64(plane, w) / (double)divisor;
-    store_row(c, p->type, y, 1, 1, &v);
+    double v = empty ? 0 : sum_f64(plane, window) / (double)divisor;
+    store_row(c, args->type, y, 1, 1, &v);
   }
 }
 
-static void max_cell(const pool_args *p, compute_class c, const void *plane, const cell_window *w,
-                     int64_t to) {
-  int64_t at = c == COMPUTE_I64 ? find_max_i64(plane, w) : find_max_f64(plane, w);
+static void max_cell(const pool_args *args, compute_class c, const void *plane,
+                     const cell_window *window, int64_t to) {
+  int64_t at = c == COMPUTE_I64 ? find_max_i64(plane, window) : find_max_f64(plane, window);
   double v = at < 0 ? -INFINITY : c == COMPUTE_I64 ? 0 : ((const double *)plane)[at];
   int64_t k = at < 0 ? INT64_MIN : c == COMPUTE_I64 ? ((const int64_t *)plane)[at] : 0;
-  store_row(c, p->type, element_at(p->out, p->type, to), 1, 1,
+  store_row(c, args->type, element_at(args->out, args->type, to), 1, 1,
             c == COMPUTE_I64 ? (void *)&k : (void *)&v);
-  if (p->indices) p->indices[to] = at < 0 ? 0 : at;
+  if (args->indices) args->indices[to] = at < 0 ? 0 : at;
 }
 
 /* ---------------------------------------------------------------- maxima alone, of their own dtype
@@ -209,19 +212,21 @@ TARGET_AVX512 KERNEL_INLINE __m512 larger_avx512(__m512 best, const float *x, ui
 }
 
 /* n cells from `from` on, in the order of LARGER. */
-TARGET_AVX512 KERNEL_INLINE void max_floats(const pool_args *p, const seen_rows *s, int64_t from,
-                                            int64_t n, const int64_t stride, float *values) {
-  const int64_t taps = p->kernel[2], step = p->dilation[2];
+TARGET_AVX512 KERNEL_INLINE void max_floats(const pool_args *args, const seen_rows *rows,
+                                            int64_t from, int64_t n, const int64_t stride,
+                                            float *values) {
+  const int64_t taps = args->kernel[2], step = args->dilation[2];
   for (int64_t i = 0; i < n; i += LANES) {
-    const int64_t column = (from + i) * stride - p->padding[2];
+    const int64_t column = (from + i) * stride - args->padding[2];
     uint32_t there[MOST_TAPS];
-    for (int64_t k = 0; k < taps; k++) there[k] = columns_there(column + k * step, s->in[2]);
+    for (int64_t k = 0; k < taps; k++) there[k] = columns_there(column + k * step, rows->in[2]);
     __m512 best = _mm512_set1_ps(-INFINITY);
-    for (int64_t z = s->z.first; z < s->z.stop; z += s->z.step)
-      for (int64_t y = s->y.first; y < s->y.stop; y += s->y.step) {
+    for (int64_t z = rows->z.first; z < rows->z.stop; z += rows->z.step)
+      for (int64_t y = rows->y.first; y < rows->y.stop; y += rows->y.step) {
         /* where the first one would be: what is not there is masked */
-        const uintptr_t row = (uintptr_t)s->plane +
-                              (uintptr_t)((z * s->in[1] + y) * s->in[2] + column) * sizeof(float);
+        const uintptr_t row =
+            (uintptr_t)rows->plane +
+            (uintptr_t)((z * rows->in[1] + y) * rows->in[2] + column) * sizeof(float);
         for (int64_t k = 0; k < taps; k++)
           best = larger_avx512(best, (const float *)row + k * step, there[k], stride);
       }
@@ -229,36 +234,37 @@ TARGET_AVX512 KERNEL_INLINE void max_floats(const pool_args *p, const seen_rows 
     _mm512_mask_storeu_ps(values + i, stored, best);
   }
 }
-TARGET_AVX512 static void max_floats_1(const pool_args *p, const seen_rows *s, int64_t from,
+TARGET_AVX512 static void max_floats_1(const pool_args *args, const seen_rows *rows, int64_t from,
                                        int64_t n, float *values) {
-  max_floats(p, s, from, n, 1, values);
+  max_floats(args, rows, from, n, 1, values);
 }
-TARGET_AVX512 static void max_floats_2(const pool_args *p, const seen_rows *s, int64_t from,
+TARGET_AVX512 static void max_floats_2(const pool_args *args, const seen_rows *rows, int64_t from,
                                        int64_t n, float *values) {
-  max_floats(p, s, from, n, 2, values);
+  max_floats(args, rows, from, n, 2, values);
 }
 #endif
 
 /* Whether all n cells from `from` on were made at once. */
-static bool max_at_once(const pool_args *p, dtype t, const seen_rows *s, int64_t from, int64_t n,
-                        cell_row *values) {
+static bool max_at_once(const pool_args *args, dtype t, const seen_rows *rows, int64_t from,
+                        int64_t n, cell_row *values) {
 #if KERNEL_X86
-  if (t == DTYPE_F32 && p->stride[2] <= 2 && p->kernel[2] <= MOST_TAPS && cpu_has_avx512()) {
-    (p->stride[2] == 1 ? max_floats_1 : max_floats_2)(p, s, from, n, (float *)(void *)values);
+  if (t == DTYPE_F32 && args->stride[2] <= 2 && args->kernel[2] <= MOST_TAPS && cpu_has_avx512()) {
+    (args->stride[2] == 1 ? max_floats_1 : max_floats_2)(args, rows, from, n,
+                                                         (float *)(void *)values);
     return true;
   }
 #endif
-  (void)p, (void)t, (void)s, (void)from, (void)n, (void)values;
+  (void)args, (void)t, (void)rows, (void)from, (void)n, (void)values;
   return false;
 }
 
 /* n cells of a row from `from` on: values become the larger of them and of what is under them in a
  * row of the plane. */
-static void take_row(const pool_args *p, dtype t, const char *row, int64_t from, int64_t n,
+static void take_row(const pool_args *args, dtype t, const char *row, int64_t from, int64_t n,
                      cell_row *values) {
-  int64_t stride = p->stride[2], size = (int64_t)dtype_size(t);
-  for (int64_t tap = 0; tap < p->kernel[2]; tap++) {
-    int64_t shift = tap * p->dilation[2] - p->padding[2], last = p->in[2] - 1 - shift;
+  int64_t stride = args->stride[2], size = (int64_t)dtype_size(t);
+  for (int64_t tap = 0; tap < args->kernel[2]; tap++) {
+    int64_t shift = tap * args->dilation[2] - args->padding[2], last = args->in[2] - 1 - shift;
     int64_t first = shift < 0 ? ceil_div(-shift, stride) : 0,
             stop = last < 0 ? 0 : last / stride + 1;
     if (first < from) first = from;
@@ -278,129 +284,142 @@ static void take_row(const pool_args *p, dtype t, const char *row, int64_t from,
 }
 
 /* The largest that n cells of a row from `from` on see. */
-static void max_cells(const pool_args *p, dtype t, const seen_rows *s, int64_t from, int64_t n,
-                      cell_row *values) {
+static void max_cells(const pool_args *args, dtype t, const seen_rows *rows, int64_t from,
+                      int64_t n, cell_row *values) {
   const int64_t size = (int64_t)dtype_size(t);
-  if (max_at_once(p, t, s, from, n, values)) return;
+  if (max_at_once(args, t, rows, from, n, values)) return;
   fill_lowest(t, n, values);
-  for (int64_t z = s->z.first; z < s->z.stop; z += s->z.step)
-    for (int64_t y = s->y.first; y < s->y.stop; y += s->y.step)
-      take_row(p, t, s->plane + (z * s->in[1] + y) * s->in[2] * size, from, n, values);
+  for (int64_t z = rows->z.first; z < rows->z.stop; z += rows->z.step)
+    for (int64_t y = rows->y.first; y < rows->y.stop; y += rows->y.step)
+      take_row(args, t, rows->plane + (z * rows->in[1] + y) * rows->in[2] * size, from, n, values);
 }
 
 /* Cells [from, from + n) of a row whose windows are empty, as dilated ones may be. */
-static void empty_cells(const pool_args *p, dtype t, bool is_row_empty, int64_t from, int64_t n,
+static void empty_cells(const pool_args *args, dtype t, bool is_row_empty, int64_t from, int64_t n,
                         cell_row *values) {
-  if (!is_row_empty && p->dilation[2] == 1) return;
+  if (!is_row_empty && args->dilation[2] == 1) return;
   for (int64_t i = 0; i < n; i++) {
-    const window x = window_of(p, 2, from + i);
-    if (is_row_empty || window_count(&x) == 0) put_empty(t, i, values);
+    const window window = window_of(args, 2, from + i);
+    if (is_row_empty || window_count(&window) == 0) put_empty(t, i, values);
   }
 }
 
-static bool reads_bf16(const pool_args *p) { return p->type == DTYPE_F32 && is_bf16(p->x_type); }
-static bool rounds(const pool_args *p) { return p->type == DTYPE_F32 && is_bf16(p->out_type); }
+static bool reads_bf16(const pool_args *args) {
+  return args->type == DTYPE_F32 && is_bf16(args->x_type);
+}
+static bool rounds(const pool_args *args) {
+  return args->type == DTYPE_F32 && is_bf16(args->out_type);
+}
 
 /* n cells from element `at` of out on. */
-static void store_cells(const pool_args *p, dtype t, int64_t at, int64_t n,
+static void store_cells(const pool_args *args, dtype t, int64_t at, int64_t n,
                         const cell_row *values) {
-  void *to = element_at(p->out, p->out_type, at);
-  if (rounds(p))
+  void *to = element_at(args->out, args->out_type, at);
+  if (rounds(args))
     narrow_row((const float *)(const void *)values, n, to);
-  else if (t == p->type)
+  else if (t == args->type)
     memcpy(to, values, (size_t)n * dtype_size(t));
   else
-    store_row(compute_class_of(t), p->type, to, 1, n, values);
+    store_row(compute_class_of(t), args->type, to, 1, n, values);
 }
 
 /* The same of what bf16_larger made. */
-static void store_ordered(const pool_args *p, int64_t at, int64_t n, const int16_t *order) {
+static void store_ordered(const pool_args *args, int64_t at, int64_t n, const int16_t *order) {
   uint16_t narrow[ROW_BLOCK];
-  uint16_t *to = rounds(p) ? (uint16_t *)p->out + at : narrow;
+  uint16_t *to = rounds(args) ? (uint16_t *)args->out + at : narrow;
   bf16_ordered(order, n, to);
-  if (!rounds(p)) widen_row(narrow, n, (float *)p->out + at);
+  if (!rounds(args)) widen_row(narrow, n, (float *)args->out + at);
 }
 
 /* plane: of BF16; its rows are joined first. */
-static void max_narrow_row(const pool_args *p, const uint16_t *plane, int64_t task, int64_t row,
+static void max_narrow_row(const pool_args *args, const uint16_t *plane, int64_t task, int64_t row,
                            int16_t *joined) {
-  const int64_t columns = p->size[2];
-  const window z = window_of(p, 0, row / p->size[1]), y = window_of(p, 1, row % p->size[1]);
+  const int64_t columns = args->size[2];
+  const window window = window_of(args, 0, row / args->size[1]),
+               rows = window_of(args, 1, row % args->size[1]);
   cell_row values;
   int16_t *order = (int16_t *)(void *)&values;
-  for (int64_t i = 0; i < p->in[2]; i++) joined[i] = BF16_LEAST;
-  for (int64_t i = z.first; i < z.stop; i += z.step)
-    for (int64_t j = y.first; j < y.stop; j += y.step)
-      bf16_larger(plane + (i * p->in[1] + j) * p->in[2], p->in[2], joined);
+  for (int64_t i = 0; i < args->in[2]; i++) joined[i] = BF16_LEAST;
+  for (int64_t i = window.first; i < window.stop; i += window.step)
+    for (int64_t j = rows.first; j < rows.stop; j += rows.step)
+      bf16_larger(plane + (i * args->in[1] + j) * args->in[2], args->in[2], joined);
   for (int64_t from = 0, n; from < columns; from += n) {
     n = columns - from < ROW_BLOCK ? columns - from : ROW_BLOCK;
     for (int64_t i = 0; i < n; i++) order[i] = BF16_LEAST;
-    take_row(p, DTYPE_I16, (const char *)joined, from, n, &values);
-    store_ordered(p, (task * p->size[0] * p->size[1] + row) * columns + from, n, order);
+    take_row(args, DTYPE_I16, (const char *)joined, from, n, &values);
+    store_ordered(args, (task * args->size[0] * args->size[1] + row) * columns + from, n, order);
   }
 }
 
 /* plane: of dtype t. */
-static void max_row(const pool_args *p, dtype t, const char *plane, int64_t task, int64_t row) {
-  const int64_t columns = p->size[2];
-  const seen_rows seen = {plane, window_of(p, 0, row / p->size[1]),
-                          window_of(p, 1, row % p->size[1]), p->in};
+static void max_row(const pool_args *args, dtype t, const char *plane, int64_t task, int64_t row) {
+  const int64_t columns = args->size[2];
+  const seen_rows seen = {plane, window_of(args, 0, row / args->size[1]),
+                          window_of(args, 1, row % args->size[1]), args->in};
   const bool is_empty = window_count(&seen.z) == 0 || window_count(&seen.y) == 0;
   cell_row values;
   for (int64_t from = 0, n; from < columns; from += n) {
     n = columns - from < ROW_BLOCK ? columns - from : ROW_BLOCK;
-    max_cells(p, t, &seen, from, n, &values);
-    empty_cells(p, t, is_empty, from, n, &values);
-    store_cells(p, t, (task * p->size[0] * p->size[1] + row) * columns + from, n, &values);
+    max_cells(args, t, &seen, from, n, &values);
+    empty_cells(args, t, is_empty, from, n, &values);
+    store_cells(args, t, (task * args->size[0] * args->size[1] + row) * columns + from, n, &values);
   }
 }
 
-static void max_plane(const pool_args *p, int64_t task, char *scratch) {
-  const dtype t = max_type(p->type);
-  int64_t size = volume(p->in);
-  const int64_t rows = p->size[0] * p->size[1];
-  if (reads_bf16(p)) {
+static void max_plane(const pool_args *args, int64_t task, char *scratch) {
+  const dtype t = max_type(args->type);
+  int64_t size = volume(args->in);
+  const int64_t rows = args->size[0] * args->size[1];
+  if (reads_bf16(args)) {
     for (int64_t row = 0; row < rows; row++)
-      max_narrow_row(p, (const uint16_t *)p->x + task * size, task, row,
+      max_narrow_row(args, (const uint16_t *)args->x + task * size, task, row,
                      (int16_t *)(void *)scratch);
     return;
   }
-  const void *x = element_at(p->x, p->type, task * size), *plane = t == p->type ? x : scratch;
-  if (t != p->type) load_row(compute_class_of(t), p->type, x, 1, size, scratch);
-  for (int64_t row = 0; row < rows; row++) max_row(p, t, plane, task, row);
+  const void *x = element_at(args->x, args->type, task * size),
+             *plane = t == args->type ? x : scratch;
+  if (t != args->type) load_row(compute_class_of(t), args->type, x, 1, size, scratch);
+  for (int64_t row = 0; row < rows; row++) max_row(args, t, plane, task, row);
 }
 
 /* ---------------------------------------------------------------- the kernel */
 
 static void pool_plane(const void *user, int64_t task, char *scratch) {
-  const pool_args *p = user;
-  compute_class c = compute_class_of(p->type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
-  int64_t size = volume(p->in), cells = volume(p->size), columns = p->size[2], rows = p->size[1];
-  if (!p->average && !p->adaptive && !p->indices) {
-    max_plane(p, task, scratch);
+  const pool_args *args = user;
+  compute_class c = compute_class_of(args->type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
+  int64_t size = volume(args->in), cells = volume(args->size), columns = args->size[2],
+          rows = args->size[1];
+  if (!args->average && !args->adaptive && !args->indices) {
+    max_plane(args, task, scratch);
     return;
   }
-  load_row(c, p->type, element_at(p->x, p->type, task * size), 1, size, scratch);
+  load_row(c, args->type, element_at(args->x, args->type, task * size), 1, size, scratch);
   for (int64_t i = 0; i < cells; i++) {
-    cell_window w = {.d = {window_of(p, 0, i / columns / rows), window_of(p, 1, i / columns % rows),
-                           window_of(p, 2, i % columns)},
-                     .in = p->in};
-    if (p->average)
-      average_cell(p, c, scratch, &w, task * cells + i);
+    cell_window window = {
+        .d = {window_of(args, 0, i / columns / rows), window_of(args, 1, i / columns % rows),
+              window_of(args, 2, i % columns)},
+        .in = args->in};
+    if (args->average)
+      average_cell(args, c, scratch, &window, task * cells + i);
     else
-      max_cell(p, c, scratch, &w, task * cells + i);
+      max_cell(args, c, scratch, &window, task * cells + i);
   }
 }
 
-static int64_t pool_work(const pool_args *p) {
-  int64_t in = volume(p->in), reads = p->adaptive ? in : volume(p->size) * volume(p->kernel);
-  return p->planes * (reads + in) / READS_PER_THREAD;
+static int64_t pool_work(const pool_args *args) {
+  int64_t in = volume(args->in),
+          reads = args->adaptive ? in : volume(args->size) * volume(args->kernel);
+  return args->planes * (reads + in) / READS_PER_THREAD;
 }
 
 /* A plane, for a thread. */
-static size_t plane_bytes(const pool_args *p) { return (size_t)volume(p->in) * sizeof(double); }
+static size_t plane_bytes(const pool_args *args) {
+  return (size_t)volume(args->in) * sizeof(double);
+}
 
-static int64_t task_count(const pool_args *p) { return volume(p->size) > 0 ? p->planes : 0; }
+static int64_t task_count(const pool_args *args) {
+  return volume(args->size) > 0 ? args->planes : 0;
+}
 
 static size_t pool_scratch(const kernel_context *ctx, const void *args) {
   return slots_bytes(ctx, task_count(args), pool_work(args), plane_bytes(args));

@@ -11,18 +11,18 @@
 enum { GRAIN = 4096 };
 
 typedef struct random_task {
-  const random_args *p;
+  const random_args *args;
   uint64_t seed;
   uint32_t run;
 } random_task;
 
 /* The four words of counter (block, stream, run). */
-static void words_of(const random_task *t, uint64_t block, uint32_t w[4]) {
+static void words_of(const random_task *task, uint64_t block, uint32_t w[4]) {
   w[0] = (uint32_t)block;
   w[1] = (uint32_t)(block >> 32);
-  w[2] = t->p->stream;
-  w[3] = t->run;
-  philox(t->seed, w);
+  w[2] = task->args->stream;
+  w[3] = task->run;
+  philox(task->seed, w);
 }
 
 static uint64_t pair_of(const uint32_t *w) { return w[0] | (uint64_t)w[1] << 32; }
@@ -48,56 +48,58 @@ static double normal_of(double u, double v, bool second) {
 }
 
 /* Elements of 64 bits: two from each block. */
-static double wide_number(const random_task *t, int64_t i) {
+static double wide_number(const random_task *task, int64_t i) {
   uint32_t w[4];
-  words_of(t, (uint64_t)i / 2, w);
-  if (t->p->kind == KRANDOM_UNIFORM) return ldexp((double)(pair_of(&w[i % 2 * 2]) >> 11), -53);
+  words_of(task, (uint64_t)i / 2, w);
+  if (task->args->kind == KRANDOM_UNIFORM)
+    return ldexp((double)(pair_of(&w[i % 2 * 2]) >> 11), -53);
   return normal_of(ldexp((double)((pair_of(w) >> 11) + 1), -53),
                    ldexp((double)(pair_of(&w[2]) >> 11), -53), i % 2 != 0);
 }
 
-static int64_t integer(const random_task *t, int64_t i) {
+static int64_t integer(const random_task *task, int64_t i) {
   uint32_t w[4];
-  words_of(t, (uint64_t)i / 2, w);
-  uint64_t offset = scale(pair_of(&w[i % 2 * 2]), t->p->range);
-  return (int64_t)((uint64_t)t->p->low + offset);
+  words_of(task, (uint64_t)i / 2, w);
+  uint64_t offset = scale(pair_of(&w[i % 2 * 2]), task->args->range);
+  return (int64_t)((uint64_t)task->args->low + offset);
 }
 
 /* Elements [at, at + n) of 32 bits, four from each block; returns how many, at most n. */
-static int64_t fill_narrow(const random_task *t, int64_t at, int64_t n) {
+static int64_t fill_narrow(const random_task *task, int64_t at, int64_t n) {
   const int64_t lead = at % 4, count = least(n, 4 * RANDOM_BLOCKS - lead);
-  random_blocks b = {.seed = t->seed,
-                     .first = (uint64_t)at / 4,
-                     .stream = t->p->stream,
-                     .run = t->run,
-                     .bits = t->p->kind == KRANDOM_UNIFORM ? uniform_bits(t->p->type) : 0};
-  random_numbers(&b);
-  store_row(COMPUTE_F64, t->p->type, element_at(t->p->out, t->p->type, at), 1, count,
-            b.numbers + lead);
+  random_blocks blocks = {
+      .seed = task->seed,
+      .first = (uint64_t)at / 4,
+      .stream = task->args->stream,
+      .run = task->run,
+      .bits = task->args->kind == KRANDOM_UNIFORM ? uniform_bits(task->args->type) : 0};
+  random_numbers(&blocks);
+  store_row(COMPUTE_F64, task->args->type, element_at(task->args->out, task->args->type, at), 1,
+            count, blocks.numbers + lead);
   return count;
 }
 
-static int64_t fill_wide(const random_task *t, int64_t at, int64_t n) {
-  const bool is_int = t->p->kind == KRANDOM_INTEGER;
+static int64_t fill_wide(const random_task *task, int64_t at, int64_t n) {
+  const bool is_int = task->args->kind == KRANDOM_INTEGER;
   const int64_t count = least(n, ROW_BLOCK);
   row_block block;
-  for (int64_t i = 0; i < count && is_int; i++) block.i64[i] = integer(t, at + i);
-  for (int64_t i = 0; i < count && !is_int; i++) block.f64[i] = wide_number(t, at + i);
-  store_row(is_int ? COMPUTE_I64 : COMPUTE_F64, t->p->type, element_at(t->p->out, t->p->type, at),
-            1, count, &block);
+  for (int64_t i = 0; i < count && is_int; i++) block.i64[i] = integer(task, at + i);
+  for (int64_t i = 0; i < count && !is_int; i++) block.f64[i] = wide_number(task, at + i);
+  store_row(is_int ? COMPUTE_I64 : COMPUTE_F64, task->args->type,
+            element_at(task->args->out, task->args->type, at), 1, count, &block);
   return count;
 }
 
 static void fill(void *ctx, int64_t begin, int64_t end) {
-  const random_task *t = ctx;
-  const bool is_wide = t->p->kind == KRANDOM_INTEGER || t->p->type == DTYPE_F64;
+  const random_task *task = ctx;
+  const bool is_wide = task->args->kind == KRANDOM_INTEGER || task->args->type == DTYPE_F64;
   for (int64_t at = begin; at < end;)
-    at += is_wide ? fill_wide(t, at, end - at) : fill_narrow(t, at, end - at);
+    at += is_wide ? fill_wide(task, at, end - at) : fill_narrow(task, at, end - at);
 }
 
 static bool fill_random(const kernel_context *ctx, const void *args) {
-  random_task t = {.p = args, .seed = ctx->seed, .run = (uint32_t)ctx->stretch};
-  ctx->parallel_for(ctx->pool, t.p->n, GRAIN, fill, &t);
+  random_task task = {.args = args, .seed = ctx->seed, .run = (uint32_t)ctx->stretch};
+  ctx->parallel_for(ctx->pool, task.args->n, GRAIN, fill, &task);
   return true;
 }
 

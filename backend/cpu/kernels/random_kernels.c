@@ -14,11 +14,11 @@ typedef struct random_words {
   uint32_t at[4][N];
 } random_words;
 
-KERNEL_INLINE void make_words(const random_blocks *b, random_words *to) {
+KERNEL_INLINE void make_words(const random_blocks *blocks, random_words *to) {
   for (int i = 0; i < N; i++) {
-    const uint64_t block = b->first + (uint64_t)i;
-    uint32_t w[4] = {(uint32_t)block, (uint32_t)(block >> 32), b->stream, b->run};
-    philox(b->seed, w);
+    const uint64_t block = blocks->first + (uint64_t)i;
+    uint32_t w[4] = {(uint32_t)block, (uint32_t)(block >> 32), blocks->stream, blocks->run};
+    philox(blocks->seed, w);
     to->at[0][i] = w[0];
     to->at[1][i] = w[1];
     to->at[2][i] = w[2];
@@ -77,13 +77,13 @@ KERNEL_INLINE void sine_cosine(int32_t k, double *sine, double *cosine) {
 }
 
 /* After Box and Muller. */
-KERNEL_INLINE void make_normals(const random_words *w, double *to) {
+KERNEL_INLINE void make_normals(const random_words *words, double *to) {
   double radius[2][N], sines[2][N], cosines[2][N];
   for (int p = 0; p < 2; p++) {
     for (int i = 0; i < N; i++)
-      radius[p][i] = sqrt(-2 * log_of_fraction((int32_t)(w->at[2 * p][i] >> 8) + 1));
+      radius[p][i] = sqrt(-2 * log_of_fraction((int32_t)(words->at[2 * p][i] >> 8) + 1));
     for (int i = 0; i < N; i++)
-      sine_cosine((int32_t)(w->at[2 * p + 1][i] >> 8), &sines[p][i], &cosines[p][i]);
+      sine_cosine((int32_t)(words->at[2 * p + 1][i] >> 8), &sines[p][i], &cosines[p][i]);
   }
   for (int i = 0; i < N; i++) {
     to[4 * i] = radius[0][i] * cosines[0][i];
@@ -93,38 +93,38 @@ KERNEL_INLINE void make_normals(const random_words *w, double *to) {
   }
 }
 
-KERNEL_INLINE void make_uniform(const random_words *w, int bits, double *to) {
+KERNEL_INLINE void make_uniform(const random_words *words, int bits, double *to) {
   const double unit = 1.0 / (1 << bits);
   const int shift = 32 - bits;
   for (int lane = 0; lane < 4; lane++)
-    for (int i = 0; i < N; i++) to[4 * i + lane] = (int32_t)(w->at[lane][i] >> shift) * unit;
+    for (int i = 0; i < N; i++) to[4 * i + lane] = (int32_t)(words->at[lane][i] >> shift) * unit;
 }
 
-KERNEL_INLINE void make_numbers(random_blocks *b) {
-  random_words w;
-  make_words(b, &w);
-  if (b->bits > 0)
-    make_uniform(&w, b->bits, b->numbers);
+KERNEL_INLINE void make_numbers(random_blocks *blocks) {
+  random_words words;
+  make_words(blocks, &words);
+  if (blocks->bits > 0)
+    make_uniform(&words, blocks->bits, blocks->numbers);
   else
-    make_normals(&w, b->numbers);
+    make_normals(&words, blocks->numbers);
 }
 
-static void numbers_portable(random_blocks *b) { make_numbers(b); }
+static void numbers_portable(random_blocks *blocks) { make_numbers(blocks); }
 #if KERNEL_X86
-TARGET_AVX2 static void numbers_avx2(random_blocks *b) { make_numbers(b); }
-TARGET_AVX512 static void numbers_avx512(random_blocks *b) { make_numbers(b); }
+TARGET_AVX2 static void numbers_avx2(random_blocks *blocks) { make_numbers(blocks); }
+TARGET_AVX512 static void numbers_avx512(random_blocks *blocks) { make_numbers(blocks); }
 #endif
 
-void random_numbers(random_blocks *b) {
+void random_numbers(random_blocks *blocks) {
 #if KERNEL_X86
   if (cpu_has_avx512()) {
-    numbers_avx512(b);
+    numbers_avx512(blocks);
     return;
   }
   if (cpu_has_avx2()) {
-    numbers_avx2(b);
+    numbers_avx2(blocks);
     return;
   }
 #endif
-  numbers_portable(b);
+  numbers_portable(blocks);
 }

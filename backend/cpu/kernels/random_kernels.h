@@ -14,6 +14,6 @@ typedef struct random_blocks {
   int bits;
   double numbers[4 * RANDOM_BLOCKS]; /* the result */
 } random_blocks;
-void random_numbers(random_blocks *b);
+void random_numbers(random_blocks *blocks);
 
 #endif

@@ -9,12 +9,12 @@
 enum { LANES = 8 };
 
 accumulator accumulator_start(kreduce_kind kind) {
-  accumulator a = {0};
-  if (kind == KREDUCE_PROD) a.f = 1, a.i = 1;
-  if (kind == KREDUCE_MAX) a.f = -INFINITY, a.i = INT64_MIN;
-  if (kind == KREDUCE_MIN) a.f = INFINITY, a.i = INT64_MAX;
-  if (kind == KREDUCE_ALL) a.i = 1;
-  return a;
+  accumulator accumulator = {0};
+  if (kind == KREDUCE_PROD) accumulator.f = 1, accumulator.i = 1;
+  if (kind == KREDUCE_MAX) accumulator.f = -INFINITY, accumulator.i = INT64_MIN;
+  if (kind == KREDUCE_MIN) accumulator.f = INFINITY, accumulator.i = INT64_MAX;
+  if (kind == KREDUCE_ALL) accumulator.i = 1;
+  return accumulator;
 }
 
 static double sum_f64(const double *x, int64_t n) {
@@ -96,138 +96,139 @@ static double extreme_f64(const double *x, int64_t n, bool least, double start) 
 
 /* Joins means and squared differences of two sets (Chan, Golub, LeVeque: Updating formulae for
  * variances). */
-static void join_variance(accumulator *a, const accumulator *b) {
-  int64_t n = a->n + b->n;
+static void join_variance(accumulator *left, const accumulator *right) {
+  int64_t n = left->n + right->n;
   if (n == 0) return;
-  double d = b->mean - a->mean, share = (double)b->n / (double)n;
-  a->f += b->f + d * d * share * (double)a->n;
-  a->mean += d * share;
+  double d = right->mean - left->mean, share = (double)right->n / (double)n;
+  left->f += right->f + d * d * share * (double)left->n;
+  left->mean += d * share;
 }
 
-static void accumulate_f64(kreduce_kind kind, accumulator *a, const double *x, int64_t n) {
+static void accumulate_f64(kreduce_kind kind, accumulator *sums, const double *x, int64_t n) {
   switch (kind) {
     case KREDUCE_SUM:
     case KREDUCE_MEAN:
-      a->f += sum_f64(x, n);
+      sums->f += sum_f64(x, n);
       break;
     case KREDUCE_PROD:
-      for (int64_t i = 0; i < n; i++) a->f *= x[i];
+      for (int64_t i = 0; i < n; i++) sums->f *= x[i];
       break;
     case KREDUCE_MAX:
-      a->f = extreme_f64(x, n, false, a->f);
+      sums->f = extreme_f64(x, n, false, sums->f);
       break;
     case KREDUCE_MIN:
-      a->f = extreme_f64(x, n, true, a->f);
+      sums->f = extreme_f64(x, n, true, sums->f);
       break;
     case KREDUCE_ANY:
-      for (int64_t i = 0; i < n; i++) a->i |= x[i] != 0;
+      for (int64_t i = 0; i < n; i++) sums->i |= x[i] != 0;
       break;
     case KREDUCE_ALL:
-      for (int64_t i = 0; i < n; i++) a->i &= x[i] != 0;
+      for (int64_t i = 0; i < n; i++) sums->i &= x[i] != 0;
       break;
     case KREDUCE_VAR:
     case KREDUCE_STD: {
-      accumulator b = {.n = n, .mean = n > 0 ? sum_f64(x, n) / (double)n : 0};
-      b.f = sum_squares(x, n, b.mean);
-      join_variance(a, &b);
+      accumulator accumulator = {.n = n, .mean = n > 0 ? sum_f64(x, n) / (double)n : 0};
+      accumulator.f = sum_squares(x, n, accumulator.mean);
+      join_variance(sums, &accumulator);
       break;
     }
     case KREDUCE_NORM1:
-      a->f += sum_abs(x, n);
+      sums->f += sum_abs(x, n);
       break;
     case KREDUCE_NORM2:
-      a->f += sum_squares(x, n, 0);
+      sums->f += sum_squares(x, n, 0);
       break;
   }
 }
 
-static void accumulate_i64(kreduce_kind kind, accumulator *a, const int64_t *x, int64_t n) {
-  int64_t value = a->i;
+static void accumulate_i64(kreduce_kind kind, accumulator *accumulator, const int64_t *x,
+                           int64_t n) {
+  int64_t value = accumulator->i;
   for (int64_t i = 0; i < n && kind == KREDUCE_SUM; i++) value = step_add_i64(value, x[i]);
   for (int64_t i = 0; i < n && kind == KREDUCE_PROD; i++) value = step_mul_i64(value, x[i]);
   for (int64_t i = 0; i < n && kind == KREDUCE_MAX; i++) value = step_max_i64(value, x[i]);
   for (int64_t i = 0; i < n && kind == KREDUCE_MIN; i++) value = step_min_i64(value, x[i]);
   for (int64_t i = 0; i < n && kind == KREDUCE_ANY; i++) value |= x[i] != 0;
   for (int64_t i = 0; i < n && kind == KREDUCE_ALL; i++) value &= x[i] != 0;
-  a->i = value;
+  accumulator->i = value;
 }
 
-void accumulate_block(kreduce_kind kind, compute_class c, accumulator *a, const void *x,
+void accumulate_block(kreduce_kind kind, compute_class c, accumulator *accumulator, const void *x,
                       int64_t n) {
   if (c == COMPUTE_I64) {
-    accumulate_i64(kind, a, x, n);
+    accumulate_i64(kind, accumulator, x, n);
   } else {
-    accumulate_f64(kind, a, x, n);
+    accumulate_f64(kind, accumulator, x, n);
   }
-  a->n += n;
+  accumulator->n += n;
 }
 
-void accumulate_other(kreduce_kind kind, accumulator *a, const accumulator *b) {
+void accumulate_other(kreduce_kind kind, accumulator *left, const accumulator *right) {
   if (kind == KREDUCE_VAR || kind == KREDUCE_STD) {
-    join_variance(a, b);
+    join_variance(left, right);
   } else {
     kreduce_kind f = kind == KREDUCE_NORM1 || kind == KREDUCE_NORM2 ? KREDUCE_SUM : kind;
     kreduce_kind i = f == KREDUCE_MEAN ? KREDUCE_SUM : f;
-    if (f != KREDUCE_ANY && f != KREDUCE_ALL) accumulate_f64(f, a, &b->f, 1);
-    accumulate_i64(i, a, &b->i, 1);
+    if (f != KREDUCE_ANY && f != KREDUCE_ALL) accumulate_f64(f, left, &right->f, 1);
+    accumulate_i64(i, left, &right->i, 1);
   }
-  a->n += b->n;
+  left->n += right->n;
 }
 
-static double finish_f64(kreduce_kind kind, const accumulator *a, double divisor) {
-  if (kind == KREDUCE_MEAN || kind == KREDUCE_VAR) return a->f / divisor;
-  if (kind == KREDUCE_STD) return sqrt(a->f / divisor);
-  return kind == KREDUCE_NORM2 ? sqrt(a->f) : a->f;
+static double finish_f64(kreduce_kind kind, const accumulator *accumulator, double divisor) {
+  if (kind == KREDUCE_MEAN || kind == KREDUCE_VAR) return accumulator->f / divisor;
+  if (kind == KREDUCE_STD) return sqrt(accumulator->f / divisor);
+  return kind == KREDUCE_NORM2 ? sqrt(accumulator->f) : accumulator->f;
 }
 
-void accumulator_store(kreduce_kind kind, compute_class c, const accumulator *a, double divisor,
-                       dtype t, void *to) {
+void accumulator_store(kreduce_kind kind, compute_class c, const accumulator *accumulator,
+                       double divisor, dtype t, void *to) {
   if (c == COMPUTE_I64 || kind == KREDUCE_ANY || kind == KREDUCE_ALL) {
-    store_row(COMPUTE_I64, t, to, 1, 1, &a->i);
+    store_row(COMPUTE_I64, t, to, 1, 1, &accumulator->i);
   } else {
-    double value = finish_f64(kind, a, divisor);
+    double value = finish_f64(kind, accumulator, divisor);
     store_row(COMPUTE_F64, t, to, 1, 1, &value);
   }
 }
 
-static void lanes_f64(kreduce_kind kind, accumulator *a, const double *x, int64_t n) {
+static void lanes_f64(kreduce_kind kind, accumulator *accumulator, const double *x, int64_t n) {
   switch (kind) {
     case KREDUCE_SUM:
     case KREDUCE_MEAN:
-      for (int64_t i = 0; i < n; i++) a[i].f += x[i];
+      for (int64_t i = 0; i < n; i++) accumulator[i].f += x[i];
       break;
     case KREDUCE_VAR:
     case KREDUCE_STD:
       for (int64_t i = 0; i < n; i++) {
-        double d = x[i] - a[i].mean;
-        a[i].mean += d / (double)(a[i].n + 1);
-        a[i].f += d * (x[i] - a[i].mean);
+        double d = x[i] - accumulator[i].mean;
+        accumulator[i].mean += d / (double)(accumulator[i].n + 1);
+        accumulator[i].f += d * (x[i] - accumulator[i].mean);
       }
       break;
     case KREDUCE_MAX:
-      for (int64_t i = 0; i < n; i++) a[i].f = step_max_f64(a[i].f, x[i]);
+      for (int64_t i = 0; i < n; i++) accumulator[i].f = step_max_f64(accumulator[i].f, x[i]);
       break;
     case KREDUCE_MIN:
-      for (int64_t i = 0; i < n; i++) a[i].f = step_min_f64(a[i].f, x[i]);
+      for (int64_t i = 0; i < n; i++) accumulator[i].f = step_min_f64(accumulator[i].f, x[i]);
       break;
     case KREDUCE_NORM1:
-      for (int64_t i = 0; i < n; i++) a[i].f += fabs(x[i]);
+      for (int64_t i = 0; i < n; i++) accumulator[i].f += fabs(x[i]);
       break;
     case KREDUCE_NORM2:
-      for (int64_t i = 0; i < n; i++) a[i].f += x[i] * x[i];
+      for (int64_t i = 0; i < n; i++) accumulator[i].f += x[i] * x[i];
       break;
     default:
-      for (int64_t i = 0; i < n; i++) accumulate_f64(kind, &a[i], &x[i], 1);
+      for (int64_t i = 0; i < n; i++) accumulate_f64(kind, &accumulator[i], &x[i], 1);
   }
 }
 
-void accumulate_lanes(kreduce_kind kind, compute_class c, accumulator *a, const void *x,
+void accumulate_lanes(kreduce_kind kind, compute_class c, accumulator *accumulator, const void *x,
                       int64_t n) {
   if (c == COMPUTE_I64) {
     const int64_t *v = x;
-    for (int64_t i = 0; i < n; i++) accumulate_i64(kind, &a[i], &v[i], 1);
+    for (int64_t i = 0; i < n; i++) accumulate_i64(kind, &accumulator[i], &v[i], 1);
   } else {
-    lanes_f64(kind, a, x, n);
+    lanes_f64(kind, accumulator, x, n);
   }
-  for (int64_t i = 0; i < n; i++) a[i].n++;
+  for (int64_t i = 0; i < n; i++) accumulator[i].n++;
 }

@@ -14,15 +14,17 @@ typedef struct accumulator {
 
 accumulator accumulator_start(kreduce_kind kind);
 /* x: (n), double or int64_t as `c` says, n <= ROW_BLOCK. */
-void accumulate_block(kreduce_kind kind, compute_class c, accumulator *a, const void *x, int64_t n);
+void accumulate_block(kreduce_kind kind, compute_class c, accumulator *accumulator, const void *x,
+                      int64_t n);
 /* The sum of floats as blocks of all of them, of any number, give it. */
 double accumulate_floats(const float *x, int64_t n);
-void accumulate_other(kreduce_kind kind, accumulator *a, const accumulator *b);
+void accumulate_other(kreduce_kind kind, accumulator *left, const accumulator *right);
 /* Stores the result as element 0 of `to`. */
-void accumulator_store(kreduce_kind kind, compute_class c, const accumulator *a, double divisor,
-                       dtype t, void *to);
+void accumulator_store(kreduce_kind kind, compute_class c, const accumulator *accumulator,
+                       double divisor, dtype t, void *to);
 
-/* Adds element x[k] to accumulator a[k] for k < n. */
-void accumulate_lanes(kreduce_kind kind, compute_class c, accumulator *a, const void *x, int64_t n);
+/* Adds element x[k] to accumulator accumulator[k] for k < n. */
+void accumulate_lanes(kreduce_kind kind, compute_class c, accumulator *accumulator, const void *x,
+                      int64_t n);
 
 #endif

@@ -7,7 +7,7 @@
 enum { GRAIN = 8 * 1024 /* elements worth a thread */ };
 
 typedef struct rope_task {
-  const rope_args *p;
+  const rope_args *args;
   compute_class c;
 } rope_task;
 
@@ -16,61 +16,63 @@ typedef struct rope_block {
   row_block a, b, cos, sin;
 } rope_block;
 
-static void turn_f32(rope_block *r, int64_t n) {
+static void turn_f32(rope_block *block, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
-    float a = r->a.f32[i], b = r->b.f32[i];
-    r->a.f32[i] = a * r->cos.f32[i] - b * r->sin.f32[i];
-    r->b.f32[i] = b * r->cos.f32[i] + a * r->sin.f32[i];
+    float a = block->a.f32[i], b = block->b.f32[i];
+    block->a.f32[i] = a * block->cos.f32[i] - b * block->sin.f32[i];
+    block->b.f32[i] = b * block->cos.f32[i] + a * block->sin.f32[i];
   }
 }
 
-static void turn_f64(rope_block *r, int64_t n) {
+static void turn_f64(rope_block *block, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
-    double a = r->a.f64[i], b = r->b.f64[i];
-    r->a.f64[i] = a * r->cos.f64[i] - b * r->sin.f64[i];
-    r->b.f64[i] = b * r->cos.f64[i] + a * r->sin.f64[i];
+    double a = block->a.f64[i], b = block->b.f64[i];
+    block->a.f64[i] = a * block->cos.f64[i] - b * block->sin.f64[i];
+    block->b.f64[i] = b * block->cos.f64[i] + a * block->sin.f64[i];
   }
 }
 
 /* The row of n_pairs pairs at x, by row `angles` of the tables. */
-static void turn_row(const rope_task *t, const void *x, int64_t angles, void *out) {
-  const rope_args *p = t->p;
-  int64_t step = p->interleaved ? 2 : 1, other = p->interleaved ? 1 : p->n_pairs;
-  dtype from = p->x.type, to = p->out.type, cos = p->cos.type, sin = p->sin.type;
-  rope_block r;
-  for (int64_t i = 0; i < p->n_pairs; i += ROW_BLOCK) {
-    int64_t n = p->n_pairs - i < ROW_BLOCK ? p->n_pairs - i : ROW_BLOCK,
-            angle = angles * p->n_pairs + i;
-    load_row(t->c, from, element_at(x, from, i * step), step, n, &r.a);
-    load_row(t->c, from, element_at(x, from, i * step + other), step, n, &r.b);
-    load_row(t->c, cos, element_at(p->cos.data, cos, angle), 1, n, &r.cos);
-    load_row(t->c, sin, element_at(p->sin.data, sin, angle), 1, n, &r.sin);
-    if (t->c == COMPUTE_F64) {
-      turn_f64(&r, n);
+static void turn_row(const rope_task *task, const void *x, int64_t angles, void *out) {
+  const rope_args *args = task->args;
+  int64_t step = args->interleaved ? 2 : 1, other = args->interleaved ? 1 : args->n_pairs;
+  dtype from = args->x.type, to = args->out.type, cos = args->cos.type, sin = args->sin.type;
+  rope_block block;
+  for (int64_t i = 0; i < args->n_pairs; i += ROW_BLOCK) {
+    int64_t n = args->n_pairs - i < ROW_BLOCK ? args->n_pairs - i : ROW_BLOCK,
+            angle = angles * args->n_pairs + i;
+    load_row(task->c, from, element_at(x, from, i * step), step, n, &block.a);
+    load_row(task->c, from, element_at(x, from, i * step + other), step, n, &block.b);
+    load_row(task->c, cos, element_at(args->cos.data, cos, angle), 1, n, &block.cos);
+    load_row(task->c, sin, element_at(args->sin.data, sin, angle), 1, n, &block.sin);
+    if (task->c == COMPUTE_F64) {
+      turn_f64(&block, n);
     } else {
-      turn_f32(&r, n);
+      turn_f32(&block, n);
     }
-    store_row(t->c, to, element_at(out, to, i * step), step, n, &r.a);
-    store_row(t->c, to, element_at(out, to, i * step + other), step, n, &r.b);
+    store_row(task->c, to, element_at(out, to, i * step), step, n, &block.a);
+    store_row(task->c, to, element_at(out, to, i * step + other), step, n, &block.b);
   }
 }
 
 static void turn_rows(void *ctx, int64_t begin, int64_t end) {
-  const rope_task *t = ctx;
-  const rope_args *p = t->p;
-  walk w = {.rank = p->x.rank, .dims = p->x.dims};
-  walk_add(&w, p->x.strides);
+  const rope_task *task = ctx;
+  const rope_args *args = task->args;
+  walk w = {.rank = args->x.rank, .dims = args->x.dims};
+  walk_add(&w, args->x.strides);
   walk_seek(&w, begin);
   for (int64_t r = begin; r < end; r++, walk_next(&w))
-    turn_row(t, element_at(p->x.data, p->x.type, w.offset[0]), r / p->n_heads % p->n_angles,
-             element_at(p->out.data, p->out.type, r * 2 * p->n_pairs));
+    turn_row(task, element_at(args->x.data, args->x.type, w.offset[0]),
+             r / args->n_heads % args->n_angles,
+             element_at(args->out.data, args->out.type, r * 2 * args->n_pairs));
 }
 
 static bool rope(const kernel_context *ctx, const void *args) {
-  rope_task t = {.p = args};
-  t.c = t.p->x.type == DTYPE_F64 ? COMPUTE_F64 : COMPUTE_F32;
-  if (t.p->n_pairs > 0)
-    ctx->parallel_for(ctx->pool, t.p->n_rows, GRAIN / (2 * t.p->n_pairs) + 1, turn_rows, &t);
+  rope_task task = {.args = args};
+  task.c = task.args->x.type == DTYPE_F64 ? COMPUTE_F64 : COMPUTE_F32;
+  if (task.args->n_pairs > 0)
+    ctx->parallel_for(ctx->pool, task.args->n_rows, GRAIN / (2 * task.args->n_pairs) + 1, turn_rows,
+                      &task);
   return true;
 }
 

@@ -13,7 +13,7 @@ enum { GRAIN = 8 * 1024 /* elements worth a thread */ };
 
 typedef struct scatter_task {
   const kernel_context *ctx;
-  const scatter_args *p;
+  const scatter_args *args;
   int64_t lines, back; /* how many, and elements of each */
   int64_t parts;       /* ranges that the destinations are cut into */
   float *wide;         /* combined in place of out, by the offsets of out; NULL: out is combined */
@@ -61,18 +61,18 @@ static scatter_side side_at(void *data, dtype type, const klayout *back, int64_t
 static void combine_row(kscatter_kind kind, int64_t n, const scatter_side *from,
                         int64_t from_stride, const scatter_side *to, int64_t to_stride) {
   compute_class c = compute_class_of(to->type);
-  row_block a, b;
+  row_block block, row_block;
   for (int64_t at = 0; at < n; at += ROW_BLOCK) {
     int64_t count = n - at < ROW_BLOCK ? n - at : ROW_BLOCK;
     bool assign = kind == KSCATTER_ASSIGN;
     void *place = element_at(to->data, to->type, at * to_stride);
-    if (!assign) load_row(c, to->type, place, to_stride, count, &a);
+    if (!assign) load_row(c, to->type, place, to_stride, count, &block);
     load_row(c, from->type, element_at(from->data, from->type, at * from_stride), from_stride,
-             count, &b);
-    if (!assign && c == COMPUTE_F32) combine_f32(kind, count, a.f32, b.f32);
-    if (!assign && c == COMPUTE_F64) combine_f64(kind, count, a.f64, b.f64);
-    if (!assign && c == COMPUTE_I64) combine_i64(kind, count, a.i64, b.i64);
-    store_row(c, to->type, place, to_stride, count, assign ? &b : &a);
+             count, &row_block);
+    if (!assign && c == COMPUTE_F32) combine_f32(kind, count, block.f32, row_block.f32);
+    if (!assign && c == COMPUTE_F64) combine_f64(kind, count, block.f64, row_block.f64);
+    if (!assign && c == COMPUTE_I64) combine_i64(kind, count, block.i64, row_block.i64);
+    store_row(c, to->type, place, to_stride, count, assign ? &row_block : &block);
   }
 }
 
@@ -93,35 +93,37 @@ static void combine_back(kscatter_kind kind, const scatter_side *from, const sca
   walk_add(&w, out->strides);
   walk_seek(&w, 0);
   for (int64_t k = product_of(out->dims, last); k > 0; k--, walk_next(&w)) {
-    scatter_side a = side_at(from->data, from->type, source, w.offset[0]),
-                 b = side_at(to->data, to->type, out, w.offset[1]);
-    combine_row(kind, out->dims[last], &a, source->strides[last], &b, out->strides[last]);
+    scatter_side side = side_at(from->data, from->type, source, w.offset[0]),
+                 scatter_side = side_at(to->data, to->type, out, w.offset[1]);
+    combine_row(kind, out->dims[last], &side, source->strides[last], &scatter_side,
+                out->strides[last]);
   }
 }
 
 /* Handles an entry of the axis; `source` and `out` are offsets of elements. */
-typedef void scatter_action(const scatter_task *t, int64_t source, int64_t out);
+typedef void scatter_action(const scatter_task *task, int64_t source, int64_t out);
 
-static void widen(const scatter_task *t, int64_t source, int64_t out) {
+static void widen(const scatter_task *task, int64_t source, int64_t out) {
   (void)source;
-  scatter_side from = side_at(t->p->out.data, t->p->out.type, &t->p->out_back, out),
-               to = side_at(t->wide, DTYPE_F32, &t->p->out_back, out);
+  scatter_side from =
+                   side_at(task->args->out.data, task->args->out.type, &task->args->out_back, out),
+               to = side_at(task->wide, DTYPE_F32, &task->args->out_back, out);
   combine_back(KSCATTER_ASSIGN, &from, &to);
 }
 
-static void narrow(const scatter_task *t, int64_t source, int64_t out) {
+static void narrow(const scatter_task *task, int64_t source, int64_t out) {
   (void)source;
-  scatter_side from = side_at(t->wide, DTYPE_F32, &t->p->out_back, out),
-               to = side_at(t->p->out.data, t->p->out.type, &t->p->out_back, out);
+  scatter_side from = side_at(task->wide, DTYPE_F32, &task->args->out_back, out),
+               to = side_at(task->args->out.data, task->args->out.type, &task->args->out_back, out);
   combine_back(KSCATTER_ASSIGN, &from, &to);
 }
 
-static void combine(const scatter_task *t, int64_t source, int64_t out) {
-  const scatter_args *p = t->p;
-  scatter_side from = side_at(p->source.data, p->source.type, &p->source_back, source),
-               to = t->wide ? side_at(t->wide, DTYPE_F32, &p->out_back, out)
-                            : side_at(p->out.data, p->out.type, &p->out_back, out);
-  combine_back(p->kind, &from, &to);
+static void combine(const scatter_task *task, int64_t source, int64_t out) {
+  const scatter_args *args = task->args;
+  scatter_side from = side_at(args->source.data, args->source.type, &args->source_back, source),
+               to = task->wide ? side_at(task->wide, DTYPE_F32, &args->out_back, out)
+                               : side_at(args->out.data, args->out.type, &args->out_back, out);
+  combine_back(args->kind, &from, &to);
 }
 
 /* Destinations [low, high) of a line. */
@@ -130,52 +132,56 @@ typedef struct scatter_range {
   int64_t low, high;
 } scatter_range;
 
-static void each_entry(const scatter_task *t, const scatter_range *r, scatter_action *action) {
-  const scatter_args *p = t->p;
-  const int64_t *offset = r->line->offset;
-  for (int64_t k = 0; k < p->n; k++) {
-    int64_t given = load_index(&p->index, offset[0] + k * p->index_step), i = given;
-    if (i < 0 && p->wrap) i += p->size;
-    if (i < 0 || i >= p->size) {
-      kernel_fault_set(t->ctx->fault, KERNEL_FAULT_INDEX, given, p->wrap ? -p->size : 0,
-                       p->size - 1);
-    } else if (i >= r->low && i < r->high) {
-      action(t, offset[1] + k * p->source_step, offset[2] + i * p->out_step);
+static void each_entry(const scatter_task *task, const scatter_range *range,
+                       scatter_action *action) {
+  const scatter_args *args = task->args;
+  const int64_t *offset = range->line->offset;
+  for (int64_t k = 0; k < args->n; k++) {
+    int64_t given = load_index(&args->index, offset[0] + k * args->index_step), i = given;
+    if (i < 0 && args->wrap) i += args->size;
+    if (i < 0 || i >= args->size) {
+      kernel_fault_set(task->ctx->fault, KERNEL_FAULT_INDEX, given, args->wrap ? -args->size : 0,
+                       args->size - 1);
+    } else if (i >= range->low && i < range->high) {
+      action(task, offset[1] + k * args->source_step, offset[2] + i * args->out_step);
     }
   }
 }
 
 /* Casts the destinations: where the entries are fewer, only those that entries write to. Casting
  * one twice changes nothing. */
-static void cast_range(const scatter_task *t, const scatter_range *r, scatter_action *action) {
-  if (t->p->n < r->high - r->low) {
-    each_entry(t, r, action);
+static void cast_range(const scatter_task *task, const scatter_range *range,
+                       scatter_action *action) {
+  if (task->args->n < range->high - range->low) {
+    each_entry(task, range, action);
     return;
   }
-  for (int64_t i = r->low; i < r->high; i++) action(t, 0, r->line->offset[2] + i * t->p->out_step);
+  for (int64_t i = range->low; i < range->high; i++)
+    action(task, 0, range->line->offset[2] + i * task->args->out_step);
 }
 
 /* Units [begin, end) of (line, range of destinations). */
 static void scatter_units(void *ctx, int64_t begin, int64_t end) {
-  const scatter_task *t = ctx;
-  const scatter_args *p = t->p;
-  walk line = {.rank = p->index.rank, .dims = p->index.dims};
-  walk_add(&line, p->index.strides);
-  walk_add(&line, p->source.strides);
-  walk_add(&line, p->out.strides);
+  const scatter_task *task = ctx;
+  const scatter_args *args = task->args;
+  walk line = {.rank = args->index.rank, .dims = args->index.dims};
+  walk_add(&line, args->index.strides);
+  walk_add(&line, args->source.strides);
+  walk_add(&line, args->out.strides);
   for (int64_t unit = begin; unit < end; unit++) {
-    int64_t part = unit % t->parts;
-    walk_seek(&line, unit / t->parts);
-    scatter_range r = {&line, p->size * part / t->parts, p->size * (part + 1) / t->parts};
-    if (t->wide) cast_range(t, &r, widen);
-    each_entry(t, &r, combine);
-    if (t->wide) cast_range(t, &r, narrow);
+    int64_t part = unit % task->parts;
+    walk_seek(&line, unit / task->parts);
+    scatter_range range = {&line, args->size * part / task->parts,
+                           args->size * (part + 1) / task->parts};
+    if (task->wide) cast_range(task, &range, widen);
+    each_entry(task, &range, combine);
+    if (task->wide) cast_range(task, &range, narrow);
   }
 }
 
-static int64_t count_parts(const scatter_task *t) {
-  int64_t wanted = (t->ctx->n_threads + t->lines - 1) / t->lines, size = t->p->size;
-  if (t->p->n * t->back < GRAIN) wanted = 1;
+static int64_t count_parts(const scatter_task *task) {
+  int64_t wanted = (task->ctx->n_threads + task->lines - 1) / task->lines, size = task->args->size;
+  if (task->args->n * task->back < GRAIN) wanted = 1;
   return wanted < size ? wanted : size > 0 ? size : 1;
 }
 
@@ -186,28 +192,28 @@ static int64_t last_offset(int rank, const int64_t *dims, const int64_t *strides
 }
 
 static size_t scatter_scratch(const kernel_context *ctx, const void *args) {
-  const scatter_args *p = args;
-  bool rounds = p->kind == KSCATTER_ADD || p->kind == KSCATTER_MUL;
+  const scatter_args *own = args;
+  bool rounds = own->kind == KSCATTER_ADD || own->kind == KSCATTER_MUL;
   (void)ctx;
-  if (!rounds || (p->out.type != DTYPE_F16 && p->out.type != DTYPE_BF16)) return 0;
-  int64_t last = last_offset(p->out.rank, p->out.dims, p->out.strides) +
-                 last_offset(p->out_back.rank, p->out_back.dims, p->out_back.strides) +
-                 (p->size - 1) * p->out_step;
+  if (!rounds || (own->out.type != DTYPE_F16 && own->out.type != DTYPE_BF16)) return 0;
+  int64_t last = last_offset(own->out.rank, own->out.dims, own->out.strides) +
+                 last_offset(own->out_back.rank, own->out_back.dims, own->out_back.strides) +
+                 (own->size - 1) * own->out_step;
   return last < 0 ? 0 : kernel_scratch_size((size_t)(last + 1) * sizeof(float));
 }
 
 static bool scatter(const kernel_context *ctx, const void *args) {
-  const scatter_args *p = args;
-  scatter_task t = {.ctx = ctx,
-                    .p = p,
-                    .lines = ktensor_numel(&p->index),
-                    .back = product_of(p->out_back.dims, p->out_back.rank)};
-  if (t.lines * p->n * t.back == 0) return true;
-  t.parts = count_parts(&t);
-  size_t wide = scatter_scratch(ctx, p);
-  if (wide > 0 && !(t.wide = ctx->scratch(ctx->pool, wide))) return false;
-  int64_t work = p->n * t.back / t.parts + 1;
-  ctx->parallel_for(ctx->pool, t.lines * t.parts, GRAIN / work + 1, scatter_units, &t);
+  const scatter_args *own = args;
+  scatter_task task = {.ctx = ctx,
+                       .args = own,
+                       .lines = ktensor_numel(&own->index),
+                       .back = product_of(own->out_back.dims, own->out_back.rank)};
+  if (task.lines * own->n * task.back == 0) return true;
+  task.parts = count_parts(&task);
+  size_t wide = scatter_scratch(ctx, own);
+  if (wide > 0 && !(task.wide = ctx->scratch(ctx->pool, wide))) return false;
+  int64_t work = own->n * task.back / task.parts + 1;
+  ctx->parallel_for(ctx->pool, task.lines * task.parts, GRAIN / work + 1, scatter_units, &task);
   return true;
 }
 

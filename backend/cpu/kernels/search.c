@@ -8,29 +8,30 @@ enum { GRAIN = 1024 };
 
 typedef struct search_task {
   const kernel_context *ctx;
-  const search_args *p;
+  const search_args *args;
   compute_class c;
 } search_task;
 
-static int64_t sorted_place(const search_task *t, int64_t row, int64_t i) {
-  const search_args *p = t->p;
-  const int64_t *sorter = p->sorter.data;
-  if (!sorter) return row * p->n + i;
-  int64_t at = sorter[row * p->n + i];
-  if (at >= 0 && at < p->n) return row * p->n + at;
-  kernel_fault_set(t->ctx->fault, KERNEL_FAULT_INDEX, at, 0, p->n - 1);
-  return row * p->n;
+static int64_t sorted_place(const search_task *task, int64_t row, int64_t i) {
+  const search_args *args = task->args;
+  const int64_t *sorter = args->sorter.data;
+  if (!sorter) return row * args->n + i;
+  int64_t at = sorter[row * args->n + i];
+  if (at >= 0 && at < args->n) return row * args->n + at;
+  kernel_fault_set(task->ctx->fault, KERNEL_FAULT_INDEX, at, 0, args->n - 1);
+  return row * args->n;
 }
 
-static int64_t search_f64(const search_task *t, int64_t row, double x) {
-  int64_t low = 0, high = t->p->n;
+static int64_t search_f64(const search_task *task, int64_t row, double x) {
+  int64_t low = 0, high = task->args->n;
   while (low < high) {
     int64_t mid = low + (high - low) / 2;
     double b;
-    load_row(COMPUTE_F64, t->p->boundaries.type,
-             element_at(t->p->boundaries.data, t->p->boundaries.type, sorted_place(t, row, mid)), 1,
-             1, &b);
-    if (t->p->right ? !(b > x) : !(b >= x))
+    load_row(COMPUTE_F64, task->args->boundaries.type,
+             element_at(task->args->boundaries.data, task->args->boundaries.type,
+                        sorted_place(task, row, mid)),
+             1, 1, &b);
+    if (task->args->right ? !(b > x) : !(b >= x))
       low = mid + 1;
     else
       high = mid;
@@ -38,14 +39,15 @@ static int64_t search_f64(const search_task *t, int64_t row, double x) {
   return low;
 }
 
-static int64_t search_i64(const search_task *t, int64_t row, int64_t x) {
-  int64_t low = 0, high = t->p->n;
+static int64_t search_i64(const search_task *task, int64_t row, int64_t x) {
+  int64_t low = 0, high = task->args->n;
   while (low < high) {
     int64_t mid = low + (high - low) / 2, b;
-    load_row(COMPUTE_I64, t->p->boundaries.type,
-             element_at(t->p->boundaries.data, t->p->boundaries.type, sorted_place(t, row, mid)), 1,
-             1, &b);
-    if (t->p->right ? b <= x : b < x)
+    load_row(COMPUTE_I64, task->args->boundaries.type,
+             element_at(task->args->boundaries.data, task->args->boundaries.type,
+                        sorted_place(task, row, mid)),
+             1, 1, &b);
+    if (task->args->right ? b <= x : b < x)
       low = mid + 1;
     else
       high = mid;
@@ -54,25 +56,25 @@ static int64_t search_i64(const search_task *t, int64_t row, int64_t x) {
 }
 
 static void search_range(void *ctx, int64_t begin, int64_t end) {
-  const search_task *t = ctx;
-  const ktensor *x = &t->p->x, *out = &t->p->out;
+  const search_task *task = ctx;
+  const ktensor *x = &task->args->x, *out = &task->args->out;
   for (int64_t at = begin; at < end; at += ROW_BLOCK) {
     int64_t n = end - at < ROW_BLOCK ? end - at : ROW_BLOCK, found[ROW_BLOCK];
     row_block block;
-    load_row(t->c, x->type, element_at(x->data, x->type, at), 1, n, &block);
+    load_row(task->c, x->type, element_at(x->data, x->type, at), 1, n, &block);
     for (int64_t i = 0; i < n; i++) {
-      int64_t row = t->p->shared ? 0 : (at + i) / t->p->per_row;
-      found[i] =
-          t->c == COMPUTE_I64 ? search_i64(t, row, block.i64[i]) : search_f64(t, row, block.f64[i]);
+      int64_t row = task->args->shared ? 0 : (at + i) / task->args->per_row;
+      found[i] = task->c == COMPUTE_I64 ? search_i64(task, row, block.i64[i])
+                                        : search_f64(task, row, block.f64[i]);
     }
     store_row(COMPUTE_I64, out->type, element_at(out->data, out->type, at), 1, n, found);
   }
 }
 
 static bool search_sorted(const kernel_context *ctx, const void *args) {
-  search_task t = {.ctx = ctx, .p = args};
-  t.c = compute_class_of(t.p->x.type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
-  ctx->parallel_for(ctx->pool, t.p->n_x, GRAIN, search_range, &t);
+  search_task task = {.ctx = ctx, .args = args};
+  task.c = compute_class_of(task.args->x.type) == COMPUTE_I64 ? COMPUTE_I64 : COMPUTE_F64;
+  ctx->parallel_for(ctx->pool, task.args->n_x, GRAIN, search_range, &task);
   return true;
 }
 

@@ -55,13 +55,13 @@ typedef union key_block {
   row_block x;
 } key_block;
 
-/* Of the elements in b. */
-static void make_keys(compute_class c, int64_t n, uint32_t turned, key_block *b) {
-  uint32_t *to = b->bits;
+/* Of the elements in block. */
+static void make_keys(compute_class c, int64_t n, uint32_t turned, key_block *block) {
+  uint32_t *to = block->bits;
   if (c == COMPUTE_F32)
     for (int64_t i = 0; i < n; i++) to[i] = key_of_f32(to[i]) ^ turned;
   else
-    for (int64_t i = 0; i < n; i++) to[i] = (uint32_t)b->long_bits[i] ^ 0x80000000u ^ turned;
+    for (int64_t i = 0; i < n; i++) to[i] = (uint32_t)block->long_bits[i] ^ 0x80000000u ^ turned;
 }
 
 static void make_long_keys(compute_class c, int64_t n, uint64_t turned, uint64_t *to) {
@@ -72,14 +72,15 @@ static void make_long_keys(compute_class c, int64_t n, uint64_t turned, uint64_t
 }
 
 /* Of elements [first, first + n) of the row at x, n <= ROW_BLOCK. */
-static void load_keys(const sort_args *t, const char *x, int64_t first, int64_t n, key_block *to) {
-  const compute_class c = compute_class_of(t->x.type);
-  const int64_t stride = t->x.strides[t->x.rank - 1];
-  load_row(c, t->x.type, element_at(x, t->x.type, first * stride), stride, n, &to->x);
-  if (is_long(t->x.type))
-    make_long_keys(c, n, t->descending ? UINT64_MAX : 0, to->long_bits);
+static void load_keys(const sort_args *args, const char *x, int64_t first, int64_t n,
+                      key_block *to) {
+  const compute_class c = compute_class_of(args->x.type);
+  const int64_t stride = args->x.strides[args->x.rank - 1];
+  load_row(c, args->x.type, element_at(x, args->x.type, first * stride), stride, n, &to->x);
+  if (is_long(args->x.type))
+    make_long_keys(c, n, args->descending ? UINT64_MAX : 0, to->long_bits);
   else
-    make_keys(c, n, t->descending ? UINT32_MAX : 0, to);
+    make_keys(c, n, args->descending ? UINT32_MAX : 0, to);
 }
 
 /* ---------------------------------------------------------------- sorting keys */
@@ -109,31 +110,31 @@ static void next_half(const uint64_t *keys, int64_t n, uint64_t *words) {
   }
 }
 
-/* The words in r->a (n) sorted, in r->a or r->b. p NULL: on the thread that calls. */
-static const uint64_t *sorted_words(const sort_room *r, int64_t n, bool long_keys,
-                                    const sort_pool *p) {
-  uint64_t *now = sort_words(r->a, r->b, n, p);
+/* The words in room->a (n) sorted, in room->a or room->b. pool NULL: on the thread that calls. */
+static const uint64_t *sorted_words(const sort_room *room, int64_t n, bool long_keys,
+                                    const sort_pool *pool) {
+  uint64_t *now = sort_words(room->a, room->b, n, pool);
   if (!long_keys) return now;
-  next_half(r->keys, n, now);
-  return sort_words(now, now == r->a ? r->b : r->a, n, p);
+  next_half(room->keys, n, now);
+  return sort_words(now, now == room->a ? room->b : room->a, n, pool);
 }
 
 /* The word of an element by its key, of long ones by the low half. */
 static uint64_t first_word(uint64_t key, int64_t place) { return key << 32 | (uint64_t)place; }
 
-/* Reads elements [from, end) of a row; r as of the whole row. */
-static void read_row(const sort_args *t, const char *x, int64_t from, int64_t end,
-                     const sort_room *r) {
-  const bool long_keys = is_long(t->x.type);
+/* Reads elements [from, end) of a row; room as of the whole row. */
+static void read_row(const sort_args *args, const char *x, int64_t from, int64_t end,
+                     const sort_room *room) {
+  const bool long_keys = is_long(args->x.type);
   key_block block;
   for (int64_t at = from; at < end; at += ROW_BLOCK) {
     const int64_t n = least(ROW_BLOCK, end - at);
-    load_keys(t, x, at, n, &block);
+    load_keys(args, x, at, n, &block);
     if (long_keys) {
-      memcpy(r->keys + at, block.long_bits, (size_t)n * sizeof *r->keys);
-      for (int64_t i = 0; i < n; i++) r->a[at + i] = first_word(block.long_bits[i], at + i);
+      memcpy(room->keys + at, block.long_bits, (size_t)n * sizeof *room->keys);
+      for (int64_t i = 0; i < n; i++) room->a[at + i] = first_word(block.long_bits[i], at + i);
     } else {
-      for (int64_t i = 0; i < n; i++) r->a[at + i] = first_word(block.bits[i], at + i);
+      for (int64_t i = 0; i < n; i++) room->a[at + i] = first_word(block.bits[i], at + i);
     }
   }
 }
@@ -155,59 +156,59 @@ static size_t kept_bytes(int64_t k) {
   return three + three / 3;
 }
 
-static kept kept_at(const sort_args *t, char *scratch) {
-  const int64_t capacity = capacity_of(t->k);
+static kept kept_at(const sort_args *args, char *scratch) {
+  const int64_t capacity = capacity_of(args->k);
   const sort_room room = room_at(scratch, capacity);
   return (kept){.keys = room.keys,
                 .places = room.keys + capacity,
-                .k = t->k,
+                .k = args->k,
                 .capacity = capacity,
-                .long_keys = is_long(t->x.type),
+                .long_keys = is_long(args->x.type),
                 .room = room};
 }
 
 /* Leaves the first k, in order. */
-static void settle(kept *s) {
-  for (int64_t i = 0; i < s->count; i++) s->room.a[i] = first_word(s->keys[i], i);
-  const uint64_t *words = sorted_words(&s->room, s->count, s->long_keys, NULL);
-  uint64_t *keys = words == s->room.a ? s->room.b : s->room.a, *places = (uint64_t *)words;
-  const int64_t n = least(s->count, s->k);
+static void settle(kept *kept) {
+  for (int64_t i = 0; i < kept->count; i++) kept->room.a[i] = first_word(kept->keys[i], i);
+  const uint64_t *words = sorted_words(&kept->room, kept->count, kept->long_keys, NULL);
+  uint64_t *keys = words == kept->room.a ? kept->room.b : kept->room.a, *places = (uint64_t *)words;
+  const int64_t n = least(kept->count, kept->k);
   for (int64_t i = 0; i < n; i++) {
     const uint64_t from = words[i] & ~HIGH;
-    keys[i] = s->keys[from];
-    places[i] = s->places[from];
+    keys[i] = kept->keys[from];
+    places[i] = kept->places[from];
   }
-  memcpy(s->keys, keys, (size_t)n * sizeof *keys);
-  memcpy(s->places, places, (size_t)n * sizeof *places);
-  s->count = n;
-  s->full = n == s->k;
-  s->last = keys[n - 1];
+  memcpy(kept->keys, keys, (size_t)n * sizeof *keys);
+  memcpy(kept->places, places, (size_t)n * sizeof *places);
+  kept->count = n;
+  kept->full = n == kept->k;
+  kept->last = keys[n - 1];
 }
 
-static void keep(kept *s, uint64_t key, uint64_t place) {
-  s->keys[s->count] = key;
-  s->places[s->count++] = place;
-  if (s->count == s->capacity) settle(s);
+static void keep(kept *kept, uint64_t key, uint64_t place) {
+  kept->keys[kept->count] = key;
+  kept->places[kept->count++] = place;
+  if (kept->count == kept->capacity) settle(kept);
 }
 
-static void offer(kept *s, uint64_t key, int64_t place) {
-  if (!s->full || key < s->last) keep(s, key, (uint64_t)place);
+static void offer(kept *kept, uint64_t key, int64_t place) {
+  if (!kept->full || key < kept->last) keep(kept, key, (uint64_t)place);
 }
 
 /* GROUP keys, the first at place at. */
-static void offer_group(kept *s, const uint32_t *keys, int64_t at) {
-  if (s->count > s->capacity - GROUP) settle(s);
-  const uint64_t last = s->full ? s->last : UINT64_MAX;
+static void offer_group(kept *kept, const uint32_t *keys, int64_t at) {
+  if (kept->count > kept->capacity - GROUP) settle(kept);
+  const uint64_t last = kept->full ? kept->last : UINT64_MAX;
   for (int64_t i = 0; i < GROUP; i++) {
-    s->keys[s->count] = keys[i];
-    s->places[s->count] = (uint64_t)(at + i);
-    s->count += keys[i] < last;
+    kept->keys[kept->count] = keys[i];
+    kept->places[kept->count] = (uint64_t)(at + i);
+    kept->count += keys[i] < last;
   }
 }
 
 /* Whether none of GROUP keys would be kept. */
-static bool passes(const kept *s, const uint32_t *keys) {
-  const int4 zero = {0}, sign = zero + INT32_MIN, last = (zero + (int32_t)s->last) ^ sign;
+static bool passes(const kept *kept, const uint32_t *keys) {
+  const int4 zero = {0}, sign = zero + INT32_MIN, last = (zero + (int32_t)kept->last) ^ sign;
   int4 below = zero;
   uint64_t any[2];
   for (int i = 0; i < GROUP; i += 4) {
@@ -216,20 +217,20 @@ static bool passes(const kept *s, const uint32_t *keys) {
     below |= (four ^ sign) < last;
   }
   memcpy(any, &below, sizeof any);
-  return s->full && !(any[0] | any[1]);
+  return kept->full && !(any[0] | any[1]);
 }
 
-static void keep_keys(const uint32_t *keys, int64_t n, int64_t at, kept *s) {
+static void keep_keys(const uint32_t *keys, int64_t n, int64_t at, kept *kept) {
   int64_t i = 0;
   for (; i + GROUP <= n; i += GROUP)
-    if (!passes(s, keys + i)) offer_group(s, keys + i, at + i);
-  for (; i < n; i++) offer(s, keys[i], at + i);
+    if (!passes(kept, keys + i)) offer_group(kept, keys + i, at + i);
+  for (; i < n; i++) offer(kept, keys[i], at + i);
 }
 
 /* How many groups of x (n) are ahead of the first that may have an element to keep, which a NaN may
  * always be: without a key of each. */
-static int64_t groups_to_pass(const kept *s, const float *x, int64_t n, uint32_t turned) {
-  const float last = f32_of_key((uint32_t)s->last ^ turned);
+static int64_t groups_to_pass(const kept *kept, const float *x, int64_t n, uint32_t turned) {
+  const float last = f32_of_key((uint32_t)kept->last ^ turned);
   const vec4 sign = vec4_fill(turned ? -1 : 1), bound = vec4_fill(last) * sign;
   int64_t i = 0;
   for (; i + GROUP <= n; i += GROUP) {
@@ -242,37 +243,38 @@ static int64_t groups_to_pass(const kept *s, const float *x, int64_t n, uint32_t
   return i / GROUP;
 }
 
-static void keep_floats(const float *x, int64_t from, int64_t end, uint32_t turned, kept *s) {
+static void keep_floats(const float *x, int64_t from, int64_t end, uint32_t turned, kept *kept) {
   key_block block;
   for (int64_t at = from; at < end;) {
-    if (s->full) at += groups_to_pass(s, x + at, end - at, turned) * GROUP;
+    if (kept->full) at += groups_to_pass(kept, x + at, end - at, turned) * GROUP;
     const int64_t n = least(GROUP, end - at);
     memcpy(block.bits, x + at, (size_t)n * sizeof *x);
     make_keys(COMPUTE_F32, n, turned, &block);
-    keep_keys(block.bits, n, at, s);
+    keep_keys(block.bits, n, at, kept);
     at += n;
   }
 }
 
 /* Of equal keys the first that were read stay. */
-static void keep_blocks(const sort_args *t, const char *x, int64_t from, int64_t end, kept *s) {
+static void keep_blocks(const sort_args *args, const char *x, int64_t from, int64_t end,
+                        kept *kept) {
   key_block block;
   for (int64_t at = from; at < end; at += ROW_BLOCK) {
     const int64_t n = least(ROW_BLOCK, end - at);
-    load_keys(t, x, at, n, &block);
-    if (s->long_keys)
-      for (int64_t i = 0; i < n; i++) offer(s, block.long_bits[i], at + i);
+    load_keys(args, x, at, n, &block);
+    if (kept->long_keys)
+      for (int64_t i = 0; i < n; i++) offer(kept, block.long_bits[i], at + i);
     else
-      keep_keys(block.bits, n, at, s);
+      keep_keys(block.bits, n, at, kept);
   }
 }
 
-static void keep_row(const sort_args *t, const char *x, int64_t from, int64_t end, kept *s) {
-  if (t->x.type == DTYPE_F32 && t->x.strides[t->x.rank - 1] == 1)
-    keep_floats((const float *)(const void *)x, from, end, t->descending ? UINT32_MAX : 0, s);
+static void keep_row(const sort_args *args, const char *x, int64_t from, int64_t end, kept *kept) {
+  if (args->x.type == DTYPE_F32 && args->x.strides[args->x.rank - 1] == 1)
+    keep_floats((const float *)(const void *)x, from, end, args->descending ? UINT32_MAX : 0, kept);
   else
-    keep_blocks(t, x, from, end, s);
-  if (s->count > 0) settle(s);
+    keep_blocks(args, x, from, end, kept);
+  if (kept->count > 0) settle(kept);
 }
 
 /* ---------------------------------------------------------------- rows */
@@ -283,52 +285,54 @@ typedef struct row_at {
   int64_t *indices; /* NULL: not wanted */
 } row_at;
 
-static row_at find_row(const sort_args *t, int64_t row) {
-  walk w = {.rank = t->x.rank - 1, .dims = t->x.dims};
-  walk_add(&w, t->x.strides);
-  walk_add(&w, t->out.strides);
+static row_at find_row(const sort_args *args, int64_t row) {
+  walk w = {.rank = args->x.rank - 1, .dims = args->x.dims};
+  walk_add(&w, args->x.strides);
+  walk_add(&w, args->out.strides);
   walk_seek(&w, row);
-  return (row_at){element_at(t->x.data, t->x.type, w.offset[0]),
-                  element_at(t->out.data, t->out.type, w.offset[1]),
-                  t->indices.data ? (int64_t *)t->indices.data + w.offset[1] : NULL};
+  return (row_at){element_at(args->x.data, args->x.type, w.offset[0]),
+                  element_at(args->out.data, args->out.type, w.offset[1]),
+                  args->indices.data ? (int64_t *)args->indices.data + w.offset[1] : NULL};
 }
 
 /* Results [from, end) of a row, whose places are the low halves of words. */
-static void store_row_results(const sort_args *t, const row_at *r, const uint64_t *words,
+static void store_row_results(const sort_args *args, const row_at *at, const uint64_t *words,
                               int64_t from, int64_t end) {
-  const int64_t size = (int64_t)dtype_size(t->x.type), x_step = t->x.strides[t->x.rank - 1] * size,
-                out_step = t->out.strides[t->out.rank - 1];
+  const int64_t size = (int64_t)dtype_size(args->x.type),
+                x_step = args->x.strides[args->x.rank - 1] * size,
+                out_step = args->out.strides[args->out.rank - 1];
   if (size == 4)
     for (int64_t i = from; i < end; i++)
-      memcpy(r->out + i * out_step * 4, r->x + (int64_t)(words[i] & ~HIGH) * x_step, 4);
+      memcpy(at->out + i * out_step * 4, at->x + (int64_t)(words[i] & ~HIGH) * x_step, 4);
   else
     for (int64_t i = from; i < end; i++)
-      memcpy(r->out + i * out_step * size, r->x + (int64_t)(words[i] & ~HIGH) * x_step,
+      memcpy(at->out + i * out_step * size, at->x + (int64_t)(words[i] & ~HIGH) * x_step,
              (size_t)size);
-  if (!r->indices) return;
-  for (int64_t i = from; i < end; i++) r->indices[i * out_step] = (int64_t)(words[i] & ~HIGH);
+  if (!at->indices) return;
+  for (int64_t i = from; i < end; i++) at->indices[i * out_step] = (int64_t)(words[i] & ~HIGH);
 }
 
 static void sort_one(const void *user, int64_t row, char *scratch) {
-  const sort_args *t = user;
-  const row_at r = find_row(t, row);
-  const sort_room room = room_at(scratch, t->n);
-  read_row(t, r.x, 0, t->n, &room);
-  store_row_results(t, &r, sorted_words(&room, t->n, is_long(t->x.type), NULL), 0, t->k);
+  const sort_args *args = user;
+  const row_at at = find_row(args, row);
+  const sort_room room = room_at(scratch, args->n);
+  read_row(args, at.x, 0, args->n, &room);
+  store_row_results(args, &at, sorted_words(&room, args->n, is_long(args->x.type), NULL), 0,
+                    args->k);
 }
 
 static void keep_one(const void *user, int64_t row, char *scratch) {
-  const sort_args *t = user;
-  const row_at r = find_row(t, row);
-  kept s = kept_at(t, scratch);
-  keep_row(t, r.x, 0, t->n, &s);
-  store_row_results(t, &r, s.places, 0, t->k);
+  const sort_args *args = user;
+  const row_at at = find_row(args, row);
+  kept kept = kept_at(args, scratch);
+  keep_row(args, at.x, 0, args->n, &kept);
+  store_row_results(args, &at, kept.places, 0, args->k);
 }
 
 /* ---------------------------------------------------------------- a row by several threads */
 
 typedef struct row_parts {
-  const sort_args *t;
+  const sort_args *args;
   row_at at;
   sort_room room;
   const uint64_t *words; /* once sorted */
@@ -336,102 +340,106 @@ typedef struct row_parts {
   int64_t parts;
 } row_parts;
 
-static int64_t part_begin(const row_parts *p, int64_t n, int64_t part) {
-  return share_begin(n, p->parts, part);
+static int64_t part_begin(const row_parts *parts, int64_t n, int64_t part) {
+  return share_begin(n, parts->parts, part);
 }
 
 static void read_parts(void *ctx, int64_t begin, int64_t end) {
-  const row_parts *p = ctx;
-  const int64_t from = part_begin(p, p->t->n, begin);
-  read_row(p->t, p->at.x, from, part_begin(p, p->t->n, end), &p->room);
+  const row_parts *parts = ctx;
+  const int64_t from = part_begin(parts, parts->args->n, begin);
+  read_row(parts->args, parts->at.x, from, part_begin(parts, parts->args->n, end), &parts->room);
 }
 
 static void store_parts(void *ctx, int64_t begin, int64_t end) {
-  const row_parts *p = ctx;
-  store_row_results(p->t, &p->at, p->words, part_begin(p, p->t->k, begin),
-                    part_begin(p, p->t->k, end));
+  const row_parts *parts = ctx;
+  store_row_results(parts->args, &parts->at, parts->words, part_begin(parts, parts->args->k, begin),
+                    part_begin(parts, parts->args->k, end));
 }
 
-static void sort_by_parts(const kernel_context *ctx, row_parts *p, uint32_t *counts) {
-  const sort_pool pool = {ctx, p->parts, counts};
-  ctx->parallel_for(ctx->pool, p->parts, 1, read_parts, p);
-  p->words = sorted_words(&p->room, p->t->n, is_long(p->t->x.type), &pool);
-  ctx->parallel_for(ctx->pool, p->parts, 1, store_parts, p);
+static void sort_by_parts(const kernel_context *ctx, row_parts *parts, uint32_t *counts) {
+  const sort_pool pool = {ctx, parts->parts, counts};
+  ctx->parallel_for(ctx->pool, parts->parts, 1, read_parts, parts);
+  parts->words = sorted_words(&parts->room, parts->args->n, is_long(parts->args->x.type), &pool);
+  ctx->parallel_for(ctx->pool, parts->parts, 1, store_parts, parts);
 }
 
 static void keep_parts(void *ctx, int64_t begin, int64_t end) {
-  const row_parts *p = ctx;
+  const row_parts *parts = ctx;
   for (int64_t i = begin; i < end; i++) {
-    kept s = kept_at(p->t, p->scratch + (size_t)i * kept_bytes(p->t->k));
-    keep_row(p->t, p->at.x, part_begin(p, p->t->n, i), part_begin(p, p->t->n, i + 1), &s);
+    kept kept = kept_at(parts->args, parts->scratch + (size_t)i * kept_bytes(parts->args->k));
+    keep_row(parts->args, parts->at.x, part_begin(parts, parts->args->n, i),
+             part_begin(parts, parts->args->n, i + 1), &kept);
   }
 }
 
 /* Each part leaves its first k; those of all, in the order of the parts, go through one more. */
-static void keep_by_parts(const kernel_context *ctx, row_parts *p) {
-  const size_t bytes = kept_bytes(p->t->k);
-  ctx->parallel_for(ctx->pool, p->parts, 1, keep_parts, p);
-  kept all = kept_at(p->t, p->scratch + (size_t)p->parts * bytes);
-  for (int64_t part = 0; part < p->parts; part++) {
-    const kept s = kept_at(p->t, p->scratch + (size_t)part * bytes);
-    const int64_t n = part_begin(p, p->t->n, part + 1) - part_begin(p, p->t->n, part);
-    for (int64_t i = 0; i < least(n, s.k); i++) offer(&all, s.keys[i], (int64_t)s.places[i]);
+static void keep_by_parts(const kernel_context *ctx, row_parts *parts) {
+  const size_t bytes = kept_bytes(parts->args->k);
+  ctx->parallel_for(ctx->pool, parts->parts, 1, keep_parts, parts);
+  kept all = kept_at(parts->args, parts->scratch + (size_t)parts->parts * bytes);
+  for (int64_t part = 0; part < parts->parts; part++) {
+    const kept kept = kept_at(parts->args, parts->scratch + (size_t)part * bytes);
+    const int64_t n =
+        part_begin(parts, parts->args->n, part + 1) - part_begin(parts, parts->args->n, part);
+    for (int64_t i = 0; i < least(n, kept.k); i++)
+      offer(&all, kept.keys[i], (int64_t)kept.places[i]);
   }
   settle(&all);
-  store_row_results(p->t, &p->at, all.places, 0, p->t->k);
+  store_row_results(parts->args, &parts->at, all.places, 0, parts->args->k);
 }
 
 /* ---------------------------------------------------------------- the kernel */
 
-static int64_t work_of(const sort_args *t) { return t->n_rows * t->n / ROW_WORK; }
-static int64_t tasks_of(const sort_args *t) { return t->k > 0 ? t->n_rows : 0; }
-static bool wants_few(const sort_args *t) { return t->k < t->n / FEW; }
+static int64_t work_of(const sort_args *args) { return args->n_rows * args->n / ROW_WORK; }
+static int64_t tasks_of(const sort_args *args) { return args->k > 0 ? args->n_rows : 0; }
+static bool wants_few(const sort_args *args) { return args->k < args->n / FEW; }
 
 /* Of each row; 1 where rows are tasks. */
-static int64_t parts_of(const kernel_context *ctx, const sort_args *t) {
-  if (tasks_of(t) >= ctx->n_threads) return 1;
-  const int64_t parts = least(least(ctx->n_threads, MOST_PARTS), t->n / LEAST_PART);
+static int64_t parts_of(const kernel_context *ctx, const sort_args *args) {
+  if (tasks_of(args) >= ctx->n_threads) return 1;
+  const int64_t parts = least(least(ctx->n_threads, MOST_PARTS), args->n / LEAST_PART);
   return parts > 1 ? parts : 1;
 }
 
-static size_t row_bytes(const sort_args *t) {
-  return wants_few(t) ? kept_bytes(t->k) : room_bytes(t->n, is_long(t->x.type));
+static size_t row_bytes(const sort_args *args) {
+  return wants_few(args) ? kept_bytes(args->k) : room_bytes(args->n, is_long(args->x.type));
 }
 
 static size_t counts_bytes(int64_t parts) { return (size_t)parts * SORT_DIGITS * sizeof(uint32_t); }
 
-static size_t parts_bytes(const sort_args *t, int64_t parts) {
-  if (wants_few(t)) return (size_t)(parts + 1) * kept_bytes(t->k);
-  return row_bytes(t) + counts_bytes(parts);
+static size_t parts_bytes(const sort_args *args, int64_t parts) {
+  if (wants_few(args)) return (size_t)(parts + 1) * kept_bytes(args->k);
+  return row_bytes(args) + counts_bytes(parts);
 }
 
 static size_t sort_scratch(const kernel_context *ctx, const void *args) {
-  const sort_args *t = args;
-  const int64_t parts = parts_of(ctx, t);
-  return parts > 1 ? kernel_scratch_size(parts_bytes(t, parts))
-                   : slots_bytes(ctx, tasks_of(t), work_of(t), row_bytes(t));
+  const sort_args *own = args;
+  const int64_t parts = parts_of(ctx, own);
+  return parts > 1 ? kernel_scratch_size(parts_bytes(own, parts))
+                   : slots_bytes(ctx, tasks_of(own), work_of(own), row_bytes(own));
 }
 
-static bool run_parts(const kernel_context *ctx, const sort_args *t, int64_t parts) {
-  char *scratch = ctx->scratch(ctx->pool, parts_bytes(t, parts));
+static bool run_parts(const kernel_context *ctx, const sort_args *args, int64_t parts) {
+  char *scratch = ctx->scratch(ctx->pool, parts_bytes(args, parts));
   if (!scratch) return false;
-  row_parts p = {.t = t, .parts = parts, .scratch = scratch, .room = room_at(scratch, t->n)};
-  for (int64_t row = 0; row < tasks_of(t); row++) {
-    p.at = find_row(t, row);
-    if (wants_few(t))
-      keep_by_parts(ctx, &p);
+  row_parts row_parts = {
+      .args = args, .parts = parts, .scratch = scratch, .room = room_at(scratch, args->n)};
+  for (int64_t row = 0; row < tasks_of(args); row++) {
+    row_parts.at = find_row(args, row);
+    if (wants_few(args))
+      keep_by_parts(ctx, &row_parts);
     else
-      sort_by_parts(ctx, &p, (uint32_t *)(void *)(scratch + row_bytes(t)));
+      sort_by_parts(ctx, &row_parts, (uint32_t *)(void *)(scratch + row_bytes(args)));
   }
   return true;
 }
 
 static bool sort(const kernel_context *ctx, const void *args) {
-  const sort_args *t = args;
-  const int64_t parts = parts_of(ctx, t);
-  if (parts > 1) return run_parts(ctx, t, parts);
-  return run_slots(ctx, tasks_of(t), work_of(t), row_bytes(t), wants_few(t) ? keep_one : sort_one,
-                   t);
+  const sort_args *own = args;
+  const int64_t parts = parts_of(ctx, own);
+  if (parts > 1) return run_parts(ctx, own, parts);
+  return run_slots(ctx, tasks_of(own), work_of(own), row_bytes(own),
+                   wants_few(own) ? keep_one : sort_one, own);
 }
 
 const kernel_desc kernel_sort = {

@@ -66,69 +66,70 @@ typedef struct digit_pass {
   uint32_t *counts; /* (parts, SORT_DIGITS): of a part's words by digit; then where they go */
 } digit_pass;
 
-static int64_t part_begin(const digit_pass *p, int64_t part) {
-  return share_begin(p->n, p->parts, part);
+static int64_t part_begin(const digit_pass *pass, int64_t part) {
+  return share_begin(pass->n, pass->parts, part);
 }
 
 static int digit_of(uint64_t word, int shift) { return (int)(word >> shift & (SORT_DIGITS - 1)); }
 
 static void count_parts(void *ctx, int64_t begin, int64_t end) {
-  const digit_pass *p = ctx;
+  const digit_pass *pass = ctx;
   for (int64_t part = begin; part < end; part++) {
-    uint32_t *counts = p->counts + part * SORT_DIGITS;
+    uint32_t *counts = pass->counts + part * SORT_DIGITS;
     memset(counts, 0, SORT_DIGITS * sizeof *counts);
-    const int64_t stop = part_begin(p, part + 1);
-    for (int64_t i = part_begin(p, part); i < stop; i++) counts[digit_of(p->from[i], p->shift)]++;
+    const int64_t stop = part_begin(pass, part + 1);
+    for (int64_t i = part_begin(pass, part); i < stop; i++)
+      counts[digit_of(pass->from[i], pass->shift)]++;
   }
 }
 
 static void move_parts(void *ctx, int64_t begin, int64_t end) {
-  const digit_pass *p = ctx;
+  const digit_pass *pass = ctx;
   for (int64_t part = begin; part < end; part++) {
-    uint32_t *next = p->counts + part * SORT_DIGITS;
-    const int64_t stop = part_begin(p, part + 1);
-    for (int64_t i = part_begin(p, part); i < stop; i++) {
-      const uint64_t word = p->from[i];
-      p->to[next[digit_of(word, p->shift)]++] = word;
+    uint32_t *next = pass->counts + part * SORT_DIGITS;
+    const int64_t stop = part_begin(pass, part + 1);
+    for (int64_t i = part_begin(pass, part); i < stop; i++) {
+      const uint64_t word = pass->from[i];
+      pass->to[next[digit_of(word, pass->shift)]++] = word;
     }
   }
 }
 
 /* Counts become places: digit by digit, of each the parts in order. False where all words share a
  * digit. */
-static bool place_digits(const digit_pass *p) {
+static bool place_digits(const digit_pass *pass) {
   uint32_t sum = 0;
   for (int digit = 0; digit < SORT_DIGITS; digit++) {
     const uint32_t before = sum;
-    for (int64_t part = 0; part < p->parts; part++) {
-      uint32_t *count = &p->counts[part * SORT_DIGITS + digit], n = *count;
+    for (int64_t part = 0; part < pass->parts; part++) {
+      uint32_t *count = &pass->counts[part * SORT_DIGITS + digit], n = *count;
       *count = sum;
       sum += n;
     }
-    if (sum - before == p->n) return false;
+    if (sum - before == pass->n) return false;
   }
   return true;
 }
 
-static void run_pass(digit_pass *p, const sort_pool *pool, kernel_body body) {
+static void run_pass(digit_pass *pass, const sort_pool *pool, kernel_body body) {
   if (pool)
-    pool->ctx->parallel_for(pool->ctx->pool, p->parts, 1, body, p);
+    pool->ctx->parallel_for(pool->ctx->pool, pass->parts, 1, body, pass);
   else
-    body(p, 0, 1);
+    body(pass, 0, 1);
 }
 
 static uint64_t *digit_sort(uint64_t *a, uint64_t *b, int64_t n, const sort_pool *pool) {
   uint32_t own[SORT_DIGITS];
   for (int shift = 32; shift < 64; shift += DIGIT_BITS) {
-    digit_pass p = {.from = a,
-                    .to = b,
-                    .n = n,
-                    .parts = pool ? pool->parts : 1,
-                    .shift = shift,
-                    .counts = pool ? pool->counts : own};
-    run_pass(&p, pool, count_parts);
-    if (!place_digits(&p)) continue;
-    run_pass(&p, pool, move_parts);
+    digit_pass pass = {.from = a,
+                       .to = b,
+                       .n = n,
+                       .parts = pool ? pool->parts : 1,
+                       .shift = shift,
+                       .counts = pool ? pool->counts : own};
+    run_pass(&pass, pool, count_parts);
+    if (!place_digits(&pass)) continue;
+    run_pass(&pass, pool, move_parts);
     uint64_t *swap = a;
     a = b;
     b = swap;
@@ -136,6 +137,6 @@ static uint64_t *digit_sort(uint64_t *a, uint64_t *b, int64_t n, const sort_pool
   return a;
 }
 
-uint64_t *sort_words(uint64_t *a, uint64_t *b, int64_t n, const sort_pool *p) {
-  return n <= MOST_MERGED ? merge_sort(a, b, n) : digit_sort(a, b, n, p);
+uint64_t *sort_words(uint64_t *a, uint64_t *b, int64_t n, const sort_pool *pool) {
+  return n <= MOST_MERGED ? merge_sort(a, b, n) : digit_sort(a, b, n, pool);
 }

@@ -12,8 +12,8 @@ typedef struct sort_pool {
   uint32_t *counts; /* (parts, SORT_DIGITS), scratch memory */
 } sort_pool;
 
-/* The n < 2^32 words of a, sorted, in a or in b (n), whichever is returned. p NULL: on this thread
- * alone. */
-uint64_t *sort_words(uint64_t *a, uint64_t *b, int64_t n, const sort_pool *p);
+/* The n < 2^32 words of a, sorted, in a or in b (n), whichever is returned. pool NULL: on this
+ * thread alone. */
+uint64_t *sort_words(uint64_t *a, uint64_t *b, int64_t n, const sort_pool *pool);
 
 #endif

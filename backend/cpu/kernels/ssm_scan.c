@@ -18,61 +18,62 @@ typedef struct stretch {
   int64_t n, x_step, decay_step, b_step, c_step, out_step;
 } stretch;
 
-/* decay: exp(log_decay * rate) of each token, (t->n, n) for rates [at, at + n); without rates
- * exp(log_decay), (t->n). */
-static void decays_f32(const stretch *t, int64_t at, int64_t n, float *decay) {
-  const float *log_decay = t->log_decay, *rate = t->rate;
+/* decay: exp(log_decay * rate) of each token, (stretch->n, n) for rates [at, at + n); without rates
+ * exp(log_decay), (stretch->n). */
+static void decays_f32(const stretch *stretch, int64_t at, int64_t n, float *decay) {
+  const float *log_decay = stretch->log_decay, *rate = stretch->rate;
   int64_t width = rate ? n : 1;
-  for (int64_t k = 0; k < t->n; k++)
+  for (int64_t k = 0; k < stretch->n; k++)
     for (int64_t i = 0; i < width; i++)
-      decay[k * width + i] = log_decay[k * t->decay_step] * (rate ? rate[at + i] : 1);
-  (void)exponentials_f32(t->n * width, 0, decay, decay);
+      decay[k * width + i] = log_decay[k * stretch->decay_step] * (rate ? rate[at + i] : 1);
+  (void)exponentials_f32(stretch->n * width, 0, decay, decay);
 }
 
-static void scan_f32(const ssm_scan_args *p, const stretch *t) {
-  float decay[ROW_BLOCK], *out = t->out;
-  int64_t block = t->rate ? ROW_BLOCK / TOKENS : p->n_state;
-  for (int64_t k = 0; k < t->n; k++)
-    for (int64_t row = 0; row < p->head_dim; row++) out[k * t->out_step + row] = 0;
-  for (int64_t at = 0; at < p->n_state; at += block) {
-    int64_t n = p->n_state - at < block ? p->n_state - at : block;
-    scanned_row r = {.n_tokens = t->n,
-                     .n = n,
-                     .decay = decay,
-                     .each = t->rate,
-                     .b = (const float *)t->b + at,
-                     .c = (const float *)t->c + at,
-                     .x_step = t->x_step,
-                     .b_step = t->b_step,
-                     .c_step = t->c_step,
-                     .out_step = t->out_step};
-    decays_f32(t, at, n, decay);
-    for (int64_t row = 0; row < p->head_dim; row++) {
-      r.x = (const float *)t->x + row;
-      r.h = (float *)t->state + row * p->n_state + at;
-      r.out = out + row;
-      scan_row_f32(&r);
+static void scan_f32(const ssm_scan_args *args, const stretch *stretch) {
+  float decay[ROW_BLOCK], *out = stretch->out;
+  int64_t block = stretch->rate ? ROW_BLOCK / TOKENS : args->n_state;
+  for (int64_t k = 0; k < stretch->n; k++)
+    for (int64_t row = 0; row < args->head_dim; row++) out[k * stretch->out_step + row] = 0;
+  for (int64_t at = 0; at < args->n_state; at += block) {
+    int64_t n = args->n_state - at < block ? args->n_state - at : block;
+    scanned_row scanned_row = {.n_tokens = stretch->n,
+                               .n = n,
+                               .decay = decay,
+                               .each = stretch->rate,
+                               .b = (const float *)stretch->b + at,
+                               .c = (const float *)stretch->c + at,
+                               .x_step = stretch->x_step,
+                               .b_step = stretch->b_step,
+                               .c_step = stretch->c_step,
+                               .out_step = stretch->out_step};
+    decays_f32(stretch, at, n, decay);
+    for (int64_t row = 0; row < args->head_dim; row++) {
+      scanned_row.x = (const float *)stretch->x + row;
+      scanned_row.h = (float *)stretch->state + row * args->n_state + at;
+      scanned_row.out = out + row;
+      scan_row_f32(&scanned_row);
     }
   }
 }
 
-static double advance_f64(const ssm_scan_args *p, const stretch *t, int64_t token, int64_t row) {
-  const double *b = (const double *)t->b + token * t->b_step, *rate = t->rate,
-               *c = (const double *)t->c + token * t->c_step;
-  double *h = (double *)t->state + row * p->n_state, sum = 0;
-  double log_decay = ((const double *)t->log_decay)[token * t->decay_step],
-         x = ((const double *)t->x)[token * t->x_step + row];
-  for (int64_t i = 0; i < p->n_state; i++) {
+static double advance_f64(const ssm_scan_args *args, const stretch *stretch, int64_t token,
+                          int64_t row) {
+  const double *b = (const double *)stretch->b + token * stretch->b_step, *rate = stretch->rate,
+               *c = (const double *)stretch->c + token * stretch->c_step;
+  double *h = (double *)stretch->state + row * args->n_state, sum = 0;
+  double log_decay = ((const double *)stretch->log_decay)[token * stretch->decay_step],
+         x = ((const double *)stretch->x)[token * stretch->x_step + row];
+  for (int64_t i = 0; i < args->n_state; i++) {
     h[i] = exp(log_decay * (rate ? rate[i] : 1)) * h[i] + x * b[i];
     sum += h[i] * c[i];
   }
   return sum;
 }
 
-static void scan_f64(const ssm_scan_args *p, const stretch *t) {
-  for (int64_t k = 0; k < t->n; k++)
-    for (int64_t row = 0; row < p->head_dim; row++)
-      ((double *)t->out)[k * t->out_step + row] = advance_f64(p, t, k, row);
+static void scan_f64(const ssm_scan_args *args, const stretch *stretch) {
+  for (int64_t k = 0; k < stretch->n; k++)
+    for (int64_t row = 0; row < args->head_dim; row++)
+      ((double *)stretch->out)[k * stretch->out_step + row] = advance_f64(args, stretch, k, row);
 }
 
 /* The row of t at (batch, token, j). */
@@ -82,42 +83,43 @@ static void *row_of(const ktensor *t, int64_t batch, int64_t token, int64_t j) {
 }
 
 /* Tokens [from, from + n) of head `head`, counted over all batches. */
-static void scan_head(const ssm_scan_args *p, int64_t head, int64_t from, int64_t n) {
-  int64_t batch = head / p->n_heads, own = head % p->n_heads, group = own / p->share;
-  dtype type = p->x.type;
-  stretch t = {.x = row_of(&p->x, batch, from, own),
-               .log_decay = row_of(&p->log_decay, batch, from, own),
-               .b = row_of(&p->b, batch, from, group),
-               .c = row_of(&p->c, batch, from, group),
-               .state = element_at(p->state.data, type, head * p->head_dim * p->n_state),
-               .out = row_of(&p->out, batch, from, own),
-               .n = n,
-               .x_step = p->x.strides[1],
-               .decay_step = p->log_decay.strides[1],
-               .b_step = p->b.strides[1],
-               .c_step = p->c.strides[1],
-               .out_step = p->out.strides[1]};
-  if (p->rate.data) t.rate = element_at(p->rate.data, type, own * p->n_state);
+static void scan_head(const ssm_scan_args *args, int64_t head, int64_t from, int64_t n) {
+  int64_t batch = head / args->n_heads, own = head % args->n_heads, group = own / args->share;
+  dtype type = args->x.type;
+  stretch stretch = {
+      .x = row_of(&args->x, batch, from, own),
+      .log_decay = row_of(&args->log_decay, batch, from, own),
+      .b = row_of(&args->b, batch, from, group),
+      .c = row_of(&args->c, batch, from, group),
+      .state = element_at(args->state.data, type, head * args->head_dim * args->n_state),
+      .out = row_of(&args->out, batch, from, own),
+      .n = n,
+      .x_step = args->x.strides[1],
+      .decay_step = args->log_decay.strides[1],
+      .b_step = args->b.strides[1],
+      .c_step = args->c.strides[1],
+      .out_step = args->out.strides[1]};
+  if (args->rate.data) stretch.rate = element_at(args->rate.data, type, own * args->n_state);
   if (type == DTYPE_F64) {
-    scan_f64(p, &t);
+    scan_f64(args, &stretch);
   } else {
-    scan_f32(p, &t);
+    scan_f32(args, &stretch);
   }
 }
 
 static void scan_heads(void *ctx, int64_t begin, int64_t end) {
-  const ssm_scan_args *p = ctx;
-  for (int64_t from = 0; from < p->length; from += TOKENS) {
-    int64_t n = p->length - from < TOKENS ? p->length - from : TOKENS;
-    for (int64_t head = begin; head < end; head++) scan_head(p, head, from, n);
+  const ssm_scan_args *args = ctx;
+  for (int64_t from = 0; from < args->length; from += TOKENS) {
+    int64_t n = args->length - from < TOKENS ? args->length - from : TOKENS;
+    for (int64_t head = begin; head < end; head++) scan_head(args, head, from, n);
   }
 }
 
 static bool ssm_scan(const kernel_context *ctx, const void *args) {
-  ssm_scan_args p = *(const ssm_scan_args *)args;
-  int64_t work = p.length * p.head_dim * p.n_state;
-  ctx->parallel_for(ctx->pool, p.n_batch * p.n_heads, GRAIN / (work > 0 ? work : 1) + 1, scan_heads,
-                    &p);
+  ssm_scan_args own = *(const ssm_scan_args *)args;
+  int64_t work = own.length * own.head_dim * own.n_state;
+  ctx->parallel_for(ctx->pool, own.n_batch * own.n_heads, GRAIN / (work > 0 ? work : 1) + 1,
+                    scan_heads, &own);
   return true;
 }
 

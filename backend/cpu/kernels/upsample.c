@@ -16,16 +16,16 @@ typedef struct tap_table {
 } tap_table;
 
 typedef struct resize {
-  const upsample_args *p;
+  const upsample_args *args;
   tap_table dims[UPSAMPLE_DIMS];
   bool twice; /* each element of a row of x, side by side */
 } resize;
 
-static int64_t in_size(const upsample_args *p) {
-  return p->axes[0].in * p->axes[1].in * p->axes[2].in;
+static int64_t in_size(const upsample_args *args) {
+  return args->axes[0].in * args->axes[1].in * args->axes[2].in;
 }
-static int64_t out_size(const upsample_args *p) {
-  return p->axes[0].out * p->axes[1].out * p->axes[2].out;
+static int64_t out_size(const upsample_args *args) {
+  return args->axes[0].out * args->axes[1].out * args->axes[2].out;
 }
 
 /* One element: the sum over the outer dimension's taps of the sums over the next one's, in this
@@ -59,30 +59,31 @@ static int64_t to_byte(int64_t sum, int precision) {
 }
 
 /* One row of out in the compute class; x: the plane. */
-static void blend_row(const resize *r, const void *x, int64_t i, int64_t j, void *row) {
-  const upsample_args *p = r->p;
-  int64_t n = p->axes[2].out;
+static void blend_row(const resize *resize, const void *x, int64_t i, int64_t j, void *row) {
+  const upsample_args *args = resize->args;
+  int64_t n = args->axes[2].out;
   for (int64_t k = 0; k < n; k++) {
-    if (p->precision > 0)
-      ((int64_t *)row)[k] = to_byte(blend_i64(r, x, i, j, k), p->precision);
-    else if (p->x_type == DTYPE_F64)
-      ((double *)row)[k] = blend_f64(r, x, i, j, k);
+    if (args->precision > 0)
+      ((int64_t *)row)[k] = to_byte(blend_i64(resize, x, i, j, k), args->precision);
+    else if (args->x_type == DTYPE_F64)
+      ((double *)row)[k] = blend_f64(resize, x, i, j, k);
     else
-      ((float *)row)[k] = blend_f32(r, x, i, j, k);
+      ((float *)row)[k] = blend_f32(resize, x, i, j, k);
   }
 }
 
 static void blend_plane(const void *user, int64_t task, char *scratch) {
-  const resize *r = user;
-  const upsample_args *p = r->p;
-  compute_class c = compute_class_of(p->x_type);
-  int64_t rows = p->axes[1].out, n = p->axes[2].out;
-  char *row = scratch + in_size(p) * (int64_t)sizeof(double);
-  load_row(c, p->x_type, element_at(p->x, p->x_type, task * in_size(p)), 1, in_size(p), scratch);
-  for (int64_t i = 0; i < p->axes[0].out * rows; i++) {
-    blend_row(r, scratch, i / rows, i % rows, row);
-    store_row(c, p->out_type, element_at(p->out, p->out_type, task * out_size(p) + i * n), 1, n,
-              row);
+  const resize *resize = user;
+  const upsample_args *args = resize->args;
+  compute_class c = compute_class_of(args->x_type);
+  int64_t rows = args->axes[1].out, n = args->axes[2].out;
+  char *row = scratch + in_size(args) * (int64_t)sizeof(double);
+  load_row(c, args->x_type, element_at(args->x, args->x_type, task * in_size(args)), 1,
+           in_size(args), scratch);
+  for (int64_t i = 0; i < args->axes[0].out * rows; i++) {
+    blend_row(resize, scratch, i / rows, i % rows, row);
+    store_row(c, args->out_type,
+              element_at(args->out, args->out_type, task * out_size(args) + i * n), 1, n, row);
   }
 }
 
@@ -105,53 +106,54 @@ DEFINE_SPREAD(uint64_t)
 
 /* A row of out of one of x. */
 static void spread_row(const resize *r, const void *x, void *to) {
-  const tap_table *c = &r->dims[2];
-  switch (dtype_size(r->p->out_type)) {
+  const tap_table *table = &r->dims[2];
+  switch (dtype_size(r->args->out_type)) {
     case 1:
-      spread_uint8_t(c->index, r->twice, c->out, x, to);
+      spread_uint8_t(table->index, r->twice, table->out, x, to);
       break;
     case 2:
-      spread_uint16_t(c->index, r->twice, c->out, x, to);
+      spread_uint16_t(table->index, r->twice, table->out, x, to);
       break;
     case 4:
-      spread_uint32_t(c->index, r->twice, c->out, x, to);
+      spread_uint32_t(table->index, r->twice, table->out, x, to);
       break;
     default:
-      spread_uint64_t(c->index, r->twice, c->out, x, to);
+      spread_uint64_t(table->index, r->twice, table->out, x, to);
   }
 }
 
 /* Which row of x's planes row i of a plane of out is. */
-static int64_t row_under(const resize *r, int64_t i) {
-  const tap_table *b = &r->dims[1];
-  return r->dims[0].index[i / b->out] * b->in + b->index[i % b->out];
+static int64_t row_under(const resize *resize, int64_t i) {
+  const tap_table *table = &resize->dims[1];
+  return resize->dims[0].index[i / table->out] * table->in + table->index[i % table->out];
 }
 
 /* Rows that are alike are copied; those of x that are of another type than out's are converted in
  * `scratch`. */
 static void copy_plane(const void *user, int64_t task, char *scratch) {
-  const resize *r = user;
-  const upsample_args *p = r->p;
-  const int64_t rows = p->axes[0].out * p->axes[1].out, n = p->axes[2].out, in = p->axes[2].in;
-  const size_t bytes = (size_t)n * dtype_size(p->out_type);
+  const resize *resize = user;
+  const upsample_args *args = resize->args;
+  const int64_t rows = args->axes[0].out * args->axes[1].out, n = args->axes[2].out,
+                in = args->axes[2].in;
+  const size_t bytes = (size_t)n * dtype_size(args->out_type);
   int64_t last = -1;
   for (int64_t i = 0; i < rows; i++) {
-    const int64_t row = row_under(r, i);
-    const void *x = element_at(p->x, p->x_type, task * in_size(p) + row * in);
-    char *to = element_at(p->out, p->out_type, task * out_size(p) + i * n);
+    const int64_t row = row_under(resize, i);
+    const void *x = element_at(args->x, args->x_type, task * in_size(args) + row * in);
+    char *to = element_at(args->out, args->out_type, task * out_size(args) + i * n);
     if (row == last) {
       memcpy(to, to - bytes, bytes);
       continue;
     }
     last = row;
-    if (is_bf16(p->x_type) != is_bf16(p->out_type)) {
-      if (p->out_type == DTYPE_BF16)
+    if (is_bf16(args->x_type) != is_bf16(args->out_type)) {
+      if (args->out_type == DTYPE_BF16)
         narrow_row(x, in, (uint16_t *)(void *)scratch);
       else
         widen_row(x, in, (float *)(void *)scratch);
       x = scratch;
     }
-    spread_row(r, x, to);
+    spread_row(resize, x, to);
   }
 }
 
@@ -162,68 +164,69 @@ static double quantize(double weight, int precision) {
   return (double)(int)(v < 0 ? v - 0.5 : v + 0.5);
 }
 
-static size_t table_bytes(const resample_axis *a) {
-  size_t taps = (size_t)(a->out * a->n_taps);
-  return taps * (sizeof(int64_t) + sizeof(double)) + (size_t)a->out * sizeof(int64_t);
+static size_t table_bytes(const resample_axis *axis) {
+  size_t taps = (size_t)(axis->out * axis->n_taps);
+  return taps * (sizeof(int64_t) + sizeof(double)) + (size_t)axis->out * sizeof(int64_t);
 }
 
 /* A table in memory of table_bytes. */
-static tap_table make_table(const resample_axis *a, int precision, char *memory) {
-  tap_table t = {.in = a->in, .out = a->out, .n_taps = a->n_taps};
-  t.index = (int64_t *)(void *)memory;
-  t.count = t.index + a->out * a->n_taps;
-  t.weight = (double *)(void *)(t.count + a->out);
-  for (int64_t i = 0; i < a->out; i++) {
-    double *row = t.weight + i * a->n_taps;
-    t.count[i] = resample_taps(a, i, t.index + i * a->n_taps, row);
-    for (int64_t k = 0; a->quantized && k < t.count[i]; k++) row[k] = quantize(row[k], precision);
+static tap_table make_table(const resample_axis *axis, int precision, char *memory) {
+  tap_table table = {.in = axis->in, .out = axis->out, .n_taps = axis->n_taps};
+  table.index = (int64_t *)(void *)memory;
+  table.count = table.index + axis->out * axis->n_taps;
+  table.weight = (double *)(void *)(table.count + axis->out);
+  for (int64_t i = 0; i < axis->out; i++) {
+    double *row = table.weight + i * axis->n_taps;
+    table.count[i] = resample_taps(axis, i, table.index + i * axis->n_taps, row);
+    for (int64_t k = 0; axis->quantized && k < table.count[i]; k++)
+      row[k] = quantize(row[k], precision);
   }
-  return t;
+  return table;
 }
 
-static bool is_twice(const tap_table *t) {
-  bool twice = t->out == 2 * t->in && t->n_taps == 1;
-  for (int64_t i = 0; twice && i < t->out; i++) twice = t->index[i] == i / 2;
+static bool is_twice(const tap_table *table) {
+  bool twice = table->out == 2 * table->in && table->n_taps == 1;
+  for (int64_t i = 0; twice && i < table->out; i++) twice = table->index[i] == i / 2;
   return twice;
 }
 
-static size_t tables_bytes(const upsample_args *p) {
+static size_t tables_bytes(const upsample_args *args) {
   size_t bytes = 0;
-  for (int d = 0; d < UPSAMPLE_DIMS; d++) bytes += table_bytes(&p->axes[d]);
+  for (int d = 0; d < UPSAMPLE_DIMS; d++) bytes += table_bytes(&args->axes[d]);
   return (bytes + 63) / 64 * 64;
 }
 
 /* ---------------------------------------------------------------- the kernel */
 
-static int64_t taps_of(const upsample_args *p) {
-  return p->axes[0].n_taps * p->axes[1].n_taps * p->axes[2].n_taps;
+static int64_t taps_of(const upsample_args *args) {
+  return args->axes[0].n_taps * args->axes[1].n_taps * args->axes[2].n_taps;
 }
 
-static int64_t upsample_work(const upsample_args *p) {
-  return p->planes * (out_size(p) * taps_of(p) + in_size(p)) / READS_PER_THREAD;
+static int64_t upsample_work(const upsample_args *args) {
+  return args->planes * (out_size(args) * taps_of(args) + in_size(args)) / READS_PER_THREAD;
 }
 
 /* A plane and a row, for a thread. */
-static size_t plane_bytes(const upsample_args *p) {
-  if (taps_of(p) == 1) return (size_t)p->axes[2].in * sizeof(float);
-  return (size_t)(in_size(p) + p->axes[2].out) * sizeof(double);
+static size_t plane_bytes(const upsample_args *args) {
+  if (taps_of(args) == 1) return (size_t)args->axes[2].in * sizeof(float);
+  return (size_t)(in_size(args) + args->axes[2].out) * sizeof(double);
 }
 
 static size_t upsample_scratch(const kernel_context *ctx, const void *args) {
-  const upsample_args *p = args;
-  return tables_bytes(p) + slots_bytes(ctx, p->planes, upsample_work(p), plane_bytes(p));
+  const upsample_args *own = args;
+  return tables_bytes(own) + slots_bytes(ctx, own->planes, upsample_work(own), plane_bytes(own));
 }
 
 static bool upsample(const kernel_context *ctx, const void *args) {
-  const upsample_args *p = args;
-  resize r = {.p = p};
-  char *memory = ctx->scratch(ctx->pool, tables_bytes(p));
+  const upsample_args *own = args;
+  resize resize = {.args = own};
+  char *memory = ctx->scratch(ctx->pool, tables_bytes(own));
   if (!memory) return false;
-  for (int d = 0; d < UPSAMPLE_DIMS; memory += table_bytes(&p->axes[d]), d++)
-    r.dims[d] = make_table(&p->axes[d], p->precision, memory);
-  r.twice = is_twice(&r.dims[2]);
-  return run_slots(ctx, p->planes, upsample_work(p), plane_bytes(p),
-                   taps_of(p) == 1 ? copy_plane : blend_plane, &r);
+  for (int d = 0; d < UPSAMPLE_DIMS; memory += table_bytes(&own->axes[d]), d++)
+    resize.dims[d] = make_table(&own->axes[d], own->precision, memory);
+  resize.twice = is_twice(&resize.dims[2]);
+  return run_slots(ctx, own->planes, upsample_work(own), plane_bytes(own),
+                   taps_of(own) == 1 ? copy_plane : blend_plane, &resize);
 }
 
 const kernel_desc kernel_upsample = {

@@ -5,46 +5,47 @@
 /* ---------------------------------------------------------------- devices, contexts, queues */
 
 clave_status opencl_find_device(const void *device, int *index) {
-  const device_list *l;
-  TRY(opencl_device_list(&l));
-  for (*index = 0; *index < l->count; ++*index)
-    if (l->entries[*index].id == device) return NULL;
+  const device_list *list;
+  TRY(opencl_device_list(&list));
+  for (*index = 0; *index < list->count; ++*index)
+    if (list->entries[*index].id == device) return NULL;
   return INVALID(
       "it is none of the %d OpenCL devices that libOpenCL.so.1 lists and clave can use%s%s",
-      l->count, l->reason ? "; " : "", l->reason ? l->reason : "");
+      list->count, list->reason ? "; " : "", list->reason ? list->reason : "");
 }
 
-static clave_status check_context(const cl_device *d, cl_context context) {
+static clave_status check_context(const cl_device *device, cl_context context) {
   cl_device_id ids[MAX_CONTEXT_DEVICES];
   size_t size = 0;
-  CL_TRY(d->cl->clGetContextInfo(context, CL_CONTEXT_DEVICES, sizeof ids, ids, &size),
+  CL_TRY(device->cl->clGetContextInfo(context, CL_CONTEXT_DEVICES, sizeof ids, ids, &size),
          "clGetContextInfo");
   for (size_t i = 0; i < size / sizeof ids[0]; i++)
-    if (ids[i] == d->entry->id) return NULL;
+    if (ids[i] == device->entry->id) return NULL;
   return INVALID("the context is not of this device");
 }
 
-static clave_status check_queue(const cl_device *d, cl_context context, cl_command_queue queue) {
+static clave_status check_queue(const cl_device *device, cl_context context,
+                                cl_command_queue queue) {
   cl_context of = NULL;
   cl_device_id id = NULL;
-  CL_TRY(d->cl->clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof of, &of, NULL),
+  CL_TRY(device->cl->clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof of, &of, NULL),
          "clGetCommandQueueInfo");
-  CL_TRY(d->cl->clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof id, &id, NULL),
+  CL_TRY(device->cl->clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof id, &id, NULL),
          "clGetCommandQueueInfo");
   if (of != context) return INVALID("the queue is of another context");
-  return id == d->entry->id ? NULL : INVALID("the queue is of another device of the context");
+  return id == device->entry->id ? NULL : INVALID("the queue is of another device of the context");
 }
 
-clave_status adopt_context(cl_device *d, const opencl_options *o) {
-  cl_context context = o->context;
-  cl_command_queue queue = o->queue;
-  TRY(check_context(d, context));
-  if (queue) TRY(check_queue(d, context, queue));
-  CL_TRY(d->cl->clRetainContext(context), "clRetainContext");
-  d->context = context;
+clave_status adopt_context(cl_device *device, const opencl_options *options) {
+  cl_context context = options->context;
+  cl_command_queue queue = options->queue;
+  TRY(check_context(device, context));
+  if (queue) TRY(check_queue(device, context, queue));
+  CL_TRY(device->cl->clRetainContext(context), "clRetainContext");
+  device->context = context;
   if (!queue) return NULL;
-  CL_TRY(d->cl->clRetainCommandQueue(queue), "clRetainCommandQueue");
-  d->callers = queue;
+  CL_TRY(device->cl->clRetainCommandQueue(queue), "clRetainCommandQueue");
+  device->callers = queue;
   return NULL;
 }
 
@@ -59,34 +60,34 @@ typedef struct memory_info {
   void *host;         /* CL_MEM_USE_HOST_PTR: where it begins; else NULL */
 } memory_info;
 
-static clave_status ask(const cl_device *d, cl_mem memory, cl_mem_info what, void *to,
+static clave_status ask(const cl_device *device, cl_mem memory, cl_mem_info what, void *to,
                         size_t size) {
-  CL_TRY(d->cl->clGetMemObjectInfo(memory, what, size, to, NULL), "clGetMemObjectInfo");
+  CL_TRY(device->cl->clGetMemObjectInfo(memory, what, size, to, NULL), "clGetMemObjectInfo");
   return NULL;
 }
 
-static clave_status check_kind(const cl_device *d, cl_mem memory) {
+static clave_status check_kind(const cl_device *device, cl_mem memory) {
   cl_mem_object_type type = 0;
   cl_context context = NULL;
-  TRY(ask(d, memory, CL_MEM_CONTEXT, &context, sizeof context));
-  if (context != d->context) return INVALID("the memory is of another OpenCL context");
-  TRY(ask(d, memory, CL_MEM_TYPE, &type, sizeof type));
+  TRY(ask(device, memory, CL_MEM_CONTEXT, &context, sizeof context));
+  if (context != device->context) return INVALID("the memory is of another OpenCL context");
+  TRY(ask(device, memory, CL_MEM_TYPE, &type, sizeof type));
   return type == CL_MEM_OBJECT_BUFFER ? NULL
                                       : INVALID("the memory is an image or a pipe, no buffer");
 }
 
-static clave_status describe_memory(const cl_device *d, cl_mem memory, memory_info *out) {
+static clave_status describe_memory(const cl_device *device, cl_mem memory, memory_info *out) {
   cl_mem parent = NULL;
   cl_mem_flags inherited = 0;
   *out = (memory_info){.whole = memory};
-  TRY(ask(d, memory, CL_MEM_SIZE, &out->bytes, sizeof out->bytes));
-  TRY(ask(d, memory, CL_MEM_FLAGS, &out->flags, sizeof out->flags));
-  TRY(ask(d, memory, CL_MEM_HOST_PTR, &out->host, sizeof out->host));
-  TRY(ask(d, memory, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof parent));
+  TRY(ask(device, memory, CL_MEM_SIZE, &out->bytes, sizeof out->bytes));
+  TRY(ask(device, memory, CL_MEM_FLAGS, &out->flags, sizeof out->flags));
+  TRY(ask(device, memory, CL_MEM_HOST_PTR, &out->host, sizeof out->host));
+  TRY(ask(device, memory, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof parent));
   if (parent) {
     out->whole = parent;
-    TRY(ask(d, memory, CL_MEM_OFFSET, &out->origin, sizeof out->origin));
-    TRY(ask(d, parent, CL_MEM_FLAGS, &inherited, sizeof inherited));
+    TRY(ask(device, memory, CL_MEM_OFFSET, &out->origin, sizeof out->origin));
+    TRY(ask(device, parent, CL_MEM_FLAGS, &inherited, sizeof inherited));
     out->flags |= inherited;
   }
   if (!(out->flags & CL_MEM_USE_HOST_PTR)) out->host = NULL;
@@ -94,34 +95,34 @@ static clave_status describe_memory(const cl_device *d, cl_mem memory, memory_in
 }
 
 /* A result may be read by what follows. */
-static clave_status check_access(const memory_info *m, bool writable) {
-  if (m->flags & CL_MEM_WRITE_ONLY) return INVALID("the buffer is CL_MEM_WRITE_ONLY");
-  if (writable && m->flags & CL_MEM_READ_ONLY) return INVALID("the buffer is CL_MEM_READ_ONLY");
+static clave_status check_access(const memory_info *info, bool writable) {
+  if (info->flags & CL_MEM_WRITE_ONLY) return INVALID("the buffer is CL_MEM_WRITE_ONLY");
+  if (writable && info->flags & CL_MEM_READ_ONLY) return INVALID("the buffer is CL_MEM_READ_ONLY");
   return NULL;
 }
 
-static clave_status check_memory(const cl_device *d, cl_mem memory, size_t offset, size_t bytes,
-                                 bool writable, memory_info *out) {
-  TRY(check_kind(d, memory));
-  TRY(describe_memory(d, memory, out));
+static clave_status check_memory(const cl_device *device, cl_mem memory, size_t offset,
+                                 size_t bytes, bool writable, memory_info *out) {
+  TRY(check_kind(device, memory));
+  TRY(describe_memory(device, memory, out));
   TRY(check_access(out, writable));
   if (offset <= out->bytes && bytes <= out->bytes - offset) return NULL;
   return INVALID("%zu bytes from offset %zu on do not lie in a buffer of %zu", bytes, offset,
                  out->bytes);
 }
 
-clave_status opencl_buffer_adopt(backend *b, void *handle, size_t offset, size_t bytes,
+clave_status opencl_buffer_adopt(backend *backend, void *handle, size_t offset, size_t bytes,
                                  bool writable, memory_start *place, buffer **out) {
   const cl_mem_flags closed =
       CL_MEM_HOST_NO_ACCESS | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_WRITE_ONLY;
-  cl_device *d = (cl_device *)b;
-  memory_info m;
+  cl_device *device = (cl_device *)backend;
+  memory_info info;
   *out = NULL;
-  TRY(check_memory(d, handle, offset, bytes, writable, &m));
-  CL_TRY(d->cl->clRetainMemObject(handle), "clRetainMemObject");
-  TRY(opencl_buffer_of(d, handle, m.bytes, out));
-  ((cl_buffer *)*out)->is_closed = m.flags & closed;
-  *place = m.host ? (memory_start){.from = (uintptr_t)m.host + offset}
-                  : (memory_start){.object = m.whole, .from = m.origin + offset};
+  TRY(check_memory(device, handle, offset, bytes, writable, &info));
+  CL_TRY(device->cl->clRetainMemObject(handle), "clRetainMemObject");
+  TRY(opencl_buffer_of(device, handle, info.bytes, out));
+  ((cl_buffer *)*out)->is_closed = info.flags & closed;
+  *place = info.host ? (memory_start){.from = (uintptr_t)info.host + offset}
+                     : (memory_start){.object = info.whole, .from = info.origin + offset};
   return NULL;
 }

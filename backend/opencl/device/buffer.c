@@ -8,12 +8,12 @@
 /* A zero-size buffer is legal above, not in OpenCL. */
 static size_t at_least_one(size_t bytes) { return bytes ? bytes : 1; }
 
-clave_status opencl_buffer_of(cl_device *d, cl_mem memory, size_t bytes, buffer **out) {
+clave_status opencl_buffer_of(cl_device *device, cl_mem memory, size_t bytes, buffer **out) {
   static uint64_t serial;
   cl_buffer *buf = calloc(1, sizeof *buf);
   *out = buf ? &buf->base : NULL;
   if (!buf) {
-    d->cl->clReleaseMemObject(memory);
+    device->cl->clReleaseMemObject(memory);
     return status_no_memory();
   }
   buf->base.bytes = bytes;
@@ -22,19 +22,20 @@ clave_status opencl_buffer_of(cl_device *d, cl_mem memory, size_t bytes, buffer 
   return NULL;
 }
 
-static clave_status create_buffer(backend *b, cl_mem_flags flags, void *host, size_t bytes,
+static clave_status create_buffer(backend *backend, cl_mem_flags flags, void *host, size_t bytes,
                                   buffer **out) {
-  cl_device *d = (cl_device *)b;
+  cl_device *device = (cl_device *)backend;
   *out = NULL;
-  if (bytes > b->info.max_alloc)
+  if (bytes > backend->info.max_alloc)
     return status_new(STATUS_NO_MEMORY,
                       "a buffer of %zu bytes is larger than the device allows (%llu)", bytes,
-                      (unsigned long long)b->info.max_alloc);
+                      (unsigned long long)backend->info.max_alloc);
   cl_int code;
-  cl_mem memory = d->cl->clCreateBuffer(d->context, flags, at_least_one(bytes), host, &code);
+  cl_mem memory =
+      device->cl->clCreateBuffer(device->context, flags, at_least_one(bytes), host, &code);
   if (code != CL_SUCCESS)
     return status_while(opencl_status(code, "clCreateBuffer"), "%zu bytes", bytes);
-  return opencl_buffer_of(d, memory, bytes, out);
+  return opencl_buffer_of(device, memory, bytes, out);
 }
 
 static void CL_CALLBACK free_memory(cl_mem memory, void *host) {
@@ -44,68 +45,71 @@ static void CL_CALLBACK free_memory(cl_mem memory, void *host) {
 
 /* In memory of our own, in large pages, which drivers of CPUs do not ask for: a stream of reads
  * through small ones is half as fast. It goes with the last command that uses it. */
-static clave_status create_in_large_pages(backend *b, size_t bytes, buffer **out) {
+static clave_status create_in_large_pages(backend *backend, size_t bytes, buffer **out) {
   *out = NULL;
   void *host = memory_alloc(bytes);
   if (!host) return status_no_memory();
-  clave_status st = create_buffer(b, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, host, bytes, out);
+  clave_status st =
+      create_buffer(backend, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, host, bytes, out);
   if (st) {
     free(host);
     return st;
   }
-  const cl_functions *cl = ((cl_device *)b)->cl;
+  const cl_functions *cl = ((cl_device *)backend)->cl;
   cl_int code =
       cl->clSetMemObjectDestructorCallback(((cl_buffer *)*out)->memory, free_memory, host);
   if (code == CL_SUCCESS) return NULL;
-  opencl_buffer_destroy(b, *out);
+  opencl_buffer_destroy(backend, *out);
   *out = NULL;
   free(host);
   return opencl_status(code, "clSetMemObjectDestructorCallback");
 }
 
-clave_status opencl_buffer_create(backend *b, size_t bytes, buffer **out) {
-  if (b->info.runs_on_host && bytes >= MEMORY_LARGE && bytes <= b->info.max_alloc)
-    return create_in_large_pages(b, bytes, out);
-  return create_buffer(b, CL_MEM_READ_WRITE, NULL, bytes, out);
+clave_status opencl_buffer_create(backend *backend, size_t bytes, buffer **out) {
+  if (backend->info.runs_on_host && bytes >= MEMORY_LARGE && bytes <= backend->info.max_alloc)
+    return create_in_large_pages(backend, bytes, out);
+  return create_buffer(backend, CL_MEM_READ_WRITE, NULL, bytes, out);
 }
 
-clave_status opencl_buffer_wrap(backend *b, const void *host, size_t bytes, bool writable,
+clave_status opencl_buffer_wrap(backend *backend, const void *host, size_t bytes, bool writable,
                                 buffer **out) {
-  if (bytes == 0) return opencl_buffer_create(b, 0, out);
-  bool in_place = b->info.shares_host_memory && (uintptr_t)host % b->info.alignment == 0;
+  if (bytes == 0) return opencl_buffer_create(backend, 0, out);
+  bool in_place =
+      backend->info.shares_host_memory && (uintptr_t)host % backend->info.alignment == 0;
   cl_mem_flags how = in_place ? CL_MEM_USE_HOST_PTR : CL_MEM_COPY_HOST_PTR;
   how |= writable ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY;
   union { /* OpenCL takes a plain pointer; CL_MEM_READ_ONLY keeps the promise */
     const void *from;
     void *to;
   } pointer = {.from = host};
-  TRY(create_buffer(b, how, pointer.to, bytes, out));
+  TRY(create_buffer(backend, how, pointer.to, bytes, out));
   if (in_place) ((cl_buffer *)*out)->host = host;
   return NULL;
 }
 
-static clave_status create_image(const cl_device *d, cl_buffer *buf) {
+static clave_status create_image(const cl_device *device, cl_buffer *buf) {
   const cl_image_format format = {CL_RGBA, CL_UNSIGNED_INT32};
   cl_image_desc desc = {.image_type = CL_MEM_OBJECT_IMAGE1D_BUFFER,
                         .image_width = buf->base.bytes / IMAGE_WORD};
   desc.buffer = buf->memory;
   cl_int code;
-  buf->image = d->cl->clCreateImage(d->context, CL_MEM_READ_ONLY, &format, &desc, NULL, &code);
+  buf->image =
+      device->cl->clCreateImage(device->context, CL_MEM_READ_ONLY, &format, &desc, NULL, &code);
   return code == CL_SUCCESS ? NULL : opencl_status(code, "clCreateImage");
 }
 
-clave_status opencl_buffer_image(cl_device *d, cl_buffer *buf, cl_mem *out) {
-  mutex_lock(d->lock);
-  clave_status st = buf->image ? NULL : create_image(d, buf);
+clave_status opencl_buffer_image(cl_device *device, cl_buffer *buf, cl_mem *out) {
+  mutex_lock(device->lock);
+  clave_status st = buf->image ? NULL : create_image(device, buf);
   *out = buf->image;
-  mutex_unlock(d->lock);
+  mutex_unlock(device->lock);
   return st;
 }
 
-void opencl_buffer_destroy(backend *b, buffer *buf) {
+void opencl_buffer_destroy(backend *backend, buffer *buf) {
   if (!buf) return;
   cl_mem image = ((cl_buffer *)buf)->image;
-  if (image) ((cl_device *)b)->cl->clReleaseMemObject(image);
-  ((cl_device *)b)->cl->clReleaseMemObject(((cl_buffer *)buf)->memory);
+  if (image) ((cl_device *)backend)->cl->clReleaseMemObject(image);
+  ((cl_device *)backend)->cl->clReleaseMemObject(((cl_buffer *)buf)->memory);
   free(buf);
 }

@@ -5,14 +5,14 @@
 
 #include "base/number.h"
 
-void device_note(cl_device *d, const char *format, ...) {
-  if (!d->message) return;
+void device_note(cl_device *device, const char *format, ...) {
+  if (!device->message) return;
   char line[512];
   va_list args;
   va_start(args, format);
   number_vprint(line, sizeof line, format, args);
   va_end(args);
-  mutex_lock(d->note_lock);
-  d->message(d->message_ctx, line);
-  mutex_unlock(d->note_lock);
+  mutex_lock(device->note_lock);
+  device->message(device->message_ctx, line);
+  mutex_unlock(device->note_lock);
 }

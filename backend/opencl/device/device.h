@@ -160,14 +160,14 @@ struct cl_device {
 /* ---------------------------------------------------------------- device.c */
 
 /* A line for whoever opened the device. */
-void device_note(cl_device *d, const char *format, ...) STATUS_PRINTF(2, 3);
+void device_note(cl_device *device, const char *format, ...) STATUS_PRINTF(2, 3);
 
 /* ---------------------------------------------------------------- adopt.c: the caller's objects */
 
 enum { MAX_CONTEXT_DEVICES = 64 };
 /* Its context, and its queue if there is one, in the device. */
-clave_status adopt_context(cl_device *d, const opencl_options *o) STATUS_CHECK;
-clave_status opencl_buffer_adopt(backend *b, void *handle, size_t offset, size_t bytes,
+clave_status adopt_context(cl_device *device, const opencl_options *options) STATUS_CHECK;
+clave_status opencl_buffer_adopt(backend *backend, void *handle, size_t offset, size_t bytes,
                                  bool writable, memory_start *place, buffer **out) STATUS_CHECK;
 
 /* ---------------------------------------------------------------- buffer.c */
@@ -183,12 +183,13 @@ typedef struct cl_buffer {
   bool is_for_kernels; /* alone: not for commands that copy, fill or map */
 } cl_buffer;
 /* Takes over a reference to the memory, on failure too. */
-clave_status opencl_buffer_of(cl_device *d, cl_mem memory, size_t bytes, buffer **out) STATUS_CHECK;
-clave_status opencl_buffer_create(backend *b, size_t bytes, buffer **out) STATUS_CHECK;
-clave_status opencl_buffer_wrap(backend *b, const void *host, size_t bytes, bool writable,
+clave_status opencl_buffer_of(cl_device *device, cl_mem memory, size_t bytes,
+                              buffer **out) STATUS_CHECK;
+clave_status opencl_buffer_create(backend *backend, size_t bytes, buffer **out) STATUS_CHECK;
+clave_status opencl_buffer_wrap(backend *backend, const void *host, size_t bytes, bool writable,
                                 buffer **out) STATUS_CHECK;
 /* An image of its words of 16 bytes, made at the first call; the buffer's. */
-clave_status opencl_buffer_image(cl_device *d, cl_buffer *buf, cl_mem *out) STATUS_CHECK;
-void opencl_buffer_destroy(backend *b, buffer *buf);
+clave_status opencl_buffer_image(cl_device *device, cl_buffer *buf, cl_mem *out) STATUS_CHECK;
+void opencl_buffer_destroy(backend *backend, buffer *buf);
 
 #endif

@@ -23,19 +23,19 @@ static const char *const used_extensions[] = {"cl_khr_fp64",
 static char *device_text(const cl_functions *cl, cl_device_id id, cl_device_info what) {
   size_t size = 0;
   if (cl->clGetDeviceInfo(id, what, 0, NULL, &size) != CL_SUCCESS) size = 0;
-  char *s = calloc(1, size + 1);
-  if (s && size && cl->clGetDeviceInfo(id, what, size, s, NULL) != CL_SUCCESS) s[0] = 0;
-  for (char *c = s; c && *c; c++)
+  char *text = calloc(1, size + 1);
+  if (text && size && cl->clGetDeviceInfo(id, what, size, text, NULL) != CL_SUCCESS) text[0] = 0;
+  for (char *c = text; c && *c; c++)
     if ((unsigned char)*c < 32) *c = ' ';
-  return s;
+  return text;
 }
 
 static char *platform_text(const cl_functions *cl, cl_platform_id id, cl_platform_info what) {
   size_t size = 0;
   if (cl->clGetPlatformInfo(id, what, 0, NULL, &size) != CL_SUCCESS) size = 0;
-  char *s = calloc(1, size + 1);
-  if (s && size && cl->clGetPlatformInfo(id, what, size, s, NULL) != CL_SUCCESS) s[0] = 0;
-  return s;
+  char *text = calloc(1, size + 1);
+  if (text && size && cl->clGetPlatformInfo(id, what, size, text, NULL) != CL_SUCCESS) text[0] = 0;
+  return text;
 }
 
 static uint64_t device_number(const cl_functions *cl, cl_device_id id, cl_device_info what,
@@ -67,64 +67,64 @@ static const char *type_name(cl_device_type type) {
 /* Whether "OpenCL <major>.<minor> ..." is at least that. */
 static bool version_is(const char *version, int least, int least_minor) {
   int major = 0, minor = 0;
-  const char *p = strncmp(version, "OpenCL ", 7) == 0 ? version + 7 : "";
-  while (*p >= '0' && *p <= '9' && major < 1000) major = major * 10 + (*p++ - '0');
-  if (*p == '.') minor = p[1] >= '0' && p[1] <= '9' ? p[1] - '0' : 0;
+  const char *at = strncmp(version, "OpenCL ", 7) == 0 ? version + 7 : "";
+  while (*at >= '0' && *at <= '9' && major < 1000) major = major * 10 + (*at++ - '0');
+  if (*at == '.') minor = at[1] >= '0' && at[1] <= '9' ? at[1] - '0' : 0;
   return major > least || (major == least && minor >= least_minor);
 }
 
-/* *reason: why the device cannot serve, or NULL. Its strings are in `e`. */
-static clave_status find_refusal(const cl_functions *cl, const device_entry *e,
+/* *reason: why the device cannot serve, or NULL. Its strings are in `entry`. */
+static clave_status find_refusal(const cl_functions *cl, const device_entry *entry,
                                  const char **reason) {
-  const char *linker = quirk_linker(e->info.platform, e->info.name);
-  *reason = quirk_refusal(e->info.platform, e->info.name);
+  const char *linker = quirk_linker(entry->info.platform, entry->info.name);
+  *reason = quirk_refusal(entry->info.platform, entry->info.name);
   if (!*reason && linker && !environment_provide(linker))
     *reason = "its compiler needs the linker ld, which is in no folder of PATH";
-  if (!*reason && !device_uint(cl, e->id, CL_DEVICE_AVAILABLE)) *reason = "it is not available";
-  if (!*reason && !device_uint(cl, e->id, CL_DEVICE_COMPILER_AVAILABLE))
+  if (!*reason && !device_uint(cl, entry->id, CL_DEVICE_AVAILABLE)) *reason = "it is not available";
+  if (!*reason && !device_uint(cl, entry->id, CL_DEVICE_COMPILER_AVAILABLE))
     *reason = "it has no compiler";
   if (*reason) return NULL;
-  char *version = device_text(cl, e->id, CL_DEVICE_VERSION),
-       *profile = device_text(cl, e->id, CL_DEVICE_PROFILE);
+  char *version = device_text(cl, entry->id, CL_DEVICE_VERSION),
+       *profile = device_text(cl, entry->id, CL_DEVICE_PROFILE);
   clave_status st = version && profile ? NULL : status_no_memory();
   if (!st && !version_is(version, 1, 2))
     *reason = "it is older than OpenCL 1.2";
   else if (!st && strcmp(profile, "FULL_PROFILE") != 0)
     *reason = "it has the embedded profile only";
-  else if (!st && !device_uint(cl, e->id, CL_DEVICE_ENDIAN_LITTLE))
+  else if (!st && !device_uint(cl, entry->id, CL_DEVICE_ENDIAN_LITTLE))
     *reason = "it is big-endian";
   free(version);
   free(profile);
   return st;
 }
 
-static clave_status join_texts(const char *a, const char *b, char **out) {
-  text t = {0};
-  text_printf(&t, "%s (%s)", a, b);
-  clave_status st = text_status(&t);
-  if (st) text_free(&t);
-  *out = st ? NULL : t.data;
+static clave_status join_texts(const char *left, const char *right, char **out) {
+  text text = {0};
+  text_printf(&text, "%s (%s)", left, right);
+  clave_status st = text_status(&text);
+  if (st) text_free(&text);
+  *out = st ? NULL : text.data;
   return st;
 }
 
 static clave_status describe_extensions(const char *all, char **out) {
-  text t = {0};
-  text_append(&t, "", 0);
+  text text = {0};
+  text_append(&text, "", 0);
   for (size_t i = 0; i < sizeof used_extensions / sizeof *used_extensions; i++)
     if (has_word(all, used_extensions[i]))
-      text_printf(&t, "%s%s", t.size ? " " : "", used_extensions[i]);
-  clave_status st = text_status(&t);
-  *out = t.data ? t.data : calloc(1, 1);
+      text_printf(&text, "%s%s", text.size ? " " : "", used_extensions[i]);
+  clave_status st = text_status(&text);
+  *out = text.data ? text.data : calloc(1, 1);
   if (!st && !*out) st = status_no_memory();
   return st;
 }
 
-static clave_status describe_platform(const cl_functions *cl, device_entry *e) {
-  char *name = platform_text(cl, e->platform, CL_PLATFORM_NAME),
-       *version = platform_text(cl, e->platform, CL_PLATFORM_VERSION);
+static clave_status describe_platform(const cl_functions *cl, device_entry *entry) {
+  char *name = platform_text(cl, entry->platform, CL_PLATFORM_NAME),
+       *version = platform_text(cl, entry->platform, CL_PLATFORM_VERSION);
   char *joined = NULL;
   clave_status st = name && version ? join_texts(name, version, &joined) : status_no_memory();
-  e->info.platform = joined;
+  entry->info.platform = joined;
   free(name);
   free(version);
   return st;
@@ -146,146 +146,147 @@ static size_t largest_group(const cl_functions *cl, cl_device_id id) {
 /* What kernels choose by: by the device's type, or by CLAVE_DEVICE_CLASS. A device of several types
  * counts as a GPU: its kernels are right everywhere, but where work-groups are smaller than they
  * need. */
-static clave_status describe_class(cl_device_type type, device_entry *e) {
-  device_traits *t = &e->traits;
-  t->is_gpu = (type & CL_DEVICE_TYPE_GPU) != 0;
-  t->is_cpu =
-      !t->is_gpu && (type & CL_DEVICE_TYPE_CPU) && !quirk_lanes(e->info.platform, e->info.name);
+static clave_status describe_class(cl_device_type type, device_entry *entry) {
+  device_traits *traits = &entry->traits;
+  traits->is_gpu = (type & CL_DEVICE_TYPE_GPU) != 0;
+  traits->is_cpu = !traits->is_gpu && (type & CL_DEVICE_TYPE_CPU) &&
+                   !quirk_lanes(entry->info.platform, entry->info.name);
   device_class given;
   TRY(device_class_read(&given));
   if (given.cpu || given.gpu) {
-    t->is_cpu = given.cpu;
-    t->is_gpu = given.gpu;
+    traits->is_cpu = given.cpu;
+    traits->is_gpu = given.gpu;
   }
-  t->always_wide = given.wide;
-  if (t->max_local < LOCAL_SIZE) {
-    t->is_cpu = true;
-    t->is_gpu = false;
+  traits->always_wide = given.wide;
+  if (traits->max_local < LOCAL_SIZE) {
+    traits->is_cpu = true;
+    traits->is_gpu = false;
   }
   return NULL;
 }
 
-static void describe_limits(const cl_functions *cl, device_entry *e, const char *extensions) {
-  cl_device_type type = device_ulong(cl, e->id, CL_DEVICE_TYPE);
-  backend_info *i = &e->info;
-  device_traits *t = &e->traits;
-  i->kind = "opencl";
-  i->type = type_name(type);
-  i->memory = device_ulong(cl, e->id, CL_DEVICE_GLOBAL_MEM_SIZE);
-  i->max_alloc = device_ulong(cl, e->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
-  uint64_t align = device_uint(cl, e->id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
-  i->alignment = align > 64 && align <= 4096 ? (size_t)align : 64;
-  i->compute_units = (uint32_t)device_uint(cl, e->id, CL_DEVICE_MAX_COMPUTE_UNITS);
-  i->clock_mhz = (uint32_t)device_uint(cl, e->id, CL_DEVICE_MAX_CLOCK_FREQUENCY);
-  i->shares_host_memory = device_uint(cl, e->id, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
-  i->runs_on_host = i->shares_host_memory && strcmp(i->type, "CPU") == 0;
-  t->has_fp64 = has_word(extensions, "cl_khr_fp64");
-  t->shares_host_memory = i->shares_host_memory;
-  t->compute_units = i->compute_units;
-  uint64_t width = device_uint(cl, e->id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
-  t->vector_width = width >= 16 ? 16 : width >= 8 ? 8 : 4;
-  t->max_local = largest_group(cl, e->id);
-  t->most_groups = quirk_most_groups(i->platform);
-  t->local_memory = device_ulong(cl, e->id, CL_DEVICE_LOCAL_MEM_SIZE);
-  t->max_alloc = i->max_alloc;
-  if (device_uint(cl, e->id, CL_DEVICE_IMAGE_SUPPORT))
-    t->image_words = device_number(cl, e->id, CL_DEVICE_IMAGE_MAX_BUFFER_SIZE, sizeof(size_t));
-  t->reads_images = quirk_images(i->platform);
-  t->shares_badly = quirk_local(i->platform, i->name);
-  uint64_t single = device_ulong(cl, e->id, CL_DEVICE_SINGLE_FP_CONFIG);
-  e->correct_division = (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+static void describe_limits(const cl_functions *cl, device_entry *entry, const char *extensions) {
+  cl_device_type type = device_ulong(cl, entry->id, CL_DEVICE_TYPE);
+  backend_info *info = &entry->info;
+  device_traits *traits = &entry->traits;
+  info->kind = "opencl";
+  info->type = type_name(type);
+  info->memory = device_ulong(cl, entry->id, CL_DEVICE_GLOBAL_MEM_SIZE);
+  info->max_alloc = device_ulong(cl, entry->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+  uint64_t align = device_uint(cl, entry->id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
+  info->alignment = align > 64 && align <= 4096 ? (size_t)align : 64;
+  info->compute_units = (uint32_t)device_uint(cl, entry->id, CL_DEVICE_MAX_COMPUTE_UNITS);
+  info->clock_mhz = (uint32_t)device_uint(cl, entry->id, CL_DEVICE_MAX_CLOCK_FREQUENCY);
+  info->shares_host_memory = device_uint(cl, entry->id, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
+  info->runs_on_host = info->shares_host_memory && strcmp(info->type, "CPU") == 0;
+  traits->has_fp64 = has_word(extensions, "cl_khr_fp64");
+  traits->shares_host_memory = info->shares_host_memory;
+  traits->compute_units = info->compute_units;
+  uint64_t width = device_uint(cl, entry->id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
+  traits->vector_width = width >= 16 ? 16 : width >= 8 ? 8 : 4;
+  traits->max_local = largest_group(cl, entry->id);
+  traits->most_groups = quirk_most_groups(info->platform);
+  traits->local_memory = device_ulong(cl, entry->id, CL_DEVICE_LOCAL_MEM_SIZE);
+  traits->max_alloc = info->max_alloc;
+  if (device_uint(cl, entry->id, CL_DEVICE_IMAGE_SUPPORT))
+    traits->image_words =
+        device_number(cl, entry->id, CL_DEVICE_IMAGE_MAX_BUFFER_SIZE, sizeof(size_t));
+  traits->reads_images = quirk_images(info->platform);
+  traits->shares_badly = quirk_local(info->platform, info->name);
+  uint64_t single = device_ulong(cl, entry->id, CL_DEVICE_SINGLE_FP_CONFIG);
+  entry->correct_division = (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
 }
 
-static clave_status describe_device(const cl_functions *cl, device_entry *e) {
-  TRY(describe_platform(cl, e));
-  e->info.name = device_text(cl, e->id, CL_DEVICE_NAME);
-  e->info.driver = device_text(cl, e->id, CL_DRIVER_VERSION);
-  char *extensions = device_text(cl, e->id, CL_DEVICE_EXTENSIONS), *used = NULL,
-       *version = device_text(cl, e->id, CL_DEVICE_VERSION);
-  clave_status st = e->info.name && e->info.driver && extensions && version
+static clave_status describe_device(const cl_functions *cl, device_entry *entry) {
+  TRY(describe_platform(cl, entry));
+  entry->info.name = device_text(cl, entry->id, CL_DEVICE_NAME);
+  entry->info.driver = device_text(cl, entry->id, CL_DRIVER_VERSION);
+  char *extensions = device_text(cl, entry->id, CL_DEVICE_EXTENSIONS), *used = NULL,
+       *version = device_text(cl, entry->id, CL_DEVICE_VERSION);
+  clave_status st = entry->info.name && entry->info.driver && extensions && version
                         ? describe_extensions(extensions, &used)
                         : status_no_memory();
-  e->info.extensions = used;
-  e->traits.opencl_3 = version && version_is(version, 3, 0);
-  if (!st) describe_limits(cl, e, extensions);
-  if (!st) st = describe_class(device_ulong(cl, e->id, CL_DEVICE_TYPE), e);
+  entry->info.extensions = used;
+  entry->traits.opencl_3 = version && version_is(version, 3, 0);
+  if (!st) describe_limits(cl, entry, extensions);
+  if (!st) st = describe_class(device_ulong(cl, entry->id, CL_DEVICE_TYPE), entry);
   free(extensions);
   free(version);
   return st;
 }
 
-static void free_entry(device_entry *e) {
-  free((char *)e->info.name);
-  free((char *)e->info.platform);
-  free((char *)e->info.driver);
-  free((char *)e->info.extensions);
+static void free_entry(device_entry *entry) {
+  free((char *)entry->info.name);
+  free((char *)entry->info.platform);
+  free((char *)entry->info.driver);
+  free((char *)entry->info.extensions);
 }
 
-static void free_list(device_list *l) {
-  if (!l) return;
-  for (int i = 0; i < l->count; i++) free_entry(&l->entries[i]);
-  free(l->entries);
-  free(l->infos);
-  free(l->reason);
-  free(l);
+static void free_list(device_list *list) {
+  if (!list) return;
+  for (int i = 0; i < list->count; i++) free_entry(&list->entries[i]);
+  free(list->entries);
+  free(list->infos);
+  free(list->reason);
+  free(list);
 }
 
 /* Adds the device, or the reason why not to `left_out`. */
-static clave_status add_device(const cl_functions *cl, device_list *l, cl_platform_id platform,
+static clave_status add_device(const cl_functions *cl, device_list *list, cl_platform_id platform,
                                cl_device_id id, text *left_out) {
-  device_entry e = {.platform = platform, .id = id};
+  device_entry entry = {.platform = platform, .id = id};
   const char *refusal = NULL;
-  clave_status st = describe_device(cl, &e);
-  if (!st) st = find_refusal(cl, &e, &refusal);
+  clave_status st = describe_device(cl, &entry);
+  if (!st) st = find_refusal(cl, &entry, &refusal);
   device_entry *grown = NULL;
   if (!st && !refusal) {
-    grown = realloc(l->entries, sizeof *grown * (size_t)(l->count + 1));
+    grown = realloc(list->entries, sizeof *grown * (size_t)(list->count + 1));
     if (!grown) st = status_no_memory();
   }
   if (refusal)
-    text_printf(left_out, "%s%s on %s: %s", left_out->size ? "; " : "", e.info.name,
-                e.info.platform, refusal);
+    text_printf(left_out, "%s%s on %s: %s", left_out->size ? "; " : "", entry.info.name,
+                entry.info.platform, refusal);
   if (st || refusal) {
-    free_entry(&e);
+    free_entry(&entry);
     return st;
   }
-  l->entries = grown;
-  l->entries[l->count++] = e;
+  list->entries = grown;
+  list->entries[list->count++] = entry;
   return NULL;
 }
 
-static void note_files(const cl_functions *cl, cl_platform_id platform, device_list *l) {
+static void note_files(const cl_functions *cl, cl_platform_id platform, device_list *list) {
   char *name = platform_text(cl, platform, CL_PLATFORM_NAME);
-  if (!name || quirk_files(name)) l->has_files = true;
+  if (!name || quirk_files(name)) list->has_files = true;
   free(name);
 }
 
-static void explain_empty(const cl_functions *cl, cl_platform_id platform, device_list *l,
+static void explain_empty(const cl_functions *cl, cl_platform_id platform, device_list *list,
                           text *left_out) {
   char *name = platform_text(cl, platform, CL_PLATFORM_NAME);
   const char *reason = name ? quirk_empty(name) : NULL;
   free(name);
   if (!reason) return;
-  l->explained = true;
+  list->explained = true;
   text_printf(left_out, "%s%s", left_out->size ? "; " : "", reason);
 }
 
-static clave_status add_platform(const cl_functions *cl, device_list *l, cl_platform_id platform,
+static clave_status add_platform(const cl_functions *cl, device_list *list, cl_platform_id platform,
                                  text *left_out) {
   cl_device_id ids[MAX_PLATFORM_DEVICES];
   cl_uint n = 0;
-  note_files(cl, platform, l);
+  note_files(cl, platform, list);
   cl_int code = cl->clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MAX_PLATFORM_DEVICES, ids, &n);
   if (code != CL_SUCCESS) { /* CL_DEVICE_NOT_FOUND, or a broken platform: the others may serve */
-    explain_empty(cl, platform, l, left_out);
+    explain_empty(cl, platform, list, left_out);
     return NULL;
   }
   for (cl_uint i = 0; i < n && i < MAX_PLATFORM_DEVICES; i++)
-    TRY(add_device(cl, l, platform, ids[i], left_out));
+    TRY(add_device(cl, list, platform, ids[i], left_out));
   return NULL;
 }
 
-static clave_status fill_list(device_list *l, text *left_out) {
+static clave_status fill_list(device_list *list, text *left_out) {
   const char *reason;
   const cl_functions *cl;
   TRY(opencl_functions(&cl, &reason));
@@ -297,27 +298,29 @@ static clave_status fill_list(device_list *l, text *left_out) {
   cl_uint n = 0;
   if (cl->clGetPlatformIDs(MAX_PLATFORMS, ids, &n) != CL_SUCCESS)
     n = 0; /* -1001: the loader found no platform */
-  for (cl_uint i = 0; i < n && i < MAX_PLATFORMS; i++) TRY(add_platform(cl, l, ids[i], left_out));
-  l->infos = calloc((size_t)l->count + 1, sizeof *l->infos);
-  if (!l->infos) return status_no_memory();
-  for (int i = 0; i < l->count; i++) l->infos[i] = l->entries[i].info;
-  if (l->count == 0)
+  for (cl_uint i = 0; i < n && i < MAX_PLATFORMS; i++)
+    TRY(add_platform(cl, list, ids[i], left_out));
+  list->infos = calloc((size_t)list->count + 1, sizeof *list->infos);
+  if (!list->infos) return status_no_memory();
+  for (int i = 0; i < list->count; i++) list->infos[i] = list->entries[i].info;
+  if (list->count == 0)
     text_printf(left_out, "%sno OpenCL device%s", left_out->size ? "; " : "",
-                l->explained ? ""
-                             : ": install the package pocl-opencl-icd for the CPU, or the driver "
-                               "of your GPU");
+                list->explained
+                    ? ""
+                    : ": install the package pocl-opencl-icd for the CPU, or the driver "
+                      "of your GPU");
   return NULL;
 }
 
 static clave_status make_list(device_list **out) {
-  device_list *l = calloc(1, sizeof *l);
-  if (!l) return status_no_memory();
+  device_list *list = calloc(1, sizeof *list);
+  if (!list) return status_no_memory();
   text left_out = {0};
-  clave_status st = fill_list(l, &left_out);
+  clave_status st = fill_list(list, &left_out);
   if (!st) st = text_status(&left_out);
-  l->reason = left_out.data;
-  *out = st ? NULL : l;
-  if (st) free_list(l);
+  list->reason = left_out.data;
+  *out = st ? NULL : list;
+  if (st) free_list(list);
   return st;
 }
 
@@ -340,13 +343,13 @@ clave_status opencl_device_list(const device_list **out) {
 }
 
 clave_status opencl_devices(const backend_info **infos, int *count, const char **reason) {
-  const device_list *l;
+  const device_list *list;
   *infos = NULL;
   *count = 0;
   *reason = NULL;
-  TRY(opencl_device_list(&l));
-  *infos = l->infos;
-  *count = l->count;
-  *reason = l->reason;
+  TRY(opencl_device_list(&list));
+  *infos = list->infos;
+  *count = list->count;
+  *reason = list->reason;
   return NULL;
 }

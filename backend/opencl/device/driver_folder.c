@@ -34,8 +34,8 @@ static file_lock *lock_in(const char *folder, const char *name, int timeout_ms) 
   return lock;
 }
 
-static bool is_driver_folder(const folder_entry *e) {
-  return strncmp(e->name, stem, sizeof stem - 1) == 0;
+static bool is_driver_folder(const folder_entry *entry) {
+  return strncmp(entry->name, stem, sizeof stem - 1) == 0;
 }
 
 static uint64_t remove_dead(const char *path) {

@@ -16,29 +16,30 @@ static const char *const no_loader =
     "no OpenCL loader (libOpenCL.so.1): install the package ocl-icd-libopencl1, and "
     "pocl-opencl-icd for the CPU";
 
-static void *find_function(loaded *l, const char *name) {
-  void *f = library_symbol(l->library, name);
-  if (!f)
-    l->reason = "libOpenCL.so.1 is older than OpenCL 1.2: install the package ocl-icd-libopencl1";
-  return f;
+static void *find_function(loaded *loaded, const char *name) {
+  void *from = library_symbol(loaded->library, name);
+  if (!from)
+    loaded->reason =
+        "libOpenCL.so.1 is older than OpenCL 1.2: install the package ocl-icd-libopencl1";
+  return from;
 }
 
-static clave_status load_functions(loaded *l) {
-  clave_status st = library_open("libOpenCL.so.1", &l->library);
+static clave_status load_functions(loaded *loaded) {
+  clave_status st = library_open("libOpenCL.so.1", &loaded->library);
   if (st) {
     if (status_code_of(st) == STATUS_NO_MEMORY) return st;
     status_free(st);
-    l->reason = no_loader;
+    loaded->reason = no_loader;
     return NULL;
   }
-  void *f;
-#define X(name)                \
-  f = find_function(l, #name); \
-  memcpy(&l->functions.name, &f, sizeof f);
+  void *from;
+#define X(name)                        \
+  from = find_function(loaded, #name); \
+  memcpy(&loaded->functions.name, &from, sizeof from);
   CL_FUNCTIONS(X)
 #undef X
-  f = library_symbol(l->library, "clCreateBufferWithProperties");
-  memcpy(&l->functions.create_with_properties, &f, sizeof f);
+  from = library_symbol(loaded->library, "clCreateBufferWithProperties");
+  memcpy(&loaded->functions.create_with_properties, &from, sizeof from);
   return NULL;
 }
 
@@ -52,21 +53,21 @@ static clave_status load_new(loaded **out) {
 
 clave_status opencl_functions(const cl_functions **out, const char **reason) {
   static loaded *published;
-  loaded *l = __atomic_load_n(&published, __ATOMIC_ACQUIRE), *mine, *expected = NULL;
+  loaded *loaded = __atomic_load_n(&published, __ATOMIC_ACQUIRE), *mine, *expected = NULL;
   *out = NULL;
   *reason = NULL;
-  if (!l) {
+  if (!loaded) {
     TRY(load_new(&mine));
-    l = mine;
+    loaded = mine;
     if (!__atomic_compare_exchange_n(&published, &expected, mine, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_ACQUIRE)) {
       library_close(mine->library);
       free(mine);
-      l = expected;
+      loaded = expected;
     }
   }
-  *reason = l->reason;
-  *out = l->reason ? NULL : &l->functions;
+  *reason = loaded->reason;
+  *out = loaded->reason ? NULL : &loaded->functions;
   return NULL;
 }
 

@@ -3,45 +3,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool find_function(library *l, const char *name, void *to) {
-  void *f = library_symbol(l, name);
-  memcpy(to, &f, sizeof f);
-  return f != NULL;
+static bool find_function(library *library, const char *name, void *to) {
+  void *from = library_symbol(library, name);
+  memcpy(to, &from, sizeof from);
+  return from != NULL;
 }
 
-static clblast *open_clblast(const cl_device *d) {
+static clblast *open_clblast(const cl_device *device) {
   cl_int code;
-  clblast *c = calloc(1, sizeof *c);
-  if (!c) return NULL;
-  status_free(library_open("libclblast.so.1", &c->library));
-  if (!c->library) return c;
-  bool all = find_function(c->library, "CLBlastSgemmWithTempBuffer", &c->gemm) &&
-             find_function(c->library, "CLBlastSGemmTempBufferSize", &c->temp_size) &&
-             find_function(c->library, "CLBlastSgemmStridedBatched", &c->batched);
-  if (all) c->queue = d->cl->clCreateCommandQueue(d->context, d->entry->id, 0, &code);
-  all = all && c->queue;
+  clblast *clblast = calloc(1, sizeof *clblast);
+  if (!clblast) return NULL;
+  status_free(library_open("libclblast.so.1", &clblast->library));
+  if (!clblast->library) return clblast;
+  bool all = find_function(clblast->library, "CLBlastSgemmWithTempBuffer", &clblast->gemm) &&
+             find_function(clblast->library, "CLBlastSGemmTempBufferSize", &clblast->temp_size) &&
+             find_function(clblast->library, "CLBlastSgemmStridedBatched", &clblast->batched);
+  if (all)
+    clblast->queue = device->cl->clCreateCommandQueue(device->context, device->entry->id, 0, &code);
+  all = all && clblast->queue;
   if (!all) {
-    library_close(c->library);
-    c->library = NULL;
+    library_close(clblast->library);
+    clblast->library = NULL;
   }
-  return c;
+  return clblast;
 }
 
-clblast *clblast_of(cl_device *d) {
-  mutex_lock(d->lock);
-  if (!d->blas) d->blas = open_clblast(d);
-  clblast *c = d->blas;
-  mutex_unlock(d->lock);
-  return c && c->library ? c : NULL;
+clblast *clblast_of(cl_device *device) {
+  mutex_lock(device->lock);
+  if (!device->blas) device->blas = open_clblast(device);
+  clblast *clblast = device->blas;
+  mutex_unlock(device->lock);
+  return clblast && clblast->library ? clblast : NULL;
 }
 
-void clblast_close(cl_device *d) {
-  clblast *c = d->blas;
-  if (!c) return;
-  if (c->queue) d->cl->clReleaseCommandQueue(c->queue);
-  library_close(c->library);
-  free(c);
-  d->blas = NULL;
+void clblast_close(cl_device *device) {
+  clblast *clblast = device->blas;
+  if (!clblast) return;
+  if (clblast->queue) device->cl->clReleaseCommandQueue(clblast->queue);
+  library_close(clblast->library);
+  free(clblast);
+  device->blas = NULL;
 }
 
 /* A matrix of a run. */
@@ -50,43 +51,45 @@ typedef struct placed_matrix {
   size_t offset;
 } placed_matrix;
 
-static placed_matrix place_matrix(const matrix *m, const run_operands *o) {
-  const bound_tensor *t = &o->tensors[m->slot];
-  return (placed_matrix){((const cl_buffer *)t->buf)->memory,
-                         m->offset + t->buffer_offset / sizeof(float)};
+static placed_matrix place_matrix(const matrix *matrix, const run_operands *operands) {
+  const bound_tensor *tensor = &operands->tensors[matrix->slot];
+  return (placed_matrix){((const cl_buffer *)tensor->buf)->memory,
+                         matrix->offset + tensor->buffer_offset / sizeof(float)};
 }
 
-clave_status blas_run(cl_stream *s, const blas_call *call, const run_operands *o) {
-  const clblast *c = s->device->blas;
-  const placed_matrix a = place_matrix(&call->a, o), b = place_matrix(&call->b, o),
-                      out = place_matrix(&call->out, o);
-  cl_mem temporary = o->scratch ? ((const cl_buffer *)o->scratch)->memory : NULL;
+clave_status blas_run(cl_stream *stream, const blas_call *call, const run_operands *operands) {
+  const clblast *clblast = stream->device->blas;
+  const placed_matrix matrix = place_matrix(&call->a, operands),
+                      placed_matrix = place_matrix(&call->b, operands),
+                      out = place_matrix(&call->out, operands);
+  cl_mem temporary = operands->scratch ? ((const cl_buffer *)operands->scratch)->memory : NULL;
   clave_status st;
-  cl_event *event = stream_event(s, &st);
+  cl_event *event = stream_event(stream, &st);
   if (st) return st;
   CLBlastStatusCode code;
   if (call->batches > 1) {
-    code = c->batched(CLBlastLayoutRowMajor, call->a.transpose, call->b.transpose, call->m, call->n,
-                      call->k, call->alpha, a.memory, a.offset, call->a.ld, call->a.stride,
-                      b.memory, b.offset, call->b.ld, call->b.stride, call->beta, out.memory,
-                      out.offset, call->out.ld, call->out.stride, call->batches, &s->queue, event);
+    code = clblast->batched(CLBlastLayoutRowMajor, call->a.transpose, call->b.transpose, call->m,
+                            call->n, call->k, call->alpha, matrix.memory, matrix.offset, call->a.ld,
+                            call->a.stride, placed_matrix.memory, placed_matrix.offset, call->b.ld,
+                            call->b.stride, call->beta, out.memory, out.offset, call->out.ld,
+                            call->out.stride, call->batches, &stream->queue, event);
   } else {
-    code = c->gemm(CLBlastLayoutRowMajor, call->a.transpose, call->b.transpose, call->m, call->n,
-                   call->k, call->alpha, a.memory, a.offset, call->a.ld, b.memory, b.offset,
-                   call->b.ld, call->beta, out.memory, out.offset, call->out.ld, &s->queue, event,
-                   temporary);
+    code = clblast->gemm(CLBlastLayoutRowMajor, call->a.transpose, call->b.transpose, call->m,
+                         call->n, call->k, call->alpha, matrix.memory, matrix.offset, call->a.ld,
+                         placed_matrix.memory, placed_matrix.offset, call->b.ld, call->beta,
+                         out.memory, out.offset, call->out.ld, &stream->queue, event, temporary);
   }
   if (code != CLBlastSuccess) return opencl_status((cl_int)code, "CLBlastSgemm");
-  if (event) s->n_events++;
+  if (event) stream->n_events++;
   return NULL;
 }
 
-bool blas_is_refused(const cl_device *d) {
-  return __atomic_load_n(&d->blas_refused, __ATOMIC_RELAXED);
+bool blas_is_refused(const cl_device *device) {
+  return __atomic_load_n(&device->blas_refused, __ATOMIC_RELAXED);
 }
 
-void blas_refuse(cl_device *d, const struct clave_error *why) {
-  if (!__atomic_exchange_n(&d->blas_refused, true, __ATOMIC_RELAXED))
-    device_note(d, "CLBlast fails on %s (%s); clave's own kernels multiply", d->base.info.name,
-                status_message(why));
+void blas_refuse(cl_device *device, const struct clave_error *why) {
+  if (!__atomic_exchange_n(&device->blas_refused, true, __ATOMIC_RELAXED))
+    device_note(device, "CLBlast fails on %s (%s); clave's own kernels multiply",
+                device->base.info.name, status_message(why));
 }

@@ -16,124 +16,127 @@
  */
 
 struct epilogue_part {
-  steps_text s;
+  steps_text text;
   const kernel_signature *base; /* of the kernel that has it */
 };
 
 /* ---------------------------------------------------------------- source text */
 
 /* , TYPE NAME for each parameter, or , NAME. */
-static void write_list(text *t, const arg_info *args, int n, bool types) {
-  for (int i = 0; i < n; i++) text_printf(t, ", %s %s", types ? args[i].type : "", args[i].name);
+static void write_list(text *text, const arg_info *args, int n, bool types) {
+  for (int i = 0; i < n; i++) text_printf(text, ", %s %s", types ? args[i].type : "", args[i].name);
 }
 
-static void write_function(const steps_text *p, text *t, const arg_info *args, int n) {
-  const bool has_from = steps_change_dtype(p);
-  steps_include(p, t);
-  text_printf(t, "static inline void run_epilogue(__global STORAGE(%s) *y, ",
-              dtype_name(p->f.out->t.type));
-  if (has_from) text_printf(t, "const STORAGE(%s) *from, ", dtype_name(p->f.result.t.type));
-  text_printf(t, "index_t first, index_t n");
-  write_list(t, args, n, true);
-  text_printf(t, ") {\n");
-  steps_write_lines(p, t, 1);
-  text_printf(t, "}\n#define %s run_epilogue(y, %sfirst, n",
+static void write_function(const steps_text *steps_text, text *text, const arg_info *args, int n) {
+  const bool has_from = steps_change_dtype(steps_text);
+  steps_include(steps_text, text);
+  text_printf(text, "static inline void run_epilogue(__global STORAGE(%s) *y, ",
+              dtype_name(steps_text->desc.out->tensor.type));
+  if (has_from)
+    text_printf(text, "const STORAGE(%s) *from, ", dtype_name(steps_text->desc.result.tensor.type));
+  text_printf(text, "index_t first, index_t n");
+  write_list(text, args, n, true);
+  text_printf(text, ") {\n");
+  steps_write_lines(steps_text, text, 1);
+  text_printf(text, "}\n#define %s run_epilogue(y, %sfirst, n",
               has_from ? "STORE_RESULT(y, from, first, n)" : "EPILOGUE(y, first, n)",
               has_from ? "from, " : "");
-  write_list(t, args, n, false);
-  text_printf(t, ")\n");
+  write_list(text, args, n, false);
+  text_printf(text, ")\n");
 }
 
-static int list_own(const steps_text *p, arg_info *args) {
+static int list_own(const steps_text *text, arg_info *args) {
   int n = 0;
-  steps_list_inputs(p, 1, args, &n);
-  steps_list_numbers(p, args, &n);
+  steps_list_inputs(text, 1, args, &n);
+  steps_list_numbers(text, args, &n);
   return n;
 }
 
-static clave_status write_file(const void *ctx, text *t, arg_info *args, int *n_args) {
-  const epilogue_part *e = ctx;
-  const kernel_signature *g = e->base;
-  memcpy(args, g->args, sizeof *args * (size_t)g->n_args);
-  int n = list_own(&e->s, args + g->n_args);
-  *n_args = g->n_args + n;
-  write_function(&e->s, t, args + g->n_args, n);
-  text_printf(t, "#include \"%s.cl\"\n", g->stem);
-  return text_status(t);
+static clave_status write_file(const void *ctx, text *text, arg_info *args, int *n_args) {
+  const epilogue_part *part = ctx;
+  const kernel_signature *signature = part->base;
+  memcpy(args, signature->args, sizeof *args * (size_t)signature->n_args);
+  int n = list_own(&part->text, args + signature->n_args);
+  *n_args = signature->n_args + n;
+  write_function(&part->text, text, args + signature->n_args, n);
+  text_printf(text, "#include \"%s.cl\"\n", signature->stem);
+  return text_status(text);
 }
 
 /* ---------------------------------------------------------------- launch */
 
-static bool fits(const epilogue_part *e, const launch *l) {
+static bool fits(const epilogue_part *part, const launch *launch) {
   arg_info own[MAX_LAUNCH_ARGS];
-  return !steps_divide(&e->s) && l->signature->n_args + list_own(&e->s, own) <= MAX_LAUNCH_ARGS;
+  return !steps_divide(&part->text) &&
+         launch->signature->n_args + list_own(&part->text, own) <= MAX_LAUNCH_ARGS;
 }
 
-static void join(launch *l, epilogue_part *e) {
-  e->base = l->signature;
-  l->generate = write_file;
-  l->generate_ctx = e;
-  launch_define(l, "EPILOGUE_RANK", e->s.rank);
-  launch_define(l, "EPILOGUE_INNER", steps_inner_code(&e->s));
-  steps_push_inputs(&e->s, 1, l);
-  steps_push_numbers(&e->s, l);
+static void join(launch *launch, epilogue_part *part) {
+  part->base = launch->signature;
+  launch->generate = write_file;
+  launch->generate_ctx = part;
+  launch_define(launch, "EPILOGUE_RANK", part->text.rank);
+  launch_define(launch, "EPILOGUE_INNER", steps_inner_code(&part->text));
+  steps_push_inputs(&part->text, 1, launch);
+  steps_push_numbers(&part->text, launch);
 }
 
-void launch_epilogue(launch *l) { launch_epilogue_of_part(l, true); }
+void launch_epilogue(launch *launch) { launch_epilogue_of_part(launch, true); }
 
-void launch_epilogue_of_part(launch *l, bool last) {
-  epilogue_part *e = l->s->epilogue;
-  if (!e || steps_change_dtype(&e->s) || !fits(e, l)) return;
-  if (last) l->s->epilogue = NULL;
-  join(l, e);
+void launch_epilogue_of_part(launch *launch, bool last) {
+  epilogue_part *part = launch->recorder->epilogue;
+  if (!part || steps_change_dtype(&part->text) || !fits(part, launch)) return;
+  if (last) launch->recorder->epilogue = NULL;
+  join(launch, part);
 }
 
 /* ---------------------------------------------------------------- results of another dtype */
 
-bound_tensor op_result(const cl_recorder *s, const bound_tensor *out) {
-  const epilogue_part *e = s->epilogue;
-  return e && steps_change_dtype(&e->s) ? e->s.f.result : *out;
+bound_tensor op_result(const cl_recorder *recorder, const bound_tensor *out) {
+  const epilogue_part *part = recorder->epilogue;
+  return part && steps_change_dtype(&part->text) ? part->text.desc.result : *out;
 }
 
-void launch_epilogue_of_result(launch *l) {
-  epilogue_part *e = l->s->epilogue;
+void launch_epilogue_of_result(launch *launch) {
+  epilogue_part *part = launch->recorder->epilogue;
   int i = 0;
-  if (!e || !steps_change_dtype(&e->s) || !fits(e, l)) return;
-  const arg_buffer out = buffer_arg(e->s.f.out);
-  while (l->values[i].kind != VALUE_RESULT) i++;
-  l->values[i] = out.value;
-  l->values[i + 1].as.i = out.offset;
-  l->s->epilogue = NULL;
-  launch_dtype(l, "OUT_TYPE", e->s.f.out->t.type);
-  join(l, e);
+  if (!part || !steps_change_dtype(&part->text) || !fits(part, launch)) return;
+  const arg_buffer out = buffer_arg(part->text.desc.out);
+  while (launch->values[i].kind != VALUE_RESULT) i++;
+  launch->values[i] = out.value;
+  launch->values[i + 1].as.i = out.offset;
+  launch->recorder->epilogue = NULL;
+  launch_dtype(launch, "OUT_TYPE", part->text.desc.out->tensor.type);
+  join(launch, part);
 }
 
 /* The result's place in scratch memory, once it is known how much the op asks for. */
-static clave_status place_result(cl_recorder *s, const bound_tensor *result) {
-  const int64_t size = (int64_t)dtype_size(result->t.type),
-                at = ((int64_t)s->out->base.scratch_bytes + size - 1) / size;
+static clave_status place_result(cl_recorder *recorder, const bound_tensor *result) {
+  const int64_t size = (int64_t)dtype_size(result->tensor.type),
+                at = ((int64_t)recorder->out->base.scratch_bytes + size - 1) / size;
   bool is_used = false;
-  for (int i = 0; i < s->out->n; i++) {
-    const recorded_launch *l = &s->out->launches[i];
-    for (int k = 0; k < l->n_values; k++) {
-      if (l->values[k].kind != VALUE_RESULT) continue;
-      l->values[k].kind = VALUE_SCRATCH;
-      l->values[k + 1].as.i += at;
+  for (int i = 0; i < recorder->out->n; i++) {
+    const recorded_launch *launch = &recorder->out->launches[i];
+    for (int k = 0; k < launch->n_values; k++) {
+      if (launch->values[k].kind != VALUE_RESULT) continue;
+      launch->values[k].kind = VALUE_SCRATCH;
+      launch->values[k + 1].as.i += at;
       is_used = true;
     }
   }
-  return is_used ? recorder_scratch(s, (size_t)((at + tensor_numel(&result->t)) * size)) : NULL;
+  return is_used ? recorder_scratch(recorder, (size_t)((at + tensor_numel(&result->tensor)) * size))
+                 : NULL;
 }
 
-clave_status record_with_epilogue(cl_recorder *s, const node *n) {
-  epilogue_part e = {.s.names = &epilogue_names};
+clave_status record_with_epilogue(cl_recorder *recorder, const node *node) {
+  epilogue_part part = {.text.names = &epilogue_names};
   bool changes = false;
-  if (describe_own_epilogue(n, &e.s.f)) {
-    TRY(steps_plan(&e.s));
-    s->epilogue = &e;
-    changes = steps_change_dtype(&e.s);
+  if (describe_own_epilogue(node, &part.text.desc)) {
+    TRY(steps_plan(&part.text));
+    recorder->epilogue = &part;
+    changes = steps_change_dtype(&part.text);
   }
-  TRY(opencl_table[n->instruction->op_type](s, n));
-  if (s->epilogue) TRY(launch_epilogue_alone(s, n));
-  return changes ? place_result(s, &e.s.f.result) : NULL;
+  TRY(opencl_table[node->instruction->op_type](recorder, node));
+  if (recorder->epilogue) TRY(launch_epilogue_alone(recorder, node));
+  return changes ? place_result(recorder, &part.text.desc.result) : NULL;
 }

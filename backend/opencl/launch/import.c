@@ -18,11 +18,11 @@ typedef cl_int(CL_API_CALL *hand_over_fn)(cl_command_queue, cl_uint, const cl_me
 typedef cl_mem(CL_API_CALL *import_arm_fn)(cl_context, cl_mem_flags, const intptr_t *, void *,
                                            size_t, cl_int *);
 
-static clave_status find_function(const cl_device *d, const char *name, void *function,
+static clave_status find_function(const cl_device *device, const char *name, void *function,
                                   size_t size) {
-  void *f = d->cl->clGetExtensionFunctionAddressForPlatform(d->entry->platform, name);
-  memcpy(function, &f, size);
-  return f ? NULL : UNSUPPORTED("the driver of '%s' has no %s", d->base.info.name, name);
+  void *from = device->cl->clGetExtensionFunctionAddressForPlatform(device->entry->platform, name);
+  memcpy(function, &from, size);
+  return from ? NULL : UNSUPPORTED("the driver of '%s' has no %s", device->base.info.name, name);
 }
 
 /* ---------------------------------------------------------------- importing */
@@ -32,11 +32,11 @@ static cl_mem_flags access_of(bool writable) {
 }
 
 /* The driver takes the descriptor over. */
-static clave_status import_external(const cl_device *d, int fd, size_t bytes, bool writable,
+static clave_status import_external(const cl_device *device, int fd, size_t bytes, bool writable,
                                     cl_mem *out) {
   cl_int code;
   *out = NULL;
-  if (!d->cl->create_with_properties)
+  if (!device->cl->create_with_properties)
     return UNSUPPORTED(
         "libOpenCL.so.1 is older than OpenCL 3.0, which importing dma-bufs needs: install a newer "
         "ocl-icd-libopencl1");
@@ -45,11 +45,11 @@ static clave_status import_external(const cl_device *d, int fd, size_t bytes, bo
   const cl_ulong properties[] = {HANDLE_DMA_BUF,
                                  (cl_ulong)own,
                                  MEM_DEVICE_HANDLE_LIST,
-                                 (cl_ulong)(uintptr_t)d->entry->id,
+                                 (cl_ulong)(uintptr_t)device->entry->id,
                                  0,
                                  /* of the list */ 0};
-  cl_mem memory = d->cl->create_with_properties(d->context, properties, access_of(writable), bytes,
-                                                NULL, &code);
+  cl_mem memory = device->cl->create_with_properties(device->context, properties,
+                                                     access_of(writable), bytes, NULL, &code);
   if (code == CL_SUCCESS) {
     *out = memory;
     return NULL;
@@ -58,39 +58,40 @@ static clave_status import_external(const cl_device *d, int fd, size_t bytes, bo
   return opencl_status(code, "clCreateBufferWithProperties");
 }
 
-static clave_status import_arm(const cl_device *d, int fd, size_t bytes, bool writable,
+static clave_status import_arm(const cl_device *device, int fd, size_t bytes, bool writable,
                                cl_mem *out) {
   static const intptr_t properties[] = {IMPORT_TYPE_ARM, IMPORT_TYPE_DMA_BUF_ARM, 0};
   import_arm_fn import;
   cl_int code;
   *out = NULL;
-  TRY(find_function(d, "clImportMemoryARM", &import, sizeof import));
-  cl_mem memory = import(d->context, access_of(writable), properties, &fd, bytes, &code);
+  TRY(find_function(device, "clImportMemoryARM", &import, sizeof import));
+  cl_mem memory = import(device->context, access_of(writable), properties, &fd, bytes, &code);
   if (code != CL_SUCCESS) return opencl_status(code, "clImportMemoryARM");
   *out = memory;
   return NULL;
 }
 
-static clave_status import(const cl_device *d, int fd, size_t bytes, bool writable,
+static clave_status import(const cl_device *device, int fd, size_t bytes, bool writable,
                            bool *is_external, cl_mem *out) {
-  const char *words = d->base.info.extensions;
+  const char *words = device->base.info.extensions;
   *is_external = has_word(words, "cl_khr_external_memory_dma_buf");
-  if (*is_external) return import_external(d, fd, bytes, writable, out);
+  if (*is_external) return import_external(device, fd, bytes, writable, out);
   if (has_word(words, "cl_arm_import_memory_dma_buf"))
-    return import_arm(d, fd, bytes, writable, out);
+    return import_arm(device, fd, bytes, writable, out);
   return UNSUPPORTED(
       "'%s' imports no dma-bufs: it has neither cl_khr_external_memory_dma_buf nor "
       "cl_arm_import_memory_dma_buf; map the dma-buf and bind the address, which is copied",
-      d->base.info.name);
+      device->base.info.name);
 }
 
-clave_status opencl_buffer_import(backend *b, int fd, size_t bytes, bool writable, buffer **out) {
-  cl_device *d = (cl_device *)b;
+clave_status opencl_buffer_import(backend *backend, int fd, size_t bytes, bool writable,
+                                  buffer **out) {
+  cl_device *device = (cl_device *)backend;
   bool is_external;
   cl_mem memory;
   *out = NULL;
-  TRY(import(d, fd, bytes, writable, &is_external, &memory));
-  TRY(opencl_buffer_of(d, memory, bytes, out));
+  TRY(import(device, fd, bytes, writable, &is_external, &memory));
+  TRY(opencl_buffer_of(device, memory, bytes, out));
   cl_buffer *buf = (cl_buffer *)*out;
   buf->is_external = is_external;
   buf->is_closed = buf->is_for_kernels = !is_external;
@@ -100,39 +101,39 @@ clave_status opencl_buffer_import(backend *b, int fd, size_t bytes, bool writabl
 /* ---------------------------------------------------------------- runs */
 
 /* What the other extension imports, the driver itself keeps in step with the host. */
-static clave_status hand_over(cl_stream *s, const buffer *imported, const char *call) {
-  const cl_buffer *b = (const cl_buffer *)imported;
+static clave_status hand_over(cl_stream *stream, const buffer *imported, const char *call) {
+  const cl_buffer *memory = (const cl_buffer *)imported;
   hand_over_fn f;
-  if (!b->is_external) return NULL;
-  TRY(find_function(s->device, call, &f, sizeof f));
-  CL_TRY(f(s->queue, 1, &b->memory, 0, NULL, NULL), call);
+  if (!memory->is_external) return NULL;
+  TRY(find_function(stream->device, call, &f, sizeof f));
+  CL_TRY(f(stream->queue, 1, &memory->memory, 0, NULL, NULL), call);
   return NULL;
 }
 
-clave_status opencl_acquire(stream *s, buffer *imported) {
-  return hand_over((cl_stream *)s, imported, "clEnqueueAcquireExternalMemObjectsKHR");
+clave_status opencl_acquire(stream *stream, buffer *imported) {
+  return hand_over((cl_stream *)stream, imported, "clEnqueueAcquireExternalMemObjectsKHR");
 }
 
-clave_status opencl_release(stream *s, buffer *imported) {
-  return hand_over((cl_stream *)s, imported, "clEnqueueReleaseExternalMemObjectsKHR");
+clave_status opencl_release(stream *stream, buffer *imported) {
+  return hand_over((cl_stream *)stream, imported, "clEnqueueReleaseExternalMemObjectsKHR");
 }
 
 /* ---------------------------------------------------------------- copies */
 
 /* The bytes as elements of the largest size that all three are multiples of. */
-static bound_tensor as_elements(buffer *b, uint32_t slot, size_t offset, size_t bytes,
+static bound_tensor as_elements(buffer *buffer, uint32_t slot, size_t offset, size_t bytes,
                                 size_t together) {
   static const dtype units[] = {DTYPE_U8, DTYPE_I16, DTYPE_I32, DTYPE_I64};
   int unit = 3;
   while (together % ((size_t)1 << unit)) unit--;
-  bound_tensor t = {.slot = slot, .buf = b, .buffer_offset = offset};
-  t.t = (tensor){.type = units[unit], .rank = 1};
-  t.t.dims[0] = (int64_t)(bytes >> unit);
-  t.t.strides[0] = 1;
-  return t;
+  bound_tensor operand = {.slot = slot, .buf = buffer, .buffer_offset = offset};
+  operand.tensor = (tensor){.type = units[unit], .rank = 1};
+  operand.tensor.dims[0] = (int64_t)(bytes >> unit);
+  operand.tensor.strides[0] = 1;
+  return operand;
 }
 
-clave_status copy_by_kernel(cl_stream *s, buffer *to, size_t to_offset, const buffer *from,
+clave_status copy_by_kernel(cl_stream *stream, buffer *to, size_t to_offset, const buffer *from,
                             size_t from_offset, size_t bytes) {
   static ir_copy op = {.x = 0, .out = 1};
   static const ir_instruction copy = {.op_type = IR_OP_COPY, .op = &op, .name = ""};
@@ -140,15 +141,15 @@ clave_status copy_by_kernel(cl_stream *s, buffer *to, size_t to_offset, const bu
   const bound_tensor both[2] = {
       as_elements((buffer *)(uintptr_t)from, op.x, from_offset, bytes, together),
       as_elements(to, op.out, to_offset, bytes, together)};
-  backend *b = &s->device->base;
+  backend *backend = &stream->device->base;
   void *cache = NULL, *state = NULL;
-  const node n = {.instruction = &copy, .tensors = both, .cache = &cache};
-  const run_operands o = {.tensors = both};
-  recording *r;
-  clave_status st = opencl_record(b, &n, false, &r);
-  if (!st) st = opencl_run(&s->base, r, &state, &o, UINT32_MAX);
-  opencl_state_destroy(&s->base, state);
-  opencl_recording_destroy(b, r);
-  opencl_cache_destroy(b, cache);
+  const node node = {.instruction = &copy, .tensors = both, .cache = &cache};
+  const run_operands operands = {.tensors = both};
+  recording *recording;
+  clave_status st = opencl_record(backend, &node, false, &recording);
+  if (!st) st = opencl_run(&stream->base, recording, &state, &operands, UINT32_MAX);
+  opencl_state_destroy(&stream->base, state);
+  opencl_recording_destroy(backend, recording);
+  opencl_cache_destroy(backend, cache);
   return st;
 }

@@ -131,59 +131,59 @@ clave_status instructions_choose(cl_device *device) {
 
 /* ---------------------------------------------------------------- the probe */
 
-static void choose_probe(launch *l, const instruction *tried) {
+static void choose_probe(launch *launch, const instruction *tried) {
   if (tried->probe == &dots_probe) {
-    launch_dots(l, (dots_kind)tried->how);
-    launch_args(l, &(dots_probe_args){.sums = scratch_arg(0), .turns = TURNS});
+    launch_dots(launch, (dots_kind)tried->how);
+    launch_args(launch, &(dots_probe_args){.sums = scratch_arg(0), .turns = TURNS});
   } else if (tried->probe == &subgroups_probe) {
-    launch_subgroups(l, true);
-    launch_args(l, &(subgroups_probe_args){.sums = scratch_arg(0)});
+    launch_subgroups(launch, true);
+    launch_args(launch, &(subgroups_probe_args){.sums = scratch_arg(0)});
   } else {
-    launch_define(l, "MMA", tried->how);
-    launch_args(l, &(mma_probe_args){.sums = scratch_arg(0)});
+    launch_define(launch, "MMA", tried->how);
+    launch_args(launch, &(mma_probe_args){.sums = scratch_arg(0)});
   }
 }
 
-static clave_status record_probe(cl_device *d, const instruction *tried, cl_recording *out) {
-  cl_recorder s = {.device = d, .fast = true, .out = out};
+static clave_status record_probe(cl_device *device, const instruction *tried, cl_recording *out) {
+  cl_recorder recorder = {.device = device, .fast = true, .out = out};
   void *cache = NULL;
-  const node n = {.cache = &cache};
-  launch l;
-  launch_begin(&l, &s, &n);
-  choose_probe(&l, tried);
-  clave_status st = launch_run(&l, 1, &tried->probe->group, &tried->probe->group);
-  opencl_cache_destroy(&d->base, cache);
+  const node node = {.cache = &cache};
+  launch launch;
+  launch_begin(&launch, &recorder, &node);
+  choose_probe(&launch, tried);
+  clave_status st = launch_run(&launch, 1, &tried->probe->group, &tried->probe->group);
+  opencl_cache_destroy(&device->base, cache);
   return st;
 }
 
 /* words: the probe's results, then its input. */
-static clave_status run_probe(stream *s, const recording *r, const probe *p, buffer *memory,
-                              int32_t *words) {
-  const run_operands o = {.scratch = memory};
+static clave_status run_probe(stream *stream, const recording *recording, const probe *probe,
+                              buffer *memory, int32_t *words) {
+  const run_operands operands = {.scratch = memory};
   void *state = NULL;
   device_fault fault;
-  for (uint32_t i = 0; i < p->in; i++) words[p->out + i] = (int32_t)p->input(i);
-  TRY(opencl_write(s, memory, 0, words, (p->out + p->in) * sizeof *words));
-  clave_status st = opencl_run(s, r, &state, &o, 0);
-  if (!st) st = opencl_finish(s, &fault);
-  opencl_state_destroy(s, state);
-  return st ? st : opencl_read(s, memory, 0, words, p->out * sizeof *words);
+  for (uint32_t i = 0; i < probe->in; i++) words[probe->out + i] = (int32_t)probe->input(i);
+  TRY(opencl_write(stream, memory, 0, words, (probe->out + probe->in) * sizeof *words));
+  clave_status st = opencl_run(stream, recording, &state, &operands, 0);
+  if (!st) st = opencl_finish(stream, &fault);
+  opencl_state_destroy(stream, state);
+  return st ? st : opencl_read(stream, memory, 0, words, probe->out * sizeof *words);
 }
 
-static clave_status try_probe(cl_device *d, const instruction *tried, bool *right) {
+static clave_status try_probe(cl_device *device, const instruction *tried, bool *right) {
   enum { MOST = 512 };
-  cl_recording *r = calloc(1, sizeof *r);
-  stream *s = NULL;
+  cl_recording *recording = calloc(1, sizeof *recording);
+  stream *stream = NULL;
   buffer *memory = NULL;
   int32_t words[MOST] = {0};
-  if (!r) return status_no_memory();
-  clave_status st = record_probe(d, tried, r);
-  if (!st) st = opencl_stream_create(&d->base, &s);
-  if (!st) st = opencl_buffer_create(&d->base, sizeof words, &memory);
-  if (!st) st = run_probe(s, &r->base, tried->probe, memory, words);
-  opencl_buffer_destroy(&d->base, memory);
-  opencl_stream_destroy(&d->base, s);
-  opencl_recording_destroy(&d->base, &r->base);
+  if (!recording) return status_no_memory();
+  clave_status st = record_probe(device, tried, recording);
+  if (!st) st = opencl_stream_create(&device->base, &stream);
+  if (!st) st = opencl_buffer_create(&device->base, sizeof words, &memory);
+  if (!st) st = run_probe(stream, &recording->base, tried->probe, memory, words);
+  opencl_buffer_destroy(&device->base, memory);
+  opencl_stream_destroy(&device->base, stream);
+  opencl_recording_destroy(&device->base, &recording->base);
   *right = !st;
   for (uint32_t i = 0; i < tried->probe->out; i++)
     *right = *right && words[i] == tried->probe->right(i);
@@ -193,50 +193,50 @@ static clave_status try_probe(cl_device *d, const instruction *tried, bool *righ
 }
 
 /* Runs the probe of instruction `i` unless that was done; *right: its results were correct. */
-static clave_status try_instruction(cl_device *d, int i, bool *right) {
-  mutex_lock(d->lock);
-  instruction_state known = d->instructions[i];
-  mutex_unlock(d->lock);
+static clave_status try_instruction(cl_device *device, int i, bool *right) {
+  mutex_lock(device->lock);
+  instruction_state known = device->instructions[i];
+  mutex_unlock(device->lock);
   *right = known == INSTRUCTION_RIGHT;
   if (known != INSTRUCTION_UNTRIED) return NULL;
-  TRY(try_probe(d, &instructions[i], right)); /* by two threads at once: the same */
+  TRY(try_probe(device, &instructions[i], right)); /* by two threads at once: the same */
   if (!*right)
-    device_note(d, "%s does not work in kernels on %s: others run instead", instructions[i].name,
-                d->base.info.name);
-  mutex_lock(d->lock);
-  d->instructions[i] = *right ? INSTRUCTION_RIGHT : INSTRUCTION_UNUSED;
-  mutex_unlock(d->lock);
+    device_note(device, "%s does not work in kernels on %s: others run instead",
+                instructions[i].name, device->base.info.name);
+  mutex_lock(device->lock);
+  device->instructions[i] = *right ? INSTRUCTION_RIGHT : INSTRUCTION_UNUSED;
+  mutex_unlock(device->lock);
   return NULL;
 }
 
 /* Sets *how to that of the first instruction with this probe that works, or to 0. */
-static clave_status find_right(const cl_recorder *s, const probe *p, int *how) {
+static clave_status find_right(const cl_recorder *recorder, const probe *probe, int *how) {
   *how = 0;
   for (int i = 0; i < INSTRUCTIONS && !*how; i++) {
     bool right = false;
-    if (instructions[i].probe == p) TRY(try_instruction(s->device, i, &right));
+    if (instructions[i].probe == probe) TRY(try_instruction(recorder->device, i, &right));
     if (right) *how = instructions[i].how;
   }
   return NULL;
 }
 
-clave_status recorder_dots(const cl_recorder *s, dots_kind *out) {
+clave_status recorder_dots(const cl_recorder *recorder, dots_kind *out) {
   int how;
-  TRY(find_right(s, &dots_probe, &how));
+  TRY(find_right(recorder, &dots_probe, &how));
   *out = how ? (dots_kind)how : DOTS_BYTES;
   return NULL;
 }
 
-clave_status recorder_has_subgroups(const cl_recorder *s, bool *out) {
+clave_status recorder_has_subgroups(const cl_recorder *recorder, bool *out) {
   int how;
-  TRY(find_right(s, &subgroups_probe, &how));
+  TRY(find_right(recorder, &subgroups_probe, &how));
   *out = how != 0;
   return NULL;
 }
 
-clave_status recorder_mma(const cl_recorder *s, mma_kind *out) {
+clave_status recorder_mma(const cl_recorder *recorder, mma_kind *out) {
   int how;
-  TRY(find_right(s, &mma_probe, &how));
+  TRY(find_right(recorder, &mma_probe, &how));
   *out = (mma_kind)how;
   return NULL;
 }

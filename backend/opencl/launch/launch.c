@@ -7,66 +7,68 @@
 
 /* ---------------------------------------------------------------- collecting */
 
-void launch_begin(launch *l, cl_recorder *s, const node *n) {
-  l->s = s;
-  l->n = n;
-  l->stem = l->kernel = NULL;
-  l->signature = NULL;
-  l->n_macros = l->n_values = 0;
-  l->wide = l->overflow = false;
-  l->fast = recorder_is_fast(s);
-  l->always_wide = recorder_traits(s)->always_wide;
-  l->standard = "CL1.2";
-  l->generate = NULL;
-  l->generate_ctx = NULL;
+void launch_begin(launch *launch, cl_recorder *recorder, const node *node) {
+  launch->recorder = recorder;
+  launch->node = node;
+  launch->stem = launch->kernel = NULL;
+  launch->signature = NULL;
+  launch->n_macros = launch->n_values = 0;
+  launch->wide = launch->overflow = false;
+  launch->fast = recorder_is_fast(recorder);
+  launch->always_wide = recorder_traits(recorder)->always_wide;
+  launch->standard = "CL1.2";
+  launch->generate = NULL;
+  launch->generate_ctx = NULL;
 }
 
-static void add_macro(launch *l, const char *name, define_kind kind, int value) {
-  if (l->n_macros == MAX_LAUNCH_DEFINES) {
-    l->overflow = true;
+static void add_macro(launch *launch, const char *name, define_kind kind, int value) {
+  if (launch->n_macros == MAX_LAUNCH_DEFINES) {
+    launch->overflow = true;
     return;
   }
-  l->macros[l->n_macros++] = (launch_macro){.name = name, .kind = (int32_t)kind, .value = value};
+  launch->macros[launch->n_macros++] =
+      (launch_macro){.name = name, .kind = (int32_t)kind, .value = value};
 }
 
-void launch_dtype(launch *l, const char *name, dtype t) {
-  add_macro(l, name, DEFINE_DTYPE, (int)t);
+void launch_dtype(launch *launch, const char *name, dtype t) {
+  add_macro(launch, name, DEFINE_DTYPE, (int)t);
 }
-void launch_define(launch *l, const char *name, int value) {
-  add_macro(l, name, DEFINE_INT, value);
+void launch_define(launch *launch, const char *name, int value) {
+  add_macro(launch, name, DEFINE_INT, value);
 }
 static const char compute_name[] = "COMPUTE";
 static const char wide_name[] = "WIDE";
-void launch_compute(launch *l, dtype t) {
+void launch_compute(launch *launch, dtype t) {
   dtype compute = t == DTYPE_F64 ? DTYPE_F64 : dtype_is_float(t) ? DTYPE_F32 : DTYPE_I64;
-  add_macro(l, compute_name, DEFINE_DTYPE, (int)compute);
+  add_macro(launch, compute_name, DEFINE_DTYPE, (int)compute);
 }
-void launch_dots(launch *l, dots_kind kind) {
-  launch_define(l, "DOTS", (int)kind);
-  if (kind == DOTS_PACKED) l->standard = "CL3.0";
+void launch_dots(launch *launch, dots_kind kind) {
+  launch_define(launch, "DOTS", (int)kind);
+  if (kind == DOTS_PACKED) launch->standard = "CL3.0";
 }
-void launch_subgroups(launch *l, bool has) {
-  launch_define(l, "SUBGROUPS", has);
-  if (has) l->standard = recorder_traits(l->s)->opencl_3 ? "CL3.0" : "CL2.0";
+void launch_subgroups(launch *launch, bool has) {
+  launch_define(launch, "SUBGROUPS", has);
+  if (has) launch->standard = recorder_traits(launch->recorder)->opencl_3 ? "CL3.0" : "CL2.0";
 }
-void launch_encoding(launch *l, const encoding *e) {
-  if (e->kind == ENCODING_BLOCKS) {
-    add_macro(l, "ENCODING", DEFINE_BLOCKS, e->format);
+void launch_encoding(launch *launch, const encoding *encoding) {
+  if (encoding->kind == ENCODING_BLOCKS) {
+    add_macro(launch, "ENCODING", DEFINE_BLOCKS, encoding->format);
     return;
   }
-  add_macro(l, "CODE", DEFINE_CODE, e->code);
-  add_macro(l, "BITS", DEFINE_INT, e->bits);
-  add_macro(l, "SCALE_TYPE", DEFINE_DTYPE, e->scale);
-  add_macro(l, "HAS_ZEROS", DEFINE_INT, e->has_zeros);
+  add_macro(launch, "CODE", DEFINE_CODE, encoding->code);
+  add_macro(launch, "BITS", DEFINE_INT, encoding->bits);
+  add_macro(launch, "SCALE_TYPE", DEFINE_DTYPE, encoding->scale);
+  add_macro(launch, "HAS_ZEROS", DEFINE_INT, encoding->has_zeros);
 }
 
-void launch_generated(launch *l, const char *name, launch_generator generate, const void *ctx) {
-  l->stem = l->kernel = name;
-  l->generate = generate;
-  l->generate_ctx = ctx;
+void launch_generated(launch *launch, const char *name, launch_generator generate,
+                      const void *ctx) {
+  launch->stem = launch->kernel = name;
+  launch->generate = generate;
+  launch->generate_ctx = ctx;
 }
 
-void launch_wide(launch *l) { l->wide = true; }
+void launch_wide(launch *launch) { launch->wide = true; }
 
 /* ---------------------------------------------------------------- finding the program */
 
@@ -81,48 +83,52 @@ typedef struct known_program {
   kernel_program *program;
 } known_program;
 
-static dtype compute_of(const launch *l) {
-  for (int i = 0; i < l->n_macros; i++)
-    if (l->macros[i].name == compute_name) return (dtype)l->macros[i].value;
+static dtype compute_of(const launch *launch) {
+  for (int i = 0; i < launch->n_macros; i++)
+    if (launch->macros[i].name == compute_name) return (dtype)launch->macros[i].value;
   return DTYPE_F32;
 }
 
-static bool same_key(const known_program *k, const launch *l, const launch_variant *v) {
-  if (memcmp(&k->variant, v, sizeof *v) != 0) return false;
-  if (k->stem != l->stem || k->kernel != l->kernel || k->n_macros != l->n_macros ||
-      k->fast != l->s->fast)
+static bool same_key(const known_program *program, const launch *launch,
+                     const launch_variant *variant) {
+  if (memcmp(&program->variant, variant, sizeof *variant) != 0) return false;
+  if (program->stem != launch->stem || program->kernel != launch->kernel ||
+      program->n_macros != launch->n_macros || program->fast != launch->recorder->fast)
     return false;
-  for (int i = 0; i < l->n_macros; i++) {
-    const launch_macro *a = &k->macros[i], *b = &l->macros[i];
-    if (a->name != b->name || a->value != b->value || a->kind != b->kind) return false;
+  for (int i = 0; i < launch->n_macros; i++) {
+    const launch_macro *macro = &program->macros[i], *launch_macro = &launch->macros[i];
+    if (macro->name != launch_macro->name || macro->value != launch_macro->value ||
+        macro->kind != launch_macro->kind)
+      return false;
   }
   return true;
 }
 
-static clave_status find_program(const launch *l, const launch_variant *v, kernel_program **out) {
-  known_program *k = *l->n->cache;
-  while (k && !same_key(k, l, v)) k = k->next;
-  if (!k) {
-    kernel_program *p;
-    TRY(program_find(l->s->device, l, v, &p));
-    k = calloc(1, sizeof *k);
-    if (!k) return status_no_memory();
-    *k = (known_program){.next = *l->n->cache,
-                         .stem = l->stem,
-                         .kernel = l->kernel,
-                         .n_macros = l->n_macros,
-                         .fast = l->s->fast,
-                         .variant = *v,
-                         .program = p};
-    memcpy(k->macros, l->macros, sizeof *l->macros * (size_t)l->n_macros);
-    *l->n->cache = k;
+static clave_status find_program(const launch *launch, const launch_variant *variant,
+                                 kernel_program **out) {
+  known_program *program = *launch->node->cache;
+  while (program && !same_key(program, launch, variant)) program = program->next;
+  if (!program) {
+    kernel_program *kernel_program;
+    TRY(program_find(launch->recorder->device, launch, variant, &kernel_program));
+    program = calloc(1, sizeof *program);
+    if (!program) return status_no_memory();
+    *program = (known_program){.next = *launch->node->cache,
+                               .stem = launch->stem,
+                               .kernel = launch->kernel,
+                               .n_macros = launch->n_macros,
+                               .fast = launch->recorder->fast,
+                               .variant = *variant,
+                               .program = kernel_program};
+    memcpy(program->macros, launch->macros, sizeof *launch->macros * (size_t)launch->n_macros);
+    *launch->node->cache = program;
   }
-  *out = k->program;
+  *out = program->program;
   return NULL;
 }
 
-void opencl_cache_destroy(backend *b, void *cache) {
-  (void)b;
+void opencl_cache_destroy(backend *backend, void *cache) {
+  (void)backend;
   for (known_program *k = cache, *next; k; k = next) {
     next = k->next;
     free(k);
@@ -133,52 +139,52 @@ void opencl_cache_destroy(backend *b, void *cache) {
 
 /* No kernel for CPUs depends on the size of its groups: smaller ones do where the device has no
  * larger. */
-static void shrink_group(const device_traits *t, size_t group[3]) {
+static void shrink_group(const device_traits *traits, size_t group[3]) {
   enum { SMALL = 16 };
-  if (!t->is_cpu || group[0] * group[1] * group[2] <= t->max_local) return;
-  group[0] = group[0] > SMALL && t->max_local >= SMALL ? SMALL : 1;
+  if (!traits->is_cpu || group[0] * group[1] * group[2] <= traits->max_local) return;
+  group[0] = group[0] > SMALL && traits->max_local >= SMALL ? SMALL : 1;
   group[1] = group[2] = 1;
 }
 
-clave_status launch_run(launch *l, int dims, const size_t *global, const size_t *local) {
-  if (!l->kernel) return INVALID("a launch has no arguments, which say of which kernel it is");
-  if (l->wide) add_macro(l, wide_name, DEFINE_INT, 1);
-  if (l->overflow)
-    return INVALID("kernel %s: more than %d macros or %d arguments", l->kernel, MAX_LAUNCH_DEFINES,
-                   MAX_LAUNCH_ARGS);
+clave_status launch_run(launch *launch, int dims, const size_t *global, const size_t *local) {
+  if (!launch->kernel) return INVALID("a launch has no arguments, which say of which kernel it is");
+  if (launch->wide) add_macro(launch, wide_name, DEFINE_INT, 1);
+  if (launch->overflow)
+    return INVALID("kernel %s: more than %d macros or %d arguments", launch->kernel,
+                   MAX_LAUNCH_DEFINES, MAX_LAUNCH_ARGS);
   size_t rounded[3] = {1, 1, 1}, group[3] = {1, 1, 1};
   memcpy(group, local, sizeof *group * (size_t)dims);
-  shrink_group(recorder_traits(l->s), group);
+  shrink_group(recorder_traits(launch->recorder), group);
   for (int i = 0; i < dims; i++) {
     if (global[i] == 0) return NULL;
     rounded[i] = (global[i] + group[i] - 1) / group[i] * group[i];
   }
-  kernel_program *p;
-  launch_variant variant = variant_of(l->s->device, rounded, group);
-  TRY(find_program(l, &variant, &p));
-  const kernel_signature *g = program_signature(p);
-  dtype compute = compute_of(l);
-  TRY(launch_check(l, g, compute));
-  recorded_launch r = {.program = p,
-                       .signature = g,
-                       .n_values = l->n_values,
-                       .wide = l->wide,
-                       .compute = compute,
-                       .dims = dims,
-                       .class = launch_class(l, g, rounded, group)};
-  args_place(g, l->wide, compute, &r.places);
-  memcpy(r.global, rounded, sizeof r.global);
-  memcpy(r.local, group, sizeof r.local);
-  for (int i = 0; i < 3; i++) r.items[i] = i < dims ? global[i] : 1;
-  return recorder_add(l->s, &r, l->values);
+  kernel_program *program;
+  launch_variant variant = variant_of(launch->recorder->device, rounded, group);
+  TRY(find_program(launch, &variant, &program));
+  const kernel_signature *signature = program_signature(program);
+  dtype compute = compute_of(launch);
+  TRY(launch_check(launch, signature, compute));
+  recorded_launch recorded_launch = {.program = program,
+                                     .signature = signature,
+                                     .n_values = launch->n_values,
+                                     .wide = launch->wide,
+                                     .compute = compute,
+                                     .dims = dims,
+                                     .class = launch_class(launch, signature, rounded, group)};
+  args_place(signature, launch->wide, compute, &recorded_launch.places);
+  memcpy(recorded_launch.global, rounded, sizeof recorded_launch.global);
+  memcpy(recorded_launch.local, group, sizeof recorded_launch.local);
+  for (int i = 0; i < 3; i++) recorded_launch.items[i] = i < dims ? global[i] : 1;
+  return recorder_add(launch->recorder, &recorded_launch, launch->values);
 }
 
-clave_status launch_items(launch *l, int64_t n) {
+clave_status launch_items(launch *launch, int64_t n) {
   size_t global = n > 0 ? (size_t)n : 0, local = LOCAL_SIZE;
-  return launch_run(l, 1, &global, &local);
+  return launch_run(launch, 1, &global, &local);
 }
 
-clave_status launch_groups(launch *l, int64_t groups, size_t local) {
+clave_status launch_groups(launch *launch, int64_t groups, size_t local) {
   size_t global = groups > 0 ? (size_t)groups * local : 0;
-  return launch_run(l, 1, &global, &local);
+  return launch_run(launch, 1, &global, &local);
 }

@@ -49,194 +49,199 @@ static const char *compute_suffix(dtype compute) {
   return compute == DTYPE_F64 ? "_f64" : compute == DTYPE_F32 ? "_f32" : "_i64";
 }
 
-static dtype input_dtype(const steps_text *p, int i) { return p->f.inputs[i]->t.type; }
+static dtype input_dtype(const steps_text *text, int i) {
+  return text->desc.inputs[i]->tensor.type;
+}
 
 /* ---------------------------------------------------------------- planning */
 
-static void find_strides(steps_text *p) {
-  p->rank = p->f.shapes[0].rank;
-  for (int i = 0; i < p->f.n_inputs; i++) {
-    const tensor *x = &p->f.shapes[1 + i];
-    int64_t stride = x->rank ? x->strides[x->rank - 1] : 0;
-    p->inner[i] = stride == 0 ? INNER_ZERO : stride == 1 ? INNER_ONE : INNER_ANY;
+static void find_strides(steps_text *text) {
+  text->rank = text->desc.shapes[0].rank;
+  for (int i = 0; i < text->desc.n_inputs; i++) {
+    const tensor *tensor = &text->desc.shapes[1 + i];
+    int64_t stride = tensor->rank ? tensor->strides[tensor->rank - 1] : 0;
+    text->inner[i] = stride == 0 ? INNER_ZERO : stride == 1 ? INNER_ONE : INNER_ANY;
   }
 }
 
-static bool add_number(steps_text *p, const elementwise_operand *o) {
-  if (p->n_numbers == MAX_NUMBERS) return false;
-  p->numbers[p->n_numbers++] = o;
+static bool add_number(steps_text *text, const elementwise_operand *operand) {
+  if (text->n_numbers == MAX_NUMBERS) return false;
+  text->numbers[text->n_numbers++] = operand;
   return true;
 }
 
 /* Values first: they cannot be written into the source. */
-static clave_status collect_numbers(steps_text *p, bool values) {
-  for (int i = 0; i < p->f.n_steps; i++) {
-    const elementwise_step *s = &p->f.steps[i];
-    for (int j = 0; j < s->n_operands; j++) {
-      const elementwise_operand *o = &s->operands[j];
-      if (!is_number(o) || (o->source == IR_OPERAND_SOURCE_VALUE) != values) continue;
-      if (!add_number(p, o) && values)
+static clave_status collect_numbers(steps_text *text, bool values) {
+  for (int i = 0; i < text->desc.n_steps; i++) {
+    const elementwise_step *step = &text->desc.steps[i];
+    for (int j = 0; j < step->n_operands; j++) {
+      const elementwise_operand *operand = &step->operands[j];
+      if (!is_number(operand) || (operand->source == IR_OPERAND_SOURCE_VALUE) != values) continue;
+      if (!add_number(text, operand) && values)
         return UNSUPPORTED("more than %d host scalars in one elementwise node", MAX_NUMBERS);
     }
   }
   return NULL;
 }
 
-clave_status steps_plan(steps_text *p) {
-  p->n_numbers = 0;
-  find_strides(p);
-  TRY(collect_numbers(p, true));
-  return collect_numbers(p, false);
+clave_status steps_plan(steps_text *text) {
+  text->n_numbers = 0;
+  find_strides(text);
+  TRY(collect_numbers(text, true));
+  return collect_numbers(text, false);
 }
 
-bool steps_divide(const steps_text *p) {
-  for (int i = 0; i < p->f.n_steps; i++)
-    if (p->f.steps[i].divides) return true;
+bool steps_divide(const steps_text *text) {
+  for (int i = 0; i < text->desc.n_steps; i++)
+    if (text->desc.steps[i].divides) return true;
   return false;
 }
 
-bool steps_change_dtype(const steps_text *p) {
-  return p->f.n_inputs > 0 && p->f.inputs[0] == &p->f.result;
+bool steps_change_dtype(const steps_text *text) {
+  return text->desc.n_inputs > 0 && text->desc.inputs[0] == &text->desc.result;
 }
 
-bool steps_can_turn(const steps_text *p, int input) {
-  const tensor *x = &p->f.shapes[1 + input];
-  return p->rank > 1 && p->inner[input] == INNER_ANY && x->strides[x->rank - 2] == 1 &&
-         input_dtype(p, input) == DTYPE_F32;
+bool steps_can_turn(const steps_text *text, int input) {
+  const tensor *tensor = &text->desc.shapes[1 + input];
+  return text->rank > 1 && text->inner[input] == INNER_ANY &&
+         tensor->strides[tensor->rank - 2] == 1 && input_dtype(text, input) == DTYPE_F32;
 }
 
-bool steps_take_strides(const steps_text *p, int input) {
-  return p->rank > 1 || (p->rank == 1 && p->inner[input] == INNER_ANY);
+bool steps_take_strides(const steps_text *text, int input) {
+  return text->rank > 1 || (text->rank == 1 && text->inner[input] == INNER_ANY);
 }
 
-int steps_inner_code(const steps_text *p) {
+int steps_inner_code(const steps_text *text) {
   int code = 0;
-  for (int i = 0; i < p->f.n_inputs; i++) code = code * 3 + (int)p->inner[i];
+  for (int i = 0; i < text->desc.n_inputs; i++) code = code * 3 + (int)text->inner[i];
   return code;
 }
 
-bool describe_own_epilogue(const node *n, elementwise_form *f) {
-  if (!describe_epilogue(n, f)) return false;
-  if (f->inputs[0] == &f->result) {
-    f->result.slot = RESULT_SLOT;
-    f->result.t.offset = 0;
+bool describe_own_epilogue(const node *node, elementwise_form *desc) {
+  if (!describe_epilogue(node, desc)) return false;
+  if (desc->inputs[0] == &desc->result) {
+    desc->result.slot = RESULT_SLOT;
+    desc->result.tensor.offset = 0;
   }
   return true;
 }
 
 /* ---------------------------------------------------------------- source text */
 
-static int find_number(const steps_text *p, const elementwise_operand *o) {
-  for (int i = 0; i < p->n_numbers; i++)
-    if (p->numbers[i] == o) return i;
+static int find_number(const steps_text *text, const elementwise_operand *operand) {
+  for (int i = 0; i < text->n_numbers; i++)
+    if (text->numbers[i] == operand) return i;
   return -1;
 }
 
 /* Bit-exact, whatever the number. */
-static void write_literal(text *t, const elementwise_operand *o) {
+static void write_literal(text *text, const elementwise_operand *operand) {
   union {
     double d;
     uint64_t u;
-  } wide = {.d = o->f};
+  } wide = {.d = operand->f};
   union {
     float f;
     uint32_t u;
-  } narrow = {.f = (float)o->f};
-  if (o->compute == DTYPE_I64)
-    text_printf(t, "(long)0x%llxul", (unsigned long long)o->i);
-  else if (o->compute == DTYPE_F64)
-    text_printf(t, "as_double(0x%llxul)", (unsigned long long)wide.u);
+  } narrow = {.f = (float)operand->f};
+  if (operand->compute == DTYPE_I64)
+    text_printf(text, "(long)0x%llxul", (unsigned long long)operand->i);
+  else if (operand->compute == DTYPE_F64)
+    text_printf(text, "as_double(0x%llxul)", (unsigned long long)wide.u);
   else
-    text_printf(t, "as_float(0x%xu)", narrow.u);
+    text_printf(text, "as_float(0x%xu)", narrow.u);
 }
 
-static void write_operand(const steps_text *p, text *t, const elementwise_operand *o) {
+static void write_operand(const steps_text *steps_text, text *text,
+                          const elementwise_operand *operand) {
   int k;
-  if (o->source == IR_OPERAND_SOURCE_INPUT)
-    text_printf(t, "v%u", o->index);
-  else if (o->source == IR_OPERAND_SOURCE_STEP)
-    text_printf(t, "s%u", o->index);
-  else if ((k = find_number(p, o)) >= 0)
-    text_printf(t, "%s", p->names->numbers[k]);
+  if (operand->source == IR_OPERAND_SOURCE_INPUT)
+    text_printf(text, "v%u", operand->index);
+  else if (operand->source == IR_OPERAND_SOURCE_STEP)
+    text_printf(text, "s%u", operand->index);
+  else if ((k = find_number(steps_text, operand)) >= 0)
+    text_printf(text, "%s", steps_text->names->numbers[k]);
   else
-    write_literal(t, o);
+    write_literal(text, operand);
 }
 
 /* The expression, with the suffix of the compute type on each step_ function. */
-static void write_expression(text *t, const char *e, dtype compute) {
+static void write_expression(text *text, const char *end, dtype compute) {
   static const char prefix[] = "step_";
-  while (*e) {
-    const char *at = strstr(e, prefix);
+  while (*end) {
+    const char *at = strstr(end, prefix);
     if (!at) break;
     size_t n = strcspn(at, "(");
-    text_append(t, e, (size_t)(at - e) + n);
-    text_printf(t, "%s", compute_suffix(compute));
-    e = at + n;
+    text_append(text, end, (size_t)(at - end) + n);
+    text_printf(text, "%s", compute_suffix(compute));
+    end = at + n;
   }
-  text_printf(t, "%s", e);
+  text_printf(text, "%s", end);
 }
 
 /* A number of the program's own, which is known not to be NaN, and whether within an int. */
-static bool is_known(const elementwise_operand *o, bool *in_int) {
-  *in_int = fabs(o->f) < 0x1p31;
-  return is_number(o) && o->source != IR_OPERAND_SOURCE_VALUE && o->compute == DTYPE_F32 &&
-         !isnan(o->f);
+static bool is_known(const elementwise_operand *operand, bool *in_int) {
+  *in_int = fabs(operand->f) < 0x1p31;
+  return is_number(operand) && operand->source != IR_OPERAND_SOURCE_VALUE &&
+         operand->compute == DTYPE_F32 && !isnan(operand->f);
 }
 
 /* clamp(x, low, high) of floats between numbers that are known. */
-static bool is_limited(const elementwise_step *s, bool *in_int) {
+static bool is_limited(const elementwise_step *step, bool *in_int) {
   bool low_in = false, high_in = false;
-  const bool is = s->kind == IR_STEP_KIND_CLAMP && s->result != STEP_CAST &&
-                  is_known(&s->operands[1], &low_in) && is_known(&s->operands[2], &high_in);
+  const bool is = step->kind == IR_STEP_KIND_CLAMP && step->result != STEP_CAST &&
+                  is_known(&step->operands[1], &low_in) && is_known(&step->operands[2], &high_in);
   *in_int = is && low_in && high_in;
   return is;
 }
 
-static bool is_limited_to_int(const steps_text *p, const elementwise_operand *o) {
+static bool is_limited_to_int(const steps_text *text, const elementwise_operand *operand) {
   bool in_int;
-  return o->source == IR_OPERAND_SOURCE_STEP && is_limited(&p->f.steps[o->index], &in_int) &&
-         in_int;
+  return operand->source == IR_OPERAND_SOURCE_STEP &&
+         is_limited(&text->desc.steps[operand->index], &in_int) && in_int;
 }
 
 /* Step i, where it takes what step i - 1 made and, of `kind`, a number that is known. */
-static const elementwise_step *known_step(const elementwise_form *f, int i, ir_step_kind kind) {
+static const elementwise_step *known_step(const elementwise_form *desc, int i, ir_step_kind kind) {
   bool in_int;
-  if (i >= f->n_steps) return NULL;
-  const elementwise_step *s = &f->steps[i];
-  const bool is = s->kind == kind && s->result != STEP_CAST && s->type == DTYPE_F32 &&
-                  s->operand_type == DTYPE_F32 && s->operands[0].source == IR_OPERAND_SOURCE_STEP &&
-                  s->operands[0].index == (uint32_t)(i - 1) &&
-                  (s->n_operands == 1 || is_known(&s->operands[1], &in_int));
-  return is ? s : NULL;
+  if (i >= desc->n_steps) return NULL;
+  const elementwise_step *step = &desc->steps[i];
+  const bool is = step->kind == kind && step->result != STEP_CAST && step->type == DTYPE_F32 &&
+                  step->operand_type == DTYPE_F32 &&
+                  step->operands[0].source == IR_OPERAND_SOURCE_STEP &&
+                  step->operands[0].index == (uint32_t)(i - 1) &&
+                  (step->n_operands == 1 || is_known(&step->operands[1], &in_int));
+  return is ? step : NULL;
 }
 
-static bool is_read_once(const elementwise_form *f, int step) {
+static bool is_read_once(const elementwise_form *desc, int step) {
   int n = 0;
-  for (int i = 0; i < f->n_steps; i++)
-    for (int j = 0; j < f->steps[i].n_operands; j++) {
-      const elementwise_operand *o = &f->steps[i].operands[j];
-      n += o->source == IR_OPERAND_SOURCE_STEP && o->index == (uint32_t)step;
+  for (int i = 0; i < desc->n_steps; i++)
+    for (int j = 0; j < desc->steps[i].n_operands; j++) {
+      const elementwise_operand *operand = &desc->steps[i].operands[j];
+      n += operand->source == IR_OPERAND_SOURCE_STEP && operand->index == (uint32_t)step;
     }
   return n == 1;
 }
 
 /* Whether a clamp changes nothing, as what follows, round(x scale) + zero, is clamped within what
  * its limits become: the functions do not decrease, and NaN stays what it is. */
-static bool is_limited_again(const elementwise_form *f, int i) {
+static bool is_limited_again(const elementwise_form *desc, int i) {
   bool in_int;
-  const elementwise_step *s = &f->steps[i], *scale = known_step(f, i + 1, IR_STEP_KIND_MUL),
-                         *whole = known_step(f, i + 2, IR_STEP_KIND_ROUND),
-                         *zero = known_step(f, i + 3, IR_STEP_KIND_ADD),
-                         *again = known_step(f, i + 4, IR_STEP_KIND_CLAMP);
-  if (!scale || !whole || !zero || !again || !is_limited(s, &in_int) ||
-      !is_limited(again, &in_int) || s->type != DTYPE_F32 || s->operand_type != DTYPE_F32)
+  const elementwise_step *step = &desc->steps[i],
+                         *scale = known_step(desc, i + 1, IR_STEP_KIND_MUL),
+                         *whole = known_step(desc, i + 2, IR_STEP_KIND_ROUND),
+                         *zero = known_step(desc, i + 3, IR_STEP_KIND_ADD),
+                         *again = known_step(desc, i + 4, IR_STEP_KIND_CLAMP);
+  if (!scale || !whole || !zero || !again || !is_limited(step, &in_int) ||
+      !is_limited(again, &in_int) || step->type != DTYPE_F32 || step->operand_type != DTYPE_F32)
     return false;
   for (int k = 0; k < 4; k++)
-    if (!is_read_once(f, i + k)) return false;
+    if (!is_read_once(desc, i + k)) return false;
   const float by = (float)scale->operands[1].f, plus = (float)zero->operands[1].f,
-              low = rintf((float)s->operands[1].f * by) + plus,
-              high = rintf((float)s->operands[2].f * by) + plus;
-  return by > 0 && isfinite(by) && s->operands[1].f <= s->operands[2].f &&
+              low = rintf((float)step->operands[1].f * by) + plus,
+              high = rintf((float)step->operands[2].f * by) + plus;
+  return by > 0 && isfinite(by) && step->operands[1].f <= step->operands[2].f &&
          low <= (float)again->operands[1].f && high >= (float)again->operands[2].f;
 }
 
@@ -247,125 +252,132 @@ static const char *to_integer(dtype to) {
 }
 
 /* a cast: from the operand's compute type to that of the result. */
-static void write_cast(const steps_text *p, text *t, const elementwise_step *s) {
-  if (s->type == DTYPE_BOOL)
-    text_printf(t, "a != 0");
-  else if (dtype_has_fractions(s->type))
-    text_printf(t, s->operand_type == DTYPE_U64 ? "as_ulong(a)" : "a");
-  else if (dtype_size(s->type) < sizeof(int32_t) && is_limited_to_int(p, &s->operands[0]))
-    text_printf(t, "step_to_int_of_limited_f32(a)");
+static void write_cast(const steps_text *steps_text, text *text, const elementwise_step *step) {
+  if (step->type == DTYPE_BOOL)
+    text_printf(text, "a != 0");
+  else if (dtype_has_fractions(step->type))
+    text_printf(text, step->operand_type == DTYPE_U64 ? "as_ulong(a)" : "a");
+  else if (dtype_size(step->type) < sizeof(int32_t) &&
+           is_limited_to_int(steps_text, &step->operands[0]))
+    text_printf(text, "step_to_int_of_limited_f32(a)");
   else
-    text_printf(t, "%s%s(a)", to_integer(s->type), compute_suffix(compute_dtype(s->operand_type)));
+    text_printf(text, "%s%s(a)", to_integer(step->type),
+                compute_suffix(compute_dtype(step->operand_type)));
 }
 
-static void write_step(const steps_text *p, text *t, int index) {
+static void write_step(const steps_text *steps_text, text *text, int index) {
   static const char *const names[MAX_STEP_ARITY] = {"a", "b", "c"};
-  const elementwise_step *s = &p->f.steps[index];
-  dtype compute = compute_dtype(s->operand_type), result = compute_dtype(s->type);
+  const elementwise_step *step = &steps_text->desc.steps[index];
+  dtype compute = compute_dtype(step->operand_type), result = compute_dtype(step->type);
   bool in_int;
-  text_printf(t, "  %s s%d;\n  {\n    typedef %s real;\n", compute_type(result), index,
+  text_printf(text, "  %s s%d;\n  {\n    typedef %s real;\n", compute_type(result), index,
               compute_type(compute));
-  for (int i = 0; i < s->n_operands; i++) {
-    bool condition = i == 0 && s->result == STEP_WHERE;
-    text_printf(t, "    %s %s = ", condition ? "long" : "real", names[i]);
-    write_operand(p, t, &s->operands[i]);
-    text_printf(t, ";\n");
+  for (int i = 0; i < step->n_operands; i++) {
+    bool condition = i == 0 && step->result == STEP_WHERE;
+    text_printf(text, "    %s %s = ", condition ? "long" : "real", names[i]);
+    write_operand(steps_text, text, &step->operands[i]);
+    text_printf(text, ";\n");
   }
-  if (s->divides)
-    text_printf(t, "    if (b == 0) set_fault(fault, fault_node, FAULT_DIVISION, 0, 0, 0);\n");
-  text_printf(t, "    %s value = ", compute_type(result));
-  if (s->result == STEP_CAST)
-    write_cast(p, t, s);
-  else if (is_limited_again(&p->f, index))
-    text_printf(t, "a");
-  else if (is_limited(s, &in_int))
-    text_printf(t, "step_limit_f32(a, b, c)");
+  if (step->divides)
+    text_printf(text, "    if (b == 0) set_fault(fault, fault_node, FAULT_DIVISION, 0, 0, 0);\n");
+  text_printf(text, "    %s value = ", compute_type(result));
+  if (step->result == STEP_CAST)
+    write_cast(steps_text, text, step);
+  else if (is_limited_again(&steps_text->desc, index))
+    text_printf(text, "a");
+  else if (is_limited(step, &in_int))
+    text_printf(text, "step_limit_f32(a, b, c)");
   else
-    write_expression(t, step_table[s->kind].cl, compute);
-  text_printf(t, ";\n    s%d = value;\n  }\n", index);
-  bool exact = dtype_size(s->type) == dtype_size(result);
-  if (index + 1 == p->f.n_steps || exact) return; /* the last step is rounded by the store */
-  text_printf(t, "  {\n    typedef %s real;\n    s%d = ROUND(%s, s%d);\n  }\n",
-              compute_type(result), index, dtype_name(s->type), index);
+    write_expression(text, step_table[step->kind].cl, compute);
+  text_printf(text, ";\n    s%d = value;\n  }\n", index);
+  bool exact = dtype_size(step->type) == dtype_size(result);
+  if (index + 1 == steps_text->desc.n_steps || exact)
+    return; /* the last step is rounded by the store */
+  text_printf(text, "  {\n    typedef %s real;\n    s%d = ROUND(%s, s%d);\n  }\n",
+              compute_type(result), index, dtype_name(step->type), index);
 }
 
 static bool is_float8(dtype t) { return dtype_is_stored(t) && dtype_has_fractions(t); }
 
-void steps_include(const steps_text *p, text *t) {
+void steps_include(const steps_text *steps_text, text *text) {
   bool float8 = false, turned = false;
-  for (int i = 0; i < p->f.n_inputs; i++) float8 |= is_float8(input_dtype(p, i));
-  for (int i = 0; i < p->f.n_steps; i++) float8 |= is_float8(p->f.steps[i].type);
-  text_printf(t, "#include \"common.h\"\n#include \"steps.h\"\n");
-  if (float8) text_printf(t, "#include \"float8.h\"\n");
-  for (int i = 0; i < p->f.n_inputs; i++)
-    if (p->turned[i]) turned = true;
-  if (turned) text_printf(t, "#include \"turned.h\"\n");
+  for (int i = 0; i < steps_text->desc.n_inputs; i++)
+    float8 |= is_float8(input_dtype(steps_text, i));
+  for (int i = 0; i < steps_text->desc.n_steps; i++)
+    float8 |= is_float8(steps_text->desc.steps[i].type);
+  text_printf(text, "#include \"common.h\"\n#include \"steps.h\"\n");
+  if (float8) text_printf(text, "#include \"float8.h\"\n");
+  for (int i = 0; i < steps_text->desc.n_inputs; i++)
+    if (steps_text->turned[i]) turned = true;
+  if (turned) text_printf(text, "#include \"turned.h\"\n");
 }
 
-void steps_write_load(const steps_text *p, text *t, int input, const char *pointer,
+void steps_write_load(const steps_text *steps_text, text *text, int input, const char *pointer,
                       const char *at) {
-  dtype type = input_dtype(p, input);
+  dtype type = input_dtype(steps_text, input);
   const char *real = compute_type(compute_dtype(type)), *name = dtype_name(type);
-  text_printf(t,
+  text_printf(text,
               "  %s v%d;\n  {\n    typedef %s real;\n    v%d = LOAD(%s, (__global const "
               "STORAGE(%s) *)%s, %s);\n  }\n",
               real, input, real, input, name, name, pointer, at);
 }
 
-void steps_write(const steps_text *p, text *t) {
-  for (int i = 0; i < p->f.n_steps; i++) write_step(p, t, i);
+void steps_write(const steps_text *steps_text, text *text) {
+  for (int i = 0; i < steps_text->desc.n_steps; i++) write_step(steps_text, text, i);
 }
 
 /* ---------------------------------------------------------------- lines */
 
 /* i0 of the first element, how many lie behind it in the same line, and i1, ... of the line. */
-static void write_line(const steps_text *p, text *t) {
-  const char *dims = p->names->dims;
-  if (p->rank <= 1) {
-    text_printf(t, "  const index_t i0 = first, count = n;\n");
+static void write_line(const steps_text *steps_text, text *text) {
+  const char *dims = steps_text->names->dims;
+  if (steps_text->rank <= 1) {
+    text_printf(text, "  const index_t i0 = first, count = n;\n");
     return;
   }
-  text_printf(t,
+  text_printf(text,
               "  const index_t i0 = first %% %s.s0, count = min(n, %s.s0 - i0);\n"
               "  index_t r = first / %s.s0;\n",
               dims, dims, dims);
-  for (int d = 1; d < p->rank - 1; d++)
-    text_printf(t, "  const index_t i%d = r %% %s.s%d;\n  r /= %s.s%d;\n", d, dims, d, dims, d);
-  text_printf(t, "  const index_t i%d = r;\n", p->rank - 1);
+  for (int d = 1; d < steps_text->rank - 1; d++)
+    text_printf(text, "  const index_t i%d = r %% %s.s%d;\n  r /= %s.s%d;\n", d, dims, d, dims, d);
+  text_printf(text, "  const index_t i%d = r;\n", steps_text->rank - 1);
 }
 
 /* Where the line's elements of an input begin. */
-static void write_start(const steps_text *p, text *t, int input) {
-  const char *type = dtype_name(p->f.inputs[input]->t.type);
-  const char *strides = p->names->strides[input];
-  text_printf(t, "  __global const STORAGE(%s) *p%d = (__global const STORAGE(%s) *)%s + %s", type,
-              input, type, p->names->inputs[input], p->names->offsets[input]);
-  if (p->inner[input] == INNER_ANY) text_printf(t, " + i0 * %s.s0", strides);
-  if (p->inner[input] == INNER_ONE) text_printf(t, " + i0");
-  for (int d = 1; d < p->rank; d++) text_printf(t, " + i%d * %s.s%d", d, strides, d);
-  text_printf(t, ";\n");
+static void write_start(const steps_text *steps_text, text *text, int input) {
+  const char *type = dtype_name(steps_text->desc.inputs[input]->tensor.type);
+  const char *strides = steps_text->names->strides[input];
+  text_printf(text, "  __global const STORAGE(%s) *p%d = (__global const STORAGE(%s) *)%s + %s",
+              type, input, type, steps_text->names->inputs[input],
+              steps_text->names->offsets[input]);
+  if (steps_text->inner[input] == INNER_ANY) text_printf(text, " + i0 * %s.s0", strides);
+  if (steps_text->inner[input] == INNER_ONE) text_printf(text, " + i0");
+  for (int d = 1; d < steps_text->rank; d++) text_printf(text, " + i%d * %s.s%d", d, strides, d);
+  text_printf(text, ";\n");
 }
 
 /* Whether input 0 is `from`, in private memory. */
-static bool reads_from(const steps_text *p, int first) {
-  return first > 0 && steps_change_dtype(p);
+static bool reads_from(const steps_text *text, int first) {
+  return first > 0 && steps_change_dtype(text);
 }
 
-static void write_loads(const steps_text *p, text *t, int first) {
+static void write_loads(const steps_text *steps_text, text *text, int first) {
   char at[64], pointer[16];
-  if (reads_from(p, first))
-    text_printf(t, "  const %s v0 = from[j];\n", compute_type(compute_dtype(input_dtype(p, 0))));
+  if (reads_from(steps_text, first))
+    text_printf(text, "  const %s v0 = from[j];\n",
+                compute_type(compute_dtype(input_dtype(steps_text, 0))));
   else if (first > 0)
-    steps_write_load(p, t, 0, "y", "j");
-  for (int i = first; i < p->f.n_inputs; i++) {
-    if (p->turned[i]) {
-      text_printf(t, "  const float v%d = t%d[l * TURNED + j];\n", i, i);
+    steps_write_load(steps_text, text, 0, "y", "j");
+  for (int i = first; i < steps_text->desc.n_inputs; i++) {
+    if (steps_text->turned[i]) {
+      text_printf(text, "  const float v%d = t%d[l * TURNED + j];\n", i, i);
       continue;
     }
     snprintf(pointer, sizeof pointer, "p%d", i);
-    snprintf(at, sizeof at, "j * %s.s0", p->names->strides[i]);
+    snprintf(at, sizeof at, "j * %s.s0", steps_text->names->strides[i]);
     const char *const where[] = {[INNER_ZERO] = "0", [INNER_ONE] = "j", [INNER_ANY] = at};
-    steps_write_load(p, t, i, pointer, where[p->inner[i]]);
+    steps_write_load(steps_text, text, i, pointer, where[steps_text->inner[i]]);
   }
 }
 
@@ -374,101 +386,103 @@ static void write_loads(const steps_text *p, text *t, int first) {
   "interleave_count(1)\n#endif\n"
 
 /* Over `count` neighbours from y on. */
-static void write_loop(const steps_text *p, text *t, int first_input) {
-  text_printf(t, VECTORS "  for (index_t j = 0; j < count; j++) {\n");
-  write_loads(p, t, first_input);
-  steps_write(p, t);
-  text_printf(t, "  STORE(%s, y, j, s%d);\n  }\n", dtype_name(p->f.out->t.type), p->f.n_steps - 1);
+static void write_loop(const steps_text *steps_text, text *text, int first_input) {
+  text_printf(text, VECTORS "  for (index_t j = 0; j < count; j++) {\n");
+  write_loads(steps_text, text, first_input);
+  steps_write(steps_text, text);
+  text_printf(text, "  STORE(%s, y, j, s%d);\n  }\n", dtype_name(steps_text->desc.out->tensor.type),
+              steps_text->desc.n_steps - 1);
 }
 
-void steps_write_lines(const steps_text *p, text *t, int first_input) {
-  text_printf(t, "  while (n > 0) {\n");
-  write_line(p, t);
-  for (int i = first_input; i < p->f.n_inputs; i++) write_start(p, t, i);
-  write_loop(p, t, first_input);
-  text_printf(t, "  y += count;\n%s  first += count;\n  n -= count;\n  }\n",
-              reads_from(p, first_input) ? "  from += count;\n" : "");
+void steps_write_lines(const steps_text *steps_text, text *text, int first_input) {
+  text_printf(text, "  while (n > 0) {\n");
+  write_line(steps_text, text);
+  for (int i = first_input; i < steps_text->desc.n_inputs; i++) write_start(steps_text, text, i);
+  write_loop(steps_text, text, first_input);
+  text_printf(text, "  y += count;\n%s  first += count;\n  n -= count;\n  }\n",
+              reads_from(steps_text, first_input) ? "  from += count;\n" : "");
 }
 
 /* The block's part of the innermost dimension, its lines, and i2, ... of them. */
-static void write_block(const steps_text *p, text *t) {
-  const char *dims = p->names->dims;
-  text_printf(t,
+static void write_block(const steps_text *steps_text, text *text) {
+  const char *dims = steps_text->names->dims;
+  text_printf(text,
               "  const index_t parts = (%s.s0 + each - 1) / each, blocks = (%s.s1 + 15) / 16;\n"
               "  index_t r = item / parts;\n  const index_t part = item %% parts * each, "
               "line = r %% blocks * 16;\n  r /= blocks;\n"
               "  const index_t outer = r * %s.s1 + line, end = min(part + each, %s.s0);\n"
               "  const int lines = (int)min((index_t)16, %s.s1 - line);\n",
               dims, dims, dims, dims, dims);
-  for (int d = 2; d < p->rank; d++)
-    text_printf(t, "  const index_t i%d = r %% %s.s%d;\n  r /= %s.s%d;\n", d, dims, d, dims, d);
+  for (int d = 2; d < steps_text->rank; d++)
+    text_printf(text, "  const index_t i%d = r %% %s.s%d;\n  r /= %s.s%d;\n", d, dims, d, dims, d);
 }
 
-void steps_write_tiles(const steps_text *p, text *t) {
-  const char *out = dtype_name(p->f.out->t.type);
-  write_block(p, t);
-  for (int i = 0; i < p->f.n_inputs; i++)
-    if (p->turned[i]) text_printf(t, "  float t%d[16 * TURNED];\n", i);
-  text_printf(t,
+void steps_write_tiles(const steps_text *steps_text, text *text) {
+  const char *out = dtype_name(steps_text->desc.out->tensor.type);
+  write_block(steps_text, text);
+  for (int i = 0; i < steps_text->desc.n_inputs; i++)
+    if (steps_text->turned[i]) text_printf(text, "  float t%d[16 * TURNED];\n", i);
+  text_printf(text,
               "  for (index_t i0 = part; i0 < end; i0 += TURNED) {\n"
               "  const index_t count = min((index_t)TURNED, end - i0);\n  {\n"
               "  const index_t i1 = line;\n");
-  for (int i = 0; i < p->f.n_inputs; i++) {
-    if (!p->turned[i]) continue;
-    write_start(p, t, i);
-    text_printf(t, "  turn_tile(p%d, %s.s0, (int)count, lines, t%d);\n", i, p->names->strides[i],
-                i);
+  for (int i = 0; i < steps_text->desc.n_inputs; i++) {
+    if (!steps_text->turned[i]) continue;
+    write_start(steps_text, text, i);
+    text_printf(text, "  turn_tile(p%d, %s.s0, (int)count, lines, t%d);\n", i,
+                steps_text->names->strides[i], i);
   }
-  text_printf(t,
+  text_printf(text,
               "  }\n  for (int l = 0; l < lines; l++) {\n  const index_t i1 = line + l;\n"
               "  __global STORAGE(%s) *y = (__global STORAGE(%s) *)out + out_offset + "
               "(outer + l) * %s.s0 + i0;\n",
-              out, out, p->names->dims);
-  for (int i = 0; i < p->f.n_inputs; i++)
-    if (!p->turned[i]) write_start(p, t, i);
-  write_loop(p, t, 0);
-  text_printf(t, "  }\n  }\n");
+              out, out, steps_text->names->dims);
+  for (int i = 0; i < steps_text->desc.n_inputs; i++)
+    if (!steps_text->turned[i]) write_start(steps_text, text, i);
+  write_loop(steps_text, text, 0);
+  text_printf(text, "  }\n  }\n");
 }
 
 /* ---------------------------------------------------------------- parameters */
 
-static void add_parameter(arg_info *args, int *n, arg_kind kind, const char *type,
+static void add_parameter(arg_info *args, int *count, arg_kind kind, const char *type,
                           const char *name) {
-  args[(*n)++] = (arg_info){.name = name, .type = type, .kind = kind};
+  args[(*count)++] = (arg_info){.name = name, .type = type, .kind = kind};
 }
 
-void steps_list_inputs(const steps_text *p, int first, arg_info *args, int *n) {
-  if (p->rank > 1) add_parameter(args, n, ARG_INDEX8, "index8", p->names->dims);
-  for (int i = first; i < p->f.n_inputs; i++) {
-    add_parameter(args, n, ARG_BUFFER, "__global const void *", p->names->inputs[i]);
-    add_parameter(args, n, ARG_LONG, "long", p->names->offsets[i]);
-    if (steps_take_strides(p, i))
-      add_parameter(args, n, ARG_INDEX8, "index8", p->names->strides[i]);
+void steps_list_inputs(const steps_text *text, int first, arg_info *args, int *count) {
+  if (text->rank > 1) add_parameter(args, count, ARG_INDEX8, "index8", text->names->dims);
+  for (int i = first; i < text->desc.n_inputs; i++) {
+    add_parameter(args, count, ARG_BUFFER, "__global const void *", text->names->inputs[i]);
+    add_parameter(args, count, ARG_LONG, "long", text->names->offsets[i]);
+    if (steps_take_strides(text, i))
+      add_parameter(args, count, ARG_INDEX8, "index8", text->names->strides[i]);
   }
 }
 
-void steps_list_numbers(const steps_text *p, arg_info *args, int *n) {
-  for (int i = 0; i < p->n_numbers; i++) {
-    dtype c = p->numbers[i]->compute;
+void steps_list_numbers(const steps_text *text, arg_info *args, int *count) {
+  for (int i = 0; i < text->n_numbers; i++) {
+    dtype c = text->numbers[i]->compute;
     arg_kind kind = c == DTYPE_F64 ? ARG_DOUBLE : c == DTYPE_F32 ? ARG_FLOAT : ARG_LONG;
-    add_parameter(args, n, kind, compute_type(c), p->names->numbers[i]);
+    add_parameter(args, count, kind, compute_type(c), text->names->numbers[i]);
   }
 }
 
-void steps_push_inputs(const steps_text *p, int first, launch *l) {
-  if (p->rank > 1) launch_push_index8(l, dims_arg(&p->f.shapes[0]));
-  for (int i = first; i < p->f.n_inputs; i++) {
-    launch_push_buffer(l, buffer_arg(p->f.inputs[i]));
-    if (steps_take_strides(p, i)) launch_push_index8(l, strides_arg(&p->f.shapes[1 + i]));
+void steps_push_inputs(const steps_text *text, int first, launch *launch) {
+  if (text->rank > 1) launch_push_index8(launch, dims_arg(&text->desc.shapes[0]));
+  for (int i = first; i < text->desc.n_inputs; i++) {
+    launch_push_buffer(launch, buffer_arg(text->desc.inputs[i]));
+    if (steps_take_strides(text, i))
+      launch_push_index8(launch, strides_arg(&text->desc.shapes[1 + i]));
   }
 }
 
-void steps_push_numbers(const steps_text *p, launch *l) {
-  for (int i = 0; i < p->n_numbers; i++) {
-    const elementwise_operand *o = p->numbers[i];
-    if (o->compute == DTYPE_I64)
-      launch_push_int(l, o->i);
+void steps_push_numbers(const steps_text *text, launch *launch) {
+  for (int i = 0; i < text->n_numbers; i++) {
+    const elementwise_operand *operand = text->numbers[i];
+    if (operand->compute == DTYPE_I64)
+      launch_push_int(launch, operand->i);
     else
-      launch_push_float(l, o->f);
+      launch_push_float(launch, operand->f);
   }
 }

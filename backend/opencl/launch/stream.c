@@ -6,36 +6,36 @@
 
 /* ---------------------------------------------------------------- the caller's queue */
 
-static void drop_before(cl_stream *s) {
-  if (s->before) s->cl->clReleaseEvent(s->before);
-  s->before = NULL;
+static void drop_before(cl_stream *stream) {
+  if (stream->before) stream->cl->clReleaseEvent(stream->before);
+  stream->before = NULL;
 }
 
 /* The two queues meet in a marker, so that the caller's is never waited for as a whole, and may
  * run out of order. */
 clave_status opencl_begin(stream *base) {
-  cl_stream *s = (cl_stream *)base;
-  cl_command_queue callers = s->device->callers;
+  cl_stream *queue = (cl_stream *)base;
+  cl_command_queue callers = queue->device->callers;
   if (!callers) return NULL;
-  drop_before(s);
-  cl_int code = s->cl->clEnqueueMarkerWithWaitList(callers, 0, NULL, &s->before);
+  drop_before(queue);
+  cl_int code = queue->cl->clEnqueueMarkerWithWaitList(callers, 0, NULL, &queue->before);
   if (code != CL_SUCCESS) {
-    s->before = NULL;
+    queue->before = NULL;
     return opencl_status(code, "clEnqueueMarkerWithWaitList");
   }
-  CL_TRY(s->cl->clFlush(callers), "clFlush");
-  CL_TRY(s->cl->clEnqueueBarrierWithWaitList(s->queue, 1, &s->before, NULL),
+  CL_TRY(queue->cl->clFlush(callers), "clFlush");
+  CL_TRY(queue->cl->clEnqueueBarrierWithWaitList(queue->queue, 1, &queue->before, NULL),
          "clEnqueueBarrierWithWaitList");
   return NULL;
 }
 
 /* Once all is over: what followed commands that failed is void. */
-static clave_status check_before(cl_stream *s) {
+static clave_status check_before(cl_stream *stream) {
   cl_int outcome = CL_COMPLETE;
-  if (!s->before) return NULL;
-  cl_int code = s->cl->clGetEventInfo(s->before, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof outcome,
-                                      &outcome, NULL);
-  drop_before(s);
+  if (!stream->before) return NULL;
+  cl_int code = stream->cl->clGetEventInfo(stream->before, CL_EVENT_COMMAND_EXECUTION_STATUS,
+                                           sizeof outcome, &outcome, NULL);
+  drop_before(stream);
   CL_TRY(code, "clGetEventInfo");
   if (outcome >= 0) return NULL;
   return opencl_status(outcome, "the caller's commands before the run");
@@ -43,110 +43,112 @@ static clave_status check_before(cl_stream *s) {
 
 /* ---------------------------------------------------------------- create, destroy */
 
-static clave_status make_queue(cl_stream *s, bool profiling, cl_command_queue *out) {
+static clave_status make_queue(cl_stream *stream, bool profiling, cl_command_queue *out) {
   cl_int code;
-  *out = s->cl->clCreateCommandQueue(s->device->context, s->device->entry->id,
-                                     profiling ? CL_QUEUE_PROFILING_ENABLE : 0, &code);
+  *out = stream->cl->clCreateCommandQueue(stream->device->context, stream->device->entry->id,
+                                          profiling ? CL_QUEUE_PROFILING_ENABLE : 0, &code);
   if (code == CL_SUCCESS) return NULL;
   *out = NULL;
   return opencl_status(code, "clCreateCommandQueue");
 }
 
-static clave_status clear_fault(cl_stream *s) {
+static clave_status clear_fault(cl_stream *stream) {
   static const fault_record none;
-  CL_TRY(s->cl->clEnqueueWriteBuffer(s->queue, s->fault, CL_TRUE, 0, sizeof none, &none, 0, NULL,
-                                     NULL),
+  CL_TRY(stream->cl->clEnqueueWriteBuffer(stream->queue, stream->fault, CL_TRUE, 0, sizeof none,
+                                          &none, 0, NULL, NULL),
          "clEnqueueWriteBuffer");
   return NULL;
 }
 
-static clave_status init_stream(cl_stream *s) {
-  s->saves_late = quirk_slow_binaries(s->device->base.info.platform);
-  s->blocking_maps = quirk_blocking_maps(s->device->base.info.platform);
-  TRY(make_queue(s, false, &s->queue));
+static clave_status init_stream(cl_stream *stream) {
+  stream->saves_late = quirk_slow_binaries(stream->device->base.info.platform);
+  stream->blocking_maps = quirk_blocking_maps(stream->device->base.info.platform);
+  TRY(make_queue(stream, false, &stream->queue));
   cl_int code;
-  s->fault = s->cl->clCreateBuffer(s->device->context, CL_MEM_READ_WRITE, sizeof(fault_record),
-                                   NULL, &code);
+  stream->fault = stream->cl->clCreateBuffer(stream->device->context, CL_MEM_READ_WRITE,
+                                             sizeof(fault_record), NULL, &code);
   if (code != CL_SUCCESS) {
-    s->fault = NULL;
+    stream->fault = NULL;
     return opencl_status(code, "clCreateBuffer");
   }
-  return clear_fault(s);
+  return clear_fault(stream);
 }
 
-clave_status opencl_stream_create(backend *b, stream **out) {
+clave_status opencl_stream_create(backend *backend, stream **out) {
   *out = NULL;
-  cl_stream *s = calloc(1, sizeof *s);
-  if (!s) return status_no_memory();
-  s->base.owner = b;
-  s->device = (cl_device *)b;
-  s->cl = s->device->cl;
-  clave_status st = init_stream(s);
+  cl_stream *queue = calloc(1, sizeof *queue);
+  if (!queue) return status_no_memory();
+  queue->base.owner = backend;
+  queue->device = (cl_device *)backend;
+  queue->cl = queue->device->cl;
+  clave_status st = init_stream(queue);
   if (st) {
-    opencl_stream_destroy(b, &s->base);
-    return status_while(st, "opening a queue on %s", b->info.name);
+    opencl_stream_destroy(backend, &queue->base);
+    return status_while(st, "opening a queue on %s", backend->info.name);
   }
-  *out = &s->base;
+  *out = &queue->base;
   return NULL;
 }
 
-static void drop_events(cl_stream *s) {
-  for (size_t i = 0; i < s->n_events; i++) s->cl->clReleaseEvent(s->events[i].event);
-  s->n_events = 0;
+static void drop_events(cl_stream *stream) {
+  for (size_t i = 0; i < stream->n_events; i++) stream->cl->clReleaseEvent(stream->events[i].event);
+  stream->n_events = 0;
 }
 
-void opencl_stream_destroy(backend *b, stream *base) {
-  (void)b;
-  cl_stream *s = (cl_stream *)base;
-  if (!s) return;
-  if (s->queue) s->cl->clFinish(s->queue);
-  if (s->unsaved) {
-    builders_wait(s->device);
-    programs_save(s->device);
+void opencl_stream_destroy(backend *backend, stream *base) {
+  (void)backend;
+  cl_stream *queue = (cl_stream *)base;
+  if (!queue) return;
+  if (queue->queue) queue->cl->clFinish(queue->queue);
+  if (queue->unsaved) {
+    builders_wait(queue->device);
+    programs_save(queue->device);
   }
-  drop_events(s);
-  drop_before(s);
-  if (s->fault) s->cl->clReleaseMemObject(s->fault);
-  if (s->queue) s->cl->clReleaseCommandQueue(s->queue);
-  free(s->events);
-  free(s->requested);
-  free(s);
+  drop_events(queue);
+  drop_before(queue);
+  if (queue->fault) queue->cl->clReleaseMemObject(queue->fault);
+  if (queue->queue) queue->cl->clReleaseCommandQueue(queue->queue);
+  free(queue->events);
+  free(queue->requested);
+  free(queue);
 }
 
 /* ---------------------------------------------------------------- finish */
 
-static clave_status take_fault(cl_stream *s, device_fault *fault) {
-  const fault_record *r = &s->found;
-  if (r->kind == KERNEL_FAULT_NONE) return NULL;
+static clave_status take_fault(cl_stream *stream, device_fault *fault) {
+  const fault_record *record = &stream->found;
+  if (record->kind == KERNEL_FAULT_NONE) return NULL;
   fault->present = true;
-  fault->node = r->node;
-  fault->fault = (kernel_fault){
-      .kind = (kernel_fault_kind)r->kind, .value = r->value, .low = r->low, .high = r->high};
-  return clear_fault(s);
+  fault->node = record->node;
+  fault->fault = (kernel_fault){.kind = (kernel_fault_kind)record->kind,
+                                .value = record->value,
+                                .low = record->low,
+                                .high = record->high};
+  return clear_fault(stream);
 }
 
 /* With the fault record: one wait for both. */
-static clave_status wait_for_all(cl_stream *s) {
-  s->found.kind = KERNEL_FAULT_NONE;
-  if (s->fault_armed)
-    CL_TRY(s->cl->clEnqueueReadBuffer(s->queue, s->fault, CL_FALSE, 0, sizeof s->found, &s->found,
-                                      0, NULL, NULL),
+static clave_status wait_for_all(cl_stream *stream) {
+  stream->found.kind = KERNEL_FAULT_NONE;
+  if (stream->fault_armed)
+    CL_TRY(stream->cl->clEnqueueReadBuffer(stream->queue, stream->fault, CL_FALSE, 0,
+                                           sizeof stream->found, &stream->found, 0, NULL, NULL),
            "clEnqueueReadBuffer");
-  CL_TRY(s->cl->clFinish(s->queue), "clFinish");
-  s->fault_armed = false;
+  CL_TRY(stream->cl->clFinish(stream->queue), "clFinish");
+  stream->fault_armed = false;
   return NULL;
 }
 
 clave_status opencl_finish(stream *base, device_fault *fault) {
-  cl_stream *s = (cl_stream *)base;
+  cl_stream *queue = (cl_stream *)base;
   *fault = (device_fault){0};
-  TRY(wait_for_all(s));
-  TRY(check_before(s));
-  TRY(take_fault(s, fault));
-  builders_reap(s->device);
-  if (s->unsaved && !s->saves_late) {
-    s->unsaved = false;
-    programs_save(s->device);
+  TRY(wait_for_all(queue));
+  TRY(check_before(queue));
+  TRY(take_fault(queue, fault));
+  builders_reap(queue->device);
+  if (queue->unsaved && !queue->saves_late) {
+    queue->unsaved = false;
+    programs_save(queue->device);
   }
   return NULL;
 }
@@ -166,23 +168,25 @@ clave_status opencl_profile(stream *base, bool on) {
   return NULL;
 }
 
-cl_event *stream_event(cl_stream *s, clave_status *st) {
+cl_event *stream_event(cl_stream *stream, clave_status *st) {
   *st = NULL;
-  if (!s->profiling) return NULL;
-  if (!array_reserve(&s->events, &s->cap_events, s->n_events + 1, sizeof *s->events)) {
+  if (!stream->profiling) return NULL;
+  if (!array_reserve(&stream->events, &stream->cap_events, stream->n_events + 1,
+                     sizeof *stream->events)) {
     *st = status_no_memory();
     return NULL;
   }
-  s->events[s->n_events].number = s->number;
-  return &s->events[s->n_events].event;
+  stream->events[stream->n_events].number = stream->number;
+  return &stream->events[stream->n_events].event;
 }
 
-static clave_status event_times(const cl_stream *s, cl_event e, int64_t *start_ns,
+static clave_status event_times(const cl_stream *stream, cl_event e, int64_t *start_ns,
                                 int64_t *end_ns) {
   cl_ulong start, end;
-  CL_TRY(s->cl->clGetEventProfilingInfo(e, CL_PROFILING_COMMAND_START, sizeof start, &start, NULL),
+  CL_TRY(stream->cl->clGetEventProfilingInfo(e, CL_PROFILING_COMMAND_START, sizeof start, &start,
+                                             NULL),
          "clGetEventProfilingInfo");
-  CL_TRY(s->cl->clGetEventProfilingInfo(e, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL),
+  CL_TRY(stream->cl->clGetEventProfilingInfo(e, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL),
          "clGetEventProfilingInfo");
   *start_ns = (int64_t)start;
   *end_ns = (int64_t)end;
@@ -190,13 +194,13 @@ static clave_status event_times(const cl_stream *s, cl_event e, int64_t *start_n
 }
 
 clave_status opencl_times(stream *base, uint32_t number, int64_t *start_ns, int64_t *end_ns) {
-  cl_stream *s = (cl_stream *)base;
+  cl_stream *queue = (cl_stream *)base;
   bool found = false;
   *start_ns = *end_ns = 0;
-  for (size_t i = 0; i < s->n_events; i++) {
-    if (s->events[i].number != number) continue;
+  for (size_t i = 0; i < queue->n_events; i++) {
+    if (queue->events[i].number != number) continue;
     int64_t start = 0, end = 0;
-    TRY(event_times(s, s->events[i].event, &start, &end));
+    TRY(event_times(queue, queue->events[i].event, &start, &end));
     if (!found || start < *start_ns) *start_ns = start;
     if (!found || end > *end_ns) *end_ns = end;
     found = true;

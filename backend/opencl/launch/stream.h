@@ -13,7 +13,7 @@ clave_status instructions_choose(cl_device *device) STATUS_CHECK;
 
 /* ---------------------------------------------------------------- launch.c */
 
-void opencl_cache_destroy(backend *b, void *cache); /* of an instruction's programs */
+void opencl_cache_destroy(backend *backend, void *cache); /* of an instruction's programs */
 
 /* ---------------------------------------------------------------- recorder.c, record.c */
 
@@ -35,20 +35,21 @@ struct cl_recorder {
 };
 /* The op's launches, and its epilogue, if none of them has it: in place, or out of scratch memory,
  * where it makes another dtype. */
-clave_status record_with_epilogue(cl_recorder *s, const node *n) STATUS_CHECK;
-clave_status launch_epilogue_alone(cl_recorder *s, const node *n) STATUS_CHECK;
+clave_status record_with_epilogue(cl_recorder *recorder, const node *node) STATUS_CHECK;
+clave_status launch_epilogue_alone(cl_recorder *recorder, const node *node) STATUS_CHECK;
 
 /* Takes `blas` and `instead` over; copies values. */
-clave_status recorder_add(cl_recorder *s, const recorded_launch *l,
+clave_status recorder_add(cl_recorder *recorder, const recorded_launch *launch,
                           const launch_value *values) STATUS_CHECK;
-clave_status opencl_record(backend *b, const node *n, bool fast, recording **out) STATUS_CHECK;
-void opencl_recording_destroy(backend *b, recording *r);
-clave_status opencl_request(stream *s, const recording *r) STATUS_CHECK;
-clave_status opencl_build_all(stream *s, build_progress progress, void *ctx) STATUS_CHECK;
-bool opencl_is_built(stream *s, const recording *r);
-clave_status opencl_is_unproven(stream *s, const recording *r, bool packs,
+clave_status opencl_record(backend *backend, const node *node, bool fast,
+                           recording **out) STATUS_CHECK;
+void opencl_recording_destroy(backend *backend, recording *recording);
+clave_status opencl_request(stream *stream, const recording *recording) STATUS_CHECK;
+clave_status opencl_build_all(stream *stream, build_progress progress, void *ctx) STATUS_CHECK;
+bool opencl_is_built(stream *stream, const recording *recording);
+clave_status opencl_is_unproven(stream *stream, const recording *recording, bool packs,
                                 bool *unproven) STATUS_CHECK;
-clave_status opencl_prove(stream *s, const recording *r, bool packs) STATUS_CHECK;
+clave_status opencl_prove(stream *stream, const recording *recording, bool packs) STATUS_CHECK;
 
 /* ---------------------------------------------------------------- stream.c */
 
@@ -85,58 +86,59 @@ struct cl_stream {
   size_t cap_requested;
 };
 
-clave_status opencl_stream_create(backend *b, stream **out) STATUS_CHECK;
-void opencl_stream_destroy(backend *b, stream *s);
+clave_status opencl_stream_create(backend *backend, stream **out) STATUS_CHECK;
+void opencl_stream_destroy(backend *backend, stream *stream);
 /* transfers.c */
-clave_status opencl_write(stream *s, buffer *to, size_t offset, const void *from,
+clave_status opencl_write(stream *stream, buffer *to, size_t offset, const void *from,
                           size_t bytes) STATUS_CHECK;
-clave_status opencl_read(stream *s, const buffer *from, size_t offset, void *to,
+clave_status opencl_read(stream *stream, const buffer *from, size_t offset, void *to,
                          size_t bytes) STATUS_CHECK;
-clave_status opencl_enqueue_write(stream *s, buffer *to, size_t offset, const void *from,
+clave_status opencl_enqueue_write(stream *stream, buffer *to, size_t offset, const void *from,
                                   size_t bytes) STATUS_CHECK;
-clave_status opencl_enqueue_read(stream *s, const buffer *from, size_t offset, void *to,
+clave_status opencl_enqueue_read(stream *stream, const buffer *from, size_t offset, void *to,
                                  size_t bytes) STATUS_CHECK;
-clave_status opencl_fill_zero(stream *s, buffer *to, size_t offset, size_t bytes) STATUS_CHECK;
-clave_status opencl_copy_buffer(stream *s, buffer *to, size_t to_offset, const buffer *from,
+clave_status opencl_fill_zero(stream *stream, buffer *to, size_t offset, size_t bytes) STATUS_CHECK;
+clave_status opencl_copy_buffer(stream *stream, buffer *to, size_t to_offset, const buffer *from,
                                 size_t from_offset, size_t bytes) STATUS_CHECK;
-clave_status opencl_begin(stream *s) STATUS_CHECK;
-clave_status opencl_finish(stream *s, device_fault *fault) STATUS_CHECK;
-clave_status opencl_profile(stream *s, bool on) STATUS_CHECK;
-clave_status opencl_times(stream *s, uint32_t number, int64_t *start_ns,
+clave_status opencl_begin(stream *stream) STATUS_CHECK;
+clave_status opencl_finish(stream *stream, device_fault *fault) STATUS_CHECK;
+clave_status opencl_profile(stream *stream, bool on) STATUS_CHECK;
+clave_status opencl_times(stream *stream, uint32_t number, int64_t *start_ns,
                           int64_t *end_ns) STATUS_CHECK;
 /* Where the next command's event goes, counted by n_events++ once it was enqueued; NULL unless
  * profiling. */
-cl_event *stream_event(cl_stream *s, clave_status *st);
+cl_event *stream_event(cl_stream *stream, clave_status *st);
 
 /* ---------------------------------------------------------------- submit.c */
 
-clave_status opencl_prepare(stream *s, const recording *r, void **state) STATUS_CHECK;
-clave_status opencl_run(stream *s, const recording *r, void **state, const run_operands *o,
-                        uint32_t number) STATUS_CHECK;
-void opencl_state_destroy(stream *s, void *state);
+clave_status opencl_prepare(stream *stream, const recording *recording, void **state) STATUS_CHECK;
+clave_status opencl_run(stream *stream, const recording *recording, void **state,
+                        const run_operands *operands, uint32_t number) STATUS_CHECK;
+void opencl_state_destroy(stream *stream, void *state);
 
 /* ---------------------------------------------------------------- pack.c */
 
-clave_status opencl_pack(stream *s, const packed_weight_request *request,
+clave_status opencl_pack(stream *stream, const packed_weight_request *request,
                          const bound_tensor *operands, bool clears, buffer *to) STATUS_CHECK;
 
 /* ---------------------------------------------------------------- import.c: dma-bufs */
 
-clave_status opencl_buffer_import(backend *b, int fd, size_t bytes, bool writable,
+clave_status opencl_buffer_import(backend *backend, int fd, size_t bytes, bool writable,
                                   buffer **out) STATUS_CHECK;
-clave_status opencl_acquire(stream *s, buffer *imported) STATUS_CHECK;
-clave_status opencl_release(stream *s, buffer *imported) STATUS_CHECK;
+clave_status opencl_acquire(stream *stream, buffer *imported) STATUS_CHECK;
+clave_status opencl_release(stream *stream, buffer *imported) STATUS_CHECK;
 /* Of buffers that no other command takes. */
-clave_status copy_by_kernel(cl_stream *s, buffer *to, size_t to_offset, const buffer *from,
+clave_status copy_by_kernel(cl_stream *stream, buffer *to, size_t to_offset, const buffer *from,
                             size_t from_offset, size_t bytes) STATUS_CHECK;
 
 /* ---------------------------------------------------------------- clblast.c */
 
-clave_status blas_run(cl_stream *s, const blas_call *call, const run_operands *o) STATUS_CHECK;
+clave_status blas_run(cl_stream *stream, const blas_call *call,
+                      const run_operands *operands) STATUS_CHECK;
 /* Returns true once the library has failed on the device; clave's own kernels multiply from then
  * on. */
-bool blas_is_refused(const cl_device *d);
-void blas_refuse(cl_device *d, const struct clave_error *why); /* leaves a note */
-void clblast_close(cl_device *d);
+bool blas_is_refused(const cl_device *device);
+void blas_refuse(cl_device *device, const struct clave_error *why); /* leaves a note */
+void clblast_close(cl_device *device);
 
 #endif

@@ -3,33 +3,35 @@
 
 #include "opencl_ops.h"
 
-static void begin(launch *l, cl_recorder *s, const node *n, const arange_form *f) {
-  launch_begin(l, s, n);
-  launch_dtype(l, "OUT_TYPE", f->out->t.type);
-  launch_compute(l, f->out->t.type);
+static void begin(launch *launch, cl_recorder *recorder, const node *node,
+                  const arange_form *desc) {
+  launch_begin(launch, recorder, node);
+  launch_dtype(launch, "OUT_TYPE", desc->out->tensor.type);
+  launch_compute(launch, desc->out->tensor.type);
 }
 
-clave_status opencl_arange(cl_recorder *s, const node *n) {
-  arange_form f;
-  describe_arange(n, &f);
-  launch l;
-  begin(&l, s, n, &f);
-  launch_args(&l, &(arange_args){.out = buffer_arg(f.out),
-                                 .n = f.n,
-                                 .start = f.start,
-                                 .step = f.step,
-                                 .int_start = f.int_start,
-                                 .int_step = f.int_step});
-  return launch_items(&l, f.n);
+clave_status opencl_arange(cl_recorder *recorder, const node *node) {
+  arange_form desc;
+  describe_arange(node, &desc);
+  launch launch;
+  begin(&launch, recorder, node, &desc);
+  launch_args(&launch, &(arange_args){.out = buffer_arg(desc.out),
+                                      .n = desc.n,
+                                      .start = desc.start,
+                                      .step = desc.step,
+                                      .int_start = desc.int_start,
+                                      .int_step = desc.int_step});
+  return launch_items(&launch, desc.n);
 }
 
-clave_status opencl_full(cl_recorder *s, const node *n) {
-  arange_form f;
-  describe_full(n, &f);
-  launch l;
-  begin(&l, s, n, &f);
-  launch_args(
-      &l,
-      &(full_args){.out = buffer_arg(f.out), .n = f.n, .value = f.start, .int_value = f.int_start});
-  return launch_items(&l, f.n);
+clave_status opencl_full(cl_recorder *recorder, const node *node) {
+  arange_form desc;
+  describe_full(node, &desc);
+  launch launch;
+  begin(&launch, recorder, node, &desc);
+  launch_args(&launch, &(full_args){.out = buffer_arg(desc.out),
+                                    .n = desc.n,
+                                    .value = desc.start,
+                                    .int_value = desc.int_start});
+  return launch_items(&launch, desc.n);
 }

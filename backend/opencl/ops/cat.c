@@ -7,38 +7,38 @@
 
 enum { CPU_CHUNK = 64 };
 
-clave_status move_elements(cl_recorder *s, const node *n, const bound_tensor *x,
+clave_status move_elements(cl_recorder *recorder, const node *node, const bound_tensor *input,
                            const bound_tensor *out) {
-  if (tensor_numel(&x->t) == 0) return NULL;
-  const copy_form f = copy_between(x, out);
-  const tensor *from = &f.x.t, *to = &f.out.t;
+  if (tensor_numel(&input->tensor) == 0) return NULL;
+  const copy_form desc = copy_between(input, out);
+  const tensor *from = &desc.x.tensor, *to = &desc.out.tensor;
   int last = from->rank - 1;
   int64_t size = last < 0 ? 1 : from->dims[last];
   int64_t x_step = last < 0 ? 1 : from->strides[last], out_step = last < 0 ? 1 : to->strides[last];
-  int chunk = recorder_traits(s)->is_cpu ? CPU_CHUNK : 1;
+  int chunk = recorder_traits(recorder)->is_cpu ? CPU_CHUNK : 1;
   tensor x_rows = take_dims(from, 0, last < 0 ? 0 : last),
          out_rows = take_dims(to, 0, last < 0 ? 0 : last);
   int64_t items = tensor_numel(&x_rows) * ceil_div(size, chunk);
-  launch l;
-  launch_begin(&l, s, n);
-  launch_dtype(&l, "TYPE", moved_type(x->t.type));
-  launch_define(&l, "CHUNK", chunk);
-  launch_define(&l, "DENSE", x_step == 1 && out_step == 1);
-  launch_args(&l, &(cat_part_args){.x = buffer_arg(x),
-                                   .out = buffer_arg(out),
-                                   .dims = dims_arg(&x_rows),
-                                   .x_strides = strides_arg(&x_rows),
-                                   .out_strides = strides_arg(&out_rows),
-                                   .items = items,
-                                   .n = size,
-                                   .x_step = x_step,
-                                   .out_step = out_step});
-  return launch_loops(&l, items, 1, min_i64(size, chunk));
+  launch launch;
+  launch_begin(&launch, recorder, node);
+  launch_dtype(&launch, "TYPE", moved_type(input->tensor.type));
+  launch_define(&launch, "CHUNK", chunk);
+  launch_define(&launch, "DENSE", x_step == 1 && out_step == 1);
+  launch_args(&launch, &(cat_part_args){.x = buffer_arg(input),
+                                        .out = buffer_arg(out),
+                                        .dims = dims_arg(&x_rows),
+                                        .x_strides = strides_arg(&x_rows),
+                                        .out_strides = strides_arg(&out_rows),
+                                        .items = items,
+                                        .n = size,
+                                        .x_step = x_step,
+                                        .out_step = out_step});
+  return launch_loops(&launch, items, 1, min_i64(size, chunk));
 }
 
-clave_status opencl_cat(cl_recorder *s, const node *n) {
-  cat_form f;
-  describe_cat(n, &f);
-  while (next_part(&f)) TRY(move_elements(s, n, f.x, &f.part));
+clave_status opencl_cat(cl_recorder *recorder, const node *node) {
+  cat_form desc;
+  describe_cat(node, &desc);
+  while (next_part(&desc)) TRY(move_elements(recorder, node, desc.x, &desc.part));
   return NULL;
 }

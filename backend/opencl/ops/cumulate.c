@@ -7,7 +7,7 @@
 enum { MAX_SPLITS = 512, CPU_PART = 4096, GPU_PART = 256 };
 
 typedef struct cumulating {
-  cumulate_form f;
+  cumulate_form desc;
   tensor kept[2], over[2]; /* of x and out */
   int width;               /* W */
   int64_t items, n_splits;
@@ -17,80 +17,86 @@ static bool is_extreme(ir_cumulate_kind kind) {
   return kind == IR_CUMULATE_KIND_MAX || kind == IR_CUMULATE_KIND_MIN;
 }
 
-static int64_t count_splits(const cl_recorder *s, const cumulating *g) {
-  const device_traits *t = recorder_traits(s);
-  int64_t wanted = (int64_t)t->compute_units * (t->is_cpu ? 2 : 512);
-  if (g->items == 0 || g->items >= wanted) return 1;
-  int64_t parts = min_i64(wanted / g->items, g->f.row / (t->is_cpu ? CPU_PART : GPU_PART));
+static int64_t count_splits(const cl_recorder *recorder, const cumulating *cumulating) {
+  const device_traits *traits = recorder_traits(recorder);
+  int64_t wanted = (int64_t)traits->compute_units * (traits->is_cpu ? 2 : 512);
+  if (cumulating->items == 0 || cumulating->items >= wanted) return 1;
+  int64_t parts = min_i64(wanted / cumulating->items,
+                          cumulating->desc.row / (traits->is_cpu ? CPU_PART : GPU_PART));
   return max_i64(1, min_i64(parts, MAX_SPLITS));
 }
 
-static void lay_out(const cl_recorder *s, cumulating *g) {
-  split_rows(g->f.rows, 2, g->kept, g->over);
-  row_class rows = choose_row_class(s, g->kept, g->over, 2);
-  bool vector = g->f.kind == IR_CUMULATE_KIND_SUM || g->f.kind == IR_CUMULATE_KIND_PROD;
-  g->width = rows.row || !vector ? 1 : rows.width;
-  g->items = row_class_items((row_class){.width = g->width}, g->kept);
-  g->n_splits = count_splits(s, g);
+static void lay_out(const cl_recorder *recorder, cumulating *cumulating) {
+  split_rows(cumulating->desc.rows, 2, cumulating->kept, cumulating->over);
+  row_class rows = choose_row_class(recorder, cumulating->kept, cumulating->over, 2);
+  bool vector = cumulating->desc.kind == IR_CUMULATE_KIND_SUM ||
+                cumulating->desc.kind == IR_CUMULATE_KIND_PROD;
+  cumulating->width = rows.row || !vector ? 1 : rows.width;
+  cumulating->items = row_class_items((row_class){.width = cumulating->width}, cumulating->kept);
+  cumulating->n_splits = count_splits(recorder, cumulating);
 }
 
-static void define_fold(launch *l, const cumulating *g) {
-  launch_dtype(l, "X_TYPE", g->f.x->t.type);
-  launch_dtype(l, "OUT_TYPE", g->f.out->t.type);
-  launch_compute(l, g->f.out->t.type);
-  launch_define(l, "KIND", (int)g->f.kind);
-  launch_define(l, "INDICES", g->f.indices != NULL);
-  launch_define(l, "W", g->width);
+static void define_fold(launch *launch, const cumulating *cumulating) {
+  launch_dtype(launch, "X_TYPE", cumulating->desc.x->tensor.type);
+  launch_dtype(launch, "OUT_TYPE", cumulating->desc.out->tensor.type);
+  launch_compute(launch, cumulating->desc.out->tensor.type);
+  launch_define(launch, "KIND", (int)cumulating->desc.kind);
+  launch_define(launch, "INDICES", cumulating->desc.indices != NULL);
+  launch_define(launch, "W", cumulating->width);
 }
 
 /* Scratch memory: parts, then places; both of 8 bytes at most. */
-static cumulate_params arguments_of(const cumulating *g) {
-  bool split = g->n_splits > 1;
-  int64_t places = 2 * g->n_splits * g->items * g->width;
-  return (cumulate_params){.x = buffer_arg(g->f.x),
+static cumulate_params arguments_of(const cumulating *cumulating) {
+  bool split = cumulating->n_splits > 1;
+  int64_t places = 2 * cumulating->n_splits * cumulating->items * cumulating->width;
+  return (cumulate_params){.x = buffer_arg(cumulating->desc.x),
                            .parts = split ? scratch_arg(0) : absent_arg(),
                            .places = split ? scratch_arg(places) : absent_arg(),
-                           .kept_dims = dims_arg(&g->kept[0]),
-                           .x_strides = strides_arg(&g->kept[0]),
-                           .groups = g->items,
-                           .row_size = kept_row_size(g->kept),
-                           .n = g->f.row,
-                           .x_step = g->over[0].strides[0],
-                           .n_splits = g->n_splits};
+                           .kept_dims = dims_arg(&cumulating->kept[0]),
+                           .x_strides = strides_arg(&cumulating->kept[0]),
+                           .groups = cumulating->items,
+                           .row_size = kept_row_size(cumulating->kept),
+                           .n = cumulating->desc.row,
+                           .x_step = cumulating->over[0].strides[0],
+                           .n_splits = cumulating->n_splits};
 }
 
-static clave_status run_parts(launch *l, const cumulating *g) {
-  return launch_loops(l, g->items, g->n_splits, 4 * g->f.row / g->n_splits * g->width);
+static clave_status run_parts(launch *launch, const cumulating *cumulating) {
+  return launch_loops(launch, cumulating->items, cumulating->n_splits,
+                      4 * cumulating->desc.row / cumulating->n_splits * cumulating->width);
 }
 
-static clave_status launch_parts(cl_recorder *s, const node *n, const cumulating *g) {
-  launch l;
-  launch_begin(&l, s, n);
-  define_fold(&l, g);
-  launch_args(&l, &(cumulate_parts_args){.cumulate = arguments_of(g)});
-  return run_parts(&l, g);
+static clave_status launch_parts(cl_recorder *recorder, const node *node,
+                                 const cumulating *cumulating) {
+  launch launch;
+  launch_begin(&launch, recorder, node);
+  define_fold(&launch, cumulating);
+  launch_args(&launch, &(cumulate_parts_args){.cumulate = arguments_of(cumulating)});
+  return run_parts(&launch, cumulating);
 }
 
-static clave_status launch_folds(cl_recorder *s, const node *n, const cumulating *g) {
-  launch l;
-  launch_begin(&l, s, n);
-  define_fold(&l, g);
-  launch_args(&l, &(cumulate_args){.cumulate = arguments_of(g),
-                                   .out = buffer_arg(g->f.out),
-                                   .indices = optional_arg(g->f.indices),
-                                   .out_strides = strides_arg(&g->kept[1]),
-                                   .out_step = g->over[1].strides[0]});
-  return run_parts(&l, g);
+static clave_status launch_folds(cl_recorder *recorder, const node *node,
+                                 const cumulating *cumulating) {
+  launch launch;
+  launch_begin(&launch, recorder, node);
+  define_fold(&launch, cumulating);
+  launch_args(&launch, &(cumulate_args){.cumulate = arguments_of(cumulating),
+                                        .out = buffer_arg(cumulating->desc.out),
+                                        .indices = optional_arg(cumulating->desc.indices),
+                                        .out_strides = strides_arg(&cumulating->kept[1]),
+                                        .out_step = cumulating->over[1].strides[0]});
+  return run_parts(&launch, cumulating);
 }
 
-clave_status opencl_cumulate(cl_recorder *s, const node *n) {
-  cumulating g;
-  describe_cumulate(n, &g.f);
-  lay_out(s, &g);
-  if (g.n_splits > 1) {
-    int64_t states = g.n_splits * g.items * (2 * g.width + is_extreme(g.f.kind));
-    TRY(recorder_scratch(s, (size_t)states * sizeof(int64_t)));
-    TRY(launch_parts(s, n, &g));
+clave_status opencl_cumulate(cl_recorder *recorder, const node *node) {
+  cumulating cumulating;
+  describe_cumulate(node, &cumulating.desc);
+  lay_out(recorder, &cumulating);
+  if (cumulating.n_splits > 1) {
+    int64_t states = cumulating.n_splits * cumulating.items *
+                     (2 * cumulating.width + is_extreme(cumulating.desc.kind));
+    TRY(recorder_scratch(recorder, (size_t)states * sizeof(int64_t)));
+    TRY(launch_parts(recorder, node, &cumulating));
   }
-  return launch_folds(s, n, &g);
+  return launch_folds(recorder, node, &cumulating);
 }

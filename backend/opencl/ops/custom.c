@@ -33,7 +33,7 @@ static const number_type number_types[IR_CUSTOM_PARAMETER_KIND_COUNT] = {
 enum { OFFSET_NAME = 80 };
 
 typedef struct custom_launch {
-  const node *n;
+  const node *node;
   const ir_custom *op;
   const ir_custom_kernel *kernel;
   char (*offsets)[OFFSET_NAME]; /* by parameter: what the offset of its tensor is named */
@@ -41,66 +41,76 @@ typedef struct custom_launch {
 
 /* ---------------------------------------------------------------- the text */
 
-static arg_info describe_tensor(const custom_launch *c, const ir_custom_parameter *p) {
-  dtype t = c->n->tensors[custom_tensor(c->op, p)].t.type;
-  const char *const *types = custom_is_result(c->op, p) ? written_types : read_types;
-  return (arg_info){.name = p->name, .type = types[t], .kind = ARG_BUFFER};
+static arg_info describe_tensor(const custom_launch *launch, const ir_custom_parameter *parameter) {
+  dtype t = launch->node->tensors[custom_tensor(launch->op, parameter)].tensor.type;
+  const char *const *types = custom_is_result(launch->op, parameter) ? written_types : read_types;
+  return (arg_info){.name = parameter->name, .type = types[t], .kind = ARG_BUFFER};
 }
 
-static int list_parameters(const custom_launch *c, arg_info *args) {
+static int list_parameters(const custom_launch *launch, arg_info *args) {
   int n = 0;
-  for (uint32_t i = 0; i < c->kernel->parameters.count; i++) {
-    const ir_custom_parameter *p = &c->kernel->parameters.items[i];
-    const number_type *number = &number_types[p->kind];
-    if (p->kind == IR_CUSTOM_PARAMETER_KIND_TENSOR) {
-      snprintf(c->offsets[i], OFFSET_NAME, "%s_offset", p->name);
-      args[n++] = describe_tensor(c, p);
-      args[n++] = (arg_info){.name = c->offsets[i], .type = "long", .kind = ARG_LONG};
-    } else if (p->kind == IR_CUSTOM_PARAMETER_KIND_LOCAL) {
-      args[n++] = (arg_info){.name = p->name, .type = local_types[p->dtype], .kind = ARG_LOCAL};
+  for (uint32_t i = 0; i < launch->kernel->parameters.count; i++) {
+    const ir_custom_parameter *parameter = &launch->kernel->parameters.items[i];
+    const number_type *number = &number_types[parameter->kind];
+    if (parameter->kind == IR_CUSTOM_PARAMETER_KIND_TENSOR) {
+      snprintf(launch->offsets[i], OFFSET_NAME, "%s_offset", parameter->name);
+      args[n++] = describe_tensor(launch, parameter);
+      args[n++] = (arg_info){.name = launch->offsets[i], .type = "long", .kind = ARG_LONG};
+    } else if (parameter->kind == IR_CUSTOM_PARAMETER_KIND_LOCAL) {
+      args[n++] = (arg_info){
+          .name = parameter->name, .type = local_types[parameter->dtype], .kind = ARG_LOCAL};
     } else {
-      args[n++] = (arg_info){.name = p->name, .type = number->name, .kind = number->kind};
+      args[n++] = (arg_info){.name = parameter->name, .type = number->name, .kind = number->kind};
     }
   }
   return n;
 }
 
-static clave_status write_kernel(const void *ctx, text *t, arg_info *args, int *n_args) {
-  const custom_launch *c = ctx;
-  *n_args = list_parameters(c, args);
-  text_printf(t, "%s\n__kernel void %s() {\n", c->kernel->prelude, custom_kernel_name);
+static clave_status write_kernel(const void *ctx, text *text, arg_info *args, int *n_args) {
+  const custom_launch *launch = ctx;
+  *n_args = list_parameters(launch, args);
+  text_printf(text, "%s\n__kernel void %s() {\n", launch->kernel->prelude, custom_kernel_name);
   for (int i = 0; i < *n_args; i++)
-    if (args[i].kind == ARG_BUFFER) text_printf(t, "  %s += %s;\n", args[i].name, args[i + 1].name);
-  text_puts(t, c->kernel->body);
-  return text_status(t);
+    if (args[i].kind == ARG_BUFFER)
+      text_printf(text, "  %s += %s;\n", args[i].name, args[i + 1].name);
+  text_puts(text, launch->kernel->body);
+  return text_status(text);
 }
 
 /* ---------------------------------------------------------------- the launch */
 
-static void push_argument(launch *l, const custom_launch *c, const ir_custom_parameter *p) {
-  if (p->kind == IR_CUSTOM_PARAMETER_KIND_TENSOR)
-    launch_push_buffer(l, buffer_arg(&c->n->tensors[custom_tensor(c->op, p)]));
-  else if (p->kind == IR_CUSTOM_PARAMETER_KIND_LOCAL)
-    launch_push_local(l, (size_t)int_of(c->n, &p->i) * dtype_size(p->dtype));
-  else if (p->kind == IR_CUSTOM_PARAMETER_KIND_FLOAT || p->kind == IR_CUSTOM_PARAMETER_KIND_DOUBLE)
-    launch_push_float(l, float_of(c->n, &p->f));
+static void push_argument(launch *launch, const custom_launch *custom_launch,
+                          const ir_custom_parameter *parameter) {
+  if (parameter->kind == IR_CUSTOM_PARAMETER_KIND_TENSOR)
+    launch_push_buffer(
+        launch,
+        buffer_arg(&custom_launch->node->tensors[custom_tensor(custom_launch->op, parameter)]));
+  else if (parameter->kind == IR_CUSTOM_PARAMETER_KIND_LOCAL)
+    launch_push_local(
+        launch, (size_t)int_of(custom_launch->node, &parameter->i) * dtype_size(parameter->dtype));
+  else if (parameter->kind == IR_CUSTOM_PARAMETER_KIND_FLOAT ||
+           parameter->kind == IR_CUSTOM_PARAMETER_KIND_DOUBLE)
+    launch_push_float(launch, float_of(custom_launch->node, &parameter->f));
   else
-    launch_push_int(l, int_of(c->n, &p->i));
+    launch_push_int(launch, int_of(custom_launch->node, &parameter->i));
 }
 
-clave_status opencl_custom(cl_recorder *s, const node *n) {
-  const ir_custom *op = n->instruction->op;
+clave_status opencl_custom(cl_recorder *recorder, const node *node) {
+  const ir_custom *op = node->instruction->op;
   char offsets[MAX_LAUNCH_ARGS][OFFSET_NAME];
-  const custom_launch c = {n, op, custom_kernel_for(op, recorder_type(s)), offsets};
-  const ir_custom_kernel *k = c.kernel;
+  const custom_launch custom_launch = {node, op, custom_kernel_for(op, recorder_type(recorder)),
+                                       offsets};
+  const ir_custom_kernel *kernel = custom_launch.kernel;
   size_t global[3], local[3];
-  launch l;
-  launch_begin(&l, s, n);
-  launch_generated(&l, custom_kernel_name, write_kernel, &c);
-  for (uint32_t i = 0; i < k->parameters.count; i++) push_argument(&l, &c, &k->parameters.items[i]);
-  for (uint32_t i = 0; i < k->global.count; i++) {
-    global[i] = (size_t)int_of(n, &k->global.items[i]);
-    local[i] = (size_t)k->local.items[i];
+  launch launch;
+  launch_begin(&launch, recorder, node);
+  launch_generated(&launch, custom_kernel_name, write_kernel, &custom_launch);
+  for (uint32_t i = 0; i < kernel->parameters.count; i++)
+    push_argument(&launch, &custom_launch, &kernel->parameters.items[i]);
+  for (uint32_t i = 0; i < kernel->global.count; i++) {
+    global[i] = (size_t)int_of(node, &kernel->global.items[i]);
+    local[i] = (size_t)kernel->local.items[i];
   }
-  return status_while(launch_run(&l, (int)k->global.count, global, local), "%s", op->target);
+  return status_while(launch_run(&launch, (int)kernel->global.count, global, local), "%s",
+                      op->target);
 }

@@ -6,60 +6,63 @@
 #include "backend/opencl/ops/families.h"
 #include "opencl_ops.h"
 
-encoded_params encoded_operand(const bound_tensor *x) {
-  const encoding *e = &x->t.encoding;
-  int64_t row = tensor_row(&x->t), bytes = (int64_t)encoding_row_bytes(e, row);
-  if (e->kind == ENCODING_BLOCKS) {
-    const block_format *f = block_format_at(e->format);
-    return (encoded_params){.codes = buffer_arg(x),
+encoded_params encoded_operand(const bound_tensor *tensor) {
+  const encoding *encoding = &tensor->tensor.encoding;
+  int64_t row = tensor_row(&tensor->tensor), bytes = (int64_t)encoding_row_bytes(encoding, row);
+  if (encoding->kind == ENCODING_BLOCKS) {
+    const block_format *format = block_format_at(encoding->format);
+    return (encoded_params){.codes = buffer_arg(tensor),
                             .row_bytes = bytes,
                             .scales_at = 0,
-                            .groups = f->elements / DECODED_AT_ONCE,
-                            .group = f->bytes};
+                            .groups = format->elements / DECODED_AT_ONCE,
+                            .group = format->bytes};
   }
-  return (encoded_params){.codes = buffer_arg(x),
+  return (encoded_params){.codes = buffer_arg(tensor),
                           .row_bytes = bytes,
-                          .scales_at = (int64_t)encoding_code_bytes(e, row),
-                          .groups = max_i64(encoding_groups(e, row), 1),
-                          .group = e->group ? e->group : max_i64(row, 1)};
+                          .scales_at = (int64_t)encoding_code_bytes(encoding, row),
+                          .groups = max_i64(encoding_groups(encoding, row), 1),
+                          .group = encoding->group ? encoding->group : max_i64(row, 1)};
 }
 
 /* Without an index: out, of type `type`, has all rows. */
-static clave_status launch_parts(cl_recorder *s, const node *n, const dequantize_form *f,
-                                 dtype type, arg_buffer out) {
-  int64_t parts = ceil_div(f->row, DECODED_AT_ONCE);
-  launch l;
-  launch_begin(&l, s, n);
-  launch_encoding(&l, &f->x->t.encoding);
-  launch_dtype(&l, "OUT_TYPE", type);
-  if (f->index) launch_dtype(&l, "INDEX_TYPE", f->index->t.type);
-  launch_define(&l, "HAS_INDEX", f->index != NULL);
-  launch_args(&l, &(dequantize_args){.encoded = encoded_operand(f->x),
-                                     .index = optional_arg(f->index),
-                                     .index_dims = dims_arg(&f->places),
-                                     .index_strides = strides_arg(&f->places),
-                                     .out = out,
-                                     .rows = f->rows,
-                                     .row_size = f->row,
-                                     .parts = parts,
-                                     .items = f->n_picks * parts});
-  return launch_loops(&l, f->n_picks * parts, 1, DECODED_AT_ONCE);
+static clave_status launch_parts(cl_recorder *recorder, const node *node,
+                                 const dequantize_form *desc, dtype type, arg_buffer out) {
+  int64_t parts = ceil_div(desc->row, DECODED_AT_ONCE);
+  launch launch;
+  launch_begin(&launch, recorder, node);
+  launch_encoding(&launch, &desc->x->tensor.encoding);
+  launch_dtype(&launch, "OUT_TYPE", type);
+  if (desc->index) launch_dtype(&launch, "INDEX_TYPE", desc->index->tensor.type);
+  launch_define(&launch, "HAS_INDEX", desc->index != NULL);
+  launch_args(&launch, &(dequantize_args){.encoded = encoded_operand(desc->x),
+                                          .index = optional_arg(desc->index),
+                                          .index_dims = dims_arg(&desc->places),
+                                          .index_strides = strides_arg(&desc->places),
+                                          .out = out,
+                                          .rows = desc->rows,
+                                          .row_size = desc->row,
+                                          .parts = parts,
+                                          .items = desc->n_picks * parts});
+  return launch_loops(&launch, desc->n_picks * parts, 1, DECODED_AT_ONCE);
 }
 
-clave_status opencl_decode(cl_recorder *s, const node *n, const bound_tensor *x, arg_buffer out) {
-  const dequantize_form f = {
-      .x = x, .rows = tensor_rows(&x->t), .row = tensor_row(&x->t), .n_picks = tensor_rows(&x->t)};
-  return launch_parts(s, n, &f, DTYPE_F32, out);
+clave_status opencl_decode(cl_recorder *recorder, const node *node, const bound_tensor *tensor,
+                           arg_buffer out) {
+  const dequantize_form desc = {.x = tensor,
+                                .rows = tensor_rows(&tensor->tensor),
+                                .row = tensor_row(&tensor->tensor),
+                                .n_picks = tensor_rows(&tensor->tensor)};
+  return launch_parts(recorder, node, &desc, DTYPE_F32, out);
 }
 
-clave_status opencl_dequantize(cl_recorder *s, const node *n) {
-  dequantize_form f;
-  describe_dequantize(n, &f);
-  return launch_parts(s, n, &f, f.out->t.type, buffer_arg(f.out));
+clave_status opencl_dequantize(cl_recorder *recorder, const node *node) {
+  dequantize_form desc;
+  describe_dequantize(node, &desc);
+  return launch_parts(recorder, node, &desc, desc.out->tensor.type, buffer_arg(desc.out));
 }
 
-clave_status opencl_pick_rows(cl_recorder *s, const node *n) {
-  dequantize_form f;
-  describe_picked_rows(n, &f);
-  return launch_parts(s, n, &f, f.out->t.type, buffer_arg(f.out));
+clave_status opencl_pick_rows(cl_recorder *recorder, const node *node) {
+  dequantize_form desc;
+  describe_picked_rows(node, &desc);
+  return launch_parts(recorder, node, &desc, desc.out->tensor.type, buffer_arg(desc.out));
 }

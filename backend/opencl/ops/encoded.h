@@ -3,11 +3,11 @@
 /* Encoded constants as kernels read them: encoded.h of kernels_cl. */
 #include "backend/opencl/opencl.h"
 
-encoded_params encoded_operand(const bound_tensor *x);
-/* All of x as floats. */
-clave_status opencl_decode(cl_recorder *s, const node *n, const bound_tensor *x,
+encoded_params encoded_operand(const bound_tensor *tensor);
+/* All of tensor as floats. */
+clave_status opencl_decode(cl_recorder *recorder, const node *node, const bound_tensor *tensor,
                            arg_buffer out) STATUS_CHECK;
 /* An IndexSelect of an encoded constant. */
-clave_status opencl_pick_rows(cl_recorder *s, const node *n) STATUS_CHECK;
+clave_status opencl_pick_rows(cl_recorder *recorder, const node *node) STATUS_CHECK;
 
 #endif

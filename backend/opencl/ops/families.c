@@ -10,12 +10,12 @@ dtype moved_type(dtype t) {
 
 /* A CPU device runs groups on its cores: enough of them, but not tiny ones. Where there is little
  * to do any size is good: the one that more work gets, too, since each is compiled (PoCL). */
-size_t choose_local(const cl_recorder *s, int64_t items, int64_t work) {
-  const device_traits *t = recorder_traits(s);
-  if (!t->is_cpu) return LOCAL_SIZE;
+size_t choose_local(const cl_recorder *recorder, int64_t items, int64_t work) {
+  const device_traits *traits = recorder_traits(recorder);
+  if (!traits->is_cpu) return LOCAL_SIZE;
   enum { LITTLE = 1 << 14 };
   if (items * work <= LITTLE) return 16;
-  int64_t wanted = 4 * (int64_t)t->compute_units;
+  int64_t wanted = 4 * (int64_t)traits->compute_units;
   if (work < 256 && items >= wanted * 64) return 64;
   if (work < 1024 && items >= wanted * 16) return 16;
   return 1;
@@ -23,8 +23,8 @@ size_t choose_local(const cl_recorder *s, int64_t items, int64_t work) {
 
 /* parameters: work-items of a group. Kernels for CPUs are right in groups of any size. */
 static bool takes_group(const void *traits, const kernel_variant *variant) {
-  const device_traits *t = traits;
-  return t->is_cpu && (size_t)variant->parameters[0] <= t->max_local;
+  const device_traits *device_traits = traits;
+  return device_traits->is_cpu && (size_t)variant->parameters[0] <= device_traits->max_local;
 }
 
 static const kernel_variant group_variants[] = {{.name = "rule"},
@@ -32,29 +32,30 @@ static const kernel_variant group_variants[] = {{.name = "rule"},
                                                 {"16", takes_group, .parameters = {16}},
                                                 {"64", takes_group, .parameters = {LOCAL_SIZE}}};
 
-static size_t tuned_local(const launch *l, int64_t items, int64_t others, int64_t work) {
-  tuning_key k = recorder_key(l->s);
-  tuning_key_text(&k, "kernel", l->kernel);
-  tuning_key_int(&k, "items", items);
-  tuning_key_int(&k, "others", others);
-  tuning_key_int(&k, "work", work);
+static size_t tuned_local(const launch *launch, int64_t items, int64_t others, int64_t work) {
+  tuning_key key = recorder_key(launch->recorder);
+  tuning_key_text(&key, "kernel", launch->kernel);
+  tuning_key_int(&key, "items", items);
+  tuning_key_int(&key, "others", others);
+  tuning_key_int(&key, "work", work);
   const variants all = {.family = "group",
                         .rows = group_variants,
                         .n = sizeof group_variants / sizeof *group_variants,
-                        .problem = recorder_traits(l->s)};
-  const int64_t local = recorder_choose(l->s, &all, &k)->parameters[0];
-  return local ? (size_t)local : choose_local(l->s, items * others, work);
+                        .problem = recorder_traits(launch->recorder)};
+  const int64_t local = recorder_choose(launch->recorder, &all, &key)->parameters[0];
+  return local ? (size_t)local : choose_local(launch->recorder, items * others, work);
 }
 
-clave_status launch_loops(launch *l, int64_t items, int64_t others, int64_t work) {
+clave_status launch_loops(launch *launch, int64_t items, int64_t others, int64_t work) {
   if (items <= 0 || others <= 0) return NULL;
   size_t global[2] = {(size_t)items, (size_t)others},
-         local[2] = {tuned_local(l, items, others, work), 1};
-  return launch_run(l, others > 1 ? 2 : 1, global, local);
+         local[2] = {tuned_local(launch, items, others, work), 1};
+  return launch_run(launch, others > 1 ? 2 : 1, global, local);
 }
 
-clave_status launch_rows(launch *l, int64_t rows, int64_t row_size, int team) {
-  return team > 1 ? launch_groups(l, rows, (size_t)team) : launch_loops(l, rows, 1, row_size);
+clave_status launch_rows(launch *launch, int64_t rows, int64_t row_size, int team) {
+  return team > 1 ? launch_groups(launch, rows, (size_t)team)
+                  : launch_loops(launch, rows, 1, row_size);
 }
 
 /* A sum is of blocks of up to 64 W TEAM elements, whose lanes are added in pairs: each sum of n has
@@ -67,9 +68,9 @@ typedef struct rows_problem {
 
 /* parameters: team and width of a row_walk. A team has something to do for each of its lanes. */
 static bool takes_team(const void *problem, const kernel_variant *variant) {
-  const rows_problem *p = problem;
+  const rows_problem *rows_problem = problem;
   const int64_t team = variant->parameters[0], width = variant->parameters[1];
-  return (size_t)team <= p->traits->max_local && p->size >= team * width;
+  return (size_t)team <= rows_problem->traits->max_local && rows_problem->size >= team * width;
 }
 
 static const kernel_variant rows_variants[] = {
@@ -81,19 +82,19 @@ static const kernel_variant rows_variants[] = {
     {"team 256", takes_team, .parameters = {256, 1}},
     {"vector team 16", takes_team, .parameters = {16, 16}}};
 
-row_walk choose_row_walk(cl_recorder *s, const char *family, const node *n, const tensor *x,
-                         int64_t rows, int64_t size, row_walk by_rule) {
-  const rows_problem problem = {recorder_traits(s), size};
-  tuning_key k = recorder_key(s);
-  tuning_key_text(&k, "op", op_table[n->instruction->op_type].name);
-  tuning_key_text(&k, "x", dtype_name(x->type));
-  tuning_key_int(&k, "rows", rows);
-  tuning_key_int(&k, "size", size);
+row_walk choose_row_walk(cl_recorder *recorder, const char *family, const node *node,
+                         const tensor *tensor, int64_t rows, int64_t size, row_walk by_rule) {
+  const rows_problem problem = {recorder_traits(recorder), size};
+  tuning_key key = recorder_key(recorder);
+  tuning_key_text(&key, "op", op_table[node->instruction->op_type].name);
+  tuning_key_text(&key, "x", dtype_name(tensor->type));
+  tuning_key_int(&key, "rows", rows);
+  tuning_key_int(&key, "size", size);
   const variants all = {.family = family,
                         .rows = rows_variants,
                         .n = sizeof rows_variants / sizeof *rows_variants,
                         .problem = &problem};
-  const int64_t *walk = recorder_choose(s, &all, &k)->parameters;
+  const int64_t *walk = recorder_choose(recorder, &all, &key)->parameters;
   return walk[0] ? (row_walk){.team = (int)walk[0], .width = (int)walk[1]} : by_rule;
 }
 
@@ -110,8 +111,9 @@ static bool all_unit_stride(const tensor *ts, int n) {
   return true;
 }
 
-row_class choose_row_class(const cl_recorder *s, const tensor *kept, const tensor *over, int n) {
-  bool is_cpu = recorder_traits(s)->is_cpu;
+row_class choose_row_class(const cl_recorder *recorder, const tensor *kept, const tensor *over,
+                           int n) {
+  bool is_cpu = recorder_traits(recorder)->is_cpu;
   int64_t inner = over->rank > 0 ? over->dims[over->rank - 1] : 1;
   if (inner > 1 && all_unit_stride(over, n))
     return (row_class){
@@ -120,26 +122,28 @@ row_class choose_row_class(const cl_recorder *s, const tensor *kept, const tenso
   return (row_class){.row = false, .team = 1, .width = wide ? 16 : 1};
 }
 
-void launch_row_class(launch *l, row_class c) {
-  launch_define(l, "ROW", c.row);
-  launch_define(l, "TEAM", c.team > 1 ? c.team : 1);
-  launch_define(l, "W", c.width);
+void launch_row_class(launch *launch, row_class class) {
+  launch_define(launch, "ROW", class.row);
+  launch_define(launch, "TEAM", class.team > 1 ? class.team : 1);
+  launch_define(launch, "W", class.width);
 }
 
 int64_t kept_row_size(const tensor *kept) {
   return kept->rank > 0 ? kept->dims[kept->rank - 1] : 1;
 }
 
-int64_t row_class_items(row_class c, const tensor *kept) {
+int64_t row_class_items(row_class class, const tensor *kept) {
   int64_t rows = tensor_numel(kept), size = kept_row_size(kept);
-  return c.row || size == 0 ? rows
-                            : rows / size * ceil_div(size, c.width * (c.strip > 1 ? c.strip : 1));
+  return class.row || size == 0
+             ? rows
+             : rows / size * ceil_div(size, class.width * (class.strip > 1 ? class.strip : 1));
 }
 
-bound_tensor take_images(const bound_tensor *t, int64_t first, int64_t count) {
-  bound_tensor part = *t;
-  int64_t size = t->t.dims[0] ? tensor_numel(&t->t) / t->t.dims[0] : 0;
-  part.t.dims[0] = count;
-  part.t.offset += first * size;
+bound_tensor take_images(const bound_tensor *tensor, int64_t first, int64_t count) {
+  bound_tensor part = *tensor;
+  int64_t size =
+      tensor->tensor.dims[0] ? tensor_numel(&tensor->tensor) / tensor->tensor.dims[0] : 0;
+  part.tensor.dims[0] = count;
+  part.tensor.offset += first * size;
   return part;
 }

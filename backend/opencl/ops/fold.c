@@ -7,54 +7,58 @@
 enum { CPU_CHUNK = 64 };
 
 /* items: of `chunk` elements of a row. */
-static windows_params windows_of(const fold_form *f, int64_t items) {
+static windows_params windows_of(const fold_form *desc, int64_t items) {
   return (windows_params){.items = items,
-                          .rows = f->size[0],
-                          .columns = f->size[1],
-                          .n_y = f->positions[0],
-                          .n_x = f->positions[1],
-                          .k_y = f->kernel[0],
-                          .k_x = f->kernel[1],
-                          .stride_y = f->stride[0],
-                          .stride_x = f->stride[1],
-                          .padding_y = f->padding[0],
-                          .padding_x = f->padding[1],
-                          .dilation_y = f->dilation[0],
-                          .dilation_x = f->dilation[1]};
+                          .rows = desc->size[0],
+                          .columns = desc->size[1],
+                          .n_y = desc->positions[0],
+                          .n_x = desc->positions[1],
+                          .k_y = desc->kernel[0],
+                          .k_x = desc->kernel[1],
+                          .stride_y = desc->stride[0],
+                          .stride_x = desc->stride[1],
+                          .padding_y = desc->padding[0],
+                          .padding_x = desc->padding[1],
+                          .dilation_y = desc->dilation[0],
+                          .dilation_x = desc->dilation[1]};
 }
 
 /* Of a row that a work-item makes. */
-static int64_t chunk_of(const cl_recorder *s) { return recorder_traits(s)->is_cpu ? CPU_CHUNK : 1; }
+static int64_t chunk_of(const cl_recorder *recorder) {
+  return recorder_traits(recorder)->is_cpu ? CPU_CHUNK : 1;
+}
 
 static int64_t count_items(const tensor *out, int64_t row, int64_t chunk) {
   return row ? tensor_numel(out) / row * ceil_div(row, chunk) : 0;
 }
 
-clave_status opencl_im2col(cl_recorder *s, const node *n) {
-  fold_form f;
-  describe_im2col(n, &f);
-  int64_t chunk = chunk_of(s), row = f.positions[1], items = count_items(&f.out->t, row, chunk);
-  launch l;
-  launch_begin(&l, s, n);
-  launch_dtype(&l, "MOVED", moved_type(f.x->t.type));
-  launch_define(&l, "CHUNK", (int)chunk);
-  launch_args(
-      &l, &(im2col_args){
-              .x = buffer_arg(f.x), .out = buffer_arg(f.out), .windows = windows_of(&f, items)});
-  return launch_loops(&l, items, 1, min_i64(row, chunk));
+clave_status opencl_im2col(cl_recorder *recorder, const node *node) {
+  fold_form desc;
+  describe_im2col(node, &desc);
+  int64_t chunk = chunk_of(recorder), row = desc.positions[1],
+          items = count_items(&desc.out->tensor, row, chunk);
+  launch launch;
+  launch_begin(&launch, recorder, node);
+  launch_dtype(&launch, "MOVED", moved_type(desc.x->tensor.type));
+  launch_define(&launch, "CHUNK", (int)chunk);
+  launch_args(&launch, &(im2col_args){.x = buffer_arg(desc.x),
+                                      .out = buffer_arg(desc.out),
+                                      .windows = windows_of(&desc, items)});
+  return launch_loops(&launch, items, 1, min_i64(row, chunk));
 }
 
-clave_status opencl_col2im(cl_recorder *s, const node *n) {
-  fold_form f;
-  describe_col2im(n, &f);
-  int64_t chunk = chunk_of(s), row = f.size[1], items = count_items(&f.out->t, row, chunk);
-  launch l;
-  launch_begin(&l, s, n);
-  launch_dtype(&l, "TYPE", f.x->t.type);
-  launch_compute(&l, f.x->t.type);
-  launch_define(&l, "CHUNK", (int)chunk);
-  launch_args(
-      &l, &(col2im_args){
-              .x = buffer_arg(f.x), .out = buffer_arg(f.out), .windows = windows_of(&f, items)});
-  return launch_loops(&l, items, 1, f.kernel[0] * f.kernel[1] * min_i64(row, chunk));
+clave_status opencl_col2im(cl_recorder *recorder, const node *node) {
+  fold_form desc;
+  describe_col2im(node, &desc);
+  int64_t chunk = chunk_of(recorder), row = desc.size[1],
+          items = count_items(&desc.out->tensor, row, chunk);
+  launch launch;
+  launch_begin(&launch, recorder, node);
+  launch_dtype(&launch, "TYPE", desc.x->tensor.type);
+  launch_compute(&launch, desc.x->tensor.type);
+  launch_define(&launch, "CHUNK", (int)chunk);
+  launch_args(&launch, &(col2im_args){.x = buffer_arg(desc.x),
+                                      .out = buffer_arg(desc.out),
+                                      .windows = windows_of(&desc, items)});
+  return launch_loops(&launch, items, 1, desc.kernel[0] * desc.kernel[1] * min_i64(row, chunk));
 }

@@ -6,28 +6,28 @@
 
 enum { CPU_CHUNK = 64 };
 
-clave_status opencl_pad(cl_recorder *s, const node *n) {
-  pad_form f;
-  describe_pad(n, &f);
-  const tensor *x = &f.x.t, *out = &f.out.t;
-  int chunk = recorder_traits(s)->is_cpu ? CPU_CHUNK : 1;
+clave_status opencl_pad(cl_recorder *recorder, const node *node) {
+  pad_form desc;
+  describe_pad(node, &desc);
+  const tensor *tensor = &desc.x.tensor, *out = &desc.out.tensor;
+  int chunk = recorder_traits(recorder)->is_cpu ? CPU_CHUNK : 1;
   int64_t before[MAX_RANK] = {0}; /* innermost first */
-  for (int i = 0; i < x->rank; i++) before[i] = f.before[x->rank - 1 - i];
+  for (int i = 0; i < tensor->rank; i++) before[i] = desc.before[tensor->rank - 1 - i];
   int64_t row = out->dims[out->rank - 1],
           items = row ? tensor_numel(out) / row * ceil_div(row, chunk) : 0;
-  launch l;
-  launch_begin(&l, s, n);
-  launch_dtype(&l, "TYPE", moved_type(x->type));
-  launch_define(&l, "CHUNK", chunk);
-  launch_define(&l, "MODE", (int)f.mode);
-  launch_args(&l, &(pad_args){.x = buffer_arg(&f.x),
-                              .out = buffer_arg(&f.out),
-                              .dims = dims_arg(out),
-                              .before = index8_arg(before),
-                              .sizes = dims_arg(x),
-                              .strides = strides_arg(x),
-                              .n_dims = x->rank,
-                              .items = items,
-                              .value = (int64_t)f.value});
-  return launch_loops(&l, items, 1, min_i64(row, chunk));
+  launch launch;
+  launch_begin(&launch, recorder, node);
+  launch_dtype(&launch, "TYPE", moved_type(tensor->type));
+  launch_define(&launch, "CHUNK", chunk);
+  launch_define(&launch, "MODE", (int)desc.mode);
+  launch_args(&launch, &(pad_args){.x = buffer_arg(&desc.x),
+                                   .out = buffer_arg(&desc.out),
+                                   .dims = dims_arg(out),
+                                   .before = index8_arg(before),
+                                   .sizes = dims_arg(tensor),
+                                   .strides = strides_arg(tensor),
+                                   .n_dims = tensor->rank,
+                                   .items = items,
+                                   .value = (int64_t)desc.value});
+  return launch_loops(&launch, items, 1, min_i64(row, chunk));
 }

@@ -18,45 +18,46 @@ static const kernel_variant parts_variants[] = {{.name = "rule"},
                                                 {"16", takes_parts, .parameters = {16}},
                                                 {"32", takes_parts, .parameters = {32}}};
 
-int64_t choose_parts(cl_recorder *s, const char *family, const tuning_key *key, int64_t groups,
-                     int64_t work, int64_t most, int64_t elements) {
+int64_t choose_parts(cl_recorder *recorder, const char *family, const tuning_key *key,
+                     int64_t groups, int64_t work, int64_t most, int64_t elements) {
   enum { MOST = 32 };
-  const int64_t wanted = (int64_t)recorder_traits(s)->compute_units * work;
+  const int64_t wanted = (int64_t)recorder_traits(recorder)->compute_units * work;
   most = min_i64(min_i64(most, MOST), MOST_BYTES / max_i64(elements, 1) / (int64_t)sizeof(double));
   most = max_i64(most, 1);
   const variants all = {.family = family,
                         .rows = parts_variants,
                         .n = sizeof parts_variants / sizeof *parts_variants,
                         .problem = &most};
-  const int64_t n = recorder_choose(s, &all, key)->parameters[0];
+  const int64_t n = recorder_choose(recorder, &all, key)->parameters[0];
   return n ? n : min_i64(max_i64(wanted / max_i64(groups, 1), 1), most);
 }
 
-clave_status begin_parts(cl_recorder *s, int64_t n_parts, int64_t elements, dtype compute) {
+clave_status begin_parts(cl_recorder *recorder, int64_t n_parts, int64_t elements, dtype compute) {
   const size_t size = compute == DTYPE_F64 ? sizeof(double) : sizeof(float);
-  return recorder_scratch(s, (size_t)(n_parts * elements) * size);
+  return recorder_scratch(recorder, (size_t)(n_parts * elements) * size);
 }
 
-clave_status add_parts(cl_recorder *s, const node *n, const matmul_form *f, int64_t n_parts) {
-  launch l;
-  launch_begin(&l, s, n);
-  launch_dtype(&l, "OUT_TYPE", f->out->t.type);
-  launch_dtype(&l, "BIAS_TYPE", f->bias ? f->bias->t.type : f->out->t.type);
-  launch_define(&l, "HAS_BIAS", f->bias != NULL);
-  launch_compute(&l, f->out->t.type);
-  launch_args(&l, &(add_parts_args){.parts = scratch_arg(0),
-                                    .bias = optional_arg(f->bias),
-                                    .bias_batch = strides_arg(&f->batch_bias),
-                                    .bias_m = f->bias_m,
-                                    .bias_n = f->bias_n,
-                                    .out = buffer_arg(f->out),
-                                    .batch_dims = dims_arg(&f->batch_a),
-                                    .items = f->batches * f->m * f->n,
-                                    .m_size = f->m,
-                                    .n_size = f->n,
-                                    .n_parts = n_parts,
-                                    .alpha = f->alpha,
-                                    .beta = f->beta});
-  launch_epilogue(&l);
-  return launch_items(&l, f->batches * f->m * f->n);
+clave_status add_parts(cl_recorder *recorder, const node *node, const matmul_form *desc,
+                       int64_t n_parts) {
+  launch launch;
+  launch_begin(&launch, recorder, node);
+  launch_dtype(&launch, "OUT_TYPE", desc->out->tensor.type);
+  launch_dtype(&launch, "BIAS_TYPE", desc->bias ? desc->bias->tensor.type : desc->out->tensor.type);
+  launch_define(&launch, "HAS_BIAS", desc->bias != NULL);
+  launch_compute(&launch, desc->out->tensor.type);
+  launch_args(&launch, &(add_parts_args){.parts = scratch_arg(0),
+                                         .bias = optional_arg(desc->bias),
+                                         .bias_batch = strides_arg(&desc->batch_bias),
+                                         .bias_m = desc->bias_m,
+                                         .bias_n = desc->bias_n,
+                                         .out = buffer_arg(desc->out),
+                                         .batch_dims = dims_arg(&desc->batch_a),
+                                         .items = desc->batches * desc->m * desc->n,
+                                         .m_size = desc->m,
+                                         .n_size = desc->n,
+                                         .n_parts = n_parts,
+                                         .alpha = desc->alpha,
+                                         .beta = desc->beta});
+  launch_epilogue(&launch);
+  return launch_items(&launch, desc->batches * desc->m * desc->n);
 }

@@ -7,14 +7,14 @@
 
 /* How many: 1 where `groups` are enough. work: of a unit of the device, the groups that keep it
  * busy; most: parts that can be; elements: of the result, of which scratch memory has each part. */
-int64_t choose_parts(cl_recorder *s, const char *family, const tuning_key *key, int64_t groups,
-                     int64_t work, int64_t most, int64_t elements);
+int64_t choose_parts(cl_recorder *recorder, const char *family, const tuning_key *key,
+                     int64_t groups, int64_t work, int64_t most, int64_t elements);
 
 /* Asks for scratch memory for the parts of a result whose sums are of a dtype. */
-clave_status begin_parts(cl_recorder *s, int64_t n_parts, int64_t elements,
+clave_status begin_parts(cl_recorder *recorder, int64_t n_parts, int64_t elements,
                          dtype compute) STATUS_CHECK;
-/* f: what its product would be of, without a and b. Takes the op's epilogue. */
-clave_status add_parts(cl_recorder *s, const node *n, const matmul_form *f,
+/* desc: what its product would be of, without a and b. Takes the op's epilogue. */
+clave_status add_parts(cl_recorder *recorder, const node *node, const matmul_form *desc,
                        int64_t n_parts) STATUS_CHECK;
 
 #endif

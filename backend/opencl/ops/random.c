@@ -4,22 +4,22 @@
 #include "backend/opencl/ops/families.h"
 #include "opencl_ops.h"
 
-clave_status opencl_random(cl_recorder *s, const node *n) {
-  random_form f;
-  describe_random(n, &f);
-  launch l;
-  launch_begin(&l, s, n);
-  launch_dtype(&l, "OUT_TYPE", f.out->t.type);
-  launch_compute(&l, f.out->t.type);
-  launch_define(&l, "KIND", (int)f.kind);
+clave_status opencl_random(cl_recorder *recorder, const node *node) {
+  random_form desc;
+  describe_random(node, &desc);
+  launch launch;
+  launch_begin(&launch, recorder, node);
+  launch_dtype(&launch, "OUT_TYPE", desc.out->tensor.type);
+  launch_compute(&launch, desc.out->tensor.type);
+  launch_define(&launch, "KIND", (int)desc.kind);
   enum { LANES = 16 };
-  bool vector = recorder_traits(s)->is_cpu && f.per_block == 4;
-  launch_define(&l, "VECTOR", vector);
-  launch_args(&l, &(random_args){.out = buffer_arg(f.out),
-                                 .n = f.n,
-                                 .stream = f.stream,
-                                 .low = f.low,
-                                 .range = (int64_t)f.range});
-  int64_t per_item = f.per_block * (vector ? LANES : 1);
-  return launch_loops(&l, ceil_div(f.n, per_item), 1, 8 * per_item);
+  bool vector = recorder_traits(recorder)->is_cpu && desc.per_block == 4;
+  launch_define(&launch, "VECTOR", vector);
+  launch_args(&launch, &(random_args){.out = buffer_arg(desc.out),
+                                      .n = desc.n,
+                                      .stream = desc.stream,
+                                      .low = desc.low,
+                                      .range = (int64_t)desc.range});
+  int64_t per_item = desc.per_block * (vector ? LANES : 1);
+  return launch_loops(&launch, ceil_div(desc.n, per_item), 1, 8 * per_item);
 }

@@ -15,7 +15,7 @@ enum {
 };
 
 typedef struct reduction {
-  reduce_form f;
+  reduce_form desc;
   int kind;
   row_class rows;
   int64_t n_outer, n_inner, inner_stride, n_splits;
@@ -26,28 +26,33 @@ static bool is_arg(int kind) { return kind >= KIND_ARGMAX; }
 static int64_t magnitude(int64_t stride) { return stride < 0 ? -stride : stride; }
 
 /* Order does not matter to these folds: walk the memory forwards. */
-static void sort_dims(tensor *t) {
-  for (int i = 1; i < t->rank; i++)
-    for (int j = i; j > 0 && magnitude(t->strides[j]) > magnitude(t->strides[j - 1]); j--) {
-      int64_t dim = t->dims[j], stride = t->strides[j];
-      t->dims[j] = t->dims[j - 1];
-      t->strides[j] = t->strides[j - 1];
-      t->dims[j - 1] = dim;
-      t->strides[j - 1] = stride;
+static void sort_dims(tensor *tensor) {
+  for (int i = 1; i < tensor->rank; i++)
+    for (int j = i; j > 0 && magnitude(tensor->strides[j]) > magnitude(tensor->strides[j - 1]);
+         j--) {
+      int64_t dim = tensor->dims[j], stride = tensor->strides[j];
+      tensor->dims[j] = tensor->dims[j - 1];
+      tensor->strides[j] = tensor->strides[j - 1];
+      tensor->dims[j - 1] = dim;
+      tensor->strides[j - 1] = stride;
     }
-  tensors_collapse(t, 1);
+  tensors_collapse(tensor, 1);
 }
 
 /* Outputs that a work-item makes. */
-static int64_t lanes_of(const reduction *r) {
-  return r->rows.row ? 1 : r->rows.width * r->rows.strip;
+static int64_t lanes_of(const reduction *reduction) {
+  return reduction->rows.row ? 1 : reduction->rows.width * reduction->rows.strip;
 }
 
-static int64_t count_splits(const cl_recorder *s, const reduction *r) {
-  const device_traits *t = recorder_traits(s);
-  int64_t wanted = (int64_t)t->compute_units * (t->is_cpu ? 2 : r->rows.team > 1 ? 8 : 512);
-  int64_t items = row_class_items(r->rows, &r->f.kept), total = r->n_outer * r->n_inner;
-  int64_t lanes = lanes_of(r), least = t->is_cpu ? MIN_SPLIT_WORK : MIN_ITEM_WORK * r->rows.team;
+static int64_t count_splits(const cl_recorder *recorder, const reduction *reduction) {
+  const device_traits *traits = recorder_traits(recorder);
+  int64_t wanted = (int64_t)traits->compute_units * (traits->is_cpu             ? 2
+                                                     : reduction->rows.team > 1 ? 8
+                                                                                : 512);
+  int64_t items = row_class_items(reduction->rows, &reduction->desc.kept),
+          total = reduction->n_outer * reduction->n_inner;
+  int64_t lanes = lanes_of(reduction),
+          least = traits->is_cpu ? MIN_SPLIT_WORK : MIN_ITEM_WORK * reduction->rows.team;
   if (items >= wanted || total * lanes < 2 * least) return 1;
   return min_i64(min_i64(wanted / items, total * lanes / least), MAX_SPLITS);
 }
@@ -55,8 +60,8 @@ static int64_t count_splits(const cl_recorder *s, const reduction *r) {
 /* parameters: how many splits. */
 static bool takes_splits(const void *problem, const kernel_variant *variant) {
   enum { LEAST = 64 }; /* elements of a part */
-  const reduction *r = problem;
-  return variant->parameters[0] * LEAST <= r->n_outer * r->n_inner;
+  const reduction *reduction = problem;
+  return variant->parameters[0] * LEAST <= reduction->n_outer * reduction->n_inner;
 }
 
 static const kernel_variant splits_variants[] = {{.name = "rule"},
@@ -70,126 +75,136 @@ static const kernel_variant splits_variants[] = {{.name = "rule"},
                                                  {"128", takes_splits, .parameters = {128}},
                                                  {"256", takes_splits, .parameters = {MAX_SPLITS}}};
 
-static int64_t choose_splits(cl_recorder *s, const reduction *r) {
-  tuning_key k = recorder_key(s);
-  tuning_key_int(&k, "kind", r->kind);
-  tuning_key_text(&k, "x", dtype_name(r->f.x->t.type));
-  tuning_key_int(&k, "kept", r->f.n_kept);
-  tuning_key_int(&k, "outer", r->n_outer);
-  tuning_key_int(&k, "inner", r->n_inner);
-  tuning_key_int(&k, "rows", r->rows.row);
+static int64_t choose_splits(cl_recorder *recorder, const reduction *reduction) {
+  tuning_key key = recorder_key(recorder);
+  tuning_key_int(&key, "kind", reduction->kind);
+  tuning_key_text(&key, "x", dtype_name(reduction->desc.x->tensor.type));
+  tuning_key_int(&key, "kept", reduction->desc.n_kept);
+  tuning_key_int(&key, "outer", reduction->n_outer);
+  tuning_key_int(&key, "inner", reduction->n_inner);
+  tuning_key_int(&key, "rows", reduction->rows.row);
   const variants all = {.family = "reduce splits",
                         .rows = splits_variants,
                         .n = sizeof splits_variants / sizeof *splits_variants,
-                        .problem = r};
-  const int64_t n = recorder_choose(s, &all, &k)->parameters[0];
-  return n ? n : count_splits(s, r);
+                        .problem = reduction};
+  const int64_t n = recorder_choose(recorder, &all, &key)->parameters[0];
+  return n ? n : count_splits(recorder, reduction);
 }
 
-static void lay_out(cl_recorder *s, reduction *r) {
-  if (!is_arg(r->kind)) sort_dims(&r->f.over);
-  r->rows = choose_row_class(s, &r->f.kept, &r->f.over, 1);
-  if (is_arg(r->kind) && !r->rows.row)
-    r->rows.width = 1; /* finding the place goes element by element */
-  r->rows.strip =
-      !r->rows.row && r->rows.width > 1 && kept_row_size(&r->f.kept) >= CPU_STRIP * r->rows.width
+static void lay_out(cl_recorder *recorder, reduction *reduction) {
+  if (!is_arg(reduction->kind)) sort_dims(&reduction->desc.over);
+  reduction->rows = choose_row_class(recorder, &reduction->desc.kept, &reduction->desc.over, 1);
+  if (is_arg(reduction->kind) && !reduction->rows.row)
+    reduction->rows.width = 1; /* finding the place goes element by element */
+  reduction->rows.strip =
+      !reduction->rows.row && reduction->rows.width > 1 &&
+              kept_row_size(&reduction->desc.kept) >= CPU_STRIP * reduction->rows.width
           ? CPU_STRIP
           : 1;
-  const tensor *over = &r->f.over;
-  r->n_inner = over->rank > 0 ? over->dims[over->rank - 1] : 1;
-  r->inner_stride = over->rank > 0 ? over->strides[over->rank - 1] : 1;
-  r->n_outer = r->n_inner == 0 ? 0 : r->f.n_over / r->n_inner;
-  r->n_splits = choose_splits(s, r);
+  const tensor *over = &reduction->desc.over;
+  reduction->n_inner = over->rank > 0 ? over->dims[over->rank - 1] : 1;
+  reduction->inner_stride = over->rank > 0 ? over->strides[over->rank - 1] : 1;
+  reduction->n_outer = reduction->n_inner == 0 ? 0 : reduction->desc.n_over / reduction->n_inner;
+  reduction->n_splits = choose_splits(recorder, reduction);
 }
 
-static void define_types(launch *l, const reduction *r) {
-  launch_define(l, "KIND", r->kind);
-  launch_dtype(l, "X_TYPE", r->f.x->t.type);
-  launch_dtype(l, "OUT_TYPE", r->f.out->t.type);
-  launch_compute(l, r->f.x->t.type);
+static void define_types(launch *launch, const reduction *reduction) {
+  launch_define(launch, "KIND", reduction->kind);
+  launch_dtype(launch, "X_TYPE", reduction->desc.x->tensor.type);
+  launch_dtype(launch, "OUT_TYPE", reduction->desc.out->tensor.type);
+  launch_compute(launch, reduction->desc.x->tensor.type);
 }
 
 /* Scratch: states of 8 bytes a part, then places. */
-static int64_t places_offset(const reduction *r) { return 3 * r->n_splits * r->f.n_kept; }
-
-static clave_status launch_reduce(cl_recorder *s, const node *n, const reduction *r) {
-  launch l;
-  launch_begin(&l, s, n);
-  define_types(&l, r);
-  launch_row_class(&l, r->rows);
-  launch_define(&l, "SPLIT", r->n_splits > 1);
-  launch_define(&l, "STRIP", r->rows.strip);
-  tensor outer = take_dims(&r->f.over, 0, r->f.over.rank > 0 ? r->f.over.rank - 1 : 0);
-  int64_t items = row_class_items(r->rows, &r->f.kept);
-  bool split = r->n_splits > 1;
-  launch_args(&l, &(reduce_args){.x = buffer_arg(r->f.x),
-                                 .out = buffer_arg(r->f.out),
-                                 .parts = split ? scratch_arg(0) : absent_arg(),
-                                 .places = split ? scratch_arg(places_offset(r)) : absent_arg(),
-                                 .kept_dims = dims_arg(&r->f.kept),
-                                 .kept_strides = strides_arg(&r->f.kept),
-                                 .outer_dims = dims_arg(&outer),
-                                 .outer_strides = strides_arg(&outer),
-                                 .n_kept = r->f.n_kept,
-                                 .groups = items,
-                                 .row_size = kept_row_size(&r->f.kept),
-                                 .n_outer = r->n_outer,
-                                 .n_inner = r->n_inner,
-                                 .inner_stride = r->inner_stride,
-                                 .n_splits = r->n_splits,
-                                 .divisor = r->f.divisor});
-  int64_t work = ceil_div(r->n_outer * r->n_inner * lanes_of(r), r->n_splits);
-  if (r->rows.team <= 1) return launch_loops(&l, items, r->n_splits, work);
-  size_t global[2] = {(size_t)items * LOCAL_SIZE, (size_t)r->n_splits}, local[2] = {LOCAL_SIZE, 1};
-  return launch_run(&l, 2, global, local);
+static int64_t places_offset(const reduction *reduction) {
+  return 3 * reduction->n_splits * reduction->desc.n_kept;
 }
 
-static clave_status launch_merge(cl_recorder *s, const node *n, const reduction *r) {
-  launch l;
-  launch_begin(&l, s, n);
-  define_types(&l, r);
-  launch_row_class(&l, (row_class){.row = true, .width = 1});
-  launch_define(&l, "SPLIT", 0);
-  launch_args(&l, &(reduce_merge_args){.parts = scratch_arg(0),
-                                       .places = scratch_arg(places_offset(r)),
-                                       .out = buffer_arg(r->f.out),
-                                       .n_kept = r->f.n_kept,
-                                       .n_splits = r->n_splits,
-                                       .divisor = r->f.divisor});
-  return launch_items(&l, r->f.n_kept);
+static clave_status launch_reduce(cl_recorder *recorder, const node *node,
+                                  const reduction *reduction) {
+  launch launch;
+  launch_begin(&launch, recorder, node);
+  define_types(&launch, reduction);
+  launch_row_class(&launch, reduction->rows);
+  launch_define(&launch, "SPLIT", reduction->n_splits > 1);
+  launch_define(&launch, "STRIP", reduction->rows.strip);
+  tensor outer = take_dims(&reduction->desc.over, 0,
+                           reduction->desc.over.rank > 0 ? reduction->desc.over.rank - 1 : 0);
+  int64_t items = row_class_items(reduction->rows, &reduction->desc.kept);
+  bool split = reduction->n_splits > 1;
+  launch_args(&launch,
+              &(reduce_args){.x = buffer_arg(reduction->desc.x),
+                             .out = buffer_arg(reduction->desc.out),
+                             .parts = split ? scratch_arg(0) : absent_arg(),
+                             .places = split ? scratch_arg(places_offset(reduction)) : absent_arg(),
+                             .kept_dims = dims_arg(&reduction->desc.kept),
+                             .kept_strides = strides_arg(&reduction->desc.kept),
+                             .outer_dims = dims_arg(&outer),
+                             .outer_strides = strides_arg(&outer),
+                             .n_kept = reduction->desc.n_kept,
+                             .groups = items,
+                             .row_size = kept_row_size(&reduction->desc.kept),
+                             .n_outer = reduction->n_outer,
+                             .n_inner = reduction->n_inner,
+                             .inner_stride = reduction->inner_stride,
+                             .n_splits = reduction->n_splits,
+                             .divisor = reduction->desc.divisor});
+  int64_t work =
+      ceil_div(reduction->n_outer * reduction->n_inner * lanes_of(reduction), reduction->n_splits);
+  if (reduction->rows.team <= 1) return launch_loops(&launch, items, reduction->n_splits, work);
+  size_t global[2] = {(size_t)items * LOCAL_SIZE, (size_t)reduction->n_splits},
+         local[2] = {LOCAL_SIZE, 1};
+  return launch_run(&launch, 2, global, local);
 }
 
-static clave_status run_reduction(cl_recorder *s, const node *n, reduction *r) {
-  lay_out(s, r);
-  if (r->n_splits == 1) return launch_reduce(s, n, r);
-  TRY(recorder_scratch(s, (size_t)(4 * r->n_splits * r->f.n_kept) * sizeof(int64_t)));
-  TRY(launch_reduce(s, n, r));
-  return launch_merge(s, n, r);
+static clave_status launch_merge(cl_recorder *recorder, const node *node,
+                                 const reduction *reduction) {
+  launch launch;
+  launch_begin(&launch, recorder, node);
+  define_types(&launch, reduction);
+  launch_row_class(&launch, (row_class){.row = true, .width = 1});
+  launch_define(&launch, "SPLIT", 0);
+  launch_args(&launch, &(reduce_merge_args){.parts = scratch_arg(0),
+                                            .places = scratch_arg(places_offset(reduction)),
+                                            .out = buffer_arg(reduction->desc.out),
+                                            .n_kept = reduction->desc.n_kept,
+                                            .n_splits = reduction->n_splits,
+                                            .divisor = reduction->desc.divisor});
+  return launch_items(&launch, reduction->desc.n_kept);
 }
 
-clave_status opencl_reduce(cl_recorder *s, const node *n) {
-  const ir_reduce *op = n->instruction->op;
-  reduction r = {.kind = (int)op->kind};
-  describe_reduce(n, &r.f);
-  return run_reduction(s, n, &r);
+static clave_status run_reduction(cl_recorder *recorder, const node *node, reduction *reduction) {
+  lay_out(recorder, reduction);
+  if (reduction->n_splits == 1) return launch_reduce(recorder, node, reduction);
+  TRY(recorder_scratch(
+      recorder, (size_t)(4 * reduction->n_splits * reduction->desc.n_kept) * sizeof(int64_t)));
+  TRY(launch_reduce(recorder, node, reduction));
+  return launch_merge(recorder, node, reduction);
 }
 
-clave_status launch_means(cl_recorder *s, const node *n, const bound_tensor *x,
+clave_status opencl_reduce(cl_recorder *recorder, const node *node) {
+  const ir_reduce *op = node->instruction->op;
+  reduction reduction = {.kind = (int)op->kind};
+  describe_reduce(node, &reduction.desc);
+  return run_reduction(recorder, node, &reduction);
+}
+
+clave_status launch_means(cl_recorder *recorder, const node *node, const bound_tensor *tensor,
                           const bound_tensor *out, int64_t rows, int64_t size) {
-  reduction r = {.kind = (int)IR_REDUCE_KIND_MEAN,
-                 .f = {.x = x,
-                       .out = out,
-                       .kept = {.rank = 1, .dims = {rows}, .strides = {size}},
-                       .over = {.rank = 1, .dims = {size}, .strides = {1}},
-                       .n_kept = rows,
-                       .n_over = size,
-                       .divisor = (double)size}};
-  return run_reduction(s, n, &r);
+  reduction reduction = {.kind = (int)IR_REDUCE_KIND_MEAN,
+                         .desc = {.x = tensor,
+                                  .out = out,
+                                  .kept = {.rank = 1, .dims = {rows}, .strides = {size}},
+                                  .over = {.rank = 1, .dims = {size}, .strides = {1}},
+                                  .n_kept = rows,
+                                  .n_over = size,
+                                  .divisor = (double)size}};
+  return run_reduction(recorder, node, &reduction);
 }
 
-clave_status opencl_arg_reduce(cl_recorder *s, const node *n) {
-  const ir_arg_reduce *op = n->instruction->op;
-  reduction r = {.kind = KIND_ARGMAX + (int)op->kind};
-  describe_arg_reduce(n, &r.f);
-  return run_reduction(s, n, &r);
+clave_status opencl_arg_reduce(cl_recorder *recorder, const node *node) {
+  const ir_arg_reduce *op = node->instruction->op;
+  reduction reduction = {.kind = KIND_ARGMAX + (int)op->kind};
+  describe_arg_reduce(node, &reduction.desc);
+  return run_reduction(recorder, node, &reduction);
 }

@@ -4,6 +4,7 @@
 #include "backend/opencl/ops/families.h"
 #include "ops/scatter.h"
 
-clave_status launch_scatter(cl_recorder *s, const node *n, const scatter_form *f) STATUS_CHECK;
+clave_status launch_scatter(cl_recorder *recorder, const node *node,
+                            const scatter_form *desc) STATUS_CHECK;
 
 #endif

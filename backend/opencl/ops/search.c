@@ -4,23 +4,23 @@
 #include "backend/opencl/ops/families.h"
 #include "opencl_ops.h"
 
-clave_status opencl_search_sorted(cl_recorder *s, const node *n) {
-  search_form f;
-  describe_search_sorted(n, &f);
-  launch l;
-  launch_begin(&l, s, n);
-  launch_dtype(&l, "X_TYPE", f.x->t.type);
-  launch_dtype(&l, "OUT_TYPE", f.out->t.type);
-  launch_compute(&l, f.x->t.type);
-  launch_define(&l, "RIGHT", f.right);
-  launch_define(&l, "SHARED", f.shared);
-  launch_define(&l, "SORTER", f.sorter != NULL);
-  launch_args(&l, &(search_sorted_args){.boundaries = buffer_arg(f.boundaries),
-                                        .x = buffer_arg(f.x),
-                                        .sorter = optional_arg(f.sorter),
-                                        .out = buffer_arg(f.out),
-                                        .items = f.n_x,
-                                        .n = f.n,
-                                        .per_row = f.per_row});
-  return launch_loops(&l, f.n_x, 1, 64);
+clave_status opencl_search_sorted(cl_recorder *recorder, const node *node) {
+  search_form desc;
+  describe_search_sorted(node, &desc);
+  launch launch;
+  launch_begin(&launch, recorder, node);
+  launch_dtype(&launch, "X_TYPE", desc.x->tensor.type);
+  launch_dtype(&launch, "OUT_TYPE", desc.out->tensor.type);
+  launch_compute(&launch, desc.x->tensor.type);
+  launch_define(&launch, "RIGHT", desc.right);
+  launch_define(&launch, "SHARED", desc.shared);
+  launch_define(&launch, "SORTER", desc.sorter != NULL);
+  launch_args(&launch, &(search_sorted_args){.boundaries = buffer_arg(desc.boundaries),
+                                             .x = buffer_arg(desc.x),
+                                             .sorter = optional_arg(desc.sorter),
+                                             .out = buffer_arg(desc.out),
+                                             .items = desc.n_x,
+                                             .n = desc.n,
+                                             .per_row = desc.per_row});
+  return launch_loops(&launch, desc.n_x, 1, 64);
 }

@@ -11,9 +11,9 @@ enum { CPU_CHUNK = 1024, GPU_CHUNK = 16 };
 enum { CPU_STRETCH = 4096, GPU_STRETCH = 1024 }; /* elements: at least; at most */
 
 typedef struct sorting {
-  cl_recorder *s;
-  const node *n;
-  sort_form f;
+  cl_recorder *recorder;
+  const node *node;
+  sort_form desc;
   tensor kept[2], over[2]; /* of x and out */
   bool long_key, by_digits;
   int64_t stretch, length, m, pitch; /* length: of a run; m: entries of a row, first `pitch` */
@@ -22,167 +22,180 @@ typedef struct sorting {
 
 static bool has_long_key(dtype t) { return t == DTYPE_F64 || t == DTYPE_I64; }
 
-static int run_of(const sorting *g) { return recorder_traits(g->s)->is_cpu ? CPU_RUN : GPU_RUN; }
+static int run_of(const sorting *sorting) {
+  return recorder_traits(sorting->recorder)->is_cpu ? CPU_RUN : GPU_RUN;
+}
 
 /* Scratch memory: entries of both halves, each a key and a place as large. */
-static size_t entry_bytes(const sorting *g) { return g->long_key ? 16 : 8; }
-static int64_t entries_offset(const sorting *g, int half) { return half * g->f.n_rows * g->pitch; }
+static size_t entry_bytes(const sorting *sorting) { return sorting->long_key ? 16 : 8; }
+static int64_t entries_offset(const sorting *sorting, int half) {
+  return half * sorting->desc.n_rows * sorting->pitch;
+}
 
-static clave_status make_entries(sorting *g) {
+static clave_status make_entries(sorting *sorting) {
   size_t bytes;
-  if (__builtin_mul_overflow((size_t)(g->f.n_rows * g->pitch), 2 * entry_bytes(g), &bytes))
+  if (__builtin_mul_overflow((size_t)(sorting->desc.n_rows * sorting->pitch),
+                             2 * entry_bytes(sorting), &bytes))
     return status_no_memory();
-  return recorder_scratch(g->s, bytes);
+  return recorder_scratch(sorting->recorder, bytes);
 }
 
 /* Work-items that are worth having: enough for every core, and of what is merged later one. */
-static int64_t wanted_runs(const sorting *g) {
-  const device_traits *t = recorder_traits(g->s);
-  return (int64_t)t->compute_units * (!t->is_cpu ? 512 : g->by_digits ? 1 : 4);
+static int64_t wanted_runs(const sorting *sorting) {
+  const device_traits *traits = recorder_traits(sorting->recorder);
+  return (int64_t)traits->compute_units * (!traits->is_cpu ? 512 : sorting->by_digits ? 1 : 4);
 }
 
 /* A row's stretches are as long as each other. */
-static int64_t cpu_stretch(const sorting *g) {
-  int64_t least = max_i64(CPU_STRETCH, ceil_div(g->f.n_rows * g->f.size, wanted_runs(g)));
-  return ceil_div(g->f.size, ceil_div(g->f.size, least));
+static int64_t cpu_stretch(const sorting *sorting) {
+  int64_t least = max_i64(
+      CPU_STRETCH, ceil_div(sorting->desc.n_rows * sorting->desc.size, wanted_runs(sorting)));
+  return ceil_div(sorting->desc.size, ceil_div(sorting->desc.size, least));
 }
 
-static int64_t gpu_stretch(const sorting *g, int64_t run) {
-  if (g->f.k >= run) return run;
-  return max_i64(run, min_i64(GPU_STRETCH, g->f.n_rows * g->f.size / wanted_runs(g)));
+static int64_t gpu_stretch(const sorting *sorting, int64_t run) {
+  if (sorting->desc.k >= run) return run;
+  return max_i64(
+      run, min_i64(GPU_STRETCH, sorting->desc.n_rows * sorting->desc.size / wanted_runs(sorting)));
 }
 
-static void lay_out(sorting *g) {
-  split_rows(g->f.rows, 2, g->kept, g->over);
-  g->long_key = has_long_key(g->f.x->t.type);
-  int64_t run = run_of(g);
-  bool is_cpu = recorder_traits(g->s)->is_cpu;
-  g->by_digits = is_cpu && g->f.k > run;
-  g->stretch = is_cpu ? cpu_stretch(g) : gpu_stretch(g, run);
-  g->length = g->by_digits ? g->stretch : min_i64(g->f.k, run);
-  g->m = g->f.size / g->stretch * g->length + min_i64(g->f.size % g->stretch, g->length);
-  g->pitch = g->m;
+static void lay_out(sorting *sorting) {
+  split_rows(sorting->desc.rows, 2, sorting->kept, sorting->over);
+  sorting->long_key = has_long_key(sorting->desc.x->tensor.type);
+  int64_t run = run_of(sorting);
+  bool is_cpu = recorder_traits(sorting->recorder)->is_cpu;
+  sorting->by_digits = is_cpu && sorting->desc.k > run;
+  sorting->stretch = is_cpu ? cpu_stretch(sorting) : gpu_stretch(sorting, run);
+  sorting->length = sorting->by_digits ? sorting->stretch : min_i64(sorting->desc.k, run);
+  sorting->m = sorting->desc.size / sorting->stretch * sorting->length +
+               min_i64(sorting->desc.size % sorting->stretch, sorting->length);
+  sorting->pitch = sorting->m;
 }
 
-static void begin_runs(launch *l, const sorting *g) {
-  launch_begin(l, g->s, g->n);
-  launch_dtype(l, "X_TYPE", g->f.x->t.type);
-  launch_compute(l, g->f.x->t.type);
-  launch_define(l, "DESCENDING", g->f.descending);
-  launch_define(l, "LONG_KEY", g->long_key);
+static void begin_runs(launch *launch, const sorting *sorting) {
+  launch_begin(launch, sorting->recorder, sorting->node);
+  launch_dtype(launch, "X_TYPE", sorting->desc.x->tensor.type);
+  launch_compute(launch, sorting->desc.x->tensor.type);
+  launch_define(launch, "DESCENDING", sorting->desc.descending);
+  launch_define(launch, "LONG_KEY", sorting->long_key);
 }
 
-static clave_status launch_runs(sorting *g) {
-  launch l;
-  begin_runs(&l, g);
-  launch_define(&l, "RUN", run_of(g));
-  int64_t per_row = ceil_div(g->f.size, g->stretch);
-  launch_args(&l, &(sort_runs_args){.x = buffer_arg(g->f.x),
-                                    .entries = scratch_arg(entries_offset(g, 0)),
-                                    .kept_dims = dims_arg(&g->kept[0]),
-                                    .x_strides = strides_arg(&g->kept[0]),
-                                    .items = g->f.n_rows * per_row,
-                                    .per_row = per_row,
-                                    .pitch = g->pitch,
-                                    .n = g->f.size,
-                                    .step = g->over[0].strides[0],
-                                    .stretch = g->stretch,
-                                    .keep = g->length});
-  return launch_loops(&l, g->f.n_rows * per_row, 1, g->stretch * 4);
+static clave_status launch_runs(sorting *sorting) {
+  launch launch;
+  begin_runs(&launch, sorting);
+  launch_define(&launch, "RUN", run_of(sorting));
+  int64_t per_row = ceil_div(sorting->desc.size, sorting->stretch);
+  launch_args(&launch, &(sort_runs_args){.x = buffer_arg(sorting->desc.x),
+                                         .entries = scratch_arg(entries_offset(sorting, 0)),
+                                         .kept_dims = dims_arg(&sorting->kept[0]),
+                                         .x_strides = strides_arg(&sorting->kept[0]),
+                                         .items = sorting->desc.n_rows * per_row,
+                                         .per_row = per_row,
+                                         .pitch = sorting->pitch,
+                                         .n = sorting->desc.size,
+                                         .step = sorting->over[0].strides[0],
+                                         .stretch = sorting->stretch,
+                                         .keep = sorting->length});
+  return launch_loops(&launch, sorting->desc.n_rows * per_row, 1, sorting->stretch * 4);
 }
 
-static clave_status launch_digits(sorting *g) {
-  launch l;
-  begin_runs(&l, g);
-  int64_t per_row = ceil_div(g->f.size, g->stretch);
-  launch_args(&l, &(sort_digits_args){.x = buffer_arg(g->f.x),
-                                      .entries = scratch_arg(entries_offset(g, 0)),
-                                      .entries_b = scratch_arg(entries_offset(g, 1)),
-                                      .kept_dims = dims_arg(&g->kept[0]),
-                                      .x_strides = strides_arg(&g->kept[0]),
-                                      .items = g->f.n_rows * per_row,
-                                      .per_row = per_row,
-                                      .n = g->f.size,
-                                      .step = g->over[0].strides[0],
-                                      .stretch = g->stretch,
-                                      .keep = per_row > 1 ? g->stretch : g->f.k});
-  return launch_loops(&l, g->f.n_rows * per_row, 1, g->stretch * 8);
+static clave_status launch_digits(sorting *sorting) {
+  launch launch;
+  begin_runs(&launch, sorting);
+  int64_t per_row = ceil_div(sorting->desc.size, sorting->stretch);
+  launch_args(&launch,
+              &(sort_digits_args){.x = buffer_arg(sorting->desc.x),
+                                  .entries = scratch_arg(entries_offset(sorting, 0)),
+                                  .entries_b = scratch_arg(entries_offset(sorting, 1)),
+                                  .kept_dims = dims_arg(&sorting->kept[0]),
+                                  .x_strides = strides_arg(&sorting->kept[0]),
+                                  .items = sorting->desc.n_rows * per_row,
+                                  .per_row = per_row,
+                                  .n = sorting->desc.size,
+                                  .step = sorting->over[0].strides[0],
+                                  .stretch = sorting->stretch,
+                                  .keep = per_row > 1 ? sorting->stretch : sorting->desc.k});
+  return launch_loops(&launch, sorting->desc.n_rows * per_row, 1, sorting->stretch * 8);
 }
 
-static clave_status launch_merge(sorting *g) {
-  launch l;
-  launch_begin(&l, g->s, g->n);
-  launch_define(&l, "LONG_KEY", g->long_key);
-  launch_dtype(&l, "X_TYPE", g->long_key ? DTYPE_I64 : DTYPE_I32);
-  launch_compute(&l, DTYPE_I64);
-  if (g->f.n_rows * g->pitch > INT32_MAX) launch_wide(&l);
-  int64_t keep = min_i64(2 * g->length, g->f.k), pairs = ceil_div(g->m, 2 * g->length);
-  int64_t chunk = min_i64(keep, recorder_traits(g->s)->is_cpu ? CPU_CHUNK : GPU_CHUNK);
-  int64_t per_pair = ceil_div(keep, chunk), items = g->f.n_rows * pairs * per_pair;
-  launch_args(&l, &(sort_merge_args){.entries = scratch_arg(entries_offset(g, g->now)),
-                                     .out = scratch_arg(entries_offset(g, 1 - g->now)),
-                                     .items = items,
-                                     .per_row = pairs,
-                                     .per_pair = per_pair,
-                                     .pitch = g->pitch,
-                                     .m = g->m,
-                                     .length = g->length,
-                                     .keep = keep,
-                                     .chunk = chunk});
-  TRY(launch_loops(&l, items, 1, chunk * 4));
-  g->m = g->m / (2 * g->length) * keep + min_i64(g->m % (2 * g->length), keep);
-  g->length = keep;
-  g->now = 1 - g->now;
+static clave_status launch_merge(sorting *sorting) {
+  launch launch;
+  launch_begin(&launch, sorting->recorder, sorting->node);
+  launch_define(&launch, "LONG_KEY", sorting->long_key);
+  launch_dtype(&launch, "X_TYPE", sorting->long_key ? DTYPE_I64 : DTYPE_I32);
+  launch_compute(&launch, DTYPE_I64);
+  if (sorting->desc.n_rows * sorting->pitch > INT32_MAX) launch_wide(&launch);
+  int64_t keep = min_i64(2 * sorting->length, sorting->desc.k),
+          pairs = ceil_div(sorting->m, 2 * sorting->length);
+  int64_t chunk = min_i64(keep, recorder_traits(sorting->recorder)->is_cpu ? CPU_CHUNK : GPU_CHUNK);
+  int64_t per_pair = ceil_div(keep, chunk), items = sorting->desc.n_rows * pairs * per_pair;
+  launch_args(&launch,
+              &(sort_merge_args){.entries = scratch_arg(entries_offset(sorting, sorting->now)),
+                                 .out = scratch_arg(entries_offset(sorting, 1 - sorting->now)),
+                                 .items = items,
+                                 .per_row = pairs,
+                                 .per_pair = per_pair,
+                                 .pitch = sorting->pitch,
+                                 .m = sorting->m,
+                                 .length = sorting->length,
+                                 .keep = keep,
+                                 .chunk = chunk});
+  TRY(launch_loops(&launch, items, 1, chunk * 4));
+  sorting->m =
+      sorting->m / (2 * sorting->length) * keep + min_i64(sorting->m % (2 * sorting->length), keep);
+  sorting->length = keep;
+  sorting->now = 1 - sorting->now;
   return NULL;
 }
 
-static clave_status launch_order(sorting *g) {
-  if (g->f.size > UINT32_MAX) return UNSUPPORTED("sorting rows of 2^32 elements or more");
-  TRY(make_entries(g));
-  TRY(g->by_digits ? launch_digits(g) : launch_runs(g));
-  while (g->m > g->length) TRY(launch_merge(g));
+static clave_status launch_order(sorting *sorting) {
+  if (sorting->desc.size > UINT32_MAX) return UNSUPPORTED("sorting rows of 2^32 elements or more");
+  TRY(make_entries(sorting));
+  TRY(sorting->by_digits ? launch_digits(sorting) : launch_runs(sorting));
+  while (sorting->m > sorting->length) TRY(launch_merge(sorting));
   return NULL;
 }
 
-clave_status launch_sort(cl_recorder *s, const node *n, const bound_tensor *x, int axis,
-                         sorted_places *out) {
-  sorting g = {.s = s, .n = n};
-  describe_order(x, axis, &g.f);
-  lay_out(&g);
-  TRY(launch_order(&g));
-  const int64_t step = (int64_t)(entry_bytes(&g) / sizeof(uint32_t));
-  *out = (sorted_places){entries_offset(&g, g.now) * step, g.pitch * step, step};
+clave_status launch_sort(cl_recorder *recorder, const node *node, const bound_tensor *tensor,
+                         int axis, sorted_places *out) {
+  sorting sorting = {.recorder = recorder, .node = node};
+  describe_order(tensor, axis, &sorting.desc);
+  lay_out(&sorting);
+  TRY(launch_order(&sorting));
+  const int64_t step = (int64_t)(entry_bytes(&sorting) / sizeof(uint32_t));
+  *out = (sorted_places){entries_offset(&sorting, sorting.now) * step, sorting.pitch * step, step};
   return NULL;
 }
 
-static clave_status launch_store(sorting *g) {
-  launch l;
-  launch_begin(&l, g->s, g->n);
-  launch_dtype(&l, "TYPE", moved_type(g->f.x->t.type));
-  launch_define(&l, "LONG_KEY", g->long_key);
-  launch_dtype(&l, "X_TYPE", g->long_key ? DTYPE_I64 : DTYPE_I32);
-  launch_define(&l, "INDICES", g->f.indices != NULL);
-  launch_compute(&l, DTYPE_I64);
-  launch_args(&l, &(sort_store_args){.x = buffer_arg(g->f.x),
-                                     .entries = scratch_arg(entries_offset(g, g->now)),
-                                     .out = buffer_arg(g->f.out),
-                                     .indices = optional_arg(g->f.indices),
-                                     .kept_dims = dims_arg(&g->kept[0]),
-                                     .x_strides = strides_arg(&g->kept[0]),
-                                     .out_strides = strides_arg(&g->kept[1]),
-                                     .items = g->f.n_rows * g->f.k,
-                                     .k = g->f.k,
-                                     .pitch = g->pitch,
-                                     .x_step = g->over[0].strides[0],
-                                     .out_step = g->over[1].strides[0]});
-  return launch_loops(&l, g->f.n_rows * g->f.k, 1, 8);
+static clave_status launch_store(sorting *sorting) {
+  launch launch;
+  launch_begin(&launch, sorting->recorder, sorting->node);
+  launch_dtype(&launch, "TYPE", moved_type(sorting->desc.x->tensor.type));
+  launch_define(&launch, "LONG_KEY", sorting->long_key);
+  launch_dtype(&launch, "X_TYPE", sorting->long_key ? DTYPE_I64 : DTYPE_I32);
+  launch_define(&launch, "INDICES", sorting->desc.indices != NULL);
+  launch_compute(&launch, DTYPE_I64);
+  launch_args(&launch,
+              &(sort_store_args){.x = buffer_arg(sorting->desc.x),
+                                 .entries = scratch_arg(entries_offset(sorting, sorting->now)),
+                                 .out = buffer_arg(sorting->desc.out),
+                                 .indices = optional_arg(sorting->desc.indices),
+                                 .kept_dims = dims_arg(&sorting->kept[0]),
+                                 .x_strides = strides_arg(&sorting->kept[0]),
+                                 .out_strides = strides_arg(&sorting->kept[1]),
+                                 .items = sorting->desc.n_rows * sorting->desc.k,
+                                 .k = sorting->desc.k,
+                                 .pitch = sorting->pitch,
+                                 .x_step = sorting->over[0].strides[0],
+                                 .out_step = sorting->over[1].strides[0]});
+  return launch_loops(&launch, sorting->desc.n_rows * sorting->desc.k, 1, 8);
 }
 
-clave_status opencl_sort(cl_recorder *s, const node *n) {
-  sorting g = {.s = s, .n = n};
-  describe_sort(n, &g.f);
-  if (g.f.n_rows * g.f.k == 0) return NULL;
-  lay_out(&g);
-  TRY(launch_order(&g));
-  return launch_store(&g);
+clave_status opencl_sort(cl_recorder *recorder, const node *node) {
+  sorting sorting = {.recorder = recorder, .node = node};
+  describe_sort(node, &sorting.desc);
+  if (sorting.desc.n_rows * sorting.desc.k == 0) return NULL;
+  lay_out(&sorting);
+  TRY(launch_order(&sorting));
+  return launch_store(&sorting);
 }

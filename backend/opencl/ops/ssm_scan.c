@@ -6,33 +6,33 @@
 
 enum { CPU_WIDTH = 16 };
 
-clave_status opencl_ssm_scan(cl_recorder *s, const node *n) {
-  ssm_scan_form f;
-  describe_ssm_scan(n, &f);
-  bool wide = recorder_traits(s)->is_cpu && f.n_state % CPU_WIDTH == 0;
-  int64_t items = f.n_batch * f.n_heads * f.head_dim;
-  launch l;
-  launch_begin(&l, s, n);
-  launch_dtype(&l, "TYPE", f.x->t.type);
-  launch_compute(&l, f.x->t.type);
-  launch_define(&l, "W", wide ? CPU_WIDTH : 1);
-  launch_define(&l, "RATE", f.rate != NULL);
-  launch_args(&l, &(ssm_scan_args){.x = buffer_arg(f.x),
-                                   .log_decay = buffer_arg(f.log_decay),
-                                   .b = buffer_arg(f.b),
-                                   .c = buffer_arg(f.c),
-                                   .rate = optional_arg(f.rate),
-                                   .state = buffer_arg(f.state),
-                                   .out = buffer_arg(f.out),
-                                   .x_strides = strides_arg(&f.x->t),
-                                   .decay_strides = strides_arg(&f.log_decay->t),
-                                   .b_strides = strides_arg(&f.b->t),
-                                   .c_strides = strides_arg(&f.c->t),
-                                   .items = items,
-                                   .length = f.length,
-                                   .n_heads = f.n_heads,
-                                   .share = f.share,
-                                   .head_dim = f.head_dim,
-                                   .n_state = f.n_state});
-  return launch_loops(&l, items, 1, f.length * f.n_state);
+clave_status opencl_ssm_scan(cl_recorder *recorder, const node *node) {
+  ssm_scan_form desc;
+  describe_ssm_scan(node, &desc);
+  bool wide = recorder_traits(recorder)->is_cpu && desc.n_state % CPU_WIDTH == 0;
+  int64_t items = desc.n_batch * desc.n_heads * desc.head_dim;
+  launch launch;
+  launch_begin(&launch, recorder, node);
+  launch_dtype(&launch, "TYPE", desc.x->tensor.type);
+  launch_compute(&launch, desc.x->tensor.type);
+  launch_define(&launch, "W", wide ? CPU_WIDTH : 1);
+  launch_define(&launch, "RATE", desc.rate != NULL);
+  launch_args(&launch, &(ssm_scan_args){.x = buffer_arg(desc.x),
+                                        .log_decay = buffer_arg(desc.log_decay),
+                                        .b = buffer_arg(desc.b),
+                                        .c = buffer_arg(desc.c),
+                                        .rate = optional_arg(desc.rate),
+                                        .state = buffer_arg(desc.state),
+                                        .out = buffer_arg(desc.out),
+                                        .x_strides = strides_arg(&desc.x->tensor),
+                                        .decay_strides = strides_arg(&desc.log_decay->tensor),
+                                        .b_strides = strides_arg(&desc.b->tensor),
+                                        .c_strides = strides_arg(&desc.c->tensor),
+                                        .items = items,
+                                        .length = desc.length,
+                                        .n_heads = desc.n_heads,
+                                        .share = desc.share,
+                                        .head_dim = desc.head_dim,
+                                        .n_state = desc.n_state});
+  return launch_loops(&launch, items, 1, desc.length * desc.n_state);
 }

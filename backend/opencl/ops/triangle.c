@@ -6,23 +6,23 @@
 
 enum { CPU_CHUNK = 64 };
 
-clave_status opencl_triangle(cl_recorder *s, const node *n) {
-  triangle_form f;
-  describe_triangle(n, &f);
-  int chunk = recorder_traits(s)->is_cpu ? CPU_CHUNK : 1;
-  int64_t items = f.n_rows * ceil_div(f.columns, chunk);
-  launch l;
-  launch_begin(&l, s, n);
-  launch_dtype(&l, "TYPE", moved_type(f.x->t.type));
-  launch_define(&l, "CHUNK", chunk);
-  launch_define(&l, "UPPER", f.upper);
-  launch_args(&l, &(triangle_args){.x = buffer_arg(f.x),
-                                   .out = buffer_arg(f.out),
-                                   .dims = dims_arg(&f.rows),
-                                   .strides = strides_arg(&f.rows),
-                                   .items = items,
-                                   .columns = f.columns,
-                                   .step = f.step,
-                                   .diagonal = f.diagonal});
-  return launch_loops(&l, items, 1, min_i64(f.columns, chunk));
+clave_status opencl_triangle(cl_recorder *recorder, const node *node) {
+  triangle_form desc;
+  describe_triangle(node, &desc);
+  int chunk = recorder_traits(recorder)->is_cpu ? CPU_CHUNK : 1;
+  int64_t items = desc.n_rows * ceil_div(desc.columns, chunk);
+  launch launch;
+  launch_begin(&launch, recorder, node);
+  launch_dtype(&launch, "TYPE", moved_type(desc.x->tensor.type));
+  launch_define(&launch, "CHUNK", chunk);
+  launch_define(&launch, "UPPER", desc.upper);
+  launch_args(&launch, &(triangle_args){.x = buffer_arg(desc.x),
+                                        .out = buffer_arg(desc.out),
+                                        .dims = dims_arg(&desc.rows),
+                                        .strides = strides_arg(&desc.rows),
+                                        .items = items,
+                                        .columns = desc.columns,
+                                        .step = desc.step,
+                                        .diagonal = desc.diagonal});
+  return launch_loops(&launch, items, 1, min_i64(desc.columns, chunk));
 }

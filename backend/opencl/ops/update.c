@@ -5,14 +5,14 @@
 #include "backend/opencl/ops/scatter.h"
 #include "opencl_ops.h"
 
-clave_status opencl_slice_update(cl_recorder *s, const node *n) {
-  copy_form f;
-  describe_slice_update(n, &f);
-  return move_elements(s, n, &f.x, &f.out);
+clave_status opencl_slice_update(cl_recorder *recorder, const node *node) {
+  copy_form desc;
+  describe_slice_update(node, &desc);
+  return move_elements(recorder, node, &desc.x, &desc.out);
 }
 
-clave_status opencl_index_copy(cl_recorder *s, const node *n) {
-  scatter_form f;
-  describe_index_copy(n, &f);
-  return launch_scatter(s, n, &f);
+clave_status opencl_index_copy(cl_recorder *recorder, const node *node) {
+  scatter_form desc;
+  describe_index_copy(node, &desc);
+  return launch_scatter(recorder, node, &desc);
 }

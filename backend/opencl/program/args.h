@@ -59,14 +59,14 @@ typedef struct arg_local {
 /* The slot of a tensor that is no operand: the op's own result, where the steps of its epilogue
  * make another dtype of it. */
 enum { RESULT_SLOT = INT32_MAX };
-arg_buffer buffer_arg(const bound_tensor *t);
-arg_buffer absent_arg(void);                    /* for an optional operand that is not there */
-arg_buffer optional_arg(const bound_tensor *t); /* buffer_arg, or absent_arg for NULL */
+arg_buffer buffer_arg(const bound_tensor *tensor);
+arg_buffer absent_arg(void);                         /* for an optional operand that is not there */
+arg_buffer optional_arg(const bound_tensor *tensor); /* buffer_arg, or absent_arg for NULL */
 arg_buffer scratch_arg(int64_t offset);
 arg_buffer packed_arg(int number); /* see recorder_pack */
 arg_index8 index8_arg(const int64_t values[8]);
-arg_index8 dims_arg(const tensor *t);    /* innermost dimension first; the rest 1 */
-arg_index8 strides_arg(const tensor *t); /* innermost dimension first; the rest 0 */
+arg_index8 dims_arg(const tensor *tensor);    /* innermost dimension first; the rest 1 */
+arg_index8 strides_arg(const tensor *tensor); /* innermost dimension first; the rest 0 */
 arg_image image_arg(int weight);
 arg_local local_arg(size_t bytes);
 
@@ -123,9 +123,9 @@ typedef struct arg_places {
   uint16_t n_pointers, size;    /* bytes of the struct */
   uint16_t end;                 /* behind its last number */
 } arg_places;
-void args_place(const kernel_signature *g, bool wide, dtype compute, arg_places *out);
+void args_place(const kernel_signature *signature, bool wide, dtype compute, arg_places *out);
 bool arg_is_pointer(arg_kind kind);
 /* The kernel's first lines: the struct, the parameters, and every number under its name. */
-void args_write_head(text *out, const kernel_signature *g);
+void args_write_head(text *out, const kernel_signature *signature);
 
 #endif

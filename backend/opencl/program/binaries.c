@@ -9,31 +9,33 @@
 
 /* Which of a program's binaries is the device's. In a context of several a program made of source
  * is of all; PoCL counts only those that it was built for. */
-static clave_status own_binary(const cl_device *d, cl_program handle, size_t count, size_t *out) {
+static clave_status own_binary(const cl_device *device, cl_program handle, size_t count,
+                               size_t *out) {
   cl_device_id ids[MAX_CONTEXT_DEVICES];
   *out = 0;
   if (count == 1) return NULL;
-  CL_TRY(d->cl->clGetProgramInfo(handle, CL_PROGRAM_DEVICES, sizeof ids, ids, NULL),
+  CL_TRY(device->cl->clGetProgramInfo(handle, CL_PROGRAM_DEVICES, sizeof ids, ids, NULL),
          "clGetProgramInfo");
-  while (*out + 1 < count && ids[*out] != d->entry->id) ++*out;
+  while (*out + 1 < count && ids[*out] != device->entry->id) ++*out;
   return NULL;
 }
 
-clave_status binary_read(const cl_device *d, cl_program handle, unsigned char **data,
+clave_status binary_read(const cl_device *device, cl_program handle, unsigned char **data,
                          size_t *size) {
   size_t sizes[MAX_CONTEXT_DEVICES], bytes = 0, own;
   unsigned char *all[MAX_CONTEXT_DEVICES] = {NULL};
-  CL_TRY(d->cl->clGetProgramInfo(handle, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, &bytes),
+  CL_TRY(device->cl->clGetProgramInfo(handle, CL_PROGRAM_BINARY_SIZES, sizeof sizes, sizes, &bytes),
          "clGetProgramInfo");
   const size_t count = bytes / sizeof sizes[0];
   if (!count) return NULL;
-  TRY(own_binary(d, handle, count, &own));
+  TRY(own_binary(device, handle, count, &own));
   *size = sizes[own];
   if (!*size) return NULL;
   *data = all[own] = malloc(*size);
   if (!*data) return status_no_memory();
-  CL_TRY(d->cl->clGetProgramInfo(handle, CL_PROGRAM_BINARIES, count * sizeof all[0], all, NULL),
-         "clGetProgramInfo");
+  CL_TRY(
+      device->cl->clGetProgramInfo(handle, CL_PROGRAM_BINARIES, count * sizeof all[0], all, NULL),
+      "clGetProgramInfo");
   return NULL;
 }
 
@@ -63,16 +65,16 @@ static bool next_entry(const uint8_t *data, size_t size, size_t *at, const uint8
 }
 
 static clave_status check_pack(const uint8_t *data, size_t size) {
-  pack_header h;
+  pack_header header;
   const uint8_t *entry;
   uint64_t bytes;
-  size_t at = sizeof h;
+  size_t at = sizeof header;
   if ((uintptr_t)data % 8) return INVALID("kernel binaries: they lie at no multiple of 8 bytes");
-  if (size < sizeof h) return INVALID("kernel binaries: %zu bytes hold none", size);
-  memcpy(&h, data, sizeof h);
-  if (memcmp(h.magic, magic, sizeof magic) != 0)
+  if (size < sizeof header) return INVALID("kernel binaries: %zu bytes hold none", size);
+  memcpy(&header, data, sizeof header);
+  if (memcmp(header.magic, magic, sizeof magic) != 0)
     return INVALID("kernel binaries: these are none of this version of clave");
-  if (h.size != size - sizeof h || h.device[sizeof h.device - 1])
+  if (header.size != size - sizeof header || header.device[sizeof header.device - 1])
     return INVALID("kernel binaries: %zu bytes, not as many as they say", size);
   while (at < size)
     if (!next_entry(data, size, &at, &entry, &bytes))
@@ -80,51 +82,51 @@ static clave_status check_pack(const uint8_t *data, size_t size) {
   return NULL;
 }
 
-clave_status binaries_take(cl_device *d, const opencl_options *o) {
-  if (!o->binaries) return NULL;
-  TRY(check_pack(o->binaries, o->binaries_size));
-  const pack_header *h = o->binaries;
-  if (memcmp(h->platform, d->platform_key, sizeof h->platform) == 0) {
-    d->binaries = o->binaries;
-    d->binaries_size = o->binaries_size;
+clave_status binaries_take(cl_device *device, const opencl_options *options) {
+  if (!options->binaries) return NULL;
+  TRY(check_pack(options->binaries, options->binaries_size));
+  const pack_header *header = options->binaries;
+  if (memcmp(header->platform, device->platform_key, sizeof header->platform) == 0) {
+    device->binaries = options->binaries;
+    device->binaries_size = options->binaries_size;
   } else {
-    device_note(d,
+    device_note(device,
                 "kernel binaries are for %s, not for this device, driver and processor: kernels "
                 "are built from their sources",
-                h->device);
+                header->device);
   }
   return NULL;
 }
 
-bool binaries_find(const cl_device *d, const uint64_t key[2], cache_entry *out) {
+bool binaries_find(const cl_device *device, const uint64_t key[2], cache_entry *out) {
   const uint8_t *entry;
   uint64_t bytes;
   size_t at = sizeof(pack_header);
-  while (d->binaries && at < d->binaries_size &&
-         next_entry(d->binaries, d->binaries_size, &at, &entry, &bytes))
+  while (device->binaries && at < device->binaries_size &&
+         next_entry(device->binaries, device->binaries_size, &at, &entry, &bytes))
     if (cache_entry_read(entry, (size_t)bytes, key, out)) return true;
   return false;
 }
 
-void binaries_append(text *to, const uint64_t key[2], const cache_entry *e) {
+void binaries_append(text *to, const uint64_t key[2], const cache_entry *entry) {
   static const char zeros[8];
   const size_t begin = to->size;
   uint64_t bytes = 0;
   text_append(to, (const char *)&bytes, sizeof bytes);
-  cache_entry_append(to, key, e);
+  cache_entry_append(to, key, entry);
   if (to->failed) return;
   bytes = to->size - begin - sizeof bytes;
   memcpy(to->data + begin, &bytes, sizeof bytes);
   text_append(to, zeros, padded((size_t)bytes) - (size_t)bytes);
 }
 
-clave_status binaries_write(const cl_device *d, const text *entries, file_writer *w) {
-  const backend_info *i = &d->base.info;
-  pack_header h = {.size = entries->size};
-  memcpy(h.magic, magic, sizeof magic);
-  memcpy(h.platform, d->platform_key, sizeof h.platform);
-  (void)snprintf(h.device, sizeof h.device, "%s, driver %s", i->name, i->driver);
-  TRY(file_writer_append(w, &h, sizeof h));
-  if (entries->size) TRY(file_writer_append(w, entries->data, entries->size));
-  return file_writer_commit(w);
+clave_status binaries_write(const cl_device *device, const text *entries, file_writer *writer) {
+  const backend_info *info = &device->base.info;
+  pack_header header = {.size = entries->size};
+  memcpy(header.magic, magic, sizeof magic);
+  memcpy(header.platform, device->platform_key, sizeof header.platform);
+  (void)snprintf(header.device, sizeof header.device, "%s, driver %s", info->name, info->driver);
+  TRY(file_writer_append(writer, &header, sizeof header));
+  if (entries->size) TRY(file_writer_append(writer, entries->data, entries->size));
+  return file_writer_commit(writer);
 }

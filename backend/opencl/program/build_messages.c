@@ -21,29 +21,31 @@ static void library_version(uint64_t out[2]) {
   hash_bytes_128(all, sizeof all, out);
 }
 
-void build_greeting(const cl_device *d, int device, greeting *out) {
+void build_greeting(const cl_device *opened, int device, greeting *out) {
   *out = (greeting){.device = device};
   library_version(out->version);
-  memcpy(out->platform, d->platform_key, sizeof out->platform);
+  memcpy(out->platform, opened->platform_key, sizeof out->platform);
 }
 
-bool message_send(int socket, message_kind kind, uint32_t number, const void *a, size_t a_size,
-                  const void *b, size_t b_size) {
-  message m = {.kind = kind, .number = number, .size = (uint32_t)(a_size + b_size)};
-  return a_size + b_size <= MAX_ORDER_BYTES && socket_send(socket, &m, sizeof m, TRANSFER_MS) &&
-         socket_send(socket, a, a_size, TRANSFER_MS) && socket_send(socket, b, b_size, TRANSFER_MS);
+bool message_send(int socket, message_kind kind, uint32_t number, const void *left, size_t a_size,
+                  const void *right, size_t b_size) {
+  message message = {.kind = kind, .number = number, .size = (uint32_t)(a_size + b_size)};
+  return a_size + b_size <= MAX_ORDER_BYTES &&
+         socket_send(socket, &message, sizeof message, TRANSFER_MS) &&
+         socket_send(socket, left, a_size, TRANSFER_MS) &&
+         socket_send(socket, right, b_size, TRANSFER_MS);
 }
 
-bool message_receive(int socket, int timeout_ms, message *m, char **payload) {
+bool message_receive(int socket, int timeout_ms, message *note, char **payload) {
   *payload = NULL;
-  *m = (message){0};
+  *note = (message){0};
   if (socket_wait(&socket, 1, timeout_ms) < 0) return false;
-  if (!socket_receive(socket, m, sizeof *m, TRANSFER_MS)) return false;
-  if (m->kind < MESSAGE_GREETING || m->kind > MESSAGE_SAVED || m->size > MAX_ORDER_BYTES)
+  if (!socket_receive(socket, note, sizeof *note, TRANSFER_MS)) return false;
+  if (note->kind < MESSAGE_GREETING || note->kind > MESSAGE_SAVED || note->size > MAX_ORDER_BYTES)
     return false;
-  *payload = malloc((size_t)m->size + 1);
-  if (*payload && socket_receive(socket, *payload, m->size, TRANSFER_MS)) {
-    (*payload)[m->size] = 0;
+  *payload = malloc((size_t)note->size + 1);
+  if (*payload && socket_receive(socket, *payload, note->size, TRANSFER_MS)) {
+    (*payload)[note->size] = 0;
     return true;
   }
   free(*payload);

@@ -33,12 +33,12 @@ typedef struct order {
   uint8_t kinds[MAX_LAUNCH_ARGS]; /* (n_args) arg_kind */
 } order;
 
-void build_greeting(const cl_device *d, int device, greeting *out);
-/* a, b: one behind the other. False: the other end is gone, or does not read. */
-bool message_send(int socket, message_kind kind, uint32_t number, const void *a, size_t a_size,
-                  const void *b, size_t b_size);
-/* *payload: owned by the caller, m->size bytes and a NUL behind them. False, and no payload:
+void build_greeting(const cl_device *opened, int device, greeting *out);
+/* left, right: one behind the other. False: the other end is gone, or does not read. */
+bool message_send(int socket, message_kind kind, uint32_t number, const void *left, size_t a_size,
+                  const void *right, size_t b_size);
+/* *payload: owned by the caller, message->size bytes and a NUL behind them. False, and no payload:
  * nothing in time, the other end is gone, or what it says is no message. */
-bool message_receive(int socket, int timeout_ms, message *m, char **payload);
+bool message_receive(int socket, int timeout_ms, message *message, char **payload);
 
 #endif

@@ -37,7 +37,7 @@ struct builders {
 
 /* What is built in one call. */
 typedef struct batch {
-  cl_device *d;
+  cl_device *device;
   kernel_program **programs; /* those to order, the longest source first */
   size_t *lengths;
   int n, next, done;
@@ -53,21 +53,21 @@ clave_status builders_create(builders **out) {
   return mutex_create(&(*out)->lock);
 }
 
-static void end_builder(builders *b, builder *one, int timeout_ms) {
+static void end_builder(builders *builders, builder *one, int timeout_ms) {
   if (!one->process) return;
   child_end(one->process, timeout_ms);
   *one = (builder){.order = NO_ORDER};
-  __atomic_fetch_sub(&b->n_alive, 1, __ATOMIC_RELAXED);
+  __atomic_fetch_sub(&builders->n_alive, 1, __ATOMIC_RELAXED);
 }
 
-void builders_destroy(builders *b) {
-  if (!b) return;
+void builders_destroy(builders *builders) {
+  if (!builders) return;
   for (int i = 0; i < MAX_BUILDERS; i++)
-    if (b->all[i].process) child_hang_up(b->all[i].process);
-  for (int i = 0; i < MAX_BUILDERS; i++) end_builder(b, &b->all[i], LEAVE_MS);
-  mutex_destroy(b->lock);
-  free(b->helper);
-  free(b);
+    if (builders->all[i].process) child_hang_up(builders->all[i].process);
+  for (int i = 0; i < MAX_BUILDERS; i++) end_builder(builders, &builders->all[i], LEAVE_MS);
+  mutex_destroy(builders->lock);
+  free(builders->helper);
+  free(builders);
 }
 
 /* ---------------------------------------------------------------- starting */
@@ -95,105 +95,105 @@ static clave_status start_helper(const char *helper, child **out) {
   return st;
 }
 
-static bool start_builder(cl_device *d, builder *one) {
-  builders *b = d->builders;
-  const char *folder = d->cache_dir ? d->cache_dir : "";
-  clave_status st = start_helper(b->helper, &one->process);
-  b->is_useless = st != NULL;
+static bool start_builder(cl_device *device, builder *one) {
+  builders *builders = device->builders;
+  const char *folder = device->cache_dir ? device->cache_dir : "";
+  clave_status st = start_helper(builders->helper, &one->process);
+  builders->is_useless = st != NULL;
   status_free(st);
-  if (b->is_useless) return false;
-  __atomic_fetch_add(&b->n_alive, 1, __ATOMIC_RELAXED);
-  greeting g;
-  build_greeting(d, d->index, &g);
+  if (builders->is_useless) return false;
+  __atomic_fetch_add(&builders->n_alive, 1, __ATOMIC_RELAXED);
+  greeting greeting;
+  build_greeting(device, device->index, &greeting);
   set_deadline(one, GREETING_MS);
-  b->is_useless = !message_send(child_socket(one->process), MESSAGE_GREETING, 0, &g, sizeof g,
-                                folder, strlen(folder));
-  return !b->is_useless;
+  builders->is_useless = !message_send(child_socket(one->process), MESSAGE_GREETING, 0, &greeting,
+                                       sizeof greeting, folder, strlen(folder));
+  return !builders->is_useless;
 }
 
-static bool find_own_helper(builders *b) {
-  if (!b->helper && !b->is_useless) b->helper = find_helper();
-  if (!b->helper || !has_shared_files()) b->is_useless = true;
-  return !b->is_useless;
+static bool find_own_helper(builders *builders) {
+  if (!builders->helper && !builders->is_useless) builders->helper = find_helper();
+  if (!builders->helper || !has_shared_files()) builders->is_useless = true;
+  return !builders->is_useless;
 }
 
 /* ---------------------------------------------------------------- orders */
 
-static bool goes_on(const batch *t) {
-  return !t->progress || t->progress(t->ctx, t->done, t->n + t->others);
+static bool goes_on(const batch *batch) {
+  return !batch->progress || batch->progress(batch->ctx, batch->done, batch->n + batch->others);
 }
 
 /* One that never greeted has no successor. */
-static void drop(batch *t, builder *one) {
-  builders *b = t->d->builders;
-  if (!one->is_greeted) b->is_useless = true;
-  if (one->order != NO_ORDER) t->done++;
-  end_builder(b, one, 0);
+static void drop(batch *batch, builder *one) {
+  builders *builders = batch->device->builders;
+  if (!one->is_greeted) builders->is_useless = true;
+  if (one->order != NO_ORDER) batch->done++;
+  end_builder(builders, one, 0);
 }
 
 /* Gives it the next order; one that does not take it is ended. */
-static void give_order(batch *t, builder *one) {
-  order o;
+static void give_order(batch *batch, builder *one) {
+  order order;
   text texts = {0};
   bool good = true;
-  while (good && t->next < t->n && one->order == NO_ORDER) {
-    int i = t->next++;
-    if (!program_order(t->d, t->programs[i], &o, &texts)) {
-      t->done++;
+  while (good && batch->next < batch->n && one->order == NO_ORDER) {
+    int i = batch->next++;
+    if (!program_order(batch->device, batch->programs[i], &order, &texts)) {
+      batch->done++;
       continue;
     }
-    good = message_send(child_socket(one->process), MESSAGE_ORDER, (uint32_t)i, &o, sizeof o,
-                        texts.data, texts.size);
+    good = message_send(child_socket(one->process), MESSAGE_ORDER, (uint32_t)i, &order,
+                        sizeof order, texts.data, texts.size);
     one->order = i;
     if (one->is_greeted) set_deadline(one, ORDER_MS);
   }
   text_free(&texts);
-  if (!good) drop(t, one);
+  if (!good) drop(batch, one);
 }
 
-static bool is_same_library(const batch *t, const char *payload, uint32_t size) {
+static bool is_same_library(const batch *batch, const char *payload, uint32_t size) {
   greeting mine, its;
   if (size != sizeof its) return false;
   memcpy(&its, payload, sizeof its);
-  build_greeting(t->d, t->d->index, &mine);
+  build_greeting(batch->device, batch->device->index, &mine);
   return memcmp(&mine, &its, sizeof its) == 0;
 }
 
 /* False: it is of no use. */
-static bool take_message(batch *t, builder *one) {
-  message m;
+static bool take_message(batch *batch, builder *one) {
+  message message;
   char *payload;
-  if (!message_receive(child_socket(one->process), 0, &m, &payload)) return false;
+  if (!message_receive(child_socket(one->process), 0, &message, &payload)) return false;
   bool good = false;
-  if (m.kind == MESSAGE_READY && !one->is_greeted) {
-    good = one->is_greeted = is_same_library(t, payload, m.size);
-    t->d->builders->is_useless |= !good;
+  if (message.kind == MESSAGE_READY && !one->is_greeted) {
+    good = one->is_greeted = is_same_library(batch, payload, message.size);
+    batch->device->builders->is_useless |= !good;
     set_deadline(one, one->order == NO_ORDER ? -1 : ORDER_MS);
-  } else if (m.kind == MESSAGE_BUILT && one->is_greeted) {
-    good = one->order != NO_ORDER && m.number == (uint32_t)one->order;
-  } else if (m.kind == MESSAGE_SAVED && one->is_saving) {
+  } else if (message.kind == MESSAGE_BUILT && one->is_greeted) {
+    good = one->order != NO_ORDER && message.number == (uint32_t)one->order;
+  } else if (message.kind == MESSAGE_SAVED && one->is_saving) {
     good = true;
     one->is_saving = false;
     if (one->order == NO_ORDER) set_deadline(one, -1);
   }
   free(payload);
-  if (!good || m.kind != MESSAGE_BUILT) return good;
+  if (!good || message.kind != MESSAGE_BUILT) return good;
   one->order = NO_ORDER;
   set_deadline(one, -1);
-  t->done++;
-  give_order(t, one);
+  batch->done++;
+  give_order(batch, one);
   return true;
 }
 
 /* Hears one message of whoever. waits: for it, until one is late, or a moment. False: there is
  * none. */
-static bool hear_one(batch *t, bool waits) {
-  builders *b = t->d->builders;
+static bool hear_one(batch *batch, bool waits) {
+  builders *builders = batch->device->builders;
   int sockets[MAX_BUILDERS], n = 0;
   int64_t first = INT64_MAX, now = clock_ns();
   for (int i = 0; i < MAX_BUILDERS; i++) {
-    builder *one = &b->all[i];
-    if (one->process && one->deadline <= now) drop(t, one);
+    builder *one = &builders->all[i];
+    if (one->process && one->deadline <= now) drop(batch, one);
     sockets[i] = one->process ? child_socket(one->process) : -1;
     if (!one->process) continue;
     n++;
@@ -204,113 +204,113 @@ static bool hear_one(batch *t, bool waits) {
   int wait_ms = waits ? (int)((first - now) / 1000000) + 1 : 0;
   if (wait_ms > MOMENT_MS) wait_ms = MOMENT_MS;
   int heard = socket_wait(sockets, MAX_BUILDERS, wait_ms);
-  if (heard >= 0 && !take_message(t, &b->all[heard])) drop(t, &b->all[heard]);
+  if (heard >= 0 && !take_message(batch, &builders->all[heard])) drop(batch, &builders->all[heard]);
   return heard >= 0 || waits;
 }
 
 /* ---------------------------------------------------------------- a batch */
 
 /* Waits while another session's batch is built. False: progress says not to. */
-static bool lock_builders(builders *b, const batch *t) {
-  while (!mutex_lock_within(b->lock, MOMENT_MS))
-    if (!goes_on(t)) return false;
+static bool lock_builders(builders *builders, const batch *batch) {
+  while (!mutex_lock_within(builders->lock, MOMENT_MS))
+    if (!goes_on(batch)) return false;
   return true;
 }
 
 /* Those that must be built, the longest source first. False: none. */
-static bool choose_programs(batch *t, kernel_program *const *programs, int n) {
-  order o;
+static bool choose_programs(batch *batch, kernel_program *const *programs, int n) {
+  order order;
   text texts = {0};
   for (int i = 0; i < n; i++) {
-    if (!program_order(t->d, programs[i], &o, &texts)) continue;
-    int at = t->n++;
-    for (; at > 0 && t->lengths[at - 1] < texts.size; at--) {
-      t->lengths[at] = t->lengths[at - 1];
-      t->programs[at] = t->programs[at - 1];
+    if (!program_order(batch->device, programs[i], &order, &texts)) continue;
+    int at = batch->n++;
+    for (; at > 0 && batch->lengths[at - 1] < texts.size; at--) {
+      batch->lengths[at] = batch->lengths[at - 1];
+      batch->programs[at] = batch->programs[at - 1];
     }
-    t->lengths[at] = texts.size;
-    t->programs[at] = programs[i];
+    batch->lengths[at] = texts.size;
+    batch->programs[at] = programs[i];
   }
   text_free(&texts);
-  return t->n > 0;
+  return batch->n > 0;
 }
 
 /* Builders beyond `most` stay as they are. */
-static void run_batch(batch *t, int most) {
-  builders *b = t->d->builders;
-  for (int i = 0; i < MAX_BUILDERS && i < most && t->next < t->n; i++) {
-    builder *one = &b->all[i];
-    if (!one->process && (b->is_useless || !start_builder(t->d, one))) {
-      end_builder(b, one, 0);
+static void run_batch(batch *batch, int most) {
+  builders *builders = batch->device->builders;
+  for (int i = 0; i < MAX_BUILDERS && i < most && batch->next < batch->n; i++) {
+    builder *one = &builders->all[i];
+    if (!one->process && (builders->is_useless || !start_builder(batch->device, one))) {
+      end_builder(builders, one, 0);
       continue;
     }
-    give_order(t, one);
+    give_order(batch, one);
   }
   bool wanted = true;
-  while (wanted && t->done < t->n && hear_one(t, true)) wanted = goes_on(t);
+  while (wanted && batch->done < batch->n && hear_one(batch, true)) wanted = goes_on(batch);
   for (int i = 0; i < MAX_BUILDERS && !wanted; i++)
-    if (b->all[i].order != NO_ORDER) end_builder(b, &b->all[i], 0);
+    if (builders->all[i].order != NO_ORDER) end_builder(builders, &builders->all[i], 0);
 }
 
-static void ask_to_save(const cl_device *d) {
-  if (!d->builders->is_unsaved) return;
-  d->builders->is_unsaved = false;
-  for (int i = 0; i < MAX_BUILDERS && d->cache_dir; i++) {
-    builder *one = &d->builders->all[i];
+static void ask_to_save(const cl_device *device) {
+  if (!device->builders->is_unsaved) return;
+  device->builders->is_unsaved = false;
+  for (int i = 0; i < MAX_BUILDERS && device->cache_dir; i++) {
+    builder *one = &device->builders->all[i];
     if (!one->process || one->is_saving) continue;
     one->is_saving = message_send(child_socket(one->process), MESSAGE_SAVE, 0, "", 0, "", 0);
-    if (!one->is_saving) end_builder(d->builders, one, 0);
+    if (!one->is_saving) end_builder(device->builders, one, 0);
   }
 }
 
-int builders_build(cl_device *d, kernel_program *const *programs, int n, int most,
+int builders_build(cl_device *device, kernel_program *const *programs, int n, int most,
                    build_progress progress, void *ctx) {
-  builders *b = d->builders;
-  if (!b) return 0;
-  batch t = {.d = d,
-             .others = n,
-             .programs = calloc((size_t)n + 1, sizeof *t.programs),
-             .lengths = calloc((size_t)n + 1, sizeof *t.lengths),
-             .progress = progress,
-             .ctx = ctx};
-  if (t.programs && t.lengths && lock_builders(b, &t)) {
-    if (find_own_helper(b) && choose_programs(&t, programs, n)) {
-      run_batch(&t, most);
-      b->is_unsaved = true;
+  builders *builders = device->builders;
+  if (!builders) return 0;
+  batch batch = {.device = device,
+                 .others = n,
+                 .programs = calloc((size_t)n + 1, sizeof *batch.programs),
+                 .lengths = calloc((size_t)n + 1, sizeof *batch.lengths),
+                 .progress = progress,
+                 .ctx = ctx};
+  if (batch.programs && batch.lengths && lock_builders(builders, &batch)) {
+    if (find_own_helper(builders) && choose_programs(&batch, programs, n)) {
+      run_batch(&batch, most);
+      builders->is_unsaved = true;
     }
-    mutex_unlock(b->lock);
+    mutex_unlock(builders->lock);
   }
-  free(t.programs);
-  free(t.lengths);
-  return t.n;
+  free(batch.programs);
+  free(batch.lengths);
+  return batch.n;
 }
 
 /* ---------------------------------------------------------------- afterwards */
 
-static bool any_saves(const builders *b) {
+static bool any_saves(const builders *builders) {
   bool any = false;
-  for (int i = 0; i < MAX_BUILDERS; i++) any = any || b->all[i].is_saving;
+  for (int i = 0; i < MAX_BUILDERS; i++) any = any || builders->all[i].is_saving;
   return any;
 }
 
-void builders_wait(cl_device *d) {
-  builders *b = d->builders;
-  if (!b || !__atomic_load_n(&b->n_alive, __ATOMIC_RELAXED)) return;
-  batch none = {.d = d};
-  mutex_lock(b->lock);
-  ask_to_save(d);
+void builders_wait(cl_device *device) {
+  builders *builders = device->builders;
+  if (!builders || !__atomic_load_n(&builders->n_alive, __ATOMIC_RELAXED)) return;
+  batch none = {.device = device};
+  mutex_lock(builders->lock);
+  ask_to_save(device);
   for (int i = 0; i < MAX_BUILDERS; i++)
-    if (b->all[i].is_saving) set_deadline(&b->all[i], SAVE_MS);
-  while (any_saves(b) && hear_one(&none, true)) continue;
-  mutex_unlock(b->lock);
+    if (builders->all[i].is_saving) set_deadline(&builders->all[i], SAVE_MS);
+  while (any_saves(builders) && hear_one(&none, true)) continue;
+  mutex_unlock(builders->lock);
 }
 
-void builders_reap(cl_device *d) {
-  builders *b = d->builders;
-  if (!b || !__atomic_load_n(&b->n_alive, __ATOMIC_RELAXED)) return;
-  batch none = {.d = d};
-  if (!mutex_try_lock(b->lock)) return; /* another session waits for kernels */
-  ask_to_save(d);
+void builders_reap(cl_device *device) {
+  builders *builders = device->builders;
+  if (!builders || !__atomic_load_n(&builders->n_alive, __ATOMIC_RELAXED)) return;
+  batch none = {.device = device};
+  if (!mutex_try_lock(builders->lock)) return; /* another session waits for kernels */
+  ask_to_save(device);
   while (hear_one(&none, false)) continue;
-  mutex_unlock(b->lock);
+  mutex_unlock(builders->lock);
 }

@@ -54,9 +54,11 @@ clave_status cache_info(const char *folder, cache_stats *out) {
   return NULL;
 }
 
-static int by_age(const void *a, const void *b) {
-  const folder_entry *x = a, *y = b;
-  return x->modified_s < y->modified_s ? -1 : x->modified_s > y->modified_s;
+static int by_age(const void *left, const void *right) {
+  const folder_entry *entry = left, *folder_entry = right;
+  return entry->modified_s < folder_entry->modified_s
+             ? -1
+             : entry->modified_s > folder_entry->modified_s;
 }
 
 static uint64_t remove_oldest(const char *folder, const folder_entry *entries, size_t n,
@@ -102,45 +104,49 @@ clave_status cache_open(const char *folder) {
   return NULL;
 }
 
-static uint64_t hash_entry(const cache_entry *e) {
-  uint64_t both[2] = {hash_bytes(e->proven, e->n_proven * sizeof *e->proven),
-                      hash_bytes(e->data, e->size)};
+static uint64_t hash_entry(const cache_entry *entry) {
+  uint64_t both[2] = {hash_bytes(entry->proven, entry->n_proven * sizeof *entry->proven),
+                      hash_bytes(entry->data, entry->size)};
   return hash_bytes(both, sizeof both);
 }
 
 bool cache_entry_read(const uint8_t *data, size_t size, const uint64_t key[2], cache_entry *out) {
-  header h = {0};
+  header header = {0};
   *out = (cache_entry){0};
-  if (size < sizeof h) return false;
-  memcpy(&h, data, sizeof h);
-  const size_t rest = size - sizeof h;
-  if (memcmp(h.magic, magic, sizeof magic) != 0 || h.key[0] != key[0] || h.key[1] != key[1])
+  if (size < sizeof header) return false;
+  memcpy(&header, data, sizeof header);
+  const size_t rest = size - sizeof header;
+  if (memcmp(header.magic, magic, sizeof magic) != 0 || header.key[0] != key[0] ||
+      header.key[1] != key[1])
     return false;
-  if (h.n_proven > rest / sizeof *out->proven) return false;
-  out->n_proven = (uint32_t)h.n_proven;
-  out->proven = (const void *)(data + sizeof h); /* pages and the header are aligned */
+  if (header.n_proven > rest / sizeof *out->proven) return false;
+  out->n_proven = (uint32_t)header.n_proven;
+  out->proven = (const void *)(data + sizeof header); /* pages and the header are aligned */
   out->data = (const uint8_t *)(out->proven + out->n_proven);
   out->size = rest - out->n_proven * sizeof *out->proven;
-  return out->size == h.size && hash_entry(out) == h.hash;
+  return out->size == header.size && hash_entry(out) == header.hash;
 }
 
-static header header_of(const uint64_t key[2], const cache_entry *e) {
-  header h = {
-      .key = {key[0], key[1]}, .n_proven = e->n_proven, .size = e->size, .hash = hash_entry(e)};
-  memcpy(h.magic, magic, sizeof magic);
-  return h;
+static header header_of(const uint64_t key[2], const cache_entry *entry) {
+  header header = {.key = {key[0], key[1]},
+                   .n_proven = entry->n_proven,
+                   .size = entry->size,
+                   .hash = hash_entry(entry)};
+  memcpy(header.magic, magic, sizeof magic);
+  return header;
 }
 
-void cache_entry_append(text *to, const uint64_t key[2], const cache_entry *e) {
-  const header h = header_of(key, e);
-  text_append(to, (const char *)&h, sizeof h);
-  if (e->n_proven) text_append(to, (const char *)e->proven, e->n_proven * sizeof *e->proven);
-  text_append(to, (const char *)e->data, e->size);
+void cache_entry_append(text *to, const uint64_t key[2], const cache_entry *entry) {
+  const header header = header_of(key, entry);
+  text_append(to, (const char *)&header, sizeof header);
+  if (entry->n_proven)
+    text_append(to, (const char *)entry->proven, entry->n_proven * sizeof *entry->proven);
+  text_append(to, (const char *)entry->data, entry->size);
 }
 
-static bool is_other_version(const file_map *m) {
-  return m->size >= sizeof(header) && memcmp(m->data, magic, MAGIC_STEM) == 0 &&
-         memcmp(m->data, magic, sizeof magic) != 0;
+static bool is_other_version(const file_map *map) {
+  return map->size >= sizeof(header) && memcmp(map->data, magic, MAGIC_STEM) == 0 &&
+         memcmp(map->data, magic, sizeof magic) != 0;
 }
 
 bool cache_load(const char *folder, const uint64_t key[2], cache_entry *out, bool *damaged) {
@@ -177,25 +183,26 @@ bool cache_has(const char *folder, const uint64_t key[2]) {
   return has;
 }
 
-static clave_status write_entry(const char *path, const header *h, const cache_entry *e) {
-  file_writer *w;
-  TRY(file_writer_create(path, &w));
-  clave_status st = file_writer_append(w, h, sizeof *h);
-  if (!st && e->n_proven) st = file_writer_append(w, e->proven, e->n_proven * sizeof *e->proven);
-  if (!st) st = file_writer_append(w, e->data, e->size);
-  if (!st) st = file_writer_commit(w);
-  file_writer_destroy(w);
+static clave_status write_entry(const char *path, const header *header, const cache_entry *entry) {
+  file_writer *writer;
+  TRY(file_writer_create(path, &writer));
+  clave_status st = file_writer_append(writer, header, sizeof *header);
+  if (!st && entry->n_proven)
+    st = file_writer_append(writer, entry->proven, entry->n_proven * sizeof *entry->proven);
+  if (!st) st = file_writer_append(writer, entry->data, entry->size);
+  if (!st) st = file_writer_commit(writer);
+  file_writer_destroy(writer);
   return st;
 }
 
-clave_status cache_save(const char *folder, const uint64_t key[2], const cache_entry *e) {
-  const header h = header_of(key, e);
+clave_status cache_save(const char *folder, const uint64_t key[2], const cache_entry *entry) {
+  const header header = header_of(key, entry);
   char *path = entry_path(folder, key), *lock_path = path_join(folder, lock_name);
   file_lock *lock = NULL;
   clave_status st = path && lock_path ? NULL : status_no_memory();
   if (!st && !file_lock_take(lock_path, LOCK_TIMEOUT_MS, &lock))
     st = status_new(STATUS_IO, "%s cannot be locked", lock_path);
-  if (!st) st = write_entry(path, &h, e);
+  if (!st) st = write_entry(path, &header, entry);
   uint64_t removed;
   if (!st) st = trim_entries(folder, CACHE_LIMIT_BYTES, &removed);
   file_lock_release(lock);

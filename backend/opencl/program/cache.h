@@ -32,8 +32,8 @@ bool cache_has(const char *folder, const uint64_t key[2]);
 /* As it lies in a file, of which `data` is a multiple of 8 bytes from where memory begins. False:
  * it is of another key, or damaged. */
 bool cache_entry_read(const uint8_t *data, size_t size, const uint64_t key[2], cache_entry *out);
-void cache_entry_append(text *to, const uint64_t key[2], const cache_entry *e);
+void cache_entry_append(text *to, const uint64_t key[2], const cache_entry *entry);
 clave_status cache_save(const char *folder, const uint64_t key[2],
-                        const cache_entry *e) STATUS_CHECK;
+                        const cache_entry *entry) STATUS_CHECK;
 
 #endif

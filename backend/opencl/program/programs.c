@@ -39,50 +39,51 @@ const char custom_kernel_name[] = "custom";
 
 /* ---------------------------------------------------------------- finding */
 
-static void program_destroy(cl_device *d, kernel_program *p) {
-  if (!p) return;
-  if (p->handle) d->cl->clReleaseProgram(p->handle);
-  free(p->name);
-  mutex_destroy(p->lock);
-  if (p->generated) free((void *)p->signature.args);
-  free(p->arg_names);
-  free(p->proven.items);
-  free(p->options);
-  free(p->source);
-  free(p->refusal);
-  free(p);
+static void program_destroy(cl_device *device, kernel_program *program) {
+  if (!program) return;
+  if (program->handle) device->cl->clReleaseProgram(program->handle);
+  free(program->name);
+  mutex_destroy(program->lock);
+  if (program->generated) free((void *)program->signature.args);
+  free(program->arg_names);
+  free(program->proven.items);
+  free(program->options);
+  free(program->source);
+  free(program->refusal);
+  free(program);
 }
 
 /* What a macro that is no number stands for; NULL: a number. */
-static const char *macro_name(const launch_macro *m) {
+static const char *macro_name(const launch_macro *macro) {
   static const char *const codes[CODE_COUNT] = {"INT", "E4M3", "E5M2"};
-  if (m->kind == DEFINE_DTYPE) return dtype_name((dtype)m->value);
-  if (m->kind == DEFINE_BLOCKS) return block_format_at(m->value)->name;
-  return m->kind == DEFINE_CODE ? codes[m->value] : NULL;
+  if (macro->kind == DEFINE_DTYPE) return dtype_name((dtype)macro->value);
+  if (macro->kind == DEFINE_BLOCKS) return block_format_at(macro->value)->name;
+  return macro->kind == DEFINE_CODE ? codes[macro->value] : NULL;
 }
 
-static clave_status write_options(const cl_device *d, const launch *l, text *out) {
+static clave_status write_options(const cl_device *device, const launch *launch, text *out) {
   const char *precision =
-      d->entry->correct_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "";
-  if (l->fast) precision = " -D FAST -cl-mad-enable -cl-denorms-are-zero";
+      device->entry->correct_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "";
+  if (launch->fast) precision = " -D FAST -cl-mad-enable -cl-denorms-are-zero";
   /* -w: clang-based drivers print their count of warnings to stderr */
-  text_printf(out, "-cl-std=%s -w%s -D ON_CPU=%d", l->standard, precision, d->entry->traits.is_cpu);
-  for (int i = 0; i < l->n_macros; i++) {
-    const launch_macro *m = &l->macros[i];
-    const char *name = macro_name(m);
+  text_printf(out, "-cl-std=%s -w%s -D ON_CPU=%d", launch->standard, precision,
+              device->entry->traits.is_cpu);
+  for (int i = 0; i < launch->n_macros; i++) {
+    const launch_macro *macro = &launch->macros[i];
+    const char *name = macro_name(macro);
     if (name)
-      text_printf(out, " -D %s=%s", m->name, name);
+      text_printf(out, " -D %s=%s", macro->name, name);
     else
-      text_printf(out, " -D %s=%d", m->name, m->value);
+      text_printf(out, " -D %s=%d", macro->name, macro->value);
   }
   return text_status(out);
 }
 
 /* args: owned by the program, their names by whoever generated it. */
-static clave_status copy_names(kernel_program *p, arg_info *args, int n) {
+static clave_status copy_names(kernel_program *program, arg_info *args, int n) {
   text names = {0};
   for (int i = 0; i < n; i++) text_append(&names, args[i].name, strlen(args[i].name) + 1);
-  p->arg_names = names.data;
+  program->arg_names = names.data;
   TRY(text_status(&names));
   const char *at = names.data;
   for (int i = 0; i < n; i++) {
@@ -92,100 +93,104 @@ static clave_status copy_names(kernel_program *p, arg_info *args, int n) {
   return NULL;
 }
 
-static clave_status generate_source(const cl_device *d, const launch *l, kernel_program *p) {
+static clave_status generate_source(const cl_device *device, const launch *launch,
+                                    kernel_program *program) {
   arg_info args[MAX_LAUNCH_ARGS];
   int n = 0;
   text body = {0}, full = {0};
-  clave_status st = l->generate(l->generate_ctx, &body, args, &n);
+  clave_status st = launch->generate(launch->generate_ctx, &body, args, &n);
   if (!st) st = text_status(&body);
-  p->signature =
-      (kernel_signature){.stem = l->stem, .kernel = l->kernel, .args = args, .n_args = n};
-  if (l->signature) { /* a file with an epilogue: sizes are told apart as without */
-    p->signature.blocks = l->signature->blocks;
-    p->signature.n_blocks = l->signature->n_blocks;
+  program->signature =
+      (kernel_signature){.stem = launch->stem, .kernel = launch->kernel, .args = args, .n_args = n};
+  if (launch->signature) { /* a file with an epilogue: sizes are told apart as without */
+    program->signature.blocks = launch->signature->blocks;
+    program->signature.n_blocks = launch->signature->n_blocks;
   }
-  if (!st) st = source_expand(d, &body, &p->signature, &full);
+  if (!st) st = source_expand(device, &body, &program->signature, &full);
   text_free(&body);
-  p->source = full.data;
+  program->source = full.data;
   arg_info *copy = calloc((size_t)n + 1, sizeof *copy);
-  p->signature.args = copy;
+  program->signature.args = copy;
   if (st || !copy) return st ? st : status_no_memory();
   memcpy(copy, args, sizeof *copy * (size_t)n);
-  return copy_names(p, copy, n);
+  return copy_names(program, copy, n);
 }
 
-launch_variant variant_of(const cl_device *d, const size_t global[3], const size_t local[3]) {
-  launch_variant v = {0};
-  if (!d->large_grid) return v;
+launch_variant variant_of(const cl_device *device, const size_t global[3], const size_t local[3]) {
+  launch_variant variant = {0};
+  if (!device->large_grid) return variant;
   for (int i = 0; i < 3; i++) {
-    v.local[i] = local[i];
-    if (global[i] >= d->large_grid) v.is_large = true;
+    variant.local[i] = local[i];
+    if (global[i] >= device->large_grid) variant.is_large = true;
   }
-  return v;
+  return variant;
 }
 
-static void identify(kernel_program *p) {
-  const char *texts[] = {p->stem, p->kernel, p->options, p->source ? p->source : ""};
+static void identify(kernel_program *program) {
+  const char *texts[] = {program->stem, program->kernel, program->options,
+                         program->source ? program->source : ""};
   uint64_t all[12];
   for (int i = 0; i < 4; i++) hash_bytes_128(texts[i], strlen(texts[i]), all + 2 * i);
-  memcpy(all + 8, &p->variant, sizeof p->variant);
-  hash_bytes_128(all, sizeof all, p->identity);
+  memcpy(all + 8, &program->variant, sizeof program->variant);
+  hash_bytes_128(all, sizeof all, program->identity);
 }
 
-static clave_status program_create(cl_device *d, const launch *l, const launch_variant *v,
-                                   kernel_program **out) {
-  kernel_program *p = calloc(1, sizeof *p);
-  *out = p;
-  if (!p) return status_no_memory();
-  p->stem = l->stem;
-  p->kernel = l->kernel;
-  p->variant = *v;
-  p->generated = l->generate != NULL;
-  if (l->signature && !l->generate) p->signature = *l->signature;
-  TRY(mutex_create(&p->lock));
+static clave_status program_create(cl_device *device, const launch *launch,
+                                   const launch_variant *variant, kernel_program **out) {
+  kernel_program *program = calloc(1, sizeof *program);
+  *out = program;
+  if (!program) return status_no_memory();
+  program->stem = launch->stem;
+  program->kernel = launch->kernel;
+  program->variant = *variant;
+  program->generated = launch->generate != NULL;
+  if (launch->signature && !launch->generate) program->signature = *launch->signature;
+  TRY(mutex_create(&program->lock));
   text options = {0};
-  clave_status st = write_options(d, l, &options);
-  p->options = options.data;
+  clave_status st = write_options(device, launch, &options);
+  program->options = options.data;
   if (st) return st;
-  if (l->generate) TRY(generate_source(d, l, p));
-  identify(p);
+  if (launch->generate) TRY(generate_source(device, launch, program));
+  identify(program);
   return NULL;
 }
 
-static kernel_program *find_same(const cl_device *d, const kernel_program *p) {
-  for (int i = 0; i < d->n_programs; i++)
-    if (memcmp(d->programs[i]->identity, p->identity, sizeof p->identity) == 0)
-      return d->programs[i];
+static kernel_program *find_same(const cl_device *device, const kernel_program *program) {
+  for (int i = 0; i < device->n_programs; i++)
+    if (memcmp(device->programs[i]->identity, program->identity, sizeof program->identity) == 0)
+      return device->programs[i];
   return NULL;
 }
 
-static clave_status add_program(cl_device *d, kernel_program *p) {
-  if (!array_reserve(&d->programs, &d->cap_programs, (size_t)d->n_programs + 1,
-                     sizeof *d->programs))
+static clave_status add_program(cl_device *device, kernel_program *program) {
+  if (!array_reserve(&device->programs, &device->cap_programs, (size_t)device->n_programs + 1,
+                     sizeof *device->programs))
     return status_no_memory();
-  d->programs[d->n_programs++] = p;
+  device->programs[device->n_programs++] = program;
   return NULL;
 }
 
-clave_status program_find(cl_device *d, const launch *l, const launch_variant *v,
+clave_status program_find(cl_device *device, const launch *launch, const launch_variant *variant,
                           kernel_program **out) {
   *out = NULL;
   kernel_program *mine;
-  clave_status st = program_create(d, l, v, &mine);
+  clave_status st = program_create(device, launch, variant, &mine);
   if (!st) {
-    mutex_lock(d->lock);
-    *out = find_same(d, mine);
+    mutex_lock(device->lock);
+    *out = find_same(device, mine);
     if (!*out) {
-      st = add_program(d, mine);
+      st = add_program(device, mine);
       if (!st) *out = mine;
     }
-    mutex_unlock(d->lock);
+    mutex_unlock(device->lock);
   }
-  if (*out != mine) program_destroy(d, mine);
+  if (*out != mine) program_destroy(device, mine);
   return st;
 }
 
-const kernel_signature *program_signature(const kernel_program *p) { return &p->signature; }
+const kernel_signature *program_signature(const kernel_program *program) {
+  return &program->signature;
+}
 
 /* ---------------------------------------------------------------- building */
 
@@ -201,379 +206,392 @@ static void first_error(const char *log, char *line, size_t size) {
   line[n] = 0;
 }
 
-static clave_status build_error(cl_device *d, const kernel_program *p, cl_program handle,
+static clave_status build_error(cl_device *device, const kernel_program *program, cl_program handle,
                                 cl_int code) {
   size_t size = 0;
-  cl_device_id id = d->entry->id;
-  if (d->cl->clGetProgramBuildInfo(handle, id, CL_PROGRAM_BUILD_LOG, 0, NULL, &size) != CL_SUCCESS)
+  cl_device_id id = device->entry->id;
+  if (device->cl->clGetProgramBuildInfo(handle, id, CL_PROGRAM_BUILD_LOG, 0, NULL, &size) !=
+      CL_SUCCESS)
     size = 0;
   char *log = calloc(1, size + 1), line[256] = "";
   if (log && size &&
-      d->cl->clGetProgramBuildInfo(handle, id, CL_PROGRAM_BUILD_LOG, size, log, NULL) == CL_SUCCESS)
+      device->cl->clGetProgramBuildInfo(handle, id, CL_PROGRAM_BUILD_LOG, size, log, NULL) ==
+          CL_SUCCESS)
     first_error(log, line, sizeof line);
   free(log);
   clave_status st = opencl_status(code, "clBuildProgram");
-  return status_while(st, "kernel %s of %s.cl (%s): %s", p->kernel, p->stem, p->options, line);
+  return status_while(st, "kernel %s of %s.cl (%s): %s", program->kernel, program->stem,
+                      program->options, line);
 }
 
 /* header: of the driver, which builtins.h replaces; NULL: the driver's own. Releases `handle` on
  * failure; code is the driver's. */
-static clave_status build_handle(cl_device *d, const kernel_program *p, const char *header,
-                                 cl_program handle, cl_int *code) {
+static clave_status build_handle(cl_device *device, const kernel_program *program,
+                                 const char *header, cl_program handle, cl_int *code) {
   text options = {0};
   *code = CL_SUCCESS;
-  text_printf(&options, "%s", p->options);
+  text_printf(&options, "%s", program->options);
   if (header) text_printf(&options, " -D OWN_BUILTINS=1 -D %s", header);
   clave_status st = text_status(&options);
-  if (!st) *code = d->cl->clBuildProgram(handle, 1, &d->entry->id, options.data, NULL, NULL);
-  if (*code != CL_SUCCESS) st = build_error(d, p, handle, *code);
+  if (!st)
+    *code = device->cl->clBuildProgram(handle, 1, &device->entry->id, options.data, NULL, NULL);
+  if (*code != CL_SUCCESS) st = build_error(device, program, handle, *code);
   text_free(&options);
-  if (st) d->cl->clReleaseProgram(handle);
+  if (st) device->cl->clReleaseProgram(handle);
   return st;
 }
 
 /* From now on other sessions take the program for built: all else of it is in place. */
-static void publish(kernel_program *p, cl_program handle) {
-  __atomic_store_n(&p->handle, handle, __ATOMIC_RELEASE);
+static void publish(kernel_program *program, cl_program handle) {
+  __atomic_store_n(&program->handle, handle, __ATOMIC_RELEASE);
 }
 
-static void find_key(const cl_device *d, kernel_program *p) {
+static void find_key(const cl_device *device, kernel_program *program) {
   uint64_t all[10];
-  hash_bytes_128(p->source, strlen(p->source), all);
-  hash_bytes_128(p->options, strlen(p->options), all + 2);
-  memcpy(all + 4, d->platform_key, sizeof d->platform_key);
-  memcpy(all + 6, &p->variant, sizeof p->variant);
-  hash_bytes_128(all, sizeof all, p->key);
+  hash_bytes_128(program->source, strlen(program->source), all);
+  hash_bytes_128(program->options, strlen(program->options), all + 2);
+  memcpy(all + 4, device->platform_key, sizeof device->platform_key);
+  memcpy(all + 6, &program->variant, sizeof program->variant);
+  hash_bytes_128(all, sizeof all, program->key);
 }
 
 /* True if the driver took the entry's binary; the program is published with its marks. */
-static bool build_from_entry(cl_device *d, kernel_program *p, const cache_entry *e) {
-  const unsigned char *data = e->data;
+static bool build_from_entry(cl_device *device, kernel_program *program, const cache_entry *entry) {
+  const unsigned char *data = entry->data;
   cl_int code, loaded = CL_SUCCESS;
-  cl_program handle = d->cl->clCreateProgramWithBinary(d->context, 1, &d->entry->id, &e->size,
-                                                       &data, &loaded, &code);
+  cl_program handle = device->cl->clCreateProgramWithBinary(device->context, 1, &device->entry->id,
+                                                            &entry->size, &data, &loaded, &code);
   if (code != CL_SUCCESS) return false;
   if (loaded != CL_SUCCESS) {
-    d->cl->clReleaseProgram(handle);
+    device->cl->clReleaseProgram(handle);
     return false;
   }
-  clave_status st = build_handle(d, p, NULL, handle, &code);
+  clave_status st = build_handle(device, program, NULL, handle, &code);
   if (st) {
-    device_note(d, "a kernel binary was refused (%s) and is built again", status_message(st));
+    device_note(device, "a kernel binary was refused (%s) and is built again", status_message(st));
     status_free(st);
     return false;
   }
-  for (uint32_t i = 0; i < e->n_proven; i++) proof_set_add(&p->proven, e->proven[i]);
-  p->saved_proven = p->proven.count;
-  p->has_run = p->is_saved = true;
-  publish(p, handle);
+  for (uint32_t i = 0; i < entry->n_proven; i++) proof_set_add(&program->proven, entry->proven[i]);
+  program->saved_proven = program->proven.count;
+  program->has_run = program->is_saved = true;
+  publish(program, handle);
   return true;
 }
 
 /* True if a usable binary was there. */
-static bool build_from_cache(cl_device *d, kernel_program *p) {
-  cache_entry e;
+static bool build_from_cache(cl_device *device, kernel_program *program) {
+  cache_entry entry;
   bool damaged;
-  if (binaries_find(d, p->key, &e) && build_from_entry(d, p, &e)) return true;
-  if (!d->cache_dir) return false;
-  if (!cache_load(d->cache_dir, p->key, &e, &damaged)) {
-    if (damaged) device_note(d, "a damaged kernel binary in %s was removed", d->cache_dir);
+  if (binaries_find(device, program->key, &entry) && build_from_entry(device, program, &entry))
+    return true;
+  if (!device->cache_dir) return false;
+  if (!cache_load(device->cache_dir, program->key, &entry, &damaged)) {
+    if (damaged)
+      device_note(device, "a damaged kernel binary in %s was removed", device->cache_dir);
     return false;
   }
-  bool good = build_from_entry(d, p, &e);
-  file_map_close(&e.map);
+  bool good = build_from_entry(device, program, &entry);
+  file_map_close(&entry.map);
   return good;
 }
 
 /* refused: the compiler does not take the source. */
-static clave_status build_with(cl_device *d, kernel_program *p, const char *header, bool *refused) {
+static clave_status build_with(cl_device *device, kernel_program *program, const char *header,
+                               bool *refused) {
   cl_int code;
-  const char *source = p->source;
-  cl_program handle = d->cl->clCreateProgramWithSource(d->context, 1, &source, NULL, &code);
+  const char *source = program->source;
+  cl_program handle =
+      device->cl->clCreateProgramWithSource(device->context, 1, &source, NULL, &code);
   if (code != CL_SUCCESS) return opencl_status(code, "clCreateProgramWithSource");
-  clave_status st = build_handle(d, p, header, handle, &code);
+  clave_status st = build_handle(device, program, header, handle, &code);
   *refused = code == CL_BUILD_PROGRAM_FAILURE;
-  if (!st) publish(p, handle);
+  if (!st) publish(program, handle);
   return st;
 }
 
-static clave_status build_from_source(cl_device *d, kernel_program *p) {
+static clave_status build_from_source(cl_device *device, kernel_program *program) {
   bool refused = false;
-  bool is_custom = strcmp(p->kernel, custom_kernel_name) == 0; /* may call any builtin */
-  const char *header = is_custom ? NULL : quirk_header(d->base.info.platform);
-  clave_status st = build_with(d, p, header, &refused);
+  bool is_custom = strcmp(program->kernel, custom_kernel_name) == 0; /* may call any builtin */
+  const char *header = is_custom ? NULL : quirk_header(device->base.info.platform);
+  clave_status st = build_with(device, program, header, &refused);
   if (!header || !refused) return st;
   clave_status first = st;
-  st = build_with(d, p, NULL, &refused);
-  if (!st) device_note(d, "builtins.h lacks what a kernel needs: %s", status_message(first));
+  st = build_with(device, program, NULL, &refused);
+  if (!st) device_note(device, "builtins.h lacks what a kernel needs: %s", status_message(first));
   status_free(first);
   return st;
 }
 
 /* Builds the text, unless the driver has refused it. */
-static clave_status build_text(cl_device *d, kernel_program *p) {
-  if (p->refusal && memcmp(p->key, p->refused_key, sizeof p->key) == 0)
-    return UNSUPPORTED("%s", p->refusal);
-  clave_status st = build_from_cache(d, p) ? NULL : build_from_source(d, p);
+static clave_status build_text(cl_device *device, kernel_program *program) {
+  if (program->refusal && memcmp(program->key, program->refused_key, sizeof program->key) == 0)
+    return UNSUPPORTED("%s", program->refusal);
+  clave_status st = build_from_cache(device, program) ? NULL : build_from_source(device, program);
   if (status_code_of(st) != STATUS_UNSUPPORTED) return st;
-  free(p->refusal);
-  p->refusal = strdup(status_message(st));
-  memcpy(p->refused_key, p->key, sizeof p->key);
-  __atomic_store_n(&p->was_refused, true, __ATOMIC_RELAXED);
+  free(program->refusal);
+  program->refusal = strdup(status_message(st));
+  memcpy(program->refused_key, program->key, sizeof program->key);
+  __atomic_store_n(&program->was_refused, true, __ATOMIC_RELAXED);
   return st;
 }
 
 /* Its text, and where it is in the cache on disk. */
-static clave_status find_source(cl_device *d, kernel_program *p) {
-  if (!p->source) {
+static clave_status find_source(cl_device *device, kernel_program *program) {
+  if (!program->source) {
     text full = {0};
-    clave_status st = source_of_kernel(d, &p->signature, &full);
-    p->source = st ? NULL : full.data;
+    clave_status st = source_of_kernel(device, &program->signature, &full);
+    program->source = st ? NULL : full.data;
     if (st) {
       text_free(&full);
       return st;
     }
   }
-  find_key(d, p);
+  find_key(device, program);
   return NULL;
 }
 
-static clave_status build_locked(cl_device *d, kernel_program *p) {
-  if (p->handle) return NULL;
-  TRY(find_source(d, p));
-  clave_status st = build_text(d, p);
-  if (!p->generated) {
-    free(p->source);
-    p->source = NULL;
+static clave_status build_locked(cl_device *device, kernel_program *program) {
+  if (program->handle) return NULL;
+  TRY(find_source(device, program));
+  clave_status st = build_text(device, program);
+  if (!program->generated) {
+    free(program->source);
+    program->source = NULL;
   }
   return st;
 }
 
-clave_status program_build(cl_device *d, kernel_program *p) {
-  mutex_lock(p->lock);
-  clave_status st = build_locked(d, p);
-  mutex_unlock(p->lock);
+clave_status program_build(cl_device *device, kernel_program *program) {
+  mutex_lock(program->lock);
+  clave_status st = build_locked(device, program);
+  mutex_unlock(program->lock);
   return st;
 }
 
 /* ---------------------------------------------------------------- orders */
 
-void program_want(const cl_device *d, kernel_program *p, const recorded_launch *l) {
-  mutex_lock(p->lock);
-  order *o = &p->wanted;
-  o->is_wide = l->wide;
-  o->compute = (uint32_t)l->compute;
-  for (int i = 0; i < 3; i++) o->global[i] = o->local[i] = l->local[i];
-  if (p->variant.is_large)
-    o->global[0] = (d->large_grid + l->local[0] - 1) / l->local[0] * l->local[0];
-  for (int i = 0; i < l->n_values; i++)
-    if (l->values[i].kind == VALUE_LOCAL && l->values[i].as.bytes > o->local_bytes)
-      o->local_bytes = l->values[i].as.bytes;
-  mutex_unlock(p->lock);
+void program_want(const cl_device *device, kernel_program *program, const recorded_launch *launch) {
+  mutex_lock(program->lock);
+  order *order = &program->wanted;
+  order->is_wide = launch->wide;
+  order->compute = (uint32_t)launch->compute;
+  for (int i = 0; i < 3; i++) order->global[i] = order->local[i] = launch->local[i];
+  if (program->variant.is_large)
+    order->global[0] =
+        (device->large_grid + launch->local[0] - 1) / launch->local[0] * launch->local[0];
+  for (int i = 0; i < launch->n_values; i++)
+    if (launch->values[i].kind == VALUE_LOCAL && launch->values[i].as.bytes > order->local_bytes)
+      order->local_bytes = launch->values[i].as.bytes;
+  mutex_unlock(program->lock);
 }
 
-static clave_status write_order(cl_device *d, kernel_program *p, order *o, text *texts) {
-  if (p->handle) return NULL;
-  TRY(find_source(d, p));
-  cache_entry e;
-  if (binaries_find(d, p->key, &e) || (d->cache_dir && cache_has(d->cache_dir, p->key)))
+static clave_status write_order(cl_device *device, kernel_program *program, order *order,
+                                text *texts) {
+  if (program->handle) return NULL;
+  TRY(find_source(device, program));
+  cache_entry entry;
+  if (binaries_find(device, program->key, &entry) ||
+      (device->cache_dir && cache_has(device->cache_dir, program->key)))
     return NULL;
-  const kernel_signature *g = program_signature(p);
-  *o = p->wanted;
-  o->n_args = (uint32_t)g->n_args;
-  for (int i = 0; i < g->n_args; i++) o->kinds[i] = (uint8_t)g->args[i].kind;
-  const char *parts[] = {p->kernel, p->options, p->source};
+  const kernel_signature *signature = program_signature(program);
+  *order = program->wanted;
+  order->n_args = (uint32_t)signature->n_args;
+  for (int i = 0; i < signature->n_args; i++) order->kinds[i] = (uint8_t)signature->args[i].kind;
+  const char *parts[] = {program->kernel, program->options, program->source};
   for (int i = 0; i < 3; i++) text_append(texts, parts[i], strlen(parts[i]) + 1);
   return text_status(texts);
 }
 
-bool program_order(cl_device *d, kernel_program *p, order *o, text *texts) {
+bool program_order(cl_device *device, kernel_program *program, order *order, text *texts) {
   text_clear(texts);
-  mutex_lock(p->lock);
-  clave_status st = write_order(d, p, o, texts);
-  mutex_unlock(p->lock);
+  mutex_lock(program->lock);
+  clave_status st = write_order(device, program, order, texts);
+  mutex_unlock(program->lock);
   bool is_ordered = !st && texts->size > 0;
   status_free(st);
   return is_ordered;
 }
 
-static clave_status take_order(const cl_device *d, kernel_program *p, const order *o,
+static clave_status take_order(const cl_device *device, kernel_program *program, const order *order,
                                const char *const texts[3]) {
-  TRY(mutex_create(&p->lock));
-  p->generated = true;
-  p->stem = "";
-  p->kernel = p->name = strdup(texts[0]);
-  p->options = strdup(texts[1]);
-  p->source = strdup(texts[2]);
+  TRY(mutex_create(&program->lock));
+  program->generated = true;
+  program->stem = "";
+  program->kernel = program->name = strdup(texts[0]);
+  program->options = strdup(texts[1]);
+  program->source = strdup(texts[2]);
   size_t global[3], local[3];
   for (int i = 0; i < 3; i++) {
-    global[i] = (size_t)o->global[i];
-    local[i] = (size_t)o->local[i];
+    global[i] = (size_t)order->global[i];
+    local[i] = (size_t)order->local[i];
   }
-  p->variant = variant_of(d, global, local);
-  arg_info *args = calloc((size_t)o->n_args + 1, sizeof *args);
-  p->signature.args = args;
-  if (!p->name || !p->options || !p->source || !args) return status_no_memory();
-  for (uint32_t i = 0; i < o->n_args; i++)
-    args[i] = (arg_info){.name = "", .kind = (arg_kind)o->kinds[i]};
-  p->signature.kernel = p->kernel;
-  p->signature.n_args = (int)o->n_args;
-  identify(p);
+  program->variant = variant_of(device, global, local);
+  arg_info *args = calloc((size_t)order->n_args + 1, sizeof *args);
+  program->signature.args = args;
+  if (!program->name || !program->options || !program->source || !args) return status_no_memory();
+  for (uint32_t i = 0; i < order->n_args; i++)
+    args[i] = (arg_info){.name = "", .kind = (arg_kind)order->kinds[i]};
+  program->signature.kernel = program->kernel;
+  program->signature.n_args = (int)order->n_args;
+  identify(program);
   return NULL;
 }
 
-clave_status program_of_order(cl_device *d, const order *o, const char *const texts[3],
+clave_status program_of_order(cl_device *device, const order *order, const char *const texts[3],
                               kernel_program **out) {
   *out = NULL;
-  kernel_program *p = calloc(1, sizeof *p);
-  clave_status st = p ? take_order(d, p, o, texts) : status_no_memory();
-  mutex_lock(d->lock);
-  if (!st) *out = find_same(d, p);
+  kernel_program *program = calloc(1, sizeof *program);
+  clave_status st = program ? take_order(device, program, order, texts) : status_no_memory();
+  mutex_lock(device->lock);
+  if (!st) *out = find_same(device, program);
   if (!st && !*out) {
-    st = add_program(d, p);
-    if (!st) *out = p;
+    st = add_program(device, program);
+    if (!st) *out = program;
   }
-  mutex_unlock(d->lock);
-  if (*out != p) program_destroy(d, p);
+  mutex_unlock(device->lock);
+  if (*out != program) program_destroy(device, program);
   return st;
 }
 
-clave_status program_kernel(cl_device *d, kernel_program *p, cl_kernel *out) {
+clave_status program_kernel(cl_device *device, kernel_program *program, cl_kernel *out) {
   *out = NULL;
-  TRY(program_build(d, p));
+  TRY(program_build(device, program));
   cl_int code;
-  *out = d->cl->clCreateKernel(p->handle, p->kernel, &code);
+  *out = device->cl->clCreateKernel(program->handle, program->kernel, &code);
   if (code == CL_SUCCESS) return NULL;
   *out = NULL;
-  return status_while(opencl_status(code, "clCreateKernel"), "kernel %s of %s.cl", p->kernel,
-                      p->stem);
+  return status_while(opencl_status(code, "clCreateKernel"), "kernel %s of %s.cl", program->kernel,
+                      program->stem);
 }
 
 /* ---------------------------------------------------------------- saving */
 
-bool program_mark_run(kernel_program *p) {
-  return !__atomic_exchange_n(&p->has_run, true, __ATOMIC_RELAXED);
+bool program_mark_run(kernel_program *program) {
+  return !__atomic_exchange_n(&program->has_run, true, __ATOMIC_RELAXED);
 }
 
-bool program_first_launch(kernel_program *p) {
-  return !__atomic_exchange_n(&p->was_launched, true, __ATOMIC_RELAXED);
+bool program_first_launch(kernel_program *program) {
+  return !__atomic_exchange_n(&program->was_launched, true, __ATOMIC_RELAXED);
 }
 
-bool program_is_proven(kernel_program *p, uint64_t class) {
-  mutex_lock(p->lock);
-  bool is_proven = proof_set_has(&p->proven, class);
-  mutex_unlock(p->lock);
+bool program_is_proven(kernel_program *program, uint64_t class) {
+  mutex_lock(program->lock);
+  bool is_proven = proof_set_has(&program->proven, class);
+  mutex_unlock(program->lock);
   return is_proven;
 }
 
-void program_prove(kernel_program *p, uint64_t class) {
-  mutex_lock(p->lock);
-  proof_set_add(&p->proven, class);
-  mutex_unlock(p->lock);
+void program_prove(kernel_program *program, uint64_t class) {
+  mutex_lock(program->lock);
+  proof_set_add(&program->proven, class);
+  mutex_unlock(program->lock);
 }
 
-bool program_is_built(const kernel_program *p) {
-  return __atomic_load_n(&p->handle, __ATOMIC_ACQUIRE) != NULL;
+bool program_is_built(const kernel_program *program) {
+  return __atomic_load_n(&program->handle, __ATOMIC_ACQUIRE) != NULL;
 }
 
-bool program_was_tried(const kernel_program *p) {
-  return program_is_built(p) || __atomic_load_n(&p->was_refused, __ATOMIC_RELAXED);
+bool program_was_tried(const kernel_program *program) {
+  return program_is_built(program) || __atomic_load_n(&program->was_refused, __ATOMIC_RELAXED);
 }
 
 /* True if there is a file, of this process or another that built it for us: it is kept, with what
  * we know of it. */
-static bool save_again(cl_device *d, kernel_program *p, clave_status *st) {
-  cache_entry e;
+static bool save_again(cl_device *device, kernel_program *program, clave_status *st) {
+  cache_entry entry;
   bool damaged;
-  if (!cache_load(d->cache_dir, p->key, &e, &damaged)) return false;
-  for (uint32_t i = 0; i < e.n_proven; i++) proof_set_add(&p->proven, e.proven[i]);
-  bool adds = p->proven.count > e.n_proven;
-  e.proven = p->proven.items;
-  e.n_proven = p->proven.count;
-  if (adds) *st = cache_save(d->cache_dir, p->key, &e);
-  file_map_close(&e.map);
+  if (!cache_load(device->cache_dir, program->key, &entry, &damaged)) return false;
+  for (uint32_t i = 0; i < entry.n_proven; i++) proof_set_add(&program->proven, entry.proven[i]);
+  bool adds = program->proven.count > entry.n_proven;
+  entry.proven = program->proven.items;
+  entry.n_proven = program->proven.count;
+  if (adds) *st = cache_save(device->cache_dir, program->key, &entry);
+  file_map_close(&entry.map);
   return true;
 }
 
-static clave_status save_program(cl_device *d, kernel_program *p) {
+static clave_status save_program(cl_device *device, kernel_program *program) {
   clave_status st = NULL;
-  if (save_again(d, p, &st)) return st;
+  if (save_again(device, program, &st)) return st;
   unsigned char *data = NULL;
   size_t size = 0;
-  st = binary_read(d, p->handle, &data, &size);
+  st = binary_read(device, program->handle, &data, &size);
   if (!st && size)
-    st = cache_save(
-        d->cache_dir, p->key,
-        &(cache_entry){
-            .data = data, .size = size, .proven = p->proven.items, .n_proven = p->proven.count});
+    st = cache_save(device->cache_dir, program->key,
+                    &(cache_entry){.data = data,
+                                   .size = size,
+                                   .proven = program->proven.items,
+                                   .n_proven = program->proven.count});
   free(data);
   return st;
 }
 
 /* True if it was. */
-static bool save_if_new(cl_device *d, kernel_program *p) {
-  mutex_lock(p->lock);
-  bool has_run = __atomic_load_n(&p->has_run, __ATOMIC_RELAXED);
+static bool save_if_new(cl_device *device, kernel_program *program) {
+  mutex_lock(program->lock);
+  bool has_run = __atomic_load_n(&program->has_run, __ATOMIC_RELAXED);
   clave_status st = NULL;
-  bool is_new = has_run && (!p->is_saved || p->proven.count != p->saved_proven);
+  bool is_new = has_run && (!program->is_saved || program->proven.count != program->saved_proven);
   if (is_new) {
-    st = save_program(d, p);
-    p->is_saved = true; /* not tried again when it cannot be */
-    p->saved_proven = p->proven.count;
+    st = save_program(device, program);
+    program->is_saved = true; /* not tried again when it cannot be */
+    program->saved_proven = program->proven.count;
   }
-  mutex_unlock(p->lock);
-  if (st && !__atomic_exchange_n(&d->cache_noted, true, __ATOMIC_RELAXED))
-    device_note(d, "kernel binaries are not kept: %s", status_message(st));
+  mutex_unlock(program->lock);
+  if (st && !__atomic_exchange_n(&device->cache_noted, true, __ATOMIC_RELAXED))
+    device_note(device, "kernel binaries are not kept: %s", status_message(st));
   status_free(st);
   return is_new;
 }
 
-bool programs_save_next(cl_device *d) {
-  if (!d->cache_dir) return false;
+bool programs_save_next(cl_device *device) {
+  if (!device->cache_dir) return false;
   for (int i = 0;; i++) {
-    mutex_lock(d->lock);
-    kernel_program *p = i < d->n_programs ? d->programs[i] : NULL;
-    mutex_unlock(d->lock);
-    if (!p) return false;
-    if (save_if_new(d, p)) return true;
+    mutex_lock(device->lock);
+    kernel_program *program = i < device->n_programs ? device->programs[i] : NULL;
+    mutex_unlock(device->lock);
+    if (!program) return false;
+    if (save_if_new(device, program)) return true;
   }
 }
 
-void programs_save(cl_device *d) {
-  while (programs_save_next(d)) continue;
+void programs_save(cl_device *device) {
+  while (programs_save_next(device)) continue;
 }
 
 /* Of those that have run, whose binaries hold code. */
-static clave_status append_program(const cl_device *d, kernel_program *p, text *to) {
+static clave_status append_program(const cl_device *device, kernel_program *program, text *to) {
   unsigned char *data = NULL;
   size_t size = 0;
-  mutex_lock(p->lock);
-  clave_status st = p->handle && __atomic_load_n(&p->has_run, __ATOMIC_RELAXED)
-                        ? binary_read(d, p->handle, &data, &size)
+  mutex_lock(program->lock);
+  clave_status st = program->handle && __atomic_load_n(&program->has_run, __ATOMIC_RELAXED)
+                        ? binary_read(device, program->handle, &data, &size)
                         : NULL;
   if (!st && size) {
-    binaries_append(
-        to, p->key,
-        &(cache_entry){
-            .data = data, .size = size, .proven = p->proven.items, .n_proven = p->proven.count});
+    binaries_append(to, program->key,
+                    &(cache_entry){.data = data,
+                                   .size = size,
+                                   .proven = program->proven.items,
+                                   .n_proven = program->proven.count});
   }
-  mutex_unlock(p->lock);
+  mutex_unlock(program->lock);
   free(data);
   return st ? st : text_status(to);
 }
 
-clave_status programs_append(cl_device *d, text *to) {
+clave_status programs_append(cl_device *device, text *to) {
   for (int i = 0;; i++) {
-    mutex_lock(d->lock);
-    kernel_program *p = i < d->n_programs ? d->programs[i] : NULL;
-    mutex_unlock(d->lock);
-    if (!p) return NULL;
-    TRY(append_program(d, p, to));
+    mutex_lock(device->lock);
+    kernel_program *program = i < device->n_programs ? device->programs[i] : NULL;
+    mutex_unlock(device->lock);
+    if (!program) return NULL;
+    TRY(append_program(device, program, to));
   }
 }
 
-void programs_destroy(cl_device *d) {
-  for (int i = 0; i < d->n_programs; i++) program_destroy(d, d->programs[i]);
-  free(d->programs);
-  free(d->blas_proven.items);
+void programs_destroy(cl_device *device) {
+  for (int i = 0; i < device->n_programs; i++) program_destroy(device, device->programs[i]);
+  free(device->programs);
+  free(device->blas_proven.items);
 }

@@ -8,8 +8,8 @@
 
 enum { MAX_INCLUDE_DEPTH = 6 };
 
-static clave_status append_file(const cl_device *d, const char *name, const kernel_signature *g,
-                                int depth, text *out);
+static clave_status append_file(const cl_device *device, const char *name,
+                                const kernel_signature *signature, int depth, text *out);
 
 /* The name in a line `#include "name"`, or false. */
 static bool included_name(const char *line, size_t n, char *name, size_t size) {
@@ -47,20 +47,20 @@ static bool ends_head(const char *line, size_t n) {
 /* What the lines are of, as far as has been read. */
 typedef enum line_place { IN_FILE, IN_HEAD, IN_OTHER_KERNEL } line_place;
 
-/* g: NULL for a file without kernels. The head of the kernel is as args.c has it. */
-static clave_status append_lines(const cl_device *d, const char *bytes, size_t size,
-                                 const kernel_signature *g, int depth, text *out) {
+/* signature: NULL for a file without kernels. The head of the kernel is as args.c has it. */
+static clave_status append_lines(const cl_device *device, const char *bytes, size_t size,
+                                 const kernel_signature *signature, int depth, text *out) {
   char name[64];
   line_place place = IN_FILE;
   for (size_t at = 0, n; at < size; at += n) {
     const char *line = bytes + at, *end = memchr(line, '\n', size - at);
     n = end ? (size_t)(end - line) + 1 : size - at;
-    if (g && begins_with(line, n, kernel_head)) {
-      place = begins_kernel(line, n, g->kernel) ? IN_HEAD : IN_OTHER_KERNEL;
-      if (place == IN_HEAD) args_write_head(out, g);
+    if (signature && begins_with(line, n, kernel_head)) {
+      place = begins_kernel(line, n, signature->kernel) ? IN_HEAD : IN_OTHER_KERNEL;
+      if (place == IN_HEAD) args_write_head(out, signature);
     }
     if (included_name(line, n, name, sizeof name))
-      TRY(append_file(d, name, g, depth + 1, out));
+      TRY(append_file(device, name, signature, depth + 1, out));
     else if (place == IN_FILE)
       text_append(out, line, n);
     if (place == IN_HEAD ? ends_head(line, n) : begins_with(line, n, "}\n")) place = IN_FILE;
@@ -77,15 +77,15 @@ static const kernel_file *find_file(const char *name) {
 }
 
 /* A kernel folder has its files at its top, or where kernels_cl has them. place: such a place. */
-static clave_status append_from_folder(const cl_device *d, const char *place,
-                                       const kernel_signature *g, int depth, text *out) {
-  char *path = path_join(d->kernel_dir, place);
+static clave_status append_from_folder(const cl_device *device, const char *place,
+                                       const kernel_signature *signature, int depth, text *out) {
+  char *path = path_join(device->kernel_dir, place);
   if (!path) return status_no_memory();
   file_map map;
   clave_status st = file_map_open(path, &map);
   free(path);
   if (st) return status_while(st, "kernel file %s", place);
-  st = append_lines(d, (const char *)map.data, map.size, g, depth, out);
+  st = append_lines(device, (const char *)map.data, map.size, signature, depth, out);
   file_map_close(&map);
   return st;
 }
@@ -96,34 +96,36 @@ static bool is_header(const char *name) {
 }
 
 /* Headers that the kernel folder lacks are the embedded ones: some lie in base/. */
-static clave_status append_file(const cl_device *d, const char *name, const kernel_signature *g,
-                                int depth, text *out) {
+static clave_status append_file(const cl_device *device, const char *name,
+                                const kernel_signature *signature, int depth, text *out) {
   if (depth > MAX_INCLUDE_DEPTH) return INVALID("kernel file %s is included too deeply", name);
-  const kernel_file *f = find_file(name);
-  if (d->kernel_dir) {
-    clave_status st = append_from_folder(d, name, g, depth, out);
-    if (f && strcmp(f->path, name) != 0 && status_code_of(st) == STATUS_IO) {
+  const kernel_file *file = find_file(name);
+  if (device->kernel_dir) {
+    clave_status st = append_from_folder(device, name, signature, depth, out);
+    if (file && strcmp(file->path, name) != 0 && status_code_of(st) == STATUS_IO) {
       status_free(st);
-      st = append_from_folder(d, f->path, g, depth, out);
+      st = append_from_folder(device, file->path, signature, depth, out);
     }
     if (!is_header(name) || status_code_of(st) != STATUS_IO) return st;
     status_free(st);
   }
-  if (f) return append_lines(d, (const char *)f->bytes, f->size, g, depth, out);
+  if (file)
+    return append_lines(device, (const char *)file->bytes, file->size, signature, depth, out);
   return INVALID("there is no kernel file %s", name);
 }
 
-clave_status source_of_kernel(const cl_device *d, const kernel_signature *g, text *out) {
+clave_status source_of_kernel(const cl_device *device, const kernel_signature *signature,
+                              text *out) {
   text name = {0};
-  text_printf(&name, "%s.cl", g->stem);
+  text_printf(&name, "%s.cl", signature->stem);
   clave_status st = text_status(&name);
-  if (!st) st = append_file(d, name.data, g, 0, out);
+  if (!st) st = append_file(device, name.data, signature, 0, out);
   text_free(&name);
   return st ? st : text_status(out);
 }
 
-clave_status source_expand(const cl_device *d, const text *generated, const kernel_signature *g,
-                           text *out) {
-  TRY(append_lines(d, generated->data, generated->size, g, 0, out));
+clave_status source_expand(const cl_device *device, const text *generated,
+                           const kernel_signature *signature, text *out) {
+  TRY(append_lines(device, generated->data, generated->size, signature, 0, out));
   return text_status(out);
 }

@@ -30,37 +30,37 @@ static ir_int_or_vid literal(int64_t n) {
   return (ir_int_or_vid){.literal = n, .vid = IR_NONE, .present = true};
 }
 
-static void begin(setup *s) {
-  memset(s, 0, sizeof *s);
-  s->dims[0] = value(S);
-  s->dims[1] = value(T);
-  s->tensor.shape = (ir_int_or_vids){s->dims, 2};
-  s->input = (ir_argument){"x", 0, IR_NONE};
-  s->method = (ir_method){.name = "m", .inputs = {&s->input, 1}};
-  s->p = (ir_program){.tensors = {&s->tensor, 1},
-                      .n_inputs = 1,
-                      .values = {s->values, FIRST},
-                      .chains = {&s->chain, 1},
-                      .methods = {&s->method, 1}};
-  s->chain.instructions.items = s->list;
+static void begin(setup *setup) {
+  memset(setup, 0, sizeof *setup);
+  setup->dims[0] = value(S);
+  setup->dims[1] = value(T);
+  setup->tensor.shape = (ir_int_or_vids){setup->dims, 2};
+  setup->input = (ir_argument){"x", 0, IR_NONE};
+  setup->method = (ir_method){.name = "m", .inputs = {&setup->input, 1}};
+  setup->p = (ir_program){.tensors = {&setup->tensor, 1},
+                          .n_inputs = 1,
+                          .values = {setup->values, FIRST},
+                          .chains = {&setup->chain, 1},
+                          .methods = {&setup->method, 1}};
+  setup->chain.instructions.items = setup->list;
 }
 
 /* The value of an operation. */
-static ir_int_or_vid op(setup *s, ir_scalar_kind kind, ir_int_or_vid a, ir_int_or_vid b) {
-  uint32_t n = s->chain.instructions.count++;
-  s->ops[n] = (ir_int_scalar){kind, a, b, s->p.values.count};
-  s->list[n] = (ir_instruction){IR_OP_INT_SCALAR, &s->ops[n], ""};
-  return value(s->p.values.count++);
+static ir_int_or_vid op(setup *setup, ir_scalar_kind kind, ir_int_or_vid a, ir_int_or_vid b) {
+  uint32_t n = setup->chain.instructions.count++;
+  setup->ops[n] = (ir_int_scalar){kind, a, b, setup->p.values.count};
+  setup->list[n] = (ir_instruction){IR_OP_INT_SCALAR, &setup->ops[n], ""};
+  return value(setup->p.values.count++);
 }
 
-static void end(setup *s) {
-  assert_null(mem_pool_create(&s->pool));
-  s->sizes = size_table_create(&s->p, s->pool);
-  assert_non_null(s->sizes);
+static void end(setup *setup) {
+  assert_null(mem_pool_create(&setup->pool));
+  setup->sizes = size_table_create(&setup->p, setup->pool);
+  assert_non_null(setup->sizes);
 }
 
-static bool equal(setup *s, ir_int_or_vid a, ir_int_or_vid b) {
-  return same_size(size_of(s->sizes, &a), size_of(s->sizes, &b));
+static bool equal(setup *setup, ir_int_or_vid a, ir_int_or_vid b) {
+  return same_size(size_of(setup->sizes, &a), size_of(setup->sizes, &b));
 }
 
 #define ADD(a, b) op(&s, IR_SCALAR_KIND_ADD, a, b)
@@ -101,9 +101,9 @@ static void test_divisions(void **state) {
   ir_int_or_vid by_zero = DIV(four, literal(0)), negative = DIV(four, literal(-4));
   ir_int_or_vid largest = MAX(odd, odd);
   end(&s);
-  size_table *t = s.sizes;
-  assert_true(
-      same_size(size_of(t, &half), size_multiply(t, size_literal(2), size_of(t, &s.dims[0]))));
+  size_table *table = s.sizes;
+  assert_true(same_size(size_of(table, &half),
+                        size_multiply(table, size_literal(2), size_of(table, &s.dims[0]))));
   assert_true(equal(&s, odd, again));
   assert_true(equal(&s, rest, literal(0)));
   assert_false(equal(&s, unknown, literal(0)));

@@ -72,21 +72,21 @@ static void nodes_become_epilogues(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     null_device device;
-    executable *x;
-    program *p = program_of(rows[i].text);
+    executable *executable;
+    program *program = program_of(rows[i].text);
     device_set set = null_devices(&device, 1);
-    good(executable_create(p, &set, &(executable_options){0}, &x));
-    const graph *g = &x->methods[0].g;
-    const ir_instruction *last = &g->instructions[g->n - 1];
+    good(executable_create(program, &set, &(executable_options){0}, &executable));
+    const graph *graph = &executable->methods[0].graph;
+    const ir_instruction *last = &graph->instructions[graph->n - 1];
     const ir_steps *steps = epilogue_of(last);
     uint32_t inputs[MAX_STEP_INPUTS] = {0};
-    if (g->n != rows[i].left || (steps ? steps->count : 0) != rows[i].steps)
-      fail_msg("%s: %u instructions are left, the last has %u steps", rows[i].what, g->n,
+    if (graph->n != rows[i].left || (steps ? steps->count : 0) != rows[i].steps)
+      fail_msg("%s: %u instructions are left, the last has %u steps", rows[i].what, graph->n,
                steps ? steps->count : 0);
     assert_string_equal(last->name, rows[i].name);
     if (steps) assert_int_equal(epilogue_alone(last, inputs).inputs.count, 1 + rows[i].inputs);
-    executable_destroy(x);
-    program_destroy(p);
+    executable_destroy(executable);
+    program_destroy(program);
   }
 }
 

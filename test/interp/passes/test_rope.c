@@ -21,143 +21,153 @@ typedef struct building {
   fault wrong;
 } building;
 
-static clave_id temporary(clave_builder *b, int rank, const int64_t *dims) {
-  return clave_builder_tensor(b, CLAVE_SLOT_TEMPORARY, "", CLAVE_F32, rank, dims, NULL);
+static clave_id temporary(clave_builder *builder, int rank, const int64_t *dims) {
+  return clave_builder_tensor(builder, CLAVE_SLOT_TEMPORARY, "", CLAVE_F32, rank, dims, NULL);
 }
 
 /* kind(x, y), or kind(x) without y, as a tensor with a last axis of `last`; out: 0 for one of its
  * own. */
-static clave_id steps(clave_builder *b, const char *kind, clave_id x, clave_id y, int64_t last,
-                      clave_id out) {
+static clave_id steps(clave_builder *builder, const char *kind, clave_id x, clave_id y,
+                      int64_t last, clave_id out) {
   const clave_id inputs[] = {x, y};
   const clave_operand operands[] = {{.source = CLAVE_OPERAND_INPUT},
                                     {.source = CLAVE_OPERAND_INPUT, .index = 1}};
-  if (!out) out = temporary(b, 4, (const int64_t[]){B, H, L, last});
-  clave_builder_op(b, "Elementwise", kind);
-  clave_builder_set_tensors(b, "inputs", inputs, y ? 2 : 1);
-  clave_builder_step(b, kind, CLAVE_F32, operands, y ? 2 : 1);
-  clave_builder_set_tensor(b, "out", out);
+  if (!out) out = temporary(builder, 4, (const int64_t[]){B, H, L, last});
+  clave_builder_op(builder, "Elementwise", kind);
+  clave_builder_set_tensors(builder, "inputs", inputs, y ? 2 : 1);
+  clave_builder_step(builder, kind, CLAVE_F32, operands, y ? 2 : 1);
+  clave_builder_set_tensor(builder, "out", out);
   return out;
 }
 
 /* D / 2 elements of x's last axis: from `start` on, each step-th. */
-static clave_id slice(clave_builder *b, clave_id x, int64_t start, int64_t step) {
-  clave_id out = temporary(b, 4, (const int64_t[]){B, H, L, D / 2});
-  clave_builder_op(b, "Slice", "slice");
-  clave_builder_set_tensor(b, "x", x);
-  clave_builder_set_int(b, "axis", 3);
-  clave_builder_set_int(b, "start", start);
-  clave_builder_set_int(b, "stop", step == 1 ? start + D / 2 : D);
-  clave_builder_set_int(b, "step", step);
-  clave_builder_set_tensor(b, "out", out);
+static clave_id slice(clave_builder *builder, clave_id x, int64_t start, int64_t step) {
+  clave_id out = temporary(builder, 4, (const int64_t[]){B, H, L, D / 2});
+  clave_builder_op(builder, "Slice", "slice");
+  clave_builder_set_tensor(builder, "x", x);
+  clave_builder_set_int(builder, "axis", 3);
+  clave_builder_set_int(builder, "start", start);
+  clave_builder_set_int(builder, "stop", step == 1 ? start + D / 2 : D);
+  clave_builder_set_int(builder, "step", step);
+  clave_builder_set_tensor(builder, "out", out);
   return out;
 }
 
-static clave_id reshape(clave_builder *b, clave_id x, int rank, const int64_t *dims) {
-  clave_id out = temporary(b, rank, dims);
-  clave_builder_op(b, "Reshape", "reshape");
-  clave_builder_set_tensor(b, "x", x);
-  clave_builder_set_sizes(b, "shape", dims, NULL, (uint32_t)rank);
-  clave_builder_set_tensor(b, "out", out);
+static clave_id reshape(clave_builder *builder, clave_id x, int rank, const int64_t *dims) {
+  clave_id out = temporary(builder, rank, dims);
+  clave_builder_op(builder, "Reshape", "reshape");
+  clave_builder_set_tensor(builder, "x", x);
+  clave_builder_set_sizes(builder, "shape", dims, NULL, (uint32_t)rank);
+  clave_builder_set_tensor(builder, "out", out);
   return out;
 }
 
-static clave_id cat(clave_builder *b, clave_id first, clave_id second, int axis, clave_id out) {
+static clave_id cat(clave_builder *builder, clave_id first, clave_id second, int axis,
+                    clave_id out) {
   const clave_id xs[] = {first, second};
-  clave_builder_op(b, "Cat", "cat");
-  clave_builder_set_tensors(b, "xs", xs, 2);
-  clave_builder_set_int(b, "axis", axis);
-  clave_builder_set_tensor(b, "out", out);
+  clave_builder_op(builder, "Cat", "cat");
+  clave_builder_set_tensors(builder, "xs", xs, 2);
+  clave_builder_set_int(builder, "axis", axis);
+  clave_builder_set_tensor(builder, "out", out);
   return out;
 }
 
 /* (L, D), or (L, D / 2) of numbers that stand there once. */
-static clave_id table(const building *g, const char *name, double (*f)(double), bool doubled) {
+static clave_id table(const building *building, const char *name, double (*f)(double),
+                      bool doubled) {
   static float data[L * D];
   int width = doubled ? D : D / 2;
   for (int i = 0; i < L * width; i++) {
-    int column = g->how == BY_PAIRS ? i % width / 2 : i % width % (D / 2);
+    int column = building->how == BY_PAIRS ? i % width / 2 : i % width % (D / 2);
     data[i] = (float)f(i / width * (column + 1) * 0.3);
   }
-  if (g->wrong == UNEVEN_TABLE) data[L * width - 1] += 0.25F;
-  clave_tensor t = clave_tensor_make(CLAVE_F32, 2, (const int64_t[]){L, width}, data);
-  return clave_builder_constant(g->b, name, &t, true);
+  if (building->wrong == UNEVEN_TABLE) data[L * width - 1] += 0.25F;
+  clave_tensor tensor = clave_tensor_make(CLAVE_F32, 2, (const int64_t[]){L, width}, data);
+  return clave_builder_constant(building->b, name, &tensor, true);
 }
 
 /* Two parts of q, one after the other, or in turns. */
-static clave_id join(const building *g, clave_id first, clave_id second, clave_id out) {
+static clave_id join(const building *building, clave_id first, clave_id second, clave_id out) {
   const int64_t whole[] = {B, H, L, D}, pairs[] = {B, H, L, D / 2, 2}, ones[] = {B, H, L, D / 2, 1};
-  if (g->how != BY_PAIRS) return cat(g->b, first, second, 3, out ? out : temporary(g->b, 4, whole));
-  first = reshape(g->b, first, 5, ones);
-  second = reshape(g->b, second, 5, ones);
-  return reshape(g->b, cat(g->b, first, second, 4, temporary(g->b, 5, pairs)), 4, whole);
+  if (building->how != BY_PAIRS)
+    return cat(building->b, first, second, 3, out ? out : temporary(building->b, 4, whole));
+  first = reshape(building->b, first, 5, ones);
+  second = reshape(building->b, second, 5, ones);
+  return reshape(building->b, cat(building->b, first, second, 4, temporary(building->b, 5, pairs)),
+                 4, whole);
 }
 
 /* q cos + rotated(q) sin; gives what is rotated. */
-static clave_id write_sum(const building *g, clave_id q, clave_id a, clave_id b, clave_id y) {
-  clave_id cos_table = table(g, "cos", cos, true), sin_table = table(g, "sin", sin, true);
-  clave_id first = g->wrong == ORDER ? b : a, second = g->wrong == ORDER ? a : b;
-  clave_id minus = g->wrong == SIGN ? second : steps(g->b, "neg", second, 0, D / 2, 0);
-  clave_id rotated = join(g, minus, first, 0);
-  clave_id plain = steps(g->b, "mul", q, cos_table, D, 0);
-  clave_id turned = steps(g->b, "mul", sin_table, rotated, D, 0);
-  steps(g->b, "add", turned, plain, D, y);
+static clave_id write_sum(const building *building, clave_id q, clave_id a, clave_id b,
+                          clave_id y) {
+  clave_id cos_table = table(building, "cos", cos, true),
+           sin_table = table(building, "sin", sin, true);
+  clave_id first = building->wrong == ORDER ? b : a, second = building->wrong == ORDER ? a : b;
+  clave_id minus =
+      building->wrong == SIGN ? second : steps(building->b, "neg", second, 0, D / 2, 0);
+  clave_id rotated = join(building, minus, first, 0);
+  clave_id plain = steps(building->b, "mul", q, cos_table, D, 0);
+  clave_id turned = steps(building->b, "mul", sin_table, rotated, D, 0);
+  steps(building->b, "add", turned, plain, D, y);
   return rotated;
 }
 
 /* (a cos - b sin, b cos + a sin); gives the first part. */
-static clave_id write_parts(const building *g, clave_id a, clave_id b, clave_id y) {
-  clave_id cos_table = table(g, "cos", cos, false), sin_table = table(g, "sin", sin, false);
-  clave_id first = g->wrong == ORDER ? b : a, second = g->wrong == ORDER ? a : b;
-  clave_id products[] = {steps(g->b, "mul", first, cos_table, D / 2, 0),
-                         steps(g->b, "mul", second, sin_table, D / 2, 0),
-                         steps(g->b, "mul", second, cos_table, D / 2, 0),
-                         steps(g->b, "mul", first, sin_table, D / 2, 0)};
-  const char *const kinds[] = {g->wrong == SIGN ? "add" : "sub", g->wrong == SIGN ? "sub" : "add"};
-  clave_id real = steps(g->b, kinds[0], products[0], products[1], D / 2, 0);
-  join(g, real, steps(g->b, kinds[1], products[2], products[3], D / 2, 0), y);
+static clave_id write_parts(const building *building, clave_id a, clave_id b, clave_id y) {
+  clave_id cos_table = table(building, "cos", cos, false),
+           sin_table = table(building, "sin", sin, false);
+  clave_id first = building->wrong == ORDER ? b : a, second = building->wrong == ORDER ? a : b;
+  clave_id products[] = {steps(building->b, "mul", first, cos_table, D / 2, 0),
+                         steps(building->b, "mul", second, sin_table, D / 2, 0),
+                         steps(building->b, "mul", second, cos_table, D / 2, 0),
+                         steps(building->b, "mul", first, sin_table, D / 2, 0)};
+  const char *const kinds[] = {building->wrong == SIGN ? "add" : "sub",
+                               building->wrong == SIGN ? "sub" : "add"};
+  clave_id real = steps(building->b, kinds[0], products[0], products[1], D / 2, 0);
+  join(building, real, steps(building->b, kinds[1], products[2], products[3], D / 2, 0), y);
   return real;
 }
 
 static clave_program *build(spelling how, fault wrong) {
   const int64_t shape[] = {B, H, L, D};
-  building g = {.how = how, .wrong = wrong};
-  clave_program *p;
-  good(clave_builder_create(&g.b));
-  clave_id q = clave_builder_tensor(g.b, CLAVE_SLOT_INPUT, "q", CLAVE_F32, 4, shape, NULL);
-  clave_id y = clave_builder_tensor(g.b, CLAVE_SLOT_OUTPUT, "y", CLAVE_F32, 4, shape, NULL);
-  clave_builder_method(g.b, "forward");
-  clave_builder_input(g.b, "q", q);
-  clave_id a = slice(g.b, q, 0, how == BY_PAIRS ? 2 : 1);
-  clave_id b = slice(g.b, q, how == BY_PAIRS ? 1 : D / 2, how == BY_PAIRS ? 2 : 1);
-  clave_id inner = how == PARTS_OF_HALVES ? write_parts(&g, a, b, y) : write_sum(&g, q, a, b, y);
-  clave_builder_output(g.b, "y", y);
+  building building = {.how = how, .wrong = wrong};
+  clave_program *program;
+  good(clave_builder_create(&building.b));
+  clave_id q = clave_builder_tensor(building.b, CLAVE_SLOT_INPUT, "q", CLAVE_F32, 4, shape, NULL);
+  clave_id y = clave_builder_tensor(building.b, CLAVE_SLOT_OUTPUT, "y", CLAVE_F32, 4, shape, NULL);
+  clave_builder_method(building.b, "forward");
+  clave_builder_input(building.b, "q", q);
+  clave_id a = slice(building.b, q, 0, how == BY_PAIRS ? 2 : 1);
+  clave_id b = slice(building.b, q, how == BY_PAIRS ? 1 : D / 2, how == BY_PAIRS ? 2 : 1);
+  clave_id inner =
+      how == PARTS_OF_HALVES ? write_parts(&building, a, b, y) : write_sum(&building, q, a, b, y);
+  clave_builder_output(building.b, "y", y);
   if (wrong == READ_OUTSIDE) {
     const int64_t dims[] = {B, H, L, how == PARTS_OF_HALVES ? D / 2 : D};
-    clave_id z = clave_builder_tensor(g.b, CLAVE_SLOT_OUTPUT, "z", CLAVE_F32, 4, dims, NULL);
-    clave_builder_output(g.b, "z", steps(g.b, "exp", inner, 0, 0, z));
+    clave_id z = clave_builder_tensor(building.b, CLAVE_SLOT_OUTPUT, "z", CLAVE_F32, 4, dims, NULL);
+    clave_builder_output(building.b, "z", steps(building.b, "exp", inner, 0, 0, z));
   }
-  good(clave_builder_finish(g.b, &p));
-  clave_builder_destroy(g.b);
-  return p;
+  good(clave_builder_finish(building.b, &program));
+  clave_builder_destroy(building.b);
+  return program;
 }
 
 /* ---------------------------------------------------------------- runs */
 
-static void run(clave_program *p, float out[N]) {
+static void run(clave_program *program, float out[N]) {
   static float q[N];
   const int64_t dims[] = {B, H, L, D};
-  clave_tensor in = clave_tensor_make(CLAVE_F32, 4, dims, q), y;
+  clave_tensor in = clave_tensor_make(CLAVE_F32, 4, dims, q), tensor;
   clave_device *device;
-  clave_session *s;
+  clave_session *session;
   for (int i = 0; i < N; i++) q[i] = (float)sin(i * 1.7);
   good(clave_device_open("cpu", NULL, &device));
-  good(clave_session_create(p, device, NULL, &s));
-  good(clave_session_set_input(s, NULL, 0, &in));
-  good(clave_session_run(s, NULL));
-  good(clave_session_output(s, NULL, 0, &y));
-  memcpy(out, y.data, N * sizeof *out);
-  clave_session_destroy(s);
+  good(clave_session_create(program, device, NULL, &session));
+  good(clave_session_set_input(session, NULL, 0, &in));
+  good(clave_session_run(session, NULL));
+  good(clave_session_output(session, NULL, 0, &tensor));
+  memcpy(out, tensor.data, N * sizeof *out);
+  clave_session_destroy(session);
   clave_device_destroy(device);
 }
 
@@ -171,14 +181,14 @@ static uint32_t applied_to(spelling how, fault wrong) {
   static float before[N], after[N];
   static const char *const passes[] = {"rope"};
   uint32_t applied = 0;
-  clave_program *p = build(how, wrong), *made;
-  clave_optimize_options o = {sizeof o, passes, 1, note_applied, &applied};
-  good(clave_program_optimize(p, &o, &made));
-  run(p, before);
+  clave_program *program = build(how, wrong), *made;
+  clave_optimize_options options = {sizeof options, passes, 1, note_applied, &applied};
+  good(clave_program_optimize(program, &options, &made));
+  run(program, before);
   run(made, after);
   for (int i = 0; i < N; i++) assert_true(fabsf(before[i] - after[i]) < 1e-6F);
   clave_program_destroy(made);
-  clave_program_destroy(p);
+  clave_program_destroy(program);
   return applied;
 }
 

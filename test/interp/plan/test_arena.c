@@ -9,40 +9,41 @@
 
 #include "interp/plan/arena.h"
 
-static uint32_t next_random(uint32_t *s) { return *s = *s * 1664525u + 1013904223u; }
+static uint32_t next_random(uint32_t *sizes) { return *sizes = *sizes * 1664525u + 1013904223u; }
 
-static void fill_blocks(arena_block *b, arena_block **list, size_t n, uint32_t seed) {
+static void fill_blocks(arena_block *right, arena_block **list, size_t n, uint32_t seed) {
   for (size_t i = 0; i < n; i++) {
     uint32_t first = next_random(&seed) % 200;
-    b[i] = (arena_block){.bytes = next_random(&seed) % 5000,
-                         .first = first,
-                         .last = first + next_random(&seed) % 20};
-    if (next_random(&seed) % 20 == 0) b[i].last = UINT32_MAX;
-    list[i] = &b[i];
+    right[i] = (arena_block){.bytes = next_random(&seed) % 5000,
+                             .first = first,
+                             .last = first + next_random(&seed) % 20};
+    if (next_random(&seed) % 20 == 0) right[i].last = UINT32_MAX;
+    list[i] = &right[i];
   }
 }
 
-static void check_disjoint(const arena_block *b, size_t n, size_t alignment,
-                           const arena_layout *l) {
+static void check_disjoint(const arena_block *block, size_t n, size_t alignment,
+                           const arena_layout *layout) {
   for (size_t i = 0; i < n; i++) {
-    assert_true(b[i].chunk < l->n_chunks);
-    assert_true(b[i].offset % alignment == 0);
-    assert_true(b[i].offset + b[i].bytes <= l->chunk_bytes[b[i].chunk]);
+    assert_true(block[i].chunk < layout->n_chunks);
+    assert_true(block[i].offset % alignment == 0);
+    assert_true(block[i].offset + block[i].bytes <= layout->chunk_bytes[block[i].chunk]);
     for (size_t k = 0; k < i; k++) {
-      bool together = b[i].first <= b[k].last && b[k].first <= b[i].last;
-      bool apart = b[i].chunk != b[k].chunk || b[i].offset + b[i].bytes <= b[k].offset ||
-                   b[k].offset + b[k].bytes <= b[i].offset;
+      bool together = block[i].first <= block[k].last && block[k].first <= block[i].last;
+      bool apart = block[i].chunk != block[k].chunk ||
+                   block[i].offset + block[i].bytes <= block[k].offset ||
+                   block[k].offset + block[k].bytes <= block[i].offset;
       assert_true(!together || apart);
     }
   }
 }
 
-static size_t live_peak(const arena_block *b, size_t n) {
+static size_t live_peak(const arena_block *block, size_t n) {
   size_t peak = 0;
   for (uint32_t t = 0; t < 240; t++) {
     size_t sum = 0;
     for (size_t i = 0; i < n; i++)
-      if (b[i].first <= t && t <= b[i].last) sum += b[i].bytes;
+      if (block[i].first <= t && t <= block[i].last) sum += block[i].bytes;
     if (sum > peak) peak = sum;
   }
   return peak;
@@ -51,51 +52,51 @@ static size_t live_peak(const arena_block *b, size_t n) {
 static void test_random_blocks(void **state) {
   (void)state;
   enum { N = 300 };
-  static arena_block b[N];
+  static arena_block block[N];
   arena_block *list[N];
   for (uint32_t seed = 0; seed < 30; seed++) {
-    arena_layout l;
+    arena_layout layout;
     size_t limit = seed % 2 ? 20000 : SIZE_MAX / 2, total = 0;
-    fill_blocks(b, list, N, seed);
-    assert_null(arena_place(list, N, 64, limit, &l));
-    check_disjoint(b, N, 64, &l);
-    for (uint32_t c = 0; c < l.n_chunks; c++) {
-      assert_true(l.chunk_bytes[c] <= limit);
-      total += l.chunk_bytes[c];
+    fill_blocks(block, list, N, seed);
+    assert_null(arena_place(list, N, 64, limit, &layout));
+    check_disjoint(block, N, 64, &layout);
+    for (uint32_t c = 0; c < layout.n_chunks; c++) {
+      assert_true(layout.chunk_bytes[c] <= limit);
+      total += layout.chunk_bytes[c];
     }
-    assert_true(total <= live_peak(b, N) * 3 / 2 + 64 * N);
-    arena_layout_free(&l);
+    assert_true(total <= live_peak(block, N) * 3 / 2 + 64 * N);
+    arena_layout_free(&layout);
   }
 }
 
 static void test_same_plan_twice(void **state) {
   (void)state;
   enum { N = 100 };
-  static arena_block a[N], b[N];
+  static arena_block block[N], b[N];
   arena_block *list[N];
-  arena_layout l;
-  fill_blocks(a, list, N, 7);
-  assert_null(arena_place(list, N, 64, SIZE_MAX / 2, &l));
-  arena_layout_free(&l);
+  arena_layout layout;
+  fill_blocks(block, list, N, 7);
+  assert_null(arena_place(list, N, 64, SIZE_MAX / 2, &layout));
+  arena_layout_free(&layout);
   fill_blocks(b, list, N, 7);
-  assert_null(arena_place(list, N, 64, SIZE_MAX / 2, &l));
-  arena_layout_free(&l);
+  assert_null(arena_place(list, N, 64, SIZE_MAX / 2, &layout));
+  arena_layout_free(&layout);
   for (size_t i = 0; i < N; i++)
-    assert_true(a[i].offset == b[i].offset && a[i].chunk == b[i].chunk);
+    assert_true(block[i].offset == b[i].offset && block[i].chunk == b[i].chunk);
 }
 
 static void test_limits(void **state) {
   (void)state;
-  arena_layout l;
+  arena_layout layout;
   arena_block big = {.bytes = 1001}, empty = {.bytes = 0};
   arena_block *list[] = {&big}, *nothing[] = {&empty};
-  clave_status st = arena_place(list, 1, 1, 1000, &l);
+  clave_status st = arena_place(list, 1, 1, 1000, &layout);
   assert_int_equal(status_code_of(st), STATUS_NO_MEMORY);
   status_free(st);
-  assert_null(arena_place(list, 0, 64, 1000, &l));
-  assert_int_equal(l.n_chunks, 0);
-  assert_null(arena_place(nothing, 1, 64, 1000, &l));
-  arena_layout_free(&l);
+  assert_null(arena_place(list, 0, 64, 1000, &layout));
+  assert_int_equal(layout.n_chunks, 0);
+  assert_null(arena_place(nothing, 1, 64, 1000, &layout));
+  arena_layout_free(&layout);
 }
 
 int main(void) {

@@ -46,27 +46,28 @@ typedef struct planned {
 } planned;
 
 static planned plan_text(const char *text, int n_devices, bool unfused) {
-  static planned t;
-  t.prog = program_of(text);
-  device_set set = null_devices(t.devices, n_devices);
-  good(executable_create(t.prog, &set, &(executable_options){.unfused = unfused}, &t.x));
-  scalar_value *values = input_values(t.prog, 0, 2);
-  good(schedule_find(t.x, 0, values, false, &t.p));
+  static planned planned;
+  planned.prog = program_of(text);
+  device_set set = null_devices(planned.devices, n_devices);
+  good(
+      executable_create(planned.prog, &set, &(executable_options){.unfused = unfused}, &planned.x));
+  scalar_value *values = input_values(planned.prog, 0, 2);
+  good(schedule_find(planned.x, 0, values, false, &planned.p));
   uint32_t commands;
-  simulate(t.x, 0, values, &commands);
+  simulate(planned.x, 0, values, &commands);
   free(values);
-  return t;
+  return planned;
 }
 
-static void forget(planned *t) {
-  schedule_release(t->x, t->p);
-  executable_destroy(t->x);
-  program_destroy(t->prog);
+static void forget(planned *planned) {
+  schedule_release(planned->x, planned->p);
+  executable_destroy(planned->x);
+  program_destroy(planned->prog);
 }
 
-static int count_kind(const schedule *p, command_kind kind) {
+static int count_kind(const schedule *schedule, command_kind kind) {
   int n = 0;
-  for (uint32_t i = 0; i < p->n_commands; i++) n += p->commands[i].kind == kind;
+  for (uint32_t i = 0; i < schedule->n_commands; i++) n += schedule->commands[i].kind == kind;
   return n;
 }
 
@@ -81,18 +82,18 @@ static void executables_are_told_apart(void **state) {
       others[] = {{.unfused = true}, {.fast = true}, {.partial = true}};
   null_device devices[2];
   device_set set = null_devices(devices, 2), first = set, strict = set;
-  executable *x;
-  program *p = program_of(CHAIN);
+  executable *executable;
+  program *program = program_of(CHAIN);
   first.count = 1;
   strict.no_fallback = true;
-  good(executable_create(p, &set, &none, &x));
-  assert_true(executable_is_of(x, &set, &none));
+  good(executable_create(program, &set, &none, &executable));
+  assert_true(executable_is_of(executable, &set, &none));
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-    assert_false(executable_is_of(x, &set, &others[i]));
-  assert_false(executable_is_of(x, &first, &none));
-  assert_false(executable_is_of(x, &strict, &none));
-  executable_destroy(x);
-  program_destroy(p);
+    assert_false(executable_is_of(executable, &set, &others[i]));
+  assert_false(executable_is_of(executable, &first, &none));
+  assert_false(executable_is_of(executable, &strict, &none));
+  executable_destroy(executable);
+  program_destroy(program);
 }
 
 /* ---------------------------------------------------------------- passes and views */
@@ -101,8 +102,8 @@ static void chains_become_one_command(void **state) {
   (void)state;
   planned fused = plan_text(CHAIN, 1, false);
   assert_int_equal(fused.p->n_commands, 1);
-  assert_int_equal(fused.x->methods[0].g.n, 1);
-  assert_int_equal(fused.x->methods[0].g.source[0], 2);
+  assert_int_equal(fused.x->methods[0].graph.n, 1);
+  assert_int_equal(fused.x->methods[0].graph.source[0], 2);
   forget(&fused);
   planned apart = plan_text(CHAIN, 1, true);
   assert_int_equal(apart.p->n_commands, 3);
@@ -115,23 +116,23 @@ static void chains_become_one_command(void **state) {
 
 static void views_cost_nothing(void **state) {
   (void)state;
-  planned t = plan_text(VIEWED, 1, true);
-  assert_int_equal(t.p->n_commands, 2);
-  assert_int_equal(t.p->at[2].storage, t.p->at[0].storage);
-  assert_int_equal(t.p->at[2].t.strides[0], 1);
-  assert_int_equal(t.p->at[2].t.strides[1], 6);
-  forget(&t);
+  planned planned = plan_text(VIEWED, 1, true);
+  assert_int_equal(planned.p->n_commands, 2);
+  assert_int_equal(planned.p->at[2].storage, planned.p->at[0].storage);
+  assert_int_equal(planned.p->at[2].t.strides[0], 1);
+  assert_int_equal(planned.p->at[2].t.strides[1], 6);
+  forget(&planned);
 }
 
 #define VIEW_OUT PROGRAM(T("x") "," TT("y"), TRANSPOSE("y", 0, 1))
 
 static void outputs_alias_nothing(void **state) {
   (void)state;
-  planned t = plan_text(VIEW_OUT, 1, false);
-  assert_int_equal(t.p->n_commands, 1);
-  assert_int_equal(t.p->commands[0].kind, COMMAND_COPY);
-  assert_int_not_equal(t.p->at[1].storage, t.p->at[0].storage);
-  forget(&t);
+  planned planned = plan_text(VIEW_OUT, 1, false);
+  assert_int_equal(planned.p->n_commands, 1);
+  assert_int_equal(planned.p->commands[0].kind, COMMAND_COPY);
+  assert_int_not_equal(planned.p->at[1].storage, planned.p->at[0].storage);
+  forget(&planned);
 }
 
 /* ---------------------------------------------------------------- memory */
@@ -144,12 +145,12 @@ static void outputs_alias_nothing(void **state) {
  * written, and the input may be had again in the next run. */
 static void memory_is_used_again(void **state) {
   (void)state;
-  planned t = plan_text(LONG_CHAIN, 1, false);
-  assert_int_equal(t.p->n_commands, 4);
-  assert_int_equal(schedule_arena_bytes(t.p), 2 * 128 + NULL_SCRATCH);
-  const storage *y = &t.p->storages[t.p->at[1].storage];
-  assert_int_equal(t.p->blocks[y->block[0]].a.last, FOREVER);
-  forget(&t);
+  planned planned = plan_text(LONG_CHAIN, 1, false);
+  assert_int_equal(planned.p->n_commands, 4);
+  assert_int_equal(schedule_arena_bytes(planned.p), 2 * 128 + NULL_SCRATCH);
+  const storage *storage = &planned.p->storages[planned.p->at[1].storage];
+  assert_int_equal(planned.p->blocks[storage->block[0]].a.last, FOREVER);
+  forget(&planned);
 }
 
 /* Changed in place: first a tensor that nobody reads any more, then the input, which is read. */
@@ -164,13 +165,14 @@ static void memory_is_used_again(void **state) {
 
 static void changes_are_in_place_where_nobody_looks(void **state) {
   (void)state;
-  planned t = plan_text(UPDATED, 1, false);
-  const schedule *p = t.p;
-  assert_int_equal(p->storages[p->at[3].storage].block[0], p->storages[p->at[2].storage].block[0]);
-  assert_int_not_equal(p->storages[p->at[4].storage].block[0],
-                       p->storages[p->at[0].storage].block[0]);
-  assert_int_equal(count_kind(p, COMMAND_COPY), 1);
-  forget(&t);
+  planned planned = plan_text(UPDATED, 1, false);
+  const schedule *schedule = planned.p;
+  assert_int_equal(schedule->storages[schedule->at[3].storage].block[0],
+                   schedule->storages[schedule->at[2].storage].block[0]);
+  assert_int_not_equal(schedule->storages[schedule->at[4].storage].block[0],
+                       schedule->storages[schedule->at[0].storage].block[0]);
+  assert_int_equal(count_kind(schedule, COMMAND_COPY), 1);
+  forget(&planned);
 }
 
 #define OPERAND_TWICE                              \
@@ -207,8 +209,8 @@ static void nothing_that_is_read_is_written_over(void **state) {
   for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
     for (int n = 1; n <= 3; n++) {
       print_message("program %zu, %d devices\n", i, n);
-      planned t = plan_text(kept[i], n, true);
-      forget(&t);
+      planned planned = plan_text(kept[i], n, true);
+      forget(&planned);
     }
 }
 
@@ -216,30 +218,31 @@ static void nothing_that_is_read_is_written_over(void **state) {
 
 static void what_crosses_is_transferred_once(void **state) {
   (void)state;
-  planned t = plan_text(LONG_CHAIN, 2, false);
-  const method *m = &t.x->methods[0];
+  planned planned = plan_text(LONG_CHAIN, 2, false);
+  const method *method = &planned.x->methods[0];
   int crossings = 0;
-  for (uint32_t i = 1; i < m->g.n; i++) crossings += m->where[i] != m->where[i - 1];
-  assert_int_equal(count_kind(t.p, COMMAND_TRANSFER), crossings);
-  for (uint32_t i = 0; i < m->g.n; i++) {
-    assert_int_equal(m->reason[i] != NULL, m->where[i] == 1);
-    if (m->reason[i]) assert_string_equal(m->reason[i], "not on this one");
+  for (uint32_t i = 1; i < method->graph.n; i++)
+    crossings += method->where[i] != method->where[i - 1];
+  assert_int_equal(count_kind(planned.p, COMMAND_TRANSFER), crossings);
+  for (uint32_t i = 0; i < method->graph.n; i++) {
+    assert_int_equal(method->reason[i] != NULL, method->where[i] == 1);
+    if (method->reason[i]) assert_string_equal(method->reason[i], "not on this one");
   }
-  forget(&t);
+  forget(&planned);
 }
 
 static void no_fallback_is_an_error(void **state) {
   (void)state;
   program *prog = program_of(LONG_CHAIN);
-  null_device d[2];
-  device_set set = null_devices(d, 2);
-  executable *x;
-  d[0].modulus = UINT64_MAX;
+  null_device device[2];
+  device_set set = null_devices(device, 2);
+  executable *executable;
+  device[0].modulus = UINT64_MAX;
   set.no_fallback = true;
-  clave_status st = executable_create(prog, &set, &(executable_options){0}, &x);
+  clave_status st = executable_create(prog, &set, &(executable_options){0}, &executable);
   assert_non_null(st);
   assert_non_null(strstr(status_message(st), "softmax cannot run here: not on this one"));
-  assert_null(x);
+  assert_null(executable);
   status_free(st);
   program_destroy(prog);
 }
@@ -248,20 +251,20 @@ static void no_fallback_is_an_error(void **state) {
 static void placement_of_what_no_device_runs(void **state) {
   (void)state;
   program *prog = program_of(LONG_CHAIN);
-  null_device d[2];
-  device_set set = null_devices(d, 2);
+  null_device device[2];
+  device_set set = null_devices(device, 2);
   node_placement rows[4];
-  executable *x;
-  d[0].modulus = UINT64_MAX;
+  executable *executable;
+  device[0].modulus = UINT64_MAX;
   set.no_fallback = true;
-  good(executable_create(prog, &set, &(executable_options){.partial = true}, &x));
-  executable_placement(x, 0, rows);
+  good(executable_create(prog, &set, &(executable_options){.partial = true}, &executable));
+  executable_placement(executable, 0, rows);
   for (int i = 0; i < 4; i++) {
     assert_string_equal(rows[i].where, "none");
     assert_string_equal(rows[i].reason, "not on this one");
     assert_false(rows[i].supported);
   }
-  executable_destroy(x);
+  executable_destroy(executable);
   program_destroy(prog);
 }
 
@@ -271,37 +274,37 @@ static void placement_of_fused_nodes(void **state) {
   program *prog = program_of(PROGRAM(
       T("x") "," T("y") "," T("a") "," T("b") "," TT("c"),
       ADD("a", 0, 1, 2) "," ADD("b", 2, 2, 3) "," ADD("d", 3, 3, 1) "," TRANSPOSE("c", 1, 4)));
-  null_device d[2];
-  device_set set = null_devices(d, 2);
+  null_device device[2];
+  device_set set = null_devices(device, 2);
   for (int fallback = 0; fallback < 2; fallback++) {
     node_placement rows[4];
-    executable *x;
-    d[0].modulus = fallback ? UINT64_MAX : 1;
-    good(executable_create(prog, &set, &(executable_options){0}, &x));
-    executable_placement(x, 0, rows);
+    executable *executable;
+    device[0].modulus = fallback ? UINT64_MAX : 1;
+    good(executable_create(prog, &set, &(executable_options){0}, &executable));
+    executable_placement(executable, 0, rows);
     const char *const where[] = {"fused", "fused", fallback ? "cpu" : "null", "view"};
     for (int i = 0; i < 4; i++) {
       assert_string_equal(rows[i].where, where[i]);
       assert_int_equal(rows[i].supported, i == 3 || !fallback);
       assert_int_equal(rows[i].reason != NULL, i < 3 && fallback);
     }
-    executable_destroy(x);
+    executable_destroy(executable);
   }
   program_destroy(prog);
 }
 
 static void moved_instructions_have_a_reason(void **state) {
   (void)state;
-  planned t = plan_text(LONG_CHAIN, 2, false);
+  planned planned = plan_text(LONG_CHAIN, 2, false);
   const char *const reasons[5] = {NULL, "wrong numbers"}, *const *const all[] = {reasons};
-  executable *x;
-  good(executable_move(t.x, all, 1, &x));
-  assert_int_equal(x->methods[0].where[1], 1);
-  assert_string_equal(x->methods[0].reason[1], "wrong numbers");
+  executable *executable;
+  good(executable_move(planned.x, all, 1, &executable));
+  assert_int_equal(executable->methods[0].where[1], 1);
+  assert_string_equal(executable->methods[0].reason[1], "wrong numbers");
   for (uint32_t i = 0; i < 4; i += 2)
-    assert_int_equal(x->methods[0].where[i], t.x->methods[0].where[i]);
-  executable_destroy(x);
-  forget(&t);
+    assert_int_equal(executable->methods[0].where[i], planned.x->methods[0].where[i]);
+  executable_destroy(executable);
+  forget(&planned);
 }
 
 /* ---------------------------------------------------------------- sizes */
@@ -315,42 +318,42 @@ static void moved_instructions_have_a_reason(void **state) {
 
 static void schedules_are_kept_by_sizes(void **state) {
   (void)state;
-  planned t = plan_text(SIZED, 1, false);
+  planned planned = plan_text(SIZED, 1, false);
   schedule *seen[2 * KEPT_SCHEDULES];
   for (int i = 0; i < 2 * KEPT_SCHEDULES; i++) {
-    scalar_value *values = input_values(t.prog, 0, i);
+    scalar_value *values = input_values(planned.prog, 0, i);
     schedule *again;
-    good(schedule_find(t.x, 0, values, false, &seen[i]));
-    good(schedule_find(t.x, 0, values, false, &again));
+    good(schedule_find(planned.x, 0, values, false, &seen[i]));
+    good(schedule_find(planned.x, 0, values, false, &again));
     assert_ptr_equal(seen[i], again);
     assert_int_equal(seen[i]->types[1].dims[0], 1 + i);
-    schedule_release(t.x, again);
+    schedule_release(planned.x, again);
     free(values);
   }
   /* The first ones have left the list; whoever holds them has them still. */
-  scalar_value *values = input_values(t.prog, 0, 0);
+  scalar_value *values = input_values(planned.prog, 0, 0);
   schedule *first;
-  good(schedule_find(t.x, 0, values, false, &first));
+  good(schedule_find(planned.x, 0, values, false, &first));
   assert_ptr_not_equal(first, seen[0]);
   assert_int_equal(seen[0]->types[1].dims[0], 1);
-  schedule_release(t.x, first);
-  for (int i = 0; i < 2 * KEPT_SCHEDULES; i++) schedule_release(t.x, seen[i]);
+  schedule_release(planned.x, first);
+  for (int i = 0; i < 2 * KEPT_SCHEDULES; i++) schedule_release(planned.x, seen[i]);
   free(values);
-  forget(&t);
+  forget(&planned);
 }
 
 static void bounds_are_checked(void **state) {
   (void)state;
-  planned t = plan_text(SIZED, 1, false);
-  scalar_value *values = input_values(t.prog, 0, 0);
-  schedule *p;
+  planned planned = plan_text(SIZED, 1, false);
+  scalar_value *values = input_values(planned.prog, 0, 0);
+  schedule *schedule;
   values[0].i = INT64_MAX / 2;
-  clave_status st = schedule_find(t.x, 0, values, false, &p);
+  clave_status st = schedule_find(planned.x, 0, values, false, &schedule);
   assert_non_null(st);
-  assert_null(p);
+  assert_null(schedule);
   status_free(st);
   free(values);
-  forget(&t);
+  forget(&planned);
 }
 
 /* ---------------------------------------------------------------- sizes that depend on data */
@@ -366,28 +369,29 @@ static void bounds_are_checked(void **state) {
 
 static void what_follows_is_kept_by_value(void **state) {
   (void)state;
-  planned t = plan_text(COUNTED, 1, false);
-  assert_int_equal(t.p->reads, 0);
+  planned planned = plan_text(COUNTED, 1, false);
+  assert_int_equal(planned.p->reads, 0);
   schedule *seen[3], *again;
   bool made;
   for (int i = 0; i < 3; i++) {
-    scalar_value v = {.known = true, .i = i};
-    good(schedule_find_next(t.x, 0, t.p, t.p->rest, &v, &seen[i], &made));
+    scalar_value value = {.known = true, .i = i};
+    good(schedule_find_next(planned.x, 0, planned.p, planned.p->rest, &value, &seen[i], &made));
     assert_int_equal(seen[i]->types[1].dims[0], i);
     assert_int_equal(seen[i]->reads, NO_INDEX);
     assert_int_equal(seen[i]->number, 2);
-    good(schedule_find_next(t.x, 0, t.p, t.p->rest, &v, &again, &made));
+    good(schedule_find_next(planned.x, 0, planned.p, planned.p->rest, &value, &again, &made));
     assert_false(made);
     assert_ptr_equal(again, seen[i]);
-    schedule_release(t.x, again);
+    schedule_release(planned.x, again);
   }
-  for (int i = 0; i < 3; i++) schedule_release(t.x, seen[i]);
-  scalar_value v = {.known = true, .i = 10};
-  clave_status st = schedule_find_next(t.x, 0, t.p, t.p->rest, &v, &again, &made);
+  for (int i = 0; i < 3; i++) schedule_release(planned.x, seen[i]);
+  scalar_value scalar_value = {.known = true, .i = 10};
+  clave_status st =
+      schedule_find_next(planned.x, 0, planned.p, planned.p->rest, &scalar_value, &again, &made);
   assert_non_null(st);
   assert_non_null(strstr(status_message(st), "node 0 (item, n)"));
   status_free(st);
-  forget(&t);
+  forget(&planned);
 }
 
 #define NORM(name, x, out)                                                             \
@@ -415,24 +419,25 @@ static void what_follows_is_kept_by_value(void **state) {
 
 static void late_bodies_see_what_was_there(void **state) {
   (void)state;
-  planned t = plan_text(LATE, 1, false);
-  assert_int_equal(t.p->n_controls, 1);
-  assert_true(t.p->controls[0]->late[0] && !t.p->controls[0]->late[1]);
-  assert_int_equal(t.p->at[2].storage, t.p->at[0].storage);
-  assert_int_not_equal(t.p->now[2].storage, t.p->at[2].storage);
-  range then = t.x->methods[0].g.bodies[t.p->controls[0]->instruction][0];
+  planned planned = plan_text(LATE, 1, false);
+  assert_int_equal(planned.p->n_controls, 1);
+  assert_true(planned.p->controls[0]->late[0] && !planned.p->controls[0]->late[1]);
+  assert_int_equal(planned.p->at[2].storage, planned.p->at[0].storage);
+  assert_int_not_equal(planned.p->now[2].storage, planned.p->at[2].storage);
+  range then = planned.x->methods[0].graph.bodies[planned.p->controls[0]->instruction][0];
   schedule *body, *rest;
   bool made;
-  good(schedule_find_next(t.x, 0, t.p, (cursor){then.first, then.end, 0, 0}, NULL, &body, &made));
+  good(schedule_find_next(planned.x, 0, planned.p, (cursor){then.first, then.end, 0, 0}, NULL,
+                          &body, &made));
   assert_int_equal(body->reads, then.first);
-  assert_int_equal(body->now[2].storage, t.p->at[2].storage);
-  scalar_value v = {.known = true, .f = 0.5};
-  good(schedule_find_next(t.x, 0, body, body->rest, &v, &rest, &made));
-  assert_int_equal(rest->now[2].storage, t.p->at[2].storage);
+  assert_int_equal(body->now[2].storage, planned.p->at[2].storage);
+  scalar_value value = {.known = true, .f = 0.5};
+  good(schedule_find_next(planned.x, 0, body, body->rest, &value, &rest, &made));
+  assert_int_equal(rest->now[2].storage, planned.p->at[2].storage);
   assert_int_equal(rest->n_commands - rest->first_command, 1);
-  schedule_release(t.x, rest);
-  schedule_release(t.x, body);
-  forget(&t);
+  schedule_release(planned.x, rest);
+  schedule_release(planned.x, body);
+  forget(&planned);
 }
 
 /* ---------------------------------------------------------------- all programs there are */
@@ -441,53 +446,53 @@ typedef struct tally {
   uint32_t programs, commands;
 } tally;
 
-static void simulate_program(const program *prog, int n_devices, bool unfused, tally *t) {
-  null_device d[3];
-  device_set set = null_devices(d, n_devices);
-  executable *x;
-  good(executable_create(prog, &set, &(executable_options){.unfused = unfused}, &x));
+static void simulate_program(const program *prog, int n_devices, bool unfused, tally *tally) {
+  null_device device[3];
+  device_set set = null_devices(device, n_devices);
+  executable *executable;
+  good(executable_create(prog, &set, &(executable_options){.unfused = unfused}, &executable));
   for (uint32_t k = 0; k < prog->ir.methods.count; k++)
     for (int64_t size = 0; size < 4; size += 3) {
       scalar_value *values = input_values(prog, k, size);
       uint32_t commands;
-      simulate(x, k, values, &commands);
-      t->commands += commands;
+      simulate(executable, k, values, &commands);
+      tally->commands += commands;
       free(values);
     }
-  executable_destroy(x);
+  executable_destroy(executable);
 }
 
-static bool is_small(const program *p) {
-  for (uint32_t i = 0; i < p->ir.tensors.count; i++) {
+static bool is_small(const program *program) {
+  for (uint32_t i = 0; i < program->ir.tensors.count; i++) {
     size_t bytes;
-    tensor t = p->types[i];
-    for (int k = 0; k < t.rank; k++)
-      if (t.dims[k] == DIM_UNKNOWN) t.dims[k] = 8;
-    if (!tensor_bytes(&t, &bytes) || bytes > 1 << 16) return false;
+    tensor tensor = program->types[i];
+    for (int k = 0; k < tensor.rank; k++)
+      if (tensor.dims[k] == DIM_UNKNOWN) tensor.dims[k] = 8;
+    if (!tensor_bytes(&tensor, &bytes) || bytes > 1 << 16) return false;
   }
-  return p->ir.methods.count && p->ir.tensors.count < 200;
+  return program->ir.methods.count && program->ir.tensors.count < 200;
 }
 
 static void found_programs(void **state) {
   (void)state;
   const char *folder = "test/fuzz/found/run";
-  DIR *d = opendir(folder);
-  struct dirent *e;
-  tally t = {0};
-  assert_non_null(d);
-  while ((e = readdir(d))) {
+  DIR *listing = opendir(folder);
+  struct dirent *entry;
+  tally tally = {0};
+  assert_non_null(listing);
+  while ((entry = readdir(listing))) {
     char path[512];
-    snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-    program *p = e->d_name[0] == '.' ? NULL : program_of_file(path);
-    if (p && is_small(p)) {
-      t.programs++;
-      for (int n = 1; n <= 3; n++) simulate_program(p, n, n == 2, &t);
+    snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+    program *program = entry->d_name[0] == '.' ? NULL : program_of_file(path);
+    if (program && is_small(program)) {
+      tally.programs++;
+      for (int n = 1; n <= 3; n++) simulate_program(program, n, n == 2, &tally);
     }
-    program_destroy(p);
+    program_destroy(program);
   }
-  closedir(d);
-  print_message("%u programs, %u commands\n", t.programs, t.commands);
-  assert_true(t.programs > 100 && t.commands > 1000);
+  closedir(listing);
+  print_message("%u programs, %u commands\n", tally.programs, tally.commands);
+  assert_true(tally.programs > 100 && tally.commands > 1000);
 }
 
 int main(void) {

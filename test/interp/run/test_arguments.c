@@ -32,85 +32,87 @@ typedef struct opened {
 } opened;
 
 static opened open_session(bool is_opencl, bool poison) {
-  opened o = {.prog = program_of(doubled)};
+  opened opened = {.prog = program_of(doubled)};
   if (is_opencl)
-    good(opencl_backend_create(0, &(opencl_options){0}, &o.device));
+    good(opencl_backend_create(0, &(opencl_options){0}, &opened.device));
   else
-    good(cpu_backend_create(2, &o.device));
-  device_set set = {.backends = {o.device}, .count = 1};
-  good(executable_create(o.prog, &set, &(executable_options){.unfused = true}, &o.x));
-  good(constant_store_create(o.prog, o.device, &o.store));
-  good(session_create(o.x, &o.store, &(session_options){.poison = poison}, &o.s));
-  return o;
+    good(cpu_backend_create(2, &opened.device));
+  device_set set = {.backends = {opened.device}, .count = 1};
+  good(executable_create(opened.prog, &set, &(executable_options){.unfused = true}, &opened.x));
+  good(constant_store_create(opened.prog, opened.device, &opened.store));
+  good(session_create(opened.x, &opened.store, &(session_options){.poison = poison}, &opened.s));
+  return opened;
 }
 
-static void close_session(opened *o) {
-  session_destroy(o->s);
-  executable_destroy(o->x);
-  constant_store_destroy(o->store);
-  o->device->vt->destroy(o->device);
-  program_destroy(o->prog);
+static void close_session(opened *opened) {
+  session_destroy(opened->s);
+  executable_destroy(opened->x);
+  constant_store_destroy(opened->store);
+  opened->device->vt->destroy(opened->device);
+  program_destroy(opened->prog);
 }
 
 static host_tensor tensor_at(float *data) {
-  host_tensor h = {.t = {.type = DTYPE_F32, .rank = 2, .dims = {ROWS, COLUMNS}}, .data = data};
-  tensor_set_contiguous(&h.t);
-  return h;
+  host_tensor tensor = {.t = {.type = DTYPE_F32, .rank = 2, .dims = {ROWS, COLUMNS}}, .data = data};
+  tensor_set_contiguous(&tensor.t);
+  return tensor;
 }
 
-static void fill(float *x, float first) {
-  for (int i = 0; i < N; i++) x[i] = first + (float)i;
+static void fill(float *values, float first) {
+  for (int i = 0; i < N; i++) values[i] = first + (float)i;
 }
 
-static void expect_output(const opened *o, uint32_t index, float scale, float first) {
-  host_tensor h;
-  good(session_output(o->s, 0, index, &h));
+static void expect_output(const opened *opened, uint32_t index, float scale, float first) {
+  host_tensor tensor;
+  good(session_output(opened->s, 0, index, &tensor));
   for (int i = 0; i < N; i++)
-    assert_true(((float *)h.data)[i] == scale * (float)i + first); /* small integers: exact */
+    assert_true(((float *)tensor.data)[i] == scale * (float)i + first); /* small integers: exact */
 }
 
 /* Results of a run over `first`, `first` + 1, ... */
-static void run_and_check(const opened *o, float first) {
+static void run_and_check(const opened *opened, float first) {
   host_tensor least;
-  good(session_run(o->s, 0));
-  expect_output(o, 0, 2, 2 * first);
-  expect_output(o, 1, 2, 2 * first + 1);
-  good(session_output(o->s, 0, 2, &least));
+  good(session_run(opened->s, 0));
+  expect_output(opened, 0, 2, 2 * first);
+  expect_output(opened, 1, 2, 2 * first + 1);
+  good(session_output(opened->s, 0, 2, &least));
   assert_true(*(float *)least.data == first);
 }
 
 static float *page_aligned(size_t bytes) {
-  void *p = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-  assert_non_null(p);
-  return p;
+  void *memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  assert_non_null(memory);
+  return memory;
 }
 
 /* Sixteen runs: bound memory that changes between them, other memory, not aligned, set, bound. */
 static void use_inputs(bool is_opencl, bool poison) {
-  opened o = open_session(is_opencl, poison);
-  float *a = page_aligned(ROOM), *b = page_aligned(ROOM);
+  opened opened = open_session(is_opencl, poison);
+  float *left = page_aligned(ROOM), *right = page_aligned(ROOM);
   for (int i = 0; i < 16; i++) {
-    float *at = i / 4 % 2 ? b : a, *other = i / 4 % 2 ? a : b;
-    float *x = at + (i % 3 == 2); /* some are not aligned */
+    float *at = i / 4 % 2 ? right : left, *other = i / 4 % 2 ? left : right;
+    float *values = at + (i % 3 == 2); /* some are not aligned */
     fill(other, -9);
-    host_tensor h = tensor_at(x);
-    fill(x, (float)i);
-    good(i % 5 == 4 ? session_set_input(o.s, 0, 0, &h) : session_bind_input(o.s, 0, 0, &h));
-    if (i % 5 == 4) fill(x, -7); /* was copied */
-    run_and_check(&o, (float)i);
+    host_tensor tensor = tensor_at(values);
+    fill(values, (float)i);
+    good(i % 5 == 4 ? session_set_input(opened.s, 0, 0, &tensor)
+                    : session_bind_input(opened.s, 0, 0, &tensor));
+    if (i % 5 == 4) fill(values, -7); /* was copied */
+    run_and_check(&opened, (float)i);
     if (i % 5 == 4) continue;
-    assert_true(x[0] == (float)i && x[N - 1] == (float)i + N - 1); /* as the caller left it */
-    fill(x, (float)i + 100);
-    run_and_check(&o, (float)i + 100);
+    assert_true(values[0] == (float)i &&
+                values[N - 1] == (float)i + N - 1); /* as the caller left it */
+    fill(values, (float)i + 100);
+    run_and_check(&opened, (float)i + 100);
     assert_true(other[0] == -9 && other[N - 1] == N - 10); /* no device has it any more */
   }
-  good(session_bind_input(o.s, 0, 0, NULL));
-  clave_status st = session_run(o.s, 0);
+  good(session_bind_input(opened.s, 0, 0, NULL));
+  clave_status st = session_run(opened.s, 0);
   assert_non_null(strstr(status_message(st), "was not given"));
   status_free(st);
-  close_session(&o);
-  free(a);
-  free(b);
+  close_session(&opened);
+  free(left);
+  free(right);
 }
 
 static void inputs_are_read_where_they_are(void **state) {
@@ -122,46 +124,46 @@ static void inputs_are_read_where_they_are(void **state) {
 static void strided_inputs_are_gathered(void **state) {
   (void)state;
   for (int k = 0; k < 2; k++) {
-    opened o = open_session(k, false);
-    float *a = page_aligned(ROOM), *got;
-    host_tensor h = tensor_at(a), out;
-    h.t.strides[0] = 1;
-    h.t.strides[1] = ROWS;
-    good(session_bind_input(o.s, 0, 0, &h));
+    opened opened = open_session(k, false);
+    float *left = page_aligned(ROOM), *got;
+    host_tensor tensor = tensor_at(left), out;
+    tensor.t.strides[0] = 1;
+    tensor.t.strides[1] = ROWS;
+    good(session_bind_input(opened.s, 0, 0, &tensor));
     for (int run = 0; run < 2; run++) {
-      fill(a, (float)run);
-      good(session_run(o.s, 0));
-      good(session_output(o.s, 0, 0, &out));
+      fill(left, (float)run);
+      good(session_run(opened.s, 0));
+      good(session_output(opened.s, 0, 0, &out));
       got = out.data;
       for (int i = 0; i < N; i++)
         assert_true(got[i] == 2 * (float)(run + i / COLUMNS + i % COLUMNS * ROWS));
     }
-    close_session(&o);
-    free(a);
+    close_session(&opened);
+    free(left);
   }
 }
 
 static void use_outputs(bool is_opencl, bool poison) {
-  opened o = open_session(is_opencl, poison);
-  float *x = page_aligned(ROOM), *y = page_aligned(ROOM), *z = page_aligned(ROOM);
-  host_tensor h = tensor_at(x), got;
+  opened opened = open_session(is_opencl, poison);
+  float *values = page_aligned(ROOM), *results = page_aligned(ROOM), *sums = page_aligned(ROOM);
+  host_tensor tensor = tensor_at(values), got;
   for (int i = 0; i < 8; i++) {
-    float *at = y + (i % 3 == 2);
-    fill(x, (float)i);
-    good(session_bind_input(o.s, 0, 0, &h));
-    good(session_bind_output(o.s, 0, 0, i % 4 == 3 ? NULL : at, BYTES));
-    good(session_bind_output(o.s, 0, 1, z, ROOM - 64));
-    run_and_check(&o, (float)i);
-    good(session_output(o.s, 0, 1, &got));
-    assert_ptr_equal(got.data, z);
-    good(session_output(o.s, 0, 0, &got));
+    float *at = results + (i % 3 == 2);
+    fill(values, (float)i);
+    good(session_bind_input(opened.s, 0, 0, &tensor));
+    good(session_bind_output(opened.s, 0, 0, i % 4 == 3 ? NULL : at, BYTES));
+    good(session_bind_output(opened.s, 0, 1, sums, ROOM - 64));
+    run_and_check(&opened, (float)i);
+    good(session_output(opened.s, 0, 1, &got));
+    assert_ptr_equal(got.data, sums);
+    good(session_output(opened.s, 0, 0, &got));
     if (i % 4 != 3) assert_ptr_equal(got.data, at);
-    run_and_check(&o, (float)i);
+    run_and_check(&opened, (float)i);
   }
-  close_session(&o);
-  free(x);
-  free(y);
-  free(z);
+  close_session(&opened);
+  free(values);
+  free(results);
+  free(sums);
 }
 
 static void outputs_are_written_where_they_shall_be(void **state) {
@@ -173,17 +175,17 @@ static void outputs_are_written_where_they_shall_be(void **state) {
 static void outputs_may_lie_on_inputs(void **state) {
   (void)state;
   for (int k = 0; k < 2; k++) {
-    opened o = open_session(k, false);
-    float *x = page_aligned(ROOM);
-    host_tensor h = tensor_at(x);
-    good(session_bind_input(o.s, 0, 0, &h));
-    good(session_bind_output(o.s, 0, 0, x, BYTES));
-    fill(x, 3);
-    run_and_check(&o, 3); /* y, of which z is made, lies on x */
-    good(session_run(o.s, 0));
-    expect_output(&o, 0, 4, 12); /* twice */
-    close_session(&o);
-    free(x);
+    opened opened = open_session(k, false);
+    float *values = page_aligned(ROOM);
+    host_tensor tensor = tensor_at(values);
+    good(session_bind_input(opened.s, 0, 0, &tensor));
+    good(session_bind_output(opened.s, 0, 0, values, BYTES));
+    fill(values, 3);
+    run_and_check(&opened, 3); /* y, of which z is made, lies on x */
+    good(session_run(opened.s, 0));
+    expect_output(&opened, 0, 4, 12); /* twice */
+    close_session(&opened);
+    free(values);
   }
 }
 
@@ -196,28 +198,30 @@ static void expect_error(clave_status st, const char *said) {
 static void bad_memory_is_refused(void **state) {
   (void)state;
   for (int k = 0; k < 2; k++) {
-    opened o = open_session(k, false);
-    float *x = page_aligned(ROOM), *y = page_aligned(2 * ROOM);
-    host_tensor h = tensor_at(x), out, wrong = h;
-    fill(x, 1);
-    good(session_bind_input(o.s, 0, 0, &h));
-    good(session_bind_output(o.s, 0, 0, y, BYTES - 1));
-    expect_error(session_run(o.s, 0), "output 0 ('y') has 81920 bytes, there is room for 81919");
-    good(session_bind_output(o.s, 0, 0, y, BYTES));
-    expect_error(session_bind_output(o.s, 0, 1, y + N - 1, BYTES),
+    opened opened = open_session(k, false);
+    float *values = page_aligned(ROOM), *results = page_aligned(2 * ROOM);
+    host_tensor tensor = tensor_at(values), out, wrong = tensor;
+    fill(values, 1);
+    good(session_bind_input(opened.s, 0, 0, &tensor));
+    good(session_bind_output(opened.s, 0, 0, results, BYTES - 1));
+    expect_error(session_run(opened.s, 0),
+                 "output 0 ('y') has 81920 bytes, there is room for 81919");
+    good(session_bind_output(opened.s, 0, 0, results, BYTES));
+    expect_error(session_bind_output(opened.s, 0, 1, results + N - 1, BYTES),
                  "memory of outputs 0 ('y') and 1 ('z') of method 'forward' overlaps");
-    expect_error(session_bind_output(o.s, 0, 3, y, BYTES),
+    expect_error(session_bind_output(opened.s, 0, 3, results, BYTES),
                  "output 3 of method 'forward', which has 3");
-    run_and_check(&o, 1); /* the refused one is the session's own */
-    good(session_bind_output(o.s, 0, 0, NULL, 0));
-    expect_error(session_output(o.s, 0, 0, &out), "has not run");
+    run_and_check(&opened, 1); /* the refused one is the session's own */
+    good(session_bind_output(opened.s, 0, 0, NULL, 0));
+    expect_error(session_output(opened.s, 0, 0, &out), "has not run");
     wrong.t.dims[1]--;
-    expect_error(session_bind_input(o.s, 0, 0, &wrong), "expected F32");
-    expect_error(session_run(o.s, 0), "was not given");
-    expect_error(session_bind_input(o.s, 0, 1, &h), "input 1 of method 'forward', which has 1");
-    close_session(&o);
-    free(x);
-    free(y);
+    expect_error(session_bind_input(opened.s, 0, 0, &wrong), "expected F32");
+    expect_error(session_run(opened.s, 0), "was not given");
+    expect_error(session_bind_input(opened.s, 0, 1, &tensor),
+                 "input 1 of method 'forward', which has 1");
+    close_session(&opened);
+    free(values);
+    free(results);
   }
 }
 

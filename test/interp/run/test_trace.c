@@ -23,42 +23,43 @@ static const char groups[] =
 static const backend_vtable *plain;
 static int n_reads;
 
-static clave_status count_read(stream *s, const buffer *from, size_t offset, void *to, size_t n) {
+static clave_status count_read(stream *stream, const buffer *from, size_t offset, void *to,
+                               size_t n) {
   n_reads += n == 3 * sizeof(int64_t);
-  return plain->read(s, from, offset, to, n);
+  return plain->read(stream, from, offset, to, n);
 }
 
 static backend *open_counting(void) {
   static backend_vtable vt;
-  backend *b;
-  good(cpu_backend_create(1, &b));
-  plain = b->vt;
+  backend *backend;
+  good(cpu_backend_create(1, &backend));
+  plain = backend->vt;
   vt = *plain;
   vt.read = count_read;
-  b->vt = &vt;
-  return b;
+  backend->vt = &vt;
+  return backend;
 }
 
-static void set_groups(session *s, const int64_t *ends) {
+static void set_groups(session *session, const int64_t *ends) {
   static float x[8], w[12];
   const host_tensor inputs[] = {
       {.t = {.type = DTYPE_F32, .rank = 2, .dims = {4, 2}, .strides = {2, 1}}, .data = x},
       {.t = {.type = DTYPE_F32, .rank = 3, .dims = {3, 2, 2}, .strides = {4, 2, 1}}, .data = w},
       {.t = {.type = DTYPE_I64, .rank = 1, .dims = {3}, .strides = {1}}, .data = (void *)ends}};
-  for (uint32_t i = 0; i < 3; i++) good(session_set_input(s, 0, i, &inputs[i]));
+  for (uint32_t i = 0; i < 3; i++) good(session_set_input(session, 0, i, &inputs[i]));
 }
 
 /* A run's products are 2 FLOP for each row in a group, times 2 x 2. */
-static void expect_rows(session *s, const int64_t *ends, int rows) {
+static void expect_rows(session *session, const int64_t *ends, int rows) {
   n_reads = 0;
-  set_groups(s, ends);
-  good(session_run(s, 0));
+  set_groups(session, ends);
+  good(session_run(session, 0));
   assert_int_equal(n_reads, 1);
-  good(trace_settle(s));
+  good(trace_settle(session));
   int seen = 0;
-  for (uint32_t i = 0; i < s->n_events; i++) {
-    if (s->events[i].kind != COMMAND_RUN) continue;
-    assert_true(s->events[i].flops == 8.0 * rows);
+  for (uint32_t i = 0; i < session->n_events; i++) {
+    if (session->events[i].kind != COMMAND_RUN) continue;
+    assert_true(session->events[i].flops == 8.0 * rows);
     seen++;
   }
   assert_int_equal(seen, 2);
@@ -69,24 +70,24 @@ static void expect_rows(session *s, const int64_t *ends, int rows) {
 static void inputs_are_read_once(void **state) {
   (void)state;
   static const int64_t some[] = {1, 1, 3}, all[] = {0, 2, 4};
-  program *p = program_of(groups);
-  backend *b = open_counting();
-  const device_set devices = {.backends = {b}, .count = 1};
+  program *program = program_of(groups);
+  backend *backend = open_counting();
+  const device_set devices = {.backends = {backend}, .count = 1};
   const executable_options plain_options = {0};
   const session_options options = {.profile = true};
   constant_store *store;
-  executable *x;
-  session *s;
-  good(executable_create(p, &devices, &plain_options, &x));
-  good(constant_store_create(p, b, &store));
-  good(session_create(x, &store, &options, &s));
-  expect_rows(s, some, 3);
-  expect_rows(s, all, 4);
-  session_destroy(s);
-  executable_destroy(x);
+  executable *executable;
+  session *session;
+  good(executable_create(program, &devices, &plain_options, &executable));
+  good(constant_store_create(program, backend, &store));
+  good(session_create(executable, &store, &options, &session));
+  expect_rows(session, some, 3);
+  expect_rows(session, all, 4);
+  session_destroy(session);
+  executable_destroy(executable);
   constant_store_destroy(store);
-  b->vt->destroy(b);
-  program_destroy(p);
+  backend->vt->destroy(backend);
+  program_destroy(program);
 }
 
 int main(void) {

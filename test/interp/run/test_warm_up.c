@@ -16,14 +16,14 @@ static struct held {
   status_code failure; /* of prepare */
 } held;
 
-static clave_status gate_request(stream *s, const recording *r) {
-  (void)s;
-  (void)r;
+static clave_status gate_request(stream *stream, const recording *recording) {
+  (void)stream;
+  (void)recording;
   return NULL;
 }
 
-static clave_status gate_build_all(stream *s, build_progress progress, void *ctx) {
-  (void)s;
+static clave_status gate_build_all(stream *stream, build_progress progress, void *ctx) {
+  (void)stream;
   held.n_builds++;
   while (!held.is_open) {
     if (!progress(ctx, 0, 1)) {
@@ -37,21 +37,21 @@ static clave_status gate_build_all(stream *s, build_progress progress, void *ctx
   return NULL;
 }
 
-static bool gate_is_built(stream *s, const recording *r) {
-  (void)s;
-  (void)r;
+static bool gate_is_built(stream *stream, const recording *recording) {
+  (void)stream;
+  (void)recording;
   return held.is_built;
 }
 
-static clave_status gate_prepare(stream *s, const recording *r, void **state) {
-  (void)s;
-  (void)r;
+static clave_status gate_prepare(stream *stream, const recording *recording, void **state) {
+  (void)stream;
+  (void)recording;
   (void)state;
   return held.failure ? status_new(held.failure, "no kernel today") : NULL;
 }
 
-static void gate_cache_destroy(backend *b, void *cache) {
-  (void)b;
+static void gate_cache_destroy(backend *backend, void *cache) {
+  (void)backend;
   (void)cache;
 }
 
@@ -62,14 +62,14 @@ static backend *open_gated(void) {
                                             .prepare = gate_prepare,
                                             .cache_destroy = gate_cache_destroy};
   static backend_vtable vt;
-  backend *b;
-  good(cpu_backend_create(1, &b));
-  vt = *b->vt;
+  backend *backend;
+  good(cpu_backend_create(1, &backend));
+  vt = *backend->vt;
   vt.building = &building;
-  b->vt = &vt;
-  b->info.kind = "gated";
-  b->info.name = "a gate";
-  return b;
+  backend->vt = &vt;
+  backend->info.kind = "gated";
+  backend->info.name = "a gate";
+  return backend;
 }
 
 /* ---------------------------------------------------------------- the program */
@@ -112,95 +112,96 @@ typedef struct opened {
 } opened;
 
 static void take_note(void *ctx, const char *line) {
-  opened *o = ctx;
-  o->n_notes++;
-  (void)snprintf(o->note, sizeof o->note, "%s", line);
+  opened *opened = ctx;
+  opened->n_notes++;
+  (void)snprintf(opened->note, sizeof opened->note, "%s", line);
 }
 
 static opened *open_walk(void) {
-  opened *o = calloc(1, sizeof *o);
-  assert_non_null(o);
+  opened *opened = calloc(1, sizeof *opened);
+  assert_non_null(opened);
   held.is_open = held.is_built = false;
   held.n_builds = held.n_built = held.n_stopped = 0;
   held.failure = STATUS_OK;
-  o->prog = program_of(walk);
-  o->devices[0] = open_gated();
-  good(cpu_backend_create(1, &o->devices[1]));
-  device_set both = {.backends = {o->devices[0], o->devices[1]}, .count = 2};
-  device_set cpu = {.backends = {o->devices[1]}, .count = 1};
+  opened->prog = program_of(walk);
+  opened->devices[0] = open_gated();
+  good(cpu_backend_create(1, &opened->devices[1]));
+  device_set both = {.backends = {opened->devices[0], opened->devices[1]}, .count = 2};
+  device_set cpu = {.backends = {opened->devices[1]}, .count = 1};
   const executable_options plain = {0};
-  const session_options options = {.seed = 7, .message = take_note, .message_ctx = o};
-  good(executable_create(o->prog, &both, &plain, &o->x));
-  good(executable_create(o->prog, &cpu, &plain, &o->cpu_x));
-  for (int i = 0; i < 2; i++) good(constant_store_create(o->prog, o->devices[i], &o->stores[i]));
-  good(session_create(o->cpu_x, &o->stores[1], &options, &o->answers));
-  good(session_create(o->cpu_x, &o->stores[1], &options, &o->alone));
-  good(warm_up_create(o->x, o->stores, &options, &o->w));
-  for (int i = 0; i < MAX_M; i++) o->data[i] = (float)i;
-  return o;
+  const session_options options = {.seed = 7, .message = take_note, .message_ctx = opened};
+  good(executable_create(opened->prog, &both, &plain, &opened->x));
+  good(executable_create(opened->prog, &cpu, &plain, &opened->cpu_x));
+  for (int i = 0; i < 2; i++)
+    good(constant_store_create(opened->prog, opened->devices[i], &opened->stores[i]));
+  good(session_create(opened->cpu_x, &opened->stores[1], &options, &opened->answers));
+  good(session_create(opened->cpu_x, &opened->stores[1], &options, &opened->alone));
+  good(warm_up_create(opened->x, opened->stores, &options, &opened->w));
+  for (int i = 0; i < MAX_M; i++) opened->data[i] = (float)i;
+  return opened;
 }
 
-static void close_walk(opened *o) {
-  warm_up_destroy(o->w);
-  session_destroy(o->answers);
-  session_destroy(o->alone);
-  executable_destroy(o->x);
-  executable_destroy(o->cpu_x);
-  for (int i = 0; i < 2; i++) constant_store_destroy(o->stores[i]);
-  for (int i = 0; i < 2; i++) o->devices[i]->vt->destroy(o->devices[i]);
-  program_destroy(o->prog);
-  free(o);
+static void close_walk(opened *opened) {
+  warm_up_destroy(opened->w);
+  session_destroy(opened->answers);
+  session_destroy(opened->alone);
+  executable_destroy(opened->x);
+  executable_destroy(opened->cpu_x);
+  for (int i = 0; i < 2; i++) constant_store_destroy(opened->stores[i]);
+  for (int i = 0; i < 2; i++) opened->devices[i]->vt->destroy(opened->devices[i]);
+  program_destroy(opened->prog);
+  free(opened);
 }
 
 /* ---------------------------------------------------------------- runs */
 
-static void set_inputs(opened *o, session *s, int64_t k, int64_t m) {
-  host_tensor x = {.t = {.type = DTYPE_F32, .rank = 1, .dims = {4}, .strides = {1}},
-                   .data = o->data + k};
-  host_tensor n = {.t = {.type = DTYPE_I64}, .data = &k};
-  host_tensor w = {.t = {.type = DTYPE_F32, .rank = 1, .dims = {m}, .strides = {1}},
-                   .data = o->data};
-  good(session_set_input(s, 0, 0, &x));
-  good(session_set_input(s, 0, 1, &n));
-  good(session_bind_input(s, 0, 2, &w));
+static void set_inputs(opened *opened, session *session, int64_t k, int64_t m) {
+  host_tensor tensor = {.t = {.type = DTYPE_F32, .rank = 1, .dims = {4}, .strides = {1}},
+                        .data = opened->data + k};
+  host_tensor other = {.t = {.type = DTYPE_I64}, .data = &k};
+  host_tensor host_tensor = {.t = {.type = DTYPE_F32, .rank = 1, .dims = {m}, .strides = {1}},
+                             .data = opened->data};
+  good(session_set_input(session, 0, 0, &tensor));
+  good(session_set_input(session, 0, 1, &other));
+  good(session_bind_input(session, 0, 2, &host_tensor));
 }
 
-static bool has_moved(const opened *o) {
-  return strcmp(session_device(o->answers)->kind, "gated") == 0;
+static bool has_moved(const opened *opened) {
+  return strcmp(session_device(opened->answers)->kind, "gated") == 0;
 }
 
-static void expect_equal(opened *o) {
+static void expect_equal(opened *opened) {
   float total[2][4];
   for (uint32_t i = 0; i < OUTPUTS; i++) {
     host_tensor got, want;
-    good(session_output(o->answers, 0, i, &got));
-    good(session_output(o->alone, 0, i, &want));
+    good(session_output(opened->answers, 0, i, &got));
+    good(session_output(opened->alone, 0, i, &want));
     assert_int_equal(got.t.dims[0], want.t.dims[0]);
     assert_memory_equal(got.data, want.data, (size_t)want.t.dims[0] * sizeof(float));
   }
-  good(session_read_state(o->answers, 0, total[0], sizeof total[0]));
-  good(session_read_state(o->alone, 0, total[1], sizeof total[1]));
+  good(session_read_state(opened->answers, 0, total[0], sizeof total[0]));
+  good(session_read_state(opened->alone, 0, total[1], sizeof total[1]));
   assert_memory_equal(total[0], total[1], sizeof total[0]);
 }
 
 /* One run, with n = k and vectors of m. may_move: else it must not. */
-static void run_walk(opened *o, int64_t k, int64_t m, bool may_move) {
-  bool before = has_moved(o);
-  set_inputs(o, o->answers, k, m);
-  set_inputs(o, o->alone, k, m);
-  warm_up_step(o->w, &o->answers, 0);
-  assert_true(may_move || before == has_moved(o));
-  good(session_run(o->answers, 0));
-  good(session_run(o->alone, 0));
-  expect_equal(o);
+static void run_walk(opened *opened, int64_t k, int64_t m, bool may_move) {
+  bool before = has_moved(opened);
+  set_inputs(opened, opened->answers, k, m);
+  set_inputs(opened, opened->alone, k, m);
+  warm_up_step(opened->w, &opened->answers, 0);
+  assert_true(may_move || before == has_moved(opened));
+  good(session_run(opened->answers, 0));
+  good(session_run(opened->alone, 0));
+  expect_equal(opened);
 }
 
-static void run_until_moved(opened *o, int64_t k, int64_t m) {
-  for (int i = 0; i < 6000 && !has_moved(o); i++) {
-    run_walk(o, k, m, true);
+static void run_until_moved(opened *opened, int64_t k, int64_t m) {
+  for (int i = 0; i < 6000 && !has_moved(opened); i++) {
+    run_walk(opened, k, m, true);
     (void)usleep(500);
   }
-  assert_true(has_moved(o));
+  assert_true(has_moved(opened));
 }
 
 static void wait_for(atomic_int *count, int least) {
@@ -212,87 +213,87 @@ static void wait_for(atomic_int *count, int least) {
 
 static void moves_when_ready(void **state) {
   (void)state;
-  opened *o = open_walk();
-  for (int i = 0; i < 5; i++) run_walk(o, 3, 5, false);
+  opened *opened = open_walk();
+  for (int i = 0; i < 5; i++) run_walk(opened, 3, 5, false);
   held.is_open = true;
-  run_until_moved(o, 3, 5);
+  run_until_moved(opened, 3, 5);
   for (int i = 0; i < 3; i++)
-    run_walk(o, i, 5 + i, false); /* as any session: it builds and waits */
-  assert_int_equal(o->n_notes, 0);
-  close_walk(o);
+    run_walk(opened, i, 5 + i, false); /* as any session: it builds and waits */
+  assert_int_equal(opened->n_notes, 0);
+  close_walk(opened);
 }
 
 /* What the last run read from data is prepared, too, before the session moves. */
 static void later_schedules_are_prepared(void **state) {
   (void)state;
-  opened *o = open_walk();
+  opened *opened = open_walk();
   held.is_open = true;
-  run_until_moved(o, 3, 5);
+  run_until_moved(opened, 3, 5);
   int builds = held.n_builds;
-  run_walk(o, 3, 5, false);
+  run_walk(opened, 3, 5, false);
   assert_int_equal(held.n_builds, builds);
   assert_true(builds >= 2);
-  close_walk(o);
+  close_walk(opened);
 }
 
 /* Other sizes wait for kernels only if there are any to wait for. */
 static void other_sizes_move_too(void **state) {
   (void)state;
-  opened *o = open_walk();
+  opened *opened = open_walk();
   held.is_open = true;
-  for (int64_t m = 1; m < 6000 && !has_moved(o); m++) {
-    run_walk(o, m % 9, m, true); /* no size comes twice */
+  for (int64_t m = 1; m < 6000 && !has_moved(opened); m++) {
+    run_walk(opened, m % 9, m, true); /* no size comes twice */
     (void)usleep(500);
   }
-  assert_true(has_moved(o));
-  close_walk(o);
+  assert_true(has_moved(opened));
+  close_walk(opened);
 }
 
 static void other_sizes_wait_for_kernels(void **state) {
   (void)state;
-  opened *o = open_walk();
-  run_walk(o, 3, 5, false);
+  opened *opened = open_walk();
+  run_walk(opened, 3, 5, false);
   held.is_open = true;
   wait_for(&held.n_built, 1); /* up to the item */
   held.is_open = false;
-  while (held.n_builds < 2) run_walk(o, 3, 5, false);
+  while (held.n_builds < 2) run_walk(opened, 3, 5, false);
   held.is_open = true;
   wait_for(&held.n_built, 3); /* all of it */
   held.is_open = held.is_built = false;
   for (int i = 0; i < 20; i++) {
-    run_walk(o, 3, 6, false);
+    run_walk(opened, 3, 6, false);
     (void)usleep(500);
   }
   held.is_open = true;
-  run_until_moved(o, 3, 6);
-  close_walk(o);
+  run_until_moved(opened, 3, 6);
+  close_walk(opened);
 }
 
 /* Results of the last run are there until the next, arguments stay bound. */
 static void arguments_move(void **state) {
   (void)state;
-  opened *o = open_walk();
+  opened *opened = open_walk();
   float v[6], *large = aligned_alloc(4096, MAX_M * sizeof *large);
   host_tensor before, after;
-  good(session_bind_output(o->answers, 0, 2, v, sizeof v));
+  good(session_bind_output(opened->answers, 0, 2, v, sizeof v));
   held.is_open = true;
-  run_walk(o, 3, 5, false);
-  good(session_output(o->answers, 0, 0, &before));
-  for (int i = 0; i < 6000 && !has_moved(o); i++) {
-    set_inputs(o, o->answers, 3, 5);
-    warm_up_step(o->w, &o->answers, 0);
-    good(session_output(o->answers, 0, 0, &after));
+  run_walk(opened, 3, 5, false);
+  good(session_output(opened->answers, 0, 0, &before));
+  for (int i = 0; i < 6000 && !has_moved(opened); i++) {
+    set_inputs(opened, opened->answers, 3, 5);
+    warm_up_step(opened->w, &opened->answers, 0);
+    good(session_output(opened->answers, 0, 0, &after));
     assert_ptr_equal(after.data, before.data);
-    if (!has_moved(o)) run_walk(o, 3, 5, true);
+    if (!has_moved(opened)) run_walk(opened, 3, 5, true);
     (void)usleep(500);
   }
   memset(v, 0, sizeof v);
-  run_walk(o, 3, 6, false);
+  run_walk(opened, 3, 6, false);
   assert_true(v[5] == 10);
-  good(session_bind_output(o->answers, 0, 2, large, MAX_M * sizeof *large)); /* in place */
-  run_walk(o, 3, MAX_M, false);
+  good(session_bind_output(opened->answers, 0, 2, large, MAX_M * sizeof *large)); /* in place */
+  run_walk(opened, 3, MAX_M, false);
   assert_true(large[MAX_M - 1] == 2 * (MAX_M - 1));
-  close_walk(o);
+  close_walk(opened);
   free(large);
 }
 
@@ -300,62 +301,62 @@ static void arguments_move(void **state) {
 
 static void errors_leave_it_on_the_cpu(void **state) {
   (void)state;
-  opened *o = open_walk();
+  opened *opened = open_walk();
   held.failure = STATUS_DEVICE;
   held.is_open = true;
-  for (int i = 0; i < 6000 && !o->n_notes; i++) {
-    run_walk(o, 3, 5, false);
+  for (int i = 0; i < 6000 && !opened->n_notes; i++) {
+    run_walk(opened, 3, 5, false);
     (void)usleep(500);
   }
-  assert_non_null(strstr(o->note, "a gate cannot be made ready (no kernel today; "));
+  assert_non_null(strstr(opened->note, "a gate cannot be made ready (no kernel today; "));
   int builds = held.n_builds;
-  for (int i = 0; i < 5; i++) run_walk(o, 3, 5, false);
+  for (int i = 0; i < 5; i++) run_walk(opened, 3, 5, false);
   assert_int_equal(held.n_builds, builds);
-  assert_int_equal(o->n_notes, 1);
-  close_walk(o);
+  assert_int_equal(opened->n_notes, 1);
+  close_walk(opened);
 }
 
 /* They move alone, as without warming up, and the rest of the program with the session. */
 static void ops_that_do_not_build_move(void **state) {
   (void)state;
-  opened *o = open_walk();
+  opened *opened = open_walk();
   held.failure = STATUS_UNSUPPORTED;
   held.is_open = true;
-  run_until_moved(o, 3, 5);
-  assert_non_null(strstr(o->note, "cannot run on a gate (no kernel today)"));
+  run_until_moved(opened, 3, 5);
+  assert_non_null(strstr(opened->note, "cannot run on a gate (no kernel today)"));
   node_placement rows[8];
-  executable_placement(session_executable(o->answers), 0, rows);
+  executable_placement(session_executable(opened->answers), 0, rows);
   for (int i = 0; i < 5; i++)
     if (i != 2) assert_string_equal(rows[i].where, "cpu");
-  run_walk(o, 3, 5, false);
-  close_walk(o);
+  run_walk(opened, 3, 5, false);
+  close_walk(opened);
 }
 
 static void bad_inputs_change_nothing(void **state) {
   (void)state;
-  opened *o = open_walk();
+  opened *opened = open_walk();
   held.is_open = true;
   for (int i = 0; i < 3; i++) { /* inputs are missing */
-    warm_up_step(o->w, &o->answers, 0);
-    clave_status st = session_run(o->answers, 0);
+    warm_up_step(opened->w, &opened->answers, 0);
+    clave_status st = session_run(opened->answers, 0);
     assert_int_equal(status_code_of(st), STATUS_INVALID);
     status_free(st);
   }
   int64_t bad = 10; /* n is at most 9: the plan refuses it, here and in the thread */
   for (int i = 0; i < 3; i++) {
-    set_inputs(o, o->answers, 3, 5);
-    host_tensor k = {.t = {.type = DTYPE_I64}, .data = &bad};
-    good(session_set_input(o->answers, 0, 1, &k));
-    warm_up_step(o->w, &o->answers, 0);
-    clave_status st = session_run(o->answers, 0);
+    set_inputs(opened, opened->answers, 3, 5);
+    host_tensor tensor = {.t = {.type = DTYPE_I64}, .data = &bad};
+    good(session_set_input(opened->answers, 0, 1, &tensor));
+    warm_up_step(opened->w, &opened->answers, 0);
+    clave_status st = session_run(opened->answers, 0);
     assert_int_equal(status_code_of(st), STATUS_INVALID);
     status_free(st);
     (void)usleep(2000);
   }
-  assert_int_equal(o->n_notes, 0);
-  good(session_copy_state(o->alone, o->answers));
-  run_until_moved(o, 3, 5);
-  close_walk(o);
+  assert_int_equal(opened->n_notes, 0);
+  good(session_copy_state(opened->alone, opened->answers));
+  run_until_moved(opened, 3, 5);
+  close_walk(opened);
 }
 
 /* A run that fails at what it read from data says not what the device needs: whatever runs fail
@@ -363,34 +364,34 @@ static void bad_inputs_change_nothing(void **state) {
 static void failed_runs_are_not_prepared(void **state) {
   (void)state;
   const int64_t bad = 10;
-  const host_tensor k = {.t = {.type = DTYPE_I64}, .data = (void *)&bad};
-  opened *o = open_walk();
+  const host_tensor tensor = {.t = {.type = DTYPE_I64}, .data = (void *)&bad};
+  opened *opened = open_walk();
   held.is_open = true;
-  set_inputs(o, o->answers, 3, 5);
-  good(session_set_input(o->answers, 0, 1, &k));
-  warm_up_step(o->w, &o->answers, 0);
-  clave_status st = session_run(o->answers, 0);
+  set_inputs(opened, opened->answers, 3, 5);
+  good(session_set_input(opened->answers, 0, 1, &tensor));
+  warm_up_step(opened->w, &opened->answers, 0);
+  clave_status st = session_run(opened->answers, 0);
   assert_int_equal(status_code_of(st), STATUS_INVALID);
   status_free(st);
   wait_for(&held.n_built, 1);
   (void)usleep(5000);
-  set_inputs(o, o->answers, 3, 5);
-  warm_up_step(o->w, &o->answers, 0);
+  set_inputs(opened, opened->answers, 3, 5);
+  warm_up_step(opened->w, &opened->answers, 0);
   (void)usleep(5000);
   assert_int_equal(held.n_builds, 1);
-  good(session_run(o->answers, 0));
-  good(session_copy_state(o->alone, o->answers));
-  run_until_moved(o, 3, 5);
-  close_walk(o);
+  good(session_run(opened->answers, 0));
+  good(session_copy_state(opened->alone, opened->answers));
+  run_until_moved(opened, 3, 5);
+  close_walk(opened);
 }
 
 static void destroying_stops_it(void **state) {
   (void)state;
-  opened *o = open_walk();
-  run_walk(o, 3, 5, false);
+  opened *opened = open_walk();
+  run_walk(opened, 3, 5, false);
   wait_for(&held.n_builds, 1);
   int64_t start = clock_ns();
-  close_walk(o);
+  close_walk(opened);
   assert_true(clock_ns() - start < INT64_C(5000000000));
   assert_int_equal(held.n_stopped, 1);
   close_walk(open_walk()); /* no run at all */

@@ -15,26 +15,27 @@ static double noise(unsigned *seed, double most) {
 }
 
 /* True times; rounds until it is decided. */
-static int hold(const double *times, int n, int base, double loud, unsigned seed, contest *c,
+static int hold(const double *times, int n, int base, double loud, unsigned seed, contest *contest,
                 double *ratio) {
-  contest_begin(c, n, base);
-  while (!contest_is_decided(c)) {
+  contest_begin(contest, n, base);
+  while (!contest_is_decided(contest)) {
     double round = 1 + noise(&seed, 4 * loud); /* of all */
     for (int i = 0; i < n; i++)
-      if (!c->is_out[i]) c->times[i][c->rounds] = times[i] * round * (1 + noise(&seed, loud));
-    contest_end_round(c);
-    assert_true(c->rounds <= CONTEST_MOST);
+      if (!contest->is_out[i])
+        contest->times[i][contest->rounds] = times[i] * round * (1 + noise(&seed, loud));
+    contest_end_round(contest);
+    assert_true(contest->rounds <= CONTEST_MOST);
   }
-  return contest_winner(c, ratio);
+  return contest_winner(contest, ratio);
 }
 
 static void test_winner(void **state) {
   (void)state;
-  static contest c;
+  static contest contest;
   double ratio;
   const double times[] = {100, 140, 80, 90};
   for (unsigned seed = 0; seed < 50; seed++) {
-    assert_int_equal(hold(times, 4, 0, 0.05, seed, &c, &ratio), 2);
+    assert_int_equal(hold(times, 4, 0, 0.05, seed, &contest, &ratio), 2);
     assert_true(ratio > 0.75 && ratio < 0.86);
   }
 }
@@ -43,15 +44,15 @@ static void test_winner(void **state) {
  * many, and never among those that differ by nothing. */
 static void test_no_winner(void **state) {
   (void)state;
-  static contest c;
+  static contest contest;
   double ratio;
   const double equal[] = {100, 100, 100, 100, 100, 100, 100, 100},
                nearly[] = {100, 98.5, 99, 101, 99.5, 98.5};
   int won = 0;
   for (unsigned seed = 0; seed < 200; seed++) {
-    assert_int_equal(hold(equal, 8, 3, 0, seed, &c, &ratio), 3);
-    won += hold(equal, 8, 3, 0.1, seed, &c, &ratio) != 3;
-    won += hold(nearly, 6, 0, 0.02, seed, &c, &ratio) != 0;
+    assert_int_equal(hold(equal, 8, 3, 0, seed, &contest, &ratio), 3);
+    won += hold(equal, 8, 3, 0.1, seed, &contest, &ratio) != 3;
+    won += hold(nearly, 6, 0, 0.02, seed, &contest, &ratio) != 0;
   }
   assert_true(won < 40);
 }
@@ -60,62 +61,62 @@ static void test_no_winner(void **state) {
  * round. */
 static void test_drift(void **state) {
   (void)state;
-  static contest c;
+  static contest contest;
   double ratio;
-  contest_begin(&c, 2, 0);
-  while (!contest_is_decided(&c)) {
-    double slow = c.rounds < 4 ? 1 : 3;
-    c.times[0][c.rounds] = 100 * slow;
-    c.times[1][c.rounds] = 90 * slow;
-    contest_end_round(&c);
+  contest_begin(&contest, 2, 0);
+  while (!contest_is_decided(&contest)) {
+    double slow = contest.rounds < 4 ? 1 : 3;
+    contest.times[0][contest.rounds] = 100 * slow;
+    contest.times[1][contest.rounds] = 90 * slow;
+    contest_end_round(&contest);
   }
-  assert_int_equal(contest_winner(&c, &ratio), 1);
+  assert_int_equal(contest_winner(&contest, &ratio), 1);
   assert_true(fabs(ratio - 0.9) < 1e-9);
 }
 
 /* One outlier decides nothing. */
 static void test_outlier(void **state) {
   (void)state;
-  static contest c;
+  static contest contest;
   double ratio;
-  contest_begin(&c, 2, 0);
-  while (!contest_is_decided(&c)) {
-    c.times[0][c.rounds] = c.rounds == 2 ? 1000 : 100;
-    c.times[1][c.rounds] = c.rounds == 5 ? 10 : 100;
-    contest_end_round(&c);
+  contest_begin(&contest, 2, 0);
+  while (!contest_is_decided(&contest)) {
+    contest.times[0][contest.rounds] = contest.rounds == 2 ? 1000 : 100;
+    contest.times[1][contest.rounds] = contest.rounds == 5 ? 10 : 100;
+    contest_end_round(&contest);
   }
-  assert_int_equal(c.rounds, CONTEST_LEAST);
-  assert_int_equal(contest_winner(&c, &ratio), 0);
+  assert_int_equal(contest.rounds, CONTEST_LEAST);
+  assert_int_equal(contest_winner(&contest, &ratio), 0);
 }
 
 /* Faster in most rounds, slower in a third of them: no gain to rely on. */
 static void test_disagreement(void **state) {
   (void)state;
-  static contest c;
+  static contest contest;
   double ratio;
-  contest_begin(&c, 2, 0);
-  while (!contest_is_decided(&c)) {
-    c.times[0][c.rounds] = 100;
-    c.times[1][c.rounds] = c.rounds % 3 ? 90 : 110;
-    contest_end_round(&c);
+  contest_begin(&contest, 2, 0);
+  while (!contest_is_decided(&contest)) {
+    contest.times[0][contest.rounds] = 100;
+    contest.times[1][contest.rounds] = contest.rounds % 3 ? 90 : 110;
+    contest_end_round(&contest);
   }
-  assert_int_equal(c.rounds, CONTEST_MOST);
-  assert_int_equal(contest_winner(&c, &ratio), 0);
+  assert_int_equal(contest.rounds, CONTEST_MOST);
+  assert_int_equal(contest_winner(&contest, &ratio), 0);
 }
 
 static void test_behind(void **state) {
   (void)state;
-  static contest c;
+  static contest contest;
   double ratio;
   const double times[] = {100, 500, 101};
-  assert_int_equal(hold(times, 3, 0, 0.01, 1, &c, &ratio), 0);
-  assert_true(c.is_out[1]);
-  assert_false(c.is_out[0]);
-  assert_false(c.is_out[2]);
-  contest_begin(&c, 2, 0); /* nobody else can run */
-  c.is_out[1] = true;
-  assert_true(contest_is_decided(&c));
-  assert_int_equal(contest_winner(&c, &ratio), 0);
+  assert_int_equal(hold(times, 3, 0, 0.01, 1, &contest, &ratio), 0);
+  assert_true(contest.is_out[1]);
+  assert_false(contest.is_out[0]);
+  assert_false(contest.is_out[2]);
+  contest_begin(&contest, 2, 0); /* nobody else can run */
+  contest.is_out[1] = true;
+  assert_true(contest_is_decided(&contest));
+  assert_int_equal(contest_winner(&contest, &ratio), 0);
 }
 
 int main(void) {

@@ -5,9 +5,9 @@
 #include "backend/cpu/kernels/attention/attend_rows.h"
 
 /* Takes no less memory for more queries or keys. */
-size_t attend_scratch(const kernel_context *ctx, const attention *p);
+size_t attend_scratch(const kernel_context *ctx, const attention *attention);
 /* Whether `rounds` matters, on some processor. */
-bool attend_rounds(const attention *p);
-void attend_heads(const kernel_context *ctx, const attention *p, char *scratch);
+bool attend_rounds(const attention *attention);
+void attend_heads(const kernel_context *ctx, const attention *attention, char *scratch);
 
 #endif

@@ -17,36 +17,36 @@ TARGET_AMX static void begin(void) { amx_begin(); }
 TARGET_AMX static void end(void) { amx_end(); }
 
 /* Two tiles of rows from `row` on, by 16 halves lanes. */
-TARGET_AMX KERNEL_INLINE void tile_amx(int halves, const panel_product *t, int64_t row) {
-  const int64_t a_step = t->a_row * 4, c_step = halves * AMX_ROW_BYTES;
-  const char *a = (const char *)(t->a + row * t->a_row), *b = (const char *)t->b;
-  char *c = (char *)t->c + row * c_step;
-  if (t->fade)
+TARGET_AMX KERNEL_INLINE void tile_amx(int halves, const panel_product *product, int64_t row) {
+  const int64_t a_step = product->a_row * 4, c_step = halves * AMX_ROW_BYTES;
+  const char *a = (const char *)(product->a + row * product->a_row), *b = (const char *)product->b;
+  char *c = (char *)product->c + row * c_step;
+  if (product->fade)
     amx_load_sums(2, halves, c, c_step);
   else
     amx_clear_sums();
-  for (int64_t k = 0; k < t->k; k += DEEP, a += AMX_ROW_BYTES, b += DEEP * c_step)
+  for (int64_t k = 0; k < product->k; k += DEEP, a += AMX_ROW_BYTES, b += DEEP * c_step)
     amx_add_products(2, halves, a, a_step, b, c_step);
   amx_store_sums(2, halves, c, c_step);
 }
 
 /* Rows are a multiple of PANEL_PAIRS. */
-TARGET_AMX KERNEL_INLINE void tiles_amx(int halves, const panel_product *t) {
-  for (int64_t i = 0; t->fade && i < t->rows; i++)
+TARGET_AMX KERNEL_INLINE void tiles_amx(int halves, const panel_product *product) {
+  for (int64_t i = 0; product->fade && i < product->rows; i++)
     for (int h = 0; h < halves; h++) {
-      float *c = t->c + (i * halves + h) * PANEL_HALF;
+      float *c = product->c + (i * halves + h) * PANEL_HALF;
       _mm512_storeu_ps(
-          c, _mm512_mul_ps(_mm512_loadu_ps(c), _mm512_loadu_ps(t->fade + h * PANEL_HALF)));
+          c, _mm512_mul_ps(_mm512_loadu_ps(c), _mm512_loadu_ps(product->fade + h * PANEL_HALF)));
     }
   amx_sees_memory();
-  for (int64_t row = 0; row < t->rows; row += PANEL_PAIRS) tile_amx(halves, t, row);
+  for (int64_t row = 0; row < product->rows; row += PANEL_PAIRS) tile_amx(halves, product, row);
 }
 
-TARGET_AMX static void multiply_amx(int lanes, const panel_product *t) {
+TARGET_AMX static void multiply_amx(int lanes, const panel_product *product) {
   if (lanes == PANEL_HALF)
-    tiles_amx(1, t);
+    tiles_amx(1, product);
   else
-    tiles_amx(2, t);
+    tiles_amx(2, product);
 }
 
 /* 16 words of 16 columns are turned at a time. */
@@ -98,14 +98,14 @@ TARGET_AVX512 KERNEL_INLINE __m512 largest_score(const float *scores, int64_t st
 
 /* Of 16 lanes. */
 TARGET_AMX KERNEL_INLINE void soften_half(int lanes, int64_t n, const float *scores,
-                                          uint32_t *words, int at, panel_sums *s) {
+                                          uint32_t *words, int at, panel_sums *sums) {
   const __m512 none = _mm512_set1_ps(-INFINITY);
   const __m512i order = join_order();
-  const __m512 before = _mm512_loadu_ps(s->largest + at);
+  const __m512 before = _mm512_loadu_ps(sums->largest + at);
   const __m512 largest = largest_score(scores, lanes, n, before);
   const __m512 base = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(largest, none, _CMP_NEQ_UQ), largest);
   const __m512 fade = exponential(before - base);
-  __m512 total = _mm512_loadu_ps(s->total + at) * fade, more = _mm512_setzero_ps();
+  __m512 total = _mm512_loadu_ps(sums->total + at) * fade, more = _mm512_setzero_ps();
   int64_t j = 0;
   for (; j + 2 <= n; j += 2, scores += 2 * lanes, words += lanes) {
     const __m512 even = exponential(_mm512_loadu_ps(scores) - base),
@@ -121,15 +121,15 @@ TARGET_AMX KERNEL_INLINE void soften_half(int lanes, int64_t n, const float *sco
   }
   for (j = (n + 1) / 2; j % DEEP > 0; j++, words += lanes)
     _mm512_storeu_si512(words, _mm512_setzero_si512());
-  _mm512_storeu_ps(s->largest + at, largest);
-  _mm512_storeu_ps(s->fade + at, fade);
-  _mm512_storeu_ps(s->total + at, total + more);
+  _mm512_storeu_ps(sums->largest + at, largest);
+  _mm512_storeu_ps(sums->fade + at, fade);
+  _mm512_storeu_ps(sums->total + at, total + more);
 }
 
 TARGET_AMX static void soften_amx(int lanes, int64_t n, const float *scores, uint32_t *words,
-                                  panel_sums *s) {
+                                  panel_sums *sums) {
   for (int at = 0; at < lanes; at += PANEL_HALF)
-    soften_half(lanes, n, scores + at, words + at, at, s);
+    soften_half(lanes, n, scores + at, words + at, at, sums);
 }
 
 static const panel_tiles tiles = {.begin = begin,

@@ -70,9 +70,10 @@ KERNEL_INLINE float exp_of_negative(float x, const bool fuses) {
 
 /* Loops over lanes in memory, which become vectors. What is NaN is passed over by the maximum, and
  * not by its exponential. */
-KERNEL_INLINE void soften_of(int lanes, int64_t n, float *restrict scores, panel_sums *restrict s,
-                             const bool fuses) {
-  float *restrict largest = s->largest, *restrict fade = s->fade, *restrict total = s->total;
+KERNEL_INLINE void soften_of(int lanes, int64_t n, float *restrict scores,
+                             panel_sums *restrict sums, const bool fuses) {
+  float *restrict largest = sums->largest, *restrict fade = sums->fade,
+                  *restrict total = sums->total;
   float base[PANEL_LANES];
   for (int l = 0; l < lanes; l++) fade[l] = largest[l];
   for (int64_t j = 0; j < n; j++)
@@ -108,31 +109,31 @@ KERNEL_INLINE int32_t largest_of(int64_t n, const float *x) {
   return largest;
 }
 
-static void soften_portable(int lanes, int64_t n, float *scores, panel_sums *s) {
+static void soften_portable(int lanes, int64_t n, float *scores, panel_sums *sums) {
   if (lanes == PANEL_HALF)
-    soften_of(PANEL_HALF, n, scores, s, false);
+    soften_of(PANEL_HALF, n, scores, sums, false);
   else
-    soften_of(PANEL_LANES, n, scores, s, false);
+    soften_of(PANEL_LANES, n, scores, sums, false);
 }
 static void cap_portable(int64_t n, float softcap, float *scores) { cap_of(n, softcap, scores); }
 static int32_t largest_portable(int64_t n, const float *x) { return largest_of(n, x); }
 
 #if KERNEL_X86
-TARGET_AVX2 static void soften_avx2(int lanes, int64_t n, float *scores, panel_sums *s) {
+TARGET_AVX2 static void soften_avx2(int lanes, int64_t n, float *scores, panel_sums *sums) {
   if (lanes == PANEL_HALF)
-    soften_of(PANEL_HALF, n, scores, s, false);
+    soften_of(PANEL_HALF, n, scores, sums, false);
   else
-    soften_of(PANEL_LANES, n, scores, s, false);
+    soften_of(PANEL_LANES, n, scores, sums, false);
 }
 TARGET_AVX2 static void cap_avx2(int64_t n, float softcap, float *scores) {
   cap_of(n, softcap, scores);
 }
 TARGET_AVX2 static int32_t largest_avx2(int64_t n, const float *x) { return largest_of(n, x); }
-TARGET_AVX512 static void soften_avx512(int lanes, int64_t n, float *scores, panel_sums *s) {
+TARGET_AVX512 static void soften_avx512(int lanes, int64_t n, float *scores, panel_sums *sums) {
   if (lanes == PANEL_HALF)
-    soften_of(PANEL_HALF, n, scores, s, true);
+    soften_of(PANEL_HALF, n, scores, sums, true);
   else
-    soften_of(PANEL_LANES, n, scores, s, true);
+    soften_of(PANEL_LANES, n, scores, sums, true);
 }
 TARGET_AVX512 static void cap_avx512(int64_t n, float softcap, float *scores) {
   cap_of(n, softcap, scores);
@@ -142,12 +143,12 @@ TARGET_AVX512 static int32_t largest_avx512(int64_t n, const float *x) { return 
 
 panel_kernels choose_panel_kernels(void) {
 #if KERNEL_X86
-  panel_kernels k = {.multiply = multiply_avx512,
-                     .soften = soften_avx512,
-                     .cap = cap_avx512,
-                     .largest_bits = largest_avx512};
-  if (cpu_has_avx512_bf16()) k.multiply_pairs = multiply_pairs;
-  if (cpu_has_avx512()) return k;
+  panel_kernels kernels = {.multiply = multiply_avx512,
+                           .soften = soften_avx512,
+                           .cap = cap_avx512,
+                           .largest_bits = largest_avx512};
+  if (cpu_has_avx512_bf16()) kernels.multiply_pairs = multiply_pairs;
+  if (cpu_has_avx512()) return kernels;
   if (cpu_has_avx2())
     return (panel_kernels){.multiply = multiply_avx2,
                            .soften = soften_avx2,

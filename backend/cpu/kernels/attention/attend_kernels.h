@@ -24,12 +24,12 @@ typedef struct panel_sums {
 } panel_sums;
 
 typedef struct panel_kernels {
-  void (*multiply)(int lanes, const panel_product *t);
+  void (*multiply)(int lanes, const panel_product *product);
   /* The same where a and b are words of pairs.h, whose number k is; NULL: no faster here. */
-  void (*multiply_pairs)(int lanes, const panel_product *t);
+  void (*multiply_pairs)(int lanes, const panel_product *product);
   /* Scores (n, lanes) of further keys become exponentials relative to the largest so far. A lane
    * with a NaN is NaN from then on. */
-  void (*soften)(int lanes, int64_t n, float *scores, panel_sums *s);
+  void (*soften)(int lanes, int64_t n, float *scores, panel_sums *sums);
   void (*cap)(int64_t n, float softcap, float *scores); /* softcap * tanh(score / softcap) */
   int32_t (*largest_bits)(int64_t n, const float *x);   /* of magnitudes; 0 where there are none */
 } panel_kernels;

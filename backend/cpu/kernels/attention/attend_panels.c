@@ -69,70 +69,73 @@ typedef struct work {
 
 /* ---------------------------------------------------------------- queries */
 
-static void find_panel(const attention *p, int64_t pair, int64_t first, int64_t rows, panel *t) {
-  t->n = least(rows - first, PANEL_LANES);
-  t->lanes = t->n <= PANEL_HALF ? PANEL_HALF : PANEL_LANES;
-  t->from = t->all_to = p->sizes.n_keys;
-  t->to = t->all_from = 0;
-  for (int l = 0; l < t->lanes; l++) {
-    query_row *r = &t->rows[l];
-    *r = find_query(p, pair, first + least(l, t->n - 1));
-    t->from = least(t->from, r->from);
-    t->to = larger(t->to, r->to);
-    t->all_from = larger(t->all_from, r->from);
-    t->all_to = least(t->all_to, r->to);
+static void find_panel(const attention *attention, int64_t pair, int64_t first, int64_t rows,
+                       panel *panel) {
+  panel->n = least(rows - first, PANEL_LANES);
+  panel->lanes = panel->n <= PANEL_HALF ? PANEL_HALF : PANEL_LANES;
+  panel->from = panel->all_to = attention->sizes.n_keys;
+  panel->to = panel->all_from = 0;
+  for (int l = 0; l < panel->lanes; l++) {
+    query_row *row = &panel->rows[l];
+    *row = find_query(attention, pair, first + least(l, panel->n - 1));
+    panel->from = least(panel->from, row->from);
+    panel->to = larger(panel->to, row->to);
+    panel->all_from = larger(panel->all_from, row->from);
+    panel->all_to = least(panel->all_to, row->to);
   }
 }
 
 /* n columns from d on of the queries of PANEL_TILE lanes from l on. */
-static void load_lanes(const attention *p, panel *t, const int64_t *at, int l, int64_t d,
-                       int64_t n) {
+static void load_lanes(const attention *attention, panel *panel, const int64_t *at, int l,
+                       int64_t d, int64_t n) {
   row_block some = {{0}}; /* (PANEL_TILE, COLUMNS) */
   for (int i = 0; i < PANEL_TILE; i++) {
     float *row = some.f32 + i * COLUMNS;
-    load_row(COMPUTE_F32, p->q->type, element_at(p->q->data, p->q->type, at[i] + d), 1, n, row);
-    for (int64_t c = 0; c < n; c++) row[c] *= (float)p->scale;
+    load_row(COMPUTE_F32, attention->q->type,
+             element_at(attention->q->data, attention->q->type, at[i] + d), 1, n, row);
+    for (int64_t c = 0; c < n; c++) row[c] *= (float)attention->scale;
   }
   for (int64_t c = 0; c < n; c += PANEL_TILE)
-    transpose_8x8(some.f32 + c, COLUMNS, t->q + (d + c) * t->lanes + l, t->lanes);
+    transpose_8x8(some.f32 + c, COLUMNS, panel->q + (d + c) * panel->lanes + l, panel->lanes);
 }
 
 /* n columns from d on of the sums of the same lanes to rows of out, as far as there are; a lane
  * whose scores were all -inf has no sums. */
-static void store_lanes(const attention *p, const panel *t, const int64_t *at, int l, int64_t d,
-                        int64_t n) {
+static void store_lanes(const attention *attention, const panel *panel, const int64_t *at, int l,
+                        int64_t d, int64_t n) {
   row_block some; /* (PANEL_TILE, COLUMNS) */
   for (int64_t c = 0; c < n; c += PANEL_TILE)
-    transpose_8x8(t->sums + (d + c) * t->lanes + l, t->lanes, some.f32 + c, COLUMNS);
-  for (int i = 0; i < PANEL_TILE && l + i < t->n; i++) {
-    const float total = t->state.total[l + i], scale = 1 / total;
+    transpose_8x8(panel->sums + (d + c) * panel->lanes + l, panel->lanes, some.f32 + c, COLUMNS);
+  for (int i = 0; i < PANEL_TILE && l + i < panel->n; i++) {
+    const float total = panel->state.total[l + i], scale = 1 / total;
     float *row = some.f32 + i * COLUMNS;
-    for (int64_t c = 0; c < n; c++) row[c] = total == 0 ? p->empty : row[c] * scale;
-    store_row(COMPUTE_F32, p->out->type, element_at(p->out->data, p->out->type, at[i] + d), 1, n,
-              row);
+    for (int64_t c = 0; c < n; c++) row[c] = total == 0 ? attention->empty : row[c] * scale;
+    store_row(COMPUTE_F32, attention->out->type,
+              element_at(attention->out->data, attention->out->type, at[i] + d), 1, n, row);
   }
 }
 
 /* Where the rows of PANEL_TILE lanes begin in q or out. */
-static void find_lanes(const attention *p, const ktensor *x, const panel *t, int l, int64_t *at) {
-  for (int i = 0; i < PANEL_TILE; i++) at[i] = query_offset(p, x, &t->rows[l + i]);
+static void find_lanes(const attention *attention, const ktensor *x, const panel *panel, int l,
+                       int64_t *at) {
+  for (int i = 0; i < PANEL_TILE; i++) at[i] = query_offset(attention, x, &panel->rows[l + i]);
 }
 
 /* Of magnitudes as bits: those of what is not finite are at least NOT_FINITE, and of what
  * BF16 has not, but infinity for it, NOT_BF16. */
 enum { MAGNITUDE = 0x7fffffff, NOT_FINITE = 0x7f800000, NOT_BF16 = 0x7f7f8000 };
-static int32_t largest_bits(const plan *s, int64_t n, const float *x) {
-  return s->kernels.largest_bits(n, x);
+static int32_t largest_bits(const plan *plan, int64_t n, const float *x) {
+  return plan->kernels.largest_bits(n, x);
 }
-static bool all_finite(const plan *s, int64_t n, const float *x) {
-  return largest_bits(s, n, x) < NOT_FINITE;
+static bool all_finite(const plan *plan, int64_t n, const float *x) {
+  return largest_bits(plan, n, x) < NOT_FINITE;
 }
 
 /* What is finite and rounds to infinity in BF16 becomes the largest number that BF16 has: a score
  * that a mask hides must not be infinite or NaN where it is finite in floats. */
-static void keep_finite(const plan *s, int64_t n, float *x) {
+static void keep_finite(const plan *plan, int64_t n, float *x) {
   enum { LARGEST_BF16 = 0x7f7f0000 };
-  if (largest_bits(s, n, x) < NOT_BF16) return;
+  if (largest_bits(plan, n, x) < NOT_BF16) return;
   for (int64_t i = 0; i < n; i++) {
     int32_t bits;
     memcpy(&bits, &x[i], sizeof bits);
@@ -149,51 +152,54 @@ static void join_rows(const float *x, int64_t rows, int64_t width, uint32_t *to)
     pairs_join(x, i + 1 < rows ? x + width : NULL, width, to);
 }
 
-static void begin_panel(const plan *s, panel *t) {
-  const int64_t n = s->p->sizes.head_dim;
+static void begin_panel(const plan *plan, panel *panel) {
+  const int64_t n = plan->p->sizes.head_dim;
   int64_t at[PANEL_TILE];
-  for (int l = 0; l < t->lanes; l += PANEL_TILE) {
-    find_lanes(s->p, s->p->q, t, l, at);
-    for (int64_t d = 0; d < n; d += COLUMNS) load_lanes(s->p, t, at, l, d, least(COLUMNS, n - d));
+  for (int l = 0; l < panel->lanes; l += PANEL_TILE) {
+    find_lanes(plan->p, plan->p->q, panel, l, at);
+    for (int64_t d = 0; d < n; d += COLUMNS)
+      load_lanes(plan->p, panel, at, l, d, least(COLUMNS, n - d));
   }
-  if (s->pairs) {
-    keep_finite(s, n * t->lanes, t->q);
-    memset(t->q + n * t->lanes, 0, (size_t)((s->k_width - n) * t->lanes) * sizeof(float));
-    join_rows(t->q, s->k_width, t->lanes, (uint32_t *)t->q);
+  if (plan->pairs) {
+    keep_finite(plan, n * panel->lanes, panel->q);
+    memset(panel->q + n * panel->lanes, 0,
+           (size_t)((plan->k_width - n) * panel->lanes) * sizeof(float));
+    join_rows(panel->q, plan->k_width, panel->lanes, (uint32_t *)panel->q);
   }
-  memset(t->sums, 0, (size_t)(s->v_width * t->lanes) * sizeof(float));
-  for (int l = 0; l < t->lanes; l++) {
-    t->state.largest[l] = -INFINITY;
-    t->state.total[l] = 0;
+  memset(panel->sums, 0, (size_t)(plan->v_width * panel->lanes) * sizeof(float));
+  for (int l = 0; l < panel->lanes; l++) {
+    panel->state.largest[l] = -INFINITY;
+    panel->state.total[l] = 0;
   }
 }
 
-static void store_panel(const attention *p, const panel *t) {
-  const int64_t n = p->sizes.v_dim;
+static void store_panel(const attention *attention, const panel *panel) {
+  const int64_t n = attention->sizes.v_dim;
   int64_t at[PANEL_TILE];
-  for (int l = 0; l < t->n; l += PANEL_TILE) {
-    find_lanes(p, p->out, t, l, at);
-    for (int64_t d = 0; d < n; d += COLUMNS) store_lanes(p, t, at, l, d, least(COLUMNS, n - d));
+  for (int l = 0; l < panel->n; l += PANEL_TILE) {
+    find_lanes(attention, attention->out, panel, l, at);
+    for (int64_t d = 0; d < n; d += COLUMNS)
+      store_lanes(attention, panel, at, l, d, least(COLUMNS, n - d));
   }
 }
 
 /* ---------------------------------------------------------------- keys and values */
 
 /* Rows [j, j + n) as floats, `width` apart, filled up with zeros: columns and `more` rows. */
-static void fill_rows(const key_rows *r, int64_t j, int64_t n, int64_t more, int64_t width,
+static void fill_rows(const key_rows *rows, int64_t j, int64_t n, int64_t more, int64_t width,
                       float *to) {
-  const ktensor *t = r->t;
+  const ktensor *t = rows->t;
   const int64_t size = t->dims[t->rank - 1], step = t->strides[t->rank - 2];
   const bool dense = step == size && width == size;
   for (int64_t i = 0, run; i < n; i += run) {
-    int64_t at = place_row(r, t, r->at, j + i, &run), rest;
+    int64_t at = place_row(rows, t, rows->at, j + i, &run), rest;
     run = least(run, n - i);
     for (int64_t l = 0; l < run; l += dense ? run : 1)
       load_row(COMPUTE_F32, t->type, element_at(t->data, t->type, at + l * step), 1,
                dense ? run * size : size, to + (i + l) * width);
-    for (int64_t l = i; r->scale && l < i + run; l++) {
-      const float *scales = r->scale->data;
-      const float scale = scales[place_row(r, r->scale, r->scale_at, j + l, &rest)];
+    for (int64_t l = i; rows->scale && l < i + run; l++) {
+      const float *scales = rows->scale->data;
+      const float scale = scales[place_row(rows, rows->scale, rows->scale_at, j + l, &rest)];
       for (int64_t d = 0; d < size; d++) to[l * width + d] *= scale;
     }
   }
@@ -202,41 +208,41 @@ static void fill_rows(const key_rows *r, int64_t j, int64_t n, int64_t more, int
   memset(to + n * width, 0, (size_t)(more * width) * sizeof *to);
 }
 
-static void fill_block(work *w, int64_t at) {
-  const plan *s = w->s;
-  w->at = at;
-  w->n_keys = least(s->block, w->to - at);
-  const int64_t all = round_up(w->n_keys, s->tile), more = all - w->n_keys;
-  fill_rows(&w->k, at, w->n_keys, more, s->k_width, w->keys);
-  fill_rows(&w->v, at, w->n_keys, more, s->v_width, w->values);
-  if (!s->pairs) return;
-  keep_finite(s, w->n_keys * s->k_width, w->keys);
-  pairs_round(w->keys, all * s->k_width / 2, w->key_words);
-  w->joined = largest_bits(s, w->n_keys * s->v_width, w->values) < NOT_BF16;
-  if (!w->joined) return;
-  if (s->tiles)
-    s->tiles->join_columns(w->values, all, s->v_width, s->block / 2, w->value_words);
+static void fill_block(work *work, int64_t at) {
+  const plan *plan = work->s;
+  work->at = at;
+  work->n_keys = least(plan->block, work->to - at);
+  const int64_t all = round_up(work->n_keys, plan->tile), more = all - work->n_keys;
+  fill_rows(&work->k, at, work->n_keys, more, plan->k_width, work->keys);
+  fill_rows(&work->v, at, work->n_keys, more, plan->v_width, work->values);
+  if (!plan->pairs) return;
+  keep_finite(plan, work->n_keys * plan->k_width, work->keys);
+  pairs_round(work->keys, all * plan->k_width / 2, work->key_words);
+  work->joined = largest_bits(plan, work->n_keys * plan->v_width, work->values) < NOT_BF16;
+  if (!work->joined) return;
+  if (plan->tiles)
+    plan->tiles->join_columns(work->values, all, plan->v_width, plan->block / 2, work->value_words);
   else
-    join_rows(w->values, w->n_keys, s->v_width, w->value_words);
+    join_rows(work->values, work->n_keys, plan->v_width, work->value_words);
 }
 
 /* Asks for rows [j, end). */
-static void ask_for_rows(const key_rows *r, int64_t j, int64_t end) {
-  const ktensor *t = r->t;
+static void ask_for_rows(const key_rows *rows, int64_t j, int64_t end) {
+  const ktensor *t = rows->t;
   const int64_t size = (int64_t)dtype_size(t->type), step = t->strides[t->rank - 2] * size,
                 bytes = t->dims[t->rank - 1] * size;
   for (int64_t run; j < end; j += run) {
-    const char *x = element_at(t->data, t->type, place_row(r, t, r->at, j, &run));
+    const char *x = element_at(t->data, t->type, place_row(rows, t, rows->at, j, &run));
     run = least(run, end - j);
     for (int64_t i = 0; i < run; i++) ask_for_bytes(x + i * step, bytes);
   }
 }
 
 /* Few panels wait for memory longer than they compute. */
-static void ask_for_block(const work *w, int64_t at) {
-  const int64_t end = least(at + w->s->block, w->to);
-  ask_for_rows(&w->k, at, end);
-  ask_for_rows(&w->v, at, end);
+static void ask_for_block(const work *work, int64_t at) {
+  const int64_t end = least(at + work->s->block, work->to);
+  ask_for_rows(&work->k, at, end);
+  ask_for_rows(&work->v, at, end);
 }
 
 /* ---------------------------------------------------------------- a panel and a block */
@@ -246,214 +252,221 @@ typedef struct span {
   int64_t from, to;
 } span;
 
-static void multiply(const work *w, const panel *t, bool pairs, const panel_product *p) {
-  const panel_kernels *kernels = &w->s->kernels;
-  if (pairs && w->s->tiles)
-    w->s->tiles->multiply(t->lanes, p);
+static void multiply(const work *work, const panel *panel, bool pairs,
+                     const panel_product *product) {
+  const panel_kernels *kernels = &work->s->kernels;
+  if (pairs && work->s->tiles)
+    work->s->tiles->multiply(panel->lanes, product);
   else
-    (pairs ? kernels->multiply_pairs : kernels->multiply)(t->lanes, p);
+    (pairs ? kernels->multiply_pairs : kernels->multiply)(panel->lanes, product);
 }
 
 /* Scores of the span's keys, from the first of a tile on. */
-static void score_keys(const work *w, const panel *t, span keys) {
-  const bool pairs = w->s->pairs;
-  const int64_t size = w->s->k_width / (pairs ? 2 : 1),
-                most = w->s->tiles ? larger(size, 1) : BLOCK_SIZE,
-                n = round_up(keys.to - keys.from, w->s->tile);
+static void score_keys(const work *work, const panel *panel, span keys) {
+  const bool pairs = work->s->pairs;
+  const int64_t size = work->s->k_width / (pairs ? 2 : 1),
+                most = work->s->tiles ? larger(size, 1) : BLOCK_SIZE,
+                n = round_up(keys.to - keys.from, work->s->tile);
   float ones[PANEL_LANES];
   for (int l = 0; l < PANEL_LANES; l++) ones[l] = 1;
   for (int64_t d = 0; d == 0 || d < size; d += most)
-    multiply(w, t, pairs,
+    multiply(work, panel, pairs,
              &(panel_product){
                  .rows = n,
                  .k = least(most, size - d),
-                 .a = (pairs ? (const float *)w->key_words : w->keys) + keys.from * size + d,
+                 .a = (pairs ? (const float *)work->key_words : work->keys) + keys.from * size + d,
                  .a_row = size,
                  .a_k = 1,
-                 .b = t->q + d * t->lanes,
-                 .c = w->scores,
+                 .b = panel->q + d * panel->lanes,
+                 .c = work->scores,
                  .fade = d > 0 ? ones : NULL});
 }
 
 /* A float mask is added; where a BOOL one is false the score becomes `masked`. */
-static void mask_scores(const work *w, const panel *t, span keys) {
-  const attention *p = w->s->p;
-  const ktensor *m = p->mask;
+static void mask_scores(const work *work, const panel *panel, span keys) {
+  const attention *attention = work->s->p;
+  const ktensor *m = attention->mask;
   const int64_t n = keys.to - keys.from, stride = m->strides[m->rank - 1];
   row_block some; /* BLOCK_KEYS at most */
-  for (int l = 0; l < t->lanes; l++) {
-    const int64_t at = query_offset(p, m, &t->rows[l]) + (w->at + keys.from) * stride;
+  for (int l = 0; l < panel->lanes; l++) {
+    const int64_t at =
+        query_offset(attention, m, &panel->rows[l]) + (work->at + keys.from) * stride;
     load_row(COMPUTE_F32, m->type, element_at(m->data, m->type, at), stride, n, &some);
-    float *score = w->scores + l;
-    for (int64_t j = 0; j < n; j++, score += t->lanes)
+    float *score = work->scores + l;
+    for (int64_t j = 0; j < n; j++, score += panel->lanes)
       if (m->type != DTYPE_BOOL)
         *score += some.f32[j];
       else if (some.f32[j] == 0)
-        *score = (float)p->masked;
+        *score = (float)attention->masked;
   }
 }
 
-static void hide_scores(const work *w, const panel *t, span keys) {
-  for (int l = 0; l < t->lanes; l++) {
-    const int64_t from = t->rows[l].from - w->at, to = t->rows[l].to - w->at;
-    float *scores = w->scores + l - keys.from * t->lanes;
-    for (int64_t j = keys.from; j < least(from, keys.to); j++) scores[j * t->lanes] = -INFINITY;
-    for (int64_t j = larger(to, keys.from); j < keys.to; j++) scores[j * t->lanes] = -INFINITY;
+static void hide_scores(const work *work, const panel *panel, span keys) {
+  for (int l = 0; l < panel->lanes; l++) {
+    const int64_t from = panel->rows[l].from - work->at, to = panel->rows[l].to - work->at;
+    float *scores = work->scores + l - keys.from * panel->lanes;
+    for (int64_t j = keys.from; j < least(from, keys.to); j++) scores[j * panel->lanes] = -INFINITY;
+    for (int64_t j = larger(to, keys.from); j < keys.to; j++) scores[j * panel->lanes] = -INFINITY;
   }
 }
 
 /* Whether a lane hides a value of the span's that is not finite: 0 times it is NaN. */
-static bool hides_infinite(const work *w, const panel *t, span keys) {
-  const int64_t width = w->s->v_width, first = least(t->all_from - w->at, keys.to),
-                last = larger(t->all_to - w->at, keys.from);
-  return !all_finite(w->s, (first - keys.from) * width, w->values + keys.from * width) ||
-         !all_finite(w->s, (keys.to - last) * width, w->values + last * width);
+static bool hides_infinite(const work *work, const panel *panel, span keys) {
+  const int64_t width = work->s->v_width, first = least(panel->all_from - work->at, keys.to),
+                last = larger(panel->all_to - work->at, keys.from);
+  return !all_finite(work->s, (first - keys.from) * width, work->values + keys.from * width) ||
+         !all_finite(work->s, (keys.to - last) * width, work->values + last * width);
 }
 
 /* As sum_values, of what each lane sees alone. */
-static void sum_seen_values(const work *w, panel *t, span keys) {
-  const int64_t width = w->s->v_width;
-  for (int l = 0; l < t->lanes; l++) {
-    const int64_t from = larger(keys.from, t->rows[l].from - w->at),
-                  to = least(keys.to, t->rows[l].to - w->at);
+static void sum_seen_values(const work *work, panel *panel, span keys) {
+  const int64_t width = work->s->v_width;
+  for (int l = 0; l < panel->lanes; l++) {
+    const int64_t from = larger(keys.from, panel->rows[l].from - work->at),
+                  to = least(keys.to, panel->rows[l].to - work->at);
     for (int64_t d = 0; d < width; d++) {
-      float *sum = &t->sums[d * t->lanes + l];
-      *sum *= t->state.fade[l];
+      float *sum = &panel->sums[d * panel->lanes + l];
+      *sum *= panel->state.fade[l];
       for (int64_t j = from; j < to; j++)
-        *sum += w->scores[(j - keys.from) * t->lanes + l] * w->values[j * width + d];
+        *sum += work->scores[(j - keys.from) * panel->lanes + l] * work->values[j * width + d];
     }
   }
 }
 
-static void sum_values(const work *w, panel *t, span keys) {
-  const int64_t width = w->s->v_width, n = keys.to - keys.from;
-  panel_product p = {.rows = width,
-                     .k = w->joined ? pairs_of(n) : n,
-                     .a = w->values + keys.from * width,
-                     .a_row = 1,
-                     .a_k = width,
-                     .b = w->joined ? (const float *)w->score_words : w->scores,
-                     .c = t->sums,
-                     .fade = t->state.fade};
-  if (w->joined && w->s->tiles) {
-    p.k = round_up(n, w->s->tile) / 2;
-    p.a = (const float *)w->value_words + keys.from / 2;
-    p.a_row = w->s->block / 2;
-    p.a_k = 1;
-  } else if (w->joined) {
-    p.a = (const float *)w->value_words + keys.from / 2 * width;
-    join_rows(w->scores, n, t->lanes, w->score_words);
+static void sum_values(const work *work, panel *panel, span keys) {
+  const int64_t width = work->s->v_width, n = keys.to - keys.from;
+  panel_product product = {.rows = width,
+                           .k = work->joined ? pairs_of(n) : n,
+                           .a = work->values + keys.from * width,
+                           .a_row = 1,
+                           .a_k = width,
+                           .b = work->joined ? (const float *)work->score_words : work->scores,
+                           .c = panel->sums,
+                           .fade = panel->state.fade};
+  if (work->joined && work->s->tiles) {
+    product.k = round_up(n, work->s->tile) / 2;
+    product.a = (const float *)work->value_words + keys.from / 2;
+    product.a_row = work->s->block / 2;
+    product.a_k = 1;
+  } else if (work->joined) {
+    product.a = (const float *)work->value_words + keys.from / 2 * width;
+    join_rows(work->scores, n, panel->lanes, work->score_words);
   }
-  multiply(w, t, w->joined, &p);
+  multiply(work, panel, work->joined, &product);
 }
 
-static void attend_block(const work *w, panel *t) {
-  const attention *p = w->s->p;
-  const plan *s = w->s;
-  const span keys = {larger(t->from - w->at, 0) / s->tile * s->tile,
-                     least(t->to - w->at, w->n_keys)};
+static void attend_block(const work *work, panel *panel) {
+  const attention *attention = work->s->p;
+  const plan *plan = work->s;
+  const span keys = {larger(panel->from - work->at, 0) / plan->tile * plan->tile,
+                     least(panel->to - work->at, work->n_keys)};
   const int64_t n = keys.to - keys.from;
   if (n <= 0) return;
-  score_keys(w, t, keys);
-  if (p->softcap > 0) s->kernels.cap(n * t->lanes, (float)p->softcap, w->scores);
-  if (p->mask) mask_scores(w, t, keys);
-  hide_scores(w, t, keys);
-  if (s->tiles && w->joined)
-    s->tiles->soften(t->lanes, n, w->scores, w->score_words, &t->state);
+  score_keys(work, panel, keys);
+  if (attention->softcap > 0)
+    plan->kernels.cap(n * panel->lanes, (float)attention->softcap, work->scores);
+  if (attention->mask) mask_scores(work, panel, keys);
+  hide_scores(work, panel, keys);
+  if (plan->tiles && work->joined)
+    plan->tiles->soften(panel->lanes, n, work->scores, work->score_words, &panel->state);
   else
-    s->kernels.soften(t->lanes, n, w->scores, &t->state);
-  if (!w->joined && hides_infinite(w, t, keys))
-    sum_seen_values(w, t, keys);
+    plan->kernels.soften(panel->lanes, n, work->scores, &panel->state);
+  if (!work->joined && hides_infinite(work, panel, keys))
+    sum_seen_values(work, panel, keys);
   else
-    sum_values(w, t, keys);
+    sum_values(work, panel, keys);
 }
 
 /* ---------------------------------------------------------------- tasks */
 
-static size_t panel_bytes(const plan *s) {
-  return sizeof(panel) + (size_t)((s->q_width + s->v_width) * PANEL_LANES) * sizeof(float);
+static size_t panel_bytes(const plan *plan) {
+  return sizeof(panel) + (size_t)((plan->q_width + plan->v_width) * PANEL_LANES) * sizeof(float);
 }
 
 /* Of a block: scores, keys and values; words are half as many. There is room for these where
  * products may be of them, also on processors without. */
-static size_t block_bytes(const plan *s) {
-  const int64_t n = s->block * (PANEL_LANES + s->k_width + s->v_width);
-  return (size_t)(s->p->rounds ? n + n / 2 : n) * sizeof(float);
+static size_t block_bytes(const plan *plan) {
+  const int64_t n = plan->block * (PANEL_LANES + plan->k_width + plan->v_width);
+  return (size_t)(plan->p->rounds ? n + n / 2 : n) * sizeof(float);
 }
 
-static work begin_task(const plan *s, int64_t task, char *scratch) {
-  const int64_t pair = task / s->tasks_per_pair,
-                first = task % s->tasks_per_pair * s->panels_per_task,
-                n = least(s->panels - first, s->panels_per_task), size = s->k_width;
+static work begin_task(const plan *plan, int64_t task, char *scratch) {
+  const int64_t pair = task / plan->tasks_per_pair,
+                first = task % plan->tasks_per_pair * plan->panels_per_task,
+                n = least(plan->panels - first, plan->panels_per_task), size = plan->k_width;
   float *memory = (float *)(void *)(scratch + n * (int64_t)sizeof(panel));
-  work w = {.s = s,
-            .k = find_keys(s->p, pair),
-            .v = find_values(s->p, pair),
-            .n = n,
-            .from = s->p->sizes.n_keys,
-            .panels = (panel *)(void *)scratch};
+  work work = {.s = plan,
+               .k = find_keys(plan->p, pair),
+               .v = find_values(plan->p, pair),
+               .n = n,
+               .from = plan->p->sizes.n_keys,
+               .panels = (panel *)(void *)scratch};
   for (int64_t i = 0; i < n; i++) {
-    panel *t = &w.panels[i];
-    find_panel(s->p, pair, (first + i) * PANEL_LANES, s->rows, t);
-    t->q = memory;
-    t->sums = t->q + s->q_width * t->lanes;
-    memory = t->sums + s->v_width * t->lanes;
-    w.from = least(w.from, t->from);
-    w.to = larger(w.to, t->to);
-    begin_panel(s, t);
+    panel *panel = &work.panels[i];
+    find_panel(plan->p, pair, (first + i) * PANEL_LANES, plan->rows, panel);
+    panel->q = memory;
+    panel->sums = panel->q + plan->q_width * panel->lanes;
+    memory = panel->sums + plan->v_width * panel->lanes;
+    work.from = least(work.from, panel->from);
+    work.to = larger(work.to, panel->to);
+    begin_panel(plan, panel);
   }
-  w.scores = memory;
-  w.keys = w.scores + s->block * PANEL_LANES;
-  w.values = w.keys + s->block * size;
-  w.key_words = (uint32_t *)(w.values + s->block * s->v_width);
-  w.value_words = w.key_words + s->block * size / 2;
-  w.score_words = s->tiles ? (uint32_t *)w.scores : w.value_words + s->block / 2 * s->v_width;
-  return w;
+  work.scores = memory;
+  work.keys = work.scores + plan->block * PANEL_LANES;
+  work.values = work.keys + plan->block * size;
+  work.key_words = (uint32_t *)(work.values + plan->block * plan->v_width);
+  work.value_words = work.key_words + plan->block * size / 2;
+  work.score_words =
+      plan->tiles ? (uint32_t *)work.scores : work.value_words + plan->block / 2 * plan->v_width;
+  return work;
 }
 
 static void attend_task(const void *user, int64_t task, char *scratch) {
-  const plan *s = user;
-  work w = begin_task(s, task, scratch);
-  if (s->tiles) s->tiles->begin();
-  for (int64_t at = w.from / s->block * s->block; at < w.to; at += s->block) {
-    fill_block(&w, at);
-    ask_for_block(&w, at + s->block);
-    for (int64_t i = 0; i < w.n; i++) attend_block(&w, &w.panels[i]);
+  const plan *plan = user;
+  work work = begin_task(plan, task, scratch);
+  if (plan->tiles) plan->tiles->begin();
+  for (int64_t at = work.from / plan->block * plan->block; at < work.to; at += plan->block) {
+    fill_block(&work, at);
+    ask_for_block(&work, at + plan->block);
+    for (int64_t i = 0; i < work.n; i++) attend_block(&work, &work.panels[i]);
   }
-  if (s->tiles) s->tiles->end();
-  for (int64_t i = 0; i < w.n; i++) store_panel(s->p, &w.panels[i]);
+  if (plan->tiles) plan->tiles->end();
+  for (int64_t i = 0; i < work.n; i++) store_panel(plan->p, &work.panels[i]);
 }
 
 /* As many panels to a task as leave one for each thread: each task makes floats or words of all
  * keys and values that it sees. */
-static plan make_plan(const kernel_context *ctx, const attention *p) {
-  const attention_sizes *n = &p->sizes;
-  const int64_t pairs = n->n_batch * n->n_kv;
-  plan s = {.p = p, .kernels = choose_panel_kernels(), .rows = n->share * n->n_queries};
-  s.pairs = p->rounds && s.kernels.multiply_pairs;
-  s.tiles = s.pairs ? choose_panel_tiles() : NULL;
-  s.tile = s.tiles ? PANEL_PAIRS : PANEL_TILE;
-  s.q_width = round_up(n->head_dim, s.tile);
-  s.v_width = round_up(n->v_dim, s.tile);
-  s.k_width = s.tiles ? s.q_width : n->head_dim;
-  s.block = least(BLOCK_KEYS, round_up(n->n_keys, s.tile));
-  s.panels = (s.rows + PANEL_LANES - 1) / PANEL_LANES;
-  const int64_t most = larger(MOST_BYTES / (int64_t)panel_bytes(&s), 1),
-                each = least(larger(pairs * s.panels / larger(ctx->n_threads, 1), 1), most);
-  s.tasks_per_pair = (s.panels + each - 1) / each;
-  s.panels_per_task = (s.panels + s.tasks_per_pair - 1) / larger(s.tasks_per_pair, 1);
-  s.n_tasks = pairs * s.tasks_per_pair;
-  s.work = pairs * s.rows * n->n_keys * (n->head_dim + n->v_dim) / MULTIPLIES_PER_THREAD;
-  s.scratch_size = (size_t)each * panel_bytes(&s) + block_bytes(&s); /* no less for more rows */
-  return s;
+static plan make_plan(const kernel_context *ctx, const attention *attention) {
+  const attention_sizes *sizes = &attention->sizes;
+  const int64_t pairs = sizes->n_batch * sizes->n_kv;
+  plan plan = {
+      .p = attention, .kernels = choose_panel_kernels(), .rows = sizes->share * sizes->n_queries};
+  plan.pairs = attention->rounds && plan.kernels.multiply_pairs;
+  plan.tiles = plan.pairs ? choose_panel_tiles() : NULL;
+  plan.tile = plan.tiles ? PANEL_PAIRS : PANEL_TILE;
+  plan.q_width = round_up(sizes->head_dim, plan.tile);
+  plan.v_width = round_up(sizes->v_dim, plan.tile);
+  plan.k_width = plan.tiles ? plan.q_width : sizes->head_dim;
+  plan.block = least(BLOCK_KEYS, round_up(sizes->n_keys, plan.tile));
+  plan.panels = (plan.rows + PANEL_LANES - 1) / PANEL_LANES;
+  const int64_t most = larger(MOST_BYTES / (int64_t)panel_bytes(&plan), 1),
+                each = least(larger(pairs * plan.panels / larger(ctx->n_threads, 1), 1), most);
+  plan.tasks_per_pair = (plan.panels + each - 1) / each;
+  plan.panels_per_task = (plan.panels + plan.tasks_per_pair - 1) / larger(plan.tasks_per_pair, 1);
+  plan.n_tasks = pairs * plan.tasks_per_pair;
+  plan.work =
+      pairs * plan.rows * sizes->n_keys * (sizes->head_dim + sizes->v_dim) / MULTIPLIES_PER_THREAD;
+  plan.scratch_size =
+      (size_t)each * panel_bytes(&plan) + block_bytes(&plan); /* no less for more rows */
+  return plan;
 }
 
-size_t attend_panels_scratch(const kernel_context *ctx, const attention *p) {
-  const plan s = make_plan(ctx, p);
-  return slots_bytes(ctx, s.n_tasks, s.work, s.scratch_size);
+size_t attend_panels_scratch(const kernel_context *ctx, const attention *attention) {
+  const plan plan = make_plan(ctx, attention);
+  return slots_bytes(ctx, plan.n_tasks, plan.work, plan.scratch_size);
 }
 
-void attend_panels(const kernel_context *ctx, const attention *p, char *scratch) {
-  const plan s = make_plan(ctx, p);
-  run_slots_in(ctx, s.n_tasks, s.work, s.scratch_size, attend_task, &s, scratch);
+void attend_panels(const kernel_context *ctx, const attention *attention, char *scratch) {
+  const plan plan = make_plan(ctx, attention);
+  run_slots_in(ctx, plan.n_tasks, plan.work, plan.scratch_size, attend_task, &plan, scratch);
 }

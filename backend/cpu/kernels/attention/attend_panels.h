@@ -4,7 +4,7 @@
 #include "backend/cpu/kernels/attention/attend_rows.h"
 
 /* At least one key and one column of v. Takes no less memory for more queries or keys. */
-size_t attend_panels_scratch(const kernel_context *ctx, const attention *p);
-void attend_panels(const kernel_context *ctx, const attention *p, char *scratch);
+size_t attend_panels_scratch(const kernel_context *ctx, const attention *attention);
+void attend_panels(const kernel_context *ctx, const attention *attention, char *scratch);
 
 #endif

@@ -34,9 +34,9 @@ typedef struct query_row {
 } query_row;
 /* Row r of those of a pair: a batch and head of k, counted flat. All queries of the heads that
  * share it are its rows. */
-query_row find_query(const attention *p, int64_t pair, int64_t r);
+query_row find_query(const attention *attention, int64_t pair, int64_t r);
 /* Where a query's row begins in q, mask or out. */
-int64_t query_offset(const attention *p, const ktensor *t, const query_row *r);
+int64_t query_offset(const attention *attention, const ktensor *t, const query_row *row);
 
 /* Where the rows of a head of k or v are, and their scales. */
 typedef struct key_rows {
@@ -44,19 +44,21 @@ typedef struct key_rows {
   int64_t at, scale_at, first, size;
   const int32_t *pages; /* NULL: one behind the other */
 } key_rows;
-key_rows find_keys(const attention *p, int64_t pair);
-key_rows find_values(const attention *p, int64_t pair);
+key_rows find_keys(const attention *attention, int64_t pair);
+key_rows find_values(const attention *attention, int64_t pair);
 
-/* Where row j is in t, which is r's t or scale; *n: rows that lie behind one another from it on. */
-static inline int64_t place_row(const key_rows *r, const ktensor *t, int64_t at, int64_t j,
+/* Where row j is in t, which is rows's t or scale; *n: rows that lie behind one another from it on.
+ */
+static inline int64_t place_row(const key_rows *rows, const ktensor *t, int64_t at, int64_t j,
                                 int64_t *n) {
-  int64_t row = r->first + j < r->size ? r->first + j : r->first + j - r->size, page = 0;
-  if (r->pages) {
-    page = r->pages[j / r->size] * t->strides[0];
-    row = j % r->size;
+  int64_t row = rows->first + j < rows->size ? rows->first + j : rows->first + j - rows->size,
+          page = 0;
+  if (rows->pages) {
+    page = rows->pages[j / rows->size] * t->strides[0];
+    row = j % rows->size;
   }
-  *n = r->size - row;
-  return at + page + row * t->strides[t == r->t ? t->rank - 2 : t->rank - 1];
+  *n = rows->size - row;
+  return at + page + row * t->strides[t == rows->t ? t->rank - 2 : t->rank - 1];
 }
 
 /* n elements of class c, in place if they are stored so. */
@@ -70,14 +72,15 @@ static inline const void *row_in_place(compute_class c, dtype t, const void *fro
 
 /* Row j in the compute type, in `line` unless it is stored so; it is to be multiplied by *factor.
  */
-static inline const void *read_row(const key_rows *r, compute_class c, int64_t j, void *line,
+static inline const void *read_row(const key_rows *rows, compute_class c, int64_t j, void *line,
                                    double *factor) {
-  int64_t rest, at = place_row(r, r->t, r->at, j, &rest);
+  int64_t rest, at = place_row(rows, rows->t, rows->at, j, &rest);
   *factor = 1;
-  if (r->scale)
-    *factor = ((const float *)r->scale->data)[place_row(r, r->scale, r->scale_at, j, &rest)];
-  return row_in_place(c, r->t->type, element_at(r->t->data, r->t->type, at),
-                      r->t->dims[r->t->rank - 1], line);
+  if (rows->scale)
+    *factor =
+        ((const float *)rows->scale->data)[place_row(rows, rows->scale, rows->scale_at, j, &rest)];
+  return row_in_place(c, rows->t->type, element_at(rows->t->data, rows->t->type, at),
+                      rows->t->dims[rows->t->rank - 1], line);
 }
 
 #endif

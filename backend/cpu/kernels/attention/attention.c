@@ -10,36 +10,36 @@
 
 enum { ELEMENTS_PER_THREAD = 16 * 1024 };
 
-static attention whole(const attention_args *p) {
-  return (attention){.q = &p->q,
-                     .k = &p->k,
-                     .v = &p->v,
-                     .mask = p->mask.data ? &p->mask : NULL,
-                     .out = &p->out,
-                     .sizes = p->sizes,
-                     .causal = p->causal,
-                     .scale = p->scale,
-                     .masked = p->masked,
-                     .rounds = p->rounds,
-                     .empty = p->empty_nan ? NAN : 0};
+static attention whole(const attention_args *args) {
+  return (attention){.q = &args->q,
+                     .k = &args->k,
+                     .v = &args->v,
+                     .mask = args->mask.data ? &args->mask : NULL,
+                     .out = &args->out,
+                     .sizes = args->sizes,
+                     .causal = args->causal,
+                     .scale = args->scale,
+                     .masked = args->masked,
+                     .rounds = args->rounds,
+                     .empty = args->empty_nan ? NAN : 0};
 }
 
-bool attention_rounds(const attention_args *p) {
-  const attention a = whole(p);
-  return attend_rounds(&a);
+bool attention_rounds(const attention_args *args) {
+  const attention attention = whole(args);
+  return attend_rounds(&attention);
 }
 
 static size_t attention_scratch(const kernel_context *ctx, const void *args) {
-  const attention a = whole(args);
-  return attend_scratch(ctx, &a);
+  const attention attention = whole(args);
+  return attend_scratch(ctx, &attention);
 }
 
 static bool run_attention(const kernel_context *ctx, const void *args) {
-  const attention a = whole(args);
-  size_t bytes = attend_scratch(ctx, &a);
+  const attention attention = whole(args);
+  size_t bytes = attend_scratch(ctx, &attention);
   char *scratch = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
   if (bytes > 0 && !scratch) return false;
-  attend_heads(ctx, &a, scratch);
+  attend_heads(ctx, &attention, scratch);
   return true;
 }
 
@@ -66,8 +66,8 @@ typedef struct storing {
   const page_places *pages; /* NULL: token i of batch b stands at (b, at + i mod rows) */
 } storing;
 
-static const int32_t *pages_of(const page_places *p, int64_t token) {
-  return p->table + p->sequences[token] * p->most;
+static const int32_t *pages_of(const page_places *places, int64_t token) {
+  return places->table + places->sequences[token] * places->most;
 }
 
 static int64_t block_end(int64_t i, int64_t n) { return n - i < ROW_BLOCK ? n : i + ROW_BLOCK; }
@@ -93,29 +93,31 @@ static float quantize(float x, float scale) {
   return isnan(q) ? 0 : q > 127 ? 127 : q < -127 ? -127 : q;
 }
 
-static void store_cache_row(const storing *s, const void *x, void *to, float *scale) {
+static void store_cache_row(const storing *storing, const void *x, void *to, float *scale) {
   row_block block;
-  int64_t n = s->x->dims[3];
-  if (scale) *scale = largest_magnitude(s->x->type, x, n) / 127;
+  int64_t n = storing->x->dims[3];
+  if (scale) *scale = largest_magnitude(storing->x->type, x, n) / 127;
   for (int64_t from = 0; from < n; from += ROW_BLOCK) {
     int64_t count = block_end(from, n) - from;
-    load_row(COMPUTE_F32, s->x->type, element_at(x, s->x->type, from), 1, count, &block);
+    load_row(COMPUTE_F32, storing->x->type, element_at(x, storing->x->type, from), 1, count,
+             &block);
     for (int64_t i = 0; scale && i < count; i++) block.f32[i] = quantize(block.f32[i], *scale);
-    store_row(COMPUTE_F32, s->cache->type, element_at(to, s->cache->type, from), 1, count, &block);
+    store_row(COMPUTE_F32, storing->cache->type, element_at(to, storing->cache->type, from), 1,
+              count, &block);
   }
 }
 
 static void store_rows(void *ctx, int64_t begin, int64_t end) {
-  const storing *s = ctx;
-  const ktensor *x = s->x, *cache = s->cache, *scale = s->scale;
+  const storing *storing = ctx;
+  const ktensor *x = storing->x, *cache = storing->cache, *scale = storing->scale;
   for (int64_t flat = begin; flat < end; flat++) {
     int64_t i = flat % x->dims[2], g = flat / x->dims[2] % x->dims[1],
             b = flat / x->dims[2] / x->dims[1], outer = b, row;
-    if (s->pages) {
-      outer = pages_of(s->pages, i)[s->pages->positions[i] / s->pages->rows];
-      row = s->pages->positions[i] % s->pages->rows;
+    if (storing->pages) {
+      outer = pages_of(storing->pages, i)[storing->pages->positions[i] / storing->pages->rows];
+      row = storing->pages->positions[i] % storing->pages->rows;
     } else {
-      row = (s->at + i) % cache->dims[2];
+      row = (storing->at + i) % cache->dims[2];
     }
     int64_t from = b * x->strides[0] + g * x->strides[1] + i * x->strides[2],
             to = outer * cache->strides[0] + g * cache->strides[1] + row * cache->strides[2];
@@ -123,17 +125,17 @@ static void store_rows(void *ctx, int64_t begin, int64_t end) {
     if (scale)
       factor = (float *)scale->data + outer * scale->strides[0] + g * scale->strides[1] +
                row * scale->strides[2];
-    store_cache_row(s, element_at(x->data, x->type, from), element_at(cache->data, cache->type, to),
-                    factor);
+    store_cache_row(storing, element_at(x->data, x->type, from),
+                    element_at(cache->data, cache->type, to), factor);
   }
 }
 
 /* Rows of x (B, n, L, size) to rows (at + i) mod rows of cache (B, n, rows, size), or to pages. */
 static void store_new(const kernel_context *ctx, const ktensor *x, int64_t at, const ktensor *cache,
                       const ktensor *scale, const page_places *pages) {
-  storing s = {x, cache, scale, at % larger(cache->dims[2], 1), pages};
+  storing storing = {x, cache, scale, at % larger(cache->dims[2], 1), pages};
   int64_t grain = ELEMENTS_PER_THREAD / larger(x->dims[3], 1);
-  ctx->parallel_for(ctx->pool, product_of(x->dims, 3), larger(grain, 1), store_rows, &s);
+  ctx->parallel_for(ctx->pool, product_of(x->dims, 3), larger(grain, 1), store_rows, &storing);
 }
 
 /* ---------------------------------------------------------------- with a cache */
@@ -149,61 +151,61 @@ static ktensor rows_from(const ktensor *t, int64_t first, int64_t n) {
 static const ktensor *present(const ktensor *t) { return t->data ? t : NULL; }
 
 /* n rows that see up to n_keys keys; without q and out. */
-static attention piece_of(const attention_cached_args *p, int64_t n, int64_t n_keys) {
-  attention a = {.k = &p->k,
-                 .v = &p->v,
-                 .k_scale = present(&p->k_scale),
-                 .v_scale = present(&p->v_scale),
-                 .sizes = p->sizes,
-                 .causal = true,
-                 .window = p->window,
-                 .scale = p->scale,
-                 .softcap = p->softcap};
-  a.sizes.n_queries = n;
-  a.sizes.n_keys = n_keys;
-  return a;
+static attention piece_of(const attention_cached_args *args, int64_t n, int64_t n_keys) {
+  attention attention = {.k = &args->k,
+                         .v = &args->v,
+                         .k_scale = present(&args->k_scale),
+                         .v_scale = present(&args->v_scale),
+                         .sizes = args->sizes,
+                         .causal = true,
+                         .window = args->window,
+                         .scale = args->scale,
+                         .softcap = args->softcap};
+  attention.sizes.n_queries = n;
+  attention.sizes.n_keys = n_keys;
+  return attention;
 }
 
 /* Rows [first, first + n), whose first stands at position `at`. */
-static void attend_piece(const kernel_context *ctx, const attention_cached_args *p, int64_t first,
-                         int64_t n, int64_t at, char *scratch) {
-  int64_t start = p->window && at >= p->window ? at - p->window + 1 : 0;
-  ktensor q = rows_from(&p->q, first, n), out = rows_from(&p->out, first, n),
-          k = rows_from(&p->new_k, first, n), v = rows_from(&p->new_v, first, n);
-  attention a = piece_of(p, n, at - start + n);
-  a.q = &q;
-  a.out = &out;
-  a.before = at - start;
-  a.first_row = start % p->sizes.n_keys;
-  store_new(ctx, &k, at, a.k, a.k_scale, NULL);
-  store_new(ctx, &v, at, a.v, a.v_scale, NULL);
-  attend_heads(ctx, &a, scratch);
+static void attend_piece(const kernel_context *ctx, const attention_cached_args *args,
+                         int64_t first, int64_t n, int64_t at, char *scratch) {
+  int64_t start = args->window && at >= args->window ? at - args->window + 1 : 0;
+  ktensor q = rows_from(&args->q, first, n), out = rows_from(&args->out, first, n),
+          k = rows_from(&args->new_k, first, n), v = rows_from(&args->new_v, first, n);
+  attention attention = piece_of(args, n, at - start + n);
+  attention.q = &q;
+  attention.out = &out;
+  attention.before = at - start;
+  attention.first_row = start % args->sizes.n_keys;
+  store_new(ctx, &k, at, attention.k, attention.k_scale, NULL);
+  store_new(ctx, &v, at, attention.v, attention.v_scale, NULL);
+  attend_heads(ctx, &attention, scratch);
 }
 
 /* That of the first piece, which has the most rows, where it sees the whole cache. */
 static size_t attention_cached_scratch(const kernel_context *ctx, const void *args) {
-  const attention_cached_args *p = args;
-  int64_t rows = p->sizes.n_queries, n = rows < p->room ? rows : p->room;
-  attention a = piece_of(p, n, p->sizes.n_keys);
-  a.q = &p->q;
-  return attend_scratch(ctx, &a);
+  const attention_cached_args *own = args;
+  int64_t rows = own->sizes.n_queries, n = rows < own->room ? rows : own->room;
+  attention attention = piece_of(own, n, own->sizes.n_keys);
+  attention.q = &own->q;
+  return attend_scratch(ctx, &attention);
 }
 
 static bool run_attention_cached(const kernel_context *ctx, const void *args) {
-  const attention_cached_args *p = args;
-  int64_t rows = p->sizes.n_queries, size = p->sizes.n_keys,
-          position = *(const int64_t *)p->position.data;
-  int64_t last = p->window ? INT64_MAX - size : size;
+  const attention_cached_args *own = args;
+  int64_t rows = own->sizes.n_queries, size = own->sizes.n_keys,
+          position = *(const int64_t *)own->position.data;
+  int64_t last = own->window ? INT64_MAX - size : size;
   if (position < 0 || position > last - rows) {
     kernel_fault_set(ctx->fault, KERNEL_FAULT_ROWS, position, rows, size);
     return true;
   }
-  size_t bytes = attention_cached_scratch(ctx, p);
+  size_t bytes = attention_cached_scratch(ctx, own);
   char *scratch = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
   if (bytes > 0 && !scratch) return false;
-  for (int64_t first = 0; first < rows; first += p->room)
-    attend_piece(ctx, p, first, rows - first < p->room ? rows - first : p->room, position + first,
-                 scratch);
+  for (int64_t first = 0; first < rows; first += own->room)
+    attend_piece(ctx, own, first, rows - first < own->room ? rows - first : own->room,
+                 position + first, scratch);
   return true;
 }
 
@@ -221,12 +223,12 @@ const kernel_desc kernel_attention_cached = {
 /* ---------------------------------------------------------------- in pages */
 
 /* Whether the token's place, and the pages before it, are there; else a fault. */
-static bool is_placed(const kernel_context *ctx, const attention_paged_args *p,
+static bool is_placed(const kernel_context *ctx, const attention_paged_args *args,
                       const page_places *at, int64_t token) {
   int64_t position = at->positions[token], sequence = at->sequences[token],
-          n_pages = p->cached.k.dims[0], n_keys = p->cached.sizes.n_keys;
-  if (sequence < 0 || sequence >= p->n_sequences) {
-    kernel_fault_set(ctx->fault, KERNEL_FAULT_INDEX, sequence, 0, p->n_sequences - 1);
+          n_pages = args->cached.k.dims[0], n_keys = args->cached.sizes.n_keys;
+  if (sequence < 0 || sequence >= args->n_sequences) {
+    kernel_fault_set(ctx->fault, KERNEL_FAULT_INDEX, sequence, 0, args->n_sequences - 1);
     return false;
   }
   if (position < 0 || position >= n_keys) {
@@ -252,38 +254,39 @@ static int64_t find_run(const page_places *at, int64_t first, int64_t n, int64_t
 
 /* That of all tokens, where they are of one sequence and see all there is room for. */
 static size_t attention_paged_scratch(const kernel_context *ctx, const void *args) {
-  const attention_paged_args *p = args;
-  return attention_cached_scratch(ctx, &p->cached);
+  const attention_paged_args *own = args;
+  return attention_cached_scratch(ctx, &own->cached);
 }
 
-static void attend_run(const kernel_context *ctx, const attention_cached_args *p,
+static void attend_run(const kernel_context *ctx, const attention_cached_args *args,
                        const page_places *at, int64_t first, int64_t to, int64_t n_keys,
                        char *scratch) {
-  ktensor q = rows_from(&p->q, first, to - first), out = rows_from(&p->out, first, to - first);
-  attention a = piece_of(p, to - first, n_keys);
-  a.q = &q;
-  a.out = &out;
-  a.pages = pages_of(at, first);
-  a.positions = at->positions + first;
-  attend_heads(ctx, &a, scratch);
+  ktensor q = rows_from(&args->q, first, to - first),
+          out = rows_from(&args->out, first, to - first);
+  attention attention = piece_of(args, to - first, n_keys);
+  attention.q = &q;
+  attention.out = &out;
+  attention.pages = pages_of(at, first);
+  attention.positions = at->positions + first;
+  attend_heads(ctx, &attention, scratch);
 }
 
 static bool run_attention_paged(const kernel_context *ctx, const void *args) {
-  const attention_paged_args *p = args;
-  const attention_cached_args *c = &p->cached;
-  const page_places at = {c->position.data, p->sequence.data, p->page_table.data,
-                          p->page_table.dims[1], c->k.dims[2]};
-  int64_t n = c->sizes.n_queries;
+  const attention_paged_args *own = args;
+  const attention_cached_args *problem = &own->cached;
+  const page_places at = {problem->position.data, own->sequence.data, own->page_table.data,
+                          own->page_table.dims[1], problem->k.dims[2]};
+  int64_t n = problem->sizes.n_queries;
   for (int64_t i = 0; i < n; i++)
-    if (!is_placed(ctx, p, &at, i)) return true;
-  size_t bytes = attention_paged_scratch(ctx, p);
+    if (!is_placed(ctx, own, &at, i)) return true;
+  size_t bytes = attention_paged_scratch(ctx, own);
   char *scratch = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
   if (bytes > 0 && !scratch) return false;
-  store_new(ctx, &c->new_k, 0, &c->k, present(&c->k_scale), &at);
-  store_new(ctx, &c->new_v, 0, &c->v, present(&c->v_scale), &at);
+  store_new(ctx, &problem->new_k, 0, &problem->k, present(&problem->k_scale), &at);
+  store_new(ctx, &problem->new_v, 0, &problem->v, present(&problem->v_scale), &at);
   for (int64_t first = 0, to = 0; first < n; first = to) {
     int64_t n_keys = find_run(&at, first, n, &to);
-    attend_run(ctx, c, &at, first, to, n_keys, scratch);
+    attend_run(ctx, problem, &at, first, to, n_keys, scratch);
   }
   return true;
 }

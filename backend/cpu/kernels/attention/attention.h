@@ -16,7 +16,7 @@ typedef struct attention_args {
   double scale, masked; /* masked: the score of a key that a BOOL mask hides */
 } attention_args;
 KERNEL(attention, attention_args);
-bool attention_rounds(const attention_args *p);
+bool attention_rounds(const attention_args *args);
 
 /* New row i becomes row (position + i) mod n_keys of k and v, which are caches of n_keys rows. The
  * query of position p sees the keys of (p - window, p], or of [0, p] where window is 0. Stores and

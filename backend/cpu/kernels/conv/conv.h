@@ -10,13 +10,13 @@ KERNEL(conv, conv_args);
  * transposed convolution it depends on the tap_steps, too. */
 KERNEL(conv_pack, conv_args);
 /* Whether it can be told what follows. */
-bool conv_takes_tail(const conv_args *p);
-bool conv_takes_way(const conv_args *p, conv_way way); /* by sizes and dtypes alone */
-bool conv_is_depthwise(const conv_args *p);            /* no product: `cut` does not matter */
+bool conv_takes_tail(const conv_args *args);
+bool conv_takes_way(const conv_args *args, conv_way way); /* by sizes and dtypes alone */
+bool conv_is_depthwise(const conv_args *args);            /* no product: `cut` does not matter */
 /* Whether it can be: not with an input channel a group; of codes (base/code_panels.h) not one that
  * is transposed, whose rows are of input channels. Codes of others are made floats at each use, all
  * of the weight at once. */
-bool conv_packs(const conv_args *p);
-bool conv_rounds(const conv_args *p); /* and whether CONV_BY_POINTWISE may round then */
+bool conv_packs(const conv_args *args);
+bool conv_rounds(const conv_args *args); /* and whether CONV_BY_POINTWISE may round then */
 
 #endif

@@ -6,11 +6,11 @@
 
 /* Returns true if each output of a transposed convolution sees one input, of which it is one of two
  * columns, and the processor has AMX. Looks at sizes and types alone. */
-bool conv_amx_takes_transposed(const conv_args *p);
+bool conv_amx_takes_transposed(const conv_args *args);
 
 /* Returns the bytes that conv_amx_run needs, 0 if there are no outputs. */
-size_t conv_amx_scratch(const kernel_context *ctx, const conv_args *p);
-void conv_amx_run(const kernel_context *ctx, const conv_args *p,
+size_t conv_amx_scratch(const kernel_context *ctx, const conv_args *args);
+void conv_amx_run(const kernel_context *ctx, const conv_args *args,
                   char *memory /* (conv_amx_scratch) */);
 
 #endif

@@ -17,7 +17,7 @@ typedef struct conv_amx_patch {
 
 typedef struct conv_amx conv_amx;
 struct conv_amx {
-  const conv_args *p;
+  const conv_args *args;
   int64_t products; /* groups; transposed: groups of all images */
   int64_t strips;   /* per group */
   int64_t words;    /* per column, a multiple of AMX_WORDS */
@@ -39,14 +39,15 @@ struct conv_amx {
   int64_t places, strip_parts;
   bool
       strips_first; /* consecutive tasks share a place; otherwise they share a part of the strips */
-  void (*find_place)(const conv_amx *t, int64_t place, conv_amx_patch *k);
+  void (*find_place)(const conv_amx *amx, int64_t place, conv_amx_patch *patch);
   int64_t most_columns;
   int64_t row_step; /* columns from a row of outputs to the next */
   int64_t rows, columns, row_patches, column_patches;
 
   /* Returns the first word of a task's first column, after packing words to `panel` (panel_words)
-   * if the way needs that. Word w of a column for tap t is w * step + offsets[t] words after it. */
-  const uint32_t *(*gather)(const conv_amx *t, const conv_amx_patch *k, uint32_t *panel);
+   * if the way needs that. Word w of a column for tap amx is w * step + offsets[amx] words after
+   * it. */
+  const uint32_t *(*gather)(const conv_amx *amx, const conv_amx_patch *patch, uint32_t *panel);
   int64_t panel_words;
   int64_t taps, step; /* step 0: tasks pack panels (words, sum_step) */
   int64_t offsets[CONV_MOST_TAPS];
@@ -56,12 +57,13 @@ struct conv_amx {
   /* Sums are (AMX_OUTPUTS, sum_step). If store is set, it stores AMX_COLUMNS of them at a time,
    * from `column` of the task on. Otherwise all columns are stored with bias, tail and steps. */
   int64_t sum_step;
-  void (*store)(const conv_amx *t, const conv_amx_patch *k, int64_t column, const float *sums);
+  void (*store)(const conv_amx *amx, const conv_amx_patch *patch, int64_t column,
+                const float *sums);
 };
 
 /* Each of these fills in a plan whose p, products and strips are set. */
-void conv_amx_plan_planes(conv_amx *t);
-void conv_amx_plan_rows(conv_amx *t);
-void conv_amx_plan_transposed(conv_amx *t);
+void conv_amx_plan_planes(conv_amx *amx);
+void conv_amx_plan_rows(conv_amx *amx);
+void conv_amx_plan_transposed(conv_amx *amx);
 
 #endif

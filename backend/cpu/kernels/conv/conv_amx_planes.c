@@ -17,30 +17,30 @@ enum {
   SAME_SETS = 1024    /* words from a row of a tile to the next whose lines displace each other */
 };
 
-static int64_t group_words(const conv_amx *t) {
-  return t->phases[0] * t->phases[1] * t->phases[2] * t->words * t->plane;
+static int64_t group_words(const conv_amx *amx) {
+  return amx->phases[0] * amx->phases[1] * amx->phases[2] * amx->words * amx->plane;
 }
 
 /* Finds where the words of each tap begin. */
-static void find_offsets(conv_amx *t) {
-  const conv_args *p = t->p;
-  for (int64_t i = 0; i < kernel_size(p); i++) {
+static void find_offsets(conv_amx *amx) {
+  const conv_args *args = amx->args;
+  for (int64_t i = 0; i < kernel_size(args); i++) {
     int64_t tap[CONV_DIMS], phase = 0, at = 0;
-    split_index(i, p->dims[1].kernel, p->dims[2].kernel, tap);
+    split_index(i, args->dims[1].kernel, args->dims[2].kernel, tap);
     for (int d = 0; d < CONV_DIMS; d++) {
-      const int64_t from = tap[d] * p->dims[d].dilation;
-      phase = phase * t->phases[d] + from % p->dims[d].stride;
-      at = at * t->seen[d] + from / p->dims[d].stride;
+      const int64_t from = tap[d] * args->dims[d].dilation;
+      phase = phase * amx->phases[d] + from % args->dims[d].stride;
+      at = at * amx->seen[d] + from / args->dims[d].stride;
     }
-    t->offsets[i] = phase * t->words * t->plane + at;
+    amx->offsets[i] = phase * amx->words * amx->plane + at;
   }
 }
 
 /* ---------------------------------------------------------------- inputs */
 
 /* ceil_div(n, stride): a division takes as long as a short row. */
-static int64_t strides_to(const conv_dim *d, int64_t n) {
-  return d->stride == 1 ? n : d->stride == 2 ? (n + 1) >> 1 : ceil_div(n, d->stride);
+static int64_t strides_to(const conv_dim *dim, int64_t n) {
+  return dim->stride == 1 ? n : dim->stride == 2 ? (n + 1) >> 1 : ceil_div(n, dim->stride);
 }
 
 /* A row of the planes of a phase: `left` zeros, n words from element `first` of x on, zeros. */
@@ -48,24 +48,25 @@ typedef struct phase_row {
   int64_t left, n, first;
 } phase_row;
 
-static phase_row find_phase_row(const conv_amx *t, int64_t phase) {
-  const conv_dim *d = &t->p->dims[2];
-  const int64_t width = t->seen[2], begin = d->padding - phase, end = begin + d->in;
-  const int64_t left = least(begin > 0 ? strides_to(d, begin) : 0, width);
-  const int64_t stop = end > 0 ? least(strides_to(d, end), width) : left;
-  return (phase_row){left, at_least(stop - left, 0), left * d->stride - begin};
+static phase_row find_phase_row(const conv_amx *amx, int64_t phase) {
+  const conv_dim *dim = &amx->args->dims[2];
+  const int64_t width = amx->seen[2], begin = dim->padding - phase, end = begin + dim->in;
+  const int64_t left = least(begin > 0 ? strides_to(dim, begin) : 0, width);
+  const int64_t stop = end > 0 ? least(strides_to(dim, end), width) : left;
+  return (phase_row){left, at_least(stop - left, 0), left * dim->stride - begin};
 }
 
 /* Copies a row of one plane from two rows of x: zeros where they are NULL. */
-static void copy_row(const conv_amx *t, phase_row r, const void *from, const void *odd,
+static void copy_row(const conv_amx *amx, phase_row row, const void *from, const void *odd,
                      uint32_t *to) {
-  const int64_t width = t->seen[2], n = from ? r.n : 0;
-  const bool bf16 = is_bf16(t->p->x_type);
-  memset(to, 0, (size_t)r.left * sizeof *to);
+  const int64_t width = amx->seen[2], n = from ? row.n : 0;
+  const bool bf16 = is_bf16(amx->args->x_type);
+  memset(to, 0, (size_t)row.left * sizeof *to);
   if (n > 0)
-    conv_join_row(bf16, float_at(from, bf16, r.first), odd ? float_at(odd, bf16, r.first) : NULL,
-                  t->p->dims[2].stride, n, to + r.left);
-  memset(to + r.left + n, 0, (size_t)(width - r.left - n) * sizeof *to);
+    conv_join_row(bf16, float_at(from, bf16, row.first),
+                  odd ? float_at(odd, bf16, row.first) : NULL, amx->args->dims[2].stride, n,
+                  to + row.left);
+  memset(to + row.left + n, 0, (size_t)(width - row.left - n) * sizeof *to);
 }
 
 /* A row of planes, of all phases along the last dimension. */
@@ -75,95 +76,96 @@ typedef struct plane_row {
 } plane_row;
 
 /* Finds a row, counted over the phases of the other two dimensions. */
-static plane_row find_row(const conv_amx *t, int64_t row) {
-  const conv_dim *d = t->p->dims;
-  const int64_t y = row % t->seen[1], py = row / t->seen[1] % t->phases[1],
-                z = row / t->seen[1] / t->phases[1] % t->seen[0],
-                pz = row / t->seen[1] / t->phases[1] / t->seen[0];
-  const int64_t at_z = z * d[0].stride + pz - d[0].padding,
-                at_y = y * d[1].stride + py - d[1].padding;
-  const bool inside = at_z >= 0 && at_z < d[0].in && at_y >= 0 && at_y < d[1].in;
-  return (plane_row){inside ? (at_z * d[1].in + at_y) * d[2].in : -1,
-                     (pz * t->phases[1] + py) * t->phases[2] * t->words * t->plane +
-                         (z * t->seen[1] + y) * t->seen[2]};
+static plane_row find_row(const conv_amx *amx, int64_t row) {
+  const conv_dim *dim = amx->args->dims;
+  const int64_t y = row % amx->seen[1], py = row / amx->seen[1] % amx->phases[1],
+                z = row / amx->seen[1] / amx->phases[1] % amx->seen[0],
+                pz = row / amx->seen[1] / amx->phases[1] / amx->seen[0];
+  const int64_t at_z = z * dim[0].stride + pz - dim[0].padding,
+                at_y = y * dim[1].stride + py - dim[1].padding;
+  const bool inside = at_z >= 0 && at_z < dim[0].in && at_y >= 0 && at_y < dim[1].in;
+  return (plane_row){inside ? (at_z * dim[1].in + at_y) * dim[2].in : -1,
+                     (pz * amx->phases[1] + py) * amx->phases[2] * amx->words * amx->plane +
+                         (z * amx->seen[1] + y) * amx->seen[2]};
 }
 
 /* Copies a row of planes [word, word + words) of a group, of one phase, from element `from` of the
  * planes of x on to `to`. from: -1 for zeros. */
-static void copy_planes(const conv_amx *t, int64_t group, int64_t word, int64_t words, int64_t from,
-                        phase_row r, uint32_t *to) {
-  const conv_args *p = t->p;
-  const int64_t size = in_size(p), channels = p->channels - 2 * word,
-                at = ((t->image * p->groups + group) * p->channels + 2 * word) * size + from;
-  const bool bf16 = is_bf16(p->x_type), inside = from >= 0 && channels > 0;
-  if (bf16 && p->dims[2].stride <= 2) {
-    conv_join_planes(&(conv_planes){.x = inside ? (const uint16_t *)p->x + at + r.first : NULL,
+static void copy_planes(const conv_amx *amx, int64_t group, int64_t word, int64_t words,
+                        int64_t from, phase_row row, uint32_t *to) {
+  const conv_args *args = amx->args;
+  const int64_t size = in_size(args), channels = args->channels - 2 * word,
+                at =
+                    ((amx->image * args->groups + group) * args->channels + 2 * word) * size + from;
+  const bool bf16 = is_bf16(args->x_type), inside = from >= 0 && channels > 0;
+  if (bf16 && args->dims[2].stride <= 2) {
+    conv_join_planes(&(conv_planes){.x = inside ? (const uint16_t *)args->x + at + row.first : NULL,
                                     .channels = channels,
                                     .channel = size,
-                                    .step = p->dims[2].stride,
-                                    .left = r.left,
-                                    .n = r.n,
-                                    .width = t->seen[2],
+                                    .step = args->dims[2].stride,
+                                    .left = row.left,
+                                    .n = row.n,
+                                    .width = amx->seen[2],
                                     .words = words,
                                     .to = to,
-                                    .plane = t->plane});
+                                    .plane = amx->plane});
     return;
   }
   for (int64_t i = 0; i < words; i++) {
     const bool even = inside && 2 * i < channels, odd = inside && 2 * i + 1 < channels;
-    copy_row(t, r, even ? float_at(p->x, bf16, at + 2 * i * size) : NULL,
-             odd ? float_at(p->x, bf16, at + (2 * i + 1) * size) : NULL, to + i * t->plane);
+    copy_row(amx, row, even ? float_at(args->x, bf16, at + 2 * i * size) : NULL,
+             odd ? float_at(args->x, bf16, at + (2 * i + 1) * size) : NULL, to + i * amx->plane);
   }
 }
 
 /* Copies rows, counted over the words of all groups. */
 static void copy_rows(void *ctx, int64_t begin, int64_t end) {
-  const conv_amx *t = ctx;
-  const int64_t planes = t->p->groups * t->words;
+  const conv_amx *amx = ctx;
+  const int64_t planes = amx->args->groups * amx->words;
   for (int64_t i = begin, n; i < end; i += n) {
-    const plane_row row = find_row(t, i / planes);
-    const int64_t group = i % planes / t->words, word = i % t->words;
-    n = least(end - i, t->words - word);
-    uint32_t *to = t->copied + group * group_words(t) + row.to + word * t->plane;
-    for (int64_t px = 0; px < t->phases[2]; px++, to += t->words * t->plane)
-      copy_planes(t, group, word, n, row.from, find_phase_row(t, px), to);
+    const plane_row row = find_row(amx, i / planes);
+    const int64_t group = i % planes / amx->words, word = i % amx->words;
+    n = least(end - i, amx->words - word);
+    uint32_t *to = amx->copied + group * group_words(amx) + row.to + word * amx->plane;
+    for (int64_t px = 0; px < amx->phases[2]; px++, to += amx->words * amx->plane)
+      copy_planes(amx, group, word, n, row.from, find_phase_row(amx, px), to);
   }
 }
 
 /* ---------------------------------------------------------------- the plan */
 
-static const uint32_t *gather(const conv_amx *t, const conv_amx_patch *k, uint32_t *panel) {
+static const uint32_t *gather(const conv_amx *amx, const conv_amx_patch *patch, uint32_t *panel) {
   (void)panel;
-  return t->copied + k->group * group_words(t) + (k->z * t->seen[1] + k->row) * t->seen[2] +
-         k->column;
+  return amx->copied + patch->group * group_words(amx) +
+         (patch->z * amx->seen[1] + patch->row) * amx->seen[2] + patch->column;
 }
 
-void conv_amx_plan_planes(conv_amx *t) {
-  const conv_args *p = t->p;
-  t->words = conv_tiled_words(p);
-  t->plane = 1;
-  t->copied_rows = p->groups * t->words;
+void conv_amx_plan_planes(conv_amx *amx) {
+  const conv_args *args = amx->args;
+  amx->words = conv_tiled_words(args);
+  amx->plane = 1;
+  amx->copied_rows = args->groups * amx->words;
   for (int d = 0; d < CONV_DIMS; d++) {
-    const conv_dim *k = &p->dims[d];
-    t->phases[d] = conv_dim_phases(k);
-    t->seen[d] = k->out > 0 ? conv_dim_phase_size(k) : 0;
-    t->plane *= t->seen[d];
-    if (d < CONV_DIMS - 1) t->copied_rows *= t->phases[d] * t->seen[d];
+    const conv_dim *dim = &args->dims[d];
+    amx->phases[d] = conv_dim_phases(dim);
+    amx->seen[d] = dim->out > 0 ? conv_dim_phase_size(dim) : 0;
+    amx->plane *= amx->seen[d];
+    if (d < CONV_DIMS - 1) amx->copied_rows *= amx->phases[d] * amx->seen[d];
   }
-  if (t->plane % SAME_SETS == 0) t->plane += AMX_WORDS;
-  find_offsets(t);
-  t->copy_rows = copy_rows;
-  t->row_words = t->seen[2] * t->phases[2];
-  t->copied_words = p->groups * group_words(t) + 2 * AMX_COLUMNS;
-  t->most_columns = MOST_COLUMNS;
-  t->row_step = t->seen[2];
-  t->strip_parts = t->strips;
+  if (amx->plane % SAME_SETS == 0) amx->plane += AMX_WORDS;
+  find_offsets(amx);
+  amx->copy_rows = copy_rows;
+  amx->row_words = amx->seen[2] * amx->phases[2];
+  amx->copied_words = args->groups * group_words(amx) + 2 * AMX_COLUMNS;
+  amx->most_columns = MOST_COLUMNS;
+  amx->row_step = amx->seen[2];
+  amx->strip_parts = amx->strips;
   /* Tasks that follow each other share the larger of the weight and the planes of a group. */
-  t->strips_first = group_words(t) > t->strips * conv_strip_words(p);
-  t->gather = gather;
-  t->taps = kernel_size(p);
-  t->depth = p->channels * t->taps;
-  t->step = t->plane;
-  t->blocks_at_once = at_least(STEPS / t->taps, 1);
-  t->asks = true;
+  amx->strips_first = group_words(amx) > amx->strips * conv_strip_words(args);
+  amx->gather = gather;
+  amx->taps = kernel_size(args);
+  amx->depth = args->channels * amx->taps;
+  amx->step = amx->plane;
+  amx->blocks_at_once = at_least(STEPS / amx->taps, 1);
+  amx->asks = true;
 }

@@ -13,22 +13,24 @@
 enum { MOST_COLUMNS = 128 /* of a task */ };
 
 /* Elements from a word of a copied row to the next. */
-static int64_t word_step(const conv_args *p) { return p->dims[2].stride == 1 ? 1 : 2; }
+static int64_t word_step(const conv_args *args) { return args->dims[2].stride == 1 ? 1 : 2; }
 /* From a pair of a row's elements to the next, and from an output's first to the next output's, in
  * words of a copied row. */
-static int64_t pair_step(const conv_amx *t) { return 2 / word_step(t->p); }
-static int64_t output_step(const conv_amx *t) { return t->p->dims[2].stride / word_step(t->p); }
+static int64_t pair_step(const conv_amx *amx) { return 2 / word_step(amx->args); }
+static int64_t output_step(const conv_amx *amx) {
+  return amx->args->dims[2].stride / word_step(amx->args);
+}
 
 /* ---------------------------------------------------------------- inputs */
 
 /* Returns word i of a row, of elements that may be padding. */
-static uint32_t word_at(const conv_amx *t, const void *from, int64_t i) {
-  const conv_dim *d = &t->p->dims[2];
-  const bool bf16 = is_bf16(t->p->x_type);
+static uint32_t word_at(const conv_amx *amx, const void *from, int64_t i) {
+  const conv_dim *dim = &amx->args->dims[2];
+  const bool bf16 = is_bf16(amx->args->x_type);
   uint32_t word = 0;
   for (int64_t half = 0; half < 2; half++) {
-    const int64_t at = i * word_step(t->p) + half - d->padding;
-    if (at < 0 || at >= d->in) continue;
+    const int64_t at = i * word_step(amx->args) + half - dim->padding;
+    if (at < 0 || at >= dim->in) continue;
     const uint16_t bits =
         bf16 ? ((const uint16_t *)from)[at] : f32_to_bf16(((const float *)from)[at]);
     word |= (uint32_t)bits << 16 * half;
@@ -37,10 +39,10 @@ static uint32_t word_at(const conv_amx *t, const void *from, int64_t i) {
 }
 
 /* Makes n words from element `at` of a row on. */
-static void join_words(const conv_amx *t, const void *from, int64_t at, int64_t n, uint32_t *to) {
-  const bool bf16 = is_bf16(t->p->x_type);
+static void join_words(const conv_amx *amx, const void *from, int64_t at, int64_t n, uint32_t *to) {
+  const bool bf16 = is_bf16(amx->args->x_type);
   const void *even = float_at(from, bf16, at);
-  if (t->p->dims[2].stride == 1)
+  if (amx->args->dims[2].stride == 1)
     conv_join_row(bf16, even, float_at(from, bf16, at + 1), 1, n, to);
   else if (bf16)
     memcpy(to, even, (size_t)n * sizeof *to);
@@ -48,29 +50,33 @@ static void join_words(const conv_amx *t, const void *from, int64_t at, int64_t 
     pairs_round(even, n, to);
 }
 
-static void copy_row(const conv_amx *t, const void *from, uint32_t *to) {
-  const conv_dim *d = &t->p->dims[2];
-  const int64_t step = word_step(t->p), begin = least(ceil_div(d->padding, step), t->seen[2]),
-                last = d->in + d->padding - 2; /* where a word begins whose halves are both there */
-  const int64_t end = at_least(least(last < 0 ? 0 : last / step + 1, t->seen[2]), begin);
-  for (int64_t i = 0; i < begin; i++) to[i] = word_at(t, from, i);
-  if (end > begin) join_words(t, from, begin * step - d->padding, end - begin, to + begin);
-  for (int64_t i = end; i < t->seen[2]; i++) to[i] = word_at(t, from, i);
+static void copy_row(const conv_amx *amx, const void *from, uint32_t *to) {
+  const conv_dim *dim = &amx->args->dims[2];
+  const int64_t step = word_step(amx->args),
+                begin = least(ceil_div(dim->padding, step), amx->seen[2]),
+                last = dim->in + dim->padding -
+                       2; /* where a word begins whose halves are both there */
+  const int64_t end = at_least(least(last < 0 ? 0 : last / step + 1, amx->seen[2]), begin);
+  for (int64_t i = 0; i < begin; i++) to[i] = word_at(amx, from, i);
+  if (end > begin) join_words(amx, from, begin * step - dim->padding, end - begin, to + begin);
+  for (int64_t i = end; i < amx->seen[2]; i++) to[i] = word_at(amx, from, i);
 }
 
 static void copy_rows(void *ctx, int64_t begin, int64_t end) {
-  const conv_amx *t = ctx;
-  const conv_args *p = t->p;
-  const conv_dim *d = p->dims;
+  const conv_amx *amx = ctx;
+  const conv_args *args = amx->args;
+  const conv_dim *dim = args->dims;
   for (int64_t i = begin; i < end; i++) {
-    const int64_t y = i % t->seen[1] - d[1].padding, z = i / t->seen[1] % t->seen[0] - d[0].padding,
-                  channel = t->image * p->groups * p->channels + i / t->seen[1] / t->seen[0];
-    const int64_t at = (channel * d[0].in * d[1].in + z * d[1].in + y) * d[2].in;
-    uint32_t *to = t->copied + i * t->seen[2];
-    if (z < 0 || z >= d[0].in || y < 0 || y >= d[1].in)
-      memset(to, 0, (size_t)t->seen[2] * sizeof *to);
+    const int64_t y = i % amx->seen[1] - dim[1].padding,
+                  z = i / amx->seen[1] % amx->seen[0] - dim[0].padding,
+                  channel =
+                      amx->image * args->groups * args->channels + i / amx->seen[1] / amx->seen[0];
+    const int64_t at = (channel * dim[0].in * dim[1].in + z * dim[1].in + y) * dim[2].in;
+    uint32_t *to = amx->copied + i * amx->seen[2];
+    if (z < 0 || z >= dim[0].in || y < 0 || y >= dim[1].in)
+      memset(to, 0, (size_t)amx->seen[2] * sizeof *to);
     else
-      copy_row(t, float_at(p->x, is_bf16(p->x_type), at), to);
+      copy_row(amx, float_at(args->x, is_bf16(args->x_type), at), to);
   }
 }
 
@@ -96,9 +102,9 @@ static void copy_words(const uint32_t *from, int64_t n, uint32_t keep, uint32_t 
  * of taps. The last pair of an odd number has zeros: an infinity times a weight of zero is no
  * number.
  */
-static void pack_row(const conv_amx *t, const uint32_t *from, int64_t columns, uint32_t *to) {
-  const int64_t kernel = t->p->dims[2].kernel, step = output_step(t), next = pair_step(t),
-                wide = t->step;
+static void pack_row(const conv_amx *amx, const uint32_t *from, int64_t columns, uint32_t *to) {
+  const int64_t kernel = amx->args->dims[2].kernel, step = output_step(amx), next = pair_step(amx),
+                wide = amx->step;
   for (int64_t i = 0; i < kernel; i += 2, from += next, to += wide) {
     const uint32_t keep = i + 1 < kernel ? UINT32_MAX : 0xffff;
     if (step == 1) copy_words(from, columns, keep, to);
@@ -107,46 +113,50 @@ static void pack_row(const conv_amx *t, const uint32_t *from, int64_t columns, u
 }
 
 /* panel (words, step) */
-static const uint32_t *pack_panel(const conv_amx *t, const conv_amx_patch *k, uint32_t *panel) {
-  const conv_args *p = t->p;
-  const conv_dim *d = p->dims;
-  const int64_t wide = t->step, own = conv_rows_words(p);
+static const uint32_t *pack_panel(const conv_amx *amx, const conv_amx_patch *patch,
+                                  uint32_t *panel) {
+  const conv_args *args = amx->args;
+  const conv_dim *dim = args->dims;
+  const int64_t wide = amx->step, own = conv_rows_words(args);
   uint32_t *to = panel;
-  for (int64_t i = 0; i < p->channels * d[0].kernel * d[1].kernel; i++) {
-    const int64_t y = i % d[1].kernel * d[1].dilation,
-                  z = i / d[1].kernel % d[0].kernel * d[0].dilation + k->z * d[0].stride;
-    const uint32_t *slice = t->copied +
-                            (k->group * p->channels + i / d[1].kernel / d[0].kernel) * t->plane +
-                            z * t->seen[1] * t->seen[2] + k->column * output_step(t);
-    for (int64_t row = 0; row < k->rows; row++)
-      pack_row(t, slice + ((k->row + row) * d[1].stride + y) * t->seen[2], k->columns,
-               to + row * k->columns);
-    to += conv_row_words(p) * wide;
+  for (int64_t i = 0; i < args->channels * dim[0].kernel * dim[1].kernel; i++) {
+    const int64_t y = i % dim[1].kernel * dim[1].dilation,
+                  z = i / dim[1].kernel % dim[0].kernel * dim[0].dilation +
+                      patch->z * dim[0].stride;
+    const uint32_t *slice =
+        amx->copied +
+        (patch->group * args->channels + i / dim[1].kernel / dim[0].kernel) * amx->plane +
+        z * amx->seen[1] * amx->seen[2] + patch->column * output_step(amx);
+    for (int64_t row = 0; row < patch->rows; row++)
+      pack_row(amx, slice + ((patch->row + row) * dim[1].stride + y) * amx->seen[2], patch->columns,
+               to + row * patch->columns);
+    to += conv_row_words(args) * wide;
   }
-  memset(to, 0, (size_t)((t->words - own) * wide) * sizeof *to);
+  memset(to, 0, (size_t)((amx->words - own) * wide) * sizeof *to);
   return panel;
 }
 
 /* ---------------------------------------------------------------- the plan */
 
-void conv_amx_plan_rows(conv_amx *t) {
-  const conv_args *p = t->p;
-  t->words = round_up(conv_rows_words(p), AMX_WORDS);
-  if (out_size(p) > 0) {
-    t->seen[0] = conv_dim_reach(&p->dims[0], p->dims[0].out);
-    t->seen[1] = conv_dim_reach(&p->dims[1], p->dims[1].out);
-    t->seen[2] = (p->dims[2].out - 1) * output_step(t) + 1 + (conv_row_words(p) - 1) * pair_step(t);
+void conv_amx_plan_rows(conv_amx *amx) {
+  const conv_args *args = amx->args;
+  amx->words = round_up(conv_rows_words(args), AMX_WORDS);
+  if (out_size(args) > 0) {
+    amx->seen[0] = conv_dim_reach(&args->dims[0], args->dims[0].out);
+    amx->seen[1] = conv_dim_reach(&args->dims[1], args->dims[1].out);
+    amx->seen[2] = (args->dims[2].out - 1) * output_step(amx) + 1 +
+                   (conv_row_words(args) - 1) * pair_step(amx);
   }
-  t->plane = t->seen[0] * t->seen[1] * t->seen[2];
-  t->copy_rows = copy_rows;
-  t->copied_rows = p->groups * p->channels * t->seen[0] * t->seen[1];
-  t->row_words = t->seen[2];
-  t->copied_words = p->groups * p->channels * t->plane;
-  t->most_columns = MOST_COLUMNS;
-  t->row_step = p->dims[2].out;
-  t->strip_parts = 1;
-  t->gather = pack_panel;
-  t->taps = 1;
-  t->depth = 2 * t->words;
-  t->blocks_at_once = t->words / AMX_WORDS;
+  amx->plane = amx->seen[0] * amx->seen[1] * amx->seen[2];
+  amx->copy_rows = copy_rows;
+  amx->copied_rows = args->groups * args->channels * amx->seen[0] * amx->seen[1];
+  amx->row_words = amx->seen[2];
+  amx->copied_words = args->groups * args->channels * amx->plane;
+  amx->most_columns = MOST_COLUMNS;
+  amx->row_step = args->dims[2].out;
+  amx->strip_parts = 1;
+  amx->gather = pack_panel;
+  amx->taps = 1;
+  amx->depth = 2 * amx->words;
+  amx->blocks_at_once = amx->words / AMX_WORDS;
 }

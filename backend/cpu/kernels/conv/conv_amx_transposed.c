@@ -41,72 +41,75 @@ static void interleave(const float *even, const float *odd, float bias, int64_t 
 
 /* Finds the columns of a panel from `column` on. Returns 16 or 32, the first of which may be those
  * of the panel before. */
-static int columns_at(const conv_args *p, int64_t column, int64_t *first) {
-  const int64_t cells = in_size(p);
+static int columns_at(const conv_args *args, int64_t column, int64_t *first) {
+  const int64_t cells = in_size(args);
   const int columns = cells - column <= AMX_COLUMNS / 2 ? AMX_COLUMNS / 2 : AMX_COLUMNS;
   *first = least(column, cells - columns);
   return columns;
 }
 
 /* sums (AMX_OUTPUTS, AMX_COLUMNS) */
-static void store_tile(const conv_amx *t, const conv_amx_patch *k, int64_t column,
+static void store_tile(const conv_amx *amx, const conv_amx_patch *patch, int64_t column,
                        const float *sums) {
-  const conv_args *p = t->p;
-  const conv_column_pairs s = conv_find_column_pairs(p, k->strip);
-  const int64_t width = p->dims[2].in, output = k->group * p->outputs + s.first;
-  const bool bf16 = is_bf16(p->out_type);
+  const conv_args *args = amx->args;
+  const conv_column_pairs pairs = conv_find_column_pairs(args, patch->strip);
+  const int64_t width = args->dims[2].in, output = patch->group * args->outputs + pairs.first;
+  const bool bf16 = is_bf16(args->out_type);
   int64_t at;
-  const int64_t n = columns_at(p, k->column + column, &at);
-  for (int64_t o = 0; o < s.outputs; o++, sums += 2 * AMX_COLUMNS) {
-    const float bias = p->bias ? ((const float *)p->bias)[output + o] : -0.0F;
-    const int64_t plane = (k->image * p->groups * p->outputs + output + o) * out_size(p);
+  const int64_t n = columns_at(args, patch->column + column, &at);
+  for (int64_t o = 0; o < pairs.outputs; o++, sums += 2 * AMX_COLUMNS) {
+    const float bias = args->bias ? ((const float *)args->bias)[output + o] : -0.0F;
+    const int64_t plane =
+        (patch->image * args->groups * args->outputs + output + o) * out_size(args);
     for (int64_t i = 0, m; i < n; i += m) {
       const int64_t row = (at + i) / width, x = (at + i) % width;
-      const int64_t to = plane + (row * p->dims[1].stride + s.y) * p->dims[2].out + 2 * x;
+      const int64_t to = plane + (row * args->dims[1].stride + pairs.y) * args->dims[2].out + 2 * x;
       m = least(n - i, width - x);
       interleave(sums + i, sums + AMX_COLUMNS + i, bias, m, bf16,
-                 (char *)p->out + (size_t)to * (bf16 ? sizeof(uint16_t) : sizeof(float)));
+                 (char *)args->out + (size_t)to * (bf16 ? sizeof(uint16_t) : sizeof(float)));
     }
   }
 }
 
 /* A place is some whole panels of the columns, and the rest of them for the last place. */
-static void find_place(const conv_amx *t, int64_t place, conv_amx_patch *k) {
-  const int64_t cells = in_size(t->p), panels = cells / AMX_COLUMNS;
-  k->rows = 1;
-  k->column = panels * place / t->places * AMX_COLUMNS;
-  k->columns =
-      (place + 1 == t->places ? cells : panels * (place + 1) / t->places * AMX_COLUMNS) - k->column;
+static void find_place(const conv_amx *amx, int64_t place, conv_amx_patch *patch) {
+  const int64_t cells = in_size(amx->args), panels = cells / AMX_COLUMNS;
+  patch->rows = 1;
+  patch->column = panels * place / amx->places * AMX_COLUMNS;
+  patch->columns =
+      (place + 1 == amx->places ? cells : panels * (place + 1) / amx->places * AMX_COLUMNS) -
+      patch->column;
 }
 
 /* panel (panels, words, AMX_COLUMNS) */
-static const uint32_t *pack_panels(const conv_amx *t, const conv_amx_patch *k, uint32_t *panel) {
-  const conv_args *p = t->p;
-  const bool bf16 = is_bf16(p->x_type);
-  const int64_t x = (k->image * p->groups + k->group) * p->channels * in_size(p);
-  for (int64_t at = 0; at < k->columns; at += AMX_COLUMNS) {
+static const uint32_t *pack_panels(const conv_amx *amx, const conv_amx_patch *patch,
+                                   uint32_t *panel) {
+  const conv_args *args = amx->args;
+  const bool bf16 = is_bf16(args->x_type);
+  const int64_t x = (patch->image * args->groups + patch->group) * args->channels * in_size(args);
+  for (int64_t at = 0; at < patch->columns; at += AMX_COLUMNS) {
     int64_t first;
-    const int columns = columns_at(p, k->column + at, &first);
-    amx_pack_panel(float_at(p->x, bf16, x + first), bf16, in_size(p), p->channels, t->words,
-                   columns, panel + at * t->words);
+    const int columns = columns_at(args, patch->column + at, &first);
+    amx_pack_panel(float_at(args->x, bf16, x + first), bf16, in_size(args), args->channels,
+                   amx->words, columns, panel + at * amx->words);
   }
   return panel;
 }
 
-void conv_amx_plan_transposed(conv_amx *t) {
-  const conv_args *p = t->p;
-  const int64_t panels = in_size(p) / AMX_COLUMNS;
-  t->products = p->images * p->groups;
-  t->words = conv_tiled_words(p);
-  t->depth = p->channels;
-  t->places = at_least(ceil_div(panels, TASK_PANELS), 1);
-  t->strips_first = true;
-  t->find_place = find_place;
-  t->gather = pack_panels;
-  t->panel_words = (ceil_div(panels, t->places) + 1) * t->words * AMX_COLUMNS;
-  t->taps = 1;
-  t->step = t->sum_step = AMX_COLUMNS;
-  t->blocks_at_once = t->words / AMX_WORDS;
-  t->asks = true;
-  t->store = store_tile;
+void conv_amx_plan_transposed(conv_amx *amx) {
+  const conv_args *args = amx->args;
+  const int64_t panels = in_size(args) / AMX_COLUMNS;
+  amx->products = args->images * args->groups;
+  amx->words = conv_tiled_words(args);
+  amx->depth = args->channels;
+  amx->places = at_least(ceil_div(panels, TASK_PANELS), 1);
+  amx->strips_first = true;
+  amx->find_place = find_place;
+  amx->gather = pack_panels;
+  amx->panel_words = (ceil_div(panels, amx->places) + 1) * amx->words * AMX_COLUMNS;
+  amx->taps = 1;
+  amx->step = amx->sum_step = AMX_COLUMNS;
+  amx->blocks_at_once = amx->words / AMX_WORDS;
+  amx->asks = true;
+  amx->store = store_tile;
 }

@@ -14,43 +14,48 @@
 enum { CONV_MOST_TAPS = 256, CONV_FEW_CHANNELS = 12 /* of fewer most of a block would be zeros */ };
 /* Returns true if AMX can make rounded convolutions of these sizes on this processor. */
 bool conv_tiles_fit(int64_t channels, const conv_dim dims[]);
-static inline bool conv_is_tiled(const conv_args *p) {
-  return conv_is_rounded(p) && conv_tiles_fit(p->channels, p->dims);
+static inline bool conv_is_tiled(const conv_args *args) {
+  return conv_is_rounded(args) && conv_tiles_fit(args->channels, args->dims);
 }
 /* Returns true if words are two neighbours of a row of the kernel. */
-static inline bool conv_is_by_rows(const conv_args *p) { return p->channels < CONV_FEW_CHANNELS; }
+static inline bool conv_is_by_rows(const conv_args *args) {
+  return args->channels < CONV_FEW_CHANNELS;
+}
 
-static inline int64_t conv_tiled_words(const conv_args *p) {
-  return round_up(pairs_of(p->channels), AMX_WORDS);
+static inline int64_t conv_tiled_words(const conv_args *args) {
+  return round_up(pairs_of(args->channels), AMX_WORDS);
 }
 /* Words of a row of the kernel, and of all rows. */
-static inline int64_t conv_row_words(const conv_args *p) { return pairs_of(p->dims[2].kernel); }
-static inline int64_t conv_rows_words(const conv_args *p) {
-  return p->channels * p->dims[0].kernel * p->dims[1].kernel * conv_row_words(p);
+static inline int64_t conv_row_words(const conv_args *args) {
+  return pairs_of(args->dims[2].kernel);
+}
+static inline int64_t conv_rows_words(const conv_args *args) {
+  return args->channels * args->dims[0].kernel * args->dims[1].kernel * conv_row_words(args);
 }
 /* A strip of a transposed convolution: row y of the kernel, and outputs [first, first + outputs) of
  * a group. */
 typedef struct conv_column_pairs {
   int64_t y, first, outputs;
 } conv_column_pairs;
-static inline conv_column_pairs conv_find_column_pairs(const conv_args *p, int64_t strip) {
-  const int64_t row_strips = ceil_div(p->outputs, AMX_OUTPUTS / 2),
+static inline conv_column_pairs conv_find_column_pairs(const conv_args *args, int64_t strip) {
+  const int64_t row_strips = ceil_div(args->outputs, AMX_OUTPUTS / 2),
                 first = strip % row_strips * AMX_OUTPUTS / 2;
-  return (conv_column_pairs){strip / row_strips, first, least(AMX_OUTPUTS / 2, p->outputs - first)};
+  return (conv_column_pairs){strip / row_strips, first,
+                             least(AMX_OUTPUTS / 2, args->outputs - first)};
 }
 
 /* Words per strip, and strips per group. */
-static inline int64_t conv_strip_words(const conv_args *p) {
-  if (p->transposed) return AMX_OUTPUTS * conv_tiled_words(p);
-  return AMX_OUTPUTS * (conv_is_by_rows(p) ? round_up(conv_rows_words(p), AMX_WORDS)
-                                           : conv_tiled_words(p) * kernel_size(p));
+static inline int64_t conv_strip_words(const conv_args *args) {
+  if (args->transposed) return AMX_OUTPUTS * conv_tiled_words(args);
+  return AMX_OUTPUTS * (conv_is_by_rows(args) ? round_up(conv_rows_words(args), AMX_WORDS)
+                                              : conv_tiled_words(args) * kernel_size(args));
 }
-static inline int64_t conv_tiled_strips(const conv_args *p) {
-  if (p->transposed) return p->dims[1].kernel * ceil_div(p->outputs, AMX_OUTPUTS / 2);
-  return ceil_div(p->outputs, AMX_OUTPUTS);
+static inline int64_t conv_tiled_strips(const conv_args *args) {
+  if (args->transposed) return args->dims[1].kernel * ceil_div(args->outputs, AMX_OUTPUTS / 2);
+  return ceil_div(args->outputs, AMX_OUTPUTS);
 }
 
-size_t conv_amx_packed_bytes(const conv_args *p);
-void conv_amx_pack(const kernel_context *ctx, const conv_args *p, char *to);
+size_t conv_amx_packed_bytes(const conv_args *args);
+void conv_amx_pack(const kernel_context *ctx, const conv_args *args, char *to);
 
 #endif

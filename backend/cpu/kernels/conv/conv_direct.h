@@ -9,8 +9,8 @@ KERNEL(conv_direct, conv_args);
 /* Writes the weight, which is read alone, to its scratch memory. */
 KERNEL(conv_direct_pack, conv_args);
 /* True if the convolution can be made so. */
-bool conv_is_direct(const conv_args *p);
+bool conv_is_direct(const conv_args *args);
 /* True if that is also faster for these sizes; rounds: by pairs of BF16. */
-bool conv_suits_direct(const conv_args *p, bool rounds);
+bool conv_suits_direct(const conv_args *args, bool rounds);
 
 #endif

@@ -14,4 +14,14 @@ typedef struct conv_integer_args {
   float decode_zero, decode_scale;
 } conv_integer_args;
 
+/* n codes as what they stand for. */
+static inline void conv_integer_decode(const conv_integer_args *args, const unsigned char *codes,
+                                       int n, float *out) {
+  const bool is_signed = args->codes.type == DTYPE_I8;
+  for (int i = 0; i < n; i++) {
+    const float code = is_signed ? (float)(signed char)codes[i] : (float)codes[i];
+    out[i] = (code - args->decode_zero) * args->decode_scale;
+  }
+}
+
 #endif

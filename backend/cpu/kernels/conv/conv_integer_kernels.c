@@ -12,29 +12,33 @@
 
 enum { TILE = INTEGER_TILE, ROWS = 8 /* outputs at a time, but for AMX */ };
 
-KERNEL_INLINE uint32_t weight_word(const weight_rows *w, int row, int64_t i) {
+KERNEL_INLINE uint32_t weight_word(const weight_rows *weights, int row, int64_t i) {
   uint32_t word;
-  memcpy(&word, i == w->n ? w->rest + 4 * row : w->first + row * w->stride + 4 * i, sizeof word);
+  memcpy(&word,
+         i == weights->n ? weights->rest + 4 * row : weights->first + row * weights->stride + 4 * i,
+         sizeof word);
   return word;
 }
 
-KERNEL_INLINE int64_t word_count(const weight_rows *w) { return w->n + (w->has_rest ? 1 : 0); }
+KERNEL_INLINE int64_t word_count(const weight_rows *weights) {
+  return weights->n + (weights->has_rest ? 1 : 0);
+}
 
 /* Rows from number r on. */
-static inline weight_rows rows_from(const weight_rows *w, int r) {
-  weight_rows some = *w;
-  some.first += r * w->stride;
-  if (w->has_rest) some.rest += 4 * r;
+static inline weight_rows rows_from(const weight_rows *weights, int r) {
+  weight_rows some = *weights;
+  some.first += r * weights->stride;
+  if (weights->has_rest) some.rest += 4 * r;
   return some;
 }
 
-static void multiply_portable(int rows, int cells, const weight_rows *w, const uint32_t *patches,
-                              const int32_t *begin, int32_t *sums) {
+static void multiply_portable(int rows, int cells, const weight_rows *weights,
+                              const uint32_t *patches, const int32_t *begin, int32_t *sums) {
   for (int r = 0; r < rows; r++)
     for (int c = 0; c < cells; c++) sums[r * TILE + c] = begin[r];
-  for (int64_t i = 0; i < word_count(w); i++, patches += TILE)
+  for (int64_t i = 0; i < word_count(weights); i++, patches += TILE)
     for (int r = 0; r < rows; r++) {
-      uint32_t word = weight_word(w, r, i);
+      uint32_t word = weight_word(weights, r, i);
       int b[4];
       for (int j = 0; j < 4; j++) b[j] = (signed char)(word >> 8 * j);
       int32_t *to = sums + r * TILE;
@@ -50,13 +54,16 @@ static void multiply_portable(int rows, int cells, const weight_rows *w, const u
 enum { AVX2_VECTORS = 2, AVX2_ROWS = 3, AVX512_VECTORS = 2 };
 
 /* Bytes 0 and 2, and 1 and 3, as pairs of 16 bits, whose products' sums no 32 bits overflow. */
-KERNEL_INLINE __attribute__((target("avx2"))) void multiply_avx2_rows(
-    int rows, const weight_rows *w, const uint32_t *patches, const int32_t *begin, int32_t *sums) {
+KERNEL_INLINE __attribute__((target("avx2"))) void multiply_avx2_rows(int rows,
+                                                                      const weight_rows *weights,
+                                                                      const uint32_t *patches,
+                                                                      const int32_t *begin,
+                                                                      int32_t *sums) {
   const __m256i low = _mm256_set1_epi32(0x00ff00ff);
   __m256i sum[ROWS][AVX2_VECTORS];
   for (int r = 0; r < rows; r++)
     for (int v = 0; v < AVX2_VECTORS; v++) sum[r][v] = _mm256_set1_epi32(begin[r]);
-  for (int64_t i = 0; i < word_count(w); i++, patches += TILE) {
+  for (int64_t i = 0; i < word_count(weights); i++, patches += TILE) {
     __m256i even[AVX2_VECTORS], odd[AVX2_VECTORS];
     for (int v = 0; v < AVX2_VECTORS; v++) {
       const __m256i x = _mm256_loadu_si256((const __m256i *)(patches + 8 * v));
@@ -64,7 +71,7 @@ KERNEL_INLINE __attribute__((target("avx2"))) void multiply_avx2_rows(
       odd[v] = _mm256_srli_epi16(x, 8);
     }
     for (int r = 0; r < rows; r++) {
-      const __m256i word = _mm256_set1_epi32((int)weight_word(w, r, i)),
+      const __m256i word = _mm256_set1_epi32((int)weight_word(weights, r, i)),
                     b_odd = _mm256_srai_epi16(word, 8),
                     b_even = _mm256_srai_epi16(_mm256_slli_epi16(word, 8), 8);
       for (int v = 0; v < AVX2_VECTORS; v++) {
@@ -78,12 +85,13 @@ KERNEL_INLINE __attribute__((target("avx2"))) void multiply_avx2_rows(
       _mm256_storeu_si256((__m256i *)(sums + r * TILE + 8 * v), sum[r][v]);
 }
 
-static __attribute__((target("avx2"))) void multiply_avx2(int rows, int cells, const weight_rows *w,
+static __attribute__((target("avx2"))) void multiply_avx2(int rows, int cells,
+                                                          const weight_rows *weights,
                                                           const uint32_t *patches,
                                                           const int32_t *begin, int32_t *sums) {
   for (int r = 0, n; r < rows; r += n) {
     n = rows - r < AVX2_ROWS ? 1 : AVX2_ROWS;
-    const weight_rows some = rows_from(w, r);
+    const weight_rows some = rows_from(weights, r);
     for (int c = 0; c < cells; c += 8 * AVX2_VECTORS) {
       int32_t *to = sums + r * TILE + c;
       if (n == AVX2_ROWS)
@@ -109,7 +117,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void add_word_vnni(int rows, const uint32_t *wo
   }
 }
 
-KERNEL_INLINE TARGET_AVX512_VNNI void multiply_vnni_rows(int rows, const weight_rows *w,
+KERNEL_INLINE TARGET_AVX512_VNNI void multiply_vnni_rows(int rows, const weight_rows *weights,
                                                          const uint32_t *patches,
                                                          const int32_t *begin, int32_t *sums) {
   __m512i sum[ROWS][AVX512_VECTORS];
@@ -118,16 +126,16 @@ KERNEL_INLINE TARGET_AVX512_VNNI void multiply_vnni_rows(int rows, const weight_
   for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
     for (int v = 0; v < AVX512_VECTORS; v++) sum[r][v] = _mm512_set1_epi32(begin[r]);
-  for (int64_t i = 0; i < w->n; i++, patches += TILE) {
+  for (int64_t i = 0; i < weights->n; i++, patches += TILE) {
     /* Of each row behind these, a line of memory for each that is read of them. */
-    ask_for(w->first + (rows + i % rows) * w->stride, (int)(i / 16 * 64));
+    ask_for(weights->first + (rows + i % rows) * weights->stride, (int)(i / 16 * 64));
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
-      memcpy(&words[r], w->first + r * w->stride + 4 * i, sizeof *words);
+      memcpy(&words[r], weights->first + r * weights->stride + 4 * i, sizeof *words);
     add_word_vnni(rows, words, patches, sum);
   }
-  if (w->has_rest) {
-    memcpy(words, w->rest, (size_t)rows * sizeof *words);
+  if (weights->has_rest) {
+    memcpy(words, weights->rest, (size_t)rows * sizeof *words);
     add_word_vnni(rows, words, patches, sum);
   }
 #pragma GCC unroll 8
@@ -137,18 +145,18 @@ KERNEL_INLINE TARGET_AVX512_VNNI void multiply_vnni_rows(int rows, const weight_
       _mm512_storeu_si512(sums + r * TILE + 16 * v, sum[r][v]);
 }
 
-static TARGET_AVX512_VNNI void multiply_vnni(int rows, int cells, const weight_rows *w,
+static TARGET_AVX512_VNNI void multiply_vnni(int rows, int cells, const weight_rows *weights,
                                              const uint32_t *patches, const int32_t *begin,
                                              int32_t *sums) {
   for (int c = 0; c < cells; c += 16 * AVX512_VECTORS) {
-    if (rows == 8) multiply_vnni_rows(8, w, patches + c, begin, sums + c);
-    if (rows == 7) multiply_vnni_rows(7, w, patches + c, begin, sums + c);
-    if (rows == 6) multiply_vnni_rows(6, w, patches + c, begin, sums + c);
-    if (rows == 5) multiply_vnni_rows(5, w, patches + c, begin, sums + c);
-    if (rows == 4) multiply_vnni_rows(4, w, patches + c, begin, sums + c);
-    if (rows == 3) multiply_vnni_rows(3, w, patches + c, begin, sums + c);
-    if (rows == 2) multiply_vnni_rows(2, w, patches + c, begin, sums + c);
-    if (rows == 1) multiply_vnni_rows(1, w, patches + c, begin, sums + c);
+    if (rows == 8) multiply_vnni_rows(8, weights, patches + c, begin, sums + c);
+    if (rows == 7) multiply_vnni_rows(7, weights, patches + c, begin, sums + c);
+    if (rows == 6) multiply_vnni_rows(6, weights, patches + c, begin, sums + c);
+    if (rows == 5) multiply_vnni_rows(5, weights, patches + c, begin, sums + c);
+    if (rows == 4) multiply_vnni_rows(4, weights, patches + c, begin, sums + c);
+    if (rows == 3) multiply_vnni_rows(3, weights, patches + c, begin, sums + c);
+    if (rows == 2) multiply_vnni_rows(2, weights, patches + c, begin, sums + c);
+    if (rows == 1) multiply_vnni_rows(1, weights, patches + c, begin, sums + c);
   }
 }
 
@@ -192,7 +200,7 @@ KERNEL_INLINE TARGET_AMX void store_sums_amx(int tiles, int32_t *sums) {
 }
 
 /* Of 16 rows, of which `rows` are read and stored. */
-KERNEL_INLINE TARGET_AMX void multiply_amx_tiles(int tiles, int rows, const weight_rows *w,
+KERNEL_INLINE TARGET_AMX void multiply_amx_tiles(int tiles, int rows, const weight_rows *weights,
                                                  const uint32_t *patches, const int32_t *begin,
                                                  int32_t *sums) {
   _Alignas(64) unsigned char few[AMX_ROWS * AMX_STEP];
@@ -204,13 +212,13 @@ KERNEL_INLINE TARGET_AMX void multiply_amx_tiles(int tiles, int rows, const weig
   _tile_zero(1);
   _tile_zero(2);
   _tile_zero(3);
-  for (int64_t i = 0; i < w->n + w->has_rest; i++, patches += AMX_WORDS * TILE) {
-    const unsigned char *weight = i < w->n ? w->first + i * AMX_STEP : w->rest;
-    int64_t stride = i < w->n ? w->stride : AMX_STEP;
+  for (int64_t i = 0; i < weights->n + weights->has_rest; i++, patches += AMX_WORDS * TILE) {
+    const unsigned char *weight = i < weights->n ? weights->first + i * AMX_STEP : weights->rest;
+    int64_t stride = i < weights->n ? weights->stride : AMX_STEP;
     /* Of the rows behind these the same step. */
 #pragma GCC unroll 16
     for (int r = 0; r < AMX_ROWS; r++)
-      ask_for(w->first + (AMX_ROWS + r) * w->stride, (int)i * AMX_STEP);
+      ask_for(weights->first + (AMX_ROWS + r) * weights->stride, (int)i * AMX_STEP);
     if (!is_whole) {
       copy_few_rows(rows, weight, stride, few);
       amx_sees_memory();
@@ -228,13 +236,13 @@ KERNEL_INLINE TARGET_AMX void multiply_amx_tiles(int tiles, int rows, const weig
     }
 }
 
-static TARGET_AMX void multiply_amx(int rows, int cells, const weight_rows *w,
+static TARGET_AMX void multiply_amx(int rows, int cells, const weight_rows *weights,
                                     const uint32_t *patches, const int32_t *begin, int32_t *sums) {
   const int tiles = (cells + AMX_CELLS - 1) / AMX_CELLS;
-  if (tiles == 1) multiply_amx_tiles(1, rows, w, patches, begin, sums);
-  if (tiles == 2) multiply_amx_tiles(2, rows, w, patches, begin, sums);
-  if (tiles == 3) multiply_amx_tiles(3, rows, w, patches, begin, sums);
-  if (tiles == 4) multiply_amx_tiles(4, rows, w, patches, begin, sums);
+  if (tiles == 1) multiply_amx_tiles(1, rows, weights, patches, begin, sums);
+  if (tiles == 2) multiply_amx_tiles(2, rows, weights, patches, begin, sums);
+  if (tiles == 3) multiply_amx_tiles(3, rows, weights, patches, begin, sums);
+  if (tiles == 4) multiply_amx_tiles(4, rows, weights, patches, begin, sums);
 }
 
 static TARGET_AMX void begin_amx(void) { amx_begin(); }
@@ -244,7 +252,7 @@ static TARGET_AMX void end_amx(void) { amx_end(); }
 #if KERNEL_ARM
 enum { NEON_CELLS = 4, NEON_VECTORS = 4, NEON_ROWS = 4 };
 
-KERNEL_INLINE TARGET_DOTPROD void multiply_dotprod_rows(int rows, const weight_rows *w,
+KERNEL_INLINE TARGET_DOTPROD void multiply_dotprod_rows(int rows, const weight_rows *weights,
                                                         const uint32_t *patches,
                                                         const int32_t *begin, int32_t *sums) {
   int32x4_t sum[NEON_ROWS][NEON_VECTORS];
@@ -252,14 +260,14 @@ KERNEL_INLINE TARGET_DOTPROD void multiply_dotprod_rows(int rows, const weight_r
   for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
     for (int v = 0; v < NEON_VECTORS; v++) sum[r][v] = vdupq_n_s32(begin[r]);
-  for (int64_t i = 0; i < word_count(w); i++, patches += TILE) {
+  for (int64_t i = 0; i < word_count(weights); i++, patches += TILE) {
     int8x16_t x[NEON_VECTORS];
 #pragma GCC unroll 4
     for (int v = 0; v < NEON_VECTORS; v++)
       x[v] = vreinterpretq_s8_u32(vld1q_u32(patches + NEON_CELLS * v));
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++) {
-      const int8x16_t word = vreinterpretq_s8_u32(vdupq_n_u32(weight_word(w, r, i)));
+      const int8x16_t word = vreinterpretq_s8_u32(vdupq_n_u32(weight_word(weights, r, i)));
 #pragma GCC unroll 4
       for (int v = 0; v < NEON_VECTORS; v++) sum[r][v] = vdotq_s32(sum[r][v], x[v], word);
     }
@@ -270,11 +278,11 @@ KERNEL_INLINE TARGET_DOTPROD void multiply_dotprod_rows(int rows, const weight_r
     for (int v = 0; v < NEON_VECTORS; v++) vst1q_s32(sums + r * TILE + NEON_CELLS * v, sum[r][v]);
 }
 
-static TARGET_DOTPROD void multiply_dotprod(int rows, int cells, const weight_rows *w,
+static TARGET_DOTPROD void multiply_dotprod(int rows, int cells, const weight_rows *weights,
                                             const uint32_t *patches, const int32_t *begin,
                                             int32_t *sums) {
   for (int r = 0; r < rows; r += NEON_ROWS) {
-    const weight_rows some = rows_from(w, r);
+    const weight_rows some = rows_from(weights, r);
     const int n = rows - r < NEON_ROWS ? rows - r : NEON_ROWS;
     for (int c = 0; c < cells; c += NEON_CELLS * NEON_VECTORS) {
       int32_t *to = sums + r * TILE + c;
@@ -287,16 +295,17 @@ static TARGET_DOTPROD void multiply_dotprod(int rows, int cells, const weight_ro
 }
 
 /* Words i and i + 1 of a pair of rows, or of one twice; zeros behind the last. */
-KERNEL_INLINE int8x16_t weight_pair(int rows, const weight_rows *w, int r, int64_t i) {
+KERNEL_INLINE int8x16_t weight_pair(int rows, const weight_rows *weights, int r, int64_t i) {
   const int next = r + 1 < rows ? r + 1 : r;
-  const bool is_last = i + 1 == word_count(w);
-  const uint32_t words[4] = {weight_word(w, r, i), is_last ? 0 : weight_word(w, r, i + 1),
-                             weight_word(w, next, i), is_last ? 0 : weight_word(w, next, i + 1)};
+  const bool is_last = i + 1 == word_count(weights);
+  const uint32_t words[4] = {
+      weight_word(weights, r, i), is_last ? 0 : weight_word(weights, r, i + 1),
+      weight_word(weights, next, i), is_last ? 0 : weight_word(weights, next, i + 1)};
   return vreinterpretq_s8_u32(vld1q_u32(words));
 }
 
 /* Matrices of (2, 8) by (8, 2) bytes: pairs of rows by pairs of cells. */
-KERNEL_INLINE TARGET_I8MM void multiply_i8mm_rows(int rows, const weight_rows *w,
+KERNEL_INLINE TARGET_I8MM void multiply_i8mm_rows(int rows, const weight_rows *weights,
                                                   const uint32_t *patches, const int32_t *begin,
                                                   int32_t *sums) {
   const int pairs = (rows + 1) / 2;
@@ -305,11 +314,11 @@ KERNEL_INLINE TARGET_I8MM void multiply_i8mm_rows(int rows, const weight_rows *w
   for (int p = 0; p < pairs; p++)
 #pragma GCC unroll 4
     for (int v = 0; v < NEON_VECTORS; v++) acc[p][v][0] = acc[p][v][1] = vdupq_n_s32(0);
-  for (int64_t i = 0; i < word_count(w); i += 2, patches += 2 * TILE) {
-    const uint32_t *next = i + 1 < word_count(w) ? patches + TILE : patches; /* times 0 */
+  for (int64_t i = 0; i < word_count(weights); i += 2, patches += 2 * TILE) {
+    const uint32_t *next = i + 1 < word_count(weights) ? patches + TILE : patches; /* times 0 */
     int8x16_t y[NEON_ROWS / 2];
 #pragma GCC unroll 2
-    for (int p = 0; p < pairs; p++) y[p] = weight_pair(rows, w, 2 * p, i);
+    for (int p = 0; p < pairs; p++) y[p] = weight_pair(rows, weights, 2 * p, i);
 #pragma GCC unroll 4
     for (int v = 0; v < NEON_VECTORS; v++) {
       const uint32x4_t a = vld1q_u32(patches + NEON_CELLS * v),
@@ -332,11 +341,11 @@ KERNEL_INLINE TARGET_I8MM void multiply_i8mm_rows(int rows, const weight_rows *w
     }
 }
 
-static TARGET_I8MM void multiply_i8mm(int rows, int cells, const weight_rows *w,
+static TARGET_I8MM void multiply_i8mm(int rows, int cells, const weight_rows *weights,
                                       const uint32_t *patches, const int32_t *begin,
                                       int32_t *sums) {
   for (int r = 0; r < rows; r += NEON_ROWS) {
-    const weight_rows some = rows_from(w, r);
+    const weight_rows some = rows_from(weights, r);
     const int n = rows - r < NEON_ROWS ? rows - r : NEON_ROWS;
     for (int c = 0; c < cells; c += NEON_CELLS * NEON_VECTORS) {
       int32_t *to = sums + r * TILE + c;
@@ -399,15 +408,15 @@ KERNEL_INLINE uint64_t first_bits(int64_t n) {
 }
 
 /* Bytes of a run among those of vector v of a tile. */
-KERNEL_INLINE uint64_t bytes_of_run(const cell_run *c, int64_t size, int64_t v) {
-  const int64_t begin = c->from * size - 64 * v;
-  return first_bits(begin + c->n * size) & ~first_bits(begin);
+KERNEL_INLINE uint64_t bytes_of_run(const cell_run *run, int64_t size, int64_t v) {
+  const int64_t begin = run->from * size - 64 * v;
+  return first_bits(begin + run->n * size) & ~first_bits(begin);
 }
 
 /* Where byte 0 of the vector would be if all of the tile were the run; what the mask leaves out is
  * not read or written. A tile is read as it was written, in whole vectors. */
-KERNEL_INLINE int64_t place_of_run(const cell_run *c, int64_t size, int64_t v) {
-  return (c->cell - c->from) * size + 64 * v;
+KERNEL_INLINE int64_t place_of_run(const cell_run *run, int64_t size, int64_t v) {
+  return (run->cell - run->from) * size + 64 * v;
 }
 
 static TARGET_AVX512_VNNI void scatter_vnni(const char *tile, int64_t size, const cell_run *runs,
@@ -443,14 +452,15 @@ static const integer_kernel portable = {.multiply = multiply_portable,
 
 #if KERNEL_X86 || KERNEL_ARM
 /* The portable one but for the products. */
-static integer_kernel with_multiply(void (*multiply)(int rows, int cells, const weight_rows *w,
+static integer_kernel with_multiply(void (*multiply)(int rows, int cells,
+                                                     const weight_rows *weights,
                                                      const uint32_t *patches, const int32_t *begin,
                                                      int32_t *sums),
                                     bool is_signed) {
-  integer_kernel k = portable;
-  k.multiply = multiply;
-  k.is_signed = is_signed;
-  return k;
+  integer_kernel kernel = portable;
+  kernel.multiply = multiply;
+  kernel.is_signed = is_signed;
+  return kernel;
 }
 #endif
 

@@ -35,9 +35,9 @@ typedef struct cell_run {
 } cell_run;
 
 typedef struct integer_kernel {
-  /* sums (rows, INTEGER_TILE) = begin (rows) + w by patches (words, INTEGER_TILE): of the first
-   * `cells` of a tile at least */
-  void (*multiply)(int rows, int cells, const weight_rows *w, const uint32_t *patches,
+  /* sums (rows, INTEGER_TILE) = begin (rows) + weights by patches (words, INTEGER_TILE): of the
+   * first `cells` of a tile at least */
+  void (*multiply)(int rows, int cells, const weight_rows *weights, const uint32_t *patches,
                    const int32_t *begin, int32_t *sums);
   /* to: (INTEGER_TILE), a byte of each row (INTEGER_TILE), all bits of flip the other way */
   void (*pack)(const unsigned char *const rows[4], uint32_t flip, uint32_t *to);

@@ -4,14 +4,14 @@
 #include "backend/cpu/kernels/support/avx512.h"
 #include "backend/cpu/kernels/support/counts.h"
 
-static void join_portable(const integer_row *r) {
-  const uint32_t padding = (uint32_t)(r->padding & 255) * 0x01010101U;
-  for (int64_t i = 0; i < r->width; i++) {
-    const bool is_there = i >= r->left && i < r->left + r->n;
+static void join_portable(const integer_row *row) {
+  const uint32_t padding = (uint32_t)(row->padding & 255) * 0x01010101U;
+  for (int64_t i = 0; i < row->width; i++) {
+    const bool is_there = i >= row->left && i < row->left + row->n;
     uint32_t word = is_there ? 0 : padding;
     for (int c = 0; c < 4 && is_there; c++)
-      if (r->x[c]) word |= (uint32_t)r->x[c][(i - r->left) * r->step] << 8 * c;
-    r->to[i] = word;
+      if (row->x[c]) word |= (uint32_t)row->x[c][(i - row->left) * row->step] << 8 * c;
+    row->to[i] = word;
   }
 }
 
@@ -33,37 +33,41 @@ KERNEL_INLINE uint32_t spread_bits(uint32_t x) {
   return (x | x << 1) & 0x55555555U;
 }
 
-KERNEL_INLINE TARGET_AVX512_VNNI void join_vectors(const integer_row *r, const int step) {
-  const __m512i padding = _mm512_set1_epi32((int)((uint32_t)(r->padding & 255) * 0x01010101U));
-  for (int64_t at = 0; at < r->width; at += LANES) {
-    const int64_t from = least(at_least(r->left - at, 0), LANES),
-                  to = at_least(least(r->left + r->n - at, LANES), from);
+KERNEL_INLINE TARGET_AVX512_VNNI void join_vectors(const integer_row *integer_row, const int step) {
+  const __m512i padding =
+      _mm512_set1_epi32((int)((uint32_t)(integer_row->padding & 255) * 0x01010101U));
+  for (int64_t at = 0; at < integer_row->width; at += LANES) {
+    const int64_t from = least(at_least(integer_row->left - at, 0), LANES),
+                  to = at_least(least(integer_row->left + integer_row->n - at, LANES), from);
     const uint32_t lanes = bits_between(from, to), there = step == 2 ? spread_bits(lanes) : lanes;
     __m512i words = _mm512_setzero_si512();
 #pragma GCC unroll 4
     for (int c = 0; c < 4; c++) {
       /* Masked loads may begin in front of the row; of nothing they are slow near address 0. */
-      const unsigned char *row = r->x[c] ? r->x[c] : (const unsigned char *)r->to;
-      const uintptr_t x = (uintptr_t)row + (uintptr_t)((at - r->left) * step);
-      const __m512i some = load_bytes(step, r->x[c] ? there : 0, (const unsigned char *)x);
+      const unsigned char *row =
+          integer_row->x[c] ? integer_row->x[c] : (const unsigned char *)integer_row->to;
+      const uintptr_t x = (uintptr_t)row + (uintptr_t)((at - integer_row->left) * step);
+      const __m512i some =
+          load_bytes(step, integer_row->x[c] ? there : 0, (const unsigned char *)x);
       words = _mm512_or_si512(words, _mm512_slli_epi32(some, (unsigned)(8 * c)));
     }
     words = _mm512_mask_mov_epi32(padding, (__mmask16)lanes, words);
-    _mm512_mask_storeu_epi32(r->to + at, (__mmask16)bits_between(0, least(LANES, r->width - at)),
+    _mm512_mask_storeu_epi32(integer_row->to + at,
+                             (__mmask16)bits_between(0, least(LANES, integer_row->width - at)),
                              words);
   }
 }
 
-static TARGET_AVX512_VNNI void join_1(const integer_row *r) { join_vectors(r, 1); }
-static TARGET_AVX512_VNNI void join_2(const integer_row *r) { join_vectors(r, 2); }
+static TARGET_AVX512_VNNI void join_1(const integer_row *row) { join_vectors(row, 1); }
+static TARGET_AVX512_VNNI void join_2(const integer_row *row) { join_vectors(row, 2); }
 #endif
 
-void integer_join_row(const integer_row *r) {
+void integer_join_row(const integer_row *row) {
 #if KERNEL_X86
-  if (cpu_has_avx512_vnni() && r->step <= 2) {
-    (r->step == 1 ? join_1 : join_2)(r);
+  if (cpu_has_avx512_vnni() && row->step <= 2) {
+    (row->step == 1 ? join_1 : join_2)(row);
     return;
   }
 #endif
-  join_portable(r);
+  join_portable(row);
 }

@@ -11,6 +11,6 @@ typedef struct integer_row {
   int padding; /* a byte; of all four channels */
   uint32_t *to;
 } integer_row;
-void integer_join_row(const integer_row *r);
+void integer_join_row(const integer_row *row);
 
 #endif

@@ -2,22 +2,22 @@
  * are in scratch memory. */
 #include "backend/cpu/kernels/conv/conv_integer_steps.h"
 
-static size_t sums_bytes(const conv_integer_steps_args *p) {
-  return (size_t)p->steps.head.n * sizeof(int32_t);
+static size_t sums_bytes(const conv_integer_steps_args *args) {
+  return (size_t)args->steps.head.n * sizeof(int32_t);
 }
 
 static size_t conv_integer_steps_scratch(const kernel_context *ctx, const void *args) {
-  const conv_integer_steps_args *p = args;
-  return kernel_scratch_size(sums_bytes(p)) + kernel_conv_integer.scratch(ctx, &p->conv) +
-         kernel_scratch_size(kernel_elementwise.scratch(ctx, &p->steps));
+  const conv_integer_steps_args *own = args;
+  return kernel_scratch_size(sums_bytes(own)) + kernel_conv_integer.scratch(ctx, &own->conv) +
+         kernel_scratch_size(kernel_elementwise.scratch(ctx, &own->steps));
 }
 
 static bool conv_integer_steps(const kernel_context *ctx, const void *args) {
-  conv_integer_steps_args p = *(const conv_integer_steps_args *)args;
-  if (p.steps.head.n == 0) return true;
-  p.conv.conv.out = p.steps.inputs[0].data = ctx->scratch(ctx->pool, sums_bytes(&p));
-  return p.conv.conv.out && kernel_conv_integer.run(ctx, &p.conv) &&
-         kernel_elementwise.run(ctx, &p.steps);
+  conv_integer_steps_args own = *(const conv_integer_steps_args *)args;
+  if (own.steps.head.n == 0) return true;
+  own.conv.conv.out = own.steps.inputs[0].data = ctx->scratch(ctx->pool, sums_bytes(&own));
+  return own.conv.conv.out && kernel_conv_integer.run(ctx, &own.conv) &&
+         kernel_elementwise.run(ctx, &own.steps);
 }
 
 const kernel_desc kernel_conv_integer_steps = {

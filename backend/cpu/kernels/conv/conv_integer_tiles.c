@@ -8,9 +8,9 @@
 enum { SUMS = 64 /* cells */, BLOCK_WORDS = INTEGER_BLOCK / 4, PACK_GRAIN = 1 /* strips */ };
 
 /* Of a fifth of zeros at most. */
-bool conv_integer_likes_tiles(const conv_args *p) {
-  return cpu_has_amx() && p->groups == 1 &&
-         4 * integer_blocks(p) * INTEGER_BLOCK <= 5 * p->channels;
+bool conv_integer_likes_tiles(const conv_args *args) {
+  return cpu_has_amx() && args->groups == 1 &&
+         4 * integer_blocks(args) * INTEGER_BLOCK <= 5 * args->channels;
 }
 
 /* ---------------------------------------------------------------- products */
@@ -21,25 +21,27 @@ static int byte_of(uint32_t word, int i, bool is_signed) {
 }
 
 /* A tile of the weight, and that of the second strip, by the words that they meet. */
-static void add_tile(const integer_strip *s, const signed char *tile, const uint32_t *words,
+static void add_tile(const integer_strip *strip, const signed char *tile, const uint32_t *words,
                      int32_t *sums) {
-  for (int o = 0; o < s->outputs; o++) {
-    const signed char *weight = tile + o / INTEGER_OUTPUTS * s->strip_bytes;
+  for (int o = 0; o < strip->outputs; o++) {
+    const signed char *weight = tile + o / INTEGER_OUTPUTS * strip->strip_bytes;
     for (int k = 0; k < INTEGER_BLOCK; k++)
-      for (int c = 0; c < s->cells; c++) {
-        const int x = byte_of(words[k / 4 * s->plane + c], k % 4, s->is_signed);
+      for (int c = 0; c < strip->cells; c++) {
+        const int x = byte_of(words[k / 4 * strip->plane + c], k % 4, strip->is_signed);
         const int product = x * weight[o % INTEGER_OUTPUTS * INTEGER_BLOCK + k];
         sums[o * SUMS + c] = (int32_t)((uint32_t)sums[o * SUMS + c] + (uint32_t)product);
       }
   }
 }
 
-static void multiply_portable(const integer_strip *s, int32_t *sums) {
-  const signed char *weight = (const signed char *)s->weight;
-  for (int i = 0; i < s->outputs * SUMS; i++) sums[i] = s->begin ? s->begin[i / SUMS] : 0;
-  for (int64_t block = 0; block < s->blocks; block++)
-    for (int64_t tap = 0; tap < s->taps; tap++, weight += INTEGER_TILE_BYTES)
-      add_tile(s, weight, s->words + block * BLOCK_WORDS * s->plane + s->tap_at[tap], sums);
+static void multiply_portable(const integer_strip *strip, int32_t *sums) {
+  const signed char *weight = (const signed char *)strip->weight;
+  for (int i = 0; i < strip->outputs * SUMS; i++)
+    sums[i] = strip->begin ? strip->begin[i / SUMS] : 0;
+  for (int64_t block = 0; block < strip->blocks; block++)
+    for (int64_t tap = 0; tap < strip->taps; tap++, weight += INTEGER_TILE_BYTES)
+      add_tile(strip, weight,
+               strip->words + block * BLOCK_WORDS * strip->plane + strip->tap_at[tap], sums);
 }
 
 #if KERNEL_X86
@@ -72,16 +74,16 @@ KERNEL_INLINE TARGET_AMX void add_tile_amx(const int sum, const bool is_signed) 
 /* One or two strips by one or two times 16 cells: words mostly cross lines, which takes twice as
  * long as to load tiles of the weight. */
 KERNEL_INLINE TARGET_AMX void multiply_tiles(const int strips, const int columns,
-                                             const bool is_signed, const integer_strip *s,
+                                             const bool is_signed, const integer_strip *strip,
                                              const uint32_t *first, int32_t *sums) {
-  const size_t row = (size_t)s->plane * sizeof *s->words;
-  const unsigned char *weight = s->weight, *below = weight + s->strip_bytes;
-  const bool asks = s->asks && first == s->words;
+  const size_t row = (size_t)strip->plane * sizeof *strip->words;
+  const unsigned char *weight = strip->weight, *below = weight + strip->strip_bytes;
+  const bool asks = strip->asks && first == strip->words;
   amx_sees_memory();
   amx_clear_sums();
-  for (int64_t block = 0; block < s->blocks; block++, first += BLOCK_WORDS * s->plane)
-    for (int64_t tap = 0; tap < s->taps; tap++) {
-      const uint32_t *words = first + s->tap_at[tap];
+  for (int64_t block = 0; block < strip->blocks; block++, first += BLOCK_WORDS * strip->plane)
+    for (int64_t tap = 0; tap < strip->taps; tap++) {
+      const uint32_t *words = first + strip->tap_at[tap];
       if (asks) ask_for_tile(weight);
       if (asks && strips > 1) ask_for_tile(below);
       _tile_loadd(4, weight, INTEGER_BLOCK);
@@ -99,53 +101,54 @@ KERNEL_INLINE TARGET_AMX void multiply_tiles(const int strips, const int columns
   amx_sees_memory();
 }
 
-KERNEL_INLINE TARGET_AMX void multiply_columns(const bool is_signed, const integer_strip *s,
+KERNEL_INLINE TARGET_AMX void multiply_columns(const bool is_signed, const integer_strip *strip,
                                                int cell, int32_t *sums) {
-  const uint32_t *words = s->words + cell;
-  const bool is_pair = s->outputs > INTEGER_OUTPUTS, is_wide = s->cells - cell > CELLS;
-  if (is_pair && is_wide) multiply_tiles(2, 2, is_signed, s, words, sums + cell);
-  if (is_pair && !is_wide) multiply_tiles(2, 1, is_signed, s, words, sums + cell);
-  if (!is_pair && is_wide) multiply_tiles(1, 2, is_signed, s, words, sums + cell);
-  if (!is_pair && !is_wide) multiply_tiles(1, 1, is_signed, s, words, sums + cell);
+  const uint32_t *words = strip->words + cell;
+  const bool is_pair = strip->outputs > INTEGER_OUTPUTS, is_wide = strip->cells - cell > CELLS;
+  if (is_pair && is_wide) multiply_tiles(2, 2, is_signed, strip, words, sums + cell);
+  if (is_pair && !is_wide) multiply_tiles(2, 1, is_signed, strip, words, sums + cell);
+  if (!is_pair && is_wide) multiply_tiles(1, 2, is_signed, strip, words, sums + cell);
+  if (!is_pair && !is_wide) multiply_tiles(1, 1, is_signed, strip, words, sums + cell);
 }
 
-static TARGET_AMX void add_begin(const integer_strip *s, int32_t *sums) {
-  for (int o = 0; o < s->outputs; o++)
-    for (int c = 0; c < s->cells; c += CELLS) {
+static TARGET_AMX void add_begin(const integer_strip *strip, int32_t *sums) {
+  for (int o = 0; o < strip->outputs; o++)
+    for (int c = 0; c < strip->cells; c += CELLS) {
       int32_t *at = sums + o * SUMS + c;
-      const __m512i begin = _mm512_set1_epi32(s->begin[o]);
+      const __m512i begin = _mm512_set1_epi32(strip->begin[o]);
       _mm512_storeu_si512(at, _mm512_add_epi32(_mm512_loadu_si512(at), begin));
     }
 }
 
-static TARGET_AMX void multiply_amx(const integer_strip *s, int32_t *sums) {
-  for (int cell = 0; cell < s->cells; cell += 2 * CELLS) {
-    if (s->is_signed)
-      multiply_columns(true, s, cell, sums);
+static TARGET_AMX void multiply_amx(const integer_strip *strip, int32_t *sums) {
+  for (int cell = 0; cell < strip->cells; cell += 2 * CELLS) {
+    if (strip->is_signed)
+      multiply_columns(true, strip, cell, sums);
     else
-      multiply_columns(false, s, cell, sums);
+      multiply_columns(false, strip, cell, sums);
   }
-  if (s->begin) add_begin(s, sums);
+  if (strip->begin) add_begin(strip, sums);
 }
 
 /* VNNI_OUTPUTS from number `output` on; of signed bytes 128 more, less what that adds. */
-KERNEL_INLINE TARGET_AVX512_VNNI void multiply_outputs(const bool is_signed, const integer_strip *s,
-                                                       int output, int32_t *sums) {
+KERNEL_INLINE TARGET_AVX512_VNNI void multiply_outputs(const bool is_signed,
+                                                       const integer_strip *strip, int output,
+                                                       int32_t *sums) {
   const __m512i flip = _mm512_set1_epi32((int)0x80808080U);
   __m512i sum[VNNI_OUTPUTS][VECTORS], more[VNNI_OUTPUTS];
   for (int o = 0; o < VNNI_OUTPUTS; o++) {
     more[o] = _mm512_setzero_si512();
-    const bool begins = s->begin && output + o < s->outputs;
+    const bool begins = strip->begin && output + o < strip->outputs;
     for (int v = 0; v < VECTORS; v++)
-      sum[o][v] = _mm512_set1_epi32(begins ? s->begin[output + o] : 0);
+      sum[o][v] = _mm512_set1_epi32(begins ? strip->begin[output + o] : 0);
   }
-  const unsigned char *weight = s->weight + output / INTEGER_OUTPUTS * s->strip_bytes +
+  const unsigned char *weight = strip->weight + output / INTEGER_OUTPUTS * strip->strip_bytes +
                                 output % INTEGER_OUTPUTS * INTEGER_BLOCK;
-  const uint64_t some = s->cells < SUMS ? ~(~0ULL << s->cells) : ~0ULL;
-  for (int64_t i = 0; i < s->blocks * s->taps; i++, weight += INTEGER_TILE_BYTES) {
-    const uint32_t *words =
-        s->words + i / s->taps * BLOCK_WORDS * s->plane + s->tap_at[i % s->taps];
-    for (int k = 0; k < BLOCK_WORDS; k++, words += s->plane) {
+  const uint64_t some = strip->cells < SUMS ? ~(~0ULL << strip->cells) : ~0ULL;
+  for (int64_t i = 0; i < strip->blocks * strip->taps; i++, weight += INTEGER_TILE_BYTES) {
+    const uint32_t *words = strip->words + i / strip->taps * BLOCK_WORDS * strip->plane +
+                            strip->tap_at[i % strip->taps];
+    for (int k = 0; k < BLOCK_WORDS; k++, words += strip->plane) {
       __m512i x[VECTORS];
 #pragma GCC unroll 4
       for (int v = 0; v < VECTORS; v++) {
@@ -170,68 +173,72 @@ KERNEL_INLINE TARGET_AVX512_VNNI void multiply_outputs(const bool is_signed, con
 }
 
 /* What a program that was compiled where there is AMX does elsewhere. */
-static TARGET_AVX512_VNNI void multiply_vnni(const integer_strip *s, int32_t *sums) {
-  for (int o = 0; o < s->outputs; o += VNNI_OUTPUTS) {
-    if (s->is_signed)
-      multiply_outputs(true, s, o, sums);
+static TARGET_AVX512_VNNI void multiply_vnni(const integer_strip *strip, int32_t *sums) {
+  for (int o = 0; o < strip->outputs; o += VNNI_OUTPUTS) {
+    if (strip->is_signed)
+      multiply_outputs(true, strip, o, sums);
     else
-      multiply_outputs(false, s, o, sums);
+      multiply_outputs(false, strip, o, sums);
   }
 }
 #endif
 
-void integer_strip_multiply(const integer_strip *s, int32_t *sums) {
+void integer_strip_multiply(const integer_strip *strip, int32_t *sums) {
 #if KERNEL_X86
   if (cpu_has_amx()) {
-    multiply_amx(s, sums);
+    multiply_amx(strip, sums);
     return;
   }
   if (cpu_has_avx512_vnni()) {
-    multiply_vnni(s, sums);
+    multiply_vnni(strip, sums);
     return;
   }
 #endif
-  multiply_portable(s, sums);
+  multiply_portable(strip, sums);
 }
 
 /* ---------------------------------------------------------------- packing */
 
-static int64_t strip_count(const conv_args *p) { return ceil_div(p->outputs, INTEGER_OUTPUTS); }
+static int64_t strip_count(const conv_args *args) {
+  return ceil_div(args->outputs, INTEGER_OUTPUTS);
+}
 
 static size_t pack_scratch(const kernel_context *ctx, const void *args) {
-  const conv_args *p = args;
+  const conv_args *own = args;
   (void)ctx;
-  return kernel_scratch_size((size_t)(strip_count(p) * integer_strip_bytes(p)));
+  return kernel_scratch_size((size_t)(strip_count(own) * integer_strip_bytes(own)));
 }
 
 typedef struct packing {
-  const conv_args *p;
+  const conv_args *args;
   unsigned char *to;
 } packing;
 
 /* An output's row of tiles. */
-static void pack_output(const conv_args *p, int64_t output, unsigned char *to) {
-  const int64_t taps = kernel_size(p);
-  const unsigned char *from = (const unsigned char *)p->weight + output * p->channels * taps;
-  for (int64_t c = 0; c < p->channels; c++)
+static void pack_output(const conv_args *args, int64_t output, unsigned char *to) {
+  const int64_t taps = kernel_size(args);
+  const unsigned char *from = (const unsigned char *)args->weight + output * args->channels * taps;
+  for (int64_t c = 0; c < args->channels; c++)
     for (int64_t tap = 0; tap < taps; tap++)
       to[(c / INTEGER_BLOCK * taps + tap) * INTEGER_TILE_BYTES + c % INTEGER_BLOCK] = *from++;
 }
 
 static void pack_strips(void *ctx, int64_t begin, int64_t end) {
-  const packing *w = ctx;
-  const conv_args *p = w->p;
-  const int64_t bytes = integer_strip_bytes(p);
-  memset(w->to + begin * bytes, 0, (size_t)((end - begin) * bytes));
-  for (int64_t o = begin * INTEGER_OUTPUTS; o < least(end * INTEGER_OUTPUTS, p->outputs); o++)
-    pack_output(p, o, w->to + o / INTEGER_OUTPUTS * bytes + o % INTEGER_OUTPUTS * INTEGER_BLOCK);
+  const packing *packing = ctx;
+  const conv_args *args = packing->args;
+  const int64_t bytes = integer_strip_bytes(args);
+  memset(packing->to + begin * bytes, 0, (size_t)((end - begin) * bytes));
+  for (int64_t o = begin * INTEGER_OUTPUTS; o < least(end * INTEGER_OUTPUTS, args->outputs); o++)
+    pack_output(args, o,
+                packing->to + o / INTEGER_OUTPUTS * bytes + o % INTEGER_OUTPUTS * INTEGER_BLOCK);
 }
 
 static bool pack(const kernel_context *ctx, const void *args) {
-  packing w = {.p = args};
-  w.to = ctx->scratch(ctx->pool, pack_scratch(ctx, args));
-  if (w.to) ctx->parallel_for(ctx->pool, strip_count(w.p), PACK_GRAIN, pack_strips, &w);
-  return w.to;
+  packing packing = {.args = args};
+  packing.to = ctx->scratch(ctx->pool, pack_scratch(ctx, args));
+  if (packing.to)
+    ctx->parallel_for(ctx->pool, strip_count(packing.args), PACK_GRAIN, pack_strips, &packing);
+  return packing.to;
 }
 
 const kernel_desc kernel_conv_integer_pack = {.name = "conv_integer_pack",

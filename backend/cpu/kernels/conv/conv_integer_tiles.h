@@ -16,14 +16,14 @@ enum {
 KERNEL(conv_integer_pack, conv_args);
 
 /* Whether this processor is faster with the weight as tiles than with it as it is: of one group. */
-bool conv_integer_likes_tiles(const conv_args *p);
+bool conv_integer_likes_tiles(const conv_args *args);
 
-static inline int64_t integer_blocks(const conv_args *p) {
-  return ceil_div(p->channels, INTEGER_BLOCK);
+static inline int64_t integer_blocks(const conv_args *args) {
+  return ceil_div(args->channels, INTEGER_BLOCK);
 }
 /* Bytes of a strip. */
-static inline int64_t integer_strip_bytes(const conv_args *p) {
-  return integer_blocks(p) * kernel_size(p) * INTEGER_TILE_BYTES;
+static inline int64_t integer_strip_bytes(const conv_args *args) {
+  return integer_blocks(args) * kernel_size(args) * INTEGER_TILE_BYTES;
 }
 
 /* One or two strips by 64 cells. */
@@ -40,6 +40,6 @@ typedef struct integer_strip {
 } integer_strip;
 /* sums: (MOST_INTEGER_OUTPUTS, 64): those of outputs and cells that there are, others of any value.
  * Where there is AMX, between amx_begin and amx_end. */
-void integer_strip_multiply(const integer_strip *s, int32_t *sums);
+void integer_strip_multiply(const integer_strip *strip, int32_t *sums);
 
 #endif

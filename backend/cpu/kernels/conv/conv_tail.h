@@ -18,7 +18,7 @@ static const conv_tail conv_tail_none = {.low = -INFINITY, .high = INFINITY};
 
 /* Of n outputs, the first of which is element `at` of out, from their sums; to may be `from`, or
  * those of `added`. */
-void conv_tail_row(const conv_tail *t, float bias, int64_t at, int64_t n, const float *from,
+void conv_tail_row(const conv_tail *tail, float bias, int64_t at, int64_t n, const float *from,
                    float *to);
 
 /* Sums of n neighbouring cells (n, lanes), of which there are rows up to a multiple of 16, as rows
@@ -32,6 +32,6 @@ typedef struct turned_outputs {
   int64_t at, step;
 } turned_outputs;
 /* False where the processor has no vectors for it, or what is added is BF16: nothing is done. */
-bool conv_tail_turned(const turned_outputs *t);
+bool conv_tail_turned(const turned_outputs *outputs);
 
 #endif

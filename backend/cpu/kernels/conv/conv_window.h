@@ -42,7 +42,7 @@ typedef struct conv_args {
   short_elementwise_args steps; /* where conv_takes_tail: what follows that, in place */
 } conv_args;
 
-static inline bool conv_is_rounded(const conv_args *p) { return !KERNEL_PLAIN && p->rounds; }
+static inline bool conv_is_rounded(const conv_args *args) { return !KERNEL_PLAIN && args->rounds; }
 
 /* One dimension: output first + i * step, i < count, sums over t < taps the input at
  * origin + i * stride + t * dilation times the weight at tap_first + t * tap_step. */
@@ -54,37 +54,37 @@ typedef struct window {
 
 /* A convolution, or one phase of a transposed one. */
 typedef struct conv_part {
-  const conv_args *p;
+  const conv_args *args;
   compute_class c; /* what sums are computed in */
   window d[CONV_DIMS];
   const void *packed; /* its taps of the weight, where that is packed */
   code_panels codes;  /* of a packed weight of codes */
 } conv_part;
 
-static inline int64_t in_size(const conv_args *p) {
-  return p->dims[0].in * p->dims[1].in * p->dims[2].in;
+static inline int64_t in_size(const conv_args *args) {
+  return args->dims[0].in * args->dims[1].in * args->dims[2].in;
 }
-static inline int64_t out_size(const conv_args *p) {
-  return p->dims[0].out * p->dims[1].out * p->dims[2].out;
+static inline int64_t out_size(const conv_args *args) {
+  return args->dims[0].out * args->dims[1].out * args->dims[2].out;
 }
-static inline int64_t kernel_size(const conv_args *p) {
-  return p->dims[0].kernel * p->dims[1].kernel * p->dims[2].kernel;
+static inline int64_t kernel_size(const conv_args *args) {
+  return args->dims[0].kernel * args->dims[1].kernel * args->dims[2].kernel;
 }
-static inline int64_t cell_count(const conv_part *a) {
-  return a->d[0].count * a->d[1].count * a->d[2].count;
+static inline int64_t cell_count(const conv_part *part) {
+  return part->d[0].count * part->d[1].count * part->d[2].count;
 }
-static inline int64_t tap_count(const conv_part *a) {
-  return a->d[0].taps * a->d[1].taps * a->d[2].taps;
+static inline int64_t tap_count(const conv_part *part) {
+  return part->d[0].taps * part->d[1].taps * part->d[2].taps;
 }
 
-static inline window whole_window(const conv_dim *d) {
-  return (window){.count = d->out,
+static inline window whole_window(const conv_dim *dim) {
+  return (window){.count = dim->out,
                   .step = 1,
-                  .taps = d->kernel,
+                  .taps = dim->kernel,
                   .tap_step = 1,
-                  .origin = -d->padding,
-                  .stride = d->stride,
-                  .dilation = d->dilation};
+                  .origin = -dim->padding,
+                  .stride = dim->stride,
+                  .dilation = dim->dilation};
 }
 
 /* The i-th position of the sizes in row-major order. */
@@ -94,22 +94,38 @@ static inline void split_index(int64_t i, int64_t rows, int64_t columns, int64_t
   at[0] = i / columns / rows;
 }
 
-static inline void split_cell(const conv_part *a, int64_t i, int64_t at[CONV_DIMS]) {
-  split_index(i, a->d[1].count, a->d[2].count, at);
+static inline void split_cell(const conv_part *part, int64_t i, int64_t at[CONV_DIMS]) {
+  split_index(i, part->d[1].count, part->d[2].count, at);
 }
 
-static inline void split_tap(const conv_part *a, int64_t t, int64_t at[CONV_DIMS]) {
-  split_index(t, a->d[1].taps, a->d[2].taps, at);
+static inline void split_tap(const conv_part *part, int64_t t, int64_t at[CONV_DIMS]) {
+  split_index(t, part->d[1].taps, part->d[2].taps, at);
 }
 
-static inline int64_t input_at(const window *d, int64_t i, int64_t tap) {
-  return d->origin + i * d->stride + tap * d->dilation;
+/* The outputs of a transposed convolution whose position modulo the stride is `phase`: input i and
+ * tap k meet at output i * stride - padding + k * dilation. */
+static inline window phase_window(const conv_dim *dim, int64_t phase) {
+  int64_t shift = phase + dim->padding;
+  window window = {.first = phase, .step = dim->stride, .tap_step = dim->tap_step, .stride = 1};
+  window.count = dim->out > phase ? (dim->out - phase - 1) / dim->stride + 1 : 0;
+  while (window.tap_first < dim->kernel &&
+         (shift - window.tap_first * dim->dilation) % dim->stride != 0)
+    window.tap_first++;
+  if (window.tap_first == dim->kernel) return window;
+  window.taps = (dim->kernel - 1 - window.tap_first) / window.tap_step + 1;
+  window.origin = (shift - window.tap_first * dim->dilation) / dim->stride;
+  window.dilation = -(window.tap_step * dim->dilation / dim->stride);
+  return window;
+}
+
+static inline int64_t input_at(const window *window, int64_t i, int64_t tap) {
+  return window->origin + i * window->stride + tap * window->dilation;
 }
 
 /* The row of the input plane that holds the taps `tap` of the output row of `cell`; -1: padding. */
-static inline int64_t input_row(const conv_part *a, const int64_t cell[], const int64_t tap[]) {
-  const conv_dim *in = a->p->dims;
-  int64_t z = input_at(&a->d[0], cell[0], tap[0]), y = input_at(&a->d[1], cell[1], tap[1]);
+static inline int64_t input_row(const conv_part *part, const int64_t cell[], const int64_t tap[]) {
+  const conv_dim *in = part->args->dims;
+  int64_t z = input_at(&part->d[0], cell[0], tap[0]), y = input_at(&part->d[1], cell[1], tap[1]);
   return z < 0 || z >= in[0].in || y < 0 || y >= in[1].in ? -1 : z * in[1].in + y;
 }
 
@@ -131,9 +147,9 @@ static inline void columns_within(int64_t in, int64_t stride, int64_t shift, int
 }
 
 /* The same of a convolution's rows. */
-static inline void valid_columns(const conv_part *a, int64_t shift, int64_t from, int64_t to,
+static inline void valid_columns(const conv_part *part, int64_t shift, int64_t from, int64_t to,
                                  int64_t *first, int64_t *stop) {
-  columns_within(a->p->dims[2].in, a->d[2].stride, shift, from, to, first, stop);
+  columns_within(part->args->dims[2].in, part->d[2].stride, shift, from, to, first, stop);
 }
 
 /* Neighbouring cells in one output row: of image, from cell on. */
@@ -142,14 +158,14 @@ typedef struct segment {
 } segment;
 
 /* Those of cells [at, at + n) of all images; their number, at most n. */
-static inline int find_segments(const conv_part *a, int64_t at, int64_t n, segment *to) {
+static inline int find_segments(const conv_part *part, int64_t at, int64_t n, segment *to) {
   int count = 0;
   for (int64_t m; n > 0; at += m, n -= m) {
-    segment *s = &to[count++];
-    s->image = at / cell_count(a);
-    split_cell(a, at % cell_count(a), s->cell);
-    m = a->d[2].count - s->cell[2] < n ? a->d[2].count - s->cell[2] : n;
-    s->n = m;
+    segment *segment = &to[count++];
+    segment->image = at / cell_count(part);
+    split_cell(part, at % cell_count(part), segment->cell);
+    m = part->d[2].count - segment->cell[2] < n ? part->d[2].count - segment->cell[2] : n;
+    segment->n = m;
   }
   return count;
 }

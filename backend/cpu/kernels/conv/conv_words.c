@@ -48,18 +48,18 @@ typedef struct vector_masks {
 } vector_masks;
 
 /* Of the columns from `column` on; bit 2 i is word i's where elements are two apart. */
-static vector_masks find_masks(const conv_planes *p, int64_t column) {
-  vector_masks m = {.n = least(MOST_VECTORS, ceil_div(p->width - column, LANES))};
-  for (int64_t v = 0; v < m.n; v++) {
-    const int64_t at = column + v * LANES, from = at_least(p->left - at, 0),
-                  to = at_least(least(p->left + p->n - at, LANES), 0);
+static vector_masks find_masks(const conv_planes *planes, int64_t column) {
+  vector_masks masks = {.n = least(MOST_VECTORS, ceil_div(planes->width - column, LANES))};
+  for (int64_t v = 0; v < masks.n; v++) {
+    const int64_t at = column + v * LANES, from = at_least(planes->left - at, 0),
+                  to = at_least(least(planes->left + planes->n - at, LANES), 0);
     const uint32_t there = from < to ? bits_between(from, to) : 0;
-    m.there[v] = there;
-    for (int i = 0; p->step == 2 && i < LANES; i++)
-      m.there[v] = (i ? m.there[v] : 0) | (there >> i & 1) << 2 * i;
-    m.stored[v] = bits_between(0, least(LANES, p->width - at));
+    masks.there[v] = there;
+    for (int i = 0; planes->step == 2 && i < LANES; i++)
+      masks.there[v] = (i ? masks.there[v] : 0) | (there >> i & 1) << 2 * i;
+    masks.stored[v] = bits_between(0, least(LANES, planes->width - at));
   }
-  return m;
+  return masks;
 }
 
 TARGET_AVX512_BF16 KERNEL_INLINE __m512i load_halves(const int step, uint32_t there,
@@ -68,37 +68,38 @@ TARGET_AVX512_BF16 KERNEL_INLINE __m512i load_halves(const int step, uint32_t th
   return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16((__mmask16)there, x));
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void join_planes(const conv_planes *p, const int step,
+TARGET_AVX512_BF16 KERNEL_INLINE void join_planes(const conv_planes *planes, const int step,
                                                   int64_t column) {
-  const vector_masks m = find_masks(p, column);
-  for (int64_t w = 0; w < p->words; w++) {
-    const bool even = p->x && 2 * w < p->channels, odd = p->x && 2 * w + 1 < p->channels;
+  const vector_masks masks = find_masks(planes, column);
+  for (int64_t w = 0; w < planes->words; w++) {
+    const bool even = planes->x && 2 * w < planes->channels,
+               odd = planes->x && 2 * w + 1 < planes->channels;
     /* Masked loads may begin in front of the row. */
-    const uintptr_t x =
-        (uintptr_t)p->x +
-        (uintptr_t)((2 * w * p->channel + (column - p->left) * step) * (int64_t)sizeof *p->x);
-    uint32_t *to = p->to + w * p->plane + column;
-    for (int64_t v = 0; v < m.n; v++) {
+    const uintptr_t x = (uintptr_t)planes->x +
+                        (uintptr_t)((2 * w * planes->channel + (column - planes->left) * step) *
+                                    (int64_t)sizeof *planes->x);
+    uint32_t *to = planes->to + w * planes->plane + column;
+    for (int64_t v = 0; v < masks.n; v++) {
       const uint16_t *from = (const uint16_t *)x + v * LANES * step;
-      const __m512i low = load_halves(step, even ? m.there[v] : 0, from),
-                    high = load_halves(step, odd ? m.there[v] : 0, from + p->channel);
-      _mm512_mask_storeu_epi32(to + v * LANES, (__mmask16)m.stored[v],
+      const __m512i low = load_halves(step, even ? masks.there[v] : 0, from),
+                    high = load_halves(step, odd ? masks.there[v] : 0, from + planes->channel);
+      _mm512_mask_storeu_epi32(to + v * LANES, (__mmask16)masks.stored[v],
                                _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
     }
   }
 }
 
-TARGET_AVX512_BF16 static void join_planes_1(const conv_planes *p, int64_t column) {
-  join_planes(p, 1, column);
+TARGET_AVX512_BF16 static void join_planes_1(const conv_planes *planes, int64_t column) {
+  join_planes(planes, 1, column);
 }
-TARGET_AVX512_BF16 static void join_planes_2(const conv_planes *p, int64_t column) {
-  join_planes(p, 2, column);
+TARGET_AVX512_BF16 static void join_planes_2(const conv_planes *planes, int64_t column) {
+  join_planes(planes, 2, column);
 }
 
-void conv_join_planes(const conv_planes *p) {
-  for (int64_t column = 0; column < p->width; column += MOST_VECTORS * LANES)
-    (p->step == 1 ? join_planes_1 : join_planes_2)(p, column);
+void conv_join_planes(const conv_planes *planes) {
+  for (int64_t column = 0; column < planes->width; column += MOST_VECTORS * LANES)
+    (planes->step == 1 ? join_planes_1 : join_planes_2)(planes, column);
 }
 #else
-void conv_join_planes(const conv_planes *p) { (void)p; }
+void conv_join_planes(const conv_planes *planes) { (void)planes; }
 #endif

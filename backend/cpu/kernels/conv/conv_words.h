@@ -17,6 +17,6 @@ typedef struct conv_planes {
   uint32_t *to; /* (words, width): `plane` apart */
   int64_t plane;
 } conv_planes;
-void conv_join_planes(const conv_planes *p);
+void conv_join_planes(const conv_planes *planes);
 
 #endif

@@ -12,12 +12,13 @@ enum { ROWS = 4, LANES = 16, MOST_TAPS = DEPTHWISE_MOST_SIDE * DEPTHWISE_MOST_SI
 
 /* Elements [0, side] from `left` on of every other output of a row: those of even columns see
  * in[j], of odd ones in[j + 1]. */
-TARGET_AVX512_BF16 KERNEL_INLINE void load_row_of(const depthwise_strip *s, const uint16_t *row,
+TARGET_AVX512_BF16 KERNEL_INLINE void load_row_of(const depthwise_strip *strip, const uint16_t *row,
                                                   int64_t left, const int side, bool whole,
                                                   __m512 *in) {
 #pragma GCC unroll 3
   for (int j = 0; j <= side; j += 2) {
-    const int64_t at = left + j, from = at < 0 ? -at : 0, to = least(2 * LANES, s->in_columns - at);
+    const int64_t at = left + j, from = at < 0 ? -at : 0,
+                  to = least(2 * LANES, strip->in_columns - at);
     const uint16_t *first = (const uint16_t *)((uintptr_t)row + (uintptr_t)at * sizeof *row);
     const __m512i words =
         whole ? _mm512_loadu_si512(first)
@@ -27,50 +28,51 @@ TARGET_AVX512_BF16 KERNEL_INLINE void load_row_of(const depthwise_strip *s, cons
   }
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE __m512 limited(const depthwise_strip *s, __m512 sum) {
-  sum += _mm512_set1_ps(s->bias);
-  return _mm512_min_ps(_mm512_set1_ps(s->tail.high),
-                       _mm512_max_ps(_mm512_set1_ps(s->tail.low), sum));
+TARGET_AVX512_BF16 KERNEL_INLINE __m512 limited(const depthwise_strip *strip, __m512 sum) {
+  sum += _mm512_set1_ps(strip->bias);
+  return _mm512_min_ps(_mm512_set1_ps(strip->tail.high),
+                       _mm512_max_ps(_mm512_set1_ps(strip->tail.low), sum));
 }
 
 /* 16 outputs from element `at` on, of which n are wanted. */
-TARGET_AVX512_BF16 KERNEL_INLINE void store_some(const depthwise_strip *s, __m512 y, int64_t at,
+TARGET_AVX512_BF16 KERNEL_INLINE void store_some(const depthwise_strip *strip, __m512 y, int64_t at,
                                                  int64_t n) {
   const __mmask16 there = n >= LANES ? 0xffff : (__mmask16)bits_between(0, n > 0 ? n : 0);
-  if (!s->bf16_out)
-    _mm512_mask_storeu_ps(s->out + at, there, y);
+  if (!strip->bf16_out)
+    _mm512_mask_storeu_ps(strip->out + at, there, y);
   else if (n >= LANES)
-    _mm256_storeu_si256((void *)(s->bf16_out + at), (__m256i)_mm512_cvtneps_pbh(y));
+    _mm256_storeu_si256((void *)(strip->bf16_out + at), (__m256i)_mm512_cvtneps_pbh(y));
   else
-    _mm256_mask_storeu_epi16(s->bf16_out + at, there, (__m256i)_mm512_cvtneps_pbh(y));
+    _mm256_mask_storeu_epi16(strip->bf16_out + at, there, (__m256i)_mm512_cvtneps_pbh(y));
 }
 
 /* Columns from `column` on of output row y of the strip: even and odd ones by turns. */
-TARGET_AVX512_BF16 KERNEL_INLINE void store_turns(const depthwise_strip *s, const __m512 *sums,
+TARGET_AVX512_BF16 KERNEL_INLINE void store_turns(const depthwise_strip *strip, const __m512 *sums,
                                                   int64_t y, int64_t column) {
   const __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
                 second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
-  const __m512 even = limited(s, sums[0]), odd = limited(s, sums[1]);
-  const int64_t at = y * s->columns + column, n = s->columns - column;
-  store_some(s, _mm512_permutex2var_ps(even, first, odd), at, n);
-  store_some(s, _mm512_permutex2var_ps(even, second, odd), at + LANES, n - LANES);
+  const __m512 even = limited(strip, sums[0]), odd = limited(strip, sums[1]);
+  const int64_t at = y * strip->columns + column, n = strip->columns - column;
+  store_some(strip, _mm512_permutex2var_ps(even, first, odd), at, n);
+  store_some(strip, _mm512_permutex2var_ps(even, second, odd), at + LANES, n - LANES);
 }
 
 /* `rows` rows of outputs from row y of the strip on, from `column` on. */
-TARGET_AVX512_BF16 KERNEL_INLINE void block(const depthwise_strip *s, const float *weight,
+TARGET_AVX512_BF16 KERNEL_INLINE void block(const depthwise_strip *strip, const float *weight,
                                             int64_t y, int64_t column, const int side,
                                             const int stride, const int rows, bool whole) {
   enum { TURNS = 2 };
-  const int64_t first = (s->row + y) * stride - s->top, left = column * stride - s->left;
+  const int64_t first = (strip->row + y) * stride - strip->top,
+                left = column * stride - strip->left;
   __m512 sums[ROWS * TURNS], in[DEPTHWISE_MOST_SIDE + 1];
 #pragma GCC unroll 8
   for (int i = 0; i < rows * TURNS; i++) sums[i] = _mm512_setzero_ps();
 #pragma GCC unroll 16
   for (int r = 0; r < (rows - 1) * stride + side; r++) {
-    if (first + r < 0 || first + r >= s->in_rows) continue;
-    const uint16_t *row = s->bf16_x + (first + r) * s->in_columns;
-    ask_for(row + left, (ROWS * stride * (int)s->in_columns) * (int)sizeof *row);
-    load_row_of(s, row, left, side, whole, in);
+    if (first + r < 0 || first + r >= strip->in_rows) continue;
+    const uint16_t *row = strip->bf16_x + (first + r) * strip->in_columns;
+    ask_for(row + left, (ROWS * stride * (int)strip->in_columns) * (int)sizeof *row);
+    load_row_of(strip, row, left, side, whole, in);
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++) {
       const int tap = r - i * stride;
@@ -86,48 +88,56 @@ TARGET_AVX512_BF16 KERNEL_INLINE void block(const depthwise_strip *s, const floa
 #pragma GCC unroll 4
   for (int i = 0; i < rows; i++)
     if (stride == 1)
-      store_turns(s, sums + i * TURNS, y + i, column);
+      store_turns(strip, sums + i * TURNS, y + i, column);
     else
-      store_some(s, limited(s, sums[i * TURNS]), (y + i) * s->columns + column,
-                 s->columns - column);
+      store_some(strip, limited(strip, sums[i * TURNS]), (y + i) * strip->columns + column,
+                 strip->columns - column);
 }
 
 /* The last block of a row begins earlier where it would not be a whole one. */
-TARGET_AVX512_BF16 KERNEL_INLINE void some_rows(const depthwise_strip *s, const float *weight,
+TARGET_AVX512_BF16 KERNEL_INLINE void some_rows(const depthwise_strip *strip, const float *weight,
                                                 int64_t y, const int side, const int stride,
                                                 const int rows) {
   const int64_t width = stride == 1 ? 2 * LANES : LANES;
-  for (int64_t next = 0; next < s->columns; next += width) {
-    const int64_t column = s->columns < width ? 0 : least(next, s->columns - width);
-    const int64_t left = column * stride - s->left;
-    if (left >= 0 && left + side + 1 + 2 * LANES <= s->in_columns)
-      block(s, weight, y, column, side, stride, rows, true);
+  for (int64_t next = 0; next < strip->columns; next += width) {
+    const int64_t column = strip->columns < width ? 0 : least(next, strip->columns - width);
+    const int64_t left = column * stride - strip->left;
+    if (left >= 0 && left + side + 1 + 2 * LANES <= strip->in_columns)
+      block(strip, weight, y, column, side, stride, rows, true);
     else
-      block(s, weight, y, column, side, stride, rows, false);
+      block(strip, weight, y, column, side, stride, rows, false);
   }
 }
 
 TARGET_AVX512_BF16 KERNEL_INLINE void strip(const depthwise_strip *given, const int side,
                                             const int stride) {
-  const depthwise_strip own = *given, *s = &own; /* which no store changes */
+  const depthwise_strip own = *given, *strip = &own; /* which no store changes */
   float weight[MOST_TAPS];
   int64_t y = 0;
-  for (int t = 0; t < side * side; t++) weight[t] = s->weight[t];
-  for (; y + ROWS <= s->rows; y += ROWS) some_rows(s, weight, y, side, stride, ROWS);
-  for (; y < s->rows; y++) some_rows(s, weight, y, side, stride, 1);
+  for (int t = 0; t < side * side; t++) weight[t] = strip->weight[t];
+  for (; y + ROWS <= strip->rows; y += ROWS) some_rows(strip, weight, y, side, stride, ROWS);
+  for (; y < strip->rows; y++) some_rows(strip, weight, y, side, stride, 1);
 }
 
-TARGET_AVX512_BF16 static void strip_3_1(const depthwise_strip *s) { strip(s, 3, 1); }
-TARGET_AVX512_BF16 static void strip_3_2(const depthwise_strip *s) { strip(s, 3, 2); }
-TARGET_AVX512_BF16 static void strip_5_1(const depthwise_strip *s) { strip(s, 5, 1); }
-TARGET_AVX512_BF16 static void strip_5_2(const depthwise_strip *s) { strip(s, 5, 2); }
+TARGET_AVX512_BF16 static void strip_3_1(const depthwise_strip *depthwise_strip) {
+  strip(depthwise_strip, 3, 1);
+}
+TARGET_AVX512_BF16 static void strip_3_2(const depthwise_strip *depthwise_strip) {
+  strip(depthwise_strip, 3, 2);
+}
+TARGET_AVX512_BF16 static void strip_5_1(const depthwise_strip *depthwise_strip) {
+  strip(depthwise_strip, 5, 1);
+}
+TARGET_AVX512_BF16 static void strip_5_2(const depthwise_strip *depthwise_strip) {
+  strip(depthwise_strip, 5, 2);
+}
 
-void depthwise_bf16_run(const depthwise_strip *s, int64_t side, int64_t stride) {
+void depthwise_bf16_run(const depthwise_strip *strip, int64_t side, int64_t stride) {
   static const depthwise_kernel kernels[2][2] = {{strip_3_1, strip_3_2}, {strip_5_1, strip_5_2}};
-  kernels[side == 5][stride == 2](s);
+  kernels[side == 5][stride == 2](strip);
 }
 #else
-void depthwise_bf16_run(const depthwise_strip *s, int64_t side, int64_t stride) {
-  (void)s, (void)side, (void)stride;
+void depthwise_bf16_run(const depthwise_strip *strip, int64_t side, int64_t stride) {
+  (void)strip, (void)side, (void)stride;
 }
 #endif

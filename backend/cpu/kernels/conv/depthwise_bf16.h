@@ -5,6 +5,6 @@
 #include "backend/cpu/kernels/conv/depthwise_kernels.h"
 
 /* Nothing is added; `copied` is not used. */
-void depthwise_bf16_run(const depthwise_strip *s, int64_t side, int64_t stride);
+void depthwise_bf16_run(const depthwise_strip *strip, int64_t side, int64_t stride);
 
 #endif

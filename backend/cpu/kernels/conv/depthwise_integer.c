@@ -19,11 +19,12 @@ enum {
 };
 
 bool depthwise_integer_fits(const conv_integer_args *args) {
-  const conv_args *p = &args->conv;
-  const conv_dim *y = &p->dims[1], *x = &p->dims[2];
-  return cpu_has_avx512_vnni() && p->channels == 1 && conv_dim_is_absent(&p->dims[0]) &&
-         y->kernel <= MOST_ROWS && x->stride <= MOST_STRIDE && x->kernel <= LANE_BYTES &&
-         x->dilation <= LANE_BYTES && 3 * x->stride + (x->kernel - 1) * x->dilation < LANE_BYTES;
+  const conv_args *own = &args->conv;
+  const conv_dim *dim = &own->dims[1], *along = &own->dims[2];
+  return cpu_has_avx512_vnni() && own->channels == 1 && conv_dim_is_absent(&own->dims[0]) &&
+         dim->kernel <= MOST_ROWS && along->stride <= MOST_STRIDE && along->kernel <= LANE_BYTES &&
+         along->dilation <= LANE_BYTES &&
+         3 * along->stride + (along->kernel - 1) * along->dilation < LANE_BYTES;
 }
 
 #if KERNEL_X86
@@ -45,55 +46,57 @@ typedef struct plane {
 
 static sight make_sight(const conv_integer_args *args) {
   enum { NONE = 0x80 };
-  const conv_dim *d = &args->conv.dims[2];
-  sight s = {.args = args};
+  const conv_dim *dim = &args->conv.dims[2];
+  sight sight = {.args = args};
   for (int w = 0; w < MOST_WORDS; w++)
     for (int i = 0; i < LOADED; i++) {
       const int output = i % LANE_BYTES / 4, tap = 4 * w + i % 4;
-      s.shuffles[w][i] =
-          tap < d->kernel ? (unsigned char)(output * d->stride + tap * d->dilation) : NONE;
+      sight.shuffles[w][i] =
+          tap < dim->kernel ? (unsigned char)(output * dim->stride + tap * dim->dilation) : NONE;
     }
-  for (int i = 0; i < LANES; i++) s.spread[i] = (int32_t)(i / 4 * d->stride + i % 4);
-  return s;
+  for (int i = 0; i < LANES; i++) sight.spread[i] = (int32_t)(i / 4 * dim->stride + i % 4);
+  return sight;
 }
 
-static void find_taps(const conv_args *p, plane *q) {
-  const int64_t rows = p->dims[1].kernel, columns = p->dims[2].kernel;
-  const signed char *weight = (const signed char *)p->weight + q->channel * rows * columns;
-  q->begin = p->bias ? ((const int32_t *)p->bias)[q->channel] : 0;
-  for (int64_t y = 0; y < rows; y++) copy_few(q->words[y], weight + y * columns, columns);
-  for (int64_t i = 0; i < rows * columns && p->type == DTYPE_I8; i++) q->begin -= 128 * weight[i];
+static void find_taps(const conv_args *args, plane *plane) {
+  const int64_t rows = args->dims[1].kernel, columns = args->dims[2].kernel;
+  const signed char *weight = (const signed char *)args->weight + plane->channel * rows * columns;
+  plane->begin = args->bias ? ((const int32_t *)args->bias)[plane->channel] : 0;
+  for (int64_t y = 0; y < rows; y++) copy_few(plane->words[y], weight + y * columns, columns);
+  for (int64_t i = 0; i < rows * columns && args->type == DTYPE_I8; i++)
+    plane->begin -= 128 * weight[i];
 }
 
 /* Of 16 outputs from number `from` of a row on: which bytes of a row of x they see. */
-static __mmask64 seen_bytes(const conv_dim *d, int64_t from) {
-  const int64_t first = from * d->stride - d->padding;
-  const int64_t begin = first < 0 ? -first : 0, left = d->in - first,
+static __mmask64 seen_bytes(const conv_dim *dim, int64_t from) {
+  const int64_t first = from * dim->stride - dim->padding;
+  const int64_t begin = first < 0 ? -first : 0, left = dim->in - first,
                 end = left < LOADED ? left : LOADED;
   if (begin >= end) return 0;
   return (~UINT64_C(0) >> (LOADED - (end - begin))) << begin;
 }
 
 /* The first n of 16 sums, element `at` of out. */
-KERNEL_INLINE TARGET_AVX512_VNNI void store_sums(const conv_integer_args *a,
-                                                 const requantise_vectors *v, int64_t at, int64_t n,
-                                                 __m512i sums) {
-  const requantise_term *t = &a->codes.terms[1];
+KERNEL_INLINE TARGET_AVX512_VNNI void store_sums(const conv_integer_args *args,
+                                                 const requantise_vectors *vectors, int64_t at,
+                                                 int64_t n, __m512i sums) {
+  const requantise_term *term = &args->codes.terms[1];
   const __mmask16 some = (__mmask16)(0xffff >> (LANES - n));
-  if (!a->makes_codes) {
-    _mm512_mask_storeu_epi32((int32_t *)a->conv.out + at, some, sums);
+  if (!args->makes_codes) {
+    _mm512_mask_storeu_epi32((int32_t *)args->conv.out + at, some, sums);
     return;
   }
-  __m512 other = v->zero;
-  if (v->has_other) other = requantise_load_some(t->type, element_at(t->x, t->type, at), some);
-  _mm_mask_storeu_epi8((unsigned char *)a->conv.out + at, some,
-                       requantise_vector(v, _mm512_cvtepi32_ps(sums), other));
+  __m512 other = vectors->zero;
+  if (vectors->has_other)
+    other = requantise_load_some(term->type, element_at(term->x, term->type, at), some);
+  _mm_mask_storeu_epi8((unsigned char *)args->conv.out + at, some,
+                       requantise_vector(vectors, _mm512_cvtepi32_ps(sums), other));
 }
 
-KERNEL_INLINE TARGET_AVX512_VNNI __m128i plain_codes(const requantise_vectors *v, bool saturates,
-                                                     __m512 sums) {
-  if (!saturates) return requantise_vector(v, sums, v->zero);
-  const __m512i whole = requantise_whole(v, sums, v->zero);
+KERNEL_INLINE TARGET_AVX512_VNNI __m128i plain_codes(const requantise_vectors *vectors,
+                                                     bool saturates, __m512 sums) {
+  if (!saturates) return requantise_vector(vectors, sums, vectors->zero);
+  const __m512i whole = requantise_whole(vectors, sums, vectors->zero);
   return _mm512_cvtusepi32_epi8(_mm512_max_epi32(whole, _mm512_setzero_si512()));
 }
 
@@ -103,111 +106,112 @@ typedef struct row_reader {
   __mmask64 seen;
 } row_reader;
 
-KERNEL_INLINE TARGET_AVX512_VNNI void read_row(const row_reader *k, int words,
+KERNEL_INLINE TARGET_AVX512_VNNI void read_row(const row_reader *reader, int words,
                                                const unsigned char *x, bool is_inside,
                                                __m512i *to) {
-  __m512i bytes = _mm512_mask_loadu_epi8(k->around, is_inside ? k->seen : 0, x);
-  bytes = _mm512_permutexvar_epi32(k->spread, _mm512_xor_si512(bytes, k->flip));
-  for (int w = 0; w < words; w++) to[w] = _mm512_shuffle_epi8(bytes, k->shuffles[w]);
+  __m512i bytes = _mm512_mask_loadu_epi8(reader->around, is_inside ? reader->seen : 0, x);
+  bytes = _mm512_permutexvar_epi32(reader->spread, _mm512_xor_si512(bytes, reader->flip));
+  for (int w = 0; w < words; w++) to[w] = _mm512_shuffle_epi8(bytes, reader->shuffles[w]);
 }
 
 /* The sums of one vector after another, of 16 columns from `from` on, to the rows of out. rows,
  * words: of the window. rolls: the rows that one output sees are those of the one above, but one.
  */
-KERNEL_INLINE TARGET_AVX512_VNNI void run_columns(const plane *q, const row_reader *k,
-                                                  const requantise_vectors *v, int64_t from,
+KERNEL_INLINE TARGET_AVX512_VNNI void run_columns(const plane *plane, const row_reader *reader,
+                                                  const requantise_vectors *vectors, int64_t from,
                                                   int rows, int words, bool rolls, bool is_plain) {
-  const conv_integer_args *args = q->s->args;
-  const conv_dim y = args->conv.dims[1], x = args->conv.dims[2];
-  const int64_t n = x.out - from < LANES ? x.out - from : LANES;
+  const conv_integer_args *args = plane->s->args;
+  const conv_dim dim = args->conv.dims[1], along = args->conv.dims[2];
+  const int64_t n = along.out - from < LANES ? along.out - from : LANES;
   const __mmask16 some = (__mmask16)(0xffff >> (LANES - n));
   const bool saturates = requantise_saturates(&args->codes);
-  const unsigned char *column = q->x + (from * x.stride - x.padding);
-  unsigned char *codes = (unsigned char *)args->conv.out + q->first + from;
+  const unsigned char *column = plane->x + (from * along.stride - along.padding);
+  unsigned char *codes = (unsigned char *)args->conv.out + plane->first + from;
   __m512i taps[MOST_ROWS][MOST_WORDS], seen[MOST_ROWS][MOST_WORDS];
   for (int r = 0; r < rows; r++)
-    for (int w = 0; w < words; w++) taps[r][w] = _mm512_set1_epi32((int)q->words[r][w]);
-  for (int64_t i = 0; i < y.out; i++, codes += x.out) {
-    __m512i sum = _mm512_set1_epi32(q->begin);
-    const int64_t top = i * y.stride - y.padding;
+    for (int w = 0; w < words; w++) taps[r][w] = _mm512_set1_epi32((int)plane->words[r][w]);
+  for (int64_t i = 0; i < dim.out; i++, codes += along.out) {
+    __m512i sum = _mm512_set1_epi32(plane->begin);
+    const int64_t top = i * dim.stride - dim.padding;
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++) {
-      const int64_t row = top + r * y.dilation;
+      const int64_t row = top + r * dim.dilation;
       if (rolls && i > 0 && r + 1 < rows)
         for (int w = 0; w < words; w++) seen[r][w] = seen[r + 1][w];
       else
-        read_row(k, words, column + row * x.in, row >= 0 && row < y.in, seen[r]);
+        read_row(reader, words, column + row * along.in, row >= 0 && row < dim.in, seen[r]);
       for (int w = 0; w < words; w++) sum = add_dots_avx512(sum, seen[r][w], taps[r][w]);
     }
     if (is_plain)
-      _mm_mask_storeu_epi8(codes, some, plain_codes(v, saturates, _mm512_cvtepi32_ps(sum)));
+      _mm_mask_storeu_epi8(codes, some, plain_codes(vectors, saturates, _mm512_cvtepi32_ps(sum)));
     else
-      store_sums(args, v, q->first + i * x.out + from, n, sum);
+      store_sums(args, vectors, plane->first + i * along.out + from, n, sum);
   }
 }
 
-KERNEL_INLINE TARGET_AVX512_VNNI void run_plane(const plane *q, requantise_vectors v, int rows,
+KERNEL_INLINE TARGET_AVX512_VNNI void run_plane(const plane *plane, requantise_vectors v, int rows,
                                                 int words, bool rolls, bool is_plain) {
-  const conv_integer_args *args = q->s->args;
-  const conv_dim *x = &args->conv.dims[2];
-  row_reader k = {.flip = _mm512_set1_epi8((char)(args->conv.type == DTYPE_I8 ? 0x80 : 0)),
-                  .around = _mm512_set1_epi8((char)args->padding_value),
-                  .spread = _mm512_loadu_si512(q->s->spread)};
+  const conv_integer_args *args = plane->s->args;
+  const conv_dim *dim = &args->conv.dims[2];
+  row_reader reader = {.flip = _mm512_set1_epi8((char)(args->conv.type == DTYPE_I8 ? 0x80 : 0)),
+                       .around = _mm512_set1_epi8((char)args->padding_value),
+                       .spread = _mm512_loadu_si512(plane->s->spread)};
   if (is_plain) v = requantise_plain(v);
-  for (int w = 0; w < words; w++) k.shuffles[w] = _mm512_loadu_si512(q->s->shuffles[w]);
-  for (int64_t from = 0; from < x->out; from += LANES) {
-    k.seen = seen_bytes(x, from);
-    run_columns(q, &k, &v, from, rows, words, rolls, is_plain);
+  for (int w = 0; w < words; w++) reader.shuffles[w] = _mm512_loadu_si512(plane->s->shuffles[w]);
+  for (int64_t from = 0; from < dim->out; from += LANES) {
+    reader.seen = seen_bytes(dim, from);
+    run_columns(plane, &reader, &v, from, rows, words, rolls, is_plain);
   }
 }
 
-static TARGET_AVX512_VNNI void run_plain_plane(const plane *q, const requantise_vectors *v,
-                                               bool rolls) {
+static TARGET_AVX512_VNNI void run_plain_plane(const plane *plane,
+                                               const requantise_vectors *vectors, bool rolls) {
   if (rolls)
-    run_plane(q, *v, 3, 1, true, true);
+    run_plane(plane, *vectors, 3, 1, true, true);
   else
-    run_plane(q, *v, 3, 1, false, true);
+    run_plane(plane, *vectors, 3, 1, false, true);
 }
 
-static TARGET_AVX512_VNNI void run_some_plane(const plane *q, const requantise_vectors *v) {
-  const conv_integer_args *args = q->s->args;
-  const conv_dim *d = args->conv.dims;
-  const int rows = (int)d[1].kernel, words = (int)(d[2].kernel + 3) / 4;
-  const bool rolls = d[1].stride == 1 && d[1].dilation == 1;
-  if (rows == 3 && words == 1 && args->makes_codes && requantise_is_plain(v))
-    run_plain_plane(q, v, rolls);
+static TARGET_AVX512_VNNI void run_some_plane(const plane *plane,
+                                              const requantise_vectors *vectors) {
+  const conv_integer_args *args = plane->s->args;
+  const conv_dim *dim = args->conv.dims;
+  const int rows = (int)dim[1].kernel, words = (int)(dim[2].kernel + 3) / 4;
+  const bool rolls = dim[1].stride == 1 && dim[1].dilation == 1;
+  if (rows == 3 && words == 1 && args->makes_codes && requantise_is_plain(vectors))
+    run_plain_plane(plane, vectors, rolls);
   else if (rows == 3 && words == 1)
-    run_plane(q, *v, 3, 1, false, false);
+    run_plane(plane, *vectors, 3, 1, false, false);
   else if (rows == 5 && words == 2 && rolls)
-    run_plane(q, *v, 5, 2, true, false);
+    run_plane(plane, *vectors, 5, 2, true, false);
   else
-    run_plane(q, *v, rows, words, false, false);
+    run_plane(plane, *vectors, rows, words, false, false);
 }
 
 static TARGET_AVX512_VNNI void run_planes(void *ctx, int64_t begin, int64_t end) {
-  const sight *s = ctx;
-  const conv_args *p = &s->args->conv;
-  const int64_t channels = p->groups * p->outputs;
-  requantise_vectors v = requantise_vectors_numbers_of(&s->args->codes, begin % channels);
-  plane q = {.s = s};
+  const sight *sight = ctx;
+  const conv_args *args = &sight->args->conv;
+  const int64_t channels = args->groups * args->outputs;
+  requantise_vectors v = requantise_vectors_numbers_of(&sight->args->codes, begin % channels);
+  plane plane = {.s = sight};
   for (int64_t k = begin; k < end; k++) {
-    q.channel = k % channels;
-    q.first = k * out_size(p);
-    q.x = (const unsigned char *)p->x +
-          (k / channels * p->groups + q.channel / p->outputs) * in_size(p);
-    find_taps(p, &q);
-    requantise_vectors_set_channel(&v, &s->args->codes, q.channel);
-    run_some_plane(&q, &v);
+    plane.channel = k % channels;
+    plane.first = k * out_size(args);
+    plane.x = (const unsigned char *)args->x +
+              (k / channels * args->groups + plane.channel / args->outputs) * in_size(args);
+    find_taps(args, &plane);
+    requantise_vectors_set_channel(&v, &sight->args->codes, plane.channel);
+    run_some_plane(&plane, &v);
   }
 }
 #endif
 
 void depthwise_integer_run(const kernel_context *ctx, const conv_integer_args *args) {
 #if KERNEL_X86
-  const conv_args *p = &args->conv;
-  sight s = make_sight(args);
-  ctx->parallel_for(ctx->pool, p->images * p->groups * p->outputs,
-                    OUTPUTS_PER_TASK / (out_size(p) + 1) + 1, run_planes, &s);
+  const conv_args *own = &args->conv;
+  sight sight = make_sight(args);
+  ctx->parallel_for(ctx->pool, own->images * own->groups * own->outputs,
+                    OUTPUTS_PER_TASK / (out_size(own) + 1) + 1, run_planes, &sight);
 #else
   (void)ctx, (void)args;
 #endif

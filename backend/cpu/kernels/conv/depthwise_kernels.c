@@ -50,29 +50,30 @@ TARGET_AVX512 KERNEL_INLINE __m512 inputs_avx512(const float *x, int64_t at, uin
 }
 
 /* Columns from `column` on of `rows` rows from row y of the strip on. */
-TARGET_AVX512 KERNEL_INLINE void block_avx512(const depthwise_strip *s, const __m512 *weight,
+TARGET_AVX512 KERNEL_INLINE void block_avx512(const depthwise_strip *strip, const __m512 *weight,
                                               int64_t y, int64_t column, int side, int stride,
                                               int rows) {
-  const int64_t first = (s->row + y) * stride - s->top, left = column * stride - s->left;
-  int64_t at = first * s->in_columns + left;
+  const int64_t first = (strip->row + y) * stride - strip->top,
+                left = column * stride - strip->left;
+  int64_t at = first * strip->in_columns + left;
   uint32_t there[DEPTHWISE_MOST_SIDE];
   __m512 sums[ROWS];
 #pragma GCC unroll 5
-  for (int j = 0; j < side; j++) there[j] = columns_there(left + j, s->in_columns);
+  for (int j = 0; j < side; j++) there[j] = columns_there(left + j, strip->in_columns);
 #pragma GCC unroll 4
   for (int i = 0; i < rows; i++) sums[i] = _mm512_setzero_ps();
 #pragma GCC unroll 16
   for (int r = 0; r < rows * stride; r++) {
-    const float *next = s->x + at + (r + ROWS * stride + side - stride) * s->in_columns;
+    const float *next = strip->x + at + (r + ROWS * stride + side - stride) * strip->in_columns;
     ask_for(next, 0);
     if (stride == 2) ask_for(next, 64);
   }
 #pragma GCC unroll 16
-  for (int r = 0; r < (rows - 1) * stride + side; r++, at += s->in_columns) {
-    const uint32_t inside = first + r >= 0 && first + r < s->in_rows ? ~UINT32_C(0) : 0;
+  for (int r = 0; r < (rows - 1) * stride + side; r++, at += strip->in_columns) {
+    const uint32_t inside = first + r >= 0 && first + r < strip->in_rows ? ~UINT32_C(0) : 0;
 #pragma GCC unroll 5
     for (int j = 0; j < side; j++) {
-      const __m512 in = inputs_avx512(s->x, at + j, there[j] & inside, stride);
+      const __m512 in = inputs_avx512(strip->x, at + j, there[j] & inside, stride);
 #pragma GCC unroll 4
       for (int i = 0; i < rows; i++) {
         const int tap = r - i * stride;
@@ -80,40 +81,40 @@ TARGET_AVX512 KERNEL_INLINE void block_avx512(const depthwise_strip *s, const __
       }
     }
   }
-  const __mmask16 stored = (__mmask16)columns_there(column, s->columns);
-  const float *added = s->tail.added;
+  const __mmask16 stored = (__mmask16)columns_there(column, strip->columns);
+  const float *added = strip->tail.added;
 #pragma GCC unroll 4
   for (int i = 0; i < rows; i++) {
-    const int64_t to = (y + i) * s->columns + column;
-    store_limited_avx512(sums[i] + _mm512_set1_ps(s->bias), added ? added + to : NULL, s->tail.low,
-                         s->tail.high, stored, s->out + to);
+    const int64_t to = (y + i) * strip->columns + column;
+    store_limited_avx512(sums[i] + _mm512_set1_ps(strip->bias), added ? added + to : NULL,
+                         strip->tail.low, strip->tail.high, stored, strip->out + to);
   }
 }
 
-TARGET_AVX512 KERNEL_INLINE void rows_avx512(const depthwise_strip *s, const __m512 *weight,
+TARGET_AVX512 KERNEL_INLINE void rows_avx512(const depthwise_strip *strip, const __m512 *weight,
                                              int64_t y, int side, int stride, int rows) {
-  for (int64_t column = 0; column < s->columns; column += COLUMNS)
-    block_avx512(s, weight, y, column, side, stride, rows);
+  for (int64_t column = 0; column < strip->columns; column += COLUMNS)
+    block_avx512(strip, weight, y, column, side, stride, rows);
 }
 
 TARGET_AVX512 KERNEL_INLINE void strip_avx512(const depthwise_strip *given, int side, int stride) {
-  const depthwise_strip own = *given, *s = &own; /* which no store changes */
+  const depthwise_strip own = *given, *strip = &own; /* which no store changes */
   __m512 weight[DEPTHWISE_MOST_SIDE * DEPTHWISE_MOST_SIDE];
   int64_t y = 0;
 #pragma GCC unroll 25
-  for (int t = 0; t < side * side; t++) weight[t] = _mm512_set1_ps(s->weight[t]);
-  for (; y + ROWS <= s->rows; y += ROWS) rows_avx512(s, weight, y, side, stride, ROWS);
-  if (y + 2 <= s->rows) {
-    rows_avx512(s, weight, y, side, stride, 2);
+  for (int t = 0; t < side * side; t++) weight[t] = _mm512_set1_ps(strip->weight[t]);
+  for (; y + ROWS <= strip->rows; y += ROWS) rows_avx512(strip, weight, y, side, stride, ROWS);
+  if (y + 2 <= strip->rows) {
+    rows_avx512(strip, weight, y, side, stride, 2);
     y += 2;
   }
-  if (y < s->rows) rows_avx512(s, weight, y, side, stride, 1);
+  if (y < strip->rows) rows_avx512(strip, weight, y, side, stride, 1);
 }
 
-TARGET_AVX512 static void strip_3_1(const depthwise_strip *s) { strip_avx512(s, 3, 1); }
-TARGET_AVX512 static void strip_3_2(const depthwise_strip *s) { strip_avx512(s, 3, 2); }
-TARGET_AVX512 static void strip_5_1(const depthwise_strip *s) { strip_avx512(s, 5, 1); }
-TARGET_AVX512 static void strip_5_2(const depthwise_strip *s) { strip_avx512(s, 5, 2); }
+TARGET_AVX512 static void strip_3_1(const depthwise_strip *strip) { strip_avx512(strip, 3, 1); }
+TARGET_AVX512 static void strip_3_2(const depthwise_strip *strip) { strip_avx512(strip, 3, 2); }
+TARGET_AVX512 static void strip_5_1(const depthwise_strip *strip) { strip_avx512(strip, 5, 1); }
+TARGET_AVX512 static void strip_5_2(const depthwise_strip *strip) { strip_avx512(strip, 5, 2); }
 
 static const depthwise_kernel avx512_kernels[2][2] = {{strip_3_1, strip_3_2},
                                                       {strip_5_1, strip_5_2}};

@@ -26,7 +26,7 @@ typedef struct depthwise_strip {
 enum { DEPTHWISE_MOST_SIDE = 5 };
 
 /* Each sum is made in the order of the taps. */
-typedef void (*depthwise_kernel)(const depthwise_strip *s);
+typedef void (*depthwise_kernel)(const depthwise_strip *strip);
 depthwise_kernel depthwise_kernel_for(int64_t side, int64_t stride);
 
 /* Floats of a copied row. Of stride 2 its even columns come first, its odd ones behind them. */

@@ -29,27 +29,27 @@ enum {
 
 /* Floats [at, at + n), n <= LANES, of each lane, turned. */
 TARGET_AVX512 KERNEL_INLINE void load_turned(const float *const from[LANES], int64_t at, int64_t n,
-                                             __m512 *v) {
+                                             __m512 *m512) {
   const __mmask16 there = (__mmask16)bits_between(0, n);
 #pragma GCC unroll 16
   for (int i = 0; i < LANES; i++) {
-    v[i] = _mm512_maskz_loadu_ps(there, from[i] + at);
+    m512[i] = _mm512_maskz_loadu_ps(there, from[i] + at);
     ask_for(from[i] + at, AHEAD);
   }
-  turn_avx512(v);
+  turn_avx512(m512);
 }
 
 /* The same of BF16. */
 TARGET_AVX512 KERNEL_INLINE void load_turned_narrow(const void *const from[LANES], int64_t at,
-                                                    int64_t n, __m512 *v) {
+                                                    int64_t n, __m512 *m512) {
   const __mmask16 there = (__mmask16)bits_between(0, n);
 #pragma GCC unroll 16
   for (int i = 0; i < LANES; i++) {
     const uint16_t *x = (const uint16_t *)from[i] + at;
-    v[i] = n == LANES ? load_avx512(DTYPE_BF16, x, 0) : load_narrow_avx512(there, x);
+    m512[i] = n == LANES ? load_avx512(DTYPE_BF16, x, 0) : load_narrow_avx512(there, x);
     ask_for(x, AHEAD);
   }
-  turn_avx512(v);
+  turn_avx512(m512);
 }
 
 /* (lanes, n) to (n, lanes). */
@@ -63,10 +63,10 @@ TARGET_AVX512 static void turn_weights(const float *const from[LANES], int64_t n
 }
 
 /* Rows [row, stop) of planes to rows of `pitch` vectors, zeros for the padding beside them. */
-TARGET_AVX512 static void turn_rows(const conv_part *a, const void *const from[LANES], int64_t row,
-                                    int64_t stop, int64_t pitch, float *to) {
-  const int64_t columns = a->p->dims[2].in, left = -a->d[2].origin, beside = pitch - columns,
-                end = stop * columns;
+TARGET_AVX512 static void turn_rows(const conv_part *part, const void *const from[LANES],
+                                    int64_t row, int64_t stop, int64_t pitch, float *to) {
+  const int64_t columns = part->args->dims[2].in, left = -part->d[2].origin,
+                beside = pitch - columns, end = stop * columns;
   __m512 v[LANES];
   int64_t column = 0;
   if (row == stop) return;
@@ -74,7 +74,7 @@ TARGET_AVX512 static void turn_rows(const conv_part *a, const void *const from[L
   to += left * LANES;
   for (int64_t at = row * columns; at < end; at += LANES) {
     const int64_t some = least(LANES, end - at);
-    if (is_bf16(a->p->x_type))
+    if (is_bf16(part->args->x_type))
       load_turned_narrow(from, at, some, v);
     else
       load_turned((const float *const *)from, at, some, v);
@@ -90,18 +90,18 @@ TARGET_AVX512 static void turn_rows(const conv_part *a, const void *const from[L
 }
 
 /* Sums [i, i + LANES) of (n, lanes), turned: of each lane. */
-TARGET_AVX512 KERNEL_INLINE void load_sums(const float *sums, int64_t i, __m512 *v) {
+TARGET_AVX512 KERNEL_INLINE void load_sums(const float *sums, int64_t i, __m512 *m512) {
 #pragma GCC unroll 16
-  for (int k = 0; k < LANES; k++) v[k] = _mm512_loadu_ps(sums + (i + k) * LANES);
-  turn_avx512(v);
+  for (int k = 0; k < LANES; k++) m512[k] = _mm512_loadu_ps(sums + (i + k) * LANES);
+  turn_avx512(m512);
 }
 
 /* n sums (n, lanes) to outputs from `cell` on of `count` planes. */
-TARGET_AVX512 static void store_planes(const conv_part *a, int64_t plane, int64_t count,
+TARGET_AVX512 static void store_planes(const conv_part *part, int64_t plane, int64_t count,
                                        int64_t cell, int64_t n, const float *sums) {
-  const conv_tail tail = a->p->tail; /* which no store changes */
-  const int64_t size = out_size(a->p), first = plane * size + cell;
-  float *out = (float *)a->p->out + first;
+  const conv_tail tail = part->args->tail; /* which no store changes */
+  const int64_t size = out_size(part->args), first = plane * size + cell;
+  float *out = (float *)part->args->out + first;
   const float *added = tail.added ? (const float *)tail.added + first : NULL;
   __m512 v[LANES];
   for (int64_t i = 0; i < n; i += LANES) {
@@ -117,11 +117,11 @@ TARGET_AVX512 static void store_planes(const conv_part *a, int64_t plane, int64_
 
 /* The same as BF16, of which the last ones overlap those before: masked stores are slow. Nothing is
  * added. */
-TARGET_AVX512_BF16 static void store_narrow(const conv_part *a, int64_t plane, int64_t count,
+TARGET_AVX512_BF16 static void store_narrow(const conv_part *part, int64_t plane, int64_t count,
                                             int64_t cell, int64_t n, const float *sums) {
-  const conv_tail tail = a->p->tail;
-  const int64_t size = out_size(a->p);
-  uint16_t *out = (uint16_t *)a->p->out + plane * size + cell;
+  const conv_tail tail = part->args->tail;
+  const int64_t size = out_size(part->args);
+  uint16_t *out = (uint16_t *)part->args->out + plane * size + cell;
   const __m512 low = _mm512_set1_ps(tail.low), high = _mm512_set1_ps(tail.high);
   const __mmask16 there = (__mmask16)bits_between(0, least(LANES, n));
   __m512 v[LANES];
@@ -150,13 +150,13 @@ typedef struct lane_cells {
   float *sums;             /* (cells, lanes) */
 } lane_cells;
 
-TARGET_AVX512 KERNEL_INLINE void sum_some(const lane_cells *t, const int n, const int side,
+TARGET_AVX512 KERNEL_INLINE void sum_some(const lane_cells *cells, const int n, const int side,
                                           const int stride) {
-  const float *x = t->x, *weight = t->weight;
+  const float *x = cells->x, *weight = cells->weight;
   __m512 sums[TILE_ROWS];
 #pragma GCC unroll 8
   for (int c = 0; c < n; c++) sums[c] = _mm512_setzero_ps();
-  for (int64_t i = 0; i < t->taps; i++, x += t->pitch, weight += side * LANES) {
+  for (int64_t i = 0; i < cells->taps; i++, x += cells->pitch, weight += side * LANES) {
     __m512 w[MOST_SIDE];
 #pragma GCC unroll 5
     for (int j = 0; j < side; j++) w[j] = _mm512_loadu_ps(weight + j * LANES);
@@ -170,34 +170,40 @@ TARGET_AVX512 KERNEL_INLINE void sum_some(const lane_cells *t, const int n, cons
       }
     }
   }
-  const __m512 bias = _mm512_loadu_ps(t->bias);
+  const __m512 bias = _mm512_loadu_ps(cells->bias);
 #pragma GCC unroll 8
-  for (int c = 0; c < n; c++) _mm512_storeu_ps(t->sums + c * LANES, sums[c] + bias);
+  for (int c = 0; c < n; c++) _mm512_storeu_ps(cells->sums + c * LANES, sums[c] + bias);
 }
 
-TARGET_AVX512 KERNEL_INLINE void sum_rows(const lane_cells *t, int rows, const int side,
+TARGET_AVX512 KERNEL_INLINE void sum_rows(const lane_cells *cells, int rows, const int side,
                                           const int stride){
-#define TILE_CASE(n) sum_some(t, n, side, stride)
+#define TILE_CASE(n) sum_some(cells, n, side, stride)
 #include "backend/cpu/kernels/support/tile_rows.h"
 }
 
-TARGET_AVX512 static void sum_3_1(const lane_cells *t, int rows) {
-  sum_rows(t, rows, 3, 1);
+TARGET_AVX512 static void sum_3_1(const lane_cells *cells, int rows) {
+  sum_rows(cells, rows, 3, 1);
 }
-TARGET_AVX512 static void sum_3_2(const lane_cells *t, int rows) { sum_rows(t, rows, 3, 2); }
-TARGET_AVX512 static void sum_5_1(const lane_cells *t, int rows) { sum_rows(t, rows, 5, 1); }
-TARGET_AVX512 static void sum_5_2(const lane_cells *t, int rows) { sum_rows(t, rows, 5, 2); }
+TARGET_AVX512 static void sum_3_2(const lane_cells *cells, int rows) {
+  sum_rows(cells, rows, 3, 2);
+}
+TARGET_AVX512 static void sum_5_1(const lane_cells *cells, int rows) {
+  sum_rows(cells, rows, 5, 1);
+}
+TARGET_AVX512 static void sum_5_2(const lane_cells *cells, int rows) {
+  sum_rows(cells, rows, 5, 2);
+}
 
-typedef void (*cells_kernel)(const lane_cells *t, int rows);
+typedef void (*cells_kernel)(const lane_cells *cells, int rows);
 /* By side 5 and stride 2. */
 static const cells_kernel kernels[2][2] = {{sum_3_1, sum_3_2}, {sum_5_1, sum_5_2}};
 
 /* ---------------------------------------------------------------- planes */
 
-static int64_t vectors_of_row(const conv_part *a) {
-  const window *d = &a->d[2];
-  const int64_t reach = depthwise_reach(d->taps, d->stride, d->count),
-                in = a->p->dims[2].in - d->origin;
+static int64_t vectors_of_row(const conv_part *part) {
+  const window *window = &part->d[2];
+  const int64_t reach = depthwise_reach(window->taps, window->stride, window->count),
+                in = part->args->dims[2].in - window->origin;
   return reach > in ? reach : in;
 }
 
@@ -207,22 +213,23 @@ typedef struct memory {
 } memory;
 
 /* Where what `rows` rows of outputs need lies. */
-static memory memory_of(const conv_part *a, int64_t rows, float *from) {
-  memory m = {.weight = from};
-  const int64_t weight = tap_count(a) * LANES,
-                x = depthwise_reach(a->d[1].taps, a->d[1].stride, rows) * vectors_of_row(a) * LANES,
-                sums = round_up(rows * a->d[2].count, LANES) * LANES;
-  m.bytes = (size_t)(weight + LANES + x + sums) * sizeof(float);
-  if (!from) return m;
-  m.bias = m.weight + weight;
-  m.x = m.bias + LANES;
-  m.sums = m.x + x;
-  return m;
+static memory memory_of(const conv_part *part, int64_t rows, float *from) {
+  memory memory = {.weight = from};
+  const int64_t weight = tap_count(part) * LANES,
+                x = depthwise_reach(part->d[1].taps, part->d[1].stride, rows) *
+                    vectors_of_row(part) * LANES,
+                sums = round_up(rows * part->d[2].count, LANES) * LANES;
+  memory.bytes = (size_t)(weight + LANES + x + sums) * sizeof(float);
+  if (!from) return memory;
+  memory.bias = memory.weight + weight;
+  memory.x = memory.bias + LANES;
+  memory.sums = memory.x + x;
+  return memory;
 }
 
 /* Rows of outputs that fit, at least one. */
-static int64_t rows_that_fit(const conv_part *a) {
-  const size_t one = memory_of(a, 1, NULL).bytes, more = memory_of(a, 2, NULL).bytes - one;
+static int64_t rows_that_fit(const conv_part *part) {
+  const size_t one = memory_of(part, 1, NULL).bytes, more = memory_of(part, 2, NULL).bytes - one;
   return one < MOST_BYTES ? 1 + (int64_t)((MOST_BYTES - one) / more) : 1;
 }
 
@@ -236,53 +243,55 @@ typedef struct band {
 } band;
 
 /* Turns what output rows [row, row + rows) see, keeping what is there. */
-static void turn_band(band *b, int64_t row, int64_t rows) {
-  const window *d = &b->a->d[1];
-  const int64_t pitch = vectors_of_row(b->a) * LANES, in = b->a->p->dims[1].in,
-                top = input_at(d, row, 0), first = top < 0 ? 0 : least(top, in),
-                last = least(in, top + depthwise_reach(d->taps, d->stride, rows)),
+static void turn_band(band *band, int64_t row, int64_t rows) {
+  const window *window = &band->a->d[1];
+  const int64_t pitch = vectors_of_row(band->a) * LANES, in = band->a->args->dims[1].in,
+                top = input_at(window, row, 0), first = top < 0 ? 0 : least(top, in),
+                last = least(in, top + depthwise_reach(window->taps, window->stride, rows)),
                 stop = last > first ? last : first;
-  const int64_t kept = b->stop > first ? b->stop - first : 0;
+  const int64_t kept = band->stop > first ? band->stop - first : 0;
   if (kept > 0)
-    memmove(b->m.x, b->m.x + (first - b->first) * pitch, (size_t)(kept * pitch) * sizeof *b->m.x);
-  turn_rows(b->a, b->x, first + kept, stop, vectors_of_row(b->a), b->m.x + kept * pitch);
-  b->first = first;
-  b->stop = stop;
+    memmove(band->m.x, band->m.x + (first - band->first) * pitch,
+            (size_t)(kept * pitch) * sizeof *band->m.x);
+  turn_rows(band->a, band->x, first + kept, stop, vectors_of_row(band->a),
+            band->m.x + kept * pitch);
+  band->first = first;
+  band->stop = stop;
 }
 
 /* Output rows [row, row + rows) of turned inputs. */
-static void sum_band(const band *b, int64_t row, int64_t rows) {
-  const window *down = &b->a->d[1], *columns = &b->a->d[2];
+static void sum_band(const band *band, int64_t row, int64_t rows) {
+  const window *down = &band->a->d[1], *columns = &band->a->d[2];
   const cells_kernel run = kernels[columns->taps == 5][columns->stride == 2];
-  const int64_t pitch = vectors_of_row(b->a) * LANES,
+  const int64_t pitch = vectors_of_row(band->a) * LANES,
                 some = ceil_div(columns->count, ceil_div(columns->count, TILE_ROWS));
-  lane_cells t = {.pitch = pitch, .bias = b->m.bias, .sums = b->m.sums};
+  lane_cells cells = {.pitch = pitch, .bias = band->m.bias, .sums = band->m.sums};
   for (int64_t y = row; y < row + rows; y++) {
     const int64_t top = input_at(down, y, 0), skipped = top < 0 ? -top : 0,
-                  stop = least(down->taps, b->a->p->dims[1].in - top);
-    t.taps = stop > skipped ? stop - skipped : 0;
-    t.weight = b->m.weight + skipped * columns->taps * LANES;
-    for (int64_t at = 0, n; at < columns->count; at += n, t.sums += n * LANES) {
+                  stop = least(down->taps, band->a->args->dims[1].in - top);
+    cells.taps = stop > skipped ? stop - skipped : 0;
+    cells.weight = band->m.weight + skipped * columns->taps * LANES;
+    for (int64_t at = 0, n; at < columns->count; at += n, cells.sums += n * LANES) {
       n = least(some, columns->count - at);
-      t.x = b->m.x + (top + skipped - b->first) * pitch + at * columns->stride * LANES;
-      run(&t, (int)n);
+      cells.x = band->m.x + (top + skipped - band->first) * pitch + at * columns->stride * LANES;
+      run(&cells, (int)n);
     }
   }
 }
 
-static void make_band(band *b, int64_t row, int64_t rows) {
-  const conv_args *p = b->a->p;
-  const int64_t columns = b->a->d[2].count, cell = row * columns, n = rows * columns,
-                at = b->plane * out_size(p) + cell;
-  turn_band(b, row, rows);
-  sum_band(b, row, rows);
-  if (is_bf16(p->out_type)) {
-    bf16_steps(&p->steps, b->m.sums, n * LANES);
-    store_narrow(b->a, b->plane, b->count, cell, n, b->m.sums);
+static void make_band(band *band, int64_t row, int64_t rows) {
+  const conv_args *args = band->a->args;
+  const int64_t columns = band->a->d[2].count, cell = row * columns, n = rows * columns,
+                at = band->plane * out_size(args) + cell;
+  turn_band(band, row, rows);
+  sum_band(band, row, rows);
+  if (is_bf16(args->out_type)) {
+    bf16_steps(&args->steps, band->m.sums, n * LANES);
+    store_narrow(band->a, band->plane, band->count, cell, n, band->m.sums);
     return;
   }
-  store_planes(b->a, b->plane, b->count, cell, n, b->m.sums);
-  steps_in_place(&p->steps, (float *)p->out + at, at, n, b->count, out_size(p));
+  store_planes(band->a, band->plane, band->count, cell, n, band->m.sums);
+  steps_in_place(&args->steps, (float *)args->out + at, at, n, band->count, out_size(args));
 }
 
 TARGET_AVX512 static bool are_finite(const float *weight, int64_t taps) {
@@ -292,53 +301,55 @@ TARGET_AVX512 static bool are_finite(const float *weight, int64_t taps) {
   return _mm512_cmp_ps_mask(sum, _mm512_setzero_ps(), _CMP_EQ_OQ) == 0xffff;
 }
 
-bool depthwise_lanes_run(const conv_part *a, int64_t plane, int64_t count, int64_t row,
+bool depthwise_lanes_run(const conv_part *part, int64_t plane, int64_t count, int64_t row,
                          int64_t rows, char *scratch) {
-  const conv_args *p = a->p;
-  const int64_t outputs = p->groups * p->outputs,
-                some = ceil_div(rows, ceil_div(rows, rows_that_fit(a)));
-  band b = {
-      .a = a, .m = memory_of(a, some, (float *)(void *)scratch), .plane = plane, .count = count};
+  const conv_args *args = part->args;
+  const int64_t outputs = args->groups * args->outputs,
+                some = ceil_div(rows, ceil_div(rows, rows_that_fit(part)));
+  band band = {.a = part,
+               .m = memory_of(part, some, (float *)(void *)scratch),
+               .plane = plane,
+               .count = count};
   const float *weight[LANES];
   for (int64_t i = 0; i < LANES; i++) { /* lanes that are not used do as the last one */
     const int64_t out = plane + least(i, count - 1), output = out % outputs;
-    b.x[i] = float_at(p->x, is_bf16(p->x_type),
-                      (out / outputs * p->groups + output / p->outputs) * in_size(p));
-    weight[i] = (const float *)p->weight + output * tap_count(a);
-    b.m.bias[i] = p->bias ? ((const float *)p->bias)[output] : -0.0F;
+    band.x[i] = float_at(args->x, is_bf16(args->x_type),
+                         (out / outputs * args->groups + output / args->outputs) * in_size(args));
+    weight[i] = (const float *)args->weight + output * tap_count(part);
+    band.m.bias[i] = args->bias ? ((const float *)args->bias)[output] : -0.0F;
   }
-  turn_weights(weight, tap_count(a), b.m.weight);
-  if (!are_finite(b.m.weight, tap_count(a))) return false;
-  for (int64_t at = 0; at < rows; at += some) make_band(&b, row + at, least(some, rows - at));
+  turn_weights(weight, tap_count(part), band.m.weight);
+  if (!are_finite(band.m.weight, tap_count(part))) return false;
+  for (int64_t at = 0; at < rows; at += some) make_band(&band, row + at, least(some, rows - at));
   return true;
 }
 
-size_t depthwise_lanes_bytes(const conv_part *a, int64_t rows) {
-  return memory_of(a, least(rows, rows_that_fit(a)), NULL).bytes;
+size_t depthwise_lanes_bytes(const conv_part *part, int64_t rows) {
+  return memory_of(part, least(rows, rows_that_fit(part)), NULL).bytes;
 }
 
-bool depthwise_lanes_fit(const conv_part *a, int n_threads) {
-  const window *d = &a->d[2];
-  const int64_t most =
-      d->taps == 3 ? (n_threads > 1 ? SHORTEST : SHORT) : NARROW * d->taps * d->stride;
-  return cpu_has_avx512() && d->count <= most;
+bool depthwise_lanes_fit(const conv_part *part, int n_threads) {
+  const window *window = &part->d[2];
+  const int64_t most = window->taps == 3 ? (n_threads > 1 ? SHORTEST : SHORT)
+                                         : NARROW * window->taps * window->stride;
+  return cpu_has_avx512() && window->count <= most;
 }
 
 #else
 
-bool depthwise_lanes_fit(const conv_part *a, int n_threads) {
-  (void)a;
+bool depthwise_lanes_fit(const conv_part *part, int n_threads) {
+  (void)part;
   (void)n_threads;
   return false;
 }
-size_t depthwise_lanes_bytes(const conv_part *a, int64_t rows) {
-  (void)a;
+size_t depthwise_lanes_bytes(const conv_part *part, int64_t rows) {
+  (void)part;
   (void)rows;
   return 0;
 }
-bool depthwise_lanes_run(const conv_part *a, int64_t plane, int64_t count, int64_t row,
+bool depthwise_lanes_run(const conv_part *part, int64_t plane, int64_t count, int64_t row,
                          int64_t rows, char *scratch) {
-  (void)a;
+  (void)part;
   (void)plane;
   (void)count;
   (void)row;

@@ -7,13 +7,13 @@
 enum { DEPTHWISE_LANES = 16 };
 
 /* Whether a part that depthwise_fits is made so: by the processor, the sizes and the threads. */
-bool depthwise_lanes_fit(const conv_part *a, int n_threads);
+bool depthwise_lanes_fit(const conv_part *part, int n_threads);
 /* Output rows [row, row + rows) of planes [plane, plane + count) of outputs, count <=
  * DEPTHWISE_LANES, in scratch memory of depthwise_lanes_bytes. False: a weight is not finite, and
  * nothing is done. The kernel of depthwise_kernels.h that does it then takes no scratch memory
  * where planes can lie in lanes. */
-bool depthwise_lanes_run(const conv_part *a, int64_t plane, int64_t count, int64_t row,
+bool depthwise_lanes_run(const conv_part *part, int64_t plane, int64_t count, int64_t row,
                          int64_t rows, char *scratch);
-size_t depthwise_lanes_bytes(const conv_part *a, int64_t rows);
+size_t depthwise_lanes_bytes(const conv_part *part, int64_t rows);
 
 #endif

@@ -25,8 +25,9 @@ typedef struct direct_product {
 
 typedef struct direct_kernel {
   int mr, nr; /* the most rows; outputs */
-  void (*run)(const direct_product *t, int rows);
-  void (*run_half)(const direct_product *t, int rows); /* of the first nr / 2; NULL: nr is least */
+  void (*run)(const direct_product *product, int rows);
+  void (*run_half)(const direct_product *product,
+                   int rows); /* of the first nr / 2; NULL: nr is least */
 } direct_kernel;
 
 /* For so many outputs. */

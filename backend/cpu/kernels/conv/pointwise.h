@@ -6,13 +6,13 @@
 #include "backend/cpu/kernels/gemm/gemm.h"
 
 /* True if a part is one, by sizes and dtypes alone. */
-bool pointwise_fits(const conv_part *a);
+bool pointwise_fits(const conv_part *part);
 /* True if the planes are as wide as the tiles of this processor, which pointwise_run needs. */
-bool pointwise_fills_a_tile(const conv_part *a);
-/* g: the part as gemm.c's product, whose packed_a is read; of rounded ones k counts words. The
+bool pointwise_fills_a_tile(const conv_part *part);
+/* kgemm: the part as gemm.c's product, whose packed_a is read; of rounded ones k counts words. The
  * memory is needed for those alone. */
-size_t pointwise_bytes(const kernel_context *ctx, const conv_part *a, const kgemm *g);
-void pointwise_run(const kernel_context *ctx, const conv_part *a, const kgemm *g,
+size_t pointwise_bytes(const kernel_context *ctx, const conv_part *part, const kgemm *kgemm);
+void pointwise_run(const kernel_context *ctx, const conv_part *part, const kgemm *kgemm,
                    char *memory /* (pointwise_bytes) */);
 
 #endif

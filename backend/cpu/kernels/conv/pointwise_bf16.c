@@ -46,19 +46,19 @@ TARGET_AVX512_BF16 KERNEL_INLINE void add_words(const uint32_t *a, const __m512i
   }
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void sum_narrow(const bf16_tile *t, const int rows,
+TARGET_AVX512_BF16 KERNEL_INLINE void sum_narrow(const bf16_tile *tile, const int rows,
                                                  const int vectors, __m512 *sums) {
-  const uint32_t *a = t->a;
-  const uint16_t *b = t->b;
-  const int64_t step = t->b_step, a_step = t->a_step;
+  const uint32_t *a = tile->a;
+  const uint16_t *b = tile->b;
+  const int64_t step = tile->b_step, a_step = tile->a_step;
   __m512i words[2];
-  for (int64_t k = t->channels; k > 1; k -= 2, a += a_step, b += 2 * step) {
+  for (int64_t k = tile->channels; k > 1; k -= 2, a += a_step, b += 2 * step) {
     load_words(b, b + step, vectors, words);
     ask_for(b, vectors * LANES * (int)sizeof *b);
     ask_for(b + step, vectors * LANES * (int)sizeof *b);
     add_words(a, words, rows, vectors, sums);
   }
-  if (t->channels % 2) {
+  if (tile->channels % 2) {
     load_words(b, NULL, vectors, words);
     add_words(a, words, rows, vectors, sums);
   }
@@ -67,20 +67,20 @@ TARGET_AVX512_BF16 KERNEL_INLINE void sum_narrow(const bf16_tile *t, const int r
     for (int i = 0; i < rows; i++) in_order(sums + 2 * i);
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void sum_wide(const bf16_tile *t, const int rows,
+TARGET_AVX512_BF16 KERNEL_INLINE void sum_wide(const bf16_tile *tile, const int rows,
                                                const int vectors, __m512 *sums) {
-  const uint32_t *a = t->a, *b = t->b;
+  const uint32_t *a = tile->a, *b = tile->b;
   __m512i words[2];
-  for (int64_t k = 0; k < t->channels; k += 2, a += t->a_step, b += t->b_step) {
+  for (int64_t k = 0; k < tile->channels; k += 2, a += tile->a_step, b += tile->b_step) {
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; v++) words[v] = _mm512_loadu_si512(b + v * LANES);
     add_words(a, words, rows, vectors, sums);
   }
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void store_tile(const bf16_tile *t, const int rows,
+TARGET_AVX512_BF16 KERNEL_INLINE void store_tile(const bf16_tile *tile, const int rows,
                                                  const int vectors, const __m512 *sums) {
-  const bf16_tile own = *t; /* which no store changes */
+  const bf16_tile own = *tile; /* which no store changes */
   const __m512 low = _mm512_set1_ps(own.low), high = _mm512_set1_ps(own.high);
 #pragma GCC unroll 12
   for (int i = 0; i < rows; i++)
@@ -99,33 +99,35 @@ TARGET_AVX512_BF16 KERNEL_INLINE void store_tile(const bf16_tile *t, const int r
     }
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void tile_one(const bf16_tile *t, const int rows,
+TARGET_AVX512_BF16 KERNEL_INLINE void tile_one(const bf16_tile *tile, const int rows,
                                                const int vectors) {
   __m512 sums[MOST_SUMS];
 #pragma GCC unroll 24
   for (int i = 0; i < rows * vectors; i++) sums[i] = _mm512_setzero_ps();
-  if (t->b_is_planes)
-    sum_narrow(t, rows, vectors, sums);
+  if (tile->b_is_planes)
+    sum_narrow(tile, rows, vectors, sums);
   else
-    sum_wide(t, rows, vectors, sums);
-  store_tile(t, rows, vectors, sums);
+    sum_wide(tile, rows, vectors, sums);
+  store_tile(tile, rows, vectors, sums);
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void tile_rows(const bf16_tile *t, int rows, const int vectors){
-#define TILE_CASE(n) tile_one(t, n, vectors)
+TARGET_AVX512_BF16 KERNEL_INLINE void tile_rows(const bf16_tile *tile, int rows, const int vectors){
+#define TILE_CASE(n) tile_one(tile, n, vectors)
 #include "backend/cpu/kernels/support/tile_rows.h"
 }
 
-TARGET_AVX512_BF16 static void run_whole(const bf16_tile *t, int rows) {
-  tile_rows(t, rows, 2);
+TARGET_AVX512_BF16 static void run_whole(const bf16_tile *tile, int rows) {
+  tile_rows(tile, rows, 2);
 }
-TARGET_AVX512_BF16 static void run_half(const bf16_tile *t, int rows) { tile_rows(t, rows, 1); }
+TARGET_AVX512_BF16 static void run_half(const bf16_tile *tile, int rows) {
+  tile_rows(tile, rows, 1);
+}
 #undef TILE_ROWS
 
 /* What is absent is known where it is compiled: a row takes few instructions then. */
-TARGET_AVX512_BF16 KERNEL_INLINE void store_all(const bf16_tile *t, int rows, const int vectors,
+TARGET_AVX512_BF16 KERNEL_INLINE void store_all(const bf16_tile *tile, int rows, const int vectors,
                                                 const bool adds, const float *sums) {
-  const bf16_tile own = *t;
+  const bf16_tile own = *tile;
   const __m512 low = _mm512_set1_ps(own.low), high = _mm512_set1_ps(own.high);
   for (int i = 0; i < rows; i++, sums += BF16_COLUMNS) {
     const __m512 bias = _mm512_set1_ps(own.bias ? own.bias[i] : -0.0F);
@@ -144,63 +146,64 @@ TARGET_AVX512_BF16 KERNEL_INLINE void store_all(const bf16_tile *t, int rows, co
   }
 }
 
-TARGET_AVX512_BF16 static void store_rows(const bf16_tile *t, int rows, int columns,
+TARGET_AVX512_BF16 static void store_rows(const bf16_tile *tile, int rows, int columns,
                                           const float *sums) {
   if (columns < BF16_COLUMNS)
-    store_all(t, rows, 1, t->added != NULL, sums);
-  else if (t->added)
-    store_all(t, rows, 2, true, sums);
+    store_all(tile, rows, 1, tile->added != NULL, sums);
+  else if (tile->added)
+    store_all(tile, rows, 2, true, sums);
   else
-    store_all(t, rows, 2, false, sums);
+    store_all(tile, rows, 2, false, sums);
 }
 #endif
 
 /* ---------------------------------------------------------------- any processor */
 
-static float sum_of(const bf16_tile *t, int row, int column) {
-  const uint16_t *planes = t->b;
-  const uint32_t *words = t->b;
+static float sum_of(const bf16_tile *tile, int row, int column) {
+  const uint16_t *planes = tile->b;
+  const uint32_t *words = tile->b;
   float sum = 0;
-  for (int64_t k = 0; k < t->channels; k++) {
-    const uint32_t x = t->a[k / 2 * t->a_step + row], y = words[0];
+  for (int64_t k = 0; k < tile->channels; k++) {
+    const uint32_t x = tile->a[k / 2 * tile->a_step + row], y = words[0];
     const uint16_t a = (uint16_t)(k % 2 ? x >> 16 : x & 0xffff);
-    const uint32_t word = t->b_is_planes ? y : words[k / 2 * t->b_step + column];
-    const uint16_t b = t->b_is_planes ? planes[k * t->b_step + column]
-                                      : (uint16_t)(k % 2 ? word >> 16 : word & 0xffff);
+    const uint32_t word = tile->b_is_planes ? y : words[k / 2 * tile->b_step + column];
+    const uint16_t b = tile->b_is_planes ? planes[k * tile->b_step + column]
+                                         : (uint16_t)(k % 2 ? word >> 16 : word & 0xffff);
     sum += bf16_to_f32(a) * bf16_to_f32(b);
   }
   return sum;
 }
 
-static void run_portable(const bf16_tile *t, int rows, int columns) {
+static void run_portable(const bf16_tile *tile, int rows, int columns) {
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < columns; j++) {
-      const int64_t at = i * t->c_step + j;
-      float sum = sum_of(t, i, j) + (t->bias ? t->bias[i] : -0.0F), added;
-      if (t->added) {
-        load_row(COMPUTE_F32, t->added_type, element_at(t->added, t->added_type, at), 1, 1, &added);
+      const int64_t at = i * tile->c_step + j;
+      float sum = sum_of(tile, i, j) + (tile->bias ? tile->bias[i] : -0.0F), added;
+      if (tile->added) {
+        load_row(COMPUTE_F32, tile->added_type, element_at(tile->added, tile->added_type, at), 1, 1,
+                 &added);
         sum += added;
       }
-      sum = t->low > sum ? t->low : sum;
-      sum = t->high < sum ? t->high : sum;
-      store_row(COMPUTE_F32, t->c_type, element_at(t->c, t->c_type, at), 1, 1, &sum);
+      sum = tile->low > sum ? tile->low : sum;
+      sum = tile->high < sum ? tile->high : sum;
+      store_row(COMPUTE_F32, tile->c_type, element_at(tile->c, tile->c_type, at), 1, 1, &sum);
     }
 }
 
-void bf16_tile_run(const bf16_tile *t, int rows, int columns) {
+void bf16_tile_run(const bf16_tile *tile, int rows, int columns) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
-    (columns == BF16_COLUMNS ? run_whole : run_half)(t, rows);
+    (columns == BF16_COLUMNS ? run_whole : run_half)(tile, rows);
     return;
   }
 #endif
-  run_portable(t, rows, columns);
+  run_portable(tile, rows, columns);
 }
 
-void bf16_tile_store(const bf16_tile *t, int rows, int columns, const float *sums) {
+void bf16_tile_store(const bf16_tile *tile, int rows, int columns, const float *sums) {
 #if KERNEL_X86
-  store_rows(t, rows, columns, sums);
+  store_rows(tile, rows, columns, sums);
 #else
-  (void)t, (void)rows, (void)columns, (void)sums;
+  (void)tile, (void)rows, (void)columns, (void)sums;
 #endif
 }

@@ -26,8 +26,8 @@ typedef struct bf16_tile {
 
 enum { BF16_ROWS = 12, BF16_COLUMNS = 32 };
 /* columns: BF16_COLUMNS, or half of them. */
-void bf16_tile_run(const bf16_tile *t, int rows, int columns);
+void bf16_tile_run(const bf16_tile *tile, int rows, int columns);
 /* The same of sums (rows, BF16_COLUMNS) of any number of rows, by AVX-512. */
-void bf16_tile_store(const bf16_tile *t, int rows, int columns, const float *sums);
+void bf16_tile_store(const bf16_tile *tile, int rows, int columns, const float *sums);
 
 #endif

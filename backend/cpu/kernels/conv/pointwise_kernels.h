@@ -25,7 +25,7 @@ enum { POINTWISE_BLOCK = 64 };
 
 typedef struct pointwise_kernel {
   int nr; /* columns */
-  void (*run)(const pointwise_tile *t, int rows);
+  void (*run)(const pointwise_tile *tile, int rows);
 } pointwise_kernel;
 
 /* Of so many rows as gemm.h's kernel for floats has. half: of half its columns. */

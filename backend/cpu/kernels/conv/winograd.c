@@ -32,7 +32,7 @@ enum {
 };
 
 typedef struct tiling {
-  const winograd_args *p;
+  const winograd_args *args;
   winograd_kernel kernel;
   int m, n;
   int64_t rows, columns, tiles; /* tiles of an image, and of all */
@@ -49,20 +49,24 @@ typedef struct tiling {
 
 /* ---------------------------------------------------------------- sizes */
 
-static int64_t factor_step(const tiling *t) { return (t->blocks * t->block + 1) * LANES; }
-static int64_t sum_step(const tiling *t) { return t->part * t->kernel.nr + LANES; }
-static size_t factor_bytes(const tiling *t) {
-  return (size_t)(t->n * t->n * factor_step(t)) * sizeof(float);
+static int64_t factor_step(const tiling *tiling) {
+  return (tiling->blocks * tiling->block + 1) * LANES;
 }
-static size_t input_bytes(const tiling *t) {
-  return (size_t)(t->n * (RUN * t->m + 2) * LANES) * sizeof(float);
+static int64_t sum_step(const tiling *tiling) { return tiling->part * tiling->kernel.nr + LANES; }
+static size_t factor_bytes(const tiling *tiling) {
+  return (size_t)(tiling->n * tiling->n * factor_step(tiling)) * sizeof(float);
 }
-static size_t sum_bytes(const tiling *t) {
-  return (size_t)(t->n * t->n * sum_step(t)) * sizeof(float);
+static size_t input_bytes(const tiling *tiling) {
+  return (size_t)(tiling->n * (RUN * tiling->m + 2) * LANES) * sizeof(float);
+}
+static size_t sum_bytes(const tiling *tiling) {
+  return (size_t)(tiling->n * tiling->n * sum_step(tiling)) * sizeof(float);
 }
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 /* Of a task of either kind: they follow each other. */
-static size_t task_bytes(const tiling *t) { return larger(input_bytes(t), sum_bytes(t)); }
+static size_t task_bytes(const tiling *tiling) {
+  return larger(input_bytes(tiling), sum_bytes(tiling));
+}
 
 /* Equal parts of n, a multiple of `of` in number. */
 static int64_t equal_parts(int64_t n, int64_t most, int64_t of) {
@@ -72,33 +76,38 @@ static int64_t equal_parts(int64_t n, int64_t most, int64_t of) {
 }
 
 /* Whose factors the second-level caches of so many threads keep. */
-static int64_t most_tiles(const tiling *t, int64_t n_threads) {
-  int64_t tile_bytes = t->n * t->n * t->blocks * LANES * (int64_t)sizeof(float);
+static int64_t most_tiles(const tiling *tiling, int64_t n_threads) {
+  int64_t tile_bytes = tiling->n * tiling->n * tiling->blocks * LANES * (int64_t)sizeof(float);
   int64_t most = n_threads * BLOCK_BYTES / (tile_bytes > 0 ? tile_bytes : 1);
   return most < LEAST_BLOCK ? LEAST_BLOCK : most;
 }
 
 /* Few enough that there is a task of a panel for each thread. */
-static int64_t most_of_task(const tiling *t, int64_t n_threads) {
-  int64_t parts = ceil_div(n_threads, t->panels > 0 ? t->panels : 1);
-  int64_t most = ceil_div(t->block, parts);
+static int64_t most_of_task(const tiling *tiling, int64_t n_threads) {
+  int64_t parts = ceil_div(n_threads, tiling->panels > 0 ? tiling->panels : 1);
+  int64_t most = ceil_div(tiling->block, parts);
   return least(PART, most < LEAST_PART ? LEAST_PART : most);
 }
 
-static tiling plan_tiling(const kernel_context *ctx, const winograd_args *p) {
-  tiling t = {.p = p, .kernel = winograd_kernel_for(p->tile), .m = p->tile, .n = p->tile + 2};
-  t.rows = ceil_div(p->out_rows, t.m);
-  t.columns = ceil_div(p->out_columns, t.m);
-  t.tiles = p->images * t.rows * t.columns;
-  t.blocks = ceil_div(p->channels, LANES);
-  t.panels = ceil_div(p->outputs, t.kernel.nr);
-  int64_t multiplies = t.tiles * t.n * t.n * p->channels * p->outputs;
-  t.shared = p->groups * (t.tiles / LEAST_BLOCK) < ctx->n_threads && ctx->n_threads > 1;
-  t.work = (t.shared ? 1 : p->groups) * multiplies / WORK;
-  t.block = equal_parts(t.tiles, most_tiles(&t, t.shared ? ctx->n_threads : 1),
-                        t.shared ? 1 : ctx->n_threads);
-  t.part = equal_parts(t.block, t.shared ? most_of_task(&t, ctx->n_threads) : PART, 1);
-  return t;
+static tiling plan_tiling(const kernel_context *ctx, const winograd_args *args) {
+  tiling tiling = {.args = args,
+                   .kernel = winograd_kernel_for(args->tile),
+                   .m = args->tile,
+                   .n = args->tile + 2};
+  tiling.rows = ceil_div(args->out_rows, tiling.m);
+  tiling.columns = ceil_div(args->out_columns, tiling.m);
+  tiling.tiles = args->images * tiling.rows * tiling.columns;
+  tiling.blocks = ceil_div(args->channels, LANES);
+  tiling.panels = ceil_div(args->outputs, tiling.kernel.nr);
+  int64_t multiplies = tiling.tiles * tiling.n * tiling.n * args->channels * args->outputs;
+  tiling.shared =
+      args->groups * (tiling.tiles / LEAST_BLOCK) < ctx->n_threads && ctx->n_threads > 1;
+  tiling.work = (tiling.shared ? 1 : args->groups) * multiplies / WORK;
+  tiling.block = equal_parts(tiling.tiles, most_tiles(&tiling, tiling.shared ? ctx->n_threads : 1),
+                             tiling.shared ? 1 : ctx->n_threads);
+  tiling.part =
+      equal_parts(tiling.block, tiling.shared ? most_of_task(&tiling, ctx->n_threads) : PART, 1);
+  return tiling;
 }
 
 /* ---------------------------------------------------------------- factors */
@@ -125,34 +134,34 @@ static void turn(const float *from, int64_t plane, int64_t here, int64_t n, floa
 }
 
 /* The same of a row from element `at` of x on. */
-static void turn_row(const tiling *t, int64_t at, int64_t plane, int64_t here, int64_t n,
+static void turn_row(const tiling *tiling, int64_t at, int64_t plane, int64_t here, int64_t n,
                      float *to) {
   enum { WIDEST = RUN * WINOGRAD_MOST + 2 };
   float wide[LANES * WIDEST];
-  if (!is_bf16(t->p->x_type)) {
-    turn((const float *)t->p->x + at, plane, here, n, to);
+  if (!is_bf16(tiling->args->x_type)) {
+    turn((const float *)tiling->args->x + at, plane, here, n, to);
     return;
   }
   for (int64_t c = 0; c < here; c++)
-    widen_row((const uint16_t *)t->p->x + at + c * plane, n, wide + c * WIDEST);
+    widen_row((const uint16_t *)tiling->args->x + at + c * plane, n, wide + c * WIDEST);
   turn(wide, WIDEST, here, n, to);
 }
 
 /* What `run` neighbouring tiles see of LANES channels: to (n, width, LANES). */
-static void load_inputs(const tiling *t, int64_t plane, int64_t here, int64_t y0, int64_t x0,
+static void load_inputs(const tiling *tiling, int64_t plane, int64_t here, int64_t y0, int64_t x0,
                         int64_t width, float *to) {
-  const winograd_args *p = t->p;
-  int64_t size = p->in_rows * p->in_columns;
-  int64_t low = least(width, x0 < 0 ? -x0 : 0), high = least(width, p->in_columns - x0);
+  const winograd_args *args = tiling->args;
+  int64_t size = args->in_rows * args->in_columns;
+  int64_t low = least(width, x0 < 0 ? -x0 : 0), high = least(width, args->in_columns - x0);
   if (high < low) high = low;
-  for (int64_t y = y0; y < y0 + t->n; y++, to += width * LANES) {
-    if (y < 0 || y >= p->in_rows) {
+  for (int64_t y = y0; y < y0 + tiling->n; y++, to += width * LANES) {
+    if (y < 0 || y >= args->in_rows) {
       memset(to, 0, (size_t)(width * LANES) * sizeof *to);
       continue;
     }
     memset(to, 0, (size_t)(low * LANES) * sizeof *to);
     if (high > low)
-      turn_row(t, plane * size + y * p->in_columns + x0 + low, size, here, high - low,
+      turn_row(tiling, plane * size + y * args->in_columns + x0 + low, size, here, high - low,
                to + low * LANES);
     memset(to + high * LANES, 0, (size_t)((width - high) * LANES) * sizeof *to);
   }
@@ -163,22 +172,25 @@ typedef struct place {
   int64_t image, row, column;
 } place;
 
-static place place_of(const tiling *t, int64_t tile) {
-  return (place){tile / (t->rows * t->columns), tile / t->columns % t->rows, tile % t->columns};
+static place place_of(const tiling *tiling, int64_t tile) {
+  return (place){tile / (tiling->rows * tiling->columns), tile / tiling->columns % tiling->rows,
+                 tile % tiling->columns};
 }
 
 /* Of tiles [first, first + count), and LANES channels, to where those of the first are. */
-static void make_factors(const tiling *t, int64_t group, int64_t channels, int64_t first,
+static void make_factors(const tiling *tiling, int64_t group, int64_t channels, int64_t first,
                          int64_t count, float *to, float *inputs) {
-  const winograd_args *p = t->p;
-  int64_t channel = channels * LANES, here = least(LANES, p->channels - channel);
+  const winograd_args *args = tiling->args;
+  int64_t channel = channels * LANES, here = least(LANES, args->channels - channel);
   for (int64_t n; count > 0; first += n, count -= n) {
-    place at = place_of(t, first);
-    n = least(least(RUN, count), t->columns - at.column);
-    int64_t width = n * t->m + 2, plane = (at.image * p->groups + group) * p->channels + channel;
-    load_inputs(t, plane, here, at.row * t->m - p->top, at.column * t->m - p->left, width, inputs);
+    place at = place_of(tiling, first);
+    n = least(least(RUN, count), tiling->columns - at.column);
+    int64_t width = n * tiling->m + 2,
+            plane = (at.image * args->groups + group) * args->channels + channel;
+    load_inputs(tiling, plane, here, at.row * tiling->m - args->top,
+                at.column * tiling->m - args->left, width, inputs);
     for (int64_t i = 0; i < n; i++, to += LANES)
-      t->kernel.factors(inputs + i * t->m * LANES, width, to, factor_step(t));
+      tiling->kernel.factors(inputs + i * tiling->m * LANES, width, to, factor_step(tiling));
   }
 }
 
@@ -189,11 +201,11 @@ typedef struct patch {
   int64_t at, rows, columns;
 } patch;
 
-static patch patch_of(const winograd_args *p, int64_t m, const place *at, int64_t output) {
+static patch patch_of(const winograd_args *args, int64_t m, const place *at, int64_t output) {
   int64_t y = at->row * m, x = at->column * m;
-  int64_t plane = at->image * p->groups * p->outputs + output;
-  return (patch){(plane * p->out_rows + y) * p->out_columns + x, least(m, p->out_rows - y),
-                 least(m, p->out_columns - x)};
+  int64_t plane = at->image * args->groups * args->outputs + output;
+  return (patch){(plane * args->out_rows + y) * args->out_columns + x, least(m, args->out_rows - y),
+                 least(m, args->out_columns - x)};
 }
 
 static inline float widened(uint16_t h) {
@@ -204,27 +216,27 @@ static inline float widened(uint16_t h) {
 }
 
 /* cells: (m, m) */
-static void add_tile(const tiling *t, const patch *of, float *cells) {
-  const winograd_args *p = t->p;
-  const float *from = (const float *)p->tail.added + of->at;
-  const uint16_t *narrow = (const uint16_t *)p->tail.added + of->at;
-  for (int64_t i = 0; i < of->rows; i++, cells += t->m) {
-    if (!is_bf16(p->tail.added_type)) {
+static void add_tile(const tiling *tiling, const patch *of, float *cells) {
+  const winograd_args *args = tiling->args;
+  const float *from = (const float *)args->tail.added + of->at;
+  const uint16_t *narrow = (const uint16_t *)args->tail.added + of->at;
+  for (int64_t i = 0; i < of->rows; i++, cells += tiling->m) {
+    if (!is_bf16(args->tail.added_type)) {
       for (int64_t x = 0; x < of->columns; x++) cells[x] += from[x];
-      from += p->out_columns;
+      from += args->out_columns;
       continue;
     }
     if (of->columns == 4)
       for (int x = 0; x < 4; x++) cells[x] += widened(narrow[x]);
     else
       for (int64_t x = 0; x < of->columns; x++) cells[x] += widened(narrow[x]);
-    narrow += p->out_columns;
+    narrow += args->out_columns;
   }
 }
 
-static void store_narrow_tile(const tiling *t, const patch *of, const uint16_t *cells) {
-  uint16_t *to = (uint16_t *)t->p->out + of->at;
-  for (int64_t i = 0; i < of->rows; i++, to += t->p->out_columns, cells += t->m) {
+static void store_narrow_tile(const tiling *tiling, const patch *of, const uint16_t *cells) {
+  uint16_t *to = (uint16_t *)tiling->args->out + of->at;
+  for (int64_t i = 0; i < of->rows; i++, to += tiling->args->out_columns, cells += tiling->m) {
     if (of->columns == 4)
       memcpy(to, cells, 4 * sizeof *to);
     else
@@ -232,9 +244,9 @@ static void store_narrow_tile(const tiling *t, const patch *of, const uint16_t *
   }
 }
 
-static void store_tile(const tiling *t, const patch *of, const float *cells) {
-  float *to = (float *)t->p->out + of->at;
-  for (int64_t i = 0; i < of->rows; i++, to += t->p->out_columns, cells += t->m) {
+static void store_tile(const tiling *tiling, const patch *of, const float *cells) {
+  float *to = (float *)tiling->args->out + of->at;
+  for (int64_t i = 0; i < of->rows; i++, to += tiling->args->out_columns, cells += tiling->m) {
     if (of->columns == 4)
       memcpy(to, cells, 4 * sizeof *to);
     else if (of->columns == 2)
@@ -245,57 +257,57 @@ static void store_tile(const tiling *t, const patch *of, const float *cells) {
 }
 
 /* cells: (LANES, CELLS), of n tiles of outputs [output, output + here). */
-static void store_cells(const tiling *t, int64_t first, int64_t n, int64_t output, int64_t here,
-                        float *cells) {
-  const winograd_args *p = t->p;
-  const conv_tail *tail = &p->tail;
+static void store_cells(const tiling *tiling, int64_t first, int64_t n, int64_t output,
+                        int64_t here, float *cells) {
+  const winograd_args *args = tiling->args;
+  const conv_tail *tail = &args->tail;
   const conv_tail limits = {.low = tail->low, .high = tail->high};
-  const int64_t step = (int64_t)t->m * t->m;
+  const int64_t step = (int64_t)tiling->m * tiling->m;
   const bool has_limits = limits.low > conv_tail_none.low || limits.high < conv_tail_none.high;
   for (int64_t k = 0; tail->added && k < n; k++) {
-    const place at = place_of(t, first + k);
+    const place at = place_of(tiling, first + k);
     for (int64_t lane = 0; lane < here; lane++) {
-      const patch of = patch_of(p, t->m, &at, output + lane);
-      add_tile(t, &of, cells + lane * CELLS + k * step);
+      const patch of = patch_of(args, tiling->m, &at, output + lane);
+      add_tile(tiling, &of, cells + lane * CELLS + k * step);
     }
   }
   if (has_limits) conv_tail_row(&limits, -0.0F, 0, here * CELLS, cells, cells);
   uint16_t narrow[LANES * CELLS];
-  if (is_bf16(p->out_type)) {
-    bf16_steps(&p->steps, cells, here * CELLS);
+  if (is_bf16(args->out_type)) {
+    bf16_steps(&args->steps, cells, here * CELLS);
     narrow_row(cells, here * CELLS, narrow);
   } else {
-    steps_in_place(&p->steps, cells, 0, here * CELLS, 1, 0);
+    steps_in_place(&args->steps, cells, 0, here * CELLS, 1, 0);
   }
   for (int64_t k = 0; k < n; k++) {
-    const place at = place_of(t, first + k);
+    const place at = place_of(tiling, first + k);
     for (int64_t lane = 0; lane < here; lane++) {
-      const patch of = patch_of(p, t->m, &at, output + lane);
-      if (is_bf16(p->out_type))
-        store_narrow_tile(t, &of, narrow + lane * CELLS + k * step);
+      const patch of = patch_of(args, tiling->m, &at, output + lane);
+      if (is_bf16(args->out_type))
+        store_narrow_tile(tiling, &of, narrow + lane * CELLS + k * step);
       else
-        store_tile(t, &of, cells + lane * CELLS + k * step);
+        store_tile(tiling, &of, cells + lane * CELLS + k * step);
     }
   }
 }
 
 /* The inputs (n, n) of a tile in the plane from element `plane` of x on. */
-static void load_tile(const tiling *t, const place *at, int64_t plane, double *to) {
-  const winograd_args *p = t->p;
-  int64_t y0 = at->row * t->m - p->top, x0 = at->column * t->m - p->left;
-  for (int64_t y = y0; y < y0 + t->n; y++)
-    for (int64_t x = x0; x < x0 + t->n; x++) {
-      bool inside = y >= 0 && y < p->in_rows && x >= 0 && x < p->in_columns;
-      const int64_t i = plane + y * p->in_columns + x;
-      *to++ = !inside              ? 0
-              : is_bf16(p->x_type) ? (double)bf16_to_f32(((const uint16_t *)p->x)[i])
-                                   : (double)((const float *)p->x)[i];
+static void load_tile(const tiling *tiling, const place *at, int64_t plane, double *to) {
+  const winograd_args *args = tiling->args;
+  int64_t y0 = at->row * tiling->m - args->top, x0 = at->column * tiling->m - args->left;
+  for (int64_t y = y0; y < y0 + tiling->n; y++)
+    for (int64_t x = x0; x < x0 + tiling->n; x++) {
+      bool inside = y >= 0 && y < args->in_rows && x >= 0 && x < args->in_columns;
+      const int64_t i = plane + y * args->in_columns + x;
+      *to++ = !inside                 ? 0
+              : is_bf16(args->x_type) ? (double)bf16_to_f32(((const uint16_t *)args->x)[i])
+                                      : (double)((const float *)args->x)[i];
     }
 }
 
 /* The kernel of a channel of an output. */
-static void load_taps(const winograd_args *p, int64_t output, int64_t channel, float *to) {
-  const conv_weight all = {p->weight, p->weight_type, p->encoding, p->channels * TAPS};
+static void load_taps(const winograd_args *args, int64_t output, int64_t channel, float *to) {
+  const conv_weight all = {args->weight, args->weight_type, args->encoding, args->channels * TAPS};
   conv_weight_load(&all, output, channel * TAPS, TAPS, to);
 }
 
@@ -310,19 +322,19 @@ KERNEL_INLINE void add_taps(int m, const float *weight, const double *inputs, do
 
 /* Of outputs [output, output + LANES) of a tile those that are wanted, from the inputs themselves:
  * cells (m, m, LANES). */
-static void compute_directly(const tiling *t, const place *at, int64_t output, const bool *wanted,
-                             float *cells) {
-  const winograd_args *p = t->p;
+static void compute_directly(const tiling *tiling, const place *at, int64_t output,
+                             const bool *wanted, float *cells) {
+  const winograd_args *args = tiling->args;
   double inputs[MOST_FACTORS], sums[LANES][WINOGRAD_MOST * WINOGRAD_MOST] = {{0}};
-  int64_t size = p->in_rows * p->in_columns, group = output / p->outputs;
-  int64_t x = (at->image * p->groups + group) * p->channels * size;
-  for (int64_t c = 0; c < p->channels; c++, x += size) {
-    load_tile(t, at, x, inputs);
+  int64_t size = args->in_rows * args->in_columns, group = output / args->outputs;
+  int64_t x = (at->image * args->groups + group) * args->channels * size;
+  for (int64_t c = 0; c < args->channels; c++, x += size) {
+    load_tile(tiling, at, x, inputs);
     for (int lane = 0; lane < LANES; lane++) {
       if (!wanted[lane]) continue;
       float weight[TAPS];
-      load_taps(p, output + lane, c, weight);
-      if (t->m == 2)
+      load_taps(args, output + lane, c, weight);
+      if (tiling->m == 2)
         add_taps(2, weight, inputs, sums[lane]);
       else
         add_taps(4, weight, inputs, sums[lane]);
@@ -330,8 +342,9 @@ static void compute_directly(const tiling *t, const place *at, int64_t output, c
   }
   for (int lane = 0; lane < LANES; lane++) {
     if (!wanted[lane]) continue;
-    double bias = p->bias ? (double)((const float *)p->bias)[output + lane] : 0;
-    for (int i = 0; i < t->m * t->m; i++) cells[i * LANES + lane] = (float)(sums[lane][i] + bias);
+    double bias = args->bias ? (double)((const float *)args->bias)[output + lane] : 0;
+    for (int i = 0; i < tiling->m * tiling->m; i++)
+      cells[i * LANES + lane] = (float)(sums[lane][i] + bias);
   }
 }
 
@@ -343,150 +356,155 @@ static bool are_finite(const float *check) {
 
 /* Tiles [first, first + count) whose cells have been added up in `check`: what is infinite or no
  * number is so only where the inputs are. */
-static void mend(const tiling *t, int64_t first, int64_t count, int64_t output, int64_t here,
+static void mend(const tiling *tiling, int64_t first, int64_t count, int64_t output, int64_t here,
                  const float *check, float *cells) {
-  const int n_cells = t->m * t->m;
+  const int n_cells = tiling->m * tiling->m;
   if (are_finite(check)) return;
   for (int64_t tile = first; tile < first + count; tile++, cells += n_cells * LANES) {
-    const place at = place_of(t, tile);
+    const place at = place_of(tiling, tile);
     bool wanted[LANES];
     for (int lane = 0; lane < LANES; lane++) {
       float sum = 0;
       for (int i = 0; i < n_cells; i++) sum += cells[i * LANES + lane];
       wanted[lane] = lane < here && sum - sum != 0;
     }
-    compute_directly(t, &at, output, wanted, cells);
+    compute_directly(tiling, &at, output, wanted, cells);
   }
 }
 
 /* Of outputs [output, output + LANES) of a group, `here` of which there are. sums: the first
  * tile's. */
-static void finish_tiles(const tiling *t, int64_t first, int64_t count, int64_t output,
+static void finish_tiles(const tiling *tiling, int64_t first, int64_t count, int64_t output,
                          int64_t here, const float *sums) {
-  const winograd_args *p = t->p;
+  const winograd_args *args = tiling->args;
   float cells[CELLS * LANES], turned[LANES * CELLS], bias[LANES] = {0};
-  int64_t n_cells = (int64_t)t->m * t->m, at_once = CELLS / n_cells;
-  if (p->bias) memcpy(bias, (const float *)p->bias + output, (size_t)here * sizeof *bias);
+  int64_t n_cells = (int64_t)tiling->m * tiling->m, at_once = CELLS / n_cells;
+  if (args->bias) memcpy(bias, (const float *)args->bias + output, (size_t)here * sizeof *bias);
   for (int64_t i = 0; i < count; i += at_once) {
     int64_t n = least(at_once, count - i);
     float check[LANES] = {0};
     for (int64_t k = 0; k < n; k++)
-      t->kernel.outputs(sums + (i + k) * t->kernel.nr, sum_step(t), bias,
-                        cells + k * n_cells * LANES, check);
-    mend(t, first + i, n, output, here, check, cells);
+      tiling->kernel.outputs(sums + (i + k) * tiling->kernel.nr, sum_step(tiling), bias,
+                             cells + k * n_cells * LANES, check);
+    mend(tiling, first + i, n, output, here, check, cells);
     for (int h = 0; h < 4; h++)
       transpose_8x8(cells + h / 2 * 8 * LANES + h % 2 * 8, LANES,
                     turned + h % 2 * 8 * CELLS + h / 2 * 8, CELLS);
-    store_cells(t, first + i, n, output, here, turned);
+    store_cells(tiling, first + i, n, output, here, turned);
   }
 }
 
 /* One factor of a panel: sums (count, nr) of tiles [at, at + count) of a block. */
-static void multiply_factor(const tiling *t, const float *factors, int64_t at, int64_t count,
+static void multiply_factor(const tiling *tiling, const float *factors, int64_t at, int64_t count,
                             const float *weight, float *sums) {
-  int64_t nr = t->kernel.nr, strips = ceil_div(count, t->kernel.mr);
-  int64_t height = ceil_div(count, strips), step = t->block * LANES;
-  for (int64_t k = 0; k < t->p->channels; k += DEEP)
+  int64_t nr = tiling->kernel.nr, strips = ceil_div(count, tiling->kernel.mr);
+  int64_t height = ceil_div(count, strips), step = tiling->block * LANES;
+  for (int64_t k = 0; k < tiling->args->channels; k += DEEP)
     for (int64_t i = 0; i < count; i += height) {
-      const winograd_product product = {.k = least(DEEP, t->p->channels - k),
+      const winograd_product product = {.k = least(DEEP, tiling->args->channels - k),
                                         .a = factors + k / LANES * step + (at + i) * LANES,
                                         .a_step = step,
                                         .b = weight + k * nr,
                                         .c = sums + i * nr,
                                         .adds = k > 0};
-      t->kernel.multiply(&product, (int)least(height, count - i));
+      tiling->kernel.multiply(&product, (int)least(height, count - i));
     }
 }
 
 /* A panel of outputs of a group, of tiles [at, at + count) of the block that begins at tile
  * `first`.
  */
-static void make_outputs(const tiling *t, int64_t group, int64_t panel, int64_t first, int64_t at,
-                         int64_t count, const float *factors, float *sums) {
-  const winograd_args *p = t->p;
-  int64_t nr = t->kernel.nr, n_factors = (int64_t)t->n * t->n;
-  const float *weight =
-      (const float *)p->packed + (group * t->panels + panel) * n_factors * p->channels * nr;
+static void make_outputs(const tiling *tiling, int64_t group, int64_t panel, int64_t first,
+                         int64_t at, int64_t count, const float *factors, float *sums) {
+  const winograd_args *args = tiling->args;
+  int64_t nr = tiling->kernel.nr, n_factors = (int64_t)tiling->n * tiling->n;
+  const float *weight = (const float *)args->packed +
+                        (group * tiling->panels + panel) * n_factors * args->channels * nr;
   for (int64_t i = 0; i < n_factors; i++)
-    multiply_factor(t, factors + i * factor_step(t), at, count, weight + i * p->channels * nr,
-                    sums + i * sum_step(t));
-  for (int64_t o = panel * nr; o < least((panel + 1) * nr, p->outputs); o += LANES)
-    finish_tiles(t, first + at, count, group * p->outputs + o, least(LANES, p->outputs - o),
-                 sums + o - panel * nr);
+    multiply_factor(tiling, factors + i * factor_step(tiling), at, count,
+                    weight + i * args->channels * nr, sums + i * sum_step(tiling));
+  for (int64_t o = panel * nr; o < least((panel + 1) * nr, args->outputs); o += LANES)
+    finish_tiles(tiling, first + at, count, group * args->outputs + o,
+                 least(LANES, args->outputs - o), sums + o - panel * nr);
 }
 
 /* ---------------------------------------------------------------- a block for each thread */
 
 static void run_block(const void *user, int64_t task, char *scratch) {
-  const tiling *t = user;
-  int64_t of_group = ceil_div(t->tiles, t->block), group = task / of_group;
-  int64_t first = task % of_group * t->block, count = least(t->block, t->tiles - first);
-  float *factors = (float *)(void *)scratch, *rest = (float *)(void *)(scratch + factor_bytes(t));
-  for (int64_t c = 0; c < t->blocks; c++)
-    make_factors(t, group, c, first, count, factors + c * t->block * LANES, rest);
-  for (int64_t panel = 0; panel < t->panels; panel++)
-    for (int64_t at = 0; at < count; at += t->part)
-      make_outputs(t, group, panel, first, at, least(t->part, count - at), factors, rest);
+  const tiling *tiling = user;
+  int64_t of_group = ceil_div(tiling->tiles, tiling->block), group = task / of_group;
+  int64_t first = task % of_group * tiling->block,
+          count = least(tiling->block, tiling->tiles - first);
+  float *factors = (float *)(void *)scratch,
+        *rest = (float *)(void *)(scratch + factor_bytes(tiling));
+  for (int64_t c = 0; c < tiling->blocks; c++)
+    make_factors(tiling, group, c, first, count, factors + c * tiling->block * LANES, rest);
+  for (int64_t panel = 0; panel < tiling->panels; panel++)
+    for (int64_t at = 0; at < count; at += tiling->part)
+      make_outputs(tiling, group, panel, first, at, least(tiling->part, count - at), factors, rest);
 }
 
 /* ---------------------------------------------------------------- a block for all threads */
 
 static void run_factors(const void *user, int64_t task, char *scratch) {
-  const tiling *t = user;
-  int64_t runs = ceil_div(t->count, RUN), at = task % runs * RUN, channels = task / runs;
-  make_factors(t, t->group, channels, t->first + at, least(RUN, t->count - at),
-               t->factors + (channels * t->block + at) * LANES, (float *)(void *)scratch);
+  const tiling *tiling = user;
+  int64_t runs = ceil_div(tiling->count, RUN), at = task % runs * RUN, channels = task / runs;
+  make_factors(tiling, tiling->group, channels, tiling->first + at, least(RUN, tiling->count - at),
+               tiling->factors + (channels * tiling->block + at) * LANES, (float *)(void *)scratch);
 }
 
 static void run_outputs(const void *user, int64_t task, char *scratch) {
-  const tiling *t = user;
-  int64_t parts = ceil_div(t->count, t->part), at = task % parts * t->part;
-  make_outputs(t, t->group, task / parts, t->first, at, least(t->part, t->count - at), t->factors,
-               (float *)(void *)scratch);
+  const tiling *tiling = user;
+  int64_t parts = ceil_div(tiling->count, tiling->part), at = task % parts * tiling->part;
+  make_outputs(tiling, tiling->group, task / parts, tiling->first, at,
+               least(tiling->part, tiling->count - at), tiling->factors, (float *)(void *)scratch);
 }
 
-static size_t shared_bytes(const kernel_context *ctx, const tiling *t) {
-  int64_t factors = t->blocks * ceil_div(t->block, RUN);
-  int64_t outputs = t->panels * ceil_div(t->block, t->part);
-  return kernel_scratch_size(factor_bytes(t)) +
-         slots_bytes(ctx, factors > outputs ? factors : outputs, t->work, task_bytes(t));
+static size_t shared_bytes(const kernel_context *ctx, const tiling *tiling) {
+  int64_t factors = tiling->blocks * ceil_div(tiling->block, RUN);
+  int64_t outputs = tiling->panels * ceil_div(tiling->block, tiling->part);
+  return kernel_scratch_size(factor_bytes(tiling)) +
+         slots_bytes(ctx, factors > outputs ? factors : outputs, tiling->work, task_bytes(tiling));
 }
 
-static void run_shared(const kernel_context *ctx, tiling *t, char *memory) {
-  char *slots = memory + kernel_scratch_size(factor_bytes(t));
-  t->factors = (float *)(void *)memory;
-  for (t->group = 0; t->group < t->p->groups; t->group++)
-    for (t->first = 0; t->first < t->tiles; t->first += t->block) {
-      t->count = least(t->block, t->tiles - t->first);
-      run_slots_in(ctx, t->blocks * ceil_div(t->count, RUN), t->work, task_bytes(t), run_factors, t,
-                   slots);
-      run_slots_in(ctx, t->panels * ceil_div(t->count, t->part), t->work, task_bytes(t),
-                   run_outputs, t, slots);
+static void run_shared(const kernel_context *ctx, tiling *tiling, char *memory) {
+  char *slots = memory + kernel_scratch_size(factor_bytes(tiling));
+  tiling->factors = (float *)(void *)memory;
+  for (tiling->group = 0; tiling->group < tiling->args->groups; tiling->group++)
+    for (tiling->first = 0; tiling->first < tiling->tiles; tiling->first += tiling->block) {
+      tiling->count = least(tiling->block, tiling->tiles - tiling->first);
+      run_slots_in(ctx, tiling->blocks * ceil_div(tiling->count, RUN), tiling->work,
+                   task_bytes(tiling), run_factors, tiling, slots);
+      run_slots_in(ctx, tiling->panels * ceil_div(tiling->count, tiling->part), tiling->work,
+                   task_bytes(tiling), run_outputs, tiling, slots);
     }
 }
 
 /* ---------------------------------------------------------------- the kernel */
 
-static int64_t block_tasks(const tiling *t) { return t->p->groups * ceil_div(t->tiles, t->block); }
+static int64_t block_tasks(const tiling *tiling) {
+  return tiling->args->groups * ceil_div(tiling->tiles, tiling->block);
+}
 
 static size_t winograd_scratch(const kernel_context *ctx, const void *args) {
-  const tiling t = plan_tiling(ctx, args);
-  if (t.tiles == 0 || t.panels == 0) return 0;
-  if (t.shared) return shared_bytes(ctx, &t);
-  return slots_bytes(ctx, block_tasks(&t), t.work, factor_bytes(&t) + task_bytes(&t));
+  const tiling tiling = plan_tiling(ctx, args);
+  if (tiling.tiles == 0 || tiling.panels == 0) return 0;
+  if (tiling.shared) return shared_bytes(ctx, &tiling);
+  return slots_bytes(ctx, block_tasks(&tiling), tiling.work,
+                     factor_bytes(&tiling) + task_bytes(&tiling));
 }
 
 static bool winograd(const kernel_context *ctx, const void *args) {
-  tiling t = plan_tiling(ctx, args);
+  tiling tiling = plan_tiling(ctx, args);
   size_t bytes = winograd_scratch(ctx, args);
   char *memory = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
   if (bytes == 0) return true;
   if (!memory) return false;
-  if (t.shared)
-    run_shared(ctx, &t, memory);
+  if (tiling.shared)
+    run_shared(ctx, &tiling, memory);
   else
-    run_slots_in(ctx, block_tasks(&t), t.work, factor_bytes(&t) + task_bytes(&t), run_block, &t,
-                 memory);
+    run_slots_in(ctx, block_tasks(&tiling), tiling.work,
+                 factor_bytes(&tiling) + task_bytes(&tiling), run_block, &tiling, memory);
   return true;
 }
 
@@ -503,47 +521,49 @@ const kernel_desc kernel_winograd = {
 /* ---------------------------------------------------------------- packing */
 
 typedef struct packing {
-  const winograd_args *p;
+  const winograd_args *args;
   int64_t nr, panels;
   float *to; /* (groups, panels, n * n, channels, nr) */
 } packing;
 
-static size_t packed_bytes(const winograd_args *p) {
-  int64_t nr = winograd_kernel_for(p->tile).nr, n = p->tile + 2;
-  return (size_t)(p->groups * ceil_div(p->outputs, nr) * n * n * p->channels * nr) * sizeof(float);
+static size_t packed_bytes(const winograd_args *args) {
+  int64_t nr = winograd_kernel_for(args->tile).nr, n = args->tile + 2;
+  return (size_t)(args->groups * ceil_div(args->outputs, nr) * n * n * args->channels * nr) *
+         sizeof(float);
 }
 
 /* The kernels (3, 3, LANES) of a channel and LANES outputs, `here` of which there are. */
-static void load_kernels(const winograd_args *p, int64_t output, int64_t here, int64_t channel,
+static void load_kernels(const winograd_args *args, int64_t output, int64_t here, int64_t channel,
                          double *to) {
   memset(to, 0, TAPS * LANES * sizeof *to);
   for (int64_t i = 0; i < here; i++) {
     float from[TAPS];
-    load_taps(p, output + i, channel, from);
+    load_taps(args, output + i, channel, from);
     for (int64_t tap = 0; tap < TAPS; tap++) to[tap * LANES + i] = (double)from[tap];
   }
 }
 
 /* The factors of a channel of a panel. */
-static void pack_channel(const packing *k, int64_t panel, int64_t channel) {
-  const winograd_args *p = k->p;
-  int64_t n_factors = (int64_t)(p->tile + 2) * (p->tile + 2);
-  int64_t group = panel / k->panels, first = panel % k->panels * k->nr;
-  float *to = k->to + (panel * n_factors * p->channels + channel) * k->nr;
+static void pack_channel(const packing *packing, int64_t panel, int64_t channel) {
+  const winograd_args *args = packing->args;
+  int64_t n_factors = (int64_t)(args->tile + 2) * (args->tile + 2);
+  int64_t group = panel / packing->panels, first = panel % packing->panels * packing->nr;
+  float *to = packing->to + (panel * n_factors * args->channels + channel) * packing->nr;
   double kernels[TAPS * LANES];
   float factors[MOST_FACTORS * LANES];
-  for (int64_t lane = 0; lane < k->nr; lane += LANES) {
-    int64_t left = p->outputs - first - lane, here = left < 0 ? 0 : least(LANES, left);
-    load_kernels(p, group * p->outputs + first + lane, here, channel, kernels);
-    winograd_weight(p->tile, kernels, factors);
+  for (int64_t lane = 0; lane < packing->nr; lane += LANES) {
+    int64_t left = args->outputs - first - lane, here = left < 0 ? 0 : least(LANES, left);
+    load_kernels(args, group * args->outputs + first + lane, here, channel, kernels);
+    winograd_weight(args->tile, kernels, factors);
     for (int64_t i = 0; i < n_factors; i++)
-      memcpy(to + i * p->channels * k->nr + lane, factors + i * LANES, LANES * sizeof *to);
+      memcpy(to + i * args->channels * packing->nr + lane, factors + i * LANES, LANES * sizeof *to);
   }
 }
 
 static void pack_channels(void *ctx, int64_t begin, int64_t end) {
-  const packing *k = ctx;
-  for (int64_t i = begin; i < end; i++) pack_channel(k, i / k->p->channels, i % k->p->channels);
+  const packing *packing = ctx;
+  for (int64_t i = begin; i < end; i++)
+    pack_channel(packing, i / packing->args->channels, i % packing->args->channels);
 }
 
 static size_t pack_scratch(const kernel_context *ctx, const void *args) {
@@ -552,12 +572,13 @@ static size_t pack_scratch(const kernel_context *ctx, const void *args) {
 }
 
 static bool pack(const kernel_context *ctx, const void *args) {
-  const winograd_args *p = args;
-  packing k = {.p = p, .nr = winograd_kernel_for(p->tile).nr};
-  k.to = ctx->scratch(ctx->pool, packed_bytes(p));
-  k.panels = ceil_div(p->outputs, k.nr);
-  if (!k.to) return false;
-  ctx->parallel_for(ctx->pool, p->groups * k.panels * p->channels, PACK_GRAIN, pack_channels, &k);
+  const winograd_args *own = args;
+  packing packing = {.args = own, .nr = winograd_kernel_for(own->tile).nr};
+  packing.to = ctx->scratch(ctx->pool, packed_bytes(own));
+  packing.panels = ceil_div(own->outputs, packing.nr);
+  if (!packing.to) return false;
+  ctx->parallel_for(ctx->pool, own->groups * packing.panels * own->channels, PACK_GRAIN,
+                    pack_channels, &packing);
   return true;
 }
 

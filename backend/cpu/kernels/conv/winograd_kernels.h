@@ -22,7 +22,7 @@ typedef struct winograd_product {
 
 typedef struct winograd_kernel {
   int mr, nr; /* the most rows; columns, a multiple of WINOGRAD_LANES */
-  void (*multiply)(const winograd_product *t, int rows);
+  void (*multiply)(const winograd_product *product, int rows);
   /* Of the inputs from[(y * row + x) * 16 + lane] the factors to[(y * n + x) * step + lane]. */
   void (*factors)(const float *from, int64_t row, float *to, int64_t step);
   /* Of the sums from[(y * n + x) * step + lane] the outputs to[(y * m + x) * 16 + lane], bias (16)

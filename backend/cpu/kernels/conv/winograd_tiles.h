@@ -7,12 +7,12 @@
 
 #include "backend/cpu/kernels/support/tile_vectors.h"
 
-TILE_TARGET KERNEL_INLINE void TILE_ONE(const winograd_product *t, const int rows) {
+TILE_TARGET KERNEL_INLINE void TILE_ONE(const winograd_product *product, const int rows) {
   enum { FLOATS = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
-  const float *b = t->b, *block = t->a;
-  for (int64_t k = 0; k < t->k; k += WINOGRAD_LANES, block += t->a_step) {
+  const float *b = product->b, *block = product->a;
+  for (int64_t k = 0; k < product->k; k += WINOGRAD_LANES, block += product->a_step) {
     TILE_VECTOR sums[TILE_ROWS * TILE_VECTORS];
-    const int64_t left = t->k - k;
+    const int64_t left = product->k - k;
     const float *a = block, *end = a + (left < WINOGRAD_LANES ? left : WINOGRAD_LANES);
 #pragma GCC unroll 24
     for (int i = 0; i < rows * TILE_VECTORS; i++) sums[i] = (TILE_VECTOR){0};
@@ -34,14 +34,15 @@ TILE_TARGET KERNEL_INLINE void TILE_ONE(const winograd_product *t, const int row
 #pragma GCC unroll 24
     for (int i = 0; i < rows * TILE_VECTORS; i++) {
       TILE_VECTOR sum = sums[i];
-      if (k > 0 || t->adds) sum += TILE_LOAD(t->c + i * FLOATS);
-      memcpy(t->c + i * FLOATS, &sum, sizeof sum);
+      if (k > 0 || product->adds) sum += TILE_LOAD(product->c + i * FLOATS);
+      memcpy(product->c + i * FLOATS, &sum, sizeof sum);
     }
   }
 }
 
-TILE_TARGET __attribute__((aligned(64))) static void TILE_RUN(const winograd_product *t, int rows) {
-#define TILE_CASE(n) TILE_ONE(t, n)
+TILE_TARGET __attribute__((aligned(64))) static void TILE_RUN(const winograd_product *product,
+                                                              int rows) {
+#define TILE_CASE(n) TILE_ONE(product, n)
 #include "backend/cpu/kernels/support/tile_rows.h"
 }
 

@@ -52,16 +52,16 @@ TARGET_AVX512 static void run_silu(float *x, int64_t n) { run_step(FLOAT_STEP_SI
 TARGET_AVX512 static void run_gelu(float *x, int64_t n) { run_step(FLOAT_STEP_GELU, x, n); }
 #endif
 
-void bf16_steps(const short_elementwise_args *e, float *values, int64_t n) {
+void bf16_steps(const short_elementwise_args *args, float *values, int64_t n) {
 #if KERNEL_X86
-  const elementwise_head *h = &e->head;
-  if (h->n_steps == 1 && h->n_constants == 0 && e->steps[0].form == KSTEP_MAP &&
-      e->steps[0].operand_type == DTYPE_F32 && cpu_has_avx512_bf16()) {
-    const int kind = e->steps[0].kind;
+  const elementwise_head *head = &args->head;
+  if (head->n_steps == 1 && head->n_constants == 0 && args->steps[0].form == KSTEP_MAP &&
+      args->steps[0].operand_type == DTYPE_F32 && cpu_has_avx512_bf16()) {
+    const int kind = args->steps[0].kind;
     if (kind == FLOAT_STEP_SILU) run_silu(values, n);
     if (kind == FLOAT_STEP_GELU) run_gelu(values, n);
     if (kind == FLOAT_STEP_SILU || kind == FLOAT_STEP_GELU) return;
   }
 #endif
-  steps_in_place(e, values, 0, n, 1, 0);
+  steps_in_place(args, values, 0, n, 1, 0);
 }

@@ -44,59 +44,60 @@ static combine_row combine_row_for(void) {
 }
 
 /* Elements [at, at + n) of a row, of which x or out may be BF16. */
-static void combine_some(const row_numbers *t, combine_row run, int64_t at, int64_t n,
+static void combine_some(const row_numbers *numbers, combine_row run, int64_t at, int64_t n,
                          float number) {
-  const bool widens = t->x->type == DTYPE_BF16, rounds = is_bf16(t->out_type);
+  const bool widens = numbers->x->type == DTYPE_BF16, rounds = is_bf16(numbers->out_type);
   float wide[ROW_BLOCK], made[ROW_BLOCK];
   if (!widens && !rounds) {
-    run(t->multiplies, n, (const float *)t->x->data + at, number, (float *)t->out + at);
+    run(numbers->multiplies, n, (const float *)numbers->x->data + at, number,
+        (float *)numbers->out + at);
     return;
   }
   if (widens && rounds) {
-    bf16_combine(t->multiplies, (const uint16_t *)t->x->data + at, n, number,
-                 (uint16_t *)t->out + at);
+    bf16_combine(numbers->multiplies, (const uint16_t *)numbers->x->data + at, n, number,
+                 (uint16_t *)numbers->out + at);
     return;
   }
   for (int64_t some; n > 0; at += some, n -= some) {
     some = n < ROW_BLOCK ? n : ROW_BLOCK;
-    if (widens) widen_row((const uint16_t *)t->x->data + at, some, wide);
-    run(t->multiplies, some, widens ? wide : (const float *)t->x->data + at, number,
-        rounds ? made : (float *)t->out + at);
-    if (rounds) narrow_row(made, some, (uint16_t *)t->out + at);
+    if (widens) widen_row((const uint16_t *)numbers->x->data + at, some, wide);
+    run(numbers->multiplies, some, widens ? wide : (const float *)numbers->x->data + at, number,
+        rounds ? made : (float *)numbers->out + at);
+    if (rounds) narrow_row(made, some, (uint16_t *)numbers->out + at);
   }
 }
 
 /* Elements [begin, end), which may begin and end within rows. */
 static void combine_rows(void *ctx, int64_t begin, int64_t end) {
-  const row_numbers *t = ctx;
+  const row_numbers *numbers = ctx;
   const combine_row run = combine_row_for();
-  const int last = t->numbers->rank - 1;
-  const int64_t row = t->numbers->dims[last];
+  const int last = numbers->numbers->rank - 1;
+  const int64_t row = numbers->numbers->dims[last];
   int64_t n = row - begin % row;
-  walk w = {.rank = last, .dims = t->numbers->dims};
-  walk_add(&w, t->numbers->strides);
+  walk w = {.rank = last, .dims = numbers->numbers->dims};
+  walk_add(&w, numbers->numbers->strides);
   walk_seek(&w, begin / row);
   for (int64_t at = begin; at < end; at += n, n = row, walk_next(&w)) {
     if (n > end - at) n = end - at;
-    combine_some(t, run, at, n, ((const float *)t->numbers->data)[w.offset[0]]);
+    combine_some(numbers, run, at, n, ((const float *)numbers->numbers->data)[w.offset[0]]);
   }
 }
 
 /* Whose dims are merged then. */
 static bool lies_as_out(const ktensor *x) { return x->rank == 1 && x->strides[0] == 1; }
 
-static bool find_rows(const elementwise_head *head, const ktensor *inputs, const kstep *s,
-                      row_numbers *t) {
-  if (head->n_steps != 1 || head->n_inputs != 2 || head->n_constants != 0 || s->arity != 2 ||
-      s->form != KSTEP_MAP || s->type != DTYPE_F32 || s->operand_type != DTYPE_F32 ||
-      (s->kind != FLOAT_STEP_MUL && s->kind != FLOAT_STEP_ADD))
+static bool find_rows(const elementwise_head *head, const ktensor *inputs, const kstep *kstep,
+                      row_numbers *row) {
+  if (head->n_steps != 1 || head->n_inputs != 2 || head->n_constants != 0 || kstep->arity != 2 ||
+      kstep->form != KSTEP_MAP || kstep->type != DTYPE_F32 || kstep->operand_type != DTYPE_F32 ||
+      (kstep->kind != FLOAT_STEP_MUL && kstep->kind != FLOAT_STEP_ADD))
     return false;
   const int x = lies_as_out(&inputs[0]) ? 0 : 1;
   const ktensor *whole = &inputs[x], *numbers = &inputs[1 - x];
-  *t = (row_numbers){whole, numbers, head->out, s->kind == FLOAT_STEP_MUL, head->out_type};
-  return s->operands[0].index != s->operands[1].index && lies_as_out(whole) && numbers->rank > 0 &&
-         numbers->strides[numbers->rank - 1] == 0 && numbers->type == DTYPE_F32 &&
-         (whole->type == DTYPE_F32 || whole->type == DTYPE_BF16);
+  *row = (row_numbers){whole, numbers, head->out, kstep->kind == FLOAT_STEP_MUL, head->out_type};
+  return kstep->operands[0].index != kstep->operands[1].index && lies_as_out(whole) &&
+         numbers->rank > 0 && numbers->strides[numbers->rank - 1] == 0 &&
+         numbers->type == DTYPE_F32 && (whole->type == DTYPE_F32 || whole->type == DTYPE_BF16);
 }
 
 /* ---------------------------------------------------------------- any list */
@@ -109,15 +110,15 @@ typedef struct task {
 } task;
 
 static void run_tasks(void *ctx, int64_t begin, int64_t end) {
-  const task *t = ctx;
-  const elementwise_head *h = t->e->head;
-  int64_t share = (h->n + t->n_tasks - 1) / t->n_tasks;
+  const task *task = ctx;
+  const elementwise_head *head = task->e->head;
+  int64_t share = (head->n + task->n_tasks - 1) / task->n_tasks;
   share = (share + ROW_BLOCK - 1) / ROW_BLOCK * ROW_BLOCK;
   for (int64_t k = begin; k < end; k++) {
-    char *slots = t->slots + (size_t)k * step_slots_bytes(h, ROW_BLOCK);
-    step_slots_fill(t->e, slots);
-    int64_t at = k * share, stop = at + share < h->n ? at + share : h->n;
-    step_rows_run(t->e, t->fault, slots, at, stop - at);
+    char *slots = task->slots + (size_t)k * step_slots_bytes(head, ROW_BLOCK);
+    step_slots_fill(task->e, slots);
+    int64_t at = k * share, stop = at + share < head->n ? at + share : head->n;
+    step_rows_run(task->e, task->fault, slots, at, stop - at);
   }
 }
 
@@ -137,23 +138,26 @@ static const uint8_t costs[FLOAT_STEP_COUNT] = {
     [FLOAT_STEP_HYPOT] = CALLS,       [FLOAT_STEP_LGAMMA] = CALLS,   [FLOAT_STEP_DIGAMMA] = CALLS,
     [FLOAT_STEP_ERFINV] = CALLS,      [FLOAT_STEP_I0] = CALLS,       [FLOAT_STEP_ZETA] = CALLS};
 
-static int64_t cost_of(const kstep *s) {
-  const bool is_float = s->form == KSTEP_MAP && compute_class_of(s->operand_type) != COMPUTE_I64;
-  return is_float && costs[s->kind] > 0 ? costs[s->kind] : 1;
+static int64_t cost_of(const kstep *kstep) {
+  const bool is_float =
+      kstep->form == KSTEP_MAP && compute_class_of(kstep->operand_type) != COMPUTE_I64;
+  return is_float && costs[kstep->kind] > 0 ? costs[kstep->kind] : 1;
 }
 
-static int64_t task_count(const kernel_context *ctx, const elementwise_head *h,
+static int64_t task_count(const kernel_context *ctx, const elementwise_head *head,
                           const kstep *steps) {
   int64_t cost = 0;
-  for (int i = 0; i < h->n_steps; i++) cost += cost_of(&steps[i]);
-  const int64_t blocks = (h->n + ROW_BLOCK - 1) / ROW_BLOCK, wanted = h->n / (GRAIN / cost + 1);
+  for (int i = 0; i < head->n_steps; i++) cost += cost_of(&steps[i]);
+  const int64_t blocks = (head->n + ROW_BLOCK - 1) / ROW_BLOCK,
+                wanted = head->n / (GRAIN / cost + 1);
   const int64_t most = blocks < ctx->n_threads ? blocks : ctx->n_threads;
   return wanted < 1 ? 1 : wanted < most ? wanted : most;
 }
 
-static size_t list_scratch(const kernel_context *ctx, const elementwise_head *h,
+static size_t list_scratch(const kernel_context *ctx, const elementwise_head *head,
                            const kstep *steps) {
-  return h->n == 0 ? 0 : (size_t)task_count(ctx, h, steps) * step_slots_bytes(h, ROW_BLOCK);
+  return head->n == 0 ? 0
+                      : (size_t)task_count(ctx, head, steps) * step_slots_bytes(head, ROW_BLOCK);
 }
 
 static bool run_list(const kernel_context *ctx, const elementwise_head *head, const ktensor *inputs,
@@ -164,32 +168,32 @@ static bool run_list(const kernel_context *ctx, const elementwise_head *head, co
     ctx->parallel_for(ctx->pool, head->n, GRAIN, combine_rows, &rows);
     return true;
   }
-  const step_list e = step_list_of(head, inputs, steps, ROW_BLOCK);
-  task t = {.e = &e, .fault = ctx->fault, .n_tasks = task_count(ctx, head, steps)};
-  t.slots = ctx->scratch(ctx->pool, list_scratch(ctx, head, steps));
-  if (!t.slots) return false;
-  ctx->parallel_for(ctx->pool, t.n_tasks, 1, run_tasks, &t);
+  const step_list list = step_list_of(head, inputs, steps, ROW_BLOCK);
+  task task = {.e = &list, .fault = ctx->fault, .n_tasks = task_count(ctx, head, steps)};
+  task.slots = ctx->scratch(ctx->pool, list_scratch(ctx, head, steps));
+  if (!task.slots) return false;
+  ctx->parallel_for(ctx->pool, task.n_tasks, 1, run_tasks, &task);
   return true;
 }
 
 static bool run_long(const kernel_context *ctx, const void *args) {
-  const elementwise_args *p = args;
-  return run_list(ctx, &p->head, p->inputs, p->steps);
+  const elementwise_args *own = args;
+  return run_list(ctx, &own->head, own->inputs, own->steps);
 }
 
 static bool run_short(const kernel_context *ctx, const void *args) {
-  const short_elementwise_args *p = args;
-  return run_list(ctx, &p->head, p->inputs, p->steps);
+  const short_elementwise_args *own = args;
+  return run_list(ctx, &own->head, own->inputs, own->steps);
 }
 
 static size_t long_scratch(const kernel_context *ctx, const void *args) {
-  const elementwise_args *p = args;
-  return list_scratch(ctx, &p->head, p->steps);
+  const elementwise_args *own = args;
+  return list_scratch(ctx, &own->head, own->steps);
 }
 
 static size_t short_scratch(const kernel_context *ctx, const void *args) {
-  const short_elementwise_args *p = args;
-  return list_scratch(ctx, &p->head, p->steps);
+  const short_elementwise_args *own = args;
+  return list_scratch(ctx, &own->head, own->steps);
 }
 
 const kernel_desc kernel_elementwise = {

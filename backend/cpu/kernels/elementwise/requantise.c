@@ -26,44 +26,47 @@ typedef struct floats {
   const float *first, *other;
 } floats;
 
-KERNEL_INLINE void compute(const floats_numbers *numbers, floats x, int64_t n, float *to) {
+KERNEL_INLINE void compute(const floats_numbers *numbers, floats floats, int64_t n, float *to) {
   const floats_numbers v = *numbers;
-  for (int64_t i = 0; i < n; i++) to[i] = floats_code(&v, x.first[i], v.has_other ? x.other[i] : 0);
+  for (int64_t i = 0; i < n; i++)
+    to[i] = floats_code(&v, floats.first[i], v.has_other ? floats.other[i] : 0);
 }
 
 #if KERNEL_X86
-TARGET_AVX2 static void compute_avx2(const floats_numbers *v, floats x, int64_t n, float *to) {
-  compute(v, x, n, to);
+TARGET_AVX2 static void compute_avx2(const floats_numbers *numbers, floats floats, int64_t n,
+                                     float *to) {
+  compute(numbers, floats, n, to);
 }
 #endif
 
 /* All of a row; on AVX-512 what whole vectors leave of it. */
-static void compute_block(const floats_numbers *v, floats x, int64_t n, float *to) {
+static void compute_block(const floats_numbers *numbers, floats floats, int64_t n, float *to) {
 #if KERNEL_X86
   if (cpu_has_avx2()) {
-    compute_avx2(v, x, n, to);
+    compute_avx2(numbers, floats, n, to);
     return;
   }
 #endif
-  compute(v, x, n, to);
+  compute(numbers, floats, n, to);
 }
 
 /* Elements [at, at + n) of a term as floats. */
-static const float *load_term(const requantise_term *t, int64_t at, int64_t n, float *block) {
-  const void *from = element_at(t->x, t->type, at);
-  if (t->type == DTYPE_F32) return from;
-  load_row(COMPUTE_F32, t->type, from, 1, n, block);
+static const float *load_term(const requantise_term *term, int64_t at, int64_t n, float *block) {
+  const void *from = element_at(term->x, term->type, at);
+  if (term->type == DTYPE_F32) return from;
+  load_row(COMPUTE_F32, term->type, from, 1, n, block);
   return block;
 }
 
 #if KERNEL_X86
 /* Elements [at, at + n) of terms[0] and [1], by sixteen; how many were left. */
-KERNEL_INLINE TARGET_AVX512 int64_t run_vectors(const requantise_args *p, dtype first, dtype other,
-                                                int64_t channel, int64_t at, int64_t n) {
-  const requantise_vectors v = requantise_vectors_numbers_of(p, channel);
-  const char *a = element_at(p->terms[0].x, first, at),
-             *b = v.has_other ? element_at(p->terms[1].x, other, at) : NULL;
-  unsigned char *to = element_at(p->out, p->type, at);
+KERNEL_INLINE TARGET_AVX512 int64_t run_vectors(const requantise_args *args, dtype first,
+                                                dtype other, int64_t channel, int64_t at,
+                                                int64_t n) {
+  const requantise_vectors v = requantise_vectors_numbers_of(args, channel);
+  const char *a = element_at(args->terms[0].x, first, at),
+             *b = v.has_other ? element_at(args->terms[1].x, other, at) : NULL;
+  unsigned char *to = element_at(args->out, args->type, at);
   int64_t i = 0;
   for (; i + 16 <= n; i += 16) {
     const __m512 y = v.has_other ? requantise_load(other, element_at(b, other, i)) : v.zero;
@@ -73,35 +76,38 @@ KERNEL_INLINE TARGET_AVX512 int64_t run_vectors(const requantise_args *p, dtype 
   return n - i;
 }
 
-static TARGET_AVX512 int64_t run_row_avx512(const requantise_args *p, int64_t channel, int64_t at) {
-  const dtype a = p->terms[0].type, b = p->terms[1].type;
-  if (a == DTYPE_I32 && !p->terms[1].x) return run_vectors(p, DTYPE_I32, b, channel, at, p->row);
-  if (a == DTYPE_F32 && !p->terms[1].x) return run_vectors(p, DTYPE_F32, b, channel, at, p->row);
+static TARGET_AVX512 int64_t run_row_avx512(const requantise_args *args, int64_t channel,
+                                            int64_t at) {
+  const dtype a = args->terms[0].type, b = args->terms[1].type;
+  if (a == DTYPE_I32 && !args->terms[1].x)
+    return run_vectors(args, DTYPE_I32, b, channel, at, args->row);
+  if (a == DTYPE_F32 && !args->terms[1].x)
+    return run_vectors(args, DTYPE_F32, b, channel, at, args->row);
   if (a == DTYPE_U8 && b == DTYPE_U8)
-    return run_vectors(p, DTYPE_U8, DTYPE_U8, channel, at, p->row);
-  return run_vectors(p, a, b, channel, at, p->row);
+    return run_vectors(args, DTYPE_U8, DTYPE_U8, channel, at, args->row);
+  return run_vectors(args, a, b, channel, at, args->row);
 }
 #endif
 
 /* How many elements of a row are left to do. */
-static int64_t run_whole_vectors(const requantise_args *p, int64_t row) {
+static int64_t run_whole_vectors(const requantise_args *args, int64_t row) {
 #if KERNEL_X86
-  if (cpu_has_avx512()) return run_row_avx512(p, row % p->channels, row * p->row);
+  if (cpu_has_avx512()) return run_row_avx512(args, row % args->channels, row * args->row);
 #endif
   (void)row;
-  return p->row;
+  return args->row;
 }
 
-static void run_row(const requantise_args *p, int64_t row) {
+static void run_row(const requantise_args *args, int64_t row) {
   float blocks[2][ROW_BLOCK], codes[ROW_BLOCK];
-  const floats_numbers v = floats_numbers_of(p, row % p->channels);
-  const int64_t left = run_whole_vectors(p, row);
-  for (int64_t i = p->row - left; i < p->row; i += ROW_BLOCK) {
-    int64_t n = p->row - i < ROW_BLOCK ? p->row - i : ROW_BLOCK, at = row * p->row + i;
-    floats x = {.first = load_term(&p->terms[0], at, n, blocks[0])};
-    if (v.has_other) x.other = load_term(&p->terms[1], at, n, blocks[1]);
-    compute_block(&v, x, n, codes);
-    cast_row(p->type, element_at(p->out, p->type, at), n, codes);
+  const floats_numbers v = floats_numbers_of(args, row % args->channels);
+  const int64_t left = run_whole_vectors(args, row);
+  for (int64_t i = args->row - left; i < args->row; i += ROW_BLOCK) {
+    int64_t n = args->row - i < ROW_BLOCK ? args->row - i : ROW_BLOCK, at = row * args->row + i;
+    floats floats = {.first = load_term(&args->terms[0], at, n, blocks[0])};
+    if (v.has_other) floats.other = load_term(&args->terms[1], at, n, blocks[1]);
+    compute_block(&v, floats, n, codes);
+    cast_row(args->type, element_at(args->out, args->type, at), n, codes);
   }
 }
 
@@ -109,33 +115,34 @@ static void run_row(const requantise_args *p, int64_t row) {
 
 #if KERNEL_X86
 /* Vector i of a row of sums, and of its other term. */
-KERNEL_INLINE TARGET_AVX512 __m512 other_at(const requantise_vectors *v, dtype type,
+KERNEL_INLINE TARGET_AVX512 __m512 other_at(const requantise_vectors *vectors, dtype type,
                                             const void *other, int i) {
   const int64_t size = type == DTYPE_F32 || type == DTYPE_I32 ? 4 : 1;
-  return v->has_other ? requantise_load(type, (const char *)other + i * 16 * size) : v->zero;
+  return vectors->has_other ? requantise_load(type, (const char *)other + i * 16 * size)
+                            : vectors->zero;
 }
 
 /* A tile, by saturation. */
-KERNEL_INLINE TARGET_AVX512 void pack_row(const requantise_vectors *v, dtype other_type,
+KERNEL_INLINE TARGET_AVX512 void pack_row(const requantise_vectors *vectors, dtype other_type,
                                           const int32_t *sums, const void *other,
                                           unsigned char *codes) {
   __m512i whole[REQUANTISE_TILE / 16];
 #pragma GCC unroll 4
   for (int i = 0; i < REQUANTISE_TILE / 16; i++)
-    whole[i] = requantise_whole(v, requantise_load(DTYPE_I32, sums + i * 16),
-                                other_at(v, other_type, other, i));
+    whole[i] = requantise_whole(vectors, requantise_load(DTYPE_I32, sums + i * 16),
+                                other_at(vectors, other_type, other, i));
   _mm512_storeu_si512(codes, requantise_pack(whole));
 }
 
 /* other_type: of terms[1], where that is there; is_plain: by requantise_is_plain. */
-KERNEL_INLINE TARGET_AVX512 void sums_vectors(const requantise_args *p, requantise_vectors v,
+KERNEL_INLINE TARGET_AVX512 void sums_vectors(const requantise_args *args, requantise_vectors v,
                                               bool is_plain, dtype other_type, int64_t channel,
                                               int rows, int n, const int32_t *sums,
                                               const void *const *other,
                                               unsigned char *const *codes) {
-  const bool packs = n > REQUANTISE_TILE / 2 && requantise_saturates(p);
+  const bool packs = n > REQUANTISE_TILE / 2 && requantise_saturates(args);
   for (int r = 0; r < rows; r++, sums += REQUANTISE_TILE) {
-    requantise_vectors_set_channel(&v, p, channel + r);
+    requantise_vectors_set_channel(&v, args, channel + r);
     if (is_plain) v = requantise_plain(v);
     if (packs) pack_row(&v, other_type, sums, other[r], codes[r]);
     for (int i = 0; i * 16 < n && !packs; i++) {
@@ -146,40 +153,40 @@ KERNEL_INLINE TARGET_AVX512 void sums_vectors(const requantise_args *p, requanti
   }
 }
 
-static TARGET_AVX512 void sums_avx512(const requantise_args *p, int64_t channel, int rows, int n,
+static TARGET_AVX512 void sums_avx512(const requantise_args *args, int64_t channel, int rows, int n,
                                       const int32_t *sums, const void *const *other,
                                       unsigned char *const *codes) {
-  const dtype t = p->terms[1].type;
-  const requantise_vectors v = requantise_vectors_numbers_of(p, channel);
+  const dtype t = args->terms[1].type;
+  const requantise_vectors v = requantise_vectors_numbers_of(args, channel);
   if (requantise_is_plain(&v))
-    sums_vectors(p, v, true, t, channel, rows, n, sums, other, codes);
+    sums_vectors(args, v, true, t, channel, rows, n, sums, other, codes);
   else if (t == DTYPE_U8)
-    sums_vectors(p, v, false, DTYPE_U8, channel, rows, n, sums, other, codes);
+    sums_vectors(args, v, false, DTYPE_U8, channel, rows, n, sums, other, codes);
   else
-    sums_vectors(p, v, false, t, channel, rows, n, sums, other, codes);
+    sums_vectors(args, v, false, t, channel, rows, n, sums, other, codes);
 }
 #endif
 
-static void sums_row(const requantise_args *p, int64_t channel, int n, const int32_t *sums,
+static void sums_row(const requantise_args *args, int64_t channel, int n, const int32_t *sums,
                      const void *other, unsigned char *codes) {
   float blocks[2][REQUANTISE_TILE], values[REQUANTISE_TILE];
-  const floats_numbers v = floats_numbers_of(p, channel);
+  const floats_numbers v = floats_numbers_of(args, channel);
   load_row(COMPUTE_F32, DTYPE_I32, sums, 1, n, blocks[0]);
-  if (v.has_other) load_row(COMPUTE_F32, p->terms[1].type, other, 1, n, blocks[1]);
+  if (v.has_other) load_row(COMPUTE_F32, args->terms[1].type, other, 1, n, blocks[1]);
   compute_block(&v, (floats){blocks[0], blocks[1]}, n, values);
-  cast_row(p->type, codes, n, values);
+  cast_row(args->type, codes, n, values);
 }
 
-void requantise_sums(const requantise_args *p, int64_t channel, int rows, int n,
+void requantise_sums(const requantise_args *args, int64_t channel, int rows, int n,
                      const int32_t *sums, const void *const *other, unsigned char *const *codes) {
 #if KERNEL_X86
   if (cpu_has_avx512()) {
-    sums_avx512(p, channel, rows, n, sums, other, codes);
+    sums_avx512(args, channel, rows, n, sums, other, codes);
     return;
   }
 #endif
   for (int r = 0; r < rows; r++)
-    sums_row(p, channel + r, n, sums + (int64_t)r * REQUANTISE_TILE, other[r], codes[r]);
+    sums_row(args, channel + r, n, sums + (int64_t)r * REQUANTISE_TILE, other[r], codes[r]);
 }
 
 /* ---------------------------------------------------------------- the kernel */
@@ -189,9 +196,9 @@ static void run_rows(void *ctx, int64_t begin, int64_t end) {
 }
 
 static bool requantise(const kernel_context *ctx, const void *args) {
-  requantise_args p = *(const requantise_args *)args;
-  if (p.row > 0)
-    ctx->parallel_for(ctx->pool, p.images * p.channels, GRAIN / p.row + 1, run_rows, &p);
+  requantise_args own = *(const requantise_args *)args;
+  if (own.row > 0)
+    ctx->parallel_for(ctx->pool, own.images * own.channels, GRAIN / own.row + 1, run_rows, &own);
   return true;
 }
 

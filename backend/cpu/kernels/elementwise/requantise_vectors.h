@@ -10,8 +10,8 @@
 #include <immintrin.h>
 #endif
 
-static inline float requantise_number(const requantise_factor *f, int64_t channel) {
-  return f->of_channel ? f->of_channel[channel] : f->number;
+static inline float requantise_number(const requantise_factor *factor, int64_t channel) {
+  return factor->of_channel ? factor->of_channel[channel] : factor->number;
 }
 
 /* As the steps clamp, where NaN passes. */
@@ -32,8 +32,9 @@ static inline float smaller_float(float high, float x) { return high < x ? high 
 typedef requantise_vectors_numbers requantise_vectors;
 
 /* Whether it is as after most convolutions; and the same where the compiler knows that it is. */
-KERNEL_INLINE TARGET_AVX512 bool requantise_is_plain(const requantise_vectors *v) {
-  return !v->has_other && !v->has_low && !v->has_high && !v->terms[0].has_zero;
+KERNEL_INLINE TARGET_AVX512 bool requantise_is_plain(const requantise_vectors *vectors) {
+  return !vectors->has_other && !vectors->has_low && !vectors->has_high &&
+         !vectors->terms[0].has_zero;
 }
 KERNEL_INLINE TARGET_AVX512 requantise_vectors requantise_plain(requantise_vectors v) {
   v.has_other = v.has_low = v.has_high = v.terms[0].has_zero = false;
@@ -60,24 +61,24 @@ KERNEL_INLINE TARGET_AVX512_VNNI __m512 requantise_load_some(dtype t, const void
 }
 
 /* Codes of elements of terms[0] and of terms[1], which are of no matter where there are none. */
-KERNEL_INLINE TARGET_AVX512 __m128i requantise_vector(const requantise_vectors *v, __m512 first,
-                                                      __m512 other) {
-  return _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(requantise_vectors_code(v, first, other)));
+KERNEL_INLINE TARGET_AVX512 __m128i requantise_vector(const requantise_vectors *vectors,
+                                                      __m512 first, __m512 other) {
+  return _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(requantise_vectors_code(vectors, first, other)));
 }
 
 /* Whether codes are the bytes that saturation makes of whole numbers. */
-static inline bool requantise_saturates(const requantise_args *p) {
-  return p->type == DTYPE_U8 && p->least == 0 && p->greatest == 255;
+static inline bool requantise_saturates(const requantise_args *args) {
+  return args->type == DTYPE_U8 && args->least == 0 && args->greatest == 255;
 }
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 /* The same as 32 bits, of which saturation makes codes: what is below them is left as it is. */
-KERNEL_INLINE TARGET_AVX512 __m512i requantise_whole(const requantise_vectors *v, __m512 first,
-                                                     __m512 other) {
-  __m512 x = requantise_vectors_scaled(v, first, other);
-  if (v->has_zero) x = _mm512_add_ps(nearest_integers(x), v->zero);
-  return _mm512_cvt_roundps_epi32(_mm512_min_ps(v->greatest, x),
+KERNEL_INLINE TARGET_AVX512 __m512i requantise_whole(const requantise_vectors *vectors,
+                                                     __m512 first, __m512 other) {
+  __m512 x = requantise_vectors_scaled(vectors, first, other);
+  if (vectors->has_zero) x = _mm512_add_ps(nearest_integers(x), vectors->zero);
+  return _mm512_cvt_roundps_epi32(_mm512_min_ps(vectors->greatest, x),
                                   _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 #pragma GCC diagnostic pop

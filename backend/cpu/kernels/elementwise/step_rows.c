@@ -111,11 +111,11 @@ static void run_floats(int kind, int64_t n, const void *const x[STEP_ARITY], voi
   run_f32_portable(kind, n, x[0], x[1], x[2], out);
 }
 
-static void run_map(const kstep *s, int64_t n, const void *const x[STEP_ARITY], void *out) {
-  compute_class c = compute_class_of(s->operand_type);
-  if (c == COMPUTE_F64) run_f64(s->kind, n, x[0], x[1], x[2], out);
-  if (c == COMPUTE_I64) run_i64(s->kind, n, x[0], x[1], x[2], out);
-  if (c == COMPUTE_F32) run_floats(s->kind, n, x, out);
+static void run_map(const kstep *kstep, int64_t n, const void *const x[STEP_ARITY], void *out) {
+  compute_class c = compute_class_of(kstep->operand_type);
+  if (c == COMPUTE_F64) run_f64(kstep->kind, n, x[0], x[1], x[2], out);
+  if (c == COMPUTE_I64) run_i64(kstep->kind, n, x[0], x[1], x[2], out);
+  if (c == COMPUTE_F32) run_floats(kstep->kind, n, x, out);
 }
 
 static void run_where(compute_class c, int64_t n, const void *const x[STEP_ARITY], void *out) {
@@ -191,16 +191,16 @@ static void cast_from_u64(dtype to, int64_t n, const uint64_t *x, void *out) {
     for (int64_t i = 0; i < n; i++) d[i] = (double)x[i];
 }
 
-static void cast_from_i64(const kstep *s, int64_t n, const int64_t *x, void *out) {
+static void cast_from_i64(const kstep *kstep, int64_t n, const int64_t *x, void *out) {
   float *f = out;
   double *d = out;
-  compute_class c = compute_class_of(s->type);
+  compute_class c = compute_class_of(kstep->type);
   if (c == COMPUTE_I64) {
     memcpy(out, x, (size_t)n * sizeof *x);
     return;
   }
-  if (s->operand_type == DTYPE_U64) {
-    cast_from_u64(s->type, n, (const uint64_t *)x, out);
+  if (kstep->operand_type == DTYPE_U64) {
+    cast_from_u64(kstep->type, n, (const uint64_t *)x, out);
     return;
   }
   if (c == COMPUTE_F32 && integers_fit_32_bits(n, x))
@@ -211,19 +211,19 @@ static void cast_from_i64(const kstep *s, int64_t n, const int64_t *x, void *out
     for (int64_t i = 0; i < n; i++) d[i] = (double)x[i];
 }
 
-static void run_cast(const kstep *s, int64_t n, const void *x, void *out) {
-  compute_class c = compute_class_of(s->operand_type);
-  if (c == COMPUTE_F32) cast_from_f32(s->type, n, x, out);
-  if (c == COMPUTE_F64) cast_from_f64(s->type, n, x, out);
-  if (c == COMPUTE_I64) cast_from_i64(s, n, x, out);
+static void run_cast(const kstep *kstep, int64_t n, const void *x, void *out) {
+  compute_class c = compute_class_of(kstep->operand_type);
+  if (c == COMPUTE_F32) cast_from_f32(kstep->type, n, x, out);
+  if (c == COMPUTE_F64) cast_from_f64(kstep->type, n, x, out);
+  if (c == COMPUTE_I64) cast_from_i64(kstep, n, x, out);
 }
 
 /* ---------------------------------------------------------------- a range of the output */
 
 /* Whether all that is done with an input of small integers is to make floats of it. */
-static bool is_made_floats(const step_list *e, int input) {
-  if (!is_small_int(e->inputs[input].type)) return false;
-  for (const kstep *s = e->steps; s < e->steps + e->head->n_steps; s++)
+static bool is_made_floats(const step_list *list, int input) {
+  if (!is_small_int(list->inputs[input].type)) return false;
+  for (const kstep *s = list->steps; s < list->steps + list->head->n_steps; s++)
     for (int k = 0; k < s->arity; k++)
       if (s->operands[k].source == KSTEP_INPUT && s->operands[k].index == input &&
           !(s->form == KSTEP_CAST && s->type == DTYPE_F32))
@@ -231,63 +231,64 @@ static bool is_made_floats(const step_list *e, int input) {
   return true;
 }
 
-static uint32_t read_as_floats(const step_list *e) {
+static uint32_t read_as_floats(const step_list *list) {
   uint32_t floats = 0;
-  for (int k = 0; k < e->head->n_inputs; k++)
-    if (is_made_floats(e, k)) floats |= UINT32_C(1) << k;
+  for (int k = 0; k < list->head->n_inputs; k++)
+    if (is_made_floats(list, k)) floats |= UINT32_C(1) << k;
   return floats;
 }
 
 /* A cast of floats that is the result: it is made where it is stored. */
-static bool is_stored_cast(const kstep *s) {
-  return s->form == KSTEP_CAST && compute_class_of(s->operand_type) == COMPUTE_F32 &&
-         is_small_int(s->type);
+static bool is_stored_cast(const kstep *kstep) {
+  return kstep->form == KSTEP_CAST && compute_class_of(kstep->operand_type) == COMPUTE_F32 &&
+         is_small_int(kstep->type);
 }
 
 static size_t slot_bytes(int block) { return (size_t)block * 8 + SLOT_SPACE; }
 
-size_t step_slots_bytes(const elementwise_head *h, int block) {
-  return (size_t)(h->n_inputs + h->n_steps + h->n_constants) * slot_bytes(block);
+size_t step_slots_bytes(const elementwise_head *head, int block) {
+  return (size_t)(head->n_inputs + head->n_steps + head->n_constants) * slot_bytes(block);
 }
 
 step_list step_list_of(const elementwise_head *head, const ktensor *inputs, const kstep *steps,
                        int block) {
-  step_list e = {.head = head, .inputs = inputs, .steps = steps, .block = block};
-  e.floats = read_as_floats(&e);
-  return e;
+  step_list list = {.head = head, .inputs = inputs, .steps = steps, .block = block};
+  list.floats = read_as_floats(&list);
+  return list;
 }
 
-static compute_class input_class(const step_list *e, int k) {
-  return e->floats >> k & 1 ? COMPUTE_F32 : compute_class_of(e->inputs[k].type);
+static compute_class input_class(const step_list *list, int k) {
+  return list->floats >> k & 1 ? COMPUTE_F32 : compute_class_of(list->inputs[k].type);
 }
 
 static bool is_native(dtype t) { return t == DTYPE_F32 || t == DTYPE_F64 || t == DTYPE_I64; }
 
-static compute_class operand_class(const kstep *s, int k) {
-  return s->form == KSTEP_WHERE && k == 0 ? COMPUTE_I64 : compute_class_of(s->operand_type);
+static compute_class operand_class(const kstep *kstep, int k) {
+  return kstep->form == KSTEP_WHERE && k == 0 ? COMPUTE_I64 : compute_class_of(kstep->operand_type);
 }
 
-static void fill_constant(compute_class c, kstep_constant x, int n, void *slot) {
+static void fill_constant(compute_class c, kstep_constant constant, int n, void *slot) {
   float *f = slot;
   double *d = slot;
   int64_t *k = slot;
   for (int i = 0; i < n; i++) {
-    if (c == COMPUTE_F32) f[i] = (float)x.f;
-    if (c == COMPUTE_F64) d[i] = x.f;
-    if (c == COMPUTE_I64) k[i] = x.i;
+    if (c == COMPUTE_F32) f[i] = (float)constant.f;
+    if (c == COMPUTE_F64) d[i] = constant.f;
+    if (c == COMPUTE_I64) k[i] = constant.i;
   }
 }
 
-static char *constant_slot(const step_list *e, char *slots, int index) {
-  return slots + (size_t)(e->head->n_inputs + e->head->n_steps + index) * slot_bytes(e->block);
+static char *constant_slot(const step_list *list, char *slots, int index) {
+  return slots +
+         (size_t)(list->head->n_inputs + list->head->n_steps + index) * slot_bytes(list->block);
 }
 
-void step_slots_fill(const step_list *e, char *slots) {
-  for (const kstep *s = e->steps; s < e->steps + e->head->n_steps; s++)
+void step_slots_fill(const step_list *list, char *slots) {
+  for (const kstep *s = list->steps; s < list->steps + list->head->n_steps; s++)
     for (int k = 0; k < s->arity; k++) {
       if (s->operands[k].source == KSTEP_CONSTANT)
-        fill_constant(operand_class(s, k), s->constants[k], e->block,
-                      constant_slot(e, slots, s->operands[k].index));
+        fill_constant(operand_class(s, k), s->constants[k], list->block,
+                      constant_slot(list, slots, s->operands[k].index));
     }
 }
 
@@ -321,76 +322,77 @@ static void check_divisors(kernel_fault *fault, int64_t n, const int64_t *diviso
   if (zero) kernel_fault_set(fault, KERNEL_FAULT_DIVISION, 0, 0, 0);
 }
 
-static void run_step(kernel_fault *fault, const kstep *s, int64_t n,
+static void run_step(kernel_fault *fault, const kstep *kstep, int64_t n,
                      const void *const x[STEP_ARITY], void *out) {
-  if (s->divides && compute_class_of(s->operand_type) == COMPUTE_I64)
+  if (kstep->divides && compute_class_of(kstep->operand_type) == COMPUTE_I64)
     check_divisors(fault, n, x[1]);
-  if (s->form == KSTEP_MAP || s->form == KSTEP_BOOL) run_map(s, n, x, out);
-  if (s->form == KSTEP_WHERE) run_where(compute_class_of(s->operand_type), n, x, out);
-  if (s->form == KSTEP_CAST) run_cast(s, n, x[0], out);
-  if (s->form == KSTEP_BOOL) return;
-  if (compute_class_of(s->type) == COMPUTE_F32) round_row(s->type, out, n);
-  if (compute_class_of(s->type) == COMPUTE_I64) wrap_row(s->type, out, n);
+  if (kstep->form == KSTEP_MAP || kstep->form == KSTEP_BOOL) run_map(kstep, n, x, out);
+  if (kstep->form == KSTEP_WHERE) run_where(compute_class_of(kstep->operand_type), n, x, out);
+  if (kstep->form == KSTEP_CAST) run_cast(kstep, n, x[0], out);
+  if (kstep->form == KSTEP_BOOL) return;
+  if (compute_class_of(kstep->type) == COMPUTE_F32) round_row(kstep->type, out, n);
+  if (compute_class_of(kstep->type) == COMPUTE_I64) wrap_row(kstep->type, out, n);
 }
 
 /* The cast of an input that was read as floats. */
-static bool is_float_already(const step_list *e, const kstep *s) {
-  return s->operands[0].source == KSTEP_INPUT && e->floats >> s->operands[0].index & 1;
+static bool is_float_already(const step_list *list, const kstep *kstep) {
+  return kstep->operands[0].source == KSTEP_INPUT && list->floats >> kstep->operands[0].index & 1;
 }
 
 /* True if the result is F32 that is kept as BF16. */
-static bool keeps_bf16(const step_list *e) {
-  const elementwise_head *h = e->head;
-  return is_bf16(h->out_type) && e->steps[h->n_steps - 1].type == DTYPE_F32;
+static bool keeps_bf16(const step_list *list) {
+  const elementwise_head *head = list->head;
+  return is_bf16(head->out_type) && list->steps[head->n_steps - 1].type == DTYPE_F32;
 }
 
 /* Steps over elements [at, at + n), n <= block. */
-static void run_block(const step_list *e, kernel_fault *fault, char *slots, int64_t at, int64_t n) {
-  const elementwise_head *h = e->head;
-  const size_t slot = slot_bytes(e->block);
+static void run_block(const step_list *list, kernel_fault *fault, char *slots, int64_t at,
+                      int64_t n) {
+  const elementwise_head *head = list->head;
+  const size_t slot = slot_bytes(list->block);
   const void *inputs[ELEMENTWISE_INPUTS];
   void *results[ELEMENTWISE_STEPS];
-  const bool rounds = keeps_bf16(e);
-  for (int k = 0; k < h->n_inputs; k++)
-    inputs[k] = fetch(&e->inputs[k], input_class(e, k), at, n, slots + (size_t)k * slot);
-  for (int s = 0; s < h->n_steps; s++) {
-    const kstep *step = &e->steps[s];
-    bool in_place = s == h->n_steps - 1 && is_native(step->type) && !rounds;
-    results[s] =
-        in_place ? element_at(h->out, step->type, at) : slots + (size_t)(h->n_inputs + s) * slot;
+  const bool rounds = keeps_bf16(list);
+  for (int k = 0; k < head->n_inputs; k++)
+    inputs[k] = fetch(&list->inputs[k], input_class(list, k), at, n, slots + (size_t)k * slot);
+  for (int s = 0; s < head->n_steps; s++) {
+    const kstep *step = &list->steps[s];
+    bool in_place = s == head->n_steps - 1 && is_native(step->type) && !rounds;
+    results[s] = in_place ? element_at(head->out, step->type, at)
+                          : slots + (size_t)(head->n_inputs + s) * slot;
     const void *x[STEP_ARITY];
     for (int k = 0; k < STEP_ARITY; k++) {
       const kstep_operand *o = &step->operands[k < step->arity ? k : 0];
       x[k] = o->source == KSTEP_INPUT  ? inputs[o->index]
              : o->source == KSTEP_STEP ? results[o->index]
-                                       : constant_slot(e, slots, o->index);
+                                       : constant_slot(list, slots, o->index);
     }
-    if (is_stored_cast(step) && s == h->n_steps - 1) {
-      cast_row(step->type, element_at(h->out, step->type, at), n, x[0]);
+    if (is_stored_cast(step) && s == head->n_steps - 1) {
+      cast_row(step->type, element_at(head->out, step->type, at), n, x[0]);
       return;
     }
-    if (is_float_already(e, step))
+    if (is_float_already(list, step))
       memcpy(results[s], x[0], (size_t)n * sizeof(float));
     else
       run_step(fault, step, n, x, results[s]);
   }
-  dtype type = e->steps[h->n_steps - 1].type;
+  dtype type = list->steps[head->n_steps - 1].type;
   if (rounds)
-    narrow_row(results[h->n_steps - 1], n, (uint16_t *)h->out + at);
+    narrow_row(results[head->n_steps - 1], n, (uint16_t *)head->out + at);
   else if (!is_native(type))
-    store_row(compute_class_of(type), type, element_at(h->out, type, at), 1, n,
-              results[h->n_steps - 1]);
+    store_row(compute_class_of(type), type, element_at(head->out, type, at), 1, n,
+              results[head->n_steps - 1]);
 }
 
-void step_rows_run(const step_list *e, kernel_fault *fault, char *slots, int64_t at, int64_t n) {
-  for (int64_t i = 0; i < n; i += e->block)
-    run_block(e, fault, slots, at + i, n - i < e->block ? n - i : e->block);
+void step_rows_run(const step_list *list, kernel_fault *fault, char *slots, int64_t at, int64_t n) {
+  for (int64_t i = 0; i < n; i += list->block)
+    run_block(list, fault, slots, at + i, n - i < list->block ? n - i : list->block);
 }
 
 /* Whether it is one step of one input in F32. */
-static bool is_single(const short_elementwise_args *p) {
-  return p->head.n_inputs + p->head.n_steps + p->head.n_constants == 2 &&
-         p->steps[0].form == KSTEP_MAP && p->steps[0].operand_type == DTYPE_F32;
+static bool is_single(const short_elementwise_args *args) {
+  return args->head.n_inputs + args->head.n_steps + args->head.n_constants == 2 &&
+         args->steps[0].form == KSTEP_MAP && args->steps[0].operand_type == DTYPE_F32;
 }
 
 /* A row by itself, in whole vectors. */
@@ -406,34 +408,34 @@ static void run_single(int kind, float *x, int64_t n) {
 }
 
 /* A list with row buffers on the stack. */
-static void run_list(const short_elementwise_args *p, float *values, int64_t at, int64_t n,
+static void run_list(const short_elementwise_args *args, float *values, int64_t at, int64_t n,
                      int64_t rows, int64_t pitch) {
   enum { BLOCK = 128 };
   _Alignas(64) char slots[STACK_SLOTS * (BLOCK * 8 + SLOT_SPACE)];
   /* where element 0 would be */
   float *first = (float *)((uintptr_t)values - (uintptr_t)at * sizeof *values);
-  elementwise_head head = p->head;
+  elementwise_head head = args->head;
   ktensor inputs[SHORT_INPUTS];
-  memcpy(inputs, p->inputs, sizeof inputs);
+  memcpy(inputs, args->inputs, sizeof inputs);
   head.out = first;
   head.out_type = DTYPE_F32; /* which is rounded later */
   inputs[0] =
       (ktensor){.data = first, .type = DTYPE_F32, .rank = 1, .dims = {INT64_MAX}, .strides = {1}};
-  const step_list e = step_list_of(&head, inputs, p->steps, BLOCK);
-  step_slots_fill(&e, slots);
-  for (int64_t i = 0; i < rows; i++) step_rows_run(&e, NULL, slots, at + i * pitch, n);
+  const step_list list = step_list_of(&head, inputs, args->steps, BLOCK);
+  step_slots_fill(&list, slots);
+  for (int64_t i = 0; i < rows; i++) step_rows_run(&list, NULL, slots, at + i * pitch, n);
 }
 
-void steps_in_place(const short_elementwise_args *p, float *values, int64_t at, int64_t n,
+void steps_in_place(const short_elementwise_args *args, float *values, int64_t at, int64_t n,
                     int64_t rows, int64_t pitch) {
-  if (p->head.n_steps == 0) return;
+  if (args->head.n_steps == 0) return;
   if (n == pitch) {
     n *= rows;
     rows = 1;
   }
-  if (!is_single(p)) {
-    run_list(p, values, at, n, rows, pitch);
+  if (!is_single(args)) {
+    run_list(args, values, at, n, rows, pitch);
     return;
   }
-  for (int64_t i = 0; i < rows; i++) run_single(p->steps[0].kind, values + i * pitch, n);
+  for (int64_t i = 0; i < rows; i++) run_single(args->steps[0].kind, values + i * pitch, n);
 }

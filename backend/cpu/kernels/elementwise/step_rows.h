@@ -75,9 +75,9 @@ step_list step_list_of(const elementwise_head *head, const ktensor *inputs, cons
 /* Bytes of the row buffers that a thread needs: one for each input, step and constant. */
 size_t step_slots_bytes(const elementwise_head *head, int block);
 /* Writes the constants into a thread's row buffers. */
-void step_slots_fill(const step_list *e, char *slots);
+void step_slots_fill(const step_list *list, char *slots);
 /* Elements [at, at + n) of the result. */
-void step_rows_run(const step_list *e, kernel_fault *fault, char *slots, int64_t at, int64_t n);
+void step_rows_run(const step_list *list, kernel_fault *fault, char *slots, int64_t at, int64_t n);
 
 /* Inputs, steps and constants of a list that runs with buffers on the stack. */
 enum { STACK_SLOTS = 8 };
@@ -85,7 +85,7 @@ enum { STACK_SLOTS = 8 };
  * with element `at` of the result and lies at `values`; `pitch` elements on the next one does.
  * Input 0 is what lies there, in F32, as is the result; `out` is not read. No integers are divided.
  * A list without steps is none. */
-void steps_in_place(const short_elementwise_args *e, float *values, int64_t at, int64_t n,
+void steps_in_place(const short_elementwise_args *args, float *values, int64_t at, int64_t n,
                     int64_t rows, int64_t pitch);
 
 #endif

@@ -18,30 +18,31 @@ KERNEL_INLINE void ask_for_step(const uint32_t *a) {
 }
 
 /* rows, columns: in tiles. */
-TARGET_AMX KERNEL_INLINE void add_all(const amx_sums *t, const int rows, const int columns) {
-  const uint32_t *a = t->a, *b = t->b;
+TARGET_AMX KERNEL_INLINE void add_all(const amx_sums *sums, const int rows, const int columns) {
+  const uint32_t *a = sums->a, *b = sums->b;
   amx_sees_memory();
-  if (t->adds)
-    amx_load_sums(rows, columns, t->c, bytes(t->c_step));
+  if (sums->adds)
+    amx_load_sums(rows, columns, sums->c, bytes(sums->c_step));
   else
     amx_clear_sums();
-  for (int64_t block = 0; block < t->blocks; block++, b += AMX_WORDS * t->b_step)
-    for (int64_t tap = 0; tap < t->taps; tap++, a += 2 * AMX_TILE_WORDS) {
-      if (t->asks) ask_for_step(a);
-      amx_add_products(rows, columns, a, AMX_ROW_BYTES, b + t->offsets[tap], bytes(t->b_step));
+  for (int64_t block = 0; block < sums->blocks; block++, b += AMX_WORDS * sums->b_step)
+    for (int64_t tap = 0; tap < sums->taps; tap++, a += 2 * AMX_TILE_WORDS) {
+      if (sums->asks) ask_for_step(a);
+      amx_add_products(rows, columns, a, AMX_ROW_BYTES, b + sums->offsets[tap],
+                       bytes(sums->b_step));
     }
-  amx_store_sums(rows, columns, t->c, bytes(t->c_step));
+  amx_store_sums(rows, columns, sums->c, bytes(sums->c_step));
 }
 
-TARGET_AMX static void run_tiles(const amx_sums *t, int outputs, int columns) {
+TARGET_AMX static void run_tiles(const amx_sums *sums, int outputs, int columns) {
   if (outputs > 16 && columns > 16)
-    add_all(t, 2, 2);
+    add_all(sums, 2, 2);
   else if (outputs > 16)
-    add_all(t, 2, 1);
+    add_all(sums, 2, 1);
   else if (columns > 16)
-    add_all(t, 1, 2);
+    add_all(sums, 1, 2);
   else
-    add_all(t, 1, 1);
+    add_all(sums, 1, 1);
 }
 
 /* Words of some columns of two rows, the second of which may be zeros. */
@@ -107,7 +108,9 @@ TARGET_AVX512_BF16 static void pack_panel(const void *x, bool is_rounded, int64_
 }
 TARGET_AMX void amx_sums_begin(void) { amx_begin(); }
 TARGET_AMX void amx_sums_end(void) { amx_end(); }
-void amx_sums_run(const amx_sums *t, int outputs, int columns) { run_tiles(t, outputs, columns); }
+void amx_sums_run(const amx_sums *sums, int outputs, int columns) {
+  run_tiles(sums, outputs, columns);
+}
 void amx_pack_panel(const void *x, bool is_rounded, int64_t step, int64_t rows, int64_t words,
                     int columns, uint32_t *to) {
   pack_panel(x, is_rounded, step, rows, words, columns, to);
@@ -115,8 +118,8 @@ void amx_pack_panel(const void *x, bool is_rounded, int64_t step, int64_t rows, 
 #else
 void amx_sums_begin(void) {}
 void amx_sums_end(void) {}
-void amx_sums_run(const amx_sums *t, int outputs, int columns) {
-  (void)t, (void)outputs, (void)columns;
+void amx_sums_run(const amx_sums *sums, int outputs, int columns) {
+  (void)sums, (void)outputs, (void)columns;
 }
 void amx_pack_panel(const void *x, bool is_rounded, int64_t step, int64_t rows, int64_t words,
                     int columns, uint32_t *to) {

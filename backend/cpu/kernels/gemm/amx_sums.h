@@ -27,7 +27,7 @@ typedef struct amx_sums {
 void amx_sums_begin(void);
 void amx_sums_end(void);
 /* outputs, columns: 16 or 32. */
-void amx_sums_run(const amx_sums *t, int outputs, int columns);
+void amx_sums_run(const amx_sums *sums, int outputs, int columns);
 
 /* A panel (words, AMX_COLUMNS), of which 16 or 32 columns are there, of rows of x that are `step`
  * apart, of F32 or BF16; zeros beyond the last row. */

@@ -26,27 +26,27 @@ typedef struct packing {
   char *to;
 } packing;
 
-static void store_factor(const code_panels *p, float v, char *to, int64_t i) {
+static void store_factor(const code_panels *panels, float v, char *to, int64_t i) {
   uint16_t half = f32_to_f16(v);
-  if (p->wide)
+  if (panels->wide)
     memcpy(to + 4 * i, &v, sizeof v);
   else
     memcpy(to + 2 * i, &half, sizeof half);
 }
 
 /* Of a part of a block. */
-static void store_factors(const code_panels *p, const code_factors *f, int64_t part, int lane,
-                          char *block) {
-  for (int i = 0; i < p->spans; i++) {
-    int64_t span = part * p->spans + i, number = span / p->period * CODE_PANEL + lane;
+static void store_factors(const code_panels *panels, const code_factors *factors, int64_t part,
+                          int lane, char *block) {
+  for (int i = 0; i < panels->spans; i++) {
+    int64_t span = part * panels->spans + i, number = span / panels->period * CODE_PANEL + lane;
     size_t at = (size_t)(span * CODE_PANEL + lane);
-    if (span % p->period == 0) {
-      store_factor(p, f->d[i], block + p->d_at, number);
-      if (p->has_lows) store_factor(p, f->m[i], block + p->m_at, number);
+    if (span % panels->period == 0) {
+      store_factor(panels, factors->d[i], block + panels->d_at, number);
+      if (panels->has_lows) store_factor(panels, factors->m[i], block + panels->m_at, number);
     }
-    if (!p->has_subs) continue;
-    block[p->s_at + at] = (char)f->s[i];
-    if (p->has_lows) block[p->l_at + at] = (char)f->l[i];
+    if (!panels->has_subs) continue;
+    block[panels->s_at + at] = (char)factors->s[i];
+    if (panels->has_lows) block[panels->l_at + at] = (char)factors->l[i];
   }
 }
 
@@ -68,93 +68,98 @@ static inline void store_words(int bits, int code, int first, const float *codes
   }
 }
 
-static void store_codes(const code_panels *p, const float *codes, int64_t part, int lane,
+static void store_codes(const code_panels *panels, const float *codes, int64_t part, int lane,
                         char *block) {
-  char *to = block + (part * p->bits * CODE_PANEL + lane) * 4;
-  if (p->bits == 4)
-    store_words(4, CODE_INT, p->least, codes, to);
+  char *to = block + (part * panels->bits * CODE_PANEL + lane) * 4;
+  if (panels->bits == 4)
+    store_words(4, CODE_INT, panels->least, codes, to);
   else
-    store_words(8, p->code, p->least, codes, to);
+    store_words(8, panels->code, panels->least, codes, to);
 }
 
 static void pack_panels(void *ctx, int64_t begin, int64_t end) {
-  const packing *t = ctx;
-  size_t row_bytes = encoding_row_bytes(t->e, t->k);
+  const packing *packing = ctx;
+  size_t row_bytes = encoding_row_bytes(packing->e, packing->k);
   float codes[DECODED_AT_ONCE];
   for (int64_t i = begin; i < end; i++) {
-    char *panel = t->to + (size_t)i * t->of.bytes;
-    memset(panel, 0, t->of.bytes);
-    for (int lane = 0; lane < least(CODE_PANEL, t->n - i * CODE_PANEL); lane++) {
-      code_bytes row = t->b + (size_t)(i * CODE_PANEL + lane) * row_bytes;
-      for (int64_t part = 0; part < t->of.parts; part++) {
-        const code_factors f = encoding_split(t->e, row, t->k, part, codes);
-        int64_t last = least(DECODED_AT_ONCE, t->k - part * DECODED_AT_ONCE);
-        for (int64_t k = last; k < DECODED_AT_ONCE; k++) codes[k] = (float)t->of.least;
-        char *block = panel + code_block_at(&t->of, part);
-        store_codes(&t->of, codes, part % t->of.block, lane, block);
-        store_factors(&t->of, &f, part % t->of.block, lane, block);
+    char *panel = packing->to + (size_t)i * packing->of.bytes;
+    memset(panel, 0, packing->of.bytes);
+    for (int lane = 0; lane < least(CODE_PANEL, packing->n - i * CODE_PANEL); lane++) {
+      code_bytes row = packing->b + (size_t)(i * CODE_PANEL + lane) * row_bytes;
+      for (int64_t part = 0; part < packing->of.parts; part++) {
+        const code_factors factors = encoding_split(packing->e, row, packing->k, part, codes);
+        int64_t last = least(DECODED_AT_ONCE, packing->k - part * DECODED_AT_ONCE);
+        for (int64_t k = last; k < DECODED_AT_ONCE; k++) codes[k] = (float)packing->of.least;
+        char *block = panel + code_block_at(&packing->of, part);
+        store_codes(&packing->of, codes, part % packing->of.block, lane, block);
+        store_factors(&packing->of, &factors, part % packing->of.block, lane, block);
       }
     }
   }
 }
 
-size_t codes_panels_bytes(const code_panels *p, int64_t n) {
-  return (size_t)ceil_of(n, CODE_PANEL) * p->bytes;
+size_t codes_panels_bytes(const code_panels *panels, int64_t n) {
+  return (size_t)ceil_of(n, CODE_PANEL) * panels->bytes;
 }
 
-void codes_pack(const kernel_context *ctx, const encoding *e, const void *b, int64_t n, int64_t k,
-                char *to) {
-  packing t = {.e = e, .b = b, .n = n, .k = k, .to = to};
-  if (!code_panels_of(e, k, &t.of)) return;
+void codes_pack(const kernel_context *ctx, const encoding *encoding, const void *b, int64_t n,
+                int64_t k, char *to) {
+  packing packing = {.e = encoding, .b = b, .n = n, .k = k, .to = to};
+  if (!code_panels_of(encoding, k, &packing.of)) return;
   ctx->parallel_for(ctx->pool, ceil_of(n, CODE_PANEL),
-                    PACK_GRAIN / (t.of.parts * DECODED_AT_ONCE * CODE_PANEL) + 1, pack_panels, &t);
+                    PACK_GRAIN / (packing.of.parts * DECODED_AT_ONCE * CODE_PANEL) + 1, pack_panels,
+                    &packing);
 }
 
 /* ---------------------------------------------------------------- rows of b */
 
-static float load_factor(const code_panels *p, const char *from, int64_t i) {
+static float load_factor(const code_panels *panels, const char *from, int64_t i) {
   uint16_t half;
   float v;
-  if (p->wide) return memcpy(&v, from + 4 * i, sizeof v), v;
+  if (panels->wide) return memcpy(&v, from + 4 * i, sizeof v), v;
   memcpy(&half, from + 2 * i, sizeof half);
   return f16_to_f32(half);
 }
 
 /* What store_factors wrote; without lows as base/decode.h has them. */
-static code_factors load_factors(const code_panels *p, int64_t part, int lane, const char *block) {
-  code_factors f;
+static code_factors load_factors(const code_panels *panels, int64_t part, int lane,
+                                 const char *block) {
+  code_factors factors;
   for (int half = 0; half < 2; half++) {
-    const int64_t span = part * p->spans + (p->spans == 2 ? half : 0),
-                  number = span / p->period * CODE_PANEL + lane;
+    const int64_t span = part * panels->spans + (panels->spans == 2 ? half : 0),
+                  number = span / panels->period * CODE_PANEL + lane;
     const size_t at = (size_t)(span * CODE_PANEL + lane);
-    f.d[half] = load_factor(p, block + p->d_at, number);
-    f.m[half] = p->has_lows ? load_factor(p, block + p->m_at, number) : -0.0F;
-    f.s[half] = p->has_subs ? (signed char)block[p->s_at + at] : 1;
-    f.l[half] = p->has_subs && p->has_lows ? (signed char)block[p->l_at + at] : 1;
+    factors.d[half] = load_factor(panels, block + panels->d_at, number);
+    factors.m[half] = panels->has_lows ? load_factor(panels, block + panels->m_at, number) : -0.0F;
+    factors.s[half] = panels->has_subs ? (signed char)block[panels->s_at + at] : 1;
+    factors.l[half] =
+        panels->has_subs && panels->has_lows ? (signed char)block[panels->l_at + at] : 1;
   }
-  return f;
+  return factors;
 }
 
-static float load_code(const code_panels *p, uint32_t code) {
-  if (p->code == CODE_E4M3) return f8_e4m3_to_f32((uint8_t)code);
-  if (p->code == CODE_E5M2) return f8_e5m2_to_f32((uint8_t)code);
-  return (float)((int)code + p->least);
+static float load_code(const code_panels *panels, uint32_t code) {
+  if (panels->code == CODE_E4M3) return f8_e4m3_to_f32((uint8_t)code);
+  if (panels->code == CODE_E5M2) return f8_e5m2_to_f32((uint8_t)code);
+  return (float)((int)code + panels->least);
 }
 
-void codes_decode(const code_panels *p, const void *panels, int64_t row, int64_t part, float *x) {
-  const char *block =
-      (const char *)panels + (size_t)(row / CODE_PANEL) * p->bytes + code_block_at(p, part);
-  const int lane = (int)(row % CODE_PANEL), each = 32 / p->bits;
-  const int64_t within = part % p->block;
-  const char *words = block + (within * p->bits * CODE_PANEL + lane) * 4;
-  for (int v = 0; v < p->bits; v++) {
+void codes_decode(const code_panels *code_panels, const void *panels, int64_t row, int64_t part,
+                  float *x) {
+  const char *block = (const char *)panels + (size_t)(row / CODE_PANEL) * code_panels->bytes +
+                      code_block_at(code_panels, part);
+  const int lane = (int)(row % CODE_PANEL), each = 32 / code_panels->bits;
+  const int64_t within = part % code_panels->block;
+  const char *words = block + (within * code_panels->bits * CODE_PANEL + lane) * 4;
+  for (int v = 0; v < code_panels->bits; v++) {
     uint32_t word;
     memcpy(&word, words + v * CODE_PANEL * 4, sizeof word);
     for (int j = 0; j < each; j++)
-      x[v * each + j] = load_code(p, word >> (j * p->bits) & ((1U << p->bits) - 1));
+      x[v * each + j] =
+          load_code(code_panels, word >> (j * code_panels->bits) & ((1U << code_panels->bits) - 1));
   }
-  const code_factors f = load_factors(p, within, lane, block);
-  encoding_apply(&f, x);
+  const code_factors factors = load_factors(code_panels, within, lane, block);
+  encoding_apply(&factors, x);
 }
 
 /* ---------------------------------------------------------------- a few rows */
@@ -175,43 +180,43 @@ typedef struct few {
   float *a, *sums;
 } few;
 
-static int64_t panel_count(const few *f) { return ceil_of(f->p->g->n, CODE_PANEL); }
-static int64_t task_count(const few *f) { return ceil_of(panel_count(f), f->each); }
-static size_t task_scratch(const few *f) {
-  return (size_t)(f->p->g->m * f->each * CODE_PANEL) * sizeof(float);
+static int64_t panel_count(const few *few) { return ceil_of(few->p->g->n, CODE_PANEL); }
+static int64_t task_count(const few *few) { return ceil_of(panel_count(few), few->each); }
+static size_t task_scratch(const few *few) {
+  return (size_t)(few->p->g->m * few->each * CODE_PANEL) * sizeof(float);
 }
 static size_t rounded(int64_t floats) { return ((size_t)floats * sizeof(float) + 63) / 64 * 64; }
-static size_t a_bytes(const few *f) { return rounded(f->p->g->m * f->depth); }
-static size_t sums_bytes(const few *f) {
-  return f->p->of.has_lows ? rounded(f->p->g->m * f->spans) : 0;
+static size_t a_bytes(const few *few) { return rounded(few->p->g->m * few->depth); }
+static size_t sums_bytes(const few *few) {
+  return few->p->of.has_lows ? rounded(few->p->g->m * few->spans) : 0;
 }
 
-static few plan_few(const kernel_context *ctx, const codes_product *p) {
-  const kgemm *g = p->g;
-  few f = {.p = p, .kernel = codes_kernel_for()};
-  f.height = ceil_of(g->m, ceil_of(g->m, f.kernel.most_rows));
-  f.depth = p->of.parts * DECODED_AT_ONCE;
-  f.spans = p->of.parts * p->of.spans;
-  f.work = g->m * g->n * g->k / MULTIPLIES_PER_THREAD;
-  int64_t tasks = f.work > 1 ? TASKS_PER_THREAD * ctx->n_threads : 1;
-  f.each = least(panel_count(&f) / tasks, TASK_SUMS / CODE_PANEL / g->m);
-  if (f.each < 1) f.each = 1;
-  return f;
+static few plan_few(const kernel_context *ctx, const codes_product *product) {
+  const kgemm *kgemm = product->g;
+  few few = {.p = product, .kernel = codes_kernel_for()};
+  few.height = ceil_of(kgemm->m, ceil_of(kgemm->m, few.kernel.most_rows));
+  few.depth = product->of.parts * DECODED_AT_ONCE;
+  few.spans = product->of.parts * product->of.spans;
+  few.work = kgemm->m * kgemm->n * kgemm->k / MULTIPLIES_PER_THREAD;
+  int64_t tasks = few.work > 1 ? TASKS_PER_THREAD * ctx->n_threads : 1;
+  few.each = least(panel_count(&few) / tasks, TASK_SUMS / CODE_PANEL / kgemm->m);
+  if (few.each < 1) few.each = 1;
+  return few;
 }
 
 /* Parts [begin, end) of all rows of a. */
 static void pack_rows(void *ctx, int64_t begin, int64_t end) {
-  const few *f = ctx;
-  const kgemm *g = f->p->g;
-  int64_t from = begin * DECODED_AT_ONCE, n = least(end * DECODED_AT_ONCE, g->k) - from;
-  int64_t pad = end * DECODED_AT_ONCE - from - n, spans = f->p->of.spans;
-  for (int64_t row = 0; row < g->m; row += f->height) {
-    int64_t rows = least(f->height, g->m - row);
-    float *to = f->a + row * f->depth + from * rows;
-    g->pack_a(g->user, f->batch, row, rows, from, n, rows, to);
+  const few *few = ctx;
+  const kgemm *kgemm = few->p->g;
+  int64_t from = begin * DECODED_AT_ONCE, n = least(end * DECODED_AT_ONCE, kgemm->k) - from;
+  int64_t pad = end * DECODED_AT_ONCE - from - n, spans = few->p->of.spans;
+  for (int64_t row = 0; row < kgemm->m; row += few->height) {
+    int64_t rows = least(few->height, kgemm->m - row);
+    float *to = few->a + row * few->depth + from * rows;
+    kgemm->pack_a(kgemm->user, few->batch, row, rows, from, n, rows, to);
     memset(to + n * rows, 0, (size_t)(pad * rows) * sizeof *to);
-    float *sums = f->sums + row * f->spans + begin * spans * rows;
-    for (int64_t span = 0; f->p->of.has_lows && span < (end - begin) * spans; span++)
+    float *sums = few->sums + row * few->spans + begin * spans * rows;
+    for (int64_t span = 0; few->p->of.has_lows && span < (end - begin) * spans; span++)
       for (int64_t r = 0; r < rows; r++) {
         float sum = 0;
         for (int64_t k = 0; k < DECODED_AT_ONCE / spans; k++)
@@ -222,71 +227,74 @@ static void pack_rows(void *ctx, int64_t begin, int64_t end) {
 }
 
 static void run_task(const void *user, int64_t task, char *scratch) {
-  const few *f = user;
-  const kgemm *g = f->p->g;
+  const few *few = user;
+  const kgemm *kgemm = few->p->g;
   float *out = (float *)(void *)scratch; /* (m, panels) */
-  int64_t first = task * f->each, panels = least(f->each, panel_count(f) - first);
+  int64_t first = task * few->each, panels = least(few->each, panel_count(few) - first);
   int64_t ldc = panels * CODE_PANEL, column = first * CODE_PANEL;
   for (int64_t i = 0; i < panels; i++) {
-    const char *panel = (const char *)f->p->panels + (size_t)(first + i) * f->p->of.bytes;
-    for (int64_t row = 0; row < g->m; row += f->height) {
-      const codes_rows c = {.p = &f->p->of,
-                            .panel = panel,
-                            .a = f->a + row * f->depth,
-                            .sums = f->sums + row * f->spans,
-                            .out = out + row * ldc + i * CODE_PANEL,
-                            .ldc = ldc};
-      f->kernel.run(&c, (int)least(f->height, g->m - row));
+    const char *panel = (const char *)few->p->panels + (size_t)(first + i) * few->p->of.bytes;
+    for (int64_t row = 0; row < kgemm->m; row += few->height) {
+      const codes_rows rows = {.p = &few->p->of,
+                               .panel = panel,
+                               .a = few->a + row * few->depth,
+                               .sums = few->sums + row * few->spans,
+                               .out = out + row * ldc + i * CODE_PANEL,
+                               .ldc = ldc};
+      few->kernel.run(&rows, (int)least(few->height, kgemm->m - row));
     }
   }
-  for (int64_t row = 0; row < g->m; row++)
-    g->store(g->user, f->batch, row, column, least(ldc, g->n - column), out + row * ldc);
+  for (int64_t row = 0; row < kgemm->m; row++)
+    kgemm->store(kgemm->user, few->batch, row, column, least(ldc, kgemm->n - column),
+                 out + row * ldc);
 }
 
-size_t codes_bytes(const kernel_context *ctx, const codes_product *p) {
-  if (p->g->batch * p->g->m * p->g->n == 0) return 0;
-  const few f = plan_few(ctx, p);
-  return a_bytes(&f) + sums_bytes(&f) + slots_bytes(ctx, task_count(&f), f.work, task_scratch(&f));
+size_t codes_bytes(const kernel_context *ctx, const codes_product *product) {
+  if (product->g->batch * product->g->m * product->g->n == 0) return 0;
+  const few few = plan_few(ctx, product);
+  return a_bytes(&few) + sums_bytes(&few) +
+         slots_bytes(ctx, task_count(&few), few.work, task_scratch(&few));
 }
 
-void codes_run(const kernel_context *ctx, const codes_product *p, char *memory) {
-  if (p->g->batch * p->g->m * p->g->n == 0) return;
-  few f = plan_few(ctx, p);
-  f.a = (float *)(void *)memory;
-  f.sums = (float *)(void *)(memory + a_bytes(&f));
-  char *slots = memory + a_bytes(&f) + sums_bytes(&f);
-  for (f.batch = 0; f.batch < p->g->batch; f.batch++) {
-    ctx->parallel_for(ctx->pool, p->of.parts, PACK_GRAIN / (p->g->m * DECODED_AT_ONCE) + 1,
-                      pack_rows, &f);
-    run_slots_in(ctx, task_count(&f), f.work, task_scratch(&f), run_task, &f, slots);
+void codes_run(const kernel_context *ctx, const codes_product *product, char *memory) {
+  if (product->g->batch * product->g->m * product->g->n == 0) return;
+  few few = plan_few(ctx, product);
+  few.a = (float *)(void *)memory;
+  few.sums = (float *)(void *)(memory + a_bytes(&few));
+  char *slots = memory + a_bytes(&few) + sums_bytes(&few);
+  for (few.batch = 0; few.batch < product->g->batch; few.batch++) {
+    ctx->parallel_for(ctx->pool, product->of.parts,
+                      PACK_GRAIN / (product->g->m * DECODED_AT_ONCE) + 1, pack_rows, &few);
+    run_slots_in(ctx, task_count(&few), few.work, task_scratch(&few), run_task, &few, slots);
   }
 }
 
 /* ---------------------------------------------------------------- columns as floats */
 
 /* n of the k of a part of a block, `lanes` of its columns from `lane` on. */
-static void widen_some(const codes_product *p, const char *block, int part, int64_t lane,
+static void widen_some(const codes_product *product, const char *block, int part, int64_t lane,
                        int64_t lanes, int64_t n, float *to, int64_t width) {
   float x[DECODED_AT_ONCE * CODE_PANEL];
-  codes_kernel_for().widen(&p->of, block, part, x, CODE_PANEL);
+  codes_kernel_for().widen(&product->of, block, part, x, CODE_PANEL);
   for (int64_t k = 0; k < n; k++)
     memcpy(to + k * width, x + k * CODE_PANEL + lane, (size_t)lanes * sizeof *x);
 }
 
-void codes_widen(const codes_product *p, int64_t lane, int64_t lanes, int64_t k, int64_t kn,
+void codes_widen(const codes_product *product, int64_t lane, int64_t lanes, int64_t k, int64_t kn,
                  int64_t width, float *to) {
   codes_kernel kernel = codes_kernel_for();
   for (int64_t some; lanes > 0; lanes -= some, lane += some, to += some) {
-    const char *panel = (const char *)p->panels + (size_t)(lane / CODE_PANEL) * p->of.bytes;
+    const char *panel =
+        (const char *)product->panels + (size_t)(lane / CODE_PANEL) * product->of.bytes;
     some = least(lanes, CODE_PANEL - lane % CODE_PANEL);
     for (int64_t at = 0; at < kn; at += DECODED_AT_ONCE) {
       int64_t n = least(DECODED_AT_ONCE, kn - at), number = (k + at) / DECODED_AT_ONCE;
-      const char *block = panel + code_block_at(&p->of, number);
-      int part = (int)(number % p->of.block);
+      const char *block = panel + code_block_at(&product->of, number);
+      int part = (int)(number % product->of.block);
       if (some == CODE_PANEL && n == DECODED_AT_ONCE)
-        kernel.widen(&p->of, block, part, to + at * width, width);
+        kernel.widen(&product->of, block, part, to + at * width, width);
       else
-        widen_some(p, block, part, lane % CODE_PANEL, some, n, to + at * width, width);
+        widen_some(product, block, part, lane % CODE_PANEL, some, n, to + at * width, width);
     }
   }
 }
@@ -306,32 +314,33 @@ static void copy_columns(const float *from, int64_t n, int64_t height, float *to
 }
 
 /* Of columns that are multiples of the height, each panel made floats once. */
-static void widen_strips(const codes_product *p, int64_t lane, int64_t lanes, int64_t k, int64_t kn,
-                         int64_t height, float *to) {
+static void widen_strips(const codes_product *product, int64_t lane, int64_t lanes, int64_t k,
+                         int64_t kn, int64_t height, float *to) {
   const codes_kernel kernel = codes_kernel_for();
   float x[DECODED_AT_ONCE * CODE_PANEL];
   for (int64_t at = lane, next; at < lane + lanes; at = next) {
-    const char *panel = (const char *)p->panels + (size_t)(at / CODE_PANEL) * p->of.bytes;
+    const char *panel =
+        (const char *)product->panels + (size_t)(at / CODE_PANEL) * product->of.bytes;
     next = (at / CODE_PANEL + 1) * CODE_PANEL;
     for (int64_t i = 0; i < kn; i += DECODED_AT_ONCE) {
       int64_t n = least(DECODED_AT_ONCE, kn - i), part = (k + i) / DECODED_AT_ONCE;
-      kernel.widen(&p->of, panel + code_block_at(&p->of, part), (int)(part % p->of.block), x,
-                   CODE_PANEL);
+      kernel.widen(&product->of, panel + code_block_at(&product->of, part),
+                   (int)(part % product->of.block), x, CODE_PANEL);
       for (int64_t s = at; s < least(next, lane + lanes); s += height)
         copy_columns(x + s % CODE_PANEL, n, height, to + (s - lane) * kn + i * height);
     }
   }
 }
 
-void codes_strips(const codes_product *p, int64_t lane, int64_t lanes, int64_t k, int64_t kn,
+void codes_strips(const codes_product *product, int64_t lane, int64_t lanes, int64_t k, int64_t kn,
                   int64_t height, float *to) {
   if (lane % height == 0) {
-    widen_strips(p, lane, lanes, k, kn, height, to);
+    widen_strips(product, lane, lanes, k, kn, height, to);
     return;
   }
   for (int64_t at = 0; at < lanes; at += height, to += kn * height) {
     int64_t some = least(height, lanes - at);
     if (some < height) memset(to, 0, (size_t)(kn * height) * sizeof *to);
-    codes_widen(p, lane + at, some, k, kn, height, to);
+    codes_widen(product, lane + at, some, k, kn, height, to);
   }
 }

@@ -15,83 +15,89 @@ typedef struct block_place {
   const float *a, *sums; /* of the block's first span */
 } block_place;
 
-static inline block_place block_at(const codes_rows *c, int rows, int64_t part) {
-  const code_panels *p = c->p;
-  return (block_place){c->panel + code_block_at(p, part), spans_of_block(p, part),
-                       c->a + part * DECODED_AT_ONCE * rows, c->sums + part * p->spans * rows};
+static inline block_place block_at(const codes_rows *codes_rows, int rows, int64_t part) {
+  const code_panels *panels = codes_rows->p;
+  return (block_place){codes_rows->panel + code_block_at(panels, part),
+                       spans_of_block(panels, part), codes_rows->a + part * DECODED_AT_ONCE * rows,
+                       codes_rows->sums + part * panels->spans * rows};
 }
 
 /* total (rows, quarters) += quarters [first, first + quarters) of a block. */
-KERNEL_INLINE void add_block_portable(int rows, int quarters, int first, const code_panels *p,
-                                      const block_place *b, vec4 *total) {
-  const int deep = DECODED_AT_ONCE / p->spans;
+KERNEL_INLINE void add_block_portable(int rows, int quarters, int first, const code_panels *panels,
+                                      const block_place *place, vec4 *total) {
+  const int deep = DECODED_AT_ONCE / panels->spans;
   vec4 sums[PORTABLE_SUMS];
-  for (int span = 0; span < b->spans; span++) {
-    sum_span(p, rows, quarters, words_of(p, b->block, span) + first * (VECTOR / 4),
-             b->a + span * deep * rows, sums);
+  for (int span = 0; span < place->spans; span++) {
+    sum_span(panels, rows, quarters, words_of(panels, place->block, span) + first * (VECTOR / 4),
+             place->a + span * deep * rows, sums);
     for (int q = 0; q < quarters; q++) {
-      const vec4 scale = read_factors(p, b->block, p->d_at, p->s_at, span, first + q);
+      const vec4 scale =
+          read_factors(panels, place->block, panels->d_at, panels->s_at, span, first + q);
       for (int r = 0; r < rows; r++)
         total[r * quarters + q] =
             vec4_add_product(total[r * quarters + q], sums[r * quarters + q], scale);
-      if (!p->has_lows) continue;
-      const vec4 low = read_factors(p, b->block, p->m_at, p->l_at, span, first + q);
+      if (!panels->has_lows) continue;
+      const vec4 low =
+          read_factors(panels, place->block, panels->m_at, panels->l_at, span, first + q);
       for (int r = 0; r < rows; r++)
         total[r * quarters + q] =
-            vec4_add_scaled(total[r * quarters + q], b->sums[span * rows + r], low);
+            vec4_add_scaled(total[r * quarters + q], place->sums[span * rows + r], low);
     }
   }
 }
 
-KERNEL_INLINE void multiply_portable(int rows, int quarters, int first, const codes_rows *c) {
+KERNEL_INLINE void multiply_portable(int rows, int quarters, int first,
+                                     const codes_rows *codes_rows) {
   vec4 total[PORTABLE_SUMS] = {{0}};
-  for (int64_t part = 0; part < c->p->parts; part += c->p->block) {
-    const block_place b = block_at(c, rows, part);
-    add_block_portable(rows, quarters, first, c->p, &b, total);
+  for (int64_t part = 0; part < codes_rows->p->parts; part += codes_rows->p->block) {
+    const block_place place = block_at(codes_rows, rows, part);
+    add_block_portable(rows, quarters, first, codes_rows->p, &place, total);
   }
   for (int r = 0; r < rows; r++)
-    memcpy(c->out + r * c->ldc + first * QUARTER, &total[r * quarters],
+    memcpy(codes_rows->out + r * codes_rows->ldc + first * QUARTER, &total[r * quarters],
            (size_t)quarters * sizeof *total);
 }
 
 /* As many quarters at once as eight sums are for. */
-static void run_portable(const codes_rows *c, int rows) {
-  if (rows == 1) multiply_portable(1, 4, 0, c);
-  if (rows == 2) multiply_portable(2, 4, 0, c);
+static void run_portable(const codes_rows *codes_rows, int rows) {
+  if (rows == 1) multiply_portable(1, 4, 0, codes_rows);
+  if (rows == 2) multiply_portable(2, 4, 0, codes_rows);
   for (int first = 0; first < 4; first += 2) {
-    if (rows == 3) multiply_portable(3, 2, first, c);
-    if (rows == 4) multiply_portable(4, 2, first, c);
+    if (rows == 3) multiply_portable(3, 2, first, codes_rows);
+    if (rows == 4) multiply_portable(4, 2, first, codes_rows);
   }
 }
 
 /* part: of a block */
-static void widen_quarter(const code_panels *p, const char *block, int part, int quarter, float *to,
-                          int64_t step) {
-  for (int span = part * p->spans; span < (part + 1) * p->spans; span++) {
-    const char *words = words_of(p, block, span) + quarter * VECTOR / 4;
-    const vec4 scale = read_factors(p, block, p->d_at, p->s_at, span, quarter),
+static void widen_quarter(const code_panels *panels, const char *block, int part, int quarter,
+                          float *to, int64_t step) {
+  for (int span = part * panels->spans; span < (part + 1) * panels->spans; span++) {
+    const char *words = words_of(panels, block, span) + quarter * VECTOR / 4;
+    const vec4 scale = read_factors(panels, block, panels->d_at, panels->s_at, span, quarter),
                nothing = {-0.0F, -0.0F, -0.0F, -0.0F}, /* adding it changes nothing */
-        low = p->has_lows ? read_factors(p, block, p->m_at, p->l_at, span, quarter) : nothing;
-    for (int v = 0; v < vectors_of(p); v++)
-      for (int shift = 0; shift < 32; shift += p->bits, to += step) {
-        const vec4 x = read_codes(p, words + v * VECTOR, shift) * scale + low;
+        low = panels->has_lows
+                  ? read_factors(panels, block, panels->m_at, panels->l_at, span, quarter)
+                  : nothing;
+    for (int v = 0; v < vectors_of(panels); v++)
+      for (int shift = 0; shift < 32; shift += panels->bits, to += step) {
+        const vec4 x = read_codes(panels, words + v * VECTOR, shift) * scale + low;
         memcpy(to, &x, sizeof x);
       }
   }
 }
 
-static void widen_portable(const code_panels *p, const char *block, int part, float *to,
+static void widen_portable(const code_panels *panels, const char *block, int part, float *to,
                            int64_t step) {
   for (int quarter = 0; quarter < 4; quarter++)
-    widen_quarter(p, block, part, quarter, to + quarter * QUARTER, step);
+    widen_quarter(panels, block, part, quarter, to + quarter * QUARTER, step);
 }
 
 #if KERNEL_X86
 /* What codes are, of which the bits are a constant of each kernel. */
 typedef enum code_form { NIBBLES, BYTES, FLOATS } code_form;
 KERNEL_INLINE int bits_of(code_form form) { return form == NIBBLES ? 4 : 8; }
-static inline code_form form_of(const code_panels *p) {
-  return p->code != CODE_INT ? FLOATS : p->bits == 4 ? NIBBLES : BYTES;
+static inline code_form form_of(const code_panels *panels) {
+  return panels->code != CODE_INT ? FLOATS : panels->bits == 4 ? NIBBLES : BYTES;
 }
 
 /* Independent sums of a row: the fewer rows, the more, as an addition waits for the one before. */
@@ -107,48 +113,49 @@ typedef struct constants_avx512 {
 } constants_avx512;
 
 TARGET_AVX512 KERNEL_INLINE constants_avx512 constants_of_avx512(code_form form,
-                                                                 const code_panels *p) {
+                                                                 const code_panels *panels) {
   const __m512i codes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  constants_avx512 b = {.base = _mm512_set1_ps((float)((1 << 23) - p->least))};
+  constants_avx512 avx512 = {.base = _mm512_set1_ps((float)((1 << 23) - panels->least))};
   if (form == NIBBLES)
-    b.base = _mm512_cvtepi32_ps(_mm512_add_epi32(codes, _mm512_set1_epi32(p->least)));
+    avx512.base = _mm512_cvtepi32_ps(_mm512_add_epi32(codes, _mm512_set1_epi32(panels->least)));
   if (form == FLOATS) {
-    const float_codes f = float_codes_of(p);
-    b.smallest = _mm512_set1_ps(f.smallest);
-    b.up = _mm512_set1_epi32(23 - f.mantissa);
-    b.exponents = _mm512_set1_epi32(f.exponents);
-    b.special = _mm512_set1_epi32(f.special);
+    const float_codes float_codes = float_codes_of(panels);
+    avx512.smallest = _mm512_set1_ps(float_codes.smallest);
+    avx512.up = _mm512_set1_epi32(23 - float_codes.mantissa);
+    avx512.exponents = _mm512_set1_epi32(float_codes.exponents);
+    avx512.special = _mm512_set1_epi32(float_codes.special);
   }
-  return b;
+  return avx512;
 }
 
 /* floats_of. */
-TARGET_AVX512 KERNEL_INLINE __m512 floats_avx512(__m512i codes, const constants_avx512 *b) {
+TARGET_AVX512 KERNEL_INLINE __m512 floats_avx512(__m512i codes, const constants_avx512 *avx512) {
   const __m512i normal = _mm512_set1_epi32(NORMAL), not_finite = _mm512_set1_epi32(NOT_FINITE);
   const __m512i size =
-      _mm512_sllv_epi32(_mm512_and_si512(codes, _mm512_set1_epi32(SIGN - 1)), b->up);
+      _mm512_sllv_epi32(_mm512_and_si512(codes, _mm512_set1_epi32(SIGN - 1)), avx512->up);
   const __mmask16 small = _mm512_cmplt_epi32_mask(size, normal),
-                  special = _mm512_cmpge_epi32_mask(size, b->special);
-  __m512i bits = _mm512_add_epi32(size, b->exponents);
+                  special = _mm512_cmpge_epi32_mask(size, avx512->special);
+  __m512i bits = _mm512_add_epi32(size, avx512->exponents);
   bits = _mm512_mask_add_epi32(bits, small, bits, normal);
   bits = _mm512_mask_or_epi32(bits, special, bits, not_finite);
   const __m512 x = _mm512_castsi512_ps(bits);
   const __m512i sign = _mm512_slli_epi32(codes, 24);
-  const __m512 size_of = _mm512_mask_sub_ps(x, small, x, b->smallest);
+  const __m512 size_of = _mm512_mask_sub_ps(x, small, x, avx512->smallest);
   return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(
-      _mm512_castps_si512(size_of), sign, _mm512_set1_epi32(INT32_MIN), 0xF8)); /* a | b & c */
+      _mm512_castps_si512(size_of), sign, _mm512_set1_epi32(INT32_MIN), 0xF8)); /* a | avx512 & c */
 }
 
 /* Code j of each word. One of 8 bits becomes the last bits of a float whose exponent makes them
  * ones; what that adds is taken off, which is exact. */
 TARGET_AVX512 KERNEL_INLINE __m512 code_avx512(code_form form, __m512i w, int j,
-                                               const constants_avx512 *b) {
+                                               const constants_avx512 *avx512) {
   const __m512i at = j ? _mm512_srli_epi32(w, (unsigned)(j * bits_of(form))) : w;
-  if (form == NIBBLES) return _mm512_permutexvar_ps(at, b->base); /* by the lowest 4 bits of each */
-  if (form == FLOATS) return floats_avx512(at, b);
+  if (form == NIBBLES)
+    return _mm512_permutexvar_ps(at, avx512->base); /* by the lowest 4 bits of each */
+  if (form == FLOATS) return floats_avx512(at, avx512);
   const __m512i mask = _mm512_set1_epi32(255), ones = _mm512_set1_epi32(150 << 23);
   return _mm512_sub_ps(_mm512_castsi512_ps(_mm512_ternarylogic_epi32(at, mask, ones, 0xEA)),
-                       b->base);
+                       avx512->base);
 }
 
 #define TILE_SET TILE_AVX512
@@ -172,47 +179,48 @@ typedef struct constants_avx2 {
   __m256i up, exponents, special;
 } constants_avx2;
 
-TARGET_AVX2 KERNEL_INLINE constants_avx2 constants_of_avx2(code_form form, const code_panels *p) {
-  constants_avx2 b;
+TARGET_AVX2 KERNEL_INLINE constants_avx2 constants_of_avx2(code_form form,
+                                                           const code_panels *panels) {
+  constants_avx2 avx2;
   if (form == FLOATS) {
-    const float_codes f = float_codes_of(p);
-    b.smallest = _mm256_set1_ps(f.smallest);
-    b.up = _mm256_set1_epi32(23 - f.mantissa);
-    b.exponents = _mm256_set1_epi32(f.exponents);
-    b.special = _mm256_set1_epi32(f.special - 1);
-    return b;
+    const float_codes codes = float_codes_of(panels);
+    avx2.smallest = _mm256_set1_ps(codes.smallest);
+    avx2.up = _mm256_set1_epi32(23 - codes.mantissa);
+    avx2.exponents = _mm256_set1_epi32(codes.exponents);
+    avx2.special = _mm256_set1_epi32(codes.special - 1);
+    return avx2;
   }
 #pragma GCC unroll 5
   for (int i = 0; i < places_of(form); i++)
-    b.bases[i] = _mm256_set1_ps((float)((1 << (23 - i * bits_of(form))) - p->least));
-  return b;
+    avx2.bases[i] = _mm256_set1_ps((float)((1 << (23 - i * bits_of(form))) - panels->least));
+  return avx2;
 }
 
 /* floats_of. */
-TARGET_AVX2 KERNEL_INLINE __m256 floats_avx2(__m256i codes, const constants_avx2 *b) {
+TARGET_AVX2 KERNEL_INLINE __m256 floats_avx2(__m256i codes, const constants_avx2 *avx2) {
   const __m256i normal = _mm256_set1_epi32(NORMAL), not_finite = _mm256_set1_epi32(NOT_FINITE);
   const __m256i size =
-      _mm256_sllv_epi32(_mm256_and_si256(codes, _mm256_set1_epi32(SIGN - 1)), b->up);
+      _mm256_sllv_epi32(_mm256_and_si256(codes, _mm256_set1_epi32(SIGN - 1)), avx2->up);
   const __m256i small = _mm256_cmpgt_epi32(normal, size),
-                special = _mm256_cmpgt_epi32(size, b->special);
-  __m256i bits = _mm256_add_epi32(size, b->exponents);
+                special = _mm256_cmpgt_epi32(size, avx2->special);
+  __m256i bits = _mm256_add_epi32(size, avx2->exponents);
   bits = _mm256_add_epi32(bits, _mm256_and_si256(small, normal));
   bits = _mm256_or_si256(bits, _mm256_and_si256(special, not_finite));
-  const __m256 less = _mm256_and_ps(_mm256_castsi256_ps(small), b->smallest);
+  const __m256 less = _mm256_and_ps(_mm256_castsi256_ps(small), avx2->smallest);
   const __m256i sign = _mm256_and_si256(_mm256_slli_epi32(codes, 24), _mm256_set1_epi32(INT32_MIN));
   return _mm256_or_ps(_mm256_sub_ps(_mm256_castsi256_ps(bits), less), _mm256_castsi256_ps(sign));
 }
 
 /* Code j of each word, as code_avx512 makes it of 8 bits. */
 TARGET_AVX2 KERNEL_INLINE __m256 code_avx2(code_form form, __m256i w, int j,
-                                           const constants_avx2 *b) {
+                                           const constants_avx2 *avx2) {
   const int place = j % places_of(form), at = place * bits_of(form);
   if (j >= places_of(form)) w = _mm256_srli_epi32(w, bits_of(form) * places_of(form));
-  if (form == FLOATS) return floats_avx2(at ? _mm256_srli_epi32(w, at) : w, b);
+  if (form == FLOATS) return floats_avx2(at ? _mm256_srli_epi32(w, at) : w, avx2);
   const __m256i mask = _mm256_set1_epi32(((1 << bits_of(form)) - 1) << at),
                 ones = _mm256_set1_epi32((150 - at) << 23);
   const __m256i x = _mm256_or_si256(_mm256_and_si256(w, mask), ones);
-  return _mm256_sub_ps(_mm256_castsi256_ps(x), b->bases[place]);
+  return _mm256_sub_ps(_mm256_castsi256_ps(x), avx2->bases[place]);
 }
 
 #define TILE_SET TILE_AVX2

@@ -32,25 +32,26 @@ typedef struct dots {
   int32_t *a; /* (tiles, parts, words of a part) */
 } dots;
 
-static int64_t group_columns(const dots *d) { return (int64_t)d->panels * CODE_PANEL; }
+static int64_t group_columns(const dots *dots) { return (int64_t)dots->panels * CODE_PANEL; }
 
-static dots plan_dots(const kernel_context *ctx, const codes_product *p) {
-  const kgemm *g = p->g;
-  dots d = {.p = p, .kernel = dots_kernel_for()};
-  d.rows = (int)ceil_of(g->m, ceil_of(g->m, d.kernel.most_rows));
-  d.panels = d.kernel.panels(d.rows);
-  d.tiles = ceil_of(g->m, d.rows);
-  d.groups = ceil_of(g->n, group_columns(&d));
-  d.work = g->m * g->n * g->k / MULTIPLIES_PER_THREAD;
-  d.tiles_of_task = least(d.tiles, TASK_ROWS / d.rows);
-  d.tasks_of_rows = ceil_of(d.tiles, d.tiles_of_task);
-  int64_t wanted = d.work > 1 ? TASKS_PER_THREAD * ctx->n_threads : 1;
-  d.groups_of_task = d.groups * d.tasks_of_rows / wanted;
-  if (d.groups_of_task < 1) d.groups_of_task = 1;
-  d.tasks_of_panels = ceil_of(d.groups, d.groups_of_task);
-  int64_t most = d.tiles_of_task * d.rows < STRIP_ROWS ? 1 : STRIP_COLUMNS / group_columns(&d);
-  d.strip = least(d.groups_of_task, most);
-  return d;
+static dots plan_dots(const kernel_context *ctx, const codes_product *product) {
+  const kgemm *kgemm = product->g;
+  dots dots = {.p = product, .kernel = dots_kernel_for()};
+  dots.rows = (int)ceil_of(kgemm->m, ceil_of(kgemm->m, dots.kernel.most_rows));
+  dots.panels = dots.kernel.panels(dots.rows);
+  dots.tiles = ceil_of(kgemm->m, dots.rows);
+  dots.groups = ceil_of(kgemm->n, group_columns(&dots));
+  dots.work = kgemm->m * kgemm->n * kgemm->k / MULTIPLIES_PER_THREAD;
+  dots.tiles_of_task = least(dots.tiles, TASK_ROWS / dots.rows);
+  dots.tasks_of_rows = ceil_of(dots.tiles, dots.tiles_of_task);
+  int64_t wanted = dots.work > 1 ? TASKS_PER_THREAD * ctx->n_threads : 1;
+  dots.groups_of_task = dots.groups * dots.tasks_of_rows / wanted;
+  if (dots.groups_of_task < 1) dots.groups_of_task = 1;
+  dots.tasks_of_panels = ceil_of(dots.groups, dots.groups_of_task);
+  int64_t most =
+      dots.tiles_of_task * dots.rows < STRIP_ROWS ? 1 : STRIP_COLUMNS / group_columns(&dots);
+  dots.strip = least(dots.groups_of_task, most);
+  return dots;
 }
 
 /* ---------------------------------------------------------------- rows */
@@ -64,130 +65,136 @@ static void store_words(int bits, const int8_t *q, int rows, int32_t *to) {
 }
 
 /* A part of a row; to: its first word. */
-static void store_part(const code_panels *p, const float *x, int rows, int32_t *to) {
+static void store_part(const code_panels *panels, const float *x, int rows, int32_t *to) {
   int8_t q[DECODED_AT_ONCE];
-  const int deep = DECODED_AT_ONCE / p->spans;
+  const int deep = DECODED_AT_ONCE / panels->spans;
   float scale = rounded_group(x, DECODED_AT_ONCE, q);
-  store_words(p->bits, q, rows, to);
+  store_words(panels->bits, q, rows, to);
   memcpy(&to[DOT_WORDS * rows], &scale, sizeof scale);
-  for (int span = 0; span < p->spans; span++) {
+  for (int span = 0; span < panels->spans; span++) {
     int32_t sum = 0, *at = &to[(DOT_WORDS + 1 + span) * rows];
     for (int k = 0; k < deep; k++) sum += q[span * deep + k];
     float scaled = scale * (float)sum;
-    if (p->has_lows)
+    if (panels->has_lows)
       memcpy(at, &scaled, sizeof scaled);
     else
-      *at = sum * p->least;
+      *at = sum * panels->least;
   }
 }
 
 /* PACKED_PARTS of a tile, or those that are left; rows beyond the last are zeros. */
-static void pack_some(const dots *d, int64_t tile, int64_t part) {
-  const kgemm *g = d->p->g;
-  const code_panels *of = &d->p->of;
-  int64_t words = dots_part_words(of, d->rows), n = least(PACKED_PARTS, of->parts - part);
-  int64_t k = part * DECODED_AT_ONCE, kn = least(n * DECODED_AT_ONCE, g->k - k);
-  int32_t *to = d->a + (tile * of->parts + part) * words;
+static void pack_some(const dots *dots, int64_t tile, int64_t part) {
+  const kgemm *kgemm = dots->p->g;
+  const code_panels *of = &dots->p->of;
+  int64_t words = dots_part_words(of, dots->rows), n = least(PACKED_PARTS, of->parts - part);
+  int64_t k = part * DECODED_AT_ONCE, kn = least(n * DECODED_AT_ONCE, kgemm->k - k);
+  int32_t *to = dots->a + (tile * of->parts + part) * words;
   float x[PACKED_PARTS * DECODED_AT_ONCE];
-  for (int r = 0; r < d->rows; r++) {
-    int64_t row = tile * d->rows + r, filled = row < g->m ? kn : 0;
-    if (filled) g->pack_a(g->user, d->batch, row, 1, k, kn, 1, x);
+  for (int r = 0; r < dots->rows; r++) {
+    int64_t row = tile * dots->rows + r, filled = row < kgemm->m ? kn : 0;
+    if (filled) kgemm->pack_a(kgemm->user, dots->batch, row, 1, k, kn, 1, x);
     memset(x + filled, 0, (size_t)(n * DECODED_AT_ONCE - filled) * sizeof *x);
     for (int64_t i = 0; i < n; i++)
-      store_part(of, x + i * DECODED_AT_ONCE, d->rows, to + i * words + r);
+      store_part(of, x + i * DECODED_AT_ONCE, dots->rows, to + i * words + r);
   }
 }
 
-static int64_t packs_of_tile(const dots *d) { return ceil_of(d->p->of.parts, PACKED_PARTS); }
+static int64_t packs_of_tile(const dots *dots) { return ceil_of(dots->p->of.parts, PACKED_PARTS); }
 
 static void pack_rows(void *ctx, int64_t begin, int64_t end) {
-  const dots *d = ctx;
-  int64_t packs = packs_of_tile(d);
-  for (int64_t i = begin; i < end; i++) pack_some(d, i / packs, i % packs * PACKED_PARTS);
+  const dots *dots = ctx;
+  int64_t packs = packs_of_tile(dots);
+  for (int64_t i = begin; i < end; i++) pack_some(dots, i / packs, i % packs * PACKED_PARTS);
 }
 
 /* ---------------------------------------------------------------- products */
 
-static size_t a_bytes(const dots *d) {
-  int64_t words = d->tiles * d->p->of.parts * dots_part_words(&d->p->of, d->rows);
+static size_t a_bytes(const dots *dots) {
+  int64_t words = dots->tiles * dots->p->of.parts * dots_part_words(&dots->p->of, dots->rows);
   return kernel_scratch_size((size_t)words * sizeof(int32_t));
 }
-static int64_t strip_columns(const dots *d) { return d->strip * group_columns(d); }
-static int64_t task_sums(const dots *d) { return d->tiles_of_task * d->rows * strip_columns(d); }
-static size_t task_scratch(const dots *d) {
-  int64_t factors = d->p->of.block * dots_part_factors(&d->p->of, d->panels);
-  return (size_t)(task_sums(d) + factors) * sizeof(float);
+static int64_t strip_columns(const dots *dots) { return dots->strip * group_columns(dots); }
+static int64_t task_sums(const dots *dots) {
+  return dots->tiles_of_task * dots->rows * strip_columns(dots);
 }
-static int64_t task_count(const dots *d) { return d->tasks_of_rows * d->tasks_of_panels; }
+static size_t task_scratch(const dots *dots) {
+  int64_t factors = dots->p->of.block * dots_part_factors(&dots->p->of, dots->panels);
+  return (size_t)(task_sums(dots) + factors) * sizeof(float);
+}
+static int64_t task_count(const dots *dots) { return dots->tasks_of_rows * dots->tasks_of_panels; }
 
 /* Tiles [first, first + n) by the blocks of a group of panels that begin at a part of k. */
-static void multiply_blocks(const dots *d, int64_t first, int64_t n, int64_t group, int64_t part,
-                            dots_tile *t) {
-  const code_panels *of = &d->p->of;
-  int64_t words = dots_part_words(of, d->rows), last = ceil_of(d->p->g->n, CODE_PANEL) - 1;
-  float *sums = t->sums;
-  for (int i = 0; i < d->panels; i++) /* those behind the last repeat it */
-    t->block[i] = (const char *)d->p->panels +
-                  (size_t)least(group * d->panels + i, last) * of->bytes + code_block_at(of, part);
-  t->n = (int)least(of->block, of->parts - part);
-  if (d->rows > d->kernel.in_order) d->kernel.read_factors(t, d->panels, t->factors);
-  for (int64_t i = 0; i < n; i++, t->sums += d->rows * t->ld) {
-    t->a = d->a + ((first + i) * of->parts + part) * words;
-    d->kernel.run(t, d->rows);
+static void multiply_blocks(const dots *dots, int64_t first, int64_t n, int64_t group, int64_t part,
+                            dots_tile *tile) {
+  const code_panels *of = &dots->p->of;
+  int64_t words = dots_part_words(of, dots->rows), last = ceil_of(dots->p->g->n, CODE_PANEL) - 1;
+  float *sums = tile->sums;
+  for (int i = 0; i < dots->panels; i++) /* those behind the last repeat it */
+    tile->block[i] = (const char *)dots->p->panels +
+                     (size_t)least(group * dots->panels + i, last) * of->bytes +
+                     code_block_at(of, part);
+  tile->n = (int)least(of->block, of->parts - part);
+  if (dots->rows > dots->kernel.in_order)
+    dots->kernel.read_factors(tile, dots->panels, tile->factors);
+  for (int64_t i = 0; i < n; i++, tile->sums += dots->rows * tile->ld) {
+    tile->a = dots->a + ((first + i) * of->parts + part) * words;
+    dots->kernel.run(tile, dots->rows);
   }
-  t->sums = sums;
+  tile->sums = sums;
 }
 
 /* sums (n, rows, columns) of tiles [first, first + n) by a strip of groups. A block of k of all
  * rows stays in the cache meanwhile. Behind the sums of a task is room for factors. */
-static void multiply_strip(const dots *d, int64_t first, int64_t n, int64_t group, int64_t groups,
-                           float *sums) {
-  const code_panels *of = &d->p->of;
-  dots_tile t = {.p = of, .factors = sums + task_sums(d), .ld = strip_columns(d)};
-  memset(sums, 0, (size_t)(n * d->rows * t.ld) * sizeof *sums);
+static void multiply_strip(const dots *dots, int64_t first, int64_t n, int64_t group,
+                           int64_t groups, float *sums) {
+  const code_panels *of = &dots->p->of;
+  dots_tile tile = {.p = of, .factors = sums + task_sums(dots), .ld = strip_columns(dots)};
+  memset(sums, 0, (size_t)(n * dots->rows * tile.ld) * sizeof *sums);
   for (int64_t part = 0; part < of->parts; part += of->block)
     for (int64_t i = 0; i < groups; i++) {
-      t.sums = sums + i * group_columns(d);
-      multiply_blocks(d, first, n, group + i, part, &t);
+      tile.sums = sums + i * group_columns(dots);
+      multiply_blocks(dots, first, n, group + i, part, &tile);
     }
 }
 
-static void store_strip(const dots *d, int64_t first, int64_t n, int64_t group, int64_t groups,
+static void store_strip(const dots *dots, int64_t first, int64_t n, int64_t group, int64_t groups,
                         float *sums) {
-  const kgemm *g = d->p->g;
-  int64_t column = group * group_columns(d),
-          columns = least(g->n - column, groups * group_columns(d));
-  int64_t row = first * d->rows, rows = least(n * d->rows, g->m - row);
+  const kgemm *kgemm = dots->p->g;
+  int64_t column = group * group_columns(dots),
+          columns = least(kgemm->n - column, groups * group_columns(dots));
+  int64_t row = first * dots->rows, rows = least(n * dots->rows, kgemm->m - row);
   for (int64_t i = 0; i < rows; i++)
-    g->store(g->user, d->batch, row + i, column, columns, sums + i * strip_columns(d));
+    kgemm->store(kgemm->user, dots->batch, row + i, column, columns,
+                 sums + i * strip_columns(dots));
 }
 
 static void run_task(const void *user, int64_t task, char *scratch) {
-  const dots *d = user;
-  int64_t first = task % d->tasks_of_rows * d->tiles_of_task,
-          n = least(d->tiles_of_task, d->tiles - first);
-  int64_t group = task / d->tasks_of_rows * d->groups_of_task,
-          end = least(group + d->groups_of_task, d->groups);
+  const dots *dots = user;
+  int64_t first = task % dots->tasks_of_rows * dots->tiles_of_task,
+          n = least(dots->tiles_of_task, dots->tiles - first);
+  int64_t group = task / dots->tasks_of_rows * dots->groups_of_task,
+          end = least(group + dots->groups_of_task, dots->groups);
   float *sums = (float *)(void *)scratch;
-  for (; group < end; group += d->strip) {
-    int64_t groups = least(d->strip, end - group);
-    multiply_strip(d, first, n, group, groups, sums);
-    store_strip(d, first, n, group, groups, sums);
+  for (; group < end; group += dots->strip) {
+    int64_t groups = least(dots->strip, end - group);
+    multiply_strip(dots, first, n, group, groups, sums);
+    store_strip(dots, first, n, group, groups, sums);
   }
 }
 
-size_t dots_bytes(const kernel_context *ctx, const codes_product *p) {
-  if (p->g->batch * p->g->m * p->g->n == 0) return 0;
-  const dots d = plan_dots(ctx, p);
-  return a_bytes(&d) + slots_bytes(ctx, task_count(&d), d.work, task_scratch(&d));
+size_t dots_bytes(const kernel_context *ctx, const codes_product *product) {
+  if (product->g->batch * product->g->m * product->g->n == 0) return 0;
+  const dots dots = plan_dots(ctx, product);
+  return a_bytes(&dots) + slots_bytes(ctx, task_count(&dots), dots.work, task_scratch(&dots));
 }
 
-void dots_run(const kernel_context *ctx, const codes_product *p, char *memory) {
-  if (p->g->batch * p->g->m * p->g->n == 0) return;
-  dots d = plan_dots(ctx, p);
-  d.a = (int32_t *)(void *)memory;
-  for (d.batch = 0; d.batch < p->g->batch; d.batch++) {
-    ctx->parallel_for(ctx->pool, d.tiles * packs_of_tile(&d), PACK_GRAIN, pack_rows, &d);
-    run_slots_in(ctx, task_count(&d), d.work, task_scratch(&d), run_task, &d, memory + a_bytes(&d));
+void dots_run(const kernel_context *ctx, const codes_product *product, char *memory) {
+  if (product->g->batch * product->g->m * product->g->n == 0) return;
+  dots dots = plan_dots(ctx, product);
+  dots.a = (int32_t *)(void *)memory;
+  for (dots.batch = 0; dots.batch < product->g->batch; dots.batch++) {
+    ctx->parallel_for(ctx->pool, dots.tiles * packs_of_tile(&dots), PACK_GRAIN, pack_rows, &dots);
+    run_slots_in(ctx, task_count(&dots), dots.work, task_scratch(&dots), run_task, &dots,
+                 memory + a_bytes(&dots));
   }
 }

@@ -18,9 +18,10 @@ static inline const float *scaled_sums_of(const int32_t *part, int rows, int spa
   return (const float *)(const void *)sums_of(part, rows, span);
 }
 
-/* Factors d * s of span s of part i, of those of t, and those m * l. */
-static inline const float *factors_of(const dots_tile *t, int panels, int i, int s) {
-  return t->factors + (i * t->p->spans + s) * (t->p->has_lows ? 2 : 1) * panels * CODE_PANEL;
+/* Factors d * s of span s of part i, of those of tile, and those m * l. */
+static inline const float *factors_of(const dots_tile *tile, int panels, int i, int s) {
+  return tile->factors +
+         (i * tile->p->spans + s) * (tile->p->has_lows ? 2 : 1) * panels * CODE_PANEL;
 }
 static inline const float *lows_of(const float *factors, int panels) {
   return factors + panels * CODE_PANEL;
@@ -48,51 +49,52 @@ static inline void add_scaled(float *to /* (QUARTER) */, vec4 x, vec4 y) {
   for (int i = 0; i < QUARTER; i++) to[i] = fmaf(x[i], y[i], to[i]);
 }
 
-static void read_factors_portable(const dots_tile *t, int panels, float *to) {
-  const code_panels *of = t->p;
-  for (int span = 0; span < t->n * of->spans; span++)
+static void read_factors_portable(const dots_tile *tile, int panels, float *to) {
+  const code_panels *of = tile->p;
+  for (int span = 0; span < tile->n * of->spans; span++)
     for (int low = 0; low <= of->has_lows; low++)
       for (int quarter = 0; quarter < 4 * panels; quarter++, to += QUARTER) {
-        const vec4 x = read_factors(of, t->block[quarter / 4], low ? of->m_at : of->d_at,
+        const vec4 x = read_factors(of, tile->block[quarter / 4], low ? of->m_at : of->d_at,
                                     low ? of->l_at : of->s_at, span, quarter % 4);
         memcpy(to, &x, sizeof x);
       }
 }
 
 /* The totals of a quarter += sums (rows) of span s of part i, scaled. */
-KERNEL_INLINE void scale_quarter(const dots_tile *t, int rows, const int32_t *part, int i, int s,
+KERNEL_INLINE void scale_quarter(const dots_tile *tile, int rows, const int32_t *part, int i, int s,
                                  int quarter, const vec4 *sums) {
-  const code_panels *p = t->p;
-  const float *from = factors_of(t, 1, i, s) + quarter * QUARTER;
+  const code_panels *panels = tile->p;
+  const float *from = factors_of(tile, 1, i, s) + quarter * QUARTER;
   vec4 scale, low = {0};
   memcpy(&scale, from, sizeof scale);
-  if (p->has_lows) memcpy(&low, lows_of(from, 1), sizeof low);
+  if (panels->has_lows) memcpy(&low, lows_of(from, 1), sizeof low);
   for (int r = 0; r < rows; r++) {
-    float *to = t->sums + r * t->ld + quarter * QUARTER;
+    float *to = tile->sums + r * tile->ld + quarter * QUARTER;
     add_scaled(to, sums[r], scale * scales_of(part, rows)[r]);
-    if (!p->has_lows) continue;
+    if (!panels->has_lows) continue;
     float sum = scaled_sums_of(part, rows, s)[r];
     add_scaled(to, (vec4){sum, sum, sum, sum}, low);
   }
 }
 
-static void multiply_quarter(const dots_tile *t, int rows, const int32_t *part, int i,
+static void multiply_quarter(const dots_tile *tile, int rows, const int32_t *part, int i,
                              const float *q, int quarter) {
-  const code_panels *p = t->p;
+  const code_panels *panels = tile->p;
   vec4 sums[PORTABLE_ROWS];
-  for (int s = 0; s < p->spans; s++) {
-    sum_span(p, rows, 1, words_of(p, t->block[0], i * p->spans + s) + quarter * (VECTOR / 4),
-             q + s * (DECODED_AT_ONCE / p->spans) * rows, sums);
-    scale_quarter(t, rows, part, i, s, quarter, sums);
+  for (int s = 0; s < panels->spans; s++) {
+    sum_span(panels, rows, 1,
+             words_of(panels, tile->block[0], i * panels->spans + s) + quarter * (VECTOR / 4),
+             q + s * (DECODED_AT_ONCE / panels->spans) * rows, sums);
+    scale_quarter(tile, rows, part, i, s, quarter, sums);
   }
 }
 
-static void run_portable(const dots_tile *t, int rows) {
-  const int32_t *part = t->a;
-  for (int i = 0; i < t->n; i++, part += dots_part_words(t->p, rows)) {
+static void run_portable(const dots_tile *tile, int rows) {
+  const int32_t *part = tile->a;
+  for (int i = 0; i < tile->n; i++, part += dots_part_words(tile->p, rows)) {
     float q[DECODED_AT_ONCE * PORTABLE_ROWS];
-    unpack_rows(t->p->bits, part, rows, q);
-    for (int quarter = 0; quarter < 4; quarter++) multiply_quarter(t, rows, part, i, q, quarter);
+    unpack_rows(tile->p->bits, part, rows, q);
+    for (int quarter = 0; quarter < 4; quarter++) multiply_quarter(tile, rows, part, i, q, quarter);
   }
 }
 
@@ -115,32 +117,32 @@ static int vnni_panels(int rows) { return panels_of_vnni(rows); }
 KERNEL_INLINE int chains_of_vnni(int rows) { return rows <= VNNI_IN_ORDER ? 2 : 1; }
 
 /* Asks for what the factors of the blocks that are read later are among. */
-static inline void ask_for_factors(const dots_tile *t, int panels) {
+static inline void ask_for_factors(const dots_tile *tile, int panels) {
   for (int p = 0; p < panels; p++)
-    for (size_t at = t->p->d_at; at < t->p->block_bytes; at += VECTOR)
-      ask_for(t->block[p] + at, AHEAD);
+    for (size_t at = tile->p->d_at; at < tile->p->block_bytes; at += VECTOR)
+      ask_for(tile->block[p] + at, AHEAD);
 }
 
-TARGET_AVX512 static void read_factors_avx512(const dots_tile *t, int panels, float *to) {
-  const code_panels *of = t->p;
-  ask_for_factors(t, panels);
-  for (int span = 0; span < t->n * of->spans; span++) {
+TARGET_AVX512 static void read_factors_avx512(const dots_tile *tile, int panels, float *to) {
+  const code_panels *of = tile->p;
+  ask_for_factors(tile, panels);
+  for (int span = 0; span < tile->n * of->spans; span++) {
     for (int p = 0; p < panels; p++, to += CODE_PANEL)
-      _mm512_storeu_ps(to, factors_avx512(of, t->block[p], of->d_at, of->s_at, span));
+      _mm512_storeu_ps(to, factors_avx512(of, tile->block[p], of->d_at, of->s_at, span));
     for (int p = 0; p < panels && of->has_lows; p++, to += CODE_PANEL)
-      _mm512_storeu_ps(to, factors_avx512(of, t->block[p], of->m_at, of->l_at, span));
+      _mm512_storeu_ps(to, factors_avx512(of, tile->block[p], of->m_at, of->l_at, span));
   }
 }
 
 /* sums (chains, panels, rows) += those of vector v of words of each panel, which begin at `at`; a:
  * the words of the rows that meet them. */
-TARGET_AVX512_VNNI KERNEL_INLINE void add_vnni(int bits, int rows, const dots_tile *t, size_t at,
+TARGET_AVX512_VNNI KERNEL_INLINE void add_vnni(int bits, int rows, const dots_tile *tile, size_t at,
                                                int v, const int32_t *a, __m512i *sums) {
   const int panels = panels_of_vnni(rows), count = rows * panels, chains = chains_of_vnni(rows);
   const __m512i low = _mm512_set1_epi8(15);
 #pragma GCC unroll 2
   for (int p = 0; p < panels; p++) {
-    const char *words = t->block[p] + at;
+    const char *words = tile->block[p] + at;
     const __m512i w = _mm512_loadu_si512(words);
     const __m512i x = bits == 8 ? w : _mm512_and_si512(w, low);
     const __m512i y = _mm512_and_si512(_mm512_srli_epi32(w, 4), low);
@@ -157,26 +159,26 @@ TARGET_AVX512_VNNI KERNEL_INLINE void add_vnni(int bits, int rows, const dots_ti
 
 /* Factors of panel p of span `at` of a block: those d * s, or m * l. factors: as they were read
  * before, of the span. */
-TARGET_AVX512 KERNEL_INLINE __m512 factors_vnni(const dots_tile *t, bool lows, int rows, int p,
+TARGET_AVX512 KERNEL_INLINE __m512 factors_vnni(const dots_tile *tile, bool lows, int rows, int p,
                                                 int at, const float *factors) {
-  const code_panels *of = t->p;
+  const code_panels *of = tile->p;
   if (rows > VNNI_IN_ORDER)
     return _mm512_loadu_ps((lows ? lows_of(factors, panels_of_vnni(rows)) : factors) +
                            p * CODE_PANEL);
-  return factors_avx512(of, t->block[p], lows ? of->m_at : of->d_at, lows ? of->l_at : of->s_at,
+  return factors_avx512(of, tile->block[p], lows ? of->m_at : of->d_at, lows ? of->l_at : of->s_at,
                         at);
 }
 
 /* totals (panels, rows) += sums of a span of a part, number `at` in the block, scaled by factors
  * of the panels. */
-TARGET_AVX512_VNNI KERNEL_INLINE void scale_vnni(const dots_tile *t, bool lows, int rows,
+TARGET_AVX512_VNNI KERNEL_INLINE void scale_vnni(const dots_tile *tile, bool lows, int rows,
                                                  const int32_t *part, int span, int at,
                                                  const float *factors, const __m512i *sums,
                                                  __m512 *totals) {
   const int panels = panels_of_vnni(rows);
 #pragma GCC unroll 4
   for (int p = 0; p < panels; p++) {
-    const __m512 scale = factors_vnni(t, false, rows, p, at, factors);
+    const __m512 scale = factors_vnni(tile, false, rows, p, at, factors);
     __m512 *total = &totals[p * rows];
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++)
@@ -184,7 +186,7 @@ TARGET_AVX512_VNNI KERNEL_INLINE void scale_vnni(const dots_tile *t, bool lows, 
           _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[p * rows + r]),
                           _mm512_mul_ps(scale, _mm512_set1_ps(scales_of(part, rows)[r])), total[r]);
     if (!lows) continue;
-    const __m512 low = factors_vnni(t, true, rows, p, at, factors);
+    const __m512 low = factors_vnni(tile, true, rows, p, at, factors);
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++)
       total[r] =
@@ -194,7 +196,7 @@ TARGET_AVX512_VNNI KERNEL_INLINE void scale_vnni(const dots_tile *t, bool lows, 
 
 /* Sums of span s of a part, whose words begin at `from`. */
 TARGET_AVX512_VNNI KERNEL_INLINE void sum_vnni(int bits, int spans, bool lows, int rows,
-                                               const dots_tile *t, size_t from, int s,
+                                               const dots_tile *tile, size_t from, int s,
                                                const int32_t *part, __m512i *sums) {
   const int count = rows * panels_of_vnni(rows), chains = chains_of_vnni(rows),
             vectors = bits / spans, words = bits == 8 ? 1 : 2, more = (chains - 1) * count;
@@ -204,59 +206,59 @@ TARGET_AVX512_VNNI KERNEL_INLINE void sum_vnni(int bits, int spans, bool lows, i
                                  : _mm512_set1_epi32(sums_of(part, rows, s)[i % rows]);
 #pragma GCC unroll 8
   for (int v = s * vectors; v < (s + 1) * vectors; v++)
-    add_vnni(bits, rows, t, from + (size_t)v * VECTOR, v, part + v * words * rows, sums);
+    add_vnni(bits, rows, tile, from + (size_t)v * VECTOR, v, part + v * words * rows, sums);
 #pragma GCC unroll 4
   for (int i = 0; i < more; i++) sums[i] = _mm512_add_epi32(sums[i], sums[count + i]);
 }
 
 /* Sums i of (panels, rows). */
-static inline float *sums_at(const dots_tile *t, int rows, int i) {
-  return t->sums + i % rows * t->ld + i / rows * CODE_PANEL;
+static inline float *sums_at(const dots_tile *tile, int rows, int i) {
+  return tile->sums + i % rows * tile->ld + i / rows * CODE_PANEL;
 }
 
 /* What the panels have is known where this is compiled: else tests of it stand among the
  * products. */
 TARGET_AVX512_VNNI KERNEL_INLINE void multiply_vnni(int bits, int spans, bool lows, int rows,
-                                                    const dots_tile *t) {
+                                                    const dots_tile *tile) {
   const int panels = panels_of_vnni(rows), count = rows * panels;
-  const int32_t *part = t->a;
-  const float *factors = t->factors;
+  const int32_t *part = tile->a;
+  const float *factors = tile->factors;
   __m512 totals[VNNI_SUMS];
 #pragma GCC unroll 8
-  for (int i = 0; i < count; i++) totals[i] = _mm512_loadu_ps(sums_at(t, rows, i));
-  for (int i = 0; i < t->n; i++, part += (DOT_WORDS + 1 + spans) * rows)
+  for (int i = 0; i < count; i++) totals[i] = _mm512_loadu_ps(sums_at(tile, rows, i));
+  for (int i = 0; i < tile->n; i++, part += (DOT_WORDS + 1 + spans) * rows)
 #pragma GCC unroll 2
     for (int s = 0; s < spans; s++, factors += (lows ? 2 : 1) * panels * CODE_PANEL) {
       __m512i sums[VNNI_SUMS];
-      sum_vnni(bits, spans, lows, rows, t, (size_t)i * (size_t)bits * VECTOR, s, part, sums);
-      scale_vnni(t, lows, rows, part, s, i * spans + s, factors, sums, totals);
+      sum_vnni(bits, spans, lows, rows, tile, (size_t)i * (size_t)bits * VECTOR, s, part, sums);
+      scale_vnni(tile, lows, rows, part, s, i * spans + s, factors, sums, totals);
     }
 #pragma GCC unroll 8
-  for (int i = 0; i < count; i++) _mm512_storeu_ps(sums_at(t, rows, i), totals[i]);
+  for (int i = 0; i < count; i++) _mm512_storeu_ps(sums_at(tile, rows, i), totals[i]);
 }
 
-TARGET_AVX512_VNNI KERNEL_INLINE void rows_vnni(int bits, int spans, bool lows, const dots_tile *t,
-                                                int rows) {
-  if (rows == 1) multiply_vnni(bits, spans, lows, 1, t);
-  if (rows == 2) multiply_vnni(bits, spans, lows, 2, t);
-  if (rows == 3) multiply_vnni(bits, spans, lows, 3, t);
-  if (rows == 4) multiply_vnni(bits, spans, lows, 4, t);
+TARGET_AVX512_VNNI KERNEL_INLINE void rows_vnni(int bits, int spans, bool lows,
+                                                const dots_tile *tile, int rows) {
+  if (rows == 1) multiply_vnni(bits, spans, lows, 1, tile);
+  if (rows == 2) multiply_vnni(bits, spans, lows, 2, tile);
+  if (rows == 3) multiply_vnni(bits, spans, lows, 3, tile);
+  if (rows == 4) multiply_vnni(bits, spans, lows, 4, tile);
 }
 
-TARGET_AVX512_VNNI KERNEL_INLINE void spans_vnni(int bits, bool lows, const dots_tile *t,
+TARGET_AVX512_VNNI KERNEL_INLINE void spans_vnni(int bits, bool lows, const dots_tile *tile,
                                                  int rows) {
-  if (t->p->spans == 1)
-    rows_vnni(bits, 1, lows, t, rows);
+  if (tile->p->spans == 1)
+    rows_vnni(bits, 1, lows, tile, rows);
   else
-    rows_vnni(bits, 2, lows, t, rows);
+    rows_vnni(bits, 2, lows, tile, rows);
 }
 
-TARGET_AVX512_VNNI static void run_vnni(const dots_tile *t, int rows) {
-  const bool lows = t->p->has_lows;
-  if (t->p->bits == 4 && lows) spans_vnni(4, true, t, rows);
-  if (t->p->bits == 4 && !lows) spans_vnni(4, false, t, rows);
-  if (t->p->bits == 8 && lows) spans_vnni(8, true, t, rows);
-  if (t->p->bits == 8 && !lows) spans_vnni(8, false, t, rows);
+TARGET_AVX512_VNNI static void run_vnni(const dots_tile *tile, int rows) {
+  const bool lows = tile->p->has_lows;
+  if (tile->p->bits == 4 && lows) spans_vnni(4, true, tile, rows);
+  if (tile->p->bits == 4 && !lows) spans_vnni(4, false, tile, rows);
+  if (tile->p->bits == 8 && lows) spans_vnni(8, true, tile, rows);
+  if (tile->p->bits == 8 && !lows) spans_vnni(8, false, tile, rows);
 }
 
 /* ---------------------------------------------------------------- AVX2: half a panel at a time */
@@ -290,25 +292,25 @@ TARGET_AVX2 KERNEL_INLINE void sum_avx2(int bits, int rows, int vectors, const c
                                _mm256_madd_epi16(high[r], bits == 8 ? sixteens : ones));
 }
 
-TARGET_AVX2 static void read_factors_avx2(const dots_tile *t, int panels, float *to) {
-  const code_panels *of = t->p;
-  ask_for_factors(t, panels);
-  for (int span = 0; span < t->n * of->spans; span++)
+TARGET_AVX2 static void read_factors_avx2(const dots_tile *tile, int panels, float *to) {
+  const code_panels *of = tile->p;
+  ask_for_factors(tile, panels);
+  for (int span = 0; span < tile->n * of->spans; span++)
     for (int low = 0; low <= of->has_lows; low++)
       for (int half = 0; half < 2 * panels; half++, to += HALF)
-        _mm256_storeu_ps(to, factors_avx2(of, t->block[half / 2], low ? of->m_at : of->d_at,
+        _mm256_storeu_ps(to, factors_avx2(of, tile->block[half / 2], low ? of->m_at : of->d_at,
                                           low ? of->l_at : of->s_at, span, half % 2));
 }
 
-TARGET_AVX2 KERNEL_INLINE void scale_avx2(int rows, const dots_tile *t, const int32_t *part, int i,
-                                          int span, int half, const __m256i *sums) {
-  const code_panels *of = t->p;
-  const float *from = factors_of(t, 1, i, span) + half * HALF;
+TARGET_AVX2 KERNEL_INLINE void scale_avx2(int rows, const dots_tile *tile, const int32_t *part,
+                                          int i, int span, int half, const __m256i *sums) {
+  const code_panels *of = tile->p;
+  const float *from = factors_of(tile, 1, i, span) + half * HALF;
   const __m256 scale = _mm256_loadu_ps(from),
                low = of->has_lows ? _mm256_loadu_ps(lows_of(from, 1)) : _mm256_setzero_ps();
 #pragma GCC unroll 4
   for (int r = 0; r < rows; r++) {
-    float *to = t->sums + r * t->ld + half * HALF;
+    float *to = tile->sums + r * tile->ld + half * HALF;
     const __m256i begin = _mm256_set1_epi32(of->has_lows ? 0 : sums_of(part, rows, span)[r]);
     __m256 total = _mm256_fmadd_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(sums[r], begin)),
                                    _mm256_mul_ps(scale, _mm256_set1_ps(scales_of(part, rows)[r])),
@@ -319,32 +321,32 @@ TARGET_AVX2 KERNEL_INLINE void scale_avx2(int rows, const dots_tile *t, const in
   }
 }
 
-TARGET_AVX2 KERNEL_INLINE void multiply_avx2(int bits, int rows, const dots_tile *t) {
-  const code_panels *of = t->p;
-  const int32_t *part = t->a;
-  for (int i = 0; i < t->n; i++, part += dots_part_words(of, rows))
+TARGET_AVX2 KERNEL_INLINE void multiply_avx2(int bits, int rows, const dots_tile *tile) {
+  const code_panels *of = tile->p;
+  const int32_t *part = tile->a;
+  for (int i = 0; i < tile->n; i++, part += dots_part_words(of, rows))
     for (int s = 0; s < of->spans; s++)
       for (int half = 0; half < 2; half++) {
         __m256i sums[AVX2_ROWS];
         sum_avx2(bits, rows, vectors_of(of),
-                 words_of(of, t->block[0], i * of->spans + s) + half * (VECTOR / 2),
+                 words_of(of, tile->block[0], i * of->spans + s) + half * (VECTOR / 2),
                  part + s * (DOT_WORDS / of->spans) * rows, sums);
-        scale_avx2(rows, t, part, i, s, half, sums);
+        scale_avx2(rows, tile, part, i, s, half, sums);
       }
 }
 
-TARGET_AVX2 KERNEL_INLINE void run_bits_avx2(int bits, const dots_tile *t, int rows) {
-  if (rows == 1) multiply_avx2(bits, 1, t);
-  if (rows == 2) multiply_avx2(bits, 2, t);
-  if (rows == 3) multiply_avx2(bits, 3, t);
-  if (rows == 4) multiply_avx2(bits, 4, t);
+TARGET_AVX2 KERNEL_INLINE void run_bits_avx2(int bits, const dots_tile *tile, int rows) {
+  if (rows == 1) multiply_avx2(bits, 1, tile);
+  if (rows == 2) multiply_avx2(bits, 2, tile);
+  if (rows == 3) multiply_avx2(bits, 3, tile);
+  if (rows == 4) multiply_avx2(bits, 4, tile);
 }
 
-TARGET_AVX2 static void run_avx2(const dots_tile *t, int rows) {
-  if (t->p->bits == 4)
-    run_bits_avx2(4, t, rows);
+TARGET_AVX2 static void run_avx2(const dots_tile *tile, int rows) {
+  if (tile->p->bits == 4)
+    run_bits_avx2(4, tile, rows);
   else
-    run_bits_avx2(8, t, rows);
+    run_bits_avx2(8, tile, rows);
 }
 #endif
 
@@ -378,42 +380,42 @@ TARGET_DOTPROD KERNEL_INLINE void sum_dotprod(int bits, int rows, int vectors, c
 }
 
 /* The totals of a quarter += sums (rows) of span s of part i and what codes begin at, scaled. */
-KERNEL_INLINE void scale_integers(const dots_tile *t, int rows, const int32_t *part, int i, int s,
-                                  int quarter, const int4 *sums) {
+KERNEL_INLINE void scale_integers(const dots_tile *tile, int rows, const int32_t *part, int i,
+                                  int s, int quarter, const int4 *sums) {
   vec4 floats[DOTPROD_ROWS];
   for (int r = 0; r < rows; r++) {
-    int begin = t->p->has_lows ? 0 : sums_of(part, rows, s)[r];
+    int begin = tile->p->has_lows ? 0 : sums_of(part, rows, s)[r];
     floats[r] = __builtin_convertvector(sums[r] + begin, vec4);
   }
-  scale_quarter(t, rows, part, i, s, quarter, floats);
+  scale_quarter(tile, rows, part, i, s, quarter, floats);
 }
 
-TARGET_DOTPROD KERNEL_INLINE void multiply_dotprod(int bits, int rows, const dots_tile *t) {
-  const code_panels *of = t->p;
-  const int32_t *part = t->a;
-  for (int i = 0; i < t->n; i++, part += dots_part_words(of, rows))
+TARGET_DOTPROD KERNEL_INLINE void multiply_dotprod(int bits, int rows, const dots_tile *tile) {
+  const code_panels *of = tile->p;
+  const int32_t *part = tile->a;
+  for (int i = 0; i < tile->n; i++, part += dots_part_words(of, rows))
     for (int s = 0; s < of->spans; s++)
       for (int quarter = 0; quarter < 4; quarter++) {
         int4 sums[DOTPROD_ROWS];
         sum_dotprod(bits, rows, vectors_of(of),
-                    words_of(of, t->block[0], i * of->spans + s) + quarter * (VECTOR / 4),
+                    words_of(of, tile->block[0], i * of->spans + s) + quarter * (VECTOR / 4),
                     part + s * (DOT_WORDS / of->spans) * rows, sums);
-        scale_integers(t, rows, part, i, s, quarter, sums);
+        scale_integers(tile, rows, part, i, s, quarter, sums);
       }
 }
 
-TARGET_DOTPROD KERNEL_INLINE void run_bits_dotprod(int bits, const dots_tile *t, int rows) {
-  if (rows == 1) multiply_dotprod(bits, 1, t);
-  if (rows == 2) multiply_dotprod(bits, 2, t);
-  if (rows == 3) multiply_dotprod(bits, 3, t);
-  if (rows == 4) multiply_dotprod(bits, 4, t);
+TARGET_DOTPROD KERNEL_INLINE void run_bits_dotprod(int bits, const dots_tile *tile, int rows) {
+  if (rows == 1) multiply_dotprod(bits, 1, tile);
+  if (rows == 2) multiply_dotprod(bits, 2, tile);
+  if (rows == 3) multiply_dotprod(bits, 3, tile);
+  if (rows == 4) multiply_dotprod(bits, 4, tile);
 }
 
-TARGET_DOTPROD static void run_dotprod(const dots_tile *t, int rows) {
-  if (t->p->bits == 4)
-    run_bits_dotprod(4, t, rows);
+TARGET_DOTPROD static void run_dotprod(const dots_tile *tile, int rows) {
+  if (tile->p->bits == 4)
+    run_bits_dotprod(4, tile, rows);
   else
-    run_bits_dotprod(8, t, rows);
+    run_bits_dotprod(8, tile, rows);
 }
 
 /* ---------------------------------------------------------------- I8MM: (2, 8) by (8, 2) bytes */
@@ -464,33 +466,33 @@ TARGET_I8MM KERNEL_INLINE void sum_i8mm(int bits, int rows, int vectors, const c
   }
 }
 
-TARGET_I8MM KERNEL_INLINE void multiply_i8mm(int bits, int rows, const dots_tile *t) {
-  const code_panels *of = t->p;
-  const int32_t *part = t->a;
-  for (int i = 0; i < t->n; i++, part += dots_part_words(of, rows))
+TARGET_I8MM KERNEL_INLINE void multiply_i8mm(int bits, int rows, const dots_tile *tile) {
+  const code_panels *of = tile->p;
+  const int32_t *part = tile->a;
+  for (int i = 0; i < tile->n; i++, part += dots_part_words(of, rows))
     for (int s = 0; s < of->spans; s++)
       for (int half = 0; half < 2; half++) {
         int4 sums[2 * DOTPROD_ROWS];
         sum_i8mm(bits, rows, vectors_of(of),
-                 words_of(of, t->block[0], i * of->spans + s) + half * (VECTOR / 2),
+                 words_of(of, tile->block[0], i * of->spans + s) + half * (VECTOR / 2),
                  part + s * (DOT_WORDS / of->spans) * rows, sums);
         for (int q = 0; q < 2; q++)
-          scale_integers(t, rows, part, i, s, 2 * half + q, sums + q * rows);
+          scale_integers(tile, rows, part, i, s, 2 * half + q, sums + q * rows);
       }
 }
 
-TARGET_I8MM KERNEL_INLINE void run_bits_i8mm(int bits, const dots_tile *t, int rows) {
-  if (rows == 1) multiply_i8mm(bits, 1, t);
-  if (rows == 2) multiply_i8mm(bits, 2, t);
-  if (rows == 3) multiply_i8mm(bits, 3, t);
-  if (rows == 4) multiply_i8mm(bits, 4, t);
+TARGET_I8MM KERNEL_INLINE void run_bits_i8mm(int bits, const dots_tile *tile, int rows) {
+  if (rows == 1) multiply_i8mm(bits, 1, tile);
+  if (rows == 2) multiply_i8mm(bits, 2, tile);
+  if (rows == 3) multiply_i8mm(bits, 3, tile);
+  if (rows == 4) multiply_i8mm(bits, 4, tile);
 }
 
-TARGET_I8MM static void run_i8mm(const dots_tile *t, int rows) {
-  if (t->p->bits == 4)
-    run_bits_i8mm(4, t, rows);
+TARGET_I8MM static void run_i8mm(const dots_tile *tile, int rows) {
+  if (tile->p->bits == 4)
+    run_bits_i8mm(4, tile, rows);
   else
-    run_bits_i8mm(8, t, rows);
+    run_bits_i8mm(8, tile, rows);
 }
 #endif
 

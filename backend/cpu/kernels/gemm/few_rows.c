@@ -73,12 +73,12 @@ TARGET_AVX2 static void dots_avx2(int64_t rows, int64_t columns, int64_t k, cons
 }
 
 /* Sums of vectors 0 .. 3, each added in the same order. */
-TARGET_AVX512 KERNEL_INLINE __m128 sums_of_lanes(const __m512 *x) {
+TARGET_AVX512 KERNEL_INLINE __m128 sums_of_lanes(const __m512 *m512) {
   __m256 half[DOTS_COLUMNS];
 #pragma GCC unroll 4
   for (int j = 0; j < DOTS_COLUMNS; j++)
-    half[j] = _mm256_add_ps(_mm512_castps512_ps256(x[j]),
-                            _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x[j]), 1)));
+    half[j] = _mm256_add_ps(_mm512_castps512_ps256(m512[j]),
+                            _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(m512[j]), 1)));
   const __m256 s =
       _mm256_hadd_ps(_mm256_hadd_ps(half[0], half[1]), _mm256_hadd_ps(half[2], half[3]));
   return _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));
@@ -134,31 +134,32 @@ TARGET_AVX512 KERNEL_INLINE void dots_of_type(dtype t, int64_t rows, int64_t col
 }
 
 TARGET_AVX512 static void dots_avx512(int64_t rows, int64_t columns, int64_t k, const float *a,
-                                      int64_t lda, const rows_in_place *b, float *c, int64_t ldc) {
-  if (b->type == DTYPE_F32)
-    dots_of_type(DTYPE_F32, rows, columns, k, a, lda, b->x, b->ld, c, ldc);
-  else if (b->type == DTYPE_F16)
-    dots_of_type(DTYPE_F16, rows, columns, k, a, lda, b->x, b->ld, c, ldc);
+                                      int64_t lda, const rows_in_place *place, float *c,
+                                      int64_t ldc) {
+  if (place->type == DTYPE_F32)
+    dots_of_type(DTYPE_F32, rows, columns, k, a, lda, place->x, place->ld, c, ldc);
+  else if (place->type == DTYPE_F16)
+    dots_of_type(DTYPE_F16, rows, columns, k, a, lda, place->x, place->ld, c, ldc);
   else
-    dots_of_type(DTYPE_BF16, rows, columns, k, a, lda, b->x, b->ld, c, ldc);
+    dots_of_type(DTYPE_BF16, rows, columns, k, a, lda, place->x, place->ld, c, ldc);
 }
 #endif
 
 void dots_of_rows(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t lda,
-                  const rows_in_place *b, float *c, int64_t ldc) {
+                  const rows_in_place *place, float *c, int64_t ldc) {
 #if KERNEL_X86
   if (cpu_has_avx512()) {
-    dots_avx512(rows, columns, k, a, lda, b, c, ldc);
+    dots_avx512(rows, columns, k, a, lda, place, c, ldc);
     return;
   }
   if (cpu_has_avx2()) {
-    dots_avx2(rows, columns, k, a, lda, b->x, b->ld, c, ldc);
+    dots_avx2(rows, columns, k, a, lda, place->x, place->ld, c, ldc);
     return;
   }
 #endif
-  const float *x = b->x;
+  const float *x = place->x;
   for (int64_t j = 0; j < columns; j++)
-    for (int64_t i = 0; i < rows; i++) c[i * ldc + j] += dot_f32(k, a + i * lda, x + j * b->ld);
+    for (int64_t i = 0; i < rows; i++) c[i * ldc + j] += dot_f32(k, a + i * lda, x + j * place->ld);
 }
 
 /* ---------------------------------------------------------------- sums */
@@ -222,26 +223,27 @@ TARGET_AVX512 KERNEL_INLINE void sums_of_type(dtype t, int64_t rows, int64_t col
 }
 
 TARGET_AVX512 static void sums_avx512(int64_t rows, int64_t columns, int64_t k, const float *a,
-                                      int64_t lda, const rows_in_place *b, float *c, int64_t ldc) {
-  if (b->type == DTYPE_F32)
-    sums_of_type(DTYPE_F32, rows, columns, k, a, lda, b->x, b->ld, c, ldc);
-  else if (b->type == DTYPE_F16)
-    sums_of_type(DTYPE_F16, rows, columns, k, a, lda, b->x, b->ld, c, ldc);
+                                      int64_t lda, const rows_in_place *place, float *c,
+                                      int64_t ldc) {
+  if (place->type == DTYPE_F32)
+    sums_of_type(DTYPE_F32, rows, columns, k, a, lda, place->x, place->ld, c, ldc);
+  else if (place->type == DTYPE_F16)
+    sums_of_type(DTYPE_F16, rows, columns, k, a, lda, place->x, place->ld, c, ldc);
   else
-    sums_of_type(DTYPE_BF16, rows, columns, k, a, lda, b->x, b->ld, c, ldc);
+    sums_of_type(DTYPE_BF16, rows, columns, k, a, lda, place->x, place->ld, c, ldc);
 }
 #endif
 
 void sums_of_rows(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t lda,
-                  const rows_in_place *b, float *c, int64_t ldc) {
+                  const rows_in_place *place, float *c, int64_t ldc) {
 #if KERNEL_X86
   if (cpu_has_avx512()) {
-    sums_avx512(rows, columns, k, a, lda, b, c, ldc);
+    sums_avx512(rows, columns, k, a, lda, place, c, ldc);
     return;
   }
 #endif
-  const float *x = b->x;
+  const float *x = place->x;
   for (int64_t j = 0; j < k; j++)
     for (int64_t i = 0; i < rows; i++)
-      axpy_f32(columns, a[i * lda + j], x + j * b->ld, c + i * ldc);
+      axpy_f32(columns, a[i * lda + j], x + j * place->ld, c + i * ldc);
 }

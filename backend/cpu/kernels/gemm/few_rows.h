@@ -14,14 +14,14 @@ typedef struct rows_in_place {
  */
 bool rows_take(dtype t);
 
-/* c (rows, columns; ldc apart) += a (rows, k; lda apart) times the transpose of b (columns, k): a
- * dot product each. */
+/* c (rows, columns; ldc apart) += a (rows, k; lda apart) times the transpose of place (columns, k):
+ * a dot product each. */
 void dots_of_rows(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t lda,
-                  const rows_in_place *b, float *c, int64_t ldc);
+                  const rows_in_place *place, float *c, int64_t ldc);
 
-/* c (rows, columns) += a (rows, k) times b (k, columns): terms in the order of k, each rounded as
- * axpy_f32 does. */
+/* c (rows, columns) += a (rows, k) times place (k, columns): terms in the order of k, each rounded
+ * as axpy_f32 does. */
 void sums_of_rows(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t lda,
-                  const rows_in_place *b, float *c, int64_t ldc);
+                  const rows_in_place *place, float *c, int64_t ldc);
 
 #endif

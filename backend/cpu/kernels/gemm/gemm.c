@@ -44,90 +44,100 @@ typedef struct gemm_tiling {
   const char *panels; /* the packed slab, as in packed_rows */
 } gemm_tiling;
 
-static int64_t count_strips(const gemm_tiling *p) { return (p->g->m + p->height - 1) / p->height; }
+static int64_t count_strips(const gemm_tiling *tiling) {
+  return (tiling->g->m + tiling->height - 1) / tiling->height;
+}
 
 /* Slabs of equal heights, whole strips, of at most so many bytes. */
-static int64_t slab_rows(const gemm_tiling *p, int64_t limit) {
-  int64_t strip_bytes = (int64_t)p->size * p->height * (p->g->k > 0 ? p->g->k : 1);
-  int64_t rows = p->g->cut.rows > 0 ? least(p->g->cut.rows, SLAB_ROWS) : SLAB_ROWS;
-  int64_t most = least(limit / strip_bytes, rows / p->height);
-  int64_t strips = count_strips(p), slabs = most > 1 ? (strips + most - 1) / most : strips;
-  return (strips + slabs - 1) / slabs * p->height;
+static int64_t slab_rows(const gemm_tiling *tiling, int64_t limit) {
+  int64_t strip_bytes =
+      (int64_t)tiling->size * tiling->height * (tiling->g->k > 0 ? tiling->g->k : 1);
+  int64_t rows = tiling->g->cut.rows > 0 ? least(tiling->g->cut.rows, SLAB_ROWS) : SLAB_ROWS;
+  int64_t most = least(limit / strip_bytes, rows / tiling->height);
+  int64_t strips = count_strips(tiling), slabs = most > 1 ? (strips + most - 1) / most : strips;
+  return (strips + slabs - 1) / slabs * tiling->height;
 }
 
-static size_t slab_bytes(const gemm_tiling *p) {
-  const int64_t elements = p->slab * round_up(p->g->k, p->k_unit);
-  return p->g->a_is_packed ? 0 : ((size_t)elements * p->size + 63) / 64 * 64;
+static size_t slab_bytes(const gemm_tiling *tiling) {
+  const int64_t elements = tiling->slab * round_up(tiling->g->k, tiling->k_unit);
+  return tiling->g->a_is_packed ? 0 : ((size_t)elements * tiling->size + 63) / 64 * 64;
 }
-static size_t block_bytes(const gemm_tiling *p) {
-  return p->g->b_is_packed ? 0 : (size_t)(p->block_k * p->kernel.nr) * p->size;
+static size_t block_bytes(const gemm_tiling *tiling) {
+  return tiling->g->b_is_packed ? 0 : (size_t)(tiling->block_k * tiling->kernel.nr) * tiling->size;
 }
-static bool has_16_bits(const kgemm *g) { return g->c == COMPUTE_F32 && g->a_type != DTYPE_F32; }
+static bool has_16_bits(const kgemm *kgemm) {
+  return kgemm->c == COMPUTE_F32 && kgemm->a_type != DTYPE_F32;
+}
 /* Whether strips of all of a have 16-bit elements, or codes, which are made floats a block of k at
  * a time. */
-static bool widens_a(const kgemm *g) { return g->a_is_packed && (g->strips_a || has_16_bits(g)); }
-static size_t strips_bytes(const gemm_tiling *p) {
-  return widens_a(p->g) ? (size_t)(p->block_m * p->block_k) * p->size : 0;
+static bool widens_a(const kgemm *kgemm) {
+  return kgemm->a_is_packed && (kgemm->strips_a || has_16_bits(kgemm));
 }
-static size_t tile_bytes(const gemm_tiling *p) {
-  return (size_t)(p->block_m * (p->g->place ? p->kernel.nr : p->block_n)) * p->size;
+static size_t strips_bytes(const gemm_tiling *tiling) {
+  return widens_a(tiling->g) ? (size_t)(tiling->block_m * tiling->block_k) * tiling->size : 0;
+}
+static size_t tile_bytes(const gemm_tiling *tiling) {
+  return (size_t)(tiling->block_m * (tiling->g->place ? tiling->kernel.nr : tiling->block_n)) *
+         tiling->size;
 }
 
 /* Packs lanes [lane, lane + width) of one operand into a panel, those at and beyond `stop` as
  * zeros. */
-static void pack_panel(const gemm_tiling *p, gemm_pack pack, int64_t batch, int64_t lane,
+static void pack_panel(const gemm_tiling *tiling, gemm_pack pack, int64_t batch, int64_t lane,
                        int64_t stop, int64_t k, int64_t kn, int64_t width, char *to) {
   int64_t lanes = least(width, stop - lane);
   if (kn == 0) return;
-  if (lanes < width) memset(to, 0, (size_t)(round_up(kn, p->k_unit) * width) * p->size);
-  pack(p->g->user, batch, lane, lanes, k, kn, width, to);
+  if (lanes < width) memset(to, 0, (size_t)(round_up(kn, tiling->k_unit) * width) * tiling->size);
+  pack(tiling->g->user, batch, lane, lanes, k, kn, width, to);
 }
 
 /* Rows of the strip of which `left` rows and more are in a. */
-static int64_t rows_of_strip(const gemm_tiling *p, int64_t left) {
-  return p->trims ? least(p->height, left) : p->height;
+static int64_t rows_of_strip(const gemm_tiling *tiling, int64_t left) {
+  return tiling->trims ? least(tiling->height, left) : tiling->height;
 }
 
 /* Packs strip `i` of all of a, over all of k. */
-static void pack_strip(const gemm_tiling *p, int64_t batch, int64_t i, char *to) {
-  pack_panel(p, p->g->pack_a, batch, i * p->height, p->g->m, 0, p->g->k, p->height, to);
+static void pack_strip(const gemm_tiling *tiling, int64_t batch, int64_t i, char *to) {
+  pack_panel(tiling, tiling->g->pack_a, batch, i * tiling->height, tiling->g->m, 0, tiling->g->k,
+             tiling->height, to);
 }
 
-static int64_t slab_height(const gemm_tiling *p, int64_t row) {
-  return least(p->slab, p->g->m - row);
+static int64_t slab_height(const gemm_tiling *tiling, int64_t row) {
+  return least(tiling->slab, tiling->g->m - row);
 }
 
 /* Packs strip `i` of the slab that starts at `row`: into (blocks of k, strips, k, height), so that
  * the strips of a block are one stream of reads. */
-static void pack_slab_strip(const gemm_tiling *p, int64_t batch, int64_t row, int64_t i,
+static void pack_slab_strip(const gemm_tiling *tiling, int64_t batch, int64_t row, int64_t i,
                             char *slab) {
-  const int64_t first = i * p->height, all = round_up(slab_height(p, row), p->rows_unit);
-  for (int64_t k = 0; k < p->g->k; k += p->block_k) {
-    const int64_t kn = least(p->block_k, p->g->k - k);
-    pack_panel(p, p->g->pack_a, batch, row + first, p->g->m, k, kn,
-               round_up(rows_of_strip(p, p->g->m - row - first), p->rows_unit),
-               slab + (k * all + first * round_up(kn, p->k_unit)) * (int64_t)p->size);
+  const int64_t first = i * tiling->height,
+                all = round_up(slab_height(tiling, row), tiling->rows_unit);
+  for (int64_t k = 0; k < tiling->g->k; k += tiling->block_k) {
+    const int64_t kn = least(tiling->block_k, tiling->g->k - k);
+    pack_panel(tiling, tiling->g->pack_a, batch, row + first, tiling->g->m, k, kn,
+               round_up(rows_of_strip(tiling, tiling->g->m - row - first), tiling->rows_unit),
+               slab + (k * all + first * round_up(kn, tiling->k_unit)) * (int64_t)tiling->size);
   }
 }
 
 /* Where strip `i` of a product of the batch is in all of a. */
-static char *packed_strip(const gemm_tiling *p, const void *packed, int64_t batch, int64_t i) {
-  int64_t strip = batch * count_strips(p) + i;
-  return element_at(packed, p->g->a_type, strip * p->height * p->g->k);
+static char *packed_strip(const gemm_tiling *tiling, const void *packed, int64_t batch, int64_t i) {
+  int64_t strip = batch * count_strips(tiling) + i;
+  return element_at(packed, tiling->g->a_type, strip * tiling->height * tiling->g->k);
 }
 
-static const char *packed_slab(const gemm_tiling *p, int64_t batch, int64_t row) {
-  if (p->g->strips_a) return NULL;
-  return packed_strip(p, p->g->packed_a, batch, row / p->height);
+static const char *packed_slab(const gemm_tiling *tiling, int64_t batch, int64_t row) {
+  if (tiling->g->strips_a) return NULL;
+  return packed_strip(tiling, tiling->g->packed_a, batch, row / tiling->height);
 }
 
 /* The panel of b at `column`, from k on: in all of b, or packed to `to`. */
-static const void *provide_panel(const gemm_tiling *p, int64_t batch, int64_t column, int64_t k,
-                                 int64_t kn, char *to) {
-  const kgemm *g = p->g;
-  const gemm_b b = {.type = g->b_type, .n = g->n, .k = g->k};
-  if (g->b_is_packed) return gemm_b_panel(&b, g->packed_b, column, k);
-  pack_panel(p, g->pack_b, batch, column, g->n, k, kn, p->kernel.nr, to);
+static const void *provide_panel(const gemm_tiling *tiling, int64_t batch, int64_t column,
+                                 int64_t k, int64_t kn, char *to) {
+  const kgemm *kgemm = tiling->g;
+  const gemm_b gemm_b = {.type = kgemm->b_type, .n = kgemm->n, .k = kgemm->k};
+  if (kgemm->b_is_packed) return gemm_b_panel(&gemm_b, kgemm->packed_b, column, k);
+  pack_panel(tiling, kgemm->pack_b, batch, column, kgemm->n, k, kn, tiling->kernel.nr, to);
   return to;
 }
 
@@ -145,28 +155,31 @@ typedef struct packed_rows {
 } packed_rows;
 
 /* Rows [m0, m0 + rows) of a slab from k on, as floats. */
-static void widen_strips(const gemm_tiling *p, const packed_rows *a, int64_t m0, int64_t rows,
-                         int64_t k, int64_t kn, char *to) {
-  const kgemm *g = p->g;
-  const int64_t height = p->height, size = (int64_t)p->size;
-  if (g->strips_a)
-    g->strips_a(g->user, a->batch, a->row + m0, rows, k, kn, height, (float *)(void *)to);
-  for (int64_t i = 0; !g->strips_a && i < rows; i += height)
-    load_row(COMPUTE_F32, g->a_type, element_at(a->panels, g->a_type, (m0 + i) * g->k + k * height),
-             1, kn * height, to + i * kn * size);
+static void widen_strips(const gemm_tiling *tiling, const packed_rows *packed_rows, int64_t m0,
+                         int64_t rows, int64_t k, int64_t kn, char *to) {
+  const kgemm *kgemm = tiling->g;
+  const int64_t height = tiling->height, size = (int64_t)tiling->size;
+  if (kgemm->strips_a)
+    kgemm->strips_a(kgemm->user, packed_rows->batch, packed_rows->row + m0, rows, k, kn, height,
+                    (float *)(void *)to);
+  for (int64_t i = 0; !kgemm->strips_a && i < rows; i += height)
+    load_row(COMPUTE_F32, kgemm->a_type,
+             element_at(packed_rows->panels, kgemm->a_type, (m0 + i) * kgemm->k + k * height), 1,
+             kn * height, to + i * kn * size);
 }
 
 /* A block of k of rows from m0 on; `widened`: where it was made floats. */
-static strip_block find_strips(const gemm_tiling *p, const packed_rows *a, int64_t m0, int64_t k,
-                               int64_t kn, const char *widened) {
-  const kgemm *g = p->g;
-  const int64_t size = (int64_t)p->size;
-  if (widens_a(g)) return (strip_block){widened, kn * size};
-  if (g->a_is_packed)
-    return (strip_block){a->panels + (m0 * g->k + k * p->height) * size, g->k * size};
-  const int64_t all = round_up(slab_height(p, a->row), p->rows_unit),
-                deep = round_up(kn, p->k_unit);
-  return (strip_block){a->panels + (k * all + m0 * deep) * size, deep * size};
+static strip_block find_strips(const gemm_tiling *tiling, const packed_rows *rows, int64_t m0,
+                               int64_t k, int64_t kn, const char *widened) {
+  const kgemm *kgemm = tiling->g;
+  const int64_t size = (int64_t)tiling->size;
+  if (widens_a(kgemm)) return (strip_block){widened, kn * size};
+  if (kgemm->a_is_packed)
+    return (strip_block){rows->panels + (m0 * kgemm->k + k * tiling->height) * size,
+                         kgemm->k * size};
+  const int64_t all = round_up(slab_height(tiling, rows->row), tiling->rows_unit),
+                deep = round_up(kn, tiling->k_unit);
+  return (strip_block){rows->panels + (k * all + m0 * deep) * size, deep * size};
 }
 
 /* A part of c, and what its sums begin with. */
@@ -178,36 +191,39 @@ typedef struct part_sums {
 } part_sums;
 
 /* The products of kn of k, a panel of b with a strip. */
-static void multiply_strip(const gemm_tiling *p, int64_t rows, const char *a, int64_t kn,
-                           const char *b, part_sums s, const char *next, int64_t next_step) {
-  const int64_t size = (int64_t)p->size, b_size = (int64_t)p->b_size,
-                packed = round_up(rows, p->rows_unit);
-  for (int64_t k = 0; k == 0 || k < kn; k += p->chain_k) {
-    const gemm_tile t = {.k = least(p->chain_k, kn - k),
-                         .a = a + k * packed * size,
-                         .b = b + k * p->kernel.nr * b_size,
-                         .c = s.c,
-                         .ldc = s.c_step,
-                         .from = k == 0 ? s.from : s.c,
-                         .from_step = k == 0 ? s.from_step : s.c_step,
-                         .next = next + k * next_step,
-                         .next_step = next_step};
-    p->kernel.run(&t, (int)rows);
+static void multiply_strip(const gemm_tiling *tiling, int64_t rows, const char *a, int64_t kn,
+                           const char *b, part_sums sums, const char *next, int64_t next_step) {
+  const int64_t size = (int64_t)tiling->size, b_size = (int64_t)tiling->b_size,
+                packed = round_up(rows, tiling->rows_unit);
+  for (int64_t k = 0; k == 0 || k < kn; k += tiling->chain_k) {
+    const gemm_tile tile = {.k = least(tiling->chain_k, kn - k),
+                            .a = a + k * packed * size,
+                            .b = b + k * tiling->kernel.nr * b_size,
+                            .c = sums.c,
+                            .ldc = sums.c_step,
+                            .from = k == 0 ? sums.from : sums.c,
+                            .from_step = k == 0 ? sums.from_step : sums.c_step,
+                            .next = next + k * next_step,
+                            .next_step = next_step};
+    tiling->kernel.run(&tile, (int)rows);
   }
 }
 
 /* The same with each strip of some rows. Of a packed b the block that follows is asked for on the
  * way. */
-static void multiply_panel(const gemm_tiling *p, strip_block a, int64_t rows, int64_t kn,
-                           const char *b, part_sums s) {
-  const int64_t size = (int64_t)p->size, bytes = kn * p->kernel.nr * (int64_t)p->b_size,
-                step = p->g->b_is_packed ? bytes / (kn * ceil_div(rows, p->height) + 1) + 1 : 0;
+static void multiply_panel(const gemm_tiling *tiling, strip_block block, int64_t rows, int64_t kn,
+                           const char *b, part_sums sums) {
+  const int64_t size = (int64_t)tiling->size,
+                bytes = kn * tiling->kernel.nr * (int64_t)tiling->b_size,
+                step = tiling->g->b_is_packed
+                           ? bytes / (kn * ceil_div(rows, tiling->height) + 1) + 1
+                           : 0;
   const char *next = b + bytes;
-  for (int64_t i = 0; i < rows; i += p->height, next += kn * step) {
-    const int64_t n = rows_of_strip(p, rows - i);
-    multiply_strip(p, n, a.at + i * a.step, kn, b, s, next, step);
-    s.c += p->height * s.c_step * size;
-    s.from += p->height * s.from_step * size;
+  for (int64_t i = 0; i < rows; i += tiling->height, next += kn * step) {
+    const int64_t n = rows_of_strip(tiling, rows - i);
+    multiply_strip(tiling, n, block.at + i * block.step, kn, b, sums, next, step);
+    sums.c += tiling->height * sums.c_step * size;
+    sums.from += tiling->height * sums.from_step * size;
   }
 }
 
@@ -219,67 +235,73 @@ typedef struct tile_task {
   char *block, *tile, *widened;
 } tile_task;
 
-static bool is_placed(const tile_task *t, const gemm_tiling *p, int64_t j) {
-  return t->place.c && j + p->kernel.nr <= t->columns;
+static bool is_placed(const tile_task *task, const gemm_tiling *tiling, int64_t j) {
+  return task->place.c && j + tiling->kernel.nr <= task->columns;
 }
 
 /* Of the panel at column j, before any of k. */
-static part_sums begin_sums(const gemm_tiling *p, const tile_task *t, int64_t j) {
+static part_sums begin_sums(const gemm_tiling *tiling, const tile_task *task, int64_t j) {
   static const _Alignas(64) char zeros[GEMM_ROW_BYTES];
-  if (!t->place.c) return (part_sums){t->tile + j * (int64_t)p->size, p->block_n, zeros, 0};
-  if (!is_placed(t, p, j)) return (part_sums){t->tile, p->kernel.nr, t->tile, p->kernel.nr};
-  part_sums s = {(char *)(t->place.c + j), t->place.c_step, zeros, 0};
-  if (t->place.from) {
-    s.from = (const char *)(t->place.from + j);
-    s.from_step = t->place.from_step;
+  if (!task->place.c)
+    return (part_sums){task->tile + j * (int64_t)tiling->size, tiling->block_n, zeros, 0};
+  if (!is_placed(task, tiling, j))
+    return (part_sums){task->tile, tiling->kernel.nr, task->tile, tiling->kernel.nr};
+  part_sums sums = {(char *)(task->place.c + j), task->place.c_step, zeros, 0};
+  if (task->place.from) {
+    sums.from = (const char *)(task->place.from + j);
+    sums.from_step = task->place.from_step;
   }
-  return s;
+  return sums;
 }
 
 /* Panels of b times [k, k + kn) of k, block by block. */
-static void multiply_panels(const gemm_tiling *p, const tile_task *t, int64_t k, int64_t kn) {
-  const int64_t nr = p->kernel.nr;
-  if (widens_a(p->g) && kn > 0) widen_strips(p, t->slab, t->m0, t->rows, k, kn, t->widened);
-  for (int64_t j = 0; j < t->columns; j += nr) {
-    part_sums s = begin_sums(p, t, j);
-    for (int64_t at = k; at == k || at < k + kn; at += p->block_k) {
-      const int64_t n = least(p->block_k, k + kn - at);
+static void multiply_panels(const gemm_tiling *tiling, const tile_task *task, int64_t k,
+                            int64_t kn) {
+  const int64_t nr = tiling->kernel.nr;
+  if (widens_a(tiling->g) && kn > 0)
+    widen_strips(tiling, task->slab, task->m0, task->rows, k, kn, task->widened);
+  for (int64_t j = 0; j < task->columns; j += nr) {
+    part_sums sums = begin_sums(tiling, task, j);
+    for (int64_t at = k; at == k || at < k + kn; at += tiling->block_k) {
+      const int64_t n = least(tiling->block_k, k + kn - at);
       if (at > 0) {
-        s.from = s.c;
-        s.from_step = s.c_step;
+        sums.from = sums.c;
+        sums.from_step = sums.c_step;
       }
-      multiply_panel(p, find_strips(p, t->slab, t->m0, at, n, t->widened), t->rows, n,
-                     provide_panel(p, t->slab->batch, t->n0 + j, at, n, t->block), s);
+      multiply_panel(
+          tiling, find_strips(tiling, task->slab, task->m0, at, n, task->widened), task->rows, n,
+          provide_panel(tiling, task->slab->batch, task->n0 + j, at, n, task->block), sums);
     }
   }
 }
 
 /* The columns behind the last whole panel, in the tile. */
-static void begin_edge(const gemm_tiling *p, const tile_task *t) {
-  const int64_t nr = p->kernel.nr, n = t->columns % nr, at = t->columns - n;
-  const gemm_place *from = &t->place;
-  memset(t->tile, 0, (size_t)(t->rows * nr) * p->size);
-  for (int64_t i = 0; from->from && i < t->rows; i++)
-    memcpy(t->tile + i * nr * (int64_t)p->size, from->from + i * from->from_step + at,
-           (size_t)n * p->size);
+static void begin_edge(const gemm_tiling *tiling, const tile_task *task) {
+  const int64_t nr = tiling->kernel.nr, n = task->columns % nr, at = task->columns - n;
+  const gemm_place *from = &task->place;
+  memset(task->tile, 0, (size_t)(task->rows * nr) * tiling->size);
+  for (int64_t i = 0; from->from && i < task->rows; i++)
+    memcpy(task->tile + i * nr * (int64_t)tiling->size, from->from + i * from->from_step + at,
+           (size_t)n * tiling->size);
 }
-static void store_edge(const gemm_tiling *p, const tile_task *t) {
-  const int64_t nr = p->kernel.nr, n = t->columns % nr, at = t->columns - n;
-  for (int64_t i = 0; i < t->rows; i++)
-    memcpy(t->place.c + i * t->place.c_step + at, t->tile + i * nr * (int64_t)p->size,
-           (size_t)n * p->size);
-}
-
-static void store_tile(const gemm_tiling *p, const tile_task *t) {
-  const kgemm *g = p->g;
-  for (int64_t i = 0; i < t->rows; i++)
-    g->store(g->user, t->slab->batch, t->slab->row + t->m0 + i, t->n0, t->columns,
-             t->tile + i * p->block_n * (int64_t)p->size);
+static void store_edge(const gemm_tiling *tiling, const tile_task *task) {
+  const int64_t nr = tiling->kernel.nr, n = task->columns % nr, at = task->columns - n;
+  for (int64_t i = 0; i < task->rows; i++)
+    memcpy(task->place.c + i * task->place.c_step + at, task->tile + i * nr * (int64_t)tiling->size,
+           (size_t)n * tiling->size);
 }
 
-static gemm_place place_tile(const gemm_tiling *p, int64_t batch, int64_t row, int64_t column) {
-  if (!p->g->place) return (gemm_place){0};
-  gemm_place at = p->g->place(p->g->user, batch);
+static void store_tile(const gemm_tiling *tiling, const tile_task *task) {
+  const kgemm *kgemm = tiling->g;
+  for (int64_t i = 0; i < task->rows; i++)
+    kgemm->store(kgemm->user, task->slab->batch, task->slab->row + task->m0 + i, task->n0,
+                 task->columns, task->tile + i * tiling->block_n * (int64_t)tiling->size);
+}
+
+static gemm_place place_tile(const gemm_tiling *tiling, int64_t batch, int64_t row,
+                             int64_t column) {
+  if (!tiling->g->place) return (gemm_place){0};
+  gemm_place at = tiling->g->place(tiling->g->user, batch);
   at.c += row * at.c_step + column;
   if (at.from) at.from += row * at.from_step + column;
   return at;
@@ -287,84 +309,90 @@ static gemm_place place_tile(const gemm_tiling *p, int64_t batch, int64_t row, i
 
 /* Rows [m0, m0 + block_m) of a slab times columns [n0, n0 + block_n) of b. scratch: of
  * tile_scratch. */
-static void multiply_tile(const gemm_tiling *p, const packed_rows *slab, int64_t m0, int64_t n0,
-                          char *scratch) {
-  const kgemm *g = p->g;
+static void multiply_tile(const gemm_tiling *tiling, const packed_rows *slab, int64_t m0,
+                          int64_t n0, char *scratch) {
+  const kgemm *kgemm = tiling->g;
   const int64_t row = slab->row + m0;
-  tile_task t = {.slab = slab,
-                 .m0 = m0,
-                 .rows = least(p->block_m, least(slab->row + p->slab, g->m) - row),
-                 .n0 = n0,
-                 .columns = least(p->block_n, g->n - n0),
-                 .place = place_tile(p, slab->batch, row, n0),
-                 .block = scratch,
-                 .tile = scratch + block_bytes(p)};
-  t.widened = t.tile + tile_bytes(p);
-  const bool has_edge = t.place.c && t.columns % p->kernel.nr > 0;
-  if (has_edge) begin_edge(p, &t);
-  const gemm_blocks *blocks = p->kernel.blocks;
+  tile_task task = {.slab = slab,
+                    .m0 = m0,
+                    .rows = least(tiling->block_m, least(slab->row + tiling->slab, kgemm->m) - row),
+                    .n0 = n0,
+                    .columns = least(tiling->block_n, kgemm->n - n0),
+                    .place = place_tile(tiling, slab->batch, row, n0),
+                    .block = scratch,
+                    .tile = scratch + block_bytes(tiling)};
+  task.widened = task.tile + tile_bytes(tiling);
+  const bool has_edge = task.place.c && task.columns % tiling->kernel.nr > 0;
+  if (has_edge) begin_edge(tiling, &task);
+  const gemm_blocks *blocks = tiling->kernel.blocks;
   if (blocks) blocks->begin();
-  for (int64_t k = 0; k == 0 || k < g->k; k += p->deep)
-    multiply_panels(p, &t, k, least(p->deep, g->k - k));
+  for (int64_t k = 0; k == 0 || k < kgemm->k; k += tiling->deep)
+    multiply_panels(tiling, &task, k, least(tiling->deep, kgemm->k - k));
   if (blocks) blocks->end();
-  if (has_edge) store_edge(p, &t);
-  if (!t.place.c) store_tile(p, &t);
-  if (g->finish) g->finish(g->user, slab->batch, row, t.rows, n0, t.columns);
+  if (has_edge) store_edge(tiling, &task);
+  if (!task.place.c) store_tile(tiling, &task);
+  if (kgemm->finish) kgemm->finish(kgemm->user, slab->batch, row, task.rows, n0, task.columns);
 }
 
 /* ---------------------------------------------------------------- one large product: threads share
  * the slab */
 
 static void pack_strips(void *ctx, int64_t begin, int64_t end) {
-  const gemm_tiling *p = ctx;
-  for (int64_t i = begin; i < end; i++) pack_slab_strip(p, p->batch, p->row, i, p->slab_memory);
+  const gemm_tiling *tiling = ctx;
+  for (int64_t i = begin; i < end; i++)
+    pack_slab_strip(tiling, tiling->batch, tiling->row, i, tiling->slab_memory);
 }
 
-static void provide_slab(const kernel_context *ctx, gemm_tiling *p) {
-  const kgemm *g = p->g;
-  p->panels = g->a_is_packed ? packed_slab(p, p->batch, p->row) : p->slab_memory;
-  if (g->a_is_packed) return;
-  int64_t strips = (least(p->slab, g->m - p->row) + p->height - 1) / p->height;
+static void provide_slab(const kernel_context *ctx, gemm_tiling *tiling) {
+  const kgemm *kgemm = tiling->g;
+  tiling->panels =
+      kgemm->a_is_packed ? packed_slab(tiling, tiling->batch, tiling->row) : tiling->slab_memory;
+  if (kgemm->a_is_packed) return;
+  int64_t strips =
+      (least(tiling->slab, kgemm->m - tiling->row) + tiling->height - 1) / tiling->height;
   ctx->parallel_for(ctx->pool, strips,
-                    p->work > 1 ? PACK_GRAIN / (g->k * p->height + 1) + 1 : strips, pack_strips, p);
+                    tiling->work > 1 ? PACK_GRAIN / (kgemm->k * tiling->height + 1) + 1 : strips,
+                    pack_strips, tiling);
 }
 
-static int64_t tasks_along_m(const gemm_tiling *p) {
-  return (least(p->slab, p->g->m - p->row) + p->block_m - 1) / p->block_m;
+static int64_t tasks_along_m(const gemm_tiling *tiling) {
+  return (least(tiling->slab, tiling->g->m - tiling->row) + tiling->block_m - 1) / tiling->block_m;
 }
 
 static void run_tile(const void *user, int64_t task, char *scratch) {
-  const gemm_tiling *p = user;
-  int64_t along_m = tasks_along_m(p);
-  const packed_rows slab = {p->batch, p->row, p->panels};
-  multiply_tile(p, &slab, task % along_m * p->block_m, task / along_m * p->block_n, scratch);
+  const gemm_tiling *tiling = user;
+  int64_t along_m = tasks_along_m(tiling);
+  const packed_rows slab = {tiling->batch, tiling->row, tiling->panels};
+  multiply_tile(tiling, &slab, task % along_m * tiling->block_m, task / along_m * tiling->block_n,
+                scratch);
 }
 
 /* Smaller tasks where there would be fewer than threads. */
-static void split_tasks(gemm_tiling *p, int n_threads) {
-  int64_t along_n = (p->g->n + p->block_n - 1) / p->block_n;
+static void split_tasks(gemm_tiling *tiling, int n_threads) {
+  int64_t along_n = (tiling->g->n + tiling->block_n - 1) / tiling->block_n;
   if (along_n >= n_threads) return;
   int64_t parts = (n_threads + along_n - 1) / along_n;
-  p->block_m = round_up((p->slab + parts - 1) / parts, p->height);
+  tiling->block_m = round_up((tiling->slab + parts - 1) / parts, tiling->height);
 }
 
 /* Bytes for a slot of run_slots. */
-static size_t tile_scratch(const gemm_tiling *p) {
-  return block_bytes(p) + tile_bytes(p) + strips_bytes(p);
+static size_t tile_scratch(const gemm_tiling *tiling) {
+  return block_bytes(tiling) + tile_bytes(tiling) + strips_bytes(tiling);
 }
 
-static int64_t count_tasks(const gemm_tiling *p) {
-  return tasks_along_m(p) * ((p->g->n + p->block_n - 1) / p->block_n);
+static int64_t count_tasks(const gemm_tiling *tiling) {
+  return tasks_along_m(tiling) * ((tiling->g->n + tiling->block_n - 1) / tiling->block_n);
 }
 
-static void run_shared(const kernel_context *ctx, gemm_tiling *p, char *memory) {
-  const kgemm *g = p->g;
-  p->slab_memory = memory;
-  char *slots = memory + slab_bytes(p);
-  for (p->batch = 0; p->batch < g->batch; p->batch++)
-    for (p->row = 0; p->row < g->m; p->row += p->slab) {
-      provide_slab(ctx, p);
-      run_slots_in(ctx, count_tasks(p), p->work, tile_scratch(p), run_tile, p, slots);
+static void run_shared(const kernel_context *ctx, gemm_tiling *tiling, char *memory) {
+  const kgemm *kgemm = tiling->g;
+  tiling->slab_memory = memory;
+  char *slots = memory + slab_bytes(tiling);
+  for (tiling->batch = 0; tiling->batch < kgemm->batch; tiling->batch++)
+    for (tiling->row = 0; tiling->row < kgemm->m; tiling->row += tiling->slab) {
+      provide_slab(ctx, tiling);
+      run_slots_in(ctx, count_tasks(tiling), tiling->work, tile_scratch(tiling), run_tile, tiling,
+                   slots);
     }
 }
 
@@ -372,140 +400,156 @@ static void run_shared(const kernel_context *ctx, gemm_tiling *p, char *memory) 
  */
 
 static void run_product(const void *user, int64_t batch, char *scratch) {
-  const gemm_tiling *p = user;
-  const kgemm *g = p->g;
-  char *memory = scratch + tile_scratch(p);
-  for (int64_t row = 0; row < g->m; row += p->slab) {
-    int64_t rows = least(p->slab, g->m - row);
-    const packed_rows slab = {batch, row, g->a_is_packed ? packed_slab(p, batch, row) : memory};
-    for (int64_t i = 0; !g->a_is_packed && i * p->height < rows; i++)
-      pack_slab_strip(p, batch, row, i, memory);
-    for (int64_t n0 = 0; n0 < g->n; n0 += p->block_n) multiply_tile(p, &slab, 0, n0, scratch);
+  const gemm_tiling *tiling = user;
+  const kgemm *kgemm = tiling->g;
+  char *memory = scratch + tile_scratch(tiling);
+  for (int64_t row = 0; row < kgemm->m; row += tiling->slab) {
+    int64_t rows = least(tiling->slab, kgemm->m - row);
+    const packed_rows slab = {batch, row,
+                              kgemm->a_is_packed ? packed_slab(tiling, batch, row) : memory};
+    for (int64_t i = 0; !kgemm->a_is_packed && i * tiling->height < rows; i++)
+      pack_slab_strip(tiling, batch, row, i, memory);
+    for (int64_t n0 = 0; n0 < kgemm->n; n0 += tiling->block_n)
+      multiply_tile(tiling, &slab, 0, n0, scratch);
   }
 }
 
 /* Bytes for a slot. */
-static size_t product_scratch(const gemm_tiling *p) { return tile_scratch(p) + slab_bytes(p); }
+static size_t product_scratch(const gemm_tiling *tiling) {
+  return tile_scratch(tiling) + slab_bytes(tiling);
+}
 
 /* ---------------------------------------------------------------- the choice */
 
 /* Columns of a task: equal parts of n, a multiple of the threads where the work is for all of them.
  */
-static int64_t columns_per_task(const gemm_tiling *p, int64_t n_threads) {
-  int64_t n = p->g->n, parts = (n + BLOCK_N - 1) / BLOCK_N;
-  if (p->g->cut.columns > 0) return round_up(least(n, p->g->cut.columns), p->kernel.nr);
-  if (p->g->batch * p->g->m * n * p->g->k > n_threads * MULTIPLIES_PER_THREAD)
+static int64_t columns_per_task(const gemm_tiling *tiling, int64_t n_threads) {
+  int64_t n = tiling->g->n, parts = (n + BLOCK_N - 1) / BLOCK_N;
+  if (tiling->g->cut.columns > 0)
+    return round_up(least(n, tiling->g->cut.columns), tiling->kernel.nr);
+  if (tiling->g->batch * tiling->g->m * n * tiling->g->k > n_threads * MULTIPLIES_PER_THREAD)
     parts = round_up(parts, n_threads);
-  return round_up((n + parts - 1) / parts, p->kernel.nr);
+  return round_up((n + parts - 1) / parts, tiling->kernel.nr);
 }
 
 /* The most rows of a that divide GEMM_STRIP. */
-static int64_t dividing_height(const kgemm *g, const gemm_kernel *kernel) {
+static int64_t dividing_height(const kgemm *kgemm, const gemm_kernel *kernel) {
   int64_t height = 1;
-  while (2 * height <= least(least(kernel->mr, g->m), GEMM_STRIP)) height *= 2;
+  while (2 * height <= least(least(kernel->mr, kgemm->m), GEMM_STRIP)) height *= 2;
   return height;
 }
 
 /* Strips of equal heights, of which floats have kernels. */
-static int64_t strip_height(const kgemm *g, const gemm_kernel *kernel) {
-  if (g->strips_a) return dividing_height(g, kernel);
-  if (g->c != COMPUTE_F32 || g->m == 0) return kernel->mr;
-  if (kernel->blocks) return least(kernel->mr, round_up(g->m, kernel->blocks->rows));
-  int64_t strips = (g->m + kernel->mr - 1) / kernel->mr;
-  return (g->m + strips - 1) / strips;
+static int64_t strip_height(const kgemm *kgemm, const gemm_kernel *kernel) {
+  if (kgemm->strips_a) return dividing_height(kgemm, kernel);
+  if (kgemm->c != COMPUTE_F32 || kgemm->m == 0) return kernel->mr;
+  if (kernel->blocks) return least(kernel->mr, round_up(kgemm->m, kernel->blocks->rows));
+  int64_t strips = (kgemm->m + kernel->mr - 1) / kernel->mr;
+  return (kgemm->m + strips - 1) / strips;
 }
 
-static gemm_tiling begin_tiling(const kgemm *g) {
-  dtype b = g->b_is_packed ? g->b_type : DTYPE_F32;
-  gemm_tiling p = {.g = g,
-                   .kernel = g->kernel.run ? g->kernel : gemm_kernel_for(g->c, b),
-                   .size = compute_size(g->c)};
-  p.b_size = g->b_is_packed ? dtype_size(g->b_type) : p.size;
-  p.height = strip_height(g, &p.kernel);
-  p.trims = g->c == COMPUTE_F32 && !g->a_is_packed;
-  p.rows_unit = p.kernel.blocks ? p.kernel.blocks->rows : p.trims ? 1 : p.height;
-  p.k_unit = p.kernel.blocks ? p.kernel.blocks->k : 1;
-  return p;
+static gemm_tiling begin_tiling(const kgemm *kgemm) {
+  dtype b = kgemm->b_is_packed ? kgemm->b_type : DTYPE_F32;
+  gemm_tiling tiling = {.g = kgemm,
+                        .kernel = kgemm->kernel.run ? kgemm->kernel : gemm_kernel_for(kgemm->c, b),
+                        .size = compute_size(kgemm->c)};
+  tiling.b_size = kgemm->b_is_packed ? dtype_size(kgemm->b_type) : tiling.size;
+  tiling.height = strip_height(kgemm, &tiling.kernel);
+  tiling.trims = kgemm->c == COMPUTE_F32 && !kgemm->a_is_packed;
+  tiling.rows_unit = tiling.kernel.blocks ? tiling.kernel.blocks->rows
+                     : tiling.trims       ? 1
+                                          : tiling.height;
+  tiling.k_unit = tiling.kernel.blocks ? tiling.kernel.blocks->k : 1;
+  return tiling;
 }
 
-int64_t gemm_strip_height(const kgemm *g) { return begin_tiling(g).height; }
+int64_t gemm_strip_height(const kgemm *kgemm) { return begin_tiling(kgemm).height; }
 
 /* All of k of a packed panel is one stream of reads: as much as the rows stay in the cache. */
-static int64_t depth_of(const gemm_tiling *p) {
-  const int64_t blocks = CACHED_A / (p->block_m * p->block_k + 1);
-  if (!p->g->b_is_packed || widens_a(p->g) || blocks < 2) return p->block_k;
-  return blocks * p->block_k;
+static int64_t depth_of(const gemm_tiling *tiling) {
+  const int64_t blocks = CACHED_A / (tiling->block_m * tiling->block_k + 1);
+  if (!tiling->g->b_is_packed || widens_a(tiling->g) || blocks < 2) return tiling->block_k;
+  return blocks * tiling->block_k;
 }
 
-static gemm_tiling plan_tiling(const kernel_context *ctx, const kgemm *g) {
-  gemm_tiling p = begin_tiling(g);
-  int64_t multiplies = g->m * g->n * g->k;
-  p.block_n = columns_per_task(&p, g->batch > 1 ? 1 : ctx->n_threads);
-  const gemm_blocks *blocks = p.kernel.blocks;
-  p.chain_k = blocks ? blocks->chain : GEMM_BLOCK_K * gemm_chains((int)p.height);
-  p.block_k = least(blocks ? p.chain_k : CHAINS_AT_ONCE * p.chain_k, g->k > 0 ? g->k : 1);
+static gemm_tiling plan_tiling(const kernel_context *ctx, const kgemm *kgemm) {
+  gemm_tiling tiling = begin_tiling(kgemm);
+  int64_t multiplies = kgemm->m * kgemm->n * kgemm->k;
+  tiling.block_n = columns_per_task(&tiling, kgemm->batch > 1 ? 1 : ctx->n_threads);
+  const gemm_blocks *blocks = tiling.kernel.blocks;
+  tiling.chain_k = blocks ? blocks->chain : GEMM_BLOCK_K * gemm_chains((int)tiling.height);
+  tiling.block_k =
+      least(blocks ? tiling.chain_k : CHAINS_AT_ONCE * tiling.chain_k, kgemm->k > 0 ? kgemm->k : 1);
   bool small = multiplies < 4 * MULTIPLIES_PER_THREAD;
-  p.shared = g->batch == 1 || (g->batch < ctx->n_threads && !small);
-  p.slab = p.block_m = slab_rows(&p, p.shared ? SLAB_BYTES : SMALL_SLAB_BYTES);
-  p.work = p.shared ? multiplies / MULTIPLIES_PER_THREAD
-                    : g->batch * (multiplies / 1024 + 1) / (MULTIPLIES_PER_THREAD / 1024);
-  if (g->b_is_packed) p.work += g->n * g->k / READS_PER_THREAD;
-  if (p.shared && p.work > 1) split_tasks(&p, ctx->n_threads);
-  p.deep = depth_of(&p);
-  return p;
+  tiling.shared = kgemm->batch == 1 || (kgemm->batch < ctx->n_threads && !small);
+  tiling.slab = tiling.block_m = slab_rows(&tiling, tiling.shared ? SLAB_BYTES : SMALL_SLAB_BYTES);
+  tiling.work = tiling.shared
+                    ? multiplies / MULTIPLIES_PER_THREAD
+                    : kgemm->batch * (multiplies / 1024 + 1) / (MULTIPLIES_PER_THREAD / 1024);
+  if (kgemm->b_is_packed) tiling.work += kgemm->n * kgemm->k / READS_PER_THREAD;
+  if (tiling.shared && tiling.work > 1) split_tasks(&tiling, ctx->n_threads);
+  tiling.deep = depth_of(&tiling);
+  return tiling;
 }
 
-static bool is_empty(const kgemm *g) { return g->batch == 0 || g->m == 0 || g->n == 0; }
-
-size_t gemm_bytes(const kernel_context *ctx, const kgemm *g) {
-  if (is_empty(g)) return 0;
-  gemm_tiling p = plan_tiling(ctx, g);
-  if (!p.shared) return slots_bytes(ctx, g->batch, p.work, product_scratch(&p));
-  return slab_bytes(&p) + slots_bytes(ctx, count_tasks(&p), p.work, tile_scratch(&p));
+static bool is_empty(const kgemm *kgemm) {
+  return kgemm->batch == 0 || kgemm->m == 0 || kgemm->n == 0;
 }
 
-void gemm_run(const kernel_context *ctx, const kgemm *g, char *memory) {
-  if (is_empty(g)) return;
-  gemm_tiling p = plan_tiling(ctx, g);
-  if (p.shared)
-    run_shared(ctx, &p, memory);
+size_t gemm_bytes(const kernel_context *ctx, const kgemm *kgemm) {
+  if (is_empty(kgemm)) return 0;
+  gemm_tiling tiling = plan_tiling(ctx, kgemm);
+  if (!tiling.shared) return slots_bytes(ctx, kgemm->batch, tiling.work, product_scratch(&tiling));
+  return slab_bytes(&tiling) +
+         slots_bytes(ctx, count_tasks(&tiling), tiling.work, tile_scratch(&tiling));
+}
+
+void gemm_run(const kernel_context *ctx, const kgemm *kgemm, char *memory) {
+  if (is_empty(kgemm)) return;
+  gemm_tiling tiling = plan_tiling(ctx, kgemm);
+  if (tiling.shared)
+    run_shared(ctx, &tiling, memory);
   else
-    run_slots_in(ctx, g->batch, p.work, product_scratch(&p), run_product, &p, memory);
+    run_slots_in(ctx, kgemm->batch, tiling.work, product_scratch(&tiling), run_product, &tiling,
+                 memory);
 }
 
 /* ---------------------------------------------------------------- packing */
 
-size_t gemm_packed_bytes(const kgemm *g) {
-  gemm_tiling p = begin_tiling(g);
-  return (size_t)(g->batch * count_strips(&p) * p.height * g->k) * dtype_size(g->a_type);
+size_t gemm_packed_bytes(const kgemm *kgemm) {
+  gemm_tiling tiling = begin_tiling(kgemm);
+  return (size_t)(kgemm->batch * count_strips(&tiling) * tiling.height * kgemm->k) *
+         dtype_size(kgemm->a_type);
 }
 
 /* A strip of 16-bit elements, as many k at a time as a row buffer holds. */
-static void pack_16_bits(const gemm_tiling *p, int64_t batch, int64_t strip, char *to) {
-  const kgemm *g = p->g;
-  int64_t height = p->height, deep = ROW_BLOCK / height;
+static void pack_16_bits(const gemm_tiling *tiling, int64_t batch, int64_t strip, char *to) {
+  const kgemm *kgemm = tiling->g;
+  int64_t height = tiling->height, deep = ROW_BLOCK / height;
   row_block some;
-  for (int64_t k = 0; k < g->k; k += deep) {
-    int64_t kn = least(deep, g->k - k);
-    pack_panel(p, g->pack_a, batch, strip * height, g->m, k, kn, height, (char *)&some);
-    store_row(COMPUTE_F32, g->a_type, element_at(to, g->a_type, k * height), 1, kn * height, &some);
+  for (int64_t k = 0; k < kgemm->k; k += deep) {
+    int64_t kn = least(deep, kgemm->k - k);
+    pack_panel(tiling, kgemm->pack_a, batch, strip * height, kgemm->m, k, kn, height,
+               (char *)&some);
+    store_row(COMPUTE_F32, kgemm->a_type, element_at(to, kgemm->a_type, k * height), 1, kn * height,
+              &some);
   }
 }
 
 static void pack_all(void *ctx, int64_t begin, int64_t end) {
-  const gemm_tiling *p = ctx;
+  const gemm_tiling *tiling = ctx;
   for (int64_t i = begin; i < end; i++) {
-    int64_t batch = i / count_strips(p), strip = i % count_strips(p);
-    if (has_16_bits(p->g))
-      pack_16_bits(p, batch, strip, packed_strip(p, p->slab_memory, batch, strip));
+    int64_t batch = i / count_strips(tiling), strip = i % count_strips(tiling);
+    if (has_16_bits(tiling->g))
+      pack_16_bits(tiling, batch, strip, packed_strip(tiling, tiling->slab_memory, batch, strip));
     else
-      pack_strip(p, batch, strip, packed_strip(p, p->slab_memory, batch, strip));
+      pack_strip(tiling, batch, strip, packed_strip(tiling, tiling->slab_memory, batch, strip));
   }
 }
 
-void gemm_pack_a(const kernel_context *ctx, const kgemm *g, char *to) {
-  gemm_tiling p = begin_tiling(g);
-  p.slab_memory = to;
-  ctx->parallel_for(ctx->pool, g->batch * count_strips(&p), PACK_GRAIN / (g->k + 1) + 1, pack_all,
-                    &p);
+void gemm_pack_a(const kernel_context *ctx, const kgemm *kgemm, char *to) {
+  gemm_tiling tiling = begin_tiling(kgemm);
+  tiling.slab_memory = to;
+  ctx->parallel_for(ctx->pool, kgemm->batch * count_strips(&tiling),
+                    PACK_GRAIN / (kgemm->k + 1) + 1, pack_all, &tiling);
 }

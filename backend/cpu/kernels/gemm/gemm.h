@@ -49,7 +49,7 @@ typedef struct gemm_blocks {
 
 typedef struct gemm_kernel {
   int mr, nr; /* the most rows, columns */
-  void (*run)(const gemm_tile *t, int rows);
+  void (*run)(const gemm_tile *tile, int rows);
   const gemm_blocks *blocks; /* NULL: strips are (k, rows) */
 } gemm_kernel;
 
@@ -85,10 +85,10 @@ typedef struct kgemm {
                            packed_a: a_is_packed */
 } kgemm;
 
-size_t gemm_packed_bytes(const kgemm *g);
+size_t gemm_packed_bytes(const kgemm *kgemm);
 /* Rows of a strip of a packed a, (batch, strips, k, rows). */
-int64_t gemm_strip_height(const kgemm *g);
-void gemm_pack_a(const kernel_context *ctx, const kgemm *g, char *to /* (gemm_packed_bytes) */);
+int64_t gemm_strip_height(const kgemm *kgemm);
+void gemm_pack_a(const kernel_context *ctx, const kgemm *kgemm, char *to /* (gemm_packed_bytes) */);
 
 /* A matrix b of floats, whose element (k, n) is data[k * k_stride + n * n_stride]. */
 typedef struct gemm_b {
@@ -107,8 +107,8 @@ const void *gemm_b_panel(const gemm_b *b, const void *packed, int64_t column, in
 void gemm_b_column(const gemm_b *b, const void *packed, int64_t column, void *to);
 
 /* The memory that gemm_run works in: a multiple of 64; 0 where there is nothing to multiply. */
-size_t gemm_bytes(const kernel_context *ctx, const kgemm *g);
-void gemm_run(const kernel_context *ctx, const kgemm *g,
+size_t gemm_bytes(const kernel_context *ctx, const kgemm *kgemm);
+void gemm_run(const kernel_context *ctx, const kgemm *kgemm,
               char *memory /* (gemm_bytes), 64-byte aligned */);
 
 /* A gemm_pack of a strided matrix: element (lane, k) is data[lane * lane_stride + k * k_stride]. */

@@ -43,16 +43,18 @@ KERNEL_INLINE void add_portable(dtype type, int rows, const float *a, const void
 #define TILE_ADD add_portable
 #include "backend/cpu/kernels/gemm/gemm_tiles.h"
 
-static void f32_portable(const gemm_tile *t, int rows) { rows_portable(DTYPE_F32, t, rows); }
-static void f16_portable(const gemm_tile *t, int rows) { rows_portable(DTYPE_F16, t, rows); }
-static void bf16_portable(const gemm_tile *t, int rows) { rows_portable(DTYPE_BF16, t, rows); }
+static void f32_portable(const gemm_tile *tile, int rows) { rows_portable(DTYPE_F32, tile, rows); }
+static void f16_portable(const gemm_tile *tile, int rows) { rows_portable(DTYPE_F16, tile, rows); }
+static void bf16_portable(const gemm_tile *tile, int rows) {
+  rows_portable(DTYPE_BF16, tile, rows);
+}
 
 /* Of TILE_M rows. */
-static void tile_f64(const gemm_tile *t, int rows) {
-  const double *a = t->a, *b = t->b;
+static void tile_f64(const gemm_tile *tile, int rows) {
+  const double *a = tile->a, *b = tile->b;
   vec2 acc[TILE_M][2] = {{{0}}};
   (void)rows;
-  for (int64_t kk = 0; kk < t->k; kk++, a += TILE_M, b += TILE_N_WIDE) {
+  for (int64_t kk = 0; kk < tile->k; kk++, a += TILE_M, b += TILE_N_WIDE) {
     vec2 b0, b1;
     memcpy(&b0, b, sizeof b0);
     memcpy(&b1, b + 2, sizeof b1);
@@ -62,24 +64,24 @@ static void tile_f64(const gemm_tile *t, int rows) {
     }
   }
   for (int i = 0; i < TILE_M; i++) {
-    double *c = (double *)t->c + i * t->ldc;
-    const double *from = (const double *)t->from + i * t->from_step;
+    double *c = (double *)tile->c + i * tile->ldc;
+    const double *from = (const double *)tile->from + i * tile->from_step;
     for (int j = 0; j < 4; j++) c[j] = from[j] + acc[i][j / 2][j % 2];
   }
 }
 
 /* Of TILE_M rows. */
-static void tile_i64(const gemm_tile *t, int rows) {
-  const uint64_t *a = t->a, *b = t->b;
+static void tile_i64(const gemm_tile *tile, int rows) {
+  const uint64_t *a = tile->a, *b = tile->b;
   uint64_t acc[TILE_M][TILE_N_WIDE] = {{0}};
   (void)rows;
-  for (int64_t kk = 0; kk < t->k; kk++, a += TILE_M, b += TILE_N_WIDE)
+  for (int64_t kk = 0; kk < tile->k; kk++, a += TILE_M, b += TILE_N_WIDE)
     for (int i = 0; i < TILE_M; i++)
       for (int j = 0; j < TILE_N_WIDE; j++) acc[i][j] += a[i] * b[j];
   for (int i = 0; i < TILE_M; i++)
     for (int j = 0; j < TILE_N_WIDE; j++)
-      ((uint64_t *)t->c)[i * t->ldc + j] =
-          ((const uint64_t *)t->from)[i * t->from_step + j] + acc[i][j];
+      ((uint64_t *)tile->c)[i * tile->ldc + j] =
+          ((const uint64_t *)tile->from)[i * tile->from_step + j] + acc[i][j];
 }
 
 static void transpose_portable(const float *from, int64_t from_stride, float *to,
@@ -130,9 +132,15 @@ TARGET_AVX2 KERNEL_INLINE void add_avx2(dtype type, int rows, const float *a, co
 #define TILE_ADD add_avx2
 #include "backend/cpu/kernels/gemm/gemm_tiles.h"
 
-TARGET_AVX2 static void f32_avx2(const gemm_tile *t, int rows) { rows_avx2(DTYPE_F32, t, rows); }
-TARGET_AVX2 static void f16_avx2(const gemm_tile *t, int rows) { rows_avx2(DTYPE_F16, t, rows); }
-TARGET_AVX2 static void bf16_avx2(const gemm_tile *t, int rows) { rows_avx2(DTYPE_BF16, t, rows); }
+TARGET_AVX2 static void f32_avx2(const gemm_tile *tile, int rows) {
+  rows_avx2(DTYPE_F32, tile, rows);
+}
+TARGET_AVX2 static void f16_avx2(const gemm_tile *tile, int rows) {
+  rows_avx2(DTYPE_F16, tile, rows);
+}
+TARGET_AVX2 static void bf16_avx2(const gemm_tile *tile, int rows) {
+  rows_avx2(DTYPE_BF16, tile, rows);
+}
 
 /* ---------------------------------------------------------------- AVX-512 */
 
@@ -160,14 +168,14 @@ TARGET_AVX512 KERNEL_INLINE void add_avx512(dtype type, int rows, const float *a
 #define TILE_ADD add_avx512
 #include "backend/cpu/kernels/gemm/gemm_tiles.h"
 
-TARGET_AVX512 static void f32_avx512(const gemm_tile *t, int rows) {
-  rows_avx512(DTYPE_F32, t, rows);
+TARGET_AVX512 static void f32_avx512(const gemm_tile *tile, int rows) {
+  rows_avx512(DTYPE_F32, tile, rows);
 }
-TARGET_AVX512 static void f16_avx512(const gemm_tile *t, int rows) {
-  rows_avx512(DTYPE_F16, t, rows);
+TARGET_AVX512 static void f16_avx512(const gemm_tile *tile, int rows) {
+  rows_avx512(DTYPE_F16, tile, rows);
 }
-TARGET_AVX512 static void bf16_avx512(const gemm_tile *t, int rows) {
-  rows_avx512(DTYPE_BF16, t, rows);
+TARGET_AVX512 static void bf16_avx512(const gemm_tile *tile, int rows) {
+  rows_avx512(DTYPE_BF16, tile, rows);
 }
 
 /* Pairs of rows interleave, then pairs of pairs, then the halves change places. */

@@ -107,24 +107,24 @@ static void pack_halves(const gemm_b *b, const uint16_t *from, int64_t lanes, in
 }
 
 static void pack_b_panels(void *ctx, int64_t begin, int64_t end) {
-  const b_packing *t = ctx;
-  const gemm_b *b = t->b;
-  int64_t width = panel_width(b);
+  const b_packing *packing = ctx;
+  const gemm_b *gemm_b = packing->b;
+  int64_t width = panel_width(gemm_b);
   for (int64_t i = begin; i < end; i++) {
-    int64_t lanes = least(width, b->n - i * width);
-    const void *from = element_at(b->data, b->type, i * width * b->n_stride);
-    void *to = element_at(t->to, b->type, i * width * b->k);
-    if (lanes < width) memset(to, 0, (size_t)(b->k * width) * dtype_size(b->type));
-    if (b->type == DTYPE_F32)
-      gemm_pack_strided(COMPUTE_F32, b->type, from, b->n_stride, b->k_stride, lanes, b->k, width,
-                        to);
+    int64_t lanes = least(width, gemm_b->n - i * width);
+    const void *from = element_at(gemm_b->data, gemm_b->type, i * width * gemm_b->n_stride);
+    void *to = element_at(packing->to, gemm_b->type, i * width * gemm_b->k);
+    if (lanes < width) memset(to, 0, (size_t)(gemm_b->k * width) * dtype_size(gemm_b->type));
+    if (gemm_b->type == DTYPE_F32)
+      gemm_pack_strided(COMPUTE_F32, gemm_b->type, from, gemm_b->n_stride, gemm_b->k_stride, lanes,
+                        gemm_b->k, width, to);
     else
-      pack_halves(b, from, lanes, width, to);
+      pack_halves(gemm_b, from, lanes, width, to);
   }
 }
 
 void gemm_pack_b(const kernel_context *ctx, const gemm_b *b, char *to) {
-  b_packing t = {b, to};
+  b_packing packing = {b, to};
   ctx->parallel_for(ctx->pool, panel_count(b), PACK_GRAIN / (b->k * panel_width(b)) + 1,
-                    pack_b_panels, &t);
+                    pack_b_panels, &packing);
 }

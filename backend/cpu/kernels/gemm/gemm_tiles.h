@@ -7,39 +7,39 @@
  * type `type`, from its element `at` on.
  * They have a body for each number of rows, and where `type` is known one for that. */
 
-TILE_TARGET KERNEL_INLINE void TILE_ONE(dtype type, int rows, const gemm_tile *t) {
+TILE_TARGET KERNEL_INLINE void TILE_ONE(dtype type, int rows, const gemm_tile *tile) {
   _Static_assert(TILE_COLUMNS * sizeof(float) <= GEMM_ROW_BYTES, "a row of zeros is as wide");
   const int chains = gemm_chains(rows);
-  const float *a = t->a;
+  const float *a = tile->a;
   TILE_VECTOR acc[TILE_ROWS > 6 ? 2 * TILE_ROWS : 12];
   int64_t k = 0;
 #pragma GCC unroll 12
   for (int i = 0; i < rows; i++) {
-    const char *c = (const char *)((float *)t->c + i * t->ldc);
+    const char *c = (const char *)((float *)tile->c + i * tile->ldc);
     __builtin_prefetch(c, 1, 3);
     if (TILE_COLUMNS * sizeof(float) > 64) __builtin_prefetch(c + 64, 1, 3);
   }
-  if (t->from != t->c && t->from_step != 0) {
+  if (tile->from != tile->c && tile->from_step != 0) {
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++) {
-      const char *from = (const char *)((const float *)t->from + i * t->from_step);
+      const char *from = (const char *)((const float *)tile->from + i * tile->from_step);
       __builtin_prefetch(from, 0, 3);
       if (TILE_COLUMNS * sizeof(float) > 64) __builtin_prefetch(from + 64, 0, 3);
     }
   }
 #pragma GCC unroll 24
   for (int i = 0; i < 2 * rows * chains; i++) acc[i] = (TILE_VECTOR){0};
-  for (; k + chains <= t->k; k += chains) {
-    ask_for(t->next + k * t->next_step, 0);
+  for (; k + chains <= tile->k; k += chains) {
+    ask_for(tile->next + k * tile->next_step, 0);
 #pragma GCC unroll 4
     for (int x = 0; x < chains; x++)
-      TILE_ADD(type, rows, a + (k + x) * rows, t->b, (k + x) * TILE_COLUMNS, acc + x * rows * 2);
+      TILE_ADD(type, rows, a + (k + x) * rows, tile->b, (k + x) * TILE_COLUMNS, acc + x * rows * 2);
   }
-  for (; k < t->k; k++) TILE_ADD(type, rows, a + k * rows, t->b, k * TILE_COLUMNS, acc);
+  for (; k < tile->k; k++) TILE_ADD(type, rows, a + k * rows, tile->b, k * TILE_COLUMNS, acc);
 #pragma GCC unroll 12
   for (int i = 0; i < rows; i++) {
-    float *c = (float *)t->c + i * t->ldc;
-    const float *from = (const float *)t->from + i * t->from_step;
+    float *c = (float *)tile->c + i * tile->ldc;
+    const float *from = (const float *)tile->from + i * tile->from_step;
 #pragma GCC unroll 2
     for (int h = 0; h < 2; h++, c += TILE_COLUMNS / 2, from += TILE_COLUMNS / 2) {
       TILE_VECTOR sum;
@@ -51,8 +51,8 @@ TILE_TARGET KERNEL_INLINE void TILE_ONE(dtype type, int rows, const gemm_tile *t
   }
 }
 
-TILE_TARGET KERNEL_INLINE void TILE_RUN(dtype type, const gemm_tile *t, int rows) {
-#define TILE_CASE(n) TILE_ONE(type, n, t)
+TILE_TARGET KERNEL_INLINE void TILE_RUN(dtype type, const gemm_tile *tile, int rows) {
+#define TILE_CASE(n) TILE_ONE(type, n, tile)
 #include "backend/cpu/kernels/support/tile_rows.h"
 }
 

@@ -35,31 +35,15 @@ KERNEL(matmul, matmul_args);
 /* Writes b, which is read alone, to its scratch memory, as products of any number of rows read it.
  */
 KERNEL(matmul_pack, matmul_args);
-bool matmul_packs(const matmul_args *p);  /* whether it can be */
-bool matmul_rounds(const matmul_args *p); /* and whether products with it may round */
-bool matmul_is_cut(const matmul_args *p); /* whether `cut` matters */
-bool matmul_takes_tail(const matmul_args *p);
+bool matmul_packs(const matmul_args *args);  /* whether it can be */
+bool matmul_rounds(const matmul_args *args); /* and whether products with it may round */
+bool matmul_is_cut(const matmul_args *args); /* whether `cut` matters */
+bool matmul_takes_tail(const matmul_args *args);
 /* Whether one that rounds to BF16 reads rows and makes results as such, and is no slower then. */
-bool matmul_may_narrow(const matmul_args *p);
+bool matmul_may_narrow(const matmul_args *args);
 
-/* Rows [ends[e - 1], ends[e]) of a times b[e]; an end out of range is recorded as a fault, and its
- * group left out. */
-typedef struct grouped_matmul_args {
-  ktensor a;          /* (rows, k) */
-  const void *b;      /* (groups, k, n), or encoded: groups * n rows of k */
-  const void *panels; /* codes by kernel_grouped_matmul_pack, where is_packed */
-  ktensor ends;       /* (groups), I32 or I64 */
-  ktensor out;        /* (rows, n), contiguous; 0 behind the last end */
-  dtype b_type;
-  bool is_packed, rounds; /* as matmul_args has them */
-  encoding encoding;
-  int64_t groups, n, k, b_group, b_n, b_k; /* strides */
-} grouped_matmul_args;
-KERNEL(grouped_matmul, grouped_matmul_args);
-
-/* An encoded b, as kernel_matmul_pack does that of a product, each matrix in panels of its own. */
-KERNEL(grouped_matmul_pack, grouped_matmul_args);
-bool grouped_matmul_packs(const grouped_matmul_args *p);
-bool grouped_matmul_rounds(const grouped_matmul_args *p);
+/* What kernel_matmul does in `memory` of matmul_scratch bytes. */
+size_t matmul_scratch(const kernel_context *ctx, const void *args);
+void matmul_multiply(const kernel_context *ctx, const matmul_args *args, char *memory);
 
 #endif

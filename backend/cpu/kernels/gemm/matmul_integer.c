@@ -19,7 +19,7 @@ enum {
 static const int64_t MULTIPLIES_PER_TASK = 512 * 1024, BYTES_PER_TASK = 64 * 1024;
 
 typedef struct product {
-  const matmul_integer_args *p;
+  const matmul_integer_args *args;
   integer_kernel kernel;
   integer_rows rows;
   int64_t tiles, blocks, block; /* TILES of rows or fewer; of columns, so many each */
@@ -28,66 +28,74 @@ typedef struct product {
 } product;
 
 /* 1, -1: bytes of words are 128 more, less than a's. */
-static int shift_of(const product *a) {
-  bool is_signed = a->p->type == DTYPE_I8;
-  return is_signed == a->kernel.is_signed ? 0 : is_signed ? 1 : -1;
+static int shift_of(const product *product) {
+  bool is_signed = product->args->type == DTYPE_I8;
+  return is_signed == product->kernel.is_signed ? 0 : is_signed ? 1 : -1;
 }
 
 /* Stored COLUMNS or fewer at a time. */
-static void multiply_columns(const product *a, out_tile t, const uint32_t *words) {
+static void multiply_columns(const product *product, out_tile tile, const uint32_t *words) {
   _Alignas(64) int32_t sums[INTEGER_ROWS * TILE];
-  const int64_t first = t.column, last = first + t.columns;
+  const int64_t first = tile.column, last = first + tile.columns;
   for (int64_t n, at = first; at < last; at += n) {
-    n = least(a->kernel.rows, last - at);
-    const weight_rows w = integer_weight(&a->kernel, a->p->b, a->rest, a->p->k, at);
-    a->kernel.multiply((int)n, t.rows, &w, words, a->begin + at, sums + (at - first) * TILE);
+    n = least(product->kernel.rows, last - at);
+    const weight_rows weights =
+        integer_weight(&product->kernel, product->args->b, product->rest, product->args->k, at);
+    product->kernel.multiply((int)n, tile.rows, &weights, words, product->begin + at,
+                             sums + (at - first) * TILE);
   }
-  for (; t.column < last; t.column += COLUMNS) {
-    t.columns = (int)least(COLUMNS, last - t.column);
-    a->rows.store(a->p, &t,
-                  &(out_sums){.at = sums + (t.column - first) * TILE, .row = 1, .column = TILE});
+  for (; tile.column < last; tile.column += COLUMNS) {
+    tile.columns = (int)least(COLUMNS, last - tile.column);
+    product->rows.store(
+        product->args, &tile,
+        &(out_sums){.at = sums + (tile.column - first) * TILE, .row = 1, .column = TILE});
   }
 }
 
-/* Columns [first, last) of rows from t.row on, whose words are packed, tile behind tile: rows of b
- * come from memory once. */
-static void multiply_block(const product *a, out_tile t, int64_t last, const uint32_t *words) {
-  const int64_t row = t.row, end = least(row + TILES * TILE, a->p->m),
-                each = integer_words(&a->kernel, a->p->k) * TILE;
-  if (a->kernel.begin) a->kernel.begin();
-  for (; t.column < last; t.column += t.columns) {
-    t.columns = (int)least(at_least(a->kernel.rows, COLUMNS), last - t.column);
-    for (t.row = row; t.row < end; t.row += TILE) {
-      t.rows = (int)least(TILE, end - t.row);
-      multiply_columns(a, t, words + (t.row - row) / TILE * each);
+/* Columns [first, last) of rows from tile.row on, whose words are packed, tile behind tile: rows of
+ * b come from memory once. */
+static void multiply_block(const product *product, out_tile tile, int64_t last,
+                           const uint32_t *words) {
+  const int64_t row = tile.row, end = least(row + TILES * TILE, product->args->m),
+                each = integer_words(&product->kernel, product->args->k) * TILE;
+  if (product->kernel.begin) product->kernel.begin();
+  for (; tile.column < last; tile.column += tile.columns) {
+    tile.columns = (int)least(at_least(product->kernel.rows, COLUMNS), last - tile.column);
+    for (tile.row = row; tile.row < end; tile.row += TILE) {
+      tile.rows = (int)least(TILE, end - tile.row);
+      multiply_columns(product, tile, words + (tile.row - row) / TILE * each);
     }
   }
-  if (a->kernel.end) a->kernel.end();
+  if (product->kernel.end) product->kernel.end();
 }
 
 static void run_task(const void *user, int64_t task, char *scratch) {
-  const product *a = user;
-  const matmul_integer_args *p = a->p;
+  const product *product = user;
+  const matmul_integer_args *args = product->args;
   uint32_t *words = (uint32_t *)(void *)scratch;
-  const int64_t each = integer_words(&a->kernel, p->k) * TILE, row = task % a->tiles * TILES * TILE,
-                end = least(row + TILES * TILE, p->m), first = task / a->tiles * a->block,
-                last = least(first + a->block, p->n);
+  const int64_t each = integer_words(&product->kernel, args->k) * TILE,
+                row = task % product->tiles * TILES * TILE,
+                end = least(row + TILES * TILE, args->m),
+                first = task / product->tiles * product->block,
+                last = least(first + product->block, args->n);
   for (int64_t r = row; r < end; r += TILE)
-    a->rows.pack((const unsigned char *)p->a + r * p->k, p->k, (int)least(TILE, end - r),
-                 shift_of(a) ? 0x80808080 : 0, words + (r - row) / TILE * each);
-  multiply_block(a, (out_tile){.row = row, .column = first}, last, words);
+    product->rows.pack((const unsigned char *)args->a + r * args->k, args->k,
+                       (int)least(TILE, end - r), shift_of(product) ? 0x80808080 : 0,
+                       words + (r - row) / TILE * each);
+  multiply_block(product, (out_tile){.row = row, .column = first}, last, words);
 }
 
 /* ---------------------------------------------------------------- the kernel */
 
-static product make_product(const kernel_context *ctx, const matmul_integer_args *p) {
-  product a = {.p = p, .kernel = choose_integer_kernel(p->k), .rows = choose_integer_rows()};
-  if (p->m == 0 || p->n == 0) return a;
-  a.tiles = ceil_div(p->m, TILES * TILE);
+static product make_product(const kernel_context *ctx, const matmul_integer_args *args) {
+  product a = {
+      .args = args, .kernel = choose_integer_kernel(args->k), .rows = choose_integer_rows()};
+  if (args->m == 0 || args->n == 0) return a;
+  a.tiles = ceil_div(args->m, TILES * TILE);
   const int64_t wanted = ceil_div(TASKS * (int64_t)ctx->n_threads, a.tiles);
-  a.block = round_up(ceil_div(p->n, wanted), COLUMNS);
+  a.block = round_up(ceil_div(args->n, wanted), COLUMNS);
   if (a.block < LEAST_BLOCK) a.block = LEAST_BLOCK;
-  a.blocks = ceil_div(p->n, a.block);
+  a.blocks = ceil_div(args->n, a.block);
   return a;
 }
 
@@ -98,42 +106,50 @@ static size_t bytes_of(int64_t n, size_t size) {
                                                                                  : bytes;
 }
 
-static size_t begin_bytes(const product *a) {
-  return kernel_scratch_size(bytes_of(a->p->n, sizeof(int32_t)));
+static size_t begin_bytes(const product *product) {
+  return kernel_scratch_size(bytes_of(product->args->n, sizeof(int32_t)));
 }
-static int64_t rest_step(const product *a) { return a->p->k % a->kernel.step ? a->kernel.step : 0; }
-static size_t rest_bytes(const product *a) {
-  return kernel_scratch_size(bytes_of(a->p->n, (size_t)rest_step(a)));
+static int64_t rest_step(const product *product) {
+  return product->args->k % product->kernel.step ? product->kernel.step : 0;
 }
-static size_t task_bytes(const product *a) {
-  return bytes_of(integer_words(&a->kernel, a->p->k),
-                  (size_t)least(TILES, ceil_div(a->p->m, TILE)) * TILE * sizeof(uint32_t));
+static size_t rest_bytes(const product *product) {
+  return kernel_scratch_size(bytes_of(product->args->n, (size_t)rest_step(product)));
 }
-static size_t fixed_bytes(const product *a) { return begin_bytes(a) + rest_bytes(a); }
+static size_t task_bytes(const product *product) {
+  return bytes_of(integer_words(&product->kernel, product->args->k),
+                  (size_t)least(TILES, ceil_div(product->args->m, TILE)) * TILE * sizeof(uint32_t));
+}
+static size_t fixed_bytes(const product *product) {
+  return begin_bytes(product) + rest_bytes(product);
+}
 
-static int64_t work_of(const product *a) {
-  const double work = (double)a->p->m * (double)a->p->n * (double)a->p->k;
+static int64_t work_of(const product *product) {
+  const double work =
+      (double)product->args->m * (double)product->args->n * (double)product->args->k;
   return (int64_t)(work < 1e18 ? work : 1e18) / MULTIPLIES_PER_TASK;
 }
 
 static size_t matmul_integer_scratch(const kernel_context *ctx, const void *args) {
-  const matmul_integer_args *p = args;
-  if (p->in_tiles) return matmul_integer_tiles_scratch(ctx, p);
-  const product a = make_product(ctx, p);
+  const matmul_integer_args *own = args;
+  if (own->in_tiles) return matmul_integer_tiles_scratch(ctx, own);
+  const product a = make_product(ctx, own);
   return a.tiles
              ? fixed_bytes(&a) + slots_bytes(ctx, a.tiles * a.blocks, work_of(&a), task_bytes(&a))
              : 0;
 }
 
 static void find_begin(void *ctx, int64_t begin, int64_t end) {
-  const product *a = ctx;
-  const matmul_integer_args *p = a->p;
-  const int shift = shift_of(a);
+  const product *product = ctx;
+  const matmul_integer_args *args = product->args;
+  const int shift = shift_of(product);
   for (int64_t n = begin; n < end; n++) {
     int32_t sum = 0;
-    for (int64_t k = 0; k < p->k && shift; k++) sum += p->b[n * p->k + k];
-    a->begin[n] = (int32_t)((p->bias ? (uint32_t)p->bias[n] : 0) - 128 * (uint32_t)(shift * sum));
-    if (rest_step(a)) integer_rest(&a->kernel, p->b + n * p->k, p->k, a->rest + n * a->kernel.step);
+    for (int64_t k = 0; k < args->k && shift; k++) sum += args->b[n * args->k + k];
+    product->begin[n] =
+        (int32_t)((args->bias ? (uint32_t)args->bias[n] : 0) - 128 * (uint32_t)(shift * sum));
+    if (rest_step(product))
+      integer_rest(&product->kernel, args->b + n * args->k, args->k,
+                   product->rest + n * product->kernel.step);
   }
 }
 
@@ -146,9 +162,9 @@ static bool matmul_integer(const kernel_context *ctx, const void *args) {
   if (!memory) return false;
   a.begin = (int32_t *)(void *)memory;
   a.rest = (unsigned char *)memory + begin_bytes(&a);
-  ctx->parallel_for(ctx->pool, a.p->n,
-                    shift_of(&a) ? BYTES_PER_TASK / (a.p->k + 1) + 1 : BYTES_PER_TASK, find_begin,
-                    &a);
+  ctx->parallel_for(ctx->pool, a.args->n,
+                    shift_of(&a) ? BYTES_PER_TASK / (a.args->k + 1) + 1 : BYTES_PER_TASK,
+                    find_begin, &a);
   run_slots_in(ctx, a.tiles * a.blocks, work_of(&a), task_bytes(&a), run_task, &a,
                memory + fixed_bytes(&a));
   return true;
@@ -167,21 +183,22 @@ const kernel_desc kernel_matmul_integer = {
 
 /* ---------------------------------------------------------------- with other steps */
 
-static size_t sums_bytes(const matmul_integer_steps_args *p) {
-  return bytes_of(p->steps.head.n, sizeof(int32_t));
+static size_t sums_bytes(const matmul_integer_steps_args *args) {
+  return bytes_of(args->steps.head.n, sizeof(int32_t));
 }
 
 static size_t matmul_integer_steps_scratch(const kernel_context *ctx, const void *args) {
-  const matmul_integer_steps_args *p = args;
-  return kernel_scratch_size(sums_bytes(p)) + matmul_integer_scratch(ctx, &p->product) +
-         kernel_scratch_size(kernel_elementwise.scratch(ctx, &p->steps));
+  const matmul_integer_steps_args *own = args;
+  return kernel_scratch_size(sums_bytes(own)) + matmul_integer_scratch(ctx, &own->product) +
+         kernel_scratch_size(kernel_elementwise.scratch(ctx, &own->steps));
 }
 
 static bool matmul_integer_steps(const kernel_context *ctx, const void *args) {
-  matmul_integer_steps_args p = *(const matmul_integer_steps_args *)args;
-  if (p.steps.head.n == 0) return true;
-  p.product.out = p.steps.inputs[0].data = ctx->scratch(ctx->pool, sums_bytes(&p));
-  return p.product.out && matmul_integer(ctx, &p.product) && kernel_elementwise.run(ctx, &p.steps);
+  matmul_integer_steps_args own = *(const matmul_integer_steps_args *)args;
+  if (own.steps.head.n == 0) return true;
+  own.product.out = own.steps.inputs[0].data = ctx->scratch(ctx->pool, sums_bytes(&own));
+  return own.product.out && matmul_integer(ctx, &own.product) &&
+         kernel_elementwise.run(ctx, &own.steps);
 }
 
 const kernel_desc kernel_matmul_integer_steps = {

@@ -20,12 +20,12 @@ enum { TILE = INTEGER_TILE, COLUMNS = INTEGER_COLUMNS };
 #define FORMULA_HAS(changes) (changes) /* results of 0 keep their sign: steps add no 0 either */
 #include "backend/cpu/kernels/elementwise/requantise_formula.h"
 
-static int64_t place_of(const matmul_integer_args *p, const out_tile *t, int row) {
-  return (t->row + row) * p->n + t->column;
+static int64_t place_of(const matmul_integer_args *args, const out_tile *tile, int row) {
+  return (tile->row + row) * args->n + tile->column;
 }
 
-static void apply_step(const matmul_integer_args *p, float *values, int64_t n) {
-  steps_in_place(&p->steps, values, 0, n, 1, n);
+static void apply_step(const matmul_integer_args *args, float *values, int64_t n) {
+  steps_in_place(&args->steps, values, 0, n, 1, n);
 }
 
 /* ---------------------------------------------------------------- for any processor */
@@ -42,38 +42,39 @@ static void pack_portable(const unsigned char *x, int64_t k, int rows, uint32_t 
   }
 }
 
-static float other_at(const matmul_integer_args *p, int64_t at) {
-  const requantise_term *t = &p->formula.terms[1];
+static float other_at(const matmul_integer_args *args, int64_t at) {
+  const requantise_term *term = &args->formula.terms[1];
   float x = 0;
-  if (t->x) load_row(COMPUTE_F32, t->type, element_at(t->x, t->type, at), 1, 1, &x);
+  if (term->x) load_row(COMPUTE_F32, term->type, element_at(term->x, term->type, at), 1, 1, &x);
   return x;
 }
 
 /* y: (rows) of a column, the sums of terms. */
-static void finish_column(const matmul_integer_args *p, const column_numbers *v, const out_tile *t,
-                          int column, float *y) {
-  for (int r = 0; r < t->rows && p->makes == INTEGER_FLOATS; r++)
-    ((float *)p->out)[place_of(p, t, r) + column] = column_limited(v, y[r]);
-  for (int r = 0; r < t->rows && p->makes == INTEGER_CODES; r++) {
-    const float code = column_code_of(v, y[r]);
-    cast_row(p->formula.type, (char *)p->out + place_of(p, t, r) + column, 1, &code);
+static void finish_column(const matmul_integer_args *args, const column_numbers *numbers,
+                          const out_tile *tile, int column, float *y) {
+  for (int r = 0; r < tile->rows && args->makes == INTEGER_FLOATS; r++)
+    ((float *)args->out)[place_of(args, tile, r) + column] = column_limited(numbers, y[r]);
+  for (int r = 0; r < tile->rows && args->makes == INTEGER_CODES; r++) {
+    const float code = column_code_of(numbers, y[r]);
+    cast_row(args->formula.type, (char *)args->out + place_of(args, tile, r) + column, 1, &code);
   }
 }
 
-static void store_portable(const matmul_integer_args *p, const out_tile *t, const out_sums *sums) {
+static void store_portable(const matmul_integer_args *args, const out_tile *tile,
+                           const out_sums *sums) {
   float y[TILE];
-  for (int c = 0; c < t->columns; c++) {
+  for (int c = 0; c < tile->columns; c++) {
     const int32_t *of = sums->at + c * sums->column;
-    if (p->makes == INTEGER_SUMS) {
-      for (int r = 0; r < t->rows; r++)
-        ((int32_t *)p->out)[place_of(p, t, r) + c] = of[r * sums->row];
+    if (args->makes == INTEGER_SUMS) {
+      for (int r = 0; r < tile->rows; r++)
+        ((int32_t *)args->out)[place_of(args, tile, r) + c] = of[r * sums->row];
       continue;
     }
-    const column_numbers v = column_numbers_of(&p->formula, t->column + c);
-    for (int r = 0; r < t->rows; r++)
-      y[r] = column_sum(&v, (float)of[r * sums->row], other_at(p, place_of(p, t, r) + c));
-    apply_step(p, y, t->rows);
-    finish_column(p, &v, t, c, y);
+    const column_numbers v = column_numbers_of(&args->formula, tile->column + c);
+    for (int r = 0; r < tile->rows; r++)
+      y[r] = column_sum(&v, (float)of[r * sums->row], other_at(args, place_of(args, tile, r) + c));
+    apply_step(args, y, tile->rows);
+    finish_column(args, &v, tile, c, y);
   }
 }
 
@@ -117,61 +118,66 @@ static TARGET_AVX512_VNNI void pack_vnni(const unsigned char *x, int64_t k, int 
   }
 }
 
-KERNEL_INLINE TARGET_AVX512_VNNI __m512 factor_of_columns(const requantise_factor *f,
+KERNEL_INLINE TARGET_AVX512_VNNI __m512 factor_of_columns(const requantise_factor *factor,
                                                           int64_t column, __mmask16 some) {
-  return f->of_channel ? _mm512_maskz_loadu_ps(some, f->of_channel + column)
-                       : _mm512_set1_ps(f->number);
+  return factor->of_channel ? _mm512_maskz_loadu_ps(some, factor->of_channel + column)
+                            : _mm512_set1_ps(factor->number);
 }
 
 /* The numbers of 16 columns. */
-KERNEL_INLINE TARGET_AVX512_VNNI requantise_vectors numbers_of_columns(const requantise_args *p,
+KERNEL_INLINE TARGET_AVX512_VNNI requantise_vectors numbers_of_columns(const requantise_args *args,
                                                                        int64_t column,
                                                                        __mmask16 some) {
-  requantise_vectors v = requantise_vectors_numbers_of(p, column);
+  requantise_vectors v = requantise_vectors_numbers_of(args, column);
   for (int k = 0; k < 2; k++) {
-    v.terms[k].scale = factor_of_columns(&p->terms[k].scale, column, some);
-    v.terms[k].bias = factor_of_columns(&p->terms[k].bias, column, some);
+    v.terms[k].scale = factor_of_columns(&args->terms[k].scale, column, some);
+    v.terms[k].bias = factor_of_columns(&args->terms[k].bias, column, some);
   }
   return v;
 }
 
-KERNEL_INLINE TARGET_AVX512_VNNI void finish_row(const matmul_integer_args *p,
-                                                 const requantise_vectors *v, int64_t at,
+KERNEL_INLINE TARGET_AVX512_VNNI void finish_row(const matmul_integer_args *args,
+                                                 const requantise_vectors *vectors, int64_t at,
                                                  __mmask16 some, __m512 y) {
-  if (p->makes == INTEGER_FLOATS) {
-    _mm512_mask_storeu_ps((float *)p->out + at, some, requantise_vectors_limited(v, y));
+  if (args->makes == INTEGER_FLOATS) {
+    _mm512_mask_storeu_ps((float *)args->out + at, some, requantise_vectors_limited(vectors, y));
     return;
   }
-  const __m128i codes = _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(requantise_vectors_code_of(v, y)));
-  _mm512_mask_storeu_epi8((char *)p->out + at, some, _mm512_castsi128_si512(codes));
+  const __m128i codes =
+      _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(requantise_vectors_code_of(vectors, y)));
+  _mm512_mask_storeu_epi8((char *)args->out + at, some, _mm512_castsi128_si512(codes));
 }
 
-KERNEL_INLINE TARGET_AVX512_VNNI __m512 sum_of_row(const matmul_integer_args *p,
-                                                   const requantise_vectors *v, int64_t at,
+KERNEL_INLINE TARGET_AVX512_VNNI __m512 sum_of_row(const matmul_integer_args *args,
+                                                   const requantise_vectors *vectors, int64_t at,
                                                    __mmask16 some, __m512i sums) {
-  const requantise_term *t = &p->formula.terms[1];
+  const requantise_term *term = &args->formula.terms[1];
   const __m512 other =
-      v->has_other ? requantise_load_some(t->type, element_at(t->x, t->type, at), some) : v->zero;
-  return requantise_vectors_sum(v, _mm512_cvtepi32_ps(sums), other);
+      vectors->has_other
+          ? requantise_load_some(term->type, element_at(term->x, term->type, at), some)
+          : vectors->zero;
+  return requantise_vectors_sum(vectors, _mm512_cvtepi32_ps(sums), other);
 }
 
 /* 16 rows of a tile at most. */
-KERNEL_INLINE TARGET_AVX512_VNNI void store_rows(const matmul_integer_args *p,
-                                                 const requantise_vectors *v, const out_tile *t,
-                                                 __mmask16 some, const __m512i x[16]) {
+KERNEL_INLINE TARGET_AVX512_VNNI void store_rows(const matmul_integer_args *args,
+                                                 const requantise_vectors *vectors,
+                                                 const out_tile *tile, __mmask16 some,
+                                                 const __m512i x[16]) {
   _Alignas(64) float y[16][COLUMNS];
-  const bool has_step = p->steps.head.n_steps > 0;
-  for (int r = 0; r < t->rows; r++) {
-    const int64_t at = place_of(p, t, r);
-    const __m512 sum = sum_of_row(p, v, at, some, x[r]);
+  const bool has_step = args->steps.head.n_steps > 0;
+  for (int r = 0; r < tile->rows; r++) {
+    const int64_t at = place_of(args, tile, r);
+    const __m512 sum = sum_of_row(args, vectors, at, some, x[r]);
     if (has_step)
       _mm512_store_ps(y[r], sum);
     else
-      finish_row(p, v, at, some, sum);
+      finish_row(args, vectors, at, some, sum);
   }
   if (!has_step) return;
-  apply_step(p, y[0], t->rows * COLUMNS);
-  for (int r = 0; r < t->rows; r++) finish_row(p, v, place_of(p, t, r), some, _mm512_load_ps(y[r]));
+  apply_step(args, y[0], tile->rows * COLUMNS);
+  for (int r = 0; r < tile->rows; r++)
+    finish_row(args, vectors, place_of(args, tile, r), some, _mm512_load_ps(y[r]));
 }
 
 /* 16 columns of `rows` rows from r on, of 16 or fewer; columns that lie side by side are turned. */
@@ -186,21 +192,22 @@ KERNEL_INLINE TARGET_AVX512_VNNI void load_rows(const out_sums *sums, int64_t r,
   turn_words(x);
 }
 
-static TARGET_AVX512_VNNI void store_vnni(const matmul_integer_args *p, const out_tile *t,
+static TARGET_AVX512_VNNI void store_vnni(const matmul_integer_args *args, const out_tile *tile,
                                           const out_sums *sums) {
-  const __mmask16 some = (__mmask16)((1u << t->columns) - 1);
-  const bool has_formula = p->makes != INTEGER_SUMS;
+  const __mmask16 some = (__mmask16)((1u << tile->columns) - 1);
+  const bool has_formula = args->makes != INTEGER_SUMS;
   requantise_vectors v = {0};
-  if (has_formula) v = numbers_of_columns(&p->formula, t->column, some);
-  for (int r = 0; r < t->rows; r += 16) {
-    const out_tile rows = {t->row + r, t->column, t->rows - r < 16 ? t->rows - r : 16, t->columns};
+  if (has_formula) v = numbers_of_columns(&args->formula, tile->column, some);
+  for (int r = 0; r < tile->rows; r += 16) {
+    const out_tile rows = {tile->row + r, tile->column, tile->rows - r < 16 ? tile->rows - r : 16,
+                           tile->columns};
     __m512i x[16];
     load_rows(sums, r, rows.rows, x);
     if (has_formula)
-      store_rows(p, &v, &rows, some, x);
+      store_rows(args, &v, &rows, some, x);
     else
       for (int i = 0; i < rows.rows; i++)
-        _mm512_mask_storeu_epi32((int32_t *)p->out + place_of(p, &rows, i), some, x[i]);
+        _mm512_mask_storeu_epi32((int32_t *)args->out + place_of(args, &rows, i), some, x[i]);
   }
 }
 #endif

@@ -23,7 +23,7 @@ typedef struct integer_rows {
    * bits of flip the other way; zeros, of which flip is no part or is, behind a row's last byte */
   void (*pack)(const unsigned char *x, int64_t k, int rows, uint32_t flip, uint32_t *to);
   /* Of sums all INTEGER_COLUMNS columns can be read. */
-  void (*store)(const matmul_integer_args *p, const out_tile *t, const out_sums *sums);
+  void (*store)(const matmul_integer_args *args, const out_tile *tile, const out_sums *sums);
 } integer_rows;
 integer_rows choose_integer_rows(void);
 

@@ -38,14 +38,14 @@ typedef struct tile_block {
   int lines;
 } tile_block;
 
-typedef void (*multiply_fn)(const tile_block *t, int rows, bool is_signed);
+typedef void (*multiply_fn)(const tile_block *block, int rows, bool is_signed);
 typedef struct tile_kernel {
   multiply_fn multiply;
   void (*begin)(void), (*end)(void); /* around all that a task multiplies; NULL: nothing */
 } tile_kernel;
 
 typedef struct tiled_product {
-  const matmul_integer_args *p;
+  const matmul_integer_args *args;
   tile_kernel kernel;
   integer_rows rows;
   int64_t steps, strips, padded_rows, row_bytes;
@@ -56,19 +56,19 @@ typedef struct tiled_product {
 } tiled_product;
 
 /* Of zeros, where there is no k. */
-static int64_t step_count(const matmul_integer_args *p) {
-  return at_least(ceil_div(p->k, TILED_BYTES), 1);
+static int64_t step_count(const matmul_integer_args *args) {
+  return at_least(ceil_div(args->k, TILED_BYTES), 1);
 }
 
 /* ---------------------------------------------------------------- products */
 
-static void multiply_portable(const tile_block *t, int rows, bool is_signed) {
+static void multiply_portable(const tile_block *block, int rows, bool is_signed) {
   for (int r = 0; r < rows; r++) {
-    uint32_t *to = (uint32_t *)t->sums + r * TILED_COLUMNS; /* modulo 2^32, as tiles add */
-    if (!t->adds) memcpy(to, t->begin, TILED_COLUMNS * sizeof *to);
-    for (int64_t i = 0; i < t->steps * TILED_BYTES; i++) {
-      const unsigned char x = t->a[r * t->row_bytes + i];
-      const signed char *tile = (const signed char *)t->tiles + i / TILED_BYTES * STEP_BYTES +
+    uint32_t *to = (uint32_t *)block->sums + r * TILED_COLUMNS; /* modulo 2^32, as tiles add */
+    if (!block->adds) memcpy(to, block->begin, TILED_COLUMNS * sizeof *to);
+    for (int64_t i = 0; i < block->steps * TILED_BYTES; i++) {
+      const unsigned char x = block->a[r * block->row_bytes + i];
+      const signed char *tile = (const signed char *)block->tiles + i / TILED_BYTES * STEP_BYTES +
                                 i % TILED_BYTES / 4 * LINE + i % 4;
       for (int c = 0; c < TILED_COLUMNS; c++)
         to[c] += (uint32_t)((is_signed ? (int)(signed char)x : (int)x) *
@@ -78,13 +78,13 @@ static void multiply_portable(const tile_block *t, int rows, bool is_signed) {
 }
 
 #if KERNEL_X86
-KERNEL_INLINE TARGET_AMX void add_step(int halves, bool is_signed, const tile_block *t,
+KERNEL_INLINE TARGET_AMX void add_step(int halves, bool is_signed, const tile_block *block,
                                        const unsigned char *a, const unsigned char *tiles) {
-  const size_t step = (size_t)t->row_bytes;
+  const size_t step = (size_t)block->row_bytes;
   _tile_loadd(4, a, step);
   _tile_loadd(6, tiles, TILED_BYTES);
   _tile_loadd(7, tiles + TILE_BYTES, TILED_BYTES);
-  if (halves > 1) _tile_loadd(5, a + SIDE * t->row_bytes, step);
+  if (halves > 1) _tile_loadd(5, a + SIDE * block->row_bytes, step);
   if (is_signed) {
     _tile_dpbssd(0, 4, 6);
     _tile_dpbssd(1, 4, 7);
@@ -98,53 +98,53 @@ KERNEL_INLINE TARGET_AMX void add_step(int halves, bool is_signed, const tile_bl
   }
 }
 
-KERNEL_INLINE TARGET_AMX void multiply_halves(int halves, bool is_signed, const tile_block *t) {
+KERNEL_INLINE TARGET_AMX void multiply_halves(int halves, bool is_signed, const tile_block *block) {
   enum { ROW = TILED_COLUMNS * sizeof(int32_t) };
-  const unsigned char *a = t->a, *tiles = t->tiles, *next = t->next;
+  const unsigned char *a = block->a, *tiles = block->tiles, *next = block->next;
   /* What sums begin with is one row for all. */
-  const int32_t *from = t->adds ? t->sums : t->begin,
-                *below = t->adds ? t->sums + SIDE * TILED_COLUMNS : from;
-  const size_t row = t->adds ? ROW : 0;
+  const int32_t *from = block->adds ? block->sums : block->begin,
+                *below = block->adds ? block->sums + SIDE * TILED_COLUMNS : from;
+  const size_t row = block->adds ? ROW : 0;
   amx_sees_memory();
   _tile_loadd(0, from, row);
   _tile_loadd(1, from + SIDE, row);
   if (halves > 1) _tile_loadd(2, below, row);
   if (halves > 1) _tile_loadd(3, below + SIDE, row);
-  for (int64_t i = 0; i < t->steps; i++, a += TILED_BYTES, tiles += STEP_BYTES) {
-    for (int j = 0; j < t->lines; j++, next += LINE) ask_for(next, 0);
-    add_step(halves, is_signed, t, a, tiles);
+  for (int64_t i = 0; i < block->steps; i++, a += TILED_BYTES, tiles += STEP_BYTES) {
+    for (int j = 0; j < block->lines; j++, next += LINE) ask_for(next, 0);
+    add_step(halves, is_signed, block, a, tiles);
   }
-  _tile_stored(0, t->sums, ROW);
-  _tile_stored(1, t->sums + SIDE, ROW);
-  if (halves > 1) _tile_stored(2, t->sums + SIDE * TILED_COLUMNS, ROW);
-  if (halves > 1) _tile_stored(3, t->sums + SIDE * TILED_COLUMNS + SIDE, ROW);
+  _tile_stored(0, block->sums, ROW);
+  _tile_stored(1, block->sums + SIDE, ROW);
+  if (halves > 1) _tile_stored(2, block->sums + SIDE * TILED_COLUMNS, ROW);
+  if (halves > 1) _tile_stored(3, block->sums + SIDE * TILED_COLUMNS + SIDE, ROW);
   amx_sees_memory();
 }
 
-static TARGET_AMX void multiply_amx(const tile_block *t, int rows, bool is_signed) {
-  if (rows > SIDE && is_signed) multiply_halves(2, true, t);
-  if (rows > SIDE && !is_signed) multiply_halves(2, false, t);
-  if (rows <= SIDE && is_signed) multiply_halves(1, true, t);
-  if (rows <= SIDE && !is_signed) multiply_halves(1, false, t);
+static TARGET_AMX void multiply_amx(const tile_block *block, int rows, bool is_signed) {
+  if (rows > SIDE && is_signed) multiply_halves(2, true, block);
+  if (rows > SIDE && !is_signed) multiply_halves(2, false, block);
+  if (rows <= SIDE && is_signed) multiply_halves(1, true, block);
+  if (rows <= SIDE && !is_signed) multiply_halves(1, false, block);
 }
 
 /* VNNI_ROWS rows from number r on; of signed bytes 128 more, less what that adds. */
-KERNEL_INLINE TARGET_AVX512_VNNI void multiply_rows(const bool is_signed, const tile_block *t,
+KERNEL_INLINE TARGET_AVX512_VNNI void multiply_rows(const bool is_signed, const tile_block *block,
                                                     int r) {
   const __m512i flip = _mm512_set1_epi32((int)0x80808080U);
   __m512i sum[VNNI_ROWS][2], more[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-  int32_t *sums = t->sums + r * TILED_COLUMNS;
+  int32_t *sums = block->sums + r * TILED_COLUMNS;
 #pragma GCC unroll 16
   for (int i = 0; i < 2 * VNNI_ROWS; i++)
-    sum[i / 2][i % 2] =
-        _mm512_loadu_si512((t->adds ? sums + i / 2 * TILED_COLUMNS : t->begin) + i % 2 * SIDE);
-  for (int64_t w = 0; w < t->steps * SIDE; w++) {
-    const unsigned char *a = t->a + r * t->row_bytes + 4 * w,
-                        *tile = t->tiles + w / SIDE * STEP_BYTES + w % SIDE * LINE;
+    sum[i / 2][i % 2] = _mm512_loadu_si512(
+        (block->adds ? sums + i / 2 * TILED_COLUMNS : block->begin) + i % 2 * SIDE);
+  for (int64_t w = 0; w < block->steps * SIDE; w++) {
+    const unsigned char *a = block->a + r * block->row_bytes + 4 * w,
+                        *tile = block->tiles + w / SIDE * STEP_BYTES + w % SIDE * LINE;
     const __m512i b[2] = {_mm512_loadu_si512(tile), _mm512_loadu_si512(tile + TILE_BYTES)};
     for (int h = 0; h < 2 && is_signed; h++) more[h] = _mm512_dpbusd_epi32(more[h], flip, b[h]);
 #pragma GCC unroll 8
-    for (int i = 0; i < VNNI_ROWS; i++, a += t->row_bytes) {
+    for (int i = 0; i < VNNI_ROWS; i++, a += block->row_bytes) {
       int32_t word;
       memcpy(&word, a, sizeof word);
       __m512i x = _mm512_set1_epi32(word);
@@ -160,12 +160,12 @@ KERNEL_INLINE TARGET_AVX512_VNNI void multiply_rows(const bool is_signed, const 
 }
 
 /* What a program that was compiled where there is AMX does elsewhere. */
-static TARGET_AVX512_VNNI void multiply_vnni(const tile_block *t, int rows, bool is_signed) {
+static TARGET_AVX512_VNNI void multiply_vnni(const tile_block *block, int rows, bool is_signed) {
   for (int r = 0; r < rows; r += VNNI_ROWS) {
     if (is_signed)
-      multiply_rows(true, t, r);
+      multiply_rows(true, block, r);
     else
-      multiply_rows(false, t, r);
+      multiply_rows(false, block, r);
   }
 }
 
@@ -181,150 +181,158 @@ static tile_kernel choose_tile_kernel(void) {
   return (tile_kernel){.multiply = multiply_portable};
 }
 
-bool matmul_integer_likes_tiles(const matmul_integer_args *p) {
-  return cpu_has_amx() && p->k >= LEAST_TILED_K;
+bool matmul_integer_likes_tiles(const matmul_integer_args *args) {
+  return cpu_has_amx() && args->k >= LEAST_TILED_K;
 }
 
-static void store_block(const tiled_product *a, int64_t row, int64_t column, int rows,
+static void store_block(const tiled_product *product, int64_t row, int64_t column, int rows,
                         const int32_t *sums) {
-  for (int at = 0; at < TILED_COLUMNS && column + at < a->p->n; at += INTEGER_COLUMNS) {
-    const out_tile t = {.row = row,
-                        .column = column + at,
-                        .rows = rows,
-                        .columns = (int)least(INTEGER_COLUMNS, a->p->n - column - at)};
-    a->rows.store(a->p, &t, &(out_sums){.at = sums + at, .row = TILED_COLUMNS, .column = 1});
+  for (int at = 0; at < TILED_COLUMNS && column + at < product->args->n; at += INTEGER_COLUMNS) {
+    const out_tile tile = {.row = row,
+                           .column = column + at,
+                           .rows = rows,
+                           .columns = (int)least(INTEGER_COLUMNS, product->args->n - column - at)};
+    product->rows.store(product->args, &tile,
+                        &(out_sums){.at = sums + at, .row = TILED_COLUMNS, .column = 1});
   }
 }
 
 /* What a strip has of the bias. */
-static void begin_strip(const matmul_integer_args *p, int64_t strip, int32_t *to) {
+static void begin_strip(const matmul_integer_args *args, int64_t strip, int32_t *to) {
   const int64_t column = strip * TILED_COLUMNS;
   memset(to, 0, TILED_COLUMNS * sizeof *to);
-  if (p->bias)
-    memcpy(to, p->bias + column, (size_t)least(TILED_COLUMNS, p->n - column) * sizeof *to);
+  if (args->bias)
+    memcpy(to, args->bias + column, (size_t)least(TILED_COLUMNS, args->n - column) * sizeof *to);
 }
 
 /* A block of rows by a group of strips, the same block of k of all before the next. asks: for what
  * follows each strip's. */
-static void run_rows(const tiled_product *a, int64_t first, int64_t strips, int64_t row, int rows,
-                     bool asks) {
+static void run_rows(const tiled_product *product, int64_t first, int64_t strips, int64_t row,
+                     int rows, bool asks) {
   _Alignas(64) int32_t sums[GROUP][TILED_ROWS * TILED_COLUMNS], begin[TILED_COLUMNS];
-  const int64_t bytes = a->steps * STEP_BYTES;
-  tile_block t = {.row_bytes = a->row_bytes, .lines = asks ? STEP_LINES : 0, .begin = begin};
-  for (int64_t step = 0; step < a->steps; step += t.steps) {
-    t.steps = least(BLOCK_STEPS, a->steps - step);
-    t.a = a->a + row * a->row_bytes + step * TILED_BYTES;
-    t.adds = step > 0;
+  const int64_t bytes = product->steps * STEP_BYTES;
+  tile_block block = {
+      .row_bytes = product->row_bytes, .lines = asks ? STEP_LINES : 0, .begin = begin};
+  for (int64_t step = 0; step < product->steps; step += block.steps) {
+    block.steps = least(BLOCK_STEPS, product->steps - step);
+    block.a = product->a + row * product->row_bytes + step * TILED_BYTES;
+    block.adds = step > 0;
     for (int64_t i = 0; i < strips; i++) {
-      t.tiles = (const unsigned char *)a->p->tiles + (first + i) * bytes + step * STEP_BYTES;
-      t.next = i + 1 < strips ? t.tiles + bytes : t.tiles - i * bytes + t.steps * STEP_BYTES;
-      t.sums = sums[i];
-      if (!t.adds) begin_strip(a->p, first + i, begin);
-      a->kernel.multiply(&t, rows, a->p->type == DTYPE_I8);
-      if (step + t.steps == a->steps)
-        store_block(a, row, (first + i) * TILED_COLUMNS, rows, t.sums);
+      block.tiles =
+          (const unsigned char *)product->args->tiles + (first + i) * bytes + step * STEP_BYTES;
+      block.next =
+          i + 1 < strips ? block.tiles + bytes : block.tiles - i * bytes + block.steps * STEP_BYTES;
+      block.sums = sums[i];
+      if (!block.adds) begin_strip(product->args, first + i, begin);
+      product->kernel.multiply(&block, rows, product->args->type == DTYPE_I8);
+      if (step + block.steps == product->steps)
+        store_block(product, row, (first + i) * TILED_COLUMNS, rows, block.sums);
     }
   }
 }
 
 static void run_tasks(void *ctx, int64_t begin, int64_t end) {
-  const tiled_product *a = ctx;
-  if (a->kernel.begin) a->kernel.begin();
+  const tiled_product *product = ctx;
+  if (product->kernel.begin) product->kernel.begin();
   for (int64_t task = begin; task < end; task++) {
-    const int64_t first = task / a->shares * MOST_ROWS, strip = task % a->shares * a->share;
-    const int64_t strips = least(a->share, a->strips - strip),
-                  last = least(first + MOST_ROWS, a->p->m);
+    const int64_t first = task / product->shares * MOST_ROWS,
+                  strip = task % product->shares * product->share;
+    const int64_t strips = least(product->share, product->strips - strip),
+                  last = least(first + MOST_ROWS, product->args->m);
     for (int64_t row = first; row < last; row += TILED_ROWS)
-      run_rows(a, strip, strips, row, (int)least(TILED_ROWS, last - row), row == first);
+      run_rows(product, strip, strips, row, (int)least(TILED_ROWS, last - row), row == first);
   }
-  if (a->kernel.end) a->kernel.end();
+  if (product->kernel.end) product->kernel.end();
 }
 
 /* ---------------------------------------------------------------- the kernel */
 
 /* Zeros behind each row, and in those behind the last. */
 static void pad_rows(void *ctx, int64_t begin, int64_t end) {
-  const tiled_product *a = ctx;
-  const size_t k = (size_t)a->p->k, behind = (size_t)a->row_bytes - k;
+  const tiled_product *product = ctx;
+  const size_t k = (size_t)product->args->k, behind = (size_t)product->row_bytes - k;
   for (int64_t r = begin; r < end; r++) {
-    unsigned char *to = (unsigned char *)(uintptr_t)a->a + r * a->row_bytes;
-    const bool is_there = r < a->p->m;
-    if (is_there) memcpy(to, (const unsigned char *)a->p->a + r * a->p->k, k);
-    memset(is_there ? to + k : to, 0, is_there ? behind : (size_t)a->row_bytes);
+    unsigned char *to = (unsigned char *)(uintptr_t)product->a + r * product->row_bytes;
+    const bool is_there = r < product->args->m;
+    if (is_there) memcpy(to, (const unsigned char *)product->args->a + r * product->args->k, k);
+    memset(is_there ? to + k : to, 0, is_there ? behind : (size_t)product->row_bytes);
   }
 }
 
-static tiled_product make_product(const kernel_context *ctx, const matmul_integer_args *p) {
-  tiled_product a = {
-      .p = p, .kernel = choose_tile_kernel(), .rows = choose_integer_rows(), .a = p->a};
-  a.steps = step_count(p);
-  a.strips = ceil_div(p->n, TILED_COLUMNS);
-  a.row_bytes = a.steps * TILED_BYTES;
-  a.padded_rows = round_up(p->m, SIDE);
-  a.is_whole = a.row_bytes == p->k && a.padded_rows == p->m;
-  a.chunks = ceil_div(p->m, MOST_ROWS);
-  a.share = at_least(a.strips * a.chunks / (TASKS * (int64_t)ctx->n_threads), 1);
-  a.share = least(a.share, least(GROUP, a.strips));
-  a.shares = a.share ? ceil_div(a.strips, a.share) : 0;
-  return a;
+static tiled_product make_product(const kernel_context *ctx, const matmul_integer_args *args) {
+  tiled_product product = {
+      .args = args, .kernel = choose_tile_kernel(), .rows = choose_integer_rows(), .a = args->a};
+  product.steps = step_count(args);
+  product.strips = ceil_div(args->n, TILED_COLUMNS);
+  product.row_bytes = product.steps * TILED_BYTES;
+  product.padded_rows = round_up(args->m, SIDE);
+  product.is_whole = product.row_bytes == args->k && product.padded_rows == args->m;
+  product.chunks = ceil_div(args->m, MOST_ROWS);
+  product.share = at_least(product.strips * product.chunks / (TASKS * (int64_t)ctx->n_threads), 1);
+  product.share = least(product.share, least(GROUP, product.strips));
+  product.shares = product.share ? ceil_div(product.strips, product.share) : 0;
+  return product;
 }
 
-size_t matmul_integer_tiles_scratch(const kernel_context *ctx, const matmul_integer_args *p) {
-  const tiled_product a = make_product(ctx, p);
+size_t matmul_integer_tiles_scratch(const kernel_context *ctx, const matmul_integer_args *args) {
+  const tiled_product product = make_product(ctx, args);
   size_t bytes;
-  if (a.is_whole || p->n == 0) return 0;
-  if (__builtin_mul_overflow((size_t)a.padded_rows, (size_t)a.row_bytes, &bytes) ||
+  if (product.is_whole || args->n == 0) return 0;
+  if (__builtin_mul_overflow((size_t)product.padded_rows, (size_t)product.row_bytes, &bytes) ||
       bytes > SIZE_MAX / 4)
     return SIZE_MAX / 4;
   return kernel_scratch_size(bytes);
 }
 
-bool matmul_integer_run_tiles(const kernel_context *ctx, const matmul_integer_args *p) {
-  tiled_product a = make_product(ctx, p);
-  if (p->m == 0 || p->n == 0) return true;
-  if (!a.is_whole) {
-    unsigned char *rows = ctx->scratch(ctx->pool, matmul_integer_tiles_scratch(ctx, p));
+bool matmul_integer_run_tiles(const kernel_context *ctx, const matmul_integer_args *args) {
+  tiled_product product = make_product(ctx, args);
+  if (args->m == 0 || args->n == 0) return true;
+  if (!product.is_whole) {
+    unsigned char *rows = ctx->scratch(ctx->pool, matmul_integer_tiles_scratch(ctx, args));
     if (!rows) return false;
-    a.a = rows;
-    ctx->parallel_for(ctx->pool, a.padded_rows, ROW_GRAIN / (a.row_bytes + 1) + 1, pad_rows, &a);
+    product.a = rows;
+    ctx->parallel_for(ctx->pool, product.padded_rows, ROW_GRAIN / (product.row_bytes + 1) + 1,
+                      pad_rows, &product);
   }
-  ctx->parallel_for(ctx->pool, a.chunks * a.shares, 1, run_tasks, &a);
+  ctx->parallel_for(ctx->pool, product.chunks * product.shares, 1, run_tasks, &product);
   return true;
 }
 
 /* ---------------------------------------------------------------- packing */
 
 static size_t pack_scratch(const kernel_context *ctx, const void *args) {
-  const matmul_integer_args *p = args;
-  const size_t strips = (size_t)ceil_div(p->n, TILED_COLUMNS), steps = (size_t)step_count(p);
+  const matmul_integer_args *own = args;
+  const size_t strips = (size_t)ceil_div(own->n, TILED_COLUMNS), steps = (size_t)step_count(own);
   (void)ctx;
   return kernel_scratch_size(strips * steps * STEP_BYTES);
 }
 
 typedef struct packing {
-  const matmul_integer_args *p;
+  const matmul_integer_args *args;
   unsigned char *to;
 } packing;
 
 static void pack_strips(void *ctx, int64_t begin, int64_t end) {
-  const packing *w = ctx;
-  const matmul_integer_args *p = w->p;
-  const int64_t bytes = step_count(p) * STEP_BYTES;
-  memset(w->to + begin * bytes, 0, (size_t)((end - begin) * bytes));
-  for (int64_t n = begin * TILED_COLUMNS; n < least(end * TILED_COLUMNS, p->n); n++) {
-    unsigned char *to =
-        w->to + n / TILED_COLUMNS * bytes + n % TILED_COLUMNS / SIDE * TILE_BYTES + n % SIDE * 4;
-    for (int64_t k = 0; k < p->k; k += 4)
-      memcpy(to + k / TILED_BYTES * STEP_BYTES + k % TILED_BYTES / 4 * LINE, p->b + n * p->k + k,
-             (size_t)least(4, p->k - k));
+  const packing *packing = ctx;
+  const matmul_integer_args *args = packing->args;
+  const int64_t bytes = step_count(args) * STEP_BYTES;
+  memset(packing->to + begin * bytes, 0, (size_t)((end - begin) * bytes));
+  for (int64_t n = begin * TILED_COLUMNS; n < least(end * TILED_COLUMNS, args->n); n++) {
+    unsigned char *to = packing->to + n / TILED_COLUMNS * bytes +
+                        n % TILED_COLUMNS / SIDE * TILE_BYTES + n % SIDE * 4;
+    for (int64_t k = 0; k < args->k; k += 4)
+      memcpy(to + k / TILED_BYTES * STEP_BYTES + k % TILED_BYTES / 4 * LINE,
+             args->b + n * args->k + k, (size_t)least(4, args->k - k));
   }
 }
 
 static bool pack(const kernel_context *ctx, const void *args) {
-  packing w = {.p = args};
-  w.to = ctx->scratch(ctx->pool, pack_scratch(ctx, args));
-  if (w.to) ctx->parallel_for(ctx->pool, ceil_div(w.p->n, TILED_COLUMNS), 1, pack_strips, &w);
-  return w.to;
+  packing packing = {.args = args};
+  packing.to = ctx->scratch(ctx->pool, pack_scratch(ctx, args));
+  if (packing.to)
+    ctx->parallel_for(ctx->pool, ceil_div(packing.args->n, TILED_COLUMNS), 1, pack_strips,
+                      &packing);
+  return packing.to;
 }
 
 const kernel_desc kernel_matmul_integer_pack = {.name = "matmul_integer_pack",

@@ -10,10 +10,10 @@ enum { TILED_ROWS = 32, TILED_COLUMNS = 32, TILED_BYTES = 64 };
 KERNEL(matmul_integer_pack, matmul_integer_args);
 
 /* Whether this processor is faster with b as tiles than with b as it is. */
-bool matmul_integer_likes_tiles(const matmul_integer_args *p);
+bool matmul_integer_likes_tiles(const matmul_integer_args *args);
 
-size_t matmul_integer_tiles_scratch(const kernel_context *ctx, const matmul_integer_args *p);
-/* matmul_integer of p->tiles. */
-bool matmul_integer_run_tiles(const kernel_context *ctx, const matmul_integer_args *p);
+size_t matmul_integer_tiles_scratch(const kernel_context *ctx, const matmul_integer_args *args);
+/* matmul_integer of args->tiles. */
+bool matmul_integer_run_tiles(const kernel_context *ctx, const matmul_integer_args *args);
 
 #endif

@@ -119,41 +119,43 @@ void pairs_join_panels(const float *x, int64_t step, int64_t rows, int64_t n, in
 }
 
 /* n words of a lane. */
-static void load_words(const pairs_source *s, int64_t lane, int64_t word, int64_t n, uint32_t *to) {
+static void load_words(const pairs_source *source, int64_t lane, int64_t word, int64_t n,
+                       uint32_t *to) {
   float x[2 * SOME];
-  int64_t k = 2 * word, kn = least(2 * n, s->k - k);
-  const void *from = element_at(s->data, s->type, lane * s->lane_stride + k * s->k_stride);
-  if (s->type == DTYPE_F32 && s->k_stride == 1 && kn == 2 * n) {
+  int64_t k = 2 * word, kn = least(2 * n, source->k - k);
+  const void *from =
+      element_at(source->data, source->type, lane * source->lane_stride + k * source->k_stride);
+  if (source->type == DTYPE_F32 && source->k_stride == 1 && kn == 2 * n) {
     pairs_round(from, n, to);
     return;
   }
-  if (s->type == DTYPE_BF16 && s->k_stride == 1 && kn == 2 * n) {
+  if (source->type == DTYPE_BF16 && source->k_stride == 1 && kn == 2 * n) {
     memcpy(to, from, (size_t)n * sizeof *to);
     return;
   }
-  load_row(COMPUTE_F32, s->type, from, s->k_stride, kn, x);
+  load_row(COMPUTE_F32, source->type, from, source->k_stride, kn, x);
   if (kn < 2 * n) x[kn] = 0;
   pairs_round(x, n, to);
 }
 
-void pairs_pack(const pairs_source *s, int64_t lane, int64_t lanes, int64_t word, int64_t n,
+void pairs_pack(const pairs_source *source, int64_t lane, int64_t lanes, int64_t word, int64_t n,
                 int64_t width, uint32_t *to) {
   uint32_t words[MOST_LANES][SOME];
   for (int64_t at = 0; at < n; at += SOME) {
     int64_t some = least(SOME, n - at);
-    for (int64_t i = 0; i < lanes; i++) load_words(s, lane + i, word + at, some, words[i]);
+    for (int64_t i = 0; i < lanes; i++) load_words(source, lane + i, word + at, some, words[i]);
     gemm_pack_strided(COMPUTE_F32, DTYPE_F32, words, SOME, 1, lanes, some, width, to + at * width);
   }
 }
 
-void pairs_pack_blocks(const pairs_source *s, int64_t lane, int64_t lanes, int64_t word, int64_t n,
-                       int64_t width, uint32_t *to) {
+void pairs_pack_blocks(const pairs_source *source, int64_t lane, int64_t lanes, int64_t word,
+                       int64_t n, int64_t width, uint32_t *to) {
   enum { BLOCK = PAIRS_DEEP * (int)sizeof *to };
   uint32_t words[SOME];
   for (int64_t i = 0; i < lanes; i++)
     for (int64_t at = 0; at < n; at += SOME) {
       const int64_t some = least(SOME, n - at), whole = round_up(some, PAIRS_DEEP);
-      load_words(s, lane + i, word + at, some, words);
+      load_words(source, lane + i, word + at, some, words);
       for (int64_t j = some; j < whole; j++) words[j] = 0;
       for (int64_t j = 0; j < whole; j += PAIRS_DEEP)
         memcpy(to + (at + j) * width + i * PAIRS_DEEP, words + j, BLOCK);
@@ -171,15 +173,16 @@ static gemm_b words_of(const gemm_b *b) {
 }
 
 static void pack_panels(void *ctx, int64_t begin, int64_t end) {
-  const packing *t = ctx;
-  const gemm_b *b = t->b;
-  const pairs_source s = {b->type, b->data, b->k, b->n_stride, b->k_stride};
-  int64_t width = pairs_kernel().nr, words = pairs_of(b->k);
+  const packing *packing = ctx;
+  const gemm_b *gemm_b = packing->b;
+  const pairs_source source = {gemm_b->type, gemm_b->data, gemm_b->k, gemm_b->n_stride,
+                               gemm_b->k_stride};
+  int64_t width = pairs_kernel().nr, words = pairs_of(gemm_b->k);
   for (int64_t i = begin; i < end; i++) {
-    int64_t lanes = least(width, b->n - i * width);
-    uint32_t *to = t->to + i * width * words;
+    int64_t lanes = least(width, gemm_b->n - i * width);
+    uint32_t *to = packing->to + i * width * words;
     if (lanes < width) memset(to, 0, (size_t)(words * width) * sizeof *to);
-    pairs_pack(&s, i * width, lanes, 0, words, width, to);
+    pairs_pack(&source, i * width, lanes, 0, words, width, to);
   }
 }
 
@@ -190,10 +193,10 @@ size_t pairs_b_bytes(const gemm_b *b) {
 
 void pairs_pack_b(const kernel_context *ctx, const gemm_b *b, char *to) {
   enum { GRAIN = 8 << 10 /* words that are worth a thread */ };
-  packing t = {b, (uint32_t *)(void *)to};
+  packing packing = {b, (uint32_t *)(void *)to};
   int64_t width = pairs_kernel().nr;
   ctx->parallel_for(ctx->pool, (b->n + width - 1) / width, GRAIN / (pairs_of(b->k) * width) + 1,
-                    pack_panels, &t);
+                    pack_panels, &packing);
 }
 
 /* ---------------------------------------------------------------- any processor */
@@ -201,10 +204,10 @@ void pairs_pack_b(const kernel_context *ctx, const gemm_b *b, char *to) {
 enum { PORTABLE_ROWS = 4 };
 
 /* Four columns of each row. */
-static void run_four(const gemm_tile *t, int rows, int columns, int column) {
-  const int32_t *a = t->a, *b = t->b;
+static void run_four(const gemm_tile *tile, int rows, int columns, int column) {
+  const int32_t *a = tile->a, *b = tile->b;
   vec4 sums[PORTABLE_ROWS] = {{0}};
-  for (int64_t k = 0; k < t->k; k++, a += rows, b += columns) {
+  for (int64_t k = 0; k < tile->k; k++, a += rows, b += columns) {
     int4 w;
     memcpy(&w, b + column, sizeof w);
     for (int i = 0; i < rows; i++)
@@ -212,18 +215,18 @@ static void run_four(const gemm_tile *t, int rows, int columns, int column) {
   }
   for (int i = 0; i < rows; i++)
     for (int j = 0; j < 4; j++)
-      ((float *)t->c)[i * t->ldc + column + j] =
-          ((const float *)t->from)[i * t->from_step + column + j] + sums[i][j];
+      ((float *)tile->c)[i * tile->ldc + column + j] =
+          ((const float *)tile->from)[i * tile->from_step + column + j] + sums[i][j];
 }
 
-static void run_columns(const gemm_tile *t, int rows, int columns) {
-  for (int j = 0; j < columns; j += 4) run_four(t, rows, columns, j);
+static void run_columns(const gemm_tile *tile, int rows, int columns) {
+  for (int j = 0; j < columns; j += 4) run_four(tile, rows, columns, j);
 }
-static void run_8(const gemm_tile *t, int rows) { run_columns(t, rows, 8); }
+static void run_8(const gemm_tile *tile, int rows) { run_columns(tile, rows, 8); }
 
 #if KERNEL_X86
-static void run_16(const gemm_tile *t, int rows) { run_columns(t, rows, 16); }
-static void run_32(const gemm_tile *t, int rows) { run_columns(t, rows, 32); }
+static void run_16(const gemm_tile *tile, int rows) { run_columns(tile, rows, 16); }
+static void run_32(const gemm_tile *tile, int rows) { run_columns(tile, rows, 32); }
 
 /* ---------------------------------------------------------------- AVX-512 BF16 */
 
@@ -254,8 +257,8 @@ TARGET_AVX512_BF16 KERNEL_INLINE void add_bf16(dtype type, int rows, const float
 #define TILE_ADD add_bf16
 #include "backend/cpu/kernels/gemm/gemm_tiles.h"
 
-TARGET_AVX512_BF16 static void run_bf16(const gemm_tile *t, int rows) {
-  rows_bf16(DTYPE_F32, t, rows);
+TARGET_AVX512_BF16 static void run_bf16(const gemm_tile *tile, int rows) {
+  rows_bf16(DTYPE_F32, tile, rows);
 }
 
 /* ---------------------------------------------------------------- AMX */
@@ -287,48 +290,49 @@ KERNEL_INLINE void ask_for_rows_amx(const char *c, int64_t step) {
 }
 
 /* All rows of the tiles. */
-TARGET_AMX KERNEL_INLINE void tiles_amx(int tiles, const gemm_tile *t) {
-  const int64_t c_step = t->ldc * 4, a_step = tiles * AMX_ROWS * AMX_ROW_BYTES;
-  const char *a = t->a, *b = t->b;
-  char *c = t->c;
-  amx_load_sums(tiles, 2, t->from, t->from_step * 4);
+TARGET_AMX KERNEL_INLINE void tiles_amx(int tiles, const gemm_tile *tile) {
+  const int64_t c_step = tile->ldc * 4, a_step = tiles * AMX_ROWS * AMX_ROW_BYTES;
+  const char *a = tile->a, *b = tile->b;
+  char *c = tile->c;
+  amx_load_sums(tiles, 2, tile->from, tile->from_step * 4);
   int64_t k = 0;
-  for (; k + PAIRS_DEEP <= t->k;
+  for (; k + PAIRS_DEEP <= tile->k;
        k += PAIRS_DEEP, a += a_step, b += PAIRS_DEEP * 2 * AMX_ROW_BYTES) {
-    ask_for_bytes(t->next + k * t->next_step, PAIRS_DEEP * t->next_step);
+    ask_for_bytes(tile->next + k * tile->next_step, PAIRS_DEEP * tile->next_step);
     if (k < tiles * AMX_ROWS * (PAIRS_DEEP / 2))
       ask_for_rows_amx(c + k / (PAIRS_DEEP / 2) * c_step, c_step);
     amx_add_products(tiles, 2, a, AMX_ROW_BYTES, b, 2 * AMX_ROW_BYTES);
   }
-  if (k < t->k) add_rest_amx(tiles, a, b, t->k - k);
+  if (k < tile->k) add_rest_amx(tiles, a, b, tile->k - k);
   amx_store_sums(tiles, 2, c, c_step);
 }
 
 /* Fewer rows than their tiles have are summed apart. */
-TARGET_AMX static void some_rows_amx(const gemm_tile *t, int rows) {
+TARGET_AMX static void some_rows_amx(const gemm_tile *tile, int rows) {
   enum { ROW = 2 * AMX_ROW_BYTES };
   _Alignas(64) float sums[AMX_TILE_ROWS][AMX_TILE_COLUMNS];
-  gemm_tile apart = *t;
+  gemm_tile apart = *tile;
   apart.c = sums;
   apart.from = sums;
   apart.ldc = apart.from_step = AMX_TILE_COLUMNS;
-  for (int i = 0; i < rows; i++) memcpy(sums[i], (const float *)t->from + i * t->from_step, ROW);
+  for (int i = 0; i < rows; i++)
+    memcpy(sums[i], (const float *)tile->from + i * tile->from_step, ROW);
   memset(sums[rows], 0, (size_t)(AMX_TILE_ROWS - rows) * ROW);
   amx_sees_memory();
   if (rows > AMX_ROWS)
     tiles_amx(2, &apart);
   else
     tiles_amx(1, &apart);
-  for (int i = 0; i < rows; i++) memcpy((float *)t->c + i * t->ldc, sums[i], ROW);
+  for (int i = 0; i < rows; i++) memcpy((float *)tile->c + i * tile->ldc, sums[i], ROW);
 }
 
-TARGET_AMX static void run_amx(const gemm_tile *t, int rows) {
+TARGET_AMX static void run_amx(const gemm_tile *tile, int rows) {
   if (rows == AMX_TILE_ROWS)
-    tiles_amx(2, t);
+    tiles_amx(2, tile);
   else if (rows == AMX_ROWS)
-    tiles_amx(1, t);
+    tiles_amx(1, tile);
   else
-    some_rows_amx(t, rows);
+    some_rows_amx(tile, rows);
 }
 
 TARGET_AMX static void begin_amx(void) { amx_begin(); }
@@ -397,10 +401,10 @@ TARGET_ARM_BF16 KERNEL_INLINE void add_bfmmla(int rows, const uint32_t *a0, cons
 }
 
 /* Rows i and i + 1, of which sums has a matrix (2, 2) for each pair of columns. */
-TARGET_ARM_BF16 KERNEL_INLINE void store_rows(const gemm_tile *t, int i,
+TARGET_ARM_BF16 KERNEL_INLINE void store_rows(const gemm_tile *tile, int i,
                                               const float32x4_t sums[4]) {
-  float *c = (float *)t->c + i * t->ldc;
-  const float *from = (const float *)t->from + i * t->from_step;
+  float *c = (float *)tile->c + i * tile->ldc;
+  const float *from = (const float *)tile->from + i * tile->from_step;
 #pragma GCC unroll 2
   for (int j = 0; j < 2; j++, c += 4, from += 4) {
     const float32x4_t first =
@@ -408,40 +412,40 @@ TARGET_ARM_BF16 KERNEL_INLINE void store_rows(const gemm_tile *t, int i,
                       second =
                           vcombine_f32(vget_high_f32(sums[2 * j]), vget_high_f32(sums[2 * j + 1]));
     vst1q_f32(c, vaddq_f32(vld1q_f32(from), first));
-    vst1q_f32(c + t->ldc, vaddq_f32(vld1q_f32(from + t->from_step), second));
+    vst1q_f32(c + tile->ldc, vaddq_f32(vld1q_f32(from + tile->from_step), second));
   }
 }
 
 /* rows: 4, 8 or 12. An odd last word is one of two, whose other is zeros. */
-TARGET_ARM_BF16 KERNEL_INLINE void tile_bfmmla(const gemm_tile *t, int rows) {
+TARGET_ARM_BF16 KERNEL_INLINE void tile_bfmmla(const gemm_tile *tile, int rows) {
   static const uint32_t zeros[MATRIX_ROWS];
-  const uint32_t *a = t->a, *b = t->b;
+  const uint32_t *a = tile->a, *b = tile->b;
   float32x4_t sums[MATRIX_ROWS / 2][4];
 #pragma GCC unroll 6
   for (int i = 0; i < rows / 2; i++)
 #pragma GCC unroll 4
     for (int j = 0; j < 4; j++) sums[i][j] = vdupq_n_f32(0);
-  for (int64_t k = 0; k + 2 <= t->k; k += 2, a += 2 * rows, b += 2 * MATRIX_COLUMNS)
+  for (int64_t k = 0; k + 2 <= tile->k; k += 2, a += 2 * rows, b += 2 * MATRIX_COLUMNS)
     add_bfmmla(rows, a, a + rows, b, b + MATRIX_COLUMNS, sums);
-  if (t->k % 2) add_bfmmla(rows, a, zeros, b, zeros, sums);
+  if (tile->k % 2) add_bfmmla(rows, a, zeros, b, zeros, sums);
 #pragma GCC unroll 6
-  for (int i = 0; i < rows / 2; i++) store_rows(t, 2 * i, sums[i]);
+  for (int i = 0; i < rows / 2; i++) store_rows(tile, 2 * i, sums[i]);
 }
 
 /* Fours of rows by matrices. */
-TARGET_ARM_BF16 static void run_arm_bf16(const gemm_tile *t, int rows) {
+TARGET_ARM_BF16 static void run_arm_bf16(const gemm_tile *tile, int rows) {
   switch (rows) {
     case 12:
-      tile_bfmmla(t, 12);
+      tile_bfmmla(tile, 12);
       break;
     case 8:
-      tile_bfmmla(t, 8);
+      tile_bfmmla(tile, 8);
       break;
     case 4:
-      tile_bfmmla(t, 4);
+      tile_bfmmla(tile, 4);
       break;
     default:
-      rows_bfdot(DTYPE_F32, t, rows);
+      rows_bfdot(DTYPE_F32, tile, rows);
   }
 }
 #endif

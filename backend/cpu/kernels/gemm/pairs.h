@@ -23,14 +23,14 @@ typedef struct pairs_source {
   const void *data;
   int64_t k, lane_stride, k_stride;
 } pairs_source;
-void pairs_pack(const pairs_source *s, int64_t lane, int64_t lanes, int64_t word, int64_t n,
+void pairs_pack(const pairs_source *source, int64_t lane, int64_t lanes, int64_t word, int64_t n,
                 int64_t width, uint32_t *to);
 
 /* The same in blocks (n / PAIRS_DEEP, width, PAIRS_DEEP) of neighbouring words, those behind the
  * last as zeros. */
 enum { PAIRS_DEEP = 16 };
-void pairs_pack_blocks(const pairs_source *s, int64_t lane, int64_t lanes, int64_t word, int64_t n,
-                       int64_t width, uint32_t *to);
+void pairs_pack_blocks(const pairs_source *source, int64_t lane, int64_t lanes, int64_t word,
+                       int64_t n, int64_t width, uint32_t *to);
 
 /* In panels (pairs_of(k), columns) as gemm_pack_b's of F32, which gemm_b_panel finds with that many
  * k. */

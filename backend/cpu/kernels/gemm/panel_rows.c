@@ -12,53 +12,55 @@ enum { GRAIN = 16 * 1024 /* elements worth a thread */ };
 
 typedef struct rows_task {
   const kernel_context *ctx;
-  const panel_rows_args *p;
+  const panel_rows_args *args;
   code_panels of; /* of an encoded table */
 } rows_task;
 
-static void copy_row(const panel_rows_args *p, int64_t row, void *to) {
-  const gemm_b b = {.type = p->x_type, .n = p->rows, .k = p->row};
-  if (p->panels)
-    gemm_b_column(&b, p->panels, row, to);
+static void copy_row(const panel_rows_args *args, int64_t row, void *to) {
+  const gemm_b gemm_b = {.type = args->x_type, .n = args->rows, .k = args->row};
+  if (args->panels)
+    gemm_b_column(&gemm_b, args->panels, row, to);
   else
-    memcpy(to, element_at(p->x, p->x_type, row * p->row), (size_t)p->row * dtype_size(p->x_type));
+    memcpy(to, element_at(args->x, args->x_type, row * args->row),
+           (size_t)args->row * dtype_size(args->x_type));
 }
 
-static void decode_row(const rows_task *t, int64_t row, void *to) {
-  const panel_rows_args *p = t->p;
-  code_bytes from = (code_bytes)p->x + (size_t)row * encoding_row_bytes(&p->encoding, p->row);
+static void decode_row(const rows_task *task, int64_t row, void *to) {
+  const panel_rows_args *args = task->args;
+  code_bytes from =
+      (code_bytes)args->x + (size_t)row * encoding_row_bytes(&args->encoding, args->row);
   float x[DECODED_AT_ONCE];
-  for (int64_t k = 0; k < p->row; k += DECODED_AT_ONCE) {
-    const int64_t n = p->row - k < DECODED_AT_ONCE ? p->row - k : DECODED_AT_ONCE;
-    if (p->panels)
-      codes_decode(&t->of, p->panels, row, k / DECODED_AT_ONCE, x);
+  for (int64_t k = 0; k < args->row; k += DECODED_AT_ONCE) {
+    const int64_t n = args->row - k < DECODED_AT_ONCE ? args->row - k : DECODED_AT_ONCE;
+    if (args->panels)
+      codes_decode(&task->of, args->panels, row, k / DECODED_AT_ONCE, x);
     else
-      encoding_decode(&p->encoding, from, p->row, k / DECODED_AT_ONCE, x);
-    store_row(COMPUTE_F32, p->type, element_at(to, p->type, k), 1, n, x);
+      encoding_decode(&args->encoding, from, args->row, k / DECODED_AT_ONCE, x);
+    store_row(COMPUTE_F32, args->type, element_at(to, args->type, k), 1, n, x);
   }
 }
 
 static void pick_rows(void *ctx, int64_t begin, int64_t end) {
-  const rows_task *t = ctx;
-  const panel_rows_args *p = t->p;
-  walk w = {.rank = p->index.rank, .dims = p->index.dims};
-  walk_add(&w, p->index.strides);
+  const rows_task *task = ctx;
+  const panel_rows_args *args = task->args;
+  walk w = {.rank = args->index.rank, .dims = args->index.dims};
+  walk_add(&w, args->index.strides);
   walk_seek(&w, begin);
   for (int64_t i = begin; i < end; i++, walk_next(&w)) {
-    const int64_t row = load_row_index(t->ctx, &p->index, w.offset[0], p->rows);
-    void *to = element_at(p->out, p->type, i * p->row);
-    if (is_encoded(&p->encoding))
-      decode_row(t, row, to);
+    const int64_t row = load_row_index(task->ctx, &args->index, w.offset[0], args->rows);
+    void *to = element_at(args->out, args->type, i * args->row);
+    if (is_encoded(&args->encoding))
+      decode_row(task, row, to);
     else
-      copy_row(p, row, to);
+      copy_row(args, row, to);
   }
 }
 
 static bool panel_rows(const kernel_context *ctx, const void *args) {
-  const panel_rows_args *p = args;
-  rows_task t = {.ctx = ctx, .p = p};
-  if (is_encoded(&p->encoding)) (void)code_panels_of(&p->encoding, p->row, &t.of);
-  ctx->parallel_for(ctx->pool, p->n_picks, GRAIN / p->row + 1, pick_rows, &t);
+  const panel_rows_args *own = args;
+  rows_task task = {.ctx = ctx, .args = own};
+  if (is_encoded(&own->encoding)) (void)code_panels_of(&own->encoding, own->row, &task.of);
+  ctx->parallel_for(ctx->pool, own->n_picks, GRAIN / own->row + 1, pick_rows, &task);
   return true;
 }
 

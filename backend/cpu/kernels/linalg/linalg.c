@@ -43,93 +43,93 @@ static void mirror(double *x, int64_t n, bool upper) {
 
 /* ---------------------------------------------------------------- one matrix */
 
-static void run_lu(const linalg_args *p, int64_t i, double *x) {
-  load(&p->x, i, p->m * p->n, x);
-  int32_t *pivots = p->b.data ? (int32_t *)p->b.data + i * least(p->m, p->n) : NULL;
-  store_info(&p->info, i, matrix_lu(x, p->m, p->n, pivots));
-  store(&p->out, i, p->m * p->n, x);
+static void run_lu(const linalg_args *args, int64_t i, double *x) {
+  load(&args->x, i, args->m * args->n, x);
+  int32_t *pivots = args->b.data ? (int32_t *)args->b.data + i * least(args->m, args->n) : NULL;
+  store_info(&args->info, i, matrix_lu(x, args->m, args->n, pivots));
+  store(&args->out, i, args->m * args->n, x);
 }
 
-static void run_cholesky(const linalg_args *p, int64_t i, double *x) {
-  int64_t n = p->n;
-  load(&p->x, i, n * n, x);
-  mirror(x, n, p->upper);
-  store_info(&p->info, i, matrix_cholesky(x, n));
+static void run_cholesky(const linalg_args *args, int64_t i, double *x) {
+  int64_t n = args->n;
+  load(&args->x, i, n * n, x);
+  mirror(x, n, args->upper);
+  store_info(&args->info, i, matrix_cholesky(x, n));
   for (int64_t r = 0; r < n; r++)
     for (int64_t c = r + 1; c < n; c++) x[r * n + c] = 0;
-  if (p->upper)
-    store_transposed(&p->out, i, n, n, x);
+  if (args->upper)
+    store_transposed(&args->out, i, n, n, x);
   else
-    store(&p->out, i, n * n, x);
+    store(&args->out, i, n * n, x);
 }
 
 /* The rows of R, and so the columns of Q. */
-static int64_t qr_size(const linalg_args *p) { return p->out.dims[p->out.rank - 2]; }
+static int64_t qr_size(const linalg_args *args) { return args->out.dims[args->out.rank - 2]; }
 
-static void run_qr(const linalg_args *p, int64_t i, double *x) {
-  int64_t m = p->m, n = p->n, k = least(m, n), j = qr_size(p);
+static void run_qr(const linalg_args *args, int64_t i, double *x) {
+  int64_t m = args->m, n = args->n, k = least(m, n), j = qr_size(args);
   double *tau = x + m * n, *work = tau + k, *q = work + most(n, j);
-  load(&p->x, i, m * n, x);
+  load(&args->x, i, m * n, x);
   matrix_qr(x, m, n, tau, work);
-  if (p->b.data) {
+  if (args->b.data) {
     matrix_q(x, m, n, tau, q, j, work);
-    store(&p->b, i, m * j, q);
+    store(&args->b, i, m * j, q);
   }
   for (int64_t r = 0; r < m; r++)
     for (int64_t c = 0; c < least(r, n); c++) x[r * n + c] = 0;
-  store(&p->out, i, j * n, x);
+  store(&args->out, i, j * n, x);
 }
 
-static void run_eigh(const linalg_args *p, int64_t i, double *x) {
-  int64_t n = p->n;
-  double *values = x + n * n, *vectors = p->b.data ? values + n : NULL;
-  load(&p->x, i, n * n, x);
-  mirror(x, n, p->upper);
+static void run_eigh(const linalg_args *args, int64_t i, double *x) {
+  int64_t n = args->n;
+  double *values = x + n * n, *vectors = args->b.data ? values + n : NULL;
+  load(&args->x, i, n * n, x);
+  mirror(x, n, args->upper);
   matrix_eigh(x, n, values, vectors);
-  store(&p->out, i, n, values);
-  if (vectors) store_transposed(&p->b, i, n, n, vectors);
+  store(&args->out, i, n, values);
+  if (vectors) store_transposed(&args->b, i, n, n, vectors);
 }
 
 /* As many orthonormal rows as the outputs take: k, or all that there are room for. */
-static int64_t svd_rows(const linalg_args *p) {
-  const ktensor *t = p->m < p->n ? &p->c : &p->b;
-  if (t->rank == 0) return least(p->m, p->n); /* absent */
-  return t->dims[p->m < p->n ? t->rank - 2 : t->rank - 1];
+static int64_t svd_rows(const linalg_args *args) {
+  const ktensor *t = args->m < args->n ? &args->c : &args->b;
+  if (t->rank == 0) return least(args->m, args->n); /* absent */
+  return t->dims[args->m < args->n ? t->rank - 2 : t->rank - 1];
 }
 
-static void run_svd(const linalg_args *p, int64_t i, double *x) {
-  int64_t m = p->m, n = p->n, k = least(m, n), l = most(m, n), rows = svd_rows(p);
+static void run_svd(const linalg_args *args, int64_t i, double *x) {
+  int64_t m = args->m, n = args->n, k = least(m, n), l = most(m, n), rows = svd_rows(args);
   bool wide = m < n;
   double *values = x + rows * l, *shorts = values + k;
   if (wide)
-    load(&p->x, i, m * n, x);
+    load(&args->x, i, m * n, x);
   else
     for (int64_t r = 0; r < n; r++)
-      load_row(COMPUTE_F64, p->x.type, element_at(p->x.data, p->x.type, i * m * n + r), n, m,
-               x + r * l);
+      load_row(COMPUTE_F64, args->x.type, element_at(args->x.data, args->x.type, i * m * n + r), n,
+               m, x + r * l);
   matrix_svd(x, k, l, rows, values, shorts);
-  store(&p->out, i, k, values);
-  store_transposed(&p->b, i, wide ? k : rows, wide ? k : l, wide ? shorts : x);
-  store(&p->c, i, wide ? rows * l : k * k, wide ? x : shorts);
+  store(&args->out, i, k, values);
+  store_transposed(&args->b, i, wide ? k : rows, wide ? k : l, wide ? shorts : x);
+  store(&args->c, i, wide ? rows * l : k * k, wide ? x : shorts);
 }
 
-static void run_exp(const linalg_args *p, int64_t i, double *x) {
-  int64_t size = p->n * p->n;
-  load(&p->x, i, size, x);
-  matrix_exp(x, p->n, x + size);
-  store(&p->out, i, size, x);
+static void run_exp(const linalg_args *args, int64_t i, double *x) {
+  int64_t size = args->n * args->n;
+  load(&args->x, i, size, x);
+  matrix_exp(x, args->n, x + size);
+  store(&args->out, i, size, x);
 }
 
 /* Doubles that a matrix takes. */
-static size_t working_size(const linalg_args *p) {
-  int64_t m = p->m, n = p->n, k = least(m, n);
-  switch (p->kind) {
+static size_t working_size(const linalg_args *args) {
+  int64_t m = args->m, n = args->n, k = least(m, n);
+  switch (args->kind) {
     case KLINALG_QR:
-      return (size_t)(m * n + k + most(n, qr_size(p)) + m * qr_size(p));
+      return (size_t)(m * n + k + most(n, qr_size(args)) + m * qr_size(args));
     case KLINALG_EIGH:
       return (size_t)(2 * n * n + n);
     case KLINALG_SVD:
-      return (size_t)(svd_rows(p) * most(m, n) + k + k * k);
+      return (size_t)(svd_rows(args) * most(m, n) + k + k * k);
     case KLINALG_EXP:
       return (size_t)(n * n) + matrix_exp_work(n);
     default:
@@ -141,26 +141,26 @@ static void run_matrix(const void *user, int64_t i, char *scratch) {
   static void (*const runs[])(const linalg_args *, int64_t, double *) = {
       [KLINALG_LU] = run_lu,     [KLINALG_CHOLESKY] = run_cholesky, [KLINALG_QR] = run_qr,
       [KLINALG_EIGH] = run_eigh, [KLINALG_SVD] = run_svd,           [KLINALG_EXP] = run_exp};
-  const linalg_args *p = user;
-  runs[p->kind](p, i, (double *)(void *)scratch);
+  const linalg_args *args = user;
+  runs[args->kind](args, i, (double *)(void *)scratch);
 }
 
-static int64_t work_of(const linalg_args *p) {
-  int64_t each = p->m * p->n * least(p->m, p->n) * (p->kind < KLINALG_EIGH ? 1 : 20);
-  return p->batches * (each / 64 + 1) / (WORK_PER_THREAD / 64);
+static int64_t work_of(const linalg_args *args) {
+  int64_t each = args->m * args->n * least(args->m, args->n) * (args->kind < KLINALG_EIGH ? 1 : 20);
+  return args->batches * (each / 64 + 1) / (WORK_PER_THREAD / 64);
 }
 
 /* Scratch memory of no bytes cannot be told from none. */
 static size_t task_bytes(size_t doubles) { return (doubles + 1) * sizeof(double); }
 
 static size_t linalg_scratch(const kernel_context *ctx, const void *args) {
-  const linalg_args *p = args;
-  return slots_bytes(ctx, p->batches, work_of(p), task_bytes(working_size(p)));
+  const linalg_args *own = args;
+  return slots_bytes(ctx, own->batches, work_of(own), task_bytes(working_size(own)));
 }
 
 static bool linalg(const kernel_context *ctx, const void *args) {
-  const linalg_args *p = args;
-  return run_slots(ctx, p->batches, work_of(p), task_bytes(working_size(p)), run_matrix, p);
+  const linalg_args *own = args;
+  return run_slots(ctx, own->batches, work_of(own), task_bytes(working_size(own)), run_matrix, own);
 }
 
 const kernel_desc kernel_linalg = {
@@ -174,30 +174,31 @@ const kernel_desc kernel_linalg = {
 /* ---------------------------------------------------------------- triangular systems */
 
 static void run_triangular(const void *user, int64_t i, char *scratch) {
-  const triangular_solve_args *p = user;
-  double *a = (double *)(void *)scratch, *x = a + p->m * p->m;
-  load(&p->a, i, p->m * p->m, a);
-  load(&p->b, i, p->m * p->n, x);
-  matrix_solve_triangular(a, p->m, p->upper, p->unit, x, p->n);
-  store(&p->out, i, p->m * p->n, x);
+  const triangular_solve_args *args = user;
+  double *a = (double *)(void *)scratch, *x = a + args->m * args->m;
+  load(&args->a, i, args->m * args->m, a);
+  load(&args->b, i, args->m * args->n, x);
+  matrix_solve_triangular(a, args->m, args->upper, args->unit, x, args->n);
+  store(&args->out, i, args->m * args->n, x);
 }
 
-static int64_t triangular_work(const triangular_solve_args *p) {
-  return p->batches * (p->m * p->m * p->n / 64 + 1) / (WORK_PER_THREAD / 64);
+static int64_t triangular_work(const triangular_solve_args *args) {
+  return args->batches * (args->m * args->m * args->n / 64 + 1) / (WORK_PER_THREAD / 64);
 }
 
-static size_t triangular_bytes(const triangular_solve_args *p) {
-  return task_bytes((size_t)(p->m * p->m + p->m * p->n));
+static size_t triangular_bytes(const triangular_solve_args *args) {
+  return task_bytes((size_t)(args->m * args->m + args->m * args->n));
 }
 
 static size_t triangular_scratch(const kernel_context *ctx, const void *args) {
-  const triangular_solve_args *p = args;
-  return slots_bytes(ctx, p->batches, triangular_work(p), triangular_bytes(p));
+  const triangular_solve_args *own = args;
+  return slots_bytes(ctx, own->batches, triangular_work(own), triangular_bytes(own));
 }
 
 static bool triangular_solve(const kernel_context *ctx, const void *args) {
-  const triangular_solve_args *p = args;
-  return run_slots(ctx, p->batches, triangular_work(p), triangular_bytes(p), run_triangular, p);
+  const triangular_solve_args *own = args;
+  return run_slots(ctx, own->batches, triangular_work(own), triangular_bytes(own), run_triangular,
+                   own);
 }
 
 const kernel_desc kernel_triangular_solve = {
@@ -210,14 +211,14 @@ const kernel_desc kernel_triangular_solve = {
 
 /* ---------------------------------------------------------------- pivots */
 
-static void exchange_all(const kernel_context *ctx, const pivot_order_args *p, int64_t i) {
-  int64_t *order = (int64_t *)p->out.data + i * p->m;
-  const int32_t *pivots = (const int32_t *)p->pivots.data + i * p->k;
-  for (int64_t r = 0; r < p->m; r++) order[r] = r;
-  for (int64_t r = 0; r < p->k; r++) {
+static void exchange_all(const kernel_context *ctx, const pivot_order_args *args, int64_t i) {
+  int64_t *order = (int64_t *)args->out.data + i * args->m;
+  const int32_t *pivots = (const int32_t *)args->pivots.data + i * args->k;
+  for (int64_t r = 0; r < args->m; r++) order[r] = r;
+  for (int64_t r = 0; r < args->k; r++) {
     int64_t with = pivots[r] - 1;
-    if (with < 0 || with >= p->m) {
-      kernel_fault_set(ctx->fault, KERNEL_FAULT_INDEX, pivots[r], 1, p->m);
+    if (with < 0 || with >= args->m) {
+      kernel_fault_set(ctx->fault, KERNEL_FAULT_INDEX, pivots[r], 1, args->m);
       continue;
     }
     int64_t t = order[r];
@@ -227,8 +228,8 @@ static void exchange_all(const kernel_context *ctx, const pivot_order_args *p, i
 }
 
 static bool pivot_order(const kernel_context *ctx, const void *args) {
-  const pivot_order_args *p = args;
-  for (int64_t i = 0; i < p->batches && p->m > 0; i++) exchange_all(ctx, p, i);
+  const pivot_order_args *own = args;
+  for (int64_t i = 0; i < own->batches && own->m > 0; i++) exchange_all(ctx, own, i);
   return true;
 }
 

@@ -19,13 +19,15 @@ typedef struct slot_loop {
 } slot_loop;
 
 static void run_slot_range(void *ctx, int64_t begin, int64_t end) {
-  slot_loop *l = ctx;
+  slot_loop *loop = ctx;
   for (int64_t slot = begin; slot < end; slot++) {
-    char *scratch = l->scratch + (size_t)slot * l->scratch_size;
-    const int64_t own = slot % l->n_ranges;
-    for (int64_t at = own, item; ranges_take(l->ranges, l->items, l->n_ranges, own, &at, &item);) {
-      const int64_t stop = least(l->n_tasks, (item + 1) * l->each);
-      for (int64_t task = item * l->each; task < stop; task++) l->run(l->user, task, scratch);
+    char *scratch = loop->scratch + (size_t)slot * loop->scratch_size;
+    const int64_t own = slot % loop->n_ranges;
+    for (int64_t at = own, item;
+         ranges_take(loop->ranges, loop->items, loop->n_ranges, own, &at, &item);) {
+      const int64_t stop = least(loop->n_tasks, (item + 1) * loop->each);
+      for (int64_t task = item * loop->each; task < stop; task++)
+        loop->run(loop->user, task, scratch);
     }
   }
 }
@@ -50,17 +52,17 @@ void run_slots_in(const kernel_context *ctx, int64_t n_tasks, int64_t work, size
                   slot_task run, const void *user, char *scratch) {
   if (n_tasks <= 0) return;
   const int64_t n = count_slots(ctx, n_tasks, work);
-  slot_loop l;
-  l.run = run;
-  l.user = user;
-  l.n_tasks = n_tasks;
-  l.n_ranges = least(n, MOST_RANGES);
-  l.each = n_tasks / RANGE_ITEMS + 1;
-  l.items = ceil_div(n_tasks, l.each);
-  l.scratch = scratch;
-  l.scratch_size = kernel_scratch_size(scratch_size);
-  for (int64_t i = 0; i < l.n_ranges; i++) l.ranges[i].taken = 0;
-  ctx->parallel_for(ctx->pool, n, 1, run_slot_range, &l);
+  slot_loop loop;
+  loop.run = run;
+  loop.user = user;
+  loop.n_tasks = n_tasks;
+  loop.n_ranges = least(n, MOST_RANGES);
+  loop.each = n_tasks / RANGE_ITEMS + 1;
+  loop.items = ceil_div(n_tasks, loop.each);
+  loop.scratch = scratch;
+  loop.scratch_size = kernel_scratch_size(scratch_size);
+  for (int64_t i = 0; i < loop.n_ranges; i++) loop.ranges[i].taken = 0;
+  ctx->parallel_for(ctx->pool, n, 1, run_slot_range, &loop);
 }
 
 bool run_slots(const kernel_context *ctx, int64_t n_tasks, int64_t work, size_t scratch_size,

@@ -24,10 +24,11 @@ static float dot_portable(int64_t n, const float *a, const float *b) {
   return sum;
 }
 
-static void sums_portable(int64_t n, int rows, const weighted_row *r, int64_t step, float *y) {
+static void sums_portable(int64_t n, int rows, const weighted_row *row, int64_t step, float *y) {
   for (int64_t i = 0; i < n; i++) y[i] = 0;
-  for (; rows > 0; rows--, r++)
-    for (int64_t i = r->first; i < r->stop; i++) y[i] += r->weight * r->x[(i - r->first) * step];
+  for (; rows > 0; rows--, row++)
+    for (int64_t i = row->first; i < row->stop; i++)
+      y[i] += row->weight * row->x[(i - row->first) * step];
 }
 
 static void axpy_portable(int64_t n, float s, const float *restrict x, float *restrict y) {
@@ -68,49 +69,49 @@ TARGET_AVX2 KERNEL_INLINE __m256 even_avx2(const float *x) {
 }
 
 /* Cells [from, to), which not all rows need have. */
-TARGET_AVX2 static void sums_of_some(int64_t from, int64_t to, int rows, const weighted_row *r,
+TARGET_AVX2 static void sums_of_some(int64_t from, int64_t to, int rows, const weighted_row *row,
                                      int64_t step, float *y) {
   for (int64_t i = from; i < to; i++) {
     float sum = 0;
     for (int t = 0; t < rows; t++)
-      if (i >= r[t].first && i < r[t].stop)
-        sum = __builtin_fmaf(r[t].weight, r[t].x[(i - r[t].first) * step], sum);
+      if (i >= row[t].first && i < row[t].stop)
+        sum = __builtin_fmaf(row[t].weight, row[t].x[(i - row[t].first) * step], sum);
     y[i] = sum;
   }
 }
 
 /* A vector of every second element reads one more than it needs: not the last. */
-TARGET_AVX2 static void sums_avx2(int64_t n, int rows, const weighted_row *r, int64_t step,
+TARGET_AVX2 static void sums_avx2(int64_t n, int rows, const weighted_row *row, int64_t step,
                                   float *y) {
   int64_t first = 0, stop = n;
   for (int t = 0; t < rows; t++) {
-    if (r[t].first > first) first = r[t].first;
-    if (r[t].stop < stop) stop = r[t].stop;
+    if (row[t].first > first) first = row[t].first;
+    if (row[t].stop < stop) stop = row[t].stop;
   }
   if (first > stop || step > 2) first = stop = n;
-  sums_of_some(0, first, rows, r, step, y);
+  sums_of_some(0, first, rows, row, step, y);
   for (; first + 8 + step - 1 <= stop; first += 8) {
     __m256 sum = _mm256_setzero_ps();
     for (int t = 0; t < rows; t++) {
-      const float *from = r[t].x + (first - r[t].first) * step;
-      sum = _mm256_fmadd_ps(_mm256_set1_ps(r[t].weight),
+      const float *from = row[t].x + (first - row[t].first) * step;
+      sum = _mm256_fmadd_ps(_mm256_set1_ps(row[t].weight),
                             step == 1 ? _mm256_loadu_ps(from) : even_avx2(from), sum);
     }
     _mm256_storeu_ps(y + first, sum);
   }
-  sums_of_some(first, n, rows, r, step, y);
+  sums_of_some(first, n, rows, row, step, y);
 }
 
 /* Elements of a row that 16 cells from `cell` on take, and which of the cells do. */
-TARGET_AVX512 KERNEL_INLINE __m512 cells_avx512(const weighted_row *r, int64_t cell, int64_t step,
+TARGET_AVX512 KERNEL_INLINE __m512 cells_avx512(const weighted_row *row, int64_t cell, int64_t step,
                                                 __mmask16 *has) {
   const __m512i each = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  int64_t from = r->first > cell ? r->first - cell : 0,
-          to = r->stop < cell + 16 ? r->stop - cell : 16;
+  int64_t from = row->first > cell ? row->first - cell : 0,
+          to = row->stop < cell + 16 ? row->stop - cell : 16;
   *has = from < to ? (__mmask16)bits_between(from, to) : 0;
   if (!*has) return _mm512_setzero_ps();
   /* where cell 0 would be: what is not there is masked */
-  const float *x = (const float *)((uintptr_t)r->x + (uintptr_t)((cell - r->first) * step) * 4);
+  const float *x = (const float *)((uintptr_t)row->x + (uintptr_t)((cell - row->first) * step) * 4);
   if (step == 1) return _mm512_maskz_loadu_ps(*has, x);
   if (step == 2) {
     const uint32_t read = bits_between(2 * from, 2 * to - 1);
@@ -119,18 +120,18 @@ TARGET_AVX512 KERNEL_INLINE __m512 cells_avx512(const weighted_row *r, int64_t c
                                   _mm512_maskz_loadu_ps((__mmask16)(read >> 16), x + 16));
   }
   float some[16] = {0};
-  for (int64_t i = from; i < to; i++) some[i] = r->x[(cell + i - r->first) * step];
+  for (int64_t i = from; i < to; i++) some[i] = row->x[(cell + i - row->first) * step];
   return _mm512_loadu_ps(some);
 }
 
-TARGET_AVX512 static void sums_avx512(int64_t n, int rows, const weighted_row *r, int64_t step,
+TARGET_AVX512 static void sums_avx512(int64_t n, int rows, const weighted_row *row, int64_t step,
                                       float *y) {
   for (int64_t i = 0; i < n; i += 16) {
     __m512 sum = _mm512_setzero_ps();
     for (int t = 0; t < rows; t++) {
       __mmask16 has;
-      const __m512 x = cells_avx512(&r[t], i, step, &has);
-      sum = _mm512_mask3_fmadd_ps(_mm512_set1_ps(r[t].weight), x, sum, has);
+      const __m512 x = cells_avx512(&row[t], i, step, &has);
+      sum = _mm512_mask3_fmadd_ps(_mm512_set1_ps(row[t].weight), x, sum, has);
     }
     _mm512_mask_storeu_ps(y + i, (__mmask16)bits_between(0, n - i < 16 ? n - i : 16), sum);
   }
@@ -251,43 +252,43 @@ KERNEL_INLINE float advance(int64_t n, const float *restrict decay, bool each, f
   return sum;
 }
 
-KERNEL_INLINE void scan_of(const scanned_row *r, bool each) {
-  for (int64_t t = 0; t < r->n_tokens; t++)
-    r->out[t * r->out_step] +=
-        advance(r->n, r->decay + t * (each ? r->n : 1), each, r->x[t * r->x_step],
-                r->b + t * r->b_step, r->c + t * r->c_step, r->h);
+KERNEL_INLINE void scan_of(const scanned_row *row, bool each) {
+  for (int64_t t = 0; t < row->n_tokens; t++)
+    row->out[t * row->out_step] +=
+        advance(row->n, row->decay + t * (each ? row->n : 1), each, row->x[t * row->x_step],
+                row->b + t * row->b_step, row->c + t * row->c_step, row->h);
 }
 
 #if KERNEL_X86
-TARGET_AVX2 static void scan_avx2(const scanned_row *r) {
-  if (r->each) {
-    scan_of(r, true);
+TARGET_AVX2 static void scan_avx2(const scanned_row *row) {
+  if (row->each) {
+    scan_of(row, true);
   } else {
-    scan_of(r, false);
+    scan_of(row, false);
   }
 }
 #endif
 
-void scan_row_f32(const scanned_row *r) {
+void scan_row_f32(const scanned_row *row) {
 #if KERNEL_X86
   if (cpu_has_avx2()) {
-    scan_avx2(r);
+    scan_avx2(row);
     return;
   }
 #endif
-  scan_of(r, r->each);
+  scan_of(row, row->each);
 }
 
-void weighted_sums_f32(int64_t n, int rows, const weighted_row *r, int64_t step, float *y) {
+void weighted_sums_f32(int64_t n, int rows, const weighted_row *row, int64_t step, float *y) {
 #if KERNEL_X86
   if (cpu_has_avx512()) {
-    sums_avx512(n, rows, r, step, y);
+    sums_avx512(n, rows, row, step, y);
     return;
   }
   if (cpu_has_avx2()) {
-    sums_avx2(n, rows, r, step, y);
+    sums_avx2(n, rows, row, step, y);
     return;
   }
 #endif
-  sums_portable(n, rows, r, step, y);
+  sums_portable(n, rows, row, step, y);
 }

@@ -14,7 +14,7 @@ typedef struct weighted_row {
 } weighted_row;
 /* y[i] = the sum of weight * x[(i - first) * step] over the rows that have cell i, in their order,
  * each rounded as axpy_f32 does; stop <= n. */
-void weighted_sums_f32(int64_t n, int rows, const weighted_row *r, int64_t step, float *y);
+void weighted_sums_f32(int64_t n, int rows, const weighted_row *row, int64_t step, float *y);
 
 float largest_f32(int64_t n, const float *x); /* NaN if there is one; of none -inf */
 /* y[i] = exp(x[i] - less), which may be x; the sum of them. */
@@ -30,6 +30,6 @@ typedef struct scanned_row {
   float *h, *out;
   int64_t x_step, b_step, c_step, out_step;
 } scanned_row;
-void scan_row_f32(const scanned_row *r);
+void scan_row_f32(const scanned_row *row);
 
 #endif

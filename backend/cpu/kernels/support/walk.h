@@ -15,27 +15,29 @@ typedef struct walk {
 } walk;
 
 /* Adds an operand; before walk_seek. */
-static inline void walk_add(walk *w, const int64_t *strides) { w->strides[w->n++] = strides; }
+static inline void walk_add(walk *walk, const int64_t *strides) {
+  walk->strides[walk->n++] = strides;
+}
 
 /* Moves to position `flat`. */
-static inline void walk_seek(walk *w, int64_t flat) {
-  for (int k = 0; k < w->n; k++) w->offset[k] = 0;
-  for (int d = w->rank - 1; d >= 0; d--) {
-    w->index[d] = w->dims[d] > 0 ? flat % w->dims[d] : 0;
-    if (w->dims[d] > 0) flat /= w->dims[d];
-    for (int k = 0; k < w->n; k++) w->offset[k] += w->index[d] * w->strides[k][d];
+static inline void walk_seek(walk *walk, int64_t flat) {
+  for (int k = 0; k < walk->n; k++) walk->offset[k] = 0;
+  for (int d = walk->rank - 1; d >= 0; d--) {
+    walk->index[d] = walk->dims[d] > 0 ? flat % walk->dims[d] : 0;
+    if (walk->dims[d] > 0) flat /= walk->dims[d];
+    for (int k = 0; k < walk->n; k++) walk->offset[k] += walk->index[d] * walk->strides[k][d];
   }
 }
 
 /* Moves to the next position; after the last one, back to the first. */
-static inline void walk_next(walk *w) {
-  for (int d = w->rank - 1; d >= 0; d--) {
-    if (++w->index[d] < w->dims[d]) {
-      for (int k = 0; k < w->n; k++) w->offset[k] += w->strides[k][d];
+static inline void walk_next(walk *walk) {
+  for (int d = walk->rank - 1; d >= 0; d--) {
+    if (++walk->index[d] < walk->dims[d]) {
+      for (int k = 0; k < walk->n; k++) walk->offset[k] += walk->strides[k][d];
       return;
     }
-    for (int k = 0; k < w->n; k++) w->offset[k] -= (w->dims[d] - 1) * w->strides[k][d];
-    w->index[d] = 0;
+    for (int k = 0; k < walk->n; k++) walk->offset[k] -= (walk->dims[d] - 1) * walk->strides[k][d];
+    walk->index[d] = 0;
   }
 }
 

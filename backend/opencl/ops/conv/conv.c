@@ -13,9 +13,10 @@ static double cost_of_dots(const void *conv, const kernel_variant *variant) {
 }
 
 static double cost_of_winograd(const void *conv, const kernel_variant *variant) {
-  const conv_form *f = &((const conv_problem *)conv)->f;
-  return conv_takes_winograd(f) && conv_winograd_tile(f) == variant->parameters[0] ? variant->cost
-                                                                                   : ON_REQUEST;
+  const conv_form *desc = &((const conv_problem *)conv)->desc;
+  return conv_takes_winograd(desc) && conv_winograd_tile(desc) == variant->parameters[0]
+             ? variant->cost
+             : ON_REQUEST;
 }
 
 /* The order of costs is that of measurements. In strict f32 on two cores of Zen 4 under PoCL
@@ -62,43 +63,43 @@ static const kernel_variant conv_variants[] = {
     {"groups", conv_groups_usable, .cost = 5, .record = conv_groups}};
 
 /* Kernels tell places along a dimension, padding and strides among them, by ints. */
-static clave_status check_places(const conv_form *f) {
-  for (const conv_dim *d = f->dims; d < f->dims + SPATIAL_DIMS; d++)
+static clave_status check_places(const conv_form *desc) {
+  for (const conv_dim *d = desc->dims; d < desc->dims + SPATIAL_DIMS; d++)
     if (d->in + d->out + 2 * d->padding + (d->kernel - 1) * d->dilation + d->stride > INT32_MAX)
       return UNSUPPORTED("convolutions over 2^31 places of a dimension or more");
   return NULL;
 }
 
-static clave_status record_conv(conv_problem *p) {
-  if (tensor_numel(&p->f.out->t) == 0) return NULL;
-  TRY(check_places(&p->f));
-  TRY(conv_probe_dots(p));
-  const tuning_key k = conv_key(p->s, &p->f);
+static clave_status record_conv(conv_problem *problem) {
+  if (tensor_numel(&problem->desc.out->tensor) == 0) return NULL;
+  TRY(check_places(&problem->desc));
+  TRY(conv_probe_dots(problem));
+  const tuning_key key = conv_key(problem->recorder, &problem->desc);
   const variants all = {.family = "conv",
                         .rows = conv_variants,
                         .n = sizeof conv_variants / sizeof *conv_variants,
-                        .problem = p};
-  const kernel_variant *variant = recorder_choose(p->s, &all, &k);
-  p->parameters = variant->parameters;
-  return variant->record(p);
+                        .problem = problem};
+  const kernel_variant *variant = recorder_choose(problem->recorder, &all, &key);
+  problem->parameters = variant->parameters;
+  return variant->record(problem);
 }
 
-clave_status opencl_conv(cl_recorder *s, const node *n) {
-  conv_problem p = {.s = s, .n = n};
-  describe_conv(n, &p.f);
-  return record_conv(&p);
+clave_status opencl_conv(cl_recorder *recorder, const node *node) {
+  conv_problem problem = {.recorder = recorder, .node = node};
+  describe_conv(node, &problem.desc);
+  return record_conv(&problem);
 }
 
-clave_status opencl_conv_transpose(cl_recorder *s, const node *n) {
-  conv_problem p = {.s = s, .n = n};
-  describe_conv_transpose(n, &p.f);
-  return record_conv(&p);
+clave_status opencl_conv_transpose(cl_recorder *recorder, const node *node) {
+  conv_problem problem = {.recorder = recorder, .node = node};
+  describe_conv_transpose(node, &problem.desc);
+  return record_conv(&problem);
 }
 
-clave_status opencl_conv_integer(cl_recorder *s, const node *n) {
-  conv_problem p = {.s = s, .n = n};
-  describe_conv_integer(n, &p.f);
-  const bound_tensor sums = op_result(s, p.f.out);
-  p.f.out = &sums;
-  return record_conv(&p);
+clave_status opencl_conv_integer(cl_recorder *recorder, const node *node) {
+  conv_problem problem = {.recorder = recorder, .node = node};
+  describe_conv_integer(node, &problem.desc);
+  const bound_tensor sums = op_result(recorder, problem.desc.out);
+  problem.desc.out = &sums;
+  return record_conv(&problem);
 }

@@ -7,17 +7,17 @@
 
 /* A convolution on the recorder's device. */
 typedef struct conv_problem {
-  cl_recorder *s;
-  const node *n;
-  conv_form f;
+  cl_recorder *recorder;
+  const node *node;
+  conv_form desc;
   bool takes_dots, has_dots; /* conv_probe_dots */
   const int64_t *parameters; /* those of the row that is being recorded */
 } conv_problem;
 
-static inline tuning_key conv_key(const cl_recorder *s, const conv_form *f) {
-  tuning_key k = recorder_key(s);
-  add_conv_key(&k, f);
-  return k;
+static inline tuning_key conv_key(const cl_recorder *recorder, const conv_form *desc) {
+  tuning_key key = recorder_key(recorder);
+  add_conv_key(&key, desc);
+  return key;
 }
 
 /* conv_direct.c: any convolution, by conv.cl. parameters: outputs, vectors and width of a tile of
@@ -42,7 +42,7 @@ clave_status conv_winograd(const void *conv) STATUS_CHECK;
 
 /* conv_dots.c: integers on GPUs, by products of bytes that are added at once (conv_dots.cl). */
 /* Sets takes_dots, whether it runs there, and has_dots, whether by an instruction. */
-clave_status conv_probe_dots(conv_problem *p) STATUS_CHECK;
+clave_status conv_probe_dots(conv_problem *problem) STATUS_CHECK;
 clave_status conv_dots(const void *conv) STATUS_CHECK;
 
 /* conv_groups.c: floats on GPUs, by groups of work-items (conv_groups.cl). */
@@ -51,12 +51,12 @@ clave_status conv_groups(const void *conv) STATUS_CHECK;
 
 /* conv_weight.c: the weight as a kernel reads it: itself, or floats: of a constant made once, else
  * in scratch memory behind `used` elements of it. *type: what it is then of. */
-clave_status conv_weight(const conv_problem *p, int64_t used, arg_buffer *weight,
+clave_status conv_weight(const conv_problem *problem, int64_t used, arg_buffer *weight,
                          dtype *type) STATUS_CHECK;
 /* The floats of a weight: written to out; those of a constant, made once. */
-clave_status conv_floats(cl_recorder *s, const node *n, const bound_tensor *weight,
+clave_status conv_floats(cl_recorder *recorder, const node *node, const bound_tensor *weight,
                          arg_buffer out) STATUS_CHECK;
-clave_status conv_float_form(cl_recorder *s, const node *n, const bound_tensor *weight,
+clave_status conv_float_form(cl_recorder *recorder, const node *node, const bound_tensor *weight,
                              arg_buffer *out) STATUS_CHECK;
 
 #endif

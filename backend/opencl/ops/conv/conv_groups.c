@@ -26,59 +26,65 @@ typedef struct tiling {
   int64_t some;                    /* channels at a time; of depthwise ones slices; 0: none fits */
 } tiling;
 
-static bool is_depthwise(conv_block b) { return b.outputs == 1; }
+static bool is_depthwise(conv_block block) { return block.outputs == 1; }
 
-static int64_t seen(const conv_dim *d, int64_t tile) {
-  return (tile - 1) * d->stride + (d->kernel - 1) * d->dilation + 1;
+static int64_t seen(const conv_dim *dim, int64_t tile) {
+  return (tile - 1) * dim->stride + (dim->kernel - 1) * dim->dilation + 1;
 }
 
-static int64_t element_bytes(const conv_form *f) { return f->x->t.type == DTYPE_F64 ? 8 : 4; }
+static int64_t element_bytes(const conv_form *desc) {
+  return desc->x->tensor.type == DTYPE_F64 ? 8 : 4;
+}
 
-static int64_t taps_of(const conv_form *f) { return f->dims[1].kernel * f->dims[2].kernel; }
+static int64_t taps_of(const conv_form *desc) {
+  return desc->dims[1].kernel * desc->dims[2].kernel;
+}
 
 /* Bytes of local memory for one channel. */
-static int64_t channel_bytes(const conv_form *f, conv_block b, const tiling *t) {
-  int64_t weights = is_depthwise(b) ? 0 : taps_of(f) * (b.outputs + 1);
-  return (t->seen_rows * t->seen_columns + weights) * element_bytes(f);
+static int64_t channel_bytes(const conv_form *desc, conv_block block, const tiling *tiling) {
+  int64_t weights = is_depthwise(block) ? 0 : taps_of(desc) * (block.outputs + 1);
+  return (tiling->seen_rows * tiling->seen_columns + weights) * element_bytes(desc);
 }
 
-static int64_t count_staged(const cl_recorder *s, const conv_form *f, conv_block b,
-                            const tiling *t) {
-  const int64_t room = (int64_t)recorder_traits(s)->local_memory, one = channel_bytes(f, b, t);
-  if (is_depthwise(b)) return f->dims[0].kernel * one <= room ? f->dims[0].kernel : 0;
+static int64_t count_staged(const cl_recorder *recorder, const conv_form *desc, conv_block block,
+                            const tiling *tiling) {
+  const int64_t room = (int64_t)recorder_traits(recorder)->local_memory,
+                one = channel_bytes(desc, block, tiling);
+  if (is_depthwise(block)) return desc->dims[0].kernel * one <= room ? desc->dims[0].kernel : 0;
   if (one > room) return 0;
-  int64_t most = max_i64(min_i64(min_i64(room, STAGE_BYTES) / one, STAGE_TAPS / taps_of(f)), 1);
-  return ceil_div(f->channels, max_i64(ceil_div(f->channels, most), 1));
+  int64_t most = max_i64(min_i64(min_i64(room, STAGE_BYTES) / one, STAGE_TAPS / taps_of(desc)), 1);
+  return ceil_div(desc->channels, max_i64(ceil_div(desc->channels, most), 1));
 }
 
 /* Tiles of a power of two of columns: of those that fit the one with the fewest, and then that sees
  * the least. */
-static tiling plan_tiling(const cl_recorder *s, const conv_form *f, conv_block b) {
-  const conv_dim *y = &f->dims[1], *x = &f->dims[2];
+static tiling plan_tiling(const cl_recorder *recorder, const conv_form *desc, conv_block block) {
+  const conv_dim *dim = &desc->dims[1], *along = &desc->dims[2];
   tiling best = {0};
-  for (int64_t columns = 4; columns <= b.positions; columns *= 2) {
-    tiling t = {.tile_rows = b.positions / columns, .tile_columns = columns};
-    t.outputs = b.outputs >= 32 ? 8 : b.outputs > 1 ? 4 : 1;
-    t.lanes = (int)(LOCAL_SIZE * t.outputs / b.outputs);
-    t.positions = (int)(b.positions / t.lanes);
-    t.seen_rows = seen(y, t.tile_rows);
-    t.seen_columns = seen(x, columns);
-    t.tiles = ceil_div(y->out, t.tile_rows) * ceil_div(x->out, columns);
-    t.some = count_staged(s, f, b, &t);
-    bool fewer =
-        t.tiles < best.tiles || (t.tiles == best.tiles &&
-                                 t.seen_rows * t.seen_columns < best.seen_rows * best.seen_columns);
-    if (t.some > 0 && (best.some == 0 || fewer)) best = t;
+  for (int64_t columns = 4; columns <= block.positions; columns *= 2) {
+    tiling tiling = {.tile_rows = block.positions / columns, .tile_columns = columns};
+    tiling.outputs = block.outputs >= 32 ? 8 : block.outputs > 1 ? 4 : 1;
+    tiling.lanes = (int)(LOCAL_SIZE * tiling.outputs / block.outputs);
+    tiling.positions = (int)(block.positions / tiling.lanes);
+    tiling.seen_rows = seen(dim, tiling.tile_rows);
+    tiling.seen_columns = seen(along, columns);
+    tiling.tiles = ceil_div(dim->out, tiling.tile_rows) * ceil_div(along->out, columns);
+    tiling.some = count_staged(recorder, desc, block, &tiling);
+    bool fewer = tiling.tiles < best.tiles ||
+                 (tiling.tiles == best.tiles &&
+                  tiling.seen_rows * tiling.seen_columns < best.seen_rows * best.seen_columns);
+    if (tiling.some > 0 && (best.some == 0 || fewer)) best = tiling;
   }
   return best;
 }
 
-static int64_t count_blocks(const conv_form *f, conv_block b) {
-  return is_depthwise(b) ? 1 : ceil_div(f->outputs, b.outputs);
+static int64_t count_blocks(const conv_form *desc, conv_block block) {
+  return is_depthwise(block) ? 1 : ceil_div(desc->outputs, block.outputs);
 }
 
-static int64_t count_groups(const conv_form *f, conv_block b, const tiling *t) {
-  return t->tiles * f->images * f->dims[0].out * f->groups * count_blocks(f, b);
+static int64_t count_groups(const conv_form *desc, conv_block block, const tiling *tiling) {
+  return tiling->tiles * desc->images * desc->dims[0].out * desc->groups *
+         count_blocks(desc, block);
 }
 
 /* ---------------------------------------------------------------- variants */
@@ -89,26 +95,27 @@ static conv_block block_of(const kernel_variant *variant) {
 }
 
 static bool takes_block(const void *conv, const kernel_variant *variant) {
-  const conv_problem *p = conv;
-  const conv_block b = block_of(variant);
-  return is_depthwise(b) <= (p->f.channels == 1) &&
-         recorder_takes_groups(p->s, count_blocks(&p->f, b)) &&
-         plan_tiling(p->s, &p->f, b).some > 0;
+  const conv_problem *problem = conv;
+  const conv_block block = block_of(variant);
+  return is_depthwise(block) <= (problem->desc.channels == 1) &&
+         recorder_takes_groups(problem->recorder, count_blocks(&problem->desc, block)) &&
+         plan_tiling(problem->recorder, &problem->desc, block).some > 0;
 }
 
 /* About how long it takes, to compare blocks by: the products of a group, those beyond the edges of
  * out, too, the loads for each, and how often all units have a group to make. */
 static double cost_of_block(const void *conv, const kernel_variant *variant) {
-  const conv_problem *p = conv;
-  const conv_form *f = &p->f;
-  const conv_block b = block_of(variant);
+  const conv_problem *problem = conv;
+  const conv_form *desc = &problem->desc;
+  const conv_block block = block_of(variant);
   if (!takes_block(conv, variant)) return ON_REQUEST;
-  const tiling t = plan_tiling(p->s, f, b);
-  const int64_t made = is_depthwise(b) ? f->outputs : b.outputs;
-  const double products = (double)(made * b.positions * f->channels),
-               loads = 1.0 / t.outputs + 1.0 / t.positions;
+  const tiling tiling = plan_tiling(problem->recorder, desc, block);
+  const int64_t made = is_depthwise(block) ? desc->outputs : block.outputs;
+  const double products = (double)(made * block.positions * desc->channels),
+               loads = 1.0 / tiling.outputs + 1.0 / tiling.positions;
   return products * (1 + loads) *
-         (double)ceil_div(count_groups(f, b, &t), recorder_traits(p->s)->compute_units);
+         (double)ceil_div(count_groups(desc, block, &tiling),
+                          recorder_traits(problem->recorder)->compute_units);
 }
 
 static const kernel_variant block_variants[] = {
@@ -120,142 +127,147 @@ static const kernel_variant block_variants[] = {
     {"1x64", takes_block, .cost_of = cost_of_block, .parameters = {1, 64}},
     {"1x256", takes_block, .cost_of = cost_of_block, .parameters = {1, 256}}};
 
-static variants blocks_for(const conv_problem *p) {
+static variants blocks_for(const conv_problem *problem) {
   return (variants){.family = "conv groups",
                     .rows = block_variants,
                     .n = sizeof block_variants / sizeof *block_variants,
-                    .problem = p};
+                    .problem = problem};
 }
 
 bool conv_groups_usable(const void *conv, const kernel_variant *variant) {
-  const conv_problem *p = conv;
-  const conv_form *f = &p->f;
-  const dtype t = f->x->t.type;
-  const variants blocks = blocks_for(p);
+  const conv_problem *problem = conv;
+  const conv_form *desc = &problem->desc;
+  const dtype t = desc->x->tensor.type;
+  const variants blocks = blocks_for(problem);
   (void)variant;
-  return !recorder_traits(p->s)->is_cpu && !f->transposed && dtype_is_float(t) &&
-         f->out->t.type == t && f->channels > 0 && recorder_takes_groups(p->s, f->groups) &&
-         variant_by_cost(&blocks) != NULL;
+  return !recorder_traits(problem->recorder)->is_cpu && !desc->transposed && dtype_is_float(t) &&
+         desc->out->tensor.type == t && desc->channels > 0 &&
+         recorder_takes_groups(problem->recorder, desc->groups) && variant_by_cost(&blocks) != NULL;
 }
 
 /* ---------------------------------------------------------------- launches */
 
-static kernel_params kernel_of(const conv_form *f) {
-  const conv_dim *z = &f->dims[0], *y = &f->dims[1], *x = &f->dims[2];
-  return (kernel_params){.kernel_z = z->kernel,
-                         .kernel_y = y->kernel,
-                         .kernel_x = x->kernel,
-                         .stride_z = z->stride,
-                         .stride_y = y->stride,
-                         .stride_x = x->stride,
-                         .pad_z = z->padding,
-                         .pad_y = y->padding,
-                         .pad_x = x->padding,
-                         .dilation_z = z->dilation,
-                         .dilation_y = y->dilation,
-                         .dilation_x = x->dilation};
+static kernel_params kernel_of(const conv_form *desc) {
+  const conv_dim *dim = &desc->dims[0], *along = &desc->dims[1], *width = &desc->dims[2];
+  return (kernel_params){.kernel_z = dim->kernel,
+                         .kernel_y = along->kernel,
+                         .kernel_x = width->kernel,
+                         .stride_z = dim->stride,
+                         .stride_y = along->stride,
+                         .stride_x = width->stride,
+                         .pad_z = dim->padding,
+                         .pad_y = along->padding,
+                         .pad_x = width->padding,
+                         .dilation_z = dim->dilation,
+                         .dilation_y = along->dilation,
+                         .dilation_x = width->dilation};
 }
 
-static volumes_params volumes_of(const conv_form *f, const tiling *t) {
-  const conv_dim *z = &f->dims[0], *y = &f->dims[1], *x = &f->dims[2];
-  return (volumes_params){.groups = f->groups,
-                          .n_outputs = f->outputs,
-                          .channels = f->channels,
-                          .in_depth = z->in,
-                          .in_rows = y->in,
-                          .in_columns = x->in,
-                          .out_depth = z->out,
-                          .out_rows = y->out,
-                          .out_columns = x->out,
-                          .tile_rows = t->tile_rows,
-                          .tile_columns = t->tile_columns,
-                          .seen_rows = t->seen_rows,
-                          .seen_columns = t->seen_columns};
+static volumes_params volumes_of(const conv_form *desc, const tiling *tiling) {
+  const conv_dim *dim = &desc->dims[0], *along = &desc->dims[1], *width = &desc->dims[2];
+  return (volumes_params){.groups = desc->groups,
+                          .n_outputs = desc->outputs,
+                          .channels = desc->channels,
+                          .in_depth = dim->in,
+                          .in_rows = along->in,
+                          .in_columns = width->in,
+                          .out_depth = dim->out,
+                          .out_rows = along->out,
+                          .out_columns = width->out,
+                          .tile_rows = tiling->tile_rows,
+                          .tile_columns = tiling->tile_columns,
+                          .seen_rows = tiling->seen_rows,
+                          .seen_columns = tiling->seen_columns};
 }
 
-static int64_t channels_of_part(const conv_form *f, const tiling *t, int64_t n_parts) {
-  return ceil_div(ceil_div(f->channels, n_parts), t->some) * t->some;
+static int64_t channels_of_part(const conv_form *desc, const tiling *tiling, int64_t n_parts) {
+  return ceil_div(ceil_div(desc->channels, n_parts), tiling->some) * tiling->some;
 }
 
 /* The channels of a group of work-items, cut in parts. */
-static int64_t count_parts(cl_recorder *s, const conv_form *f, conv_block b, const tiling *t,
-                           const tuning_key *key) {
+static int64_t count_parts(cl_recorder *recorder, const conv_form *desc, conv_block block,
+                           const tiling *tiling, const tuning_key *key) {
   enum { OF_A_UNIT = 8 }; /* groups */
-  if (is_depthwise(b)) return 1;
-  const int64_t n = choose_parts(s, "conv parts", key, count_groups(f, b, t), OF_A_UNIT,
-                                 f->channels / t->some, tensor_numel(&f->out->t));
-  return ceil_div(f->channels, channels_of_part(f, t, n)); /* none is empty */
+  if (is_depthwise(block)) return 1;
+  const int64_t n =
+      choose_parts(recorder, "conv parts", key, count_groups(desc, block, tiling), OF_A_UNIT,
+                   desc->channels / tiling->some, tensor_numel(&desc->out->tensor));
+  return ceil_div(desc->channels, channels_of_part(desc, tiling, n)); /* none is empty */
 }
 
 /* out as a product of the weight and cells: (images, channels, cells). */
-static matmul_form product_of(const conv_form *f) {
-  matmul_form p = {.bias = f->bias, .out = f->out, .bias_m = 1, .alpha = 1, .beta = 1};
-  p.batches = f->images;
-  p.m = f->groups * f->outputs;
-  p.n = f->dims[0].out * f->dims[1].out * f->dims[2].out;
-  return p;
+static matmul_form product_of(const conv_form *desc) {
+  matmul_form matmul_desc = {
+      .bias = desc->bias, .out = desc->out, .bias_m = 1, .alpha = 1, .beta = 1};
+  matmul_desc.batches = desc->images;
+  matmul_desc.m = desc->groups * desc->outputs;
+  matmul_desc.n = desc->dims[0].out * desc->dims[1].out * desc->dims[2].out;
+  return matmul_desc;
 }
 
-static void take_arguments(launch *l, const conv_form *f, arg_buffer weight, conv_block b,
-                           const tiling *t, int64_t n_parts) {
-  const size_t bytes = (size_t)(t->some * element_bytes(f));
-  const arg_local cells = local_arg((size_t)(t->seen_rows * t->seen_columns) * bytes);
-  if (is_depthwise(b))
-    launch_args(l, &(conv_groups_depthwise_args){.x = buffer_arg(f->x),
-                                                 .weight = weight,
-                                                 .bias = optional_arg(f->bias),
-                                                 .out = buffer_arg(f->out),
-                                                 .volumes = volumes_of(f, t),
-                                                 .kernel = kernel_of(f),
-                                                 .cells = cells});
+static void take_arguments(launch *launch, const conv_form *desc, arg_buffer weight,
+                           conv_block block, const tiling *tiling, int64_t n_parts) {
+  const size_t bytes = (size_t)(tiling->some * element_bytes(desc));
+  const arg_local cells = local_arg((size_t)(tiling->seen_rows * tiling->seen_columns) * bytes);
+  if (is_depthwise(block))
+    launch_args(launch, &(conv_groups_depthwise_args){.x = buffer_arg(desc->x),
+                                                      .weight = weight,
+                                                      .bias = optional_arg(desc->bias),
+                                                      .out = buffer_arg(desc->out),
+                                                      .volumes = volumes_of(desc, tiling),
+                                                      .kernel = kernel_of(desc),
+                                                      .cells = cells});
   else
-    launch_args(l, &(conv_groups_args){
-                       .x = buffer_arg(f->x),
-                       .weight = weight,
-                       .bias = optional_arg(f->bias),
-                       .out = buffer_arg(f->out),
-                       .parts = n_parts > 1 ? scratch_arg(0) : absent_arg(),
-                       .n_parts = n_parts,
-                       .part_channels = channels_of_part(f, t, n_parts),
-                       .part_size = tensor_numel(&f->out->t),
-                       .some = t->some,
-                       .volumes = volumes_of(f, t),
-                       .kernel = kernel_of(f),
-                       .cells = cells,
-                       .factors = local_arg((size_t)(taps_of(f) * (b.outputs + 1)) * bytes)});
+    launch_args(launch,
+                &(conv_groups_args){
+                    .x = buffer_arg(desc->x),
+                    .weight = weight,
+                    .bias = optional_arg(desc->bias),
+                    .out = buffer_arg(desc->out),
+                    .parts = n_parts > 1 ? scratch_arg(0) : absent_arg(),
+                    .n_parts = n_parts,
+                    .part_channels = channels_of_part(desc, tiling, n_parts),
+                    .part_size = tensor_numel(&desc->out->tensor),
+                    .some = tiling->some,
+                    .volumes = volumes_of(desc, tiling),
+                    .kernel = kernel_of(desc),
+                    .cells = cells,
+                    .factors = local_arg((size_t)(taps_of(desc) * (block.outputs + 1)) * bytes)});
 }
 
 clave_status conv_groups(const void *conv) {
-  const conv_problem *p = conv;
-  cl_recorder *s = p->s;
-  const conv_form *f = &p->f;
-  const tuning_key key = conv_key(s, f);
-  const variants blocks = blocks_for(p);
-  const conv_block b = block_of(recorder_choose(s, &blocks, &key));
+  const conv_problem *problem = conv;
+  cl_recorder *recorder = problem->recorder;
+  const conv_form *desc = &problem->desc;
+  const tuning_key key = conv_key(recorder, desc);
+  const variants blocks = blocks_for(problem);
+  const conv_block block = block_of(recorder_choose(recorder, &blocks, &key));
   arg_buffer weight;
   dtype weight_type;
-  TRY(conv_weight(p, 0, &weight, &weight_type));
-  const tiling t = plan_tiling(s, f, b);
+  TRY(conv_weight(problem, 0, &weight, &weight_type));
+  const tiling tiling = plan_tiling(recorder, desc, block);
   /* parts would lie where a weight in scratch memory does */
-  const int64_t n_parts = weight.value.kind == VALUE_SCRATCH ? 1 : count_parts(s, f, b, &t, &key);
-  if (n_parts > 1) TRY(begin_parts(s, n_parts, tensor_numel(&f->out->t), f->x->t.type));
-  launch l;
-  launch_begin(&l, s, p->n);
-  launch_dtype(&l, "X_TYPE", f->x->t.type);
-  launch_dtype(&l, "W_TYPE", weight_type);
-  launch_compute(&l, f->x->t.type);
-  launch_define(&l, "HAS_BIAS", f->bias != NULL);
-  launch_define(&l, "LANES", t.lanes);
-  launch_define(&l, "POSITIONS", t.positions);
-  if (!is_depthwise(b)) launch_define(&l, "OUTPUTS", t.outputs);
-  launch_define(&l, "IN_PARTS", n_parts > 1);
-  take_arguments(&l, f, weight, b, &t, n_parts);
-  if (n_parts == 1) launch_epilogue(&l);
-  size_t tiles = (size_t)(t.tiles * f->images * f->dims[0].out);
-  size_t global[3] = {tiles * LOCAL_SIZE, (size_t)count_blocks(f, b),
-                      (size_t)(f->groups * n_parts)},
+  const int64_t n_parts =
+      weight.value.kind == VALUE_SCRATCH ? 1 : count_parts(recorder, desc, block, &tiling, &key);
+  if (n_parts > 1)
+    TRY(begin_parts(recorder, n_parts, tensor_numel(&desc->out->tensor), desc->x->tensor.type));
+  launch launch;
+  launch_begin(&launch, recorder, problem->node);
+  launch_dtype(&launch, "X_TYPE", desc->x->tensor.type);
+  launch_dtype(&launch, "W_TYPE", weight_type);
+  launch_compute(&launch, desc->x->tensor.type);
+  launch_define(&launch, "HAS_BIAS", desc->bias != NULL);
+  launch_define(&launch, "LANES", tiling.lanes);
+  launch_define(&launch, "POSITIONS", tiling.positions);
+  if (!is_depthwise(block)) launch_define(&launch, "OUTPUTS", tiling.outputs);
+  launch_define(&launch, "IN_PARTS", n_parts > 1);
+  take_arguments(&launch, desc, weight, block, &tiling, n_parts);
+  if (n_parts == 1) launch_epilogue(&launch);
+  size_t tiles = (size_t)(tiling.tiles * desc->images * desc->dims[0].out);
+  size_t global[3] = {tiles * LOCAL_SIZE, (size_t)count_blocks(desc, block),
+                      (size_t)(desc->groups * n_parts)},
          local[3] = {LOCAL_SIZE, 1, 1};
-  TRY(launch_run(&l, 3, global, local));
-  const matmul_form as_product = product_of(f);
-  return n_parts > 1 ? add_parts(s, p->n, &as_product, n_parts) : NULL;
+  TRY(launch_run(&launch, 3, global, local));
+  const matmul_form as_product = product_of(desc);
+  return n_parts > 1 ? add_parts(recorder, problem->node, &as_product, n_parts) : NULL;
 }

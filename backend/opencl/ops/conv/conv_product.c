@@ -4,76 +4,80 @@
 #include "backend/opencl/ops/families.h"
 #include "backend/opencl/ops/gemm/gemm.h"
 
-static bool is_pointwise_dim(const conv_dim *d) {
-  return d->kernel == 1 && d->stride == 1 && d->padding == 0;
+static bool is_pointwise_dim(const conv_dim *dim) {
+  return dim->kernel == 1 && dim->stride == 1 && dim->padding == 0;
 }
 
-static bool is_product(cl_recorder *s, const conv_form *f) {
-  const dtype t = f->x->t.type;
-  const gemm g = {.s = s, .f = {.k = f->channels}};
-  if (f->weight->t.encoding.kind && !gemm_packed_usable(&g)) return false;
-  return !f->transposed && f->groups == 1 && f->channels > 0 && dtype_is_float(t) &&
-         t != DTYPE_F64 && is_pointwise_dim(&f->dims[0]) && is_pointwise_dim(&f->dims[1]) &&
-         is_pointwise_dim(&f->dims[2]);
+static bool is_product(cl_recorder *recorder, const conv_form *desc) {
+  const dtype t = desc->x->tensor.type;
+  const gemm gemm = {.recorder = recorder, .desc = {.k = desc->channels}};
+  if (desc->weight->tensor.encoding.kind && !gemm_packed_usable(&gemm)) return false;
+  return !desc->transposed && desc->groups == 1 && desc->channels > 0 && dtype_is_float(t) &&
+         t != DTYPE_F64 && is_pointwise_dim(&desc->dims[0]) && is_pointwise_dim(&desc->dims[1]) &&
+         is_pointwise_dim(&desc->dims[2]);
 }
 
 bool conv_product_usable(const void *conv, const kernel_variant *variant) {
-  const conv_problem *p = conv;
+  const conv_problem *problem = conv;
   (void)variant;
-  return is_product(p->s, &p->f);
+  return is_product(problem->recorder, &problem->desc);
 }
 
-static int64_t count_positions(const conv_form *f) {
-  return f->dims[0].in * f->dims[1].in * f->dims[2].in;
+static int64_t count_positions(const conv_form *desc) {
+  return desc->dims[0].in * desc->dims[1].in * desc->dims[2].in;
 }
 
 /* Of each image, the weight (outputs, channels) by its planes (channels, positions). `weight` is
  * what the product points to. */
-static gemm planes_product(cl_recorder *s, const node *n, const conv_form *f,
+static gemm planes_product(cl_recorder *recorder, const node *node, const conv_form *desc,
                            bound_tensor *weight) {
-  const int64_t positions = count_positions(f);
-  gemm g = {.s = s, .node = n};
-  *weight = *f->weight;
-  if (weight->t.encoding.kind) {
-    g.codes = f->weight;
-    weight->t.encoding = (encoding){0};
-    weight->t.type = DTYPE_F32;
+  const int64_t positions = count_positions(desc);
+  gemm gemm = {.recorder = recorder, .node = node};
+  *weight = *desc->weight;
+  if (weight->tensor.encoding.kind) {
+    gemm.codes = desc->weight;
+    weight->tensor.encoding = (encoding){0};
+    weight->tensor.type = DTYPE_F32;
   }
-  matmul_form *m = &g.f;
-  *m = (matmul_form){.k = f->channels, .bias = f->bias, .out = f->out, .alpha = 1, .beta = 1};
-  m->a = weight;
-  m->b = f->x;
-  m->m = f->outputs;
-  m->n = m->b_k = positions;
-  m->a_m = f->channels;
-  m->a_k = m->b_n = m->bias_m = 1;
-  m->batches = f->images;
-  m->batch_a = m->batch_bias = (tensor){.rank = 1, .dims = {f->images}};
-  m->batch_b = (tensor){.rank = 1, .dims = {f->images}, .strides = {f->channels * positions}};
-  return g;
+  matmul_form *matmul_desc = &gemm.desc;
+  *matmul_desc = (matmul_form){
+      .k = desc->channels, .bias = desc->bias, .out = desc->out, .alpha = 1, .beta = 1};
+  matmul_desc->a = weight;
+  matmul_desc->b = desc->x;
+  matmul_desc->m = desc->outputs;
+  matmul_desc->n = matmul_desc->b_k = positions;
+  matmul_desc->a_m = desc->channels;
+  matmul_desc->a_k = matmul_desc->b_n = matmul_desc->bias_m = 1;
+  matmul_desc->batches = desc->images;
+  matmul_desc->batch_a = matmul_desc->batch_bias = (tensor){.rank = 1, .dims = {desc->images}};
+  matmul_desc->batch_b =
+      (tensor){.rank = 1, .dims = {desc->images}, .strides = {desc->channels * positions}};
+  return gemm;
 }
 
 /* Of all images of one position, (images, channels), by the transposed weight. */
-static gemm images_product(cl_recorder *s, const node *n, const conv_form *f) {
-  gemm g = {.s = s, .node = n};
-  matmul_form *m = &g.f;
-  *m = (matmul_form){.k = f->channels, .bias = f->bias, .out = f->out, .alpha = 1, .beta = 1};
-  m->a = f->x;
-  m->b = f->weight;
-  m->m = f->images;
-  m->n = f->outputs;
-  m->a_m = m->b_n = f->channels;
-  m->a_k = m->b_k = m->bias_n = m->batches = 1;
-  return g;
+static gemm images_product(cl_recorder *recorder, const node *node, const conv_form *desc) {
+  gemm gemm = {.recorder = recorder, .node = node};
+  matmul_form *matmul_desc = &gemm.desc;
+  *matmul_desc = (matmul_form){
+      .k = desc->channels, .bias = desc->bias, .out = desc->out, .alpha = 1, .beta = 1};
+  matmul_desc->a = desc->x;
+  matmul_desc->b = desc->weight;
+  matmul_desc->m = desc->images;
+  matmul_desc->n = desc->outputs;
+  matmul_desc->a_m = matmul_desc->b_n = desc->channels;
+  matmul_desc->a_k = matmul_desc->b_k = matmul_desc->bias_n = matmul_desc->batches = 1;
+  return gemm;
 }
 
 clave_status conv_product(const void *conv) {
-  const conv_problem *p = conv;
-  const conv_form *f = &p->f;
+  const conv_problem *problem = conv;
+  const conv_form *desc = &problem->desc;
   bound_tensor weight;
-  const bool by_images = count_positions(f) == 1 && !f->weight->t.encoding.kind;
-  const gemm g = by_images ? images_product(p->s, p->n, f) : planes_product(p->s, p->n, f, &weight);
-  return gemm_record(&g);
+  const bool by_images = count_positions(desc) == 1 && !desc->weight->tensor.encoding.kind;
+  const gemm gemm = by_images ? images_product(problem->recorder, problem->node, desc)
+                              : planes_product(problem->recorder, problem->node, desc, &weight);
+  return gemm_record(&gemm);
 }
 
 /* ---------------------------------------------------------------- planes where they lie */
@@ -86,8 +90,8 @@ enum {
   TASK_WORK = 32 * 1024      /* multiplications of a work-item of few panels, at least */
 };
 
-static int64_t tile_columns(const cl_recorder *s) {
-  return 2 * (int64_t)recorder_traits(s)->vector_width;
+static int64_t tile_columns(const cl_recorder *recorder) {
+  return 2 * (int64_t)recorder_traits(recorder)->vector_width;
 }
 
 /* How it is cut into work-items. */
@@ -96,61 +100,61 @@ typedef struct cutting {
   int64_t panels, each;   /* of the weight; of a work-item */
 } cutting;
 
-static cutting cut(cl_recorder *s, const conv_form *f) {
-  const int64_t tile = tile_columns(s), rows = gemm_panel_rows(recorder_traits(s)),
-                positions = count_positions(f),
-                wanted = TASKS * (int64_t)recorder_traits(s)->compute_units;
-  cutting c = {.panels = ceil_div(f->outputs, rows)};
-  c.block = CACHED_X / (int64_t)sizeof(float) / f->channels / tile * tile;
-  c.block = min_i64(max_i64(c.block, tile), TASK_PANELS * tile);
-  const int64_t most = ceil_div(TASK_PANELS * tile, c.block),
-                across = ceil_div(positions, most * c.block);
-  c.columns = ceil_div(ceil_div(positions, across), c.block) * c.block;
-  int64_t down = ceil_div(f->outputs * f->channels * (int64_t)sizeof(float), CACHED_WEIGHT);
-  if (f->images * across < wanted) {
-    const int64_t work = f->outputs * f->channels * min_i64(c.columns, positions);
-    down = max_i64(down, min_i64(ceil_div(2 * wanted, f->images * across), work / TASK_WORK));
+static cutting cut(cl_recorder *recorder, const conv_form *desc) {
+  const int64_t tile = tile_columns(recorder), rows = gemm_panel_rows(recorder_traits(recorder)),
+                positions = count_positions(desc),
+                wanted = TASKS * (int64_t)recorder_traits(recorder)->compute_units;
+  cutting cutting = {.panels = ceil_div(desc->outputs, rows)};
+  cutting.block = CACHED_X / (int64_t)sizeof(float) / desc->channels / tile * tile;
+  cutting.block = min_i64(max_i64(cutting.block, tile), TASK_PANELS * tile);
+  const int64_t most = ceil_div(TASK_PANELS * tile, cutting.block),
+                across = ceil_div(positions, most * cutting.block);
+  cutting.columns = ceil_div(ceil_div(positions, across), cutting.block) * cutting.block;
+  int64_t down = ceil_div(desc->outputs * desc->channels * (int64_t)sizeof(float), CACHED_WEIGHT);
+  if (desc->images * across < wanted) {
+    const int64_t work = desc->outputs * desc->channels * min_i64(cutting.columns, positions);
+    down = max_i64(down, min_i64(ceil_div(2 * wanted, desc->images * across), work / TASK_WORK));
   }
-  c.each = ceil_div(c.panels, max_i64(1, min_i64(down, c.panels)));
-  return c;
+  cutting.each = ceil_div(cutting.panels, max_i64(1, min_i64(down, cutting.panels)));
+  return cutting;
 }
 
 bool conv_planes_usable(const void *conv, const kernel_variant *variant) {
-  const conv_problem *p = conv;
-  const conv_form *f = &p->f;
+  const conv_problem *problem = conv;
+  const conv_form *desc = &problem->desc;
   (void)variant;
-  return recorder_traits(p->s)->is_cpu && is_product(p->s, f) && f->x->t.type == DTYPE_F32 &&
-         f->out->t.type == DTYPE_F32 && f->weight->is_constant &&
-         count_positions(f) >= tile_columns(p->s) / 2;
+  return recorder_traits(problem->recorder)->is_cpu && is_product(problem->recorder, desc) &&
+         desc->x->tensor.type == DTYPE_F32 && desc->out->tensor.type == DTYPE_F32 &&
+         desc->weight->is_constant && count_positions(desc) >= tile_columns(problem->recorder) / 2;
 }
 
 clave_status conv_planes(const void *conv) {
-  const conv_problem *p = conv;
-  cl_recorder *s = p->s;
-  const node *n = p->n;
-  const conv_form *f = &p->f;
+  const conv_problem *problem = conv;
+  cl_recorder *recorder = problem->recorder;
+  const node *node = problem->node;
+  const conv_form *desc = &problem->desc;
   bound_tensor weight;
   arg_buffer panels;
-  const gemm g = planes_product(s, n, f, &weight);
-  const cutting c = cut(s, f);
-  TRY(gemm_a_panels(&g, 0, &panels));
-  launch l;
-  launch_begin(&l, s, n);
-  launch_define(&l, "WIDTH", (int)recorder_traits(s)->vector_width);
-  launch_define(&l, "HAS_BIAS", f->bias != NULL);
-  launch_args(&l, &(conv_pointwise_args){.x = buffer_arg(f->x),
-                                         .weight = panels,
-                                         .bias = optional_arg(f->bias),
-                                         .out = buffer_arg(f->out),
-                                         .channels = f->channels,
-                                         .n_outputs = f->outputs,
-                                         .positions = count_positions(f),
-                                         .columns_each = c.columns,
-                                         .block = c.block,
-                                         .panels_each = c.each});
-  launch_epilogue(&l);
-  size_t global[3] = {(size_t)ceil_div(count_positions(f), c.columns),
-                      (size_t)ceil_div(c.panels, c.each), (size_t)f->images},
+  const gemm gemm = planes_product(recorder, node, desc, &weight);
+  const cutting cutting = cut(recorder, desc);
+  TRY(gemm_a_panels(&gemm, 0, &panels));
+  launch launch;
+  launch_begin(&launch, recorder, node);
+  launch_define(&launch, "WIDTH", (int)recorder_traits(recorder)->vector_width);
+  launch_define(&launch, "HAS_BIAS", desc->bias != NULL);
+  launch_args(&launch, &(conv_pointwise_args){.x = buffer_arg(desc->x),
+                                              .weight = panels,
+                                              .bias = optional_arg(desc->bias),
+                                              .out = buffer_arg(desc->out),
+                                              .channels = desc->channels,
+                                              .n_outputs = desc->outputs,
+                                              .positions = count_positions(desc),
+                                              .columns_each = cutting.columns,
+                                              .block = cutting.block,
+                                              .panels_each = cutting.each});
+  launch_epilogue(&launch);
+  size_t global[3] = {(size_t)ceil_div(count_positions(desc), cutting.columns),
+                      (size_t)ceil_div(cutting.panels, cutting.each), (size_t)desc->images},
          local[3] = {1, 1, 1};
-  return launch_run(&l, 3, global, local);
+  return launch_run(&launch, 3, global, local);
 }

@@ -7,71 +7,80 @@
 
 enum { FEW_ROWS = 32 }; /* multiplied as they lie; more are packed, too */
 
-bool gemm_codes_of(const gemm *g, code_panels *p) {
-  return gemm_is_encoded(g) && g->f.k > 0 && recorder_may_pack(g->s, g->f.b) &&
-         code_panels_of(&g->f.b->t.encoding, g->f.k, p);
+bool gemm_codes_of(const gemm *gemm, code_panels *panels) {
+  return gemm_is_encoded(gemm) && gemm->desc.k > 0 &&
+         recorder_may_pack(gemm->recorder, gemm->desc.b) &&
+         code_panels_of(&gemm->desc.b->tensor.encoding, gemm->desc.k, panels);
 }
 
-bool gemm_codes_usable(const gemm *g, code_panels *p) {
-  const device_traits *t = recorder_traits(g->s);
-  return t->is_cpu && t->vector_width >= 8 && gemm_codes_of(g, p);
+bool gemm_codes_usable(const gemm *gemm, code_panels *panels) {
+  const device_traits *traits = recorder_traits(gemm->recorder);
+  return traits->is_cpu && traits->vector_width >= 8 && gemm_codes_of(gemm, panels);
 }
 
 /* Each has panels of its own. */
-static int64_t count_matrices(const gemm *g) { return g->grouped ? g->f.b->t.dims[0] : 1; }
-static int64_t count_panels(const gemm *g) { return ceil_div(g->f.n, CODE_PANEL); }
+static int64_t count_matrices(const gemm *gemm) {
+  return gemm->grouped ? gemm->desc.b->tensor.dims[0] : 1;
+}
+static int64_t count_panels(const gemm *gemm) { return ceil_div(gemm->desc.n, CODE_PANEL); }
 
-void gemm_codes_define(launch *l, const code_panels *p) {
-  launch_define(l, "CODE_BITS", p->bits);
-  launch_define(l, "LEAST", p->least);
-  launch_define(l, "SPANS", p->spans);
-  launch_define(l, "HAS_SUBS", p->has_subs);
-  launch_define(l, "HAS_LOWS", p->has_lows);
-  launch_define(l, "WIDE_FACTORS", p->wide);
-  launch_define(l, "BLOCK", p->block);
-  launch_define(l, "PERIOD", p->period);
-  launch_define(l, "FLOAT_CODES", p->code == CODE_E4M3 ? 3 : p->code == CODE_E5M2 ? 2 : 0);
+void gemm_codes_define(launch *launch, const code_panels *panels) {
+  launch_define(launch, "CODE_BITS", panels->bits);
+  launch_define(launch, "LEAST", panels->least);
+  launch_define(launch, "SPANS", panels->spans);
+  launch_define(launch, "HAS_SUBS", panels->has_subs);
+  launch_define(launch, "HAS_LOWS", panels->has_lows);
+  launch_define(launch, "WIDE_FACTORS", panels->wide);
+  launch_define(launch, "BLOCK", panels->block);
+  launch_define(launch, "PERIOD", panels->period);
+  launch_define(launch, "FLOAT_CODES",
+                panels->code == CODE_E4M3   ? 3
+                : panels->code == CODE_E5M2 ? 2
+                                            : 0);
 }
 
-static clave_status pack_codes(cl_recorder *s, const gemm *g) {
-  code_panels p;
-  if (!code_panels_of(&g->f.b->t.encoding, g->f.k, &p))
+static clave_status pack_codes(cl_recorder *recorder, const gemm *gemm) {
+  code_panels panels;
+  if (!code_panels_of(&gemm->desc.b->tensor.encoding, gemm->desc.k, &panels))
     return UNSUPPORTED("b has no panels of codes");
-  launch l;
-  launch_begin(&l, s, g->node);
-  launch_encoding(&l, &g->f.b->t.encoding);
-  gemm_codes_define(&l, &p);
-  launch_args(&l, &(gemm_codes_pack_args){.encoded = encoded_operand(g->f.b),
-                                          .packed = scratch_arg(0),
-                                          .panel_bytes = (int64_t)p.bytes,
-                                          .n_size = g->f.n,
-                                          .k_size = g->f.k});
-  size_t global[3] = {(size_t)count_panels(g), (size_t)p.parts, (size_t)count_matrices(g)},
+  launch launch;
+  launch_begin(&launch, recorder, gemm->node);
+  launch_encoding(&launch, &gemm->desc.b->tensor.encoding);
+  gemm_codes_define(&launch, &panels);
+  launch_args(&launch, &(gemm_codes_pack_args){.encoded = encoded_operand(gemm->desc.b),
+                                               .packed = scratch_arg(0),
+                                               .panel_bytes = (int64_t)panels.bytes,
+                                               .n_size = gemm->desc.n,
+                                               .k_size = gemm->desc.k});
+  size_t global[3] = {(size_t)count_panels(gemm), (size_t)panels.parts,
+                      (size_t)count_matrices(gemm)},
          local[3] = {1, 1, 1};
-  return launch_run(&l, 3, global, local);
+  return launch_run(&launch, 3, global, local);
 }
 
-clave_status gemm_codes_form(const gemm *g, const code_panels *p, int *number) {
-  const pack_request f = {.x = g->f.b,
-                          .kind = PACKED_GEMM_CODES,
-                          .size = {CODE_PANEL, g->f.n, g->f.k},
-                          .bytes = p->bytes * (size_t)(count_panels(g) * count_matrices(g))};
+clave_status gemm_codes_form(const gemm *gemm, const code_panels *panels, int *number) {
+  const pack_request request = {
+      .x = gemm->desc.b,
+      .kind = PACKED_GEMM_CODES,
+      .size = {CODE_PANEL, gemm->desc.n, gemm->desc.k},
+      .bytes = panels->bytes * (size_t)(count_panels(gemm) * count_matrices(gemm))};
   cl_recorder *pack;
-  TRY(recorder_pack(g->s, &f, number, &pack));
-  return pack_codes(pack, g);
+  TRY(recorder_pack(gemm->recorder, &request, number, &pack));
+  return pack_codes(pack, gemm);
 }
 
-codes_params gemm_codes_operand(const code_panels *p, int form) {
-  return (codes_params){.b = packed_arg(form), .panel_bytes = (int64_t)p->bytes, .parts = p->parts};
+codes_params gemm_codes_operand(const code_panels *panels, int form) {
+  return (codes_params){
+      .b = packed_arg(form), .panel_bytes = (int64_t)panels->bytes, .parts = panels->parts};
 }
 
-bool gemm_codes_few(const gemm *g) { return g->f.m <= FEW_ROWS; }
+bool gemm_codes_few(const gemm *gemm) { return gemm->desc.m <= FEW_ROWS; }
 
 /* Rows at once: a register of sums for each and as many of totals, of 32, or twice as many of 16.
  */
-static int rows_at_once(const gemm *g) {
-  int most = recorder_traits(g->s)->vector_width == 16 ? 8 : 4, rows = 1;
-  while (rows < most && rows < g->f.m) rows *= 2;
+static int rows_at_once(const gemm *gemm) {
+  int most = recorder_traits(gemm->recorder)->vector_width == 16 ? 8 : 4, rows = 1;
+  while (rows < most && rows < gemm->desc.m) rows *= 2;
   return rows;
 }
 
@@ -84,35 +93,36 @@ typedef struct share {
 } share;
 
 /* Several work-items for each core, whose sums fit in 8 KB and rows of a in 16 KB. */
-static share share_panels(const gemm *g, const code_panels *p) {
+static share share_panels(const gemm *gemm, const code_panels *panels) {
   enum { SUMS = 2048, FLOATS = 4096 };
-  int64_t at_once = rows_at_once(g);
-  share s = {.rows = ceil_div(g->f.m, at_once) * at_once};
-  int64_t wanted = 4 * (int64_t)recorder_traits(g->s)->compute_units,
-          most = SUMS / (s.rows * CODE_PANEL);
-  s.each = max_i64(1, min_i64(most, count_panels(g) * g->f.batches / wanted));
-  s.depth = min_i64(p->parts, max_i64(1, FLOATS / (g->f.m * DECODED_AT_ONCE)));
-  int64_t sums = p->has_lows ? g->f.m * s.depth * p->spans : 0;
-  s.floats = (size_t)(s.each * s.rows * CODE_PANEL + g->f.m * s.depth * DECODED_AT_ONCE + sums);
-  return s;
+  int64_t at_once = rows_at_once(gemm);
+  share share = {.rows = ceil_div(gemm->desc.m, at_once) * at_once};
+  int64_t wanted = 4 * (int64_t)recorder_traits(gemm->recorder)->compute_units,
+          most = SUMS / (share.rows * CODE_PANEL);
+  share.each = max_i64(1, min_i64(most, count_panels(gemm) * gemm->desc.batches / wanted));
+  share.depth = min_i64(panels->parts, max_i64(1, FLOATS / (gemm->desc.m * DECODED_AT_ONCE)));
+  int64_t sums = panels->has_lows ? gemm->desc.m * share.depth * panels->spans : 0;
+  share.floats = (size_t)(share.each * share.rows * CODE_PANEL +
+                          gemm->desc.m * share.depth * DECODED_AT_ONCE + sums);
+  return share;
 }
 
-clave_status gemm_codes_rows(const gemm *g, const code_panels *p) {
-  share s = share_panels(g, p);
+clave_status gemm_codes_rows(const gemm *gemm, const code_panels *panels) {
+  share share = share_panels(gemm, panels);
   int b;
-  TRY(gemm_codes_form(g, p, &b));
-  launch l;
-  gemm_begin_a(&l, g);
-  gemm_codes_define(&l, p);
-  launch_define(&l, "M", rows_at_once(g));
-  launch_args(&l, &(gemv_codes_args){.gemm = gemm_operands(g),
-                                     .codes = gemm_codes_operand(p, b),
-                                     .padded = s.rows,
-                                     .each = s.each,
-                                     .depth = s.depth,
-                                     .scratch = local_arg(sizeof(float) * s.floats)});
-  launch_epilogue(&l);
-  size_t global[2] = {(size_t)ceil_div(count_panels(g), s.each), (size_t)g->f.batches},
+  TRY(gemm_codes_form(gemm, panels, &b));
+  launch launch;
+  gemm_begin_a(&launch, gemm);
+  gemm_codes_define(&launch, panels);
+  launch_define(&launch, "M", rows_at_once(gemm));
+  launch_args(&launch, &(gemv_codes_args){.gemm = gemm_operands(gemm),
+                                          .codes = gemm_codes_operand(panels, b),
+                                          .padded = share.rows,
+                                          .each = share.each,
+                                          .depth = share.depth,
+                                          .scratch = local_arg(sizeof(float) * share.floats)});
+  launch_epilogue(&launch);
+  size_t global[2] = {(size_t)ceil_div(count_panels(gemm), share.each), (size_t)gemm->desc.batches},
          local[2] = {1, 1};
-  return launch_run(&l, 2, global, local);
+  return launch_run(&launch, 2, global, local);
 }

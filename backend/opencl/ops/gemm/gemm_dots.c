@@ -5,9 +5,9 @@
 #include "backend/opencl/ops/families.h"
 #include "base/rounded.h"
 
-bool gemm_dots_usable(const gemm *g, code_panels *p) {
-  return recorder_is_fast(g->s) && !recorder_traits(g->s)->is_cpu && gemm_codes_of(g, p) &&
-         code_panels_take_rounded(p);
+bool gemm_dots_usable(const gemm *gemm, code_panels *panels) {
+  return recorder_is_fast(gemm->recorder) && !recorder_traits(gemm->recorder)->is_cpu &&
+         gemm_codes_of(gemm, panels) && code_panels_take_rounded(panels);
 }
 
 /* What is side by side in registers, and how products are added: as in kernels_cl/gemm/dots.h. */
@@ -21,31 +21,31 @@ typedef struct tile {
  * by gemv_dots; more make tiles of which a group of matmul_dots has LANES. */
 enum { LANES_ROWS = 8, LANES = 4, LANES_PANELS = 2 };
 
-static bool is_few(const gemm *g) { return g->f.m <= LANES_ROWS; }
+static bool is_few(const gemm *gemm) { return gemm->desc.m <= LANES_ROWS; }
 
-static void choose_lanes_tile(const gemm *g, tile *t) {
-  int64_t rows = is_few(g) ? g->f.m : ceil_div(g->f.m, LANES);
-  while (t->rows < LANES_ROWS && t->rows < rows) t->rows *= 2;
-  t->panels = is_few(g) ? 1 : LANES_PANELS;
+static void choose_lanes_tile(const gemm *gemm, tile *tile) {
+  int64_t rows = is_few(gemm) ? gemm->desc.m : ceil_div(gemm->desc.m, LANES);
+  while (tile->rows < LANES_ROWS && tile->rows < rows) tile->rows *= 2;
+  tile->panels = is_few(gemm) ? 1 : LANES_PANELS;
 }
 
 /* None changes a bit: sums are of integers, and a part's are added in order. */
 typedef struct tile_problem {
-  const gemm *g;
-  const code_panels *p;
+  const gemm *gemm;
+  const code_panels *panels;
 } tile_problem;
 
 /* parameters: rows and panels of a tile, of many rows; lanes that share a column, of few. */
 static bool takes_rows(const void *problem, const kernel_variant *variant) {
   (void)variant;
-  return !is_few(((const tile_problem *)problem)->g);
+  return !is_few(((const tile_problem *)problem)->gemm);
 }
 
 static bool takes_lanes(const void *problem, const kernel_variant *variant) {
-  const tile_problem *c = problem;
+  const tile_problem *tile_problem = problem;
   const int64_t lanes = variant->parameters[2];
-  return is_few(c->g) && c->p->parts >= lanes &&
-         recorder_traits(c->g->s)->max_local >= (size_t)(lanes * CODE_PANEL);
+  return is_few(tile_problem->gemm) && tile_problem->panels->parts >= lanes &&
+         recorder_traits(tile_problem->gemm->recorder)->max_local >= (size_t)(lanes * CODE_PANEL);
 }
 
 static const kernel_variant tile_variants[] = {{.name = "rule"},
@@ -55,139 +55,154 @@ static const kernel_variant tile_variants[] = {{.name = "rule"},
                                                {"lanes 8", takes_lanes, .parameters = {0, 0, 8}},
                                                {"lanes 16", takes_lanes, .parameters = {0, 0, 16}}};
 
-/* Puts what the tuning table has in the place of t. */
-static void tune_tile(const tile_problem *c, tile *t) {
-  const gemm *g = c->g;
-  tuning_key k = gemm_key(g);
-  tuning_key_encoding(&k, "encoding", &g->f.b->t.encoding);
+/* Puts what the tuning table has in the place of tile. */
+static void tune_tile(const tile_problem *problem, tile *tile) {
+  const gemm *gemm = problem->gemm;
+  tuning_key key = gemm_key(gemm);
+  tuning_key_encoding(&key, "encoding", &gemm->desc.b->tensor.encoding);
   const variants all = {.family = "dots tile",
                         .rows = tile_variants,
                         .n = sizeof tile_variants / sizeof *tile_variants,
-                        .problem = c};
-  const int64_t *taken = recorder_choose(g->s, &all, &k)->parameters;
-  t->lanes = (int)taken[2];
+                        .problem = problem};
+  const int64_t *taken = recorder_choose(gemm->recorder, &all, &key)->parameters;
+  tile->lanes = (int)taken[2];
   if (!taken[0]) return;
-  t->rows = (int)taken[0];
-  t->panels = (int)taken[1];
+  tile->rows = (int)taken[0];
+  tile->panels = (int)taken[1];
 }
 
-static clave_status choose_tile(const gemm *g, const code_panels *p, tile *t) {
-  const tile_problem c = {.g = g, .p = p};
-  *t = (tile){.rows = 1};
-  TRY(recorder_dots(g->s, &t->dots));
-  choose_lanes_tile(g, t);
-  tune_tile(&c, t);
+static clave_status choose_tile(const gemm *gemm, const code_panels *panels, tile *block) {
+  const tile_problem problem = {.gemm = gemm, .panels = panels};
+  *block = (tile){.rows = 1};
+  TRY(recorder_dots(gemm->recorder, &block->dots));
+  choose_lanes_tile(gemm, block);
+  tune_tile(&problem, block);
   return NULL;
 }
 
-static int64_t count_tiles(const gemm *g, const tile *t) { return ceil_div(g->f.m, t->rows); }
-
-static int64_t tile_words(const code_panels *p, const tile *t) {
-  return (int64_t)(ROUNDED_GROUP / 4 + 1 + p->spans) * t->rows;
+static int64_t count_tiles(const gemm *gemm, const tile *tile) {
+  return ceil_div(gemm->desc.m, tile->rows);
 }
 
-static void define_tile(launch *l, const code_panels *p, const tile *t) {
-  gemm_codes_define(l, p);
-  launch_dots(l, t->dots);
-  launch_define(l, "M", t->rows);
+static int64_t tile_words(const code_panels *panels, const tile *tile) {
+  return (int64_t)(ROUNDED_GROUP / 4 + 1 + panels->spans) * tile->rows;
+}
+
+static void define_tile(launch *launch, const code_panels *panels, const tile *tile) {
+  gemm_codes_define(launch, panels);
+  launch_dots(launch, tile->dots);
+  launch_define(launch, "M", tile->rows);
 }
 
 /* The tiles of rows of a grouped product lie before a, three numbers of 64 bits each. */
-static arg_buffer packed_a(const gemm *g) { return scratch_arg(g->grouped ? 6 * g->f.batches : 0); }
-static arg_buffer tiles_of_rows(const gemm *g) {
-  return g->grouped ? scratch_arg(0) : absent_arg();
+static arg_buffer packed_a(const gemm *gemm) {
+  return scratch_arg(gemm->grouped ? 6 * gemm->desc.batches : 0);
+}
+static arg_buffer tiles_of_rows(const gemm *gemm) {
+  return gemm->grouped ? scratch_arg(0) : absent_arg();
 }
 
-static clave_status pack_a(const gemm *g, const code_panels *p, const tile *t) {
-  launch l;
-  launch_begin(&l, g->s, g->node);
-  launch_dtype(&l, "A_TYPE", g->f.a->t.type);
-  launch_define(&l, "A_ORDER", g->f.a_k == 1);
-  launch_define(&l, "GROUPED", g->grouped);
-  define_tile(&l, p, t);
-  launch_args(&l, &(gemm_dots_pack_args){.a = buffer_arg(g->f.a),
-                                         .a_batch = strides_arg(&g->f.batch_a),
-                                         .a_m = g->f.a_m,
-                                         .a_k = g->f.a_k,
-                                         .packed = packed_a(g),
-                                         .row_tiles = tiles_of_rows(g),
-                                         .batch_dims = dims_arg(&g->f.batch_a),
-                                         .m_size = g->f.m,
-                                         .k_size = g->f.k,
-                                         .parts = p->parts});
-  size_t global[3] = {(size_t)count_tiles(g, t), (size_t)p->parts, (size_t)g->f.batches},
+static clave_status pack_a(const gemm *gemm, const code_panels *panels, const tile *tile) {
+  launch launch;
+  launch_begin(&launch, gemm->recorder, gemm->node);
+  launch_dtype(&launch, "A_TYPE", gemm->desc.a->tensor.type);
+  launch_define(&launch, "A_ORDER", gemm->desc.a_k == 1);
+  launch_define(&launch, "GROUPED", gemm->grouped);
+  define_tile(&launch, panels, tile);
+  launch_args(&launch, &(gemm_dots_pack_args){.a = buffer_arg(gemm->desc.a),
+                                              .a_batch = strides_arg(&gemm->desc.batch_a),
+                                              .a_m = gemm->desc.a_m,
+                                              .a_k = gemm->desc.a_k,
+                                              .packed = packed_a(gemm),
+                                              .row_tiles = tiles_of_rows(gemm),
+                                              .batch_dims = dims_arg(&gemm->desc.batch_a),
+                                              .m_size = gemm->desc.m,
+                                              .k_size = gemm->desc.k,
+                                              .parts = panels->parts});
+  size_t global[3] = {(size_t)count_tiles(gemm, tile), (size_t)panels->parts,
+                      (size_t)gemm->desc.batches},
          local[3] = {1, LOCAL_SIZE, 1};
-  return launch_run(&l, 3, global, local);
+  return launch_run(&launch, 3, global, local);
 }
 
-static void begin_multiply(launch *l, const gemm *g, const code_panels *p, const tile *t) {
-  launch_begin(l, g->s, g->node);
-  launch_dtype(l, "OUT_TYPE", g->f.out->t.type);
-  launch_dtype(l, "BIAS_TYPE", g->f.bias ? g->f.bias->t.type : g->f.out->t.type);
-  launch_define(l, "HAS_BIAS", g->f.bias != NULL);
-  launch_define(l, "GROUPED", g->grouped);
-  define_tile(l, p, t);
+static void begin_multiply(launch *launch, const gemm *gemm, const code_panels *panels,
+                           const tile *tile) {
+  launch_begin(launch, gemm->recorder, gemm->node);
+  launch_dtype(launch, "OUT_TYPE", gemm->desc.out->tensor.type);
+  launch_dtype(launch, "BIAS_TYPE",
+               gemm->desc.bias ? gemm->desc.bias->tensor.type : gemm->desc.out->tensor.type);
+  launch_define(launch, "HAS_BIAS", gemm->desc.bias != NULL);
+  launch_define(launch, "GROUPED", gemm->grouped);
+  define_tile(launch, panels, tile);
 }
 
-static dots_params operands(const gemm *g) {
-  return (dots_params){.a = packed_a(g),
-                       .row_tiles = tiles_of_rows(g),
-                       .bias = optional_arg(g->f.bias),
-                       .bias_batch = strides_arg(&g->f.batch_bias),
-                       .bias_m = g->f.bias_m,
-                       .bias_n = g->f.bias_n,
-                       .out = buffer_arg(g->f.out),
-                       .batch_dims = dims_arg(&g->f.batch_a),
-                       .m_size = g->f.m,
-                       .n_size = g->f.n,
-                       .alpha = g->f.alpha,
-                       .beta = g->f.beta};
+static dots_params operands(const gemm *gemm) {
+  return (dots_params){.a = packed_a(gemm),
+                       .row_tiles = tiles_of_rows(gemm),
+                       .bias = optional_arg(gemm->desc.bias),
+                       .bias_batch = strides_arg(&gemm->desc.batch_bias),
+                       .bias_m = gemm->desc.bias_m,
+                       .bias_n = gemm->desc.bias_n,
+                       .out = buffer_arg(gemm->desc.out),
+                       .batch_dims = dims_arg(&gemm->desc.batch_a),
+                       .m_size = gemm->desc.m,
+                       .n_size = gemm->desc.n,
+                       .alpha = gemm->desc.alpha,
+                       .beta = gemm->desc.beta};
 }
 
 /* Work-items that share a column: more of them where groups may be as large and k has parts for
  * them. */
-static int choose_lanes(const gemm *g, const code_panels *p, const tile *t) {
+static int choose_lanes(const gemm *gemm, const code_panels *panels, const tile *tile) {
   enum { MORE = 16 };
-  if (t->lanes) return t->lanes;
-  return recorder_traits(g->s)->max_local >= MORE * CODE_PANEL && p->parts >= 2 * MORE ? MORE
-                                                                                       : LANES;
+  if (tile->lanes) return tile->lanes;
+  return recorder_traits(gemm->recorder)->max_local >= MORE * CODE_PANEL &&
+                 panels->parts >= 2 * MORE
+             ? MORE
+             : LANES;
 }
 
-static clave_status multiply_few(const gemm *g, const code_panels *p, const tile *t, int b) {
-  int lanes = choose_lanes(g, p, t);
-  launch l;
-  begin_multiply(&l, g, p, t);
-  launch_define(&l, "LANES", lanes);
-  launch_define(&l, "TURNS", t->rows < LANES ? LANES / t->rows : 1);
-  launch_args(&l, &(gemv_dots_args){.dots = operands(g), .codes = gemm_codes_operand(p, b)});
-  launch_epilogue(&l);
+static clave_status multiply_few(const gemm *gemm, const code_panels *panels, const tile *tile,
+                                 int b) {
+  int lanes = choose_lanes(gemm, panels, tile);
+  launch launch;
+  begin_multiply(&launch, gemm, panels, tile);
+  launch_define(&launch, "LANES", lanes);
+  launch_define(&launch, "TURNS", tile->rows < LANES ? LANES / tile->rows : 1);
+  launch_args(&launch,
+              &(gemv_dots_args){.dots = operands(gemm), .codes = gemm_codes_operand(panels, b)});
+  launch_epilogue(&launch);
   size_t group = (size_t)(CODE_PANEL * lanes);
-  size_t global[3] = {(size_t)ceil_div(g->f.n, CODE_PANEL) * group, (size_t)count_tiles(g, t),
-                      (size_t)g->f.batches},
+  size_t global[3] = {(size_t)ceil_div(gemm->desc.n, CODE_PANEL) * group,
+                      (size_t)count_tiles(gemm, tile), (size_t)gemm->desc.batches},
          local[3] = {group, 1, 1};
-  return launch_run(&l, 3, global, local);
+  return launch_run(&launch, 3, global, local);
 }
 
-static clave_status multiply_tiles(const gemm *g, const code_panels *p, const tile *t, int b) {
-  launch l;
-  begin_multiply(&l, g, p, t);
-  launch_define(&l, "PANELS", t->panels);
-  launch_args(&l, &(matmul_dots_args){.dots = operands(g), .codes = gemm_codes_operand(p, b)});
-  launch_epilogue(&l);
-  size_t global[3] = {(size_t)ceil_div(g->f.n, LANES_PANELS * CODE_PANEL) * CODE_PANEL,
-                      (size_t)count_tiles(g, t), (size_t)g->f.batches},
+static clave_status multiply_tiles(const gemm *gemm, const code_panels *panels, const tile *tile,
+                                   int b) {
+  launch launch;
+  begin_multiply(&launch, gemm, panels, tile);
+  launch_define(&launch, "PANELS", tile->panels);
+  launch_args(&launch,
+              &(matmul_dots_args){.dots = operands(gemm), .codes = gemm_codes_operand(panels, b)});
+  launch_epilogue(&launch);
+  size_t global[3] = {(size_t)ceil_div(gemm->desc.n, LANES_PANELS * CODE_PANEL) * CODE_PANEL,
+                      (size_t)count_tiles(gemm, tile), (size_t)gemm->desc.batches},
          local[3] = {CODE_PANEL, LANES, 1};
-  return launch_run(&l, 3, global, local);
+  return launch_run(&launch, 3, global, local);
 }
 
-clave_status gemm_dots(const gemm *g, const code_panels *p) {
-  tile t;
+clave_status gemm_dots(const gemm *gemm, const code_panels *panels) {
+  tile tile;
   int b;
-  TRY(choose_tile(g, p, &t));
-  TRY(gemm_codes_form(g, p, &b));
-  int64_t words = g->f.batches * (6 + count_tiles(g, &t) * p->parts * tile_words(p, &t));
-  TRY(recorder_scratch(g->s, sizeof(int32_t) * (size_t)words));
-  recorder_rounds(g->s, ROUNDS_ROWS);
-  TRY(pack_a(g, p, &t));
-  return is_few(g) ? multiply_few(g, p, &t, b) : multiply_tiles(g, p, &t, b);
+  TRY(choose_tile(gemm, panels, &tile));
+  TRY(gemm_codes_form(gemm, panels, &b));
+  int64_t words = gemm->desc.batches *
+                  (6 + count_tiles(gemm, &tile) * panels->parts * tile_words(panels, &tile));
+  TRY(recorder_scratch(gemm->recorder, sizeof(int32_t) * (size_t)words));
+  recorder_rounds(gemm->recorder, ROUNDS_ROWS);
+  TRY(pack_a(gemm, panels, &tile));
+  return is_few(gemm) ? multiply_few(gemm, panels, &tile, b)
+                      : multiply_tiles(gemm, panels, &tile, b);
 }

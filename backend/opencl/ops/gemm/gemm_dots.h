@@ -4,7 +4,7 @@
  * is rounded to 8 bits in groups of 32 k, and integers are multiplied. */
 #include "backend/opencl/ops/gemm/gemm_codes.h"
 
-bool gemm_dots_usable(const gemm *g, code_panels *p);
-clave_status gemm_dots(const gemm *g, const code_panels *p) STATUS_CHECK;
+bool gemm_dots_usable(const gemm *gemm, code_panels *panels);
+clave_status gemm_dots(const gemm *gemm, const code_panels *panels) STATUS_CHECK;
 
 #endif

@@ -8,15 +8,15 @@
 /* As in kernels_cl/gemm/gemv_encoded.cl. */
 enum { GROUP = 64, MOST_ROWS = 8 };
 
-static int rows_at_once(const gemm *g) {
+static int rows_at_once(const gemm *gemm) {
   int rows = 1;
-  while (rows < MOST_ROWS && rows < g->f.m) rows *= 2;
+  while (rows < MOST_ROWS && rows < gemm->desc.m) rows *= 2;
   return rows;
 }
 
 /* Work-items of a GPU that share a row of b, of two parts each at least where that leaves 4. */
-static int lanes_of(const gemm *g) {
-  int64_t parts = ceil_div(g->f.k, DECODED_AT_ONCE);
+static int lanes_of(const gemm *gemm) {
+  int64_t parts = ceil_div(gemm->desc.k, DECODED_AT_ONCE);
   int lanes = 4;
   while (lanes < GROUP && 4 * lanes <= parts) lanes *= 2;
   return lanes;
@@ -24,57 +24,58 @@ static int lanes_of(const gemm *g) {
 
 /* More rows than those on GPUs. */
 static clave_status multiply_tiles(const void *product) {
-  const gemm *g = product;
+  const gemm *gemm = product;
   enum { BLOCK_M = 4, BLOCK_N = 8, SIDE = 8 }; /* as in kernels_cl/gemm/matmul_encoded.cl */
-  launch l;
-  gemm_begin(&l, g);
-  launch_args(&l,
-              &(matmul_encoded_args){.gemm = gemm_operands(g), .encoded = encoded_operand(g->f.b)});
-  launch_epilogue(&l);
-  size_t global[3] = {(size_t)ceil_div(g->f.n, BLOCK_N), (size_t)ceil_div(g->f.m, BLOCK_M),
-                      (size_t)g->f.batches},
+  launch launch;
+  gemm_begin(&launch, gemm);
+  launch_args(&launch, &(matmul_encoded_args){.gemm = gemm_operands(gemm),
+                                              .encoded = encoded_operand(gemm->desc.b)});
+  launch_epilogue(&launch);
+  size_t global[3] = {(size_t)ceil_div(gemm->desc.n, BLOCK_N),
+                      (size_t)ceil_div(gemm->desc.m, BLOCK_M), (size_t)gemm->desc.batches},
          local[3] = {SIDE, SIDE, 1};
-  return launch_run(&l, 3, global, local);
+  return launch_run(&launch, 3, global, local);
 }
 
 static clave_status multiply_few(const void *product) {
-  const gemm *g = product;
-  bool is_cpu = recorder_traits(g->s)->is_cpu;
-  int rows = rows_at_once(g), lanes = lanes_of(g);
-  int64_t wanted = 4 * (int64_t)recorder_traits(g->s)->compute_units,
-          each = is_cpu ? max_i64(1, min_i64(64, g->f.n * g->f.batches / wanted)) : 1;
-  launch l;
-  gemm_begin(&l, g);
-  launch_define(&l, "A_ORDER", g->f.a_k == 1);
-  launch_define(&l, "M", rows);
-  if (!is_cpu) launch_define(&l, "LANES", lanes);
-  launch_args(&l, &(gemv_encoded_args){
-                      .gemm = gemm_operands(g),
-                      .encoded = encoded_operand(g->f.b),
-                      .each = each,
-                      .scratch = local_arg(sizeof(float) * (is_cpu ? 1 : (size_t)rows * GROUP))});
-  launch_epilogue(&l);
-  size_t items =
-      is_cpu ? (size_t)ceil_div(g->f.n, each) : (size_t)ceil_div(g->f.n, GROUP / lanes) * GROUP;
-  size_t global[3] = {items, (size_t)ceil_div(g->f.m, rows), (size_t)g->f.batches},
+  const gemm *gemm = product;
+  bool is_cpu = recorder_traits(gemm->recorder)->is_cpu;
+  int rows = rows_at_once(gemm), lanes = lanes_of(gemm);
+  int64_t wanted = 4 * (int64_t)recorder_traits(gemm->recorder)->compute_units,
+          each = is_cpu ? max_i64(1, min_i64(64, gemm->desc.n * gemm->desc.batches / wanted)) : 1;
+  launch launch;
+  gemm_begin(&launch, gemm);
+  launch_define(&launch, "A_ORDER", gemm->desc.a_k == 1);
+  launch_define(&launch, "M", rows);
+  if (!is_cpu) launch_define(&launch, "LANES", lanes);
+  launch_args(&launch,
+              &(gemv_encoded_args){
+                  .gemm = gemm_operands(gemm),
+                  .encoded = encoded_operand(gemm->desc.b),
+                  .each = each,
+                  .scratch = local_arg(sizeof(float) * (is_cpu ? 1 : (size_t)rows * GROUP))});
+  launch_epilogue(&launch);
+  size_t items = is_cpu ? (size_t)ceil_div(gemm->desc.n, each)
+                        : (size_t)ceil_div(gemm->desc.n, GROUP / lanes) * GROUP;
+  size_t global[3] = {items, (size_t)ceil_div(gemm->desc.m, rows), (size_t)gemm->desc.batches},
          local[3] = {is_cpu ? 1 : GROUP, 1, 1};
-  return launch_run(&l, 3, global, local);
+  return launch_run(&launch, 3, global, local);
 }
 
 /* ---------------------------------------------------------------- the choice */
 
 static bool takes_dots(const void *product, const kernel_variant *variant) {
-  code_panels p;
+  code_panels panels;
   (void)variant;
-  return gemm_dots_usable(product, &p);
+  return gemm_dots_usable(product, &panels);
 }
 
 static bool takes_codes(const void *product, const kernel_variant *variant) {
   enum { MOST_CODES = 64 }; /* rows of a, whose sums fit local memory */
-  const gemm *g = product;
-  code_panels p;
+  const gemm *gemm = product;
+  code_panels panels;
   (void)variant;
-  return g->f.m <= MOST_CODES && gemm_codes_usable(g, &p);
+  return gemm->desc.m <= MOST_CODES && gemm_codes_usable(gemm, &panels);
 }
 
 static double cost_of_codes(const void *product, const kernel_variant *variant) {
@@ -86,18 +87,20 @@ static bool takes_packed(const void *product, const kernel_variant *variant) {
   return gemm_packed_usable(product);
 }
 
-static bool has_few_rows(const gemm *g) { return g->f.m <= MOST_ROWS || g->f.k == 0; }
+static bool has_few_rows(const gemm *gemm) {
+  return gemm->desc.m <= MOST_ROWS || gemm->desc.k == 0;
+}
 
 /* Without panels of codes packing decodes b in each run, which many rows are worth. */
 static double cost_of_packed(const void *product, const kernel_variant *variant) {
-  code_panels p;
-  return gemm_codes_usable(product, &p) || !has_few_rows(product) ? variant->cost : ON_REQUEST;
+  code_panels panels;
+  return gemm_codes_usable(product, &panels) || !has_few_rows(product) ? variant->cost : ON_REQUEST;
 }
 
 static bool takes_tiles(const void *product, const kernel_variant *variant) {
-  const gemm *g = product;
+  const gemm *gemm = product;
   (void)variant;
-  return !recorder_traits(g->s)->is_cpu && g->f.k > 0;
+  return !recorder_traits(gemm->recorder)->is_cpu && gemm->desc.k > 0;
 }
 
 static double cost_of_tiles(const void *product, const kernel_variant *variant) {
@@ -105,15 +108,15 @@ static double cost_of_tiles(const void *product, const kernel_variant *variant) 
 }
 
 static clave_status record_dots(const void *product) {
-  code_panels p;
-  (void)gemm_dots_usable(product, &p);
-  return gemm_dots(product, &p);
+  code_panels panels;
+  (void)gemm_dots_usable(product, &panels);
+  return gemm_dots(product, &panels);
 }
 
 static clave_status record_codes(const void *product) {
-  code_panels p;
-  (void)gemm_codes_usable(product, &p);
-  return gemm_codes_rows(product, &p);
+  code_panels panels;
+  (void)gemm_codes_usable(product, &panels);
+  return gemm_codes_rows(product, &panels);
 }
 
 static const kernel_variant encoded_variants[] = {
@@ -125,13 +128,13 @@ static const kernel_variant encoded_variants[] = {
 
 /* Groups of rows are multiplied as they lie where digits do not do. */
 clave_status gemm_encoded(const void *product) {
-  const gemm *g = product;
-  if (g->grouped) return takes_dots(g, NULL) ? record_dots(g) : multiply_few(g);
-  tuning_key k = gemm_key(g);
-  tuning_key_encoding(&k, "encoding", &g->f.b->t.encoding);
+  const gemm *gemm = product;
+  if (gemm->grouped) return takes_dots(gemm, NULL) ? record_dots(gemm) : multiply_few(gemm);
+  tuning_key key = gemm_key(gemm);
+  tuning_key_encoding(&key, "encoding", &gemm->desc.b->tensor.encoding);
   const variants all = {.family = "encoded matmul",
                         .rows = encoded_variants,
                         .n = sizeof encoded_variants / sizeof *encoded_variants,
-                        .problem = g};
-  return recorder_choose(g->s, &all, &k)->record(g);
+                        .problem = gemm};
+  return recorder_choose(gemm->recorder, &all, &key)->record(gemm);
 }

@@ -21,201 +21,215 @@ typedef struct b_place {
   int codes; /* the form's number */
 } b_place;
 
-static int panel_rows(const gemm *g) { return gemm_panel_rows(recorder_traits(g->s)); }
-static int64_t count_panels(const gemm *g) { return ceil_div(g->f.m, panel_rows(g)); }
+static int panel_rows(const gemm *gemm) { return gemm_panel_rows(recorder_traits(gemm->recorder)); }
+static int64_t count_panels(const gemm *gemm) { return ceil_div(gemm->desc.m, panel_rows(gemm)); }
 /* What fits in local memory, whole panels; 0: not even one. */
-static int64_t fitting_strip(const gemm *g, int64_t most) {
-  const device_traits *t = recorder_traits(g->s);
-  int64_t fits = (int64_t)(t->local_memory / (sizeof(float) * SUM_ROWS)),
-          panel = 2 * (int64_t)t->vector_width;
+static int64_t fitting_strip(const gemm *gemm, int64_t most) {
+  const device_traits *traits = recorder_traits(gemm->recorder);
+  int64_t fits = (int64_t)(traits->local_memory / (sizeof(float) * SUM_ROWS)),
+          panel = 2 * (int64_t)traits->vector_width;
   return min_i64(fits, most) / panel * panel;
 }
 /* Whether b becomes floats, or their columns in panels, in local memory. */
-static bool copies_b(const gemm *g) {
-  return !gemm_panels_usable(g) || g->f.b->t.type != DTYPE_F32;
+static bool copies_b(const gemm *gemm) {
+  return !gemm_panels_usable(gemm) || gemm->desc.b->tensor.type != DTYPE_F32;
 }
-static bool sums_are_local(const gemm *g) {
-  const device_traits *t = recorder_traits(g->s);
-  const size_t strip = sizeof(float) * SUM_ROWS * 2 * (size_t)t->vector_width;
-  return gemm_panels_usable(g) && (copies_b(g) ? 2 : 1) * strip <= t->local_memory;
+static bool sums_are_local(const gemm *gemm) {
+  const device_traits *traits = recorder_traits(gemm->recorder);
+  const size_t strip = sizeof(float) * SUM_ROWS * 2 * (size_t)traits->vector_width;
+  return gemm_panels_usable(gemm) && (copies_b(gemm) ? 2 : 1) * strip <= traits->local_memory;
 }
 /* Columns of a work-item: fewer where there would be few work-items. */
-static int64_t strip_of(const gemm *g) {
-  const device_traits *t = recorder_traits(g->s);
-  const bool is_local = sums_are_local(g);
-  int64_t most = g->each ? g->each : MAX_STRIP, rows = ceil_div(g->f.m, SUM_ROWS) * g->f.batches,
-          least = 2 * (int64_t)t->vector_width;
-  if (is_local && copies_b(g)) most = min_i64(most, fitting_strip(g, INT64_MAX) / 2);
-  while (is_local && !g->each && most / 2 >= least &&
-         ceil_div(g->f.n, most) * rows < ITEMS_PER_UNIT * (int64_t)t->compute_units)
+static int64_t strip_of(const gemm *gemm) {
+  const device_traits *traits = recorder_traits(gemm->recorder);
+  const bool is_local = sums_are_local(gemm);
+  int64_t most = gemm->each ? gemm->each : MAX_STRIP,
+          rows = ceil_div(gemm->desc.m, SUM_ROWS) * gemm->desc.batches,
+          least = 2 * (int64_t)traits->vector_width;
+  if (is_local && copies_b(gemm)) most = min_i64(most, fitting_strip(gemm, INT64_MAX) / 2);
+  while (is_local && !gemm->each && most / 2 >= least &&
+         ceil_div(gemm->desc.n, most) * rows < ITEMS_PER_UNIT * (int64_t)traits->compute_units)
     most /= 2;
-  return fitting_strip(g, most);
+  return fitting_strip(gemm, most);
 }
 
-bool gemm_packed_takes(const gemm *g, int64_t columns) {
-  return fitting_strip(g, columns) == columns && columns != fitting_strip(g, MAX_STRIP);
+bool gemm_packed_takes(const gemm *gemm, int64_t columns) {
+  return fitting_strip(gemm, columns) == columns && columns != fitting_strip(gemm, MAX_STRIP);
 }
 
-bool gemm_packed_usable(const gemm *g) {
-  return recorder_traits(g->s)->is_cpu && g->f.k > 0 &&
-         fitting_strip(g, g->each ? g->each : MAX_STRIP) > 0;
+bool gemm_packed_usable(const gemm *gemm) {
+  return recorder_traits(gemm->recorder)->is_cpu && gemm->desc.k > 0 &&
+         fitting_strip(gemm, gemm->each ? gemm->each : MAX_STRIP) > 0;
 }
 
-static int b_order(const gemm *g) {
-  return g->f.b_n == 1 || g->f.n == 1 ? 0 : g->f.b_k == 1 ? 1 : 2;
+static int b_order(const gemm *gemm) {
+  return gemm->desc.b_n == 1 || gemm->desc.n == 1 ? 0 : gemm->desc.b_k == 1 ? 1 : 2;
 }
 
-static void define_shape(launch *l, const gemm *g) {
-  launch_define(l, "WIDTH", (int)recorder_traits(g->s)->vector_width);
-  launch_define(l, "A_ORDER", g->f.a_k == 1);
+static void define_shape(launch *launch, const gemm *gemm) {
+  launch_define(launch, "WIDTH", (int)recorder_traits(gemm->recorder)->vector_width);
+  launch_define(launch, "A_ORDER", gemm->desc.a_k == 1);
 }
 
 /* Whether all batches have the same a: a weight. */
-static bool has_one_a(const gemm *g) {
-  for (int i = 0; i < g->f.batch_a.rank; i++)
-    if (g->f.batch_a.dims[i] > 1 && g->f.batch_a.strides[i] != 0) return false;
+static bool has_one_a(const gemm *gemm) {
+  for (int i = 0; i < gemm->desc.batch_a.rank; i++)
+    if (gemm->desc.batch_a.dims[i] > 1 && gemm->desc.batch_a.strides[i] != 0) return false;
   return true;
 }
-static int64_t count_matrices(const gemm *g) { return has_one_a(g) ? 1 : g->f.batches; }
+static int64_t count_matrices(const gemm *gemm) { return has_one_a(gemm) ? 1 : gemm->desc.batches; }
 
-static clave_status pack_a(const gemm *g, arg_buffer a, arg_buffer packed) {
-  launch l;
-  gemm_begin_a(&l, g);
-  define_shape(&l, g);
-  launch_args(&l, &(gemm_pack_args){.a = a,
-                                    .a_batch = strides_arg(&g->f.batch_a),
-                                    .batch_dims = dims_arg(&g->f.batch_a),
-                                    .a_m = g->f.a_m,
-                                    .a_k = g->f.a_k,
-                                    .packed = packed,
-                                    .m_size = g->f.m,
-                                    .k_size = g->f.k});
-  size_t global[3] = {(size_t)count_panels(g), (size_t)ceil_div(g->f.k, DEPTH),
-                      (size_t)count_matrices(g)},
+static clave_status pack_a(const gemm *gemm, arg_buffer left, arg_buffer packed) {
+  launch launch;
+  gemm_begin_a(&launch, gemm);
+  define_shape(&launch, gemm);
+  launch_args(&launch, &(gemm_pack_args){.a = left,
+                                         .a_batch = strides_arg(&gemm->desc.batch_a),
+                                         .batch_dims = dims_arg(&gemm->desc.batch_a),
+                                         .a_m = gemm->desc.a_m,
+                                         .a_k = gemm->desc.a_k,
+                                         .packed = packed,
+                                         .m_size = gemm->desc.m,
+                                         .k_size = gemm->desc.k});
+  size_t global[3] = {(size_t)count_panels(gemm), (size_t)ceil_div(gemm->desc.k, DEPTH),
+                      (size_t)count_matrices(gemm)},
          local[3] = {1, 1, 1};
-  return launch_run(&l, 3, global, local);
+  return launch_run(&launch, 3, global, local);
 }
 
 /* Panels of rows per work-item: all of them where it packs b, which is then packed once, unless
  * that leaves cores idle; below MIN_PANELS packing b again costs more than another core brings.
  * Where sums are local, as many as have room there. */
-static int64_t share_panels(const gemm *g, int64_t panels) {
+static int64_t share_panels(const gemm *gemm, int64_t panels) {
   enum { MIN_PANELS = 4 };
-  const bool is_local = sums_are_local(g);
-  int64_t strips = ceil_div(g->f.n, strip_of(g)) * g->f.batches,
-          wanted = (is_local ? ITEMS_PER_UNIT : 4) * (int64_t)recorder_traits(g->s)->compute_units;
+  const bool is_local = sums_are_local(gemm);
+  int64_t strips = ceil_div(gemm->desc.n, strip_of(gemm)) * gemm->desc.batches,
+          wanted = (is_local ? ITEMS_PER_UNIT : 4) *
+                   (int64_t)recorder_traits(gemm->recorder)->compute_units;
   int64_t chunks = strips >= wanted ? 1 : ceil_div(wanted, strips);
   if (chunks > panels / MIN_PANELS) chunks = panels / MIN_PANELS;
-  if (is_local) chunks = max_i64(chunks, ceil_div(panels, SUM_ROWS / panel_rows(g)));
+  if (is_local) chunks = max_i64(chunks, ceil_div(panels, SUM_ROWS / panel_rows(gemm)));
   return chunks > 1 ? ceil_div(panels, chunks) : panels;
 }
 
-static panels_params all_panels(const gemm *g, arg_buffer a, int64_t a_stride, int64_t each) {
-  return (panels_params){
-      .a = a,
-      .a_stride = a_stride,
-      .bias = optional_arg(g->f.bias),
-      .bias_batch = strides_arg(&g->f.batch_bias),
-      .bias_m = g->f.bias_m,
-      .bias_n = g->f.bias_n,
-      .out = buffer_arg(g->f.out),
-      .sums = g->f.out->t.type == DTYPE_F32 ? buffer_arg(g->f.out) : scratch_arg(0),
-      .batch_dims = dims_arg(&g->f.batch_a),
-      .m_size = g->f.m,
-      .n_size = g->f.n,
-      .k_size = g->f.k,
-      .panels_each = each,
-      .strip = strip_of(g),
-      .alpha = g->f.alpha,
-      .beta = g->f.beta};
+static panels_params all_panels(const gemm *gemm, arg_buffer buffer, int64_t a_stride,
+                                int64_t each) {
+  return (panels_params){.a = buffer,
+                         .a_stride = a_stride,
+                         .bias = optional_arg(gemm->desc.bias),
+                         .bias_batch = strides_arg(&gemm->desc.batch_bias),
+                         .bias_m = gemm->desc.bias_m,
+                         .bias_n = gemm->desc.bias_n,
+                         .out = buffer_arg(gemm->desc.out),
+                         .sums = gemm->desc.out->tensor.type == DTYPE_F32
+                                     ? buffer_arg(gemm->desc.out)
+                                     : scratch_arg(0),
+                         .batch_dims = dims_arg(&gemm->desc.batch_a),
+                         .m_size = gemm->desc.m,
+                         .n_size = gemm->desc.n,
+                         .k_size = gemm->desc.k,
+                         .panels_each = each,
+                         .strip = strip_of(gemm),
+                         .alpha = gemm->desc.alpha,
+                         .beta = gemm->desc.beta};
 }
 
-/* The kernel for where b is, and its arguments. */
-static void choose_kernel(launch *l, const gemm *g, const panels_params *panels, const b_place *b) {
-  const size_t room = sizeof(float) * SUM_ROWS * (size_t)strip_of(g);
-  const arg_local memory = local_arg(room * (size_t)(copies_b(g) + sums_are_local(g)));
-  if (b->coded) {
-    gemm_codes_define(l, &b->layout);
-    launch_args(l, &(gemm_codes_args){.panels = *panels,
-                                      .codes = gemm_codes_operand(&b->layout, b->codes),
-                                      .packed = memory});
-  } else if (gemm_is_encoded(g)) {
-    launch_encoding(l, &g->f.b->t.encoding);
-    launch_args(l, &(gemm_encoded_args){
-                       .panels = *panels, .encoded = encoded_operand(g->f.b), .packed = memory});
+/* The kernel for where place is, and its arguments. */
+static void choose_kernel(launch *launch, const gemm *gemm, const panels_params *panels,
+                          const b_place *place) {
+  const size_t room = sizeof(float) * SUM_ROWS * (size_t)strip_of(gemm);
+  const arg_local memory = local_arg(room * (size_t)(copies_b(gemm) + sums_are_local(gemm)));
+  if (place->coded) {
+    gemm_codes_define(launch, &place->layout);
+    launch_args(launch,
+                &(gemm_codes_args){.panels = *panels,
+                                   .codes = gemm_codes_operand(&place->layout, place->codes),
+                                   .packed = memory});
+  } else if (gemm_is_encoded(gemm)) {
+    launch_encoding(launch, &gemm->desc.b->tensor.encoding);
+    launch_args(launch,
+                &(gemm_encoded_args){
+                    .panels = *panels, .encoded = encoded_operand(gemm->desc.b), .packed = memory});
   } else {
-    launch_dtype(l, "B_TYPE", g->f.b->t.type);
-    launch_define(l, "B_ORDER", b_order(g));
-    launch_define(l, "B_PACKED", b->packed);
-    launch_define(l, "SUMS_LOCAL", sums_are_local(g));
-    launch_args(
-        l, &(gemm_args){.panels = *panels, .dense = gemm_dense_at(g, b->buffer), .memory = memory});
+    launch_dtype(launch, "B_TYPE", gemm->desc.b->tensor.type);
+    launch_define(launch, "B_ORDER", b_order(gemm));
+    launch_define(launch, "B_PACKED", place->packed);
+    launch_define(launch, "SUMS_LOCAL", sums_are_local(gemm));
+    launch_args(launch, &(gemm_args){.panels = *panels,
+                                     .dense = gemm_dense_at(gemm, place->buffer),
+                                     .memory = memory});
   }
 }
 
-static clave_status multiply(const gemm *g, arg_buffer a, int64_t a_stride, const b_place *b) {
-  int64_t panels = count_panels(g), each = share_panels(g, panels);
-  const panels_params all = all_panels(g, a, a_stride, each);
-  launch l;
-  gemm_begin_a(&l, g);
-  define_shape(&l, g);
-  choose_kernel(&l, g, &all, b);
-  launch_epilogue(&l);
-  size_t global[3] = {(size_t)ceil_div(g->f.n, strip_of(g)), (size_t)ceil_div(panels, each),
-                      (size_t)g->f.batches},
+static clave_status multiply(const gemm *gemm, arg_buffer buffer, int64_t a_stride,
+                             const b_place *place) {
+  int64_t panels = count_panels(gemm), each = share_panels(gemm, panels);
+  const panels_params all = all_panels(gemm, buffer, a_stride, each);
+  launch launch;
+  gemm_begin_a(&launch, gemm);
+  define_shape(&launch, gemm);
+  choose_kernel(&launch, gemm, &all, place);
+  launch_epilogue(&launch);
+  size_t global[3] = {(size_t)ceil_div(gemm->desc.n, strip_of(gemm)),
+                      (size_t)ceil_div(panels, each), (size_t)gemm->desc.batches},
          local[3] = {1, 1, 1};
-  return launch_run(&l, 3, global, local);
+  return launch_run(&launch, 3, global, local);
 }
 
-/* The floats of g->codes behind `used` floats of scratch memory, then panels of them in `to`. */
-static clave_status pack_codes(const gemm *g, int64_t used, arg_buffer to) {
+/* The floats of gemm->codes behind `used` floats of scratch memory, then panels of them in `to`. */
+static clave_status pack_codes(const gemm *gemm, int64_t used, arg_buffer to) {
   const arg_buffer floats = scratch_arg(used);
-  int64_t decoded = tensor_numel(&g->codes->t);
-  TRY(recorder_scratch(g->s, sizeof(float) * (size_t)(used + decoded)));
-  TRY(opencl_decode(g->s, g->node, g->codes, floats));
-  return pack_a(g, floats, to);
+  int64_t decoded = tensor_numel(&gemm->codes->tensor);
+  TRY(recorder_scratch(gemm->recorder, sizeof(float) * (size_t)(used + decoded)));
+  TRY(opencl_decode(gemm->recorder, gemm->node, gemm->codes, floats));
+  return pack_a(gemm, floats, to);
 }
 
-static int64_t matrix_floats(const gemm *g) { return count_panels(g) * panel_rows(g) * g->f.k; }
-static int64_t packed_floats(const gemm *g) { return count_matrices(g) * matrix_floats(g); }
-
-static clave_status pack_weight_a(cl_recorder *s, const gemm *product) {
-  gemm g = *product;
-  g.s = s;
-  if (g.codes) return pack_codes(&g, packed_floats(&g), scratch_arg(0));
-  return pack_a(&g, buffer_arg(g.f.a), scratch_arg(0));
+static int64_t matrix_floats(const gemm *gemm) {
+  return count_panels(gemm) * panel_rows(gemm) * gemm->desc.k;
+}
+static int64_t packed_floats(const gemm *gemm) {
+  return count_matrices(gemm) * matrix_floats(gemm);
 }
 
-clave_status gemm_a_panels(const gemm *g, int64_t used, arg_buffer *a) {
-  const bound_tensor *x = g->codes ? g->codes : g->f.a;
-  bool is_packed = recorder_may_pack(g->s, x);
-  int64_t packed = packed_floats(g);
-  *a = scratch_arg(used);
-  TRY(recorder_scratch(g->s, sizeof(float) * (size_t)(used + (is_packed ? 0 : packed))));
-  if (!is_packed && g->codes) return pack_codes(g, used + packed, *a);
-  if (!is_packed) return pack_a(g, buffer_arg(g->f.a), *a);
-  const pack_request f = {.x = x,
-                          .kind = PACKED_GEMM_A,
-                          .size = {panel_rows(g), g->f.m, g->f.k},
-                          .bytes = sizeof(float) * (size_t)packed};
+static clave_status pack_weight_a(cl_recorder *recorder, const gemm *product) {
+  gemm gemm = *product;
+  gemm.recorder = recorder;
+  if (gemm.codes) return pack_codes(&gemm, packed_floats(&gemm), scratch_arg(0));
+  return pack_a(&gemm, buffer_arg(gemm.desc.a), scratch_arg(0));
+}
+
+clave_status gemm_a_panels(const gemm *gemm, int64_t used, arg_buffer *buffer) {
+  const bound_tensor *tensor = gemm->codes ? gemm->codes : gemm->desc.a;
+  bool is_packed = recorder_may_pack(gemm->recorder, tensor);
+  int64_t packed = packed_floats(gemm);
+  *buffer = scratch_arg(used);
+  TRY(recorder_scratch(gemm->recorder, sizeof(float) * (size_t)(used + (is_packed ? 0 : packed))));
+  if (!is_packed && gemm->codes) return pack_codes(gemm, used + packed, *buffer);
+  if (!is_packed) return pack_a(gemm, buffer_arg(gemm->desc.a), *buffer);
+  const pack_request request = {.x = tensor,
+                                .kind = PACKED_GEMM_A,
+                                .size = {panel_rows(gemm), gemm->desc.m, gemm->desc.k},
+                                .bytes = sizeof(float) * (size_t)packed};
   cl_recorder *pack;
   int number;
-  TRY(recorder_pack(g->s, &f, &number, &pack));
-  TRY(pack_weight_a(pack, g));
-  *a = packed_arg(number);
+  TRY(recorder_pack(gemm->recorder, &request, &number, &pack));
+  TRY(pack_weight_a(pack, gemm));
+  *buffer = packed_arg(number);
   return NULL;
 }
 
 clave_status gemm_packed(const void *product) {
-  const gemm *g = product;
-  int64_t matrix = matrix_floats(g), matrices = count_matrices(g);
-  bool waits = g->f.out->t.type != DTYPE_F32 && g->f.k > DEPTH && !sums_are_local(g);
-  int64_t sums = waits ? g->f.batches * g->f.m * g->f.n : 0;
-  arg_buffer a;
-  b_place b = {.buffer = buffer_arg(g->f.b), .packed = gemm_panels_usable(g)};
-  b.coded = gemm_codes_usable(g, &b.layout);
-  TRY(gemm_a_panels(g, sums, &a));
-  if (b.packed) TRY(gemm_b_panels(g, &b.buffer));
-  if (b.coded) TRY(gemm_codes_form(g, &b.layout, &b.codes));
-  return multiply(g, a, matrices > 1 ? matrix : 0, &b);
+  const gemm *gemm = product;
+  int64_t matrix = matrix_floats(gemm), matrices = count_matrices(gemm);
+  bool waits =
+      gemm->desc.out->tensor.type != DTYPE_F32 && gemm->desc.k > DEPTH && !sums_are_local(gemm);
+  int64_t sums = waits ? gemm->desc.batches * gemm->desc.m * gemm->desc.n : 0;
+  arg_buffer buffer;
+  b_place place = {.buffer = buffer_arg(gemm->desc.b), .packed = gemm_panels_usable(gemm)};
+  place.coded = gemm_codes_usable(gemm, &place.layout);
+  TRY(gemm_a_panels(gemm, sums, &buffer));
+  if (place.packed) TRY(gemm_b_panels(gemm, &place.buffer));
+  if (place.coded) TRY(gemm_codes_form(gemm, &place.layout, &place.codes));
+  return multiply(gemm, buffer, matrices > 1 ? matrix : 0, &place);
 }

@@ -9,74 +9,79 @@ enum {
   CACHED_DEPTH = 256 /* k of a panel that stay in the first-level cache for several rows */
 };
 
-static int width_of(const gemm *g) { return (int)recorder_traits(g->s)->vector_width; }
-int64_t gemm_panel_columns(const cl_recorder *s) { return 2 * recorder_traits(s)->vector_width; }
-static int columns_of(const gemm *g) { return (int)gemm_panel_columns(g->s); }
-static int64_t count_panels(const gemm *g) { return ceil_div(g->f.n, columns_of(g)); }
+static int width_of(const gemm *gemm) { return (int)recorder_traits(gemm->recorder)->vector_width; }
+int64_t gemm_panel_columns(const cl_recorder *recorder) {
+  return 2 * recorder_traits(recorder)->vector_width;
+}
+static int columns_of(const gemm *gemm) { return (int)gemm_panel_columns(gemm->recorder); }
+static int64_t count_panels(const gemm *gemm) { return ceil_div(gemm->desc.n, columns_of(gemm)); }
 /* The most panels that a work-item reads at once, each a stream of its own; the form has whole
  * groups. */
-static int64_t most_at_once(const gemm *g) {
-  return count_panels(g) >= 4 ? 4 : count_panels(g) >= 2 ? 2 : 1;
+static int64_t most_at_once(const gemm *gemm) {
+  return count_panels(gemm) >= 4 ? 4 : count_panels(gemm) >= 2 ? 2 : 1;
 }
-static int64_t padded_panels(const gemm *g) {
-  return ceil_div(count_panels(g), most_at_once(g)) * most_at_once(g);
+static int64_t padded_panels(const gemm *gemm) {
+  return ceil_div(count_panels(gemm), most_at_once(gemm)) * most_at_once(gemm);
 }
 
-bool gemm_has_one_b(const gemm *g) {
-  for (int i = 0; i < g->f.batch_b.rank; i++)
-    if (g->f.batch_b.dims[i] > 1 && g->f.batch_b.strides[i] != 0) return false;
+bool gemm_has_one_b(const gemm *gemm) {
+  for (int i = 0; i < gemm->desc.batch_b.rank; i++)
+    if (gemm->desc.batch_b.dims[i] > 1 && gemm->desc.batch_b.strides[i] != 0) return false;
   return true;
 }
 
-bool gemm_panels_usable(const gemm *g) {
-  return recorder_traits(g->s)->is_cpu && !g->grouped && !gemm_is_encoded(g) && g->f.k > 0 &&
-         gemm_has_one_b(g) && recorder_may_pack(g->s, g->f.b);
+bool gemm_panels_usable(const gemm *gemm) {
+  return recorder_traits(gemm->recorder)->is_cpu && !gemm->grouped && !gemm_is_encoded(gemm) &&
+         gemm->desc.k > 0 && gemm_has_one_b(gemm) &&
+         recorder_may_pack(gemm->recorder, gemm->desc.b);
 }
 
-bool gemm_panels_few(const gemm *g) { return g->f.m <= FEW_ROWS; }
+bool gemm_panels_few(const gemm *gemm) { return gemm->desc.m <= FEW_ROWS; }
 
-static clave_status pack_b(cl_recorder *s, const gemm *g) {
-  launch l;
-  launch_begin(&l, s, g->node);
-  launch_dtype(&l, "B_TYPE", moved_type(g->f.b->t.type));
-  launch_define(&l, "WIDTH", width_of(g));
-  launch_define(&l, "B_ORDER", g->f.b_k == 1);
-  launch_args(&l, &(gemm_panels_pack_args){.b = buffer_arg(g->f.b),
-                                           .b_k = g->f.b_k,
-                                           .b_n = g->f.b_n,
-                                           .packed = scratch_arg(0),
-                                           .n_size = g->f.n,
-                                           .k_size = g->f.k,
-                                           .depth = PACK_DEPTH});
-  size_t global[2] = {(size_t)padded_panels(g), (size_t)ceil_div(g->f.k, PACK_DEPTH)},
+static clave_status pack_b(cl_recorder *recorder, const gemm *gemm) {
+  launch launch;
+  launch_begin(&launch, recorder, gemm->node);
+  launch_dtype(&launch, "B_TYPE", moved_type(gemm->desc.b->tensor.type));
+  launch_define(&launch, "WIDTH", width_of(gemm));
+  launch_define(&launch, "B_ORDER", gemm->desc.b_k == 1);
+  launch_args(&launch, &(gemm_panels_pack_args){.b = buffer_arg(gemm->desc.b),
+                                                .b_k = gemm->desc.b_k,
+                                                .b_n = gemm->desc.b_n,
+                                                .packed = scratch_arg(0),
+                                                .n_size = gemm->desc.n,
+                                                .k_size = gemm->desc.k,
+                                                .depth = PACK_DEPTH});
+  size_t global[2] = {(size_t)padded_panels(gemm), (size_t)ceil_div(gemm->desc.k, PACK_DEPTH)},
          local[2] = {1, 1};
-  return launch_run(&l, 2, global, local);
+  return launch_run(&launch, 2, global, local);
 }
 
-clave_status gemm_b_panels(const gemm *g, arg_buffer *panels) {
-  const pack_request f = {
-      .x = g->f.b,
+clave_status gemm_b_panels(const gemm *gemm, arg_buffer *panels) {
+  const pack_request request = {
+      .x = gemm->desc.b,
       .kind = PACKED_GEMM_B,
-      .size = {columns_of(g), g->f.n, g->f.b_n}, /* a square matrix is not its transpose */
-      .bytes = dtype_size(g->f.b->t.type) * (size_t)(padded_panels(g) * columns_of(g) * g->f.k)};
+      .size = {columns_of(gemm), gemm->desc.n,
+               gemm->desc.b_n}, /* a square matrix is not its transpose */
+      .bytes = dtype_size(gemm->desc.b->tensor.type) *
+               (size_t)(padded_panels(gemm) * columns_of(gemm) * gemm->desc.k)};
   cl_recorder *pack;
   int number;
-  TRY(recorder_pack(g->s, &f, &number, &pack));
-  TRY(pack_b(pack, g));
+  TRY(recorder_pack(gemm->recorder, &request, &number, &pack));
+  TRY(pack_b(pack, gemm));
   *panels = packed_arg(number);
   return NULL;
 }
 
 /* Rows at once: two registers of sums for each, of 32, or of 16 where they are narrow. */
-static int rows_at_once(const gemm *g) {
-  int most = width_of(g) == 16 ? 8 : 4, rows = 1;
-  while (rows < most && rows < g->f.m) rows *= 2;
+static int rows_at_once(const gemm *gemm) {
+  int most = width_of(gemm) == 16 ? 8 : 4, rows = 1;
+  while (rows < most && rows < gemm->desc.m) rows *= 2;
   return rows;
 }
 
 /* Eight registers of sums in all. */
-static int64_t panels_at_once(const gemm *g) {
-  return min_i64(rows_at_once(g) >= 4 ? 1 : 4 / rows_at_once(g), most_at_once(g));
+static int64_t panels_at_once(const gemm *gemm) {
+  return min_i64(rows_at_once(gemm) >= 4 ? 1 : 4 / rows_at_once(gemm), most_at_once(gemm));
 }
 
 /* What a work-item of gemm_panels does. */
@@ -91,50 +96,51 @@ typedef struct share {
 enum { FLOATS = 4096 };
 
 /* Panels of a work-item whose sums fit. */
-static int64_t most_panels(const gemm *g) {
-  int64_t rows = ceil_div(g->f.m, rows_at_once(g)) * rows_at_once(g);
-  return FLOATS / (rows * columns_of(g));
+static int64_t most_panels(const gemm *gemm) {
+  int64_t rows = ceil_div(gemm->desc.m, rows_at_once(gemm)) * rows_at_once(gemm);
+  return FLOATS / (rows * columns_of(gemm));
 }
 
-bool gemm_panels_takes(const gemm *g, int64_t panels) {
-  return max_i64(panels, 1) <= most_panels(g) && panels % panels_at_once(g) == 0 &&
-         panels <= count_panels(g);
+bool gemm_panels_takes(const gemm *gemm, int64_t panels) {
+  return max_i64(panels, 1) <= most_panels(gemm) && panels % panels_at_once(gemm) == 0 &&
+         panels <= count_panels(gemm);
 }
 
 /* Several work-items for each core. */
-static share share_panels(const gemm *g) {
-  int64_t at_once = rows_at_once(g), unit = panels_at_once(g);
-  bool copies = g->f.a->t.type != DTYPE_F32;
-  share s = {.rows = ceil_div(g->f.m, at_once) * at_once, .depth = g->f.k};
-  int64_t wanted = 4 * (int64_t)recorder_traits(g->s)->compute_units,
-          each = g->each ? g->each : count_panels(g) * g->f.batches / wanted;
-  s.each = max_i64(1, min_i64(most_panels(g), each) / unit) * unit;
-  if (g->f.m > at_once) s.depth = CACHED_DEPTH;
-  if (copies) s.depth = min_i64(s.depth, FLOATS / s.rows);
-  s.floats = (size_t)(s.each * s.rows * columns_of(g) + (copies ? s.rows * s.depth : 0));
-  return s;
+static share share_panels(const gemm *gemm) {
+  int64_t at_once = rows_at_once(gemm), unit = panels_at_once(gemm);
+  bool copies = gemm->desc.a->tensor.type != DTYPE_F32;
+  share share = {.rows = ceil_div(gemm->desc.m, at_once) * at_once, .depth = gemm->desc.k};
+  int64_t wanted = 4 * (int64_t)recorder_traits(gemm->recorder)->compute_units,
+          each = gemm->each ? gemm->each : count_panels(gemm) * gemm->desc.batches / wanted;
+  share.each = max_i64(1, min_i64(most_panels(gemm), each) / unit) * unit;
+  if (gemm->desc.m > at_once) share.depth = CACHED_DEPTH;
+  if (copies) share.depth = min_i64(share.depth, FLOATS / share.rows);
+  share.floats = (size_t)(share.each * share.rows * columns_of(gemm) +
+                          (copies ? share.rows * share.depth : 0));
+  return share;
 }
 
 clave_status gemm_panels(const void *product) {
-  const gemm *g = product;
-  share s = share_panels(g);
-  arg_buffer b;
-  TRY(gemm_b_panels(g, &b));
-  launch l;
-  gemm_begin_a(&l, g);
-  launch_dtype(&l, "B_TYPE", g->f.b->t.type);
-  launch_define(&l, "WIDTH", width_of(g));
-  launch_define(&l, "A_ORDER", g->f.a_k == 1);
-  launch_define(&l, "M", rows_at_once(g));
-  launch_define(&l, "P", (int)panels_at_once(g));
-  launch_args(&l, &(gemm_panels_args){.gemm = gemm_operands(g),
-                                      .b = b,
-                                      .padded = s.rows,
-                                      .each = s.each,
-                                      .depth = s.depth,
-                                      .scratch = local_arg(sizeof(float) * s.floats)});
-  launch_epilogue(&l);
-  size_t global[2] = {(size_t)ceil_div(count_panels(g), s.each), (size_t)g->f.batches},
+  const gemm *gemm = product;
+  share share = share_panels(gemm);
+  arg_buffer buffer;
+  TRY(gemm_b_panels(gemm, &buffer));
+  launch launch;
+  gemm_begin_a(&launch, gemm);
+  launch_dtype(&launch, "B_TYPE", gemm->desc.b->tensor.type);
+  launch_define(&launch, "WIDTH", width_of(gemm));
+  launch_define(&launch, "A_ORDER", gemm->desc.a_k == 1);
+  launch_define(&launch, "M", rows_at_once(gemm));
+  launch_define(&launch, "P", (int)panels_at_once(gemm));
+  launch_args(&launch, &(gemm_panels_args){.gemm = gemm_operands(gemm),
+                                           .b = buffer,
+                                           .padded = share.rows,
+                                           .each = share.each,
+                                           .depth = share.depth,
+                                           .scratch = local_arg(sizeof(float) * share.floats)});
+  launch_epilogue(&launch);
+  size_t global[2] = {(size_t)ceil_div(count_panels(gemm), share.each), (size_t)gemm->desc.batches},
          local[2] = {1, 1};
-  return launch_run(&l, 2, global, local);
+  return launch_run(&launch, 2, global, local);
 }

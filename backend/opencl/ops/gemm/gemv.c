@@ -11,49 +11,49 @@ static int rows_of(int class) { return class <= 4 ? 4 : 2; }
 
 /* Neighbours of n of one work-item on a CPU: a multiple of `unit`, at most `most`, several items
  * for each core. */
-static int64_t share_columns(const gemm *g, int64_t unit, int64_t most) {
-  if (g->each) return g->each;
-  int64_t wanted = 4 * (int64_t)recorder_traits(g->s)->compute_units,
-          each = g->f.n * g->f.batches / wanted / unit * unit;
+static int64_t share_columns(const gemm *gemm, int64_t unit, int64_t most) {
+  if (gemm->each) return gemm->each;
+  int64_t wanted = 4 * (int64_t)recorder_traits(gemm->recorder)->compute_units,
+          each = gemm->desc.n * gemm->desc.batches / wanted / unit * unit;
   return each < unit ? unit : each > most ? most : each;
 }
 
-static clave_status run(const gemm *g, bool by_rows, int64_t each, size_t floats) {
-  int class = class_of(g->f.m);
-  launch l;
-  gemm_begin(&l, g);
-  launch_define(&l, "M", class);
-  launch_define(&l, "ROWS", rows_of(class));
+static clave_status run(const gemm *gemm, bool by_rows, int64_t each, size_t floats) {
+  int class = class_of(gemm->desc.m);
+  launch launch;
+  gemm_begin(&launch, gemm);
+  launch_define(&launch, "M", class);
+  launch_define(&launch, "ROWS", rows_of(class));
   arg_local scratch = local_arg(sizeof(float) * floats);
   if (by_rows)
-    launch_args(
-        &l,
-        &(gemv_rows_args){
-            .gemm = gemm_operands(g), .dense = gemm_dense(g), .each = each, .scratch = scratch});
+    launch_args(&launch, &(gemv_rows_args){.gemm = gemm_operands(gemm),
+                                           .dense = gemm_dense(gemm),
+                                           .each = each,
+                                           .scratch = scratch});
   else
-    launch_args(
-        &l,
-        &(gemv_columns_args){
-            .gemm = gemm_operands(g), .dense = gemm_dense(g), .each = each, .scratch = scratch});
-  launch_epilogue(&l);
-  size_t global[2] = {(size_t)((g->f.n + each - 1) / each), (size_t)g->f.batches},
+    launch_args(&launch, &(gemv_columns_args){.gemm = gemm_operands(gemm),
+                                              .dense = gemm_dense(gemm),
+                                              .each = each,
+                                              .scratch = scratch});
+  launch_epilogue(&launch);
+  size_t global[2] = {(size_t)((gemm->desc.n + each - 1) / each), (size_t)gemm->desc.batches},
          local[2] = {1, 1};
-  return launch_run(&l, 2, global, local);
+  return launch_run(&launch, 2, global, local);
 }
 
 clave_status gemm_rows(const void *product) {
-  const gemm *g = product;
-  int64_t m = class_of(g->f.m), each = share_columns(g, 4, 64);
-  return run(g, true, each, (size_t)(each * m + (m > 1 ? CHUNK_FLOATS : 0)));
+  const gemm *gemm = product;
+  int64_t m = class_of(gemm->desc.m), each = share_columns(gemm, 4, 64);
+  return run(gemm, true, each, (size_t)(each * m + (m > 1 ? CHUNK_FLOATS : 0)));
 }
 
 /* OpenCL 1.2 promises 32 KB of local memory: 8 rows by 512 floats take half. */
-static int64_t most_columns(const gemm *g) { return class_of(g->f.m) == 8 ? 512 : 1024; }
+static int64_t most_columns(const gemm *gemm) { return class_of(gemm->desc.m) == 8 ? 512 : 1024; }
 
-bool gemm_columns_takes(const gemm *g, int64_t columns) { return columns <= most_columns(g); }
+bool gemm_columns_takes(const gemm *gemm, int64_t columns) { return columns <= most_columns(gemm); }
 
 clave_status gemm_columns(const void *product) {
-  const gemm *g = product;
-  int64_t m = class_of(g->f.m), each = share_columns(g, 64, most_columns(g));
-  return run(g, false, each, (size_t)(each * m));
+  const gemm *gemm = product;
+  int64_t m = class_of(gemm->desc.m), each = share_columns(gemm, 64, most_columns(gemm));
+  return run(gemm, false, each, (size_t)(each * m));
 }

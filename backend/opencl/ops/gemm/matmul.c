@@ -12,24 +12,27 @@ enum { FEW_ROWS = 8 };
 static const double clblast_from = 1 << 21;
 enum { CLBLAST_SIDE = 64, CLBLAST_GROUP = 256 }; /* of its largest work-groups */
 
-static bool clblast_is_better(const gemm *g) {
-  const device_traits *t = recorder_traits(g->s);
-  if (!t->is_gpu || t->max_local < CLBLAST_GROUP) return false;
-  if (!t->shares_host_memory && gemm_local_is_better(g)) return false;
-  if (g->f.m < CLBLAST_SIDE || g->f.n < CLBLAST_SIDE) return false;
-  return (double)g->f.m * (double)g->f.n * (double)g->f.k >= clblast_from && gemm_clblast_usable(g);
+static bool clblast_is_better(const gemm *gemm) {
+  const device_traits *traits = recorder_traits(gemm->recorder);
+  if (!traits->is_gpu || traits->max_local < CLBLAST_GROUP) return false;
+  if (!traits->shares_host_memory && gemm_local_is_better(gemm)) return false;
+  if (gemm->desc.m < CLBLAST_SIDE || gemm->desc.n < CLBLAST_SIDE) return false;
+  return (double)gemm->desc.m * (double)gemm->desc.n * (double)gemm->desc.k >= clblast_from &&
+         gemm_clblast_usable(gemm);
 }
 
 typedef clave_status (*gemm_function)(const void *product);
 
 /* The implementation for a few rows of these dtypes and strides; NULL: there is none. */
-static gemm_function for_few_rows(const gemm *g) {
-  bool is_cpu = recorder_traits(g->s)->is_cpu;
-  if (!gemm_is_small_float(g->f.out->t.type) || g->f.k == 0) return NULL;
-  if (!is_cpu && !(gemm_is_small_float(g->f.a->t.type) && gemm_is_small_float(g->f.b->t.type)))
+static gemm_function for_few_rows(const gemm *gemm) {
+  bool is_cpu = recorder_traits(gemm->recorder)->is_cpu;
+  if (!gemm_is_small_float(gemm->desc.out->tensor.type) || gemm->desc.k == 0) return NULL;
+  if (!is_cpu && !(gemm_is_small_float(gemm->desc.a->tensor.type) &&
+                   gemm_is_small_float(gemm->desc.b->tensor.type)))
     return NULL;
-  if (g->f.b_k == 1 && (g->f.a_k == 1 || g->f.k == 1)) return is_cpu ? gemm_rows : gemm_row_lanes;
-  if (g->f.b_n != 1 && g->f.n != 1) return NULL;
+  if (gemm->desc.b_k == 1 && (gemm->desc.a_k == 1 || gemm->desc.k == 1))
+    return is_cpu ? gemm_rows : gemm_row_lanes;
+  if (gemm->desc.b_n != 1 && gemm->desc.n != 1) return NULL;
   return is_cpu ? gemm_columns : gemm_column_lanes;
 }
 
@@ -37,20 +40,20 @@ static gemm_function for_few_rows(const gemm *g) {
  */
 
 static bool takes_few(const void *product, const kernel_variant *variant) {
-  const gemm *g = product;
-  return g->f.m <= FEW_ROWS && for_few_rows(g) == variant->record;
+  const gemm *gemm = product;
+  return gemm->desc.m <= FEW_ROWS && for_few_rows(gemm) == variant->record;
 }
 
 static bool takes_few_columns(const void *product, const kernel_variant *variant) {
   return takes_few(product, variant) && gemm_columns_takes(product, variant->parameters[0]);
 }
 
-static bool is_float_product(const gemm *g) {
-  return gemm_is_small_float(g->f.out->t.type) && g->f.k > 0;
+static bool is_float_product(const gemm *gemm) {
+  return gemm_is_small_float(gemm->desc.out->tensor.type) && gemm->desc.k > 0;
 }
 
 /* Whether the kernels for many rows, which know no groups of them, may be asked. */
-static bool is_in_one_piece(const gemm *g) { return is_float_product(g) && !g->grouped; }
+static bool is_in_one_piece(const gemm *gemm) { return is_float_product(gemm) && !gemm->grouped; }
 
 static bool takes_packed(const void *product, const kernel_variant *variant) {
   const int64_t columns = variant->parameters[0];
@@ -83,7 +86,8 @@ static bool takes_direct(const void *product, const kernel_variant *variant) {
 }
 
 static double cost_of_direct(const void *product, const kernel_variant *variant) {
-  return recorder_traits(((const gemm *)product)->s)->shares_badly ? variant->cost : ON_REQUEST;
+  return recorder_traits(((const gemm *)product)->recorder)->shares_badly ? variant->cost
+                                                                          : ON_REQUEST;
 }
 
 static bool takes_image(const void *product, const kernel_variant *variant) {
@@ -92,25 +96,26 @@ static bool takes_image(const void *product, const kernel_variant *variant) {
 }
 
 static double cost_of_image(const void *product, const kernel_variant *variant) {
-  return recorder_traits(((const gemm *)product)->s)->reads_images ? variant->cost : ON_REQUEST;
+  return recorder_traits(((const gemm *)product)->recorder)->reads_images ? variant->cost
+                                                                          : ON_REQUEST;
 }
 
 static bool takes_mma(const void *product, const kernel_variant *variant) {
-  const gemm *g = product;
+  const gemm *gemm = product;
   const int64_t tile = variant->parameters[0];
-  return is_in_one_piece(g) && g->mma != MMA_NONE && (!tile || gemm_mma_takes(g, tile));
+  return is_in_one_piece(gemm) && gemm->mma != MMA_NONE && (!tile || gemm_mma_takes(gemm, tile));
 }
 
 static double cost_of_mma(const void *product, const kernel_variant *variant) {
-  const gemm *g = product;
-  return g->mma == MMA_PTX && gemm_local_is_better(g) ? variant->cost : ON_REQUEST;
+  const gemm *gemm = product;
+  return gemm->mma == MMA_PTX && gemm_local_is_better(gemm) ? variant->cost : ON_REQUEST;
 }
 
 static bool takes_clblast(const void *product, const kernel_variant *variant) {
-  const gemm *g = product;
+  const gemm *gemm = product;
   (void)variant;
-  return is_in_one_piece(g) && recorder_traits(g->s)->max_local >= CLBLAST_GROUP &&
-         g->f.m > FEW_ROWS && g->f.n > FEW_ROWS && gemm_clblast_usable(g);
+  return is_in_one_piece(gemm) && recorder_traits(gemm->recorder)->max_local >= CLBLAST_GROUP &&
+         gemm->desc.m > FEW_ROWS && gemm->desc.n > FEW_ROWS && gemm_clblast_usable(gemm);
 }
 
 static double cost_of_clblast(const void *product, const kernel_variant *variant) {
@@ -174,49 +179,51 @@ static const kernel_variant gemm_variants[] = {
     {"column lanes 4", takes_few, .cost = 2, .record = gemm_column_lanes, .parameters = {4}},
     {"column lanes 16", takes_few, .cost = 2, .record = gemm_column_lanes, .parameters = {16}}};
 
-clave_status gemm_record(const gemm *g) {
-  gemm chosen = *g;
-  if (gemm_is_encoded(g)) return gemm_encoded(g);
-  if (g->codes) return gemm_packed(g);
-  if (!g->grouped) TRY(gemm_choose_mma(&chosen));
-  const tuning_key k = gemm_key(g);
+clave_status gemm_record(const gemm *product) {
+  gemm chosen = *product;
+  if (gemm_is_encoded(product)) return gemm_encoded(product);
+  if (product->codes) return gemm_packed(product);
+  if (!product->grouped) TRY(gemm_choose_mma(&chosen));
+  const tuning_key key = gemm_key(product);
   const variants all = {.family = "matmul",
                         .rows = gemm_variants,
                         .n = sizeof gemm_variants / sizeof *gemm_variants,
                         .problem = &chosen};
   const kernel_variant *variant =
-      g->grouped ? variant_by_cost(&all) : recorder_choose(g->s, &all, &k);
+      product->grouped ? variant_by_cost(&all) : recorder_choose(product->recorder, &all, &key);
   chosen.each = variant->parameters[0];
   return variant->record(&chosen);
 }
 
-clave_status opencl_matmul(cl_recorder *s, const node *n) {
-  gemm g = {.s = s, .node = n};
-  describe_matmul(n, &g.f);
-  return gemm_record(&g);
+clave_status opencl_matmul(cl_recorder *recorder, const node *node) {
+  gemm gemm = {.recorder = recorder, .node = node};
+  describe_matmul(node, &gemm.desc);
+  return gemm_record(&gemm);
 }
 
 /* ---------------------------------------------------------------- groups of rows */
 
 /* As a product whose batches are tiles of rows, before those are known. */
-static gemm begin_grouped(cl_recorder *s, const node *n, const grouped_matmul_form *f) {
-  const tensor *a = &f->a->t;
-  gemm g = {.s = s, .node = n, .grouped = true};
-  g.f = (matmul_form){.a = f->a, .b = f->b, .out = f->out, .n = f->n, .k = f->k, .alpha = 1};
-  g.f.a_m = a->strides[0];
-  g.f.a_k = a->strides[1];
-  g.f.b_k = f->b_k;
-  g.f.b_n = f->b_n;
-  g.f.batch_b = take_dims(&f->b->t, 0, 1);
-  return g;
+static gemm begin_grouped(cl_recorder *recorder, const node *node,
+                          const grouped_matmul_form *desc) {
+  const tensor *tensor = &desc->a->tensor;
+  gemm gemm = {.recorder = recorder, .node = node, .grouped = true};
+  gemm.desc = (matmul_form){
+      .a = desc->a, .b = desc->b, .out = desc->out, .n = desc->n, .k = desc->k, .alpha = 1};
+  gemm.desc.a_m = tensor->strides[0];
+  gemm.desc.a_k = tensor->strides[1];
+  gemm.desc.b_k = desc->b_k;
+  gemm.desc.b_n = desc->b_n;
+  gemm.desc.batch_b = take_dims(&desc->b->tensor, 0, 1);
+  return gemm;
 }
 
 /* Rows of a tile: what suits groups of the mean size. A CPU multiplies more of them in turns, which
  * is faster than tiles of columns, too; and so are all where b is encoded. */
-static int64_t choose_tile_rows(const gemm *g, const grouped_matmul_form *f) {
-  int64_t mean = ceil_div(f->rows, max_i64(f->groups, 1)), rows = 1;
-  bool few = mean <= FEW_ROWS || recorder_traits(g->s)->is_cpu;
-  if (!gemm_is_encoded(g) && (!few || !for_few_rows(g))) return gemm_tile_rows(g);
+static int64_t choose_tile_rows(const gemm *gemm, const grouped_matmul_form *desc) {
+  int64_t mean = ceil_div(desc->rows, max_i64(desc->groups, 1)), rows = 1;
+  bool few = mean <= FEW_ROWS || recorder_traits(gemm->recorder)->is_cpu;
+  if (!gemm_is_encoded(gemm) && (!few || !for_few_rows(gemm))) return gemm_tile_rows(gemm);
   while (rows < mean && rows < FEW_ROWS) rows *= 2;
   return rows;
 }
@@ -233,45 +240,45 @@ static const kernel_variant rows_variants[] = {{.name = "rule"},
                                                {"4", takes_any_rows, .parameters = {4}},
                                                {"8", takes_any_rows, .parameters = {8}}};
 
-static int64_t tile_rows(const gemm *g, const grouped_matmul_form *f) {
-  tuning_key k = gemm_key(g);
-  tuning_key_int(&k, "rows", f->rows);
-  tuning_key_int(&k, "groups", f->groups);
+static int64_t tile_rows(const gemm *gemm, const grouped_matmul_form *desc) {
+  tuning_key key = gemm_key(gemm);
+  tuning_key_int(&key, "rows", desc->rows);
+  tuning_key_int(&key, "groups", desc->groups);
   const variants all = {.family = "grouped matmul rows",
                         .rows = rows_variants,
                         .n = sizeof rows_variants / sizeof *rows_variants,
-                        .problem = g};
-  const int64_t rows = recorder_choose(g->s, &all, &k)->parameters[0];
-  return rows ? rows : choose_tile_rows(g, f);
+                        .problem = gemm};
+  const int64_t rows = recorder_choose(gemm->recorder, &all, &key)->parameters[0];
+  return rows ? rows : choose_tile_rows(gemm, desc);
 }
 
 /* The most tiles that there can be: a group begins one of its own. */
-static int64_t count_tiles(const grouped_matmul_form *f, int64_t tile_rows) {
-  return min_i64(f->rows, (f->rows + (f->groups + 1) * (tile_rows - 1)) / tile_rows);
+static int64_t count_tiles(const grouped_matmul_form *desc, int64_t tile_rows) {
+  return min_i64(desc->rows, (desc->rows + (desc->groups + 1) * (tile_rows - 1)) / tile_rows);
 }
 
-static clave_status launch_tiles(const gemm *g, const grouped_matmul_form *f) {
-  TRY(recorder_scratch(g->s, (size_t)g->f.batches * 3 * sizeof(cl_long)));
-  launch l;
-  launch_begin(&l, g->s, g->node);
-  launch_dtype(&l, "INDEX_TYPE", f->ends->t.type);
-  launch_args(&l, &(group_tiles_args){.ends = buffer_arg(f->ends),
-                                      .tiles = scratch_arg(0),
-                                      .n_tiles = g->f.batches,
-                                      .groups = f->groups,
-                                      .end_step = f->ends->t.strides[0],
-                                      .rows = f->rows,
-                                      .tile_rows = g->f.m});
-  return launch_items(&l, g->f.batches);
+static clave_status launch_tiles(const gemm *gemm, const grouped_matmul_form *desc) {
+  TRY(recorder_scratch(gemm->recorder, (size_t)gemm->desc.batches * 3 * sizeof(cl_long)));
+  launch launch;
+  launch_begin(&launch, gemm->recorder, gemm->node);
+  launch_dtype(&launch, "INDEX_TYPE", desc->ends->tensor.type);
+  launch_args(&launch, &(group_tiles_args){.ends = buffer_arg(desc->ends),
+                                           .tiles = scratch_arg(0),
+                                           .n_tiles = gemm->desc.batches,
+                                           .groups = desc->groups,
+                                           .end_step = desc->ends->tensor.strides[0],
+                                           .rows = desc->rows,
+                                           .tile_rows = gemm->desc.m});
+  return launch_items(&launch, gemm->desc.batches);
 }
 
-clave_status opencl_grouped_matmul(cl_recorder *s, const node *n) {
-  grouped_matmul_form f;
-  describe_grouped_matmul(n, &f);
-  if (f.rows * f.n == 0) return NULL;
-  gemm g = begin_grouped(s, n, &f);
-  g.f.m = tile_rows(&g, &f);
-  g.f.batches = count_tiles(&f, g.f.m);
-  TRY(launch_tiles(&g, &f));
-  return gemm_record(&g);
+clave_status opencl_grouped_matmul(cl_recorder *recorder, const node *node) {
+  grouped_matmul_form desc;
+  describe_grouped_matmul(node, &desc);
+  if (desc.rows * desc.n == 0) return NULL;
+  gemm gemm = begin_grouped(recorder, node, &desc);
+  gemm.desc.m = tile_rows(&gemm, &desc);
+  gemm.desc.batches = count_tiles(&desc, gemm.desc.m);
+  TRY(launch_tiles(&gemm, &desc));
+  return gemm_record(&gemm);
 }

@@ -5,26 +5,26 @@
 
 enum { COLUMNS = 4 }; /* of a work-item, as in kernels_cl/gemm/matmul_integer.cl */
 
-clave_status opencl_matmul_integer(cl_recorder *s, const node *n) {
-  integer_matmul_form f;
-  launch l;
-  describe_matmul_integer(n, &f);
-  if (f.m == 0 || f.n == 0) return NULL;
-  if (f.n > INT32_MAX / 2 || f.k > INT32_MAX / 2)
+clave_status opencl_matmul_integer(cl_recorder *recorder, const node *node) {
+  integer_matmul_form desc;
+  launch launch;
+  describe_matmul_integer(node, &desc);
+  if (desc.m == 0 || desc.n == 0) return NULL;
+  if (desc.n > INT32_MAX / 2 || desc.k > INT32_MAX / 2)
     return UNSUPPORTED("products of integers of 2^30 columns or more");
-  const bound_tensor sums = op_result(s, f.out);
-  const int64_t blocks = ceil_div(f.n, COLUMNS), items = f.m * blocks;
-  launch_begin(&l, s, n);
-  launch_define(&l, "SIGNED", f.a->t.type == DTYPE_I8);
-  launch_define(&l, "HAS_BIAS", f.bias != NULL);
-  launch_args(&l, &(matmul_integer_args){.a = buffer_arg(f.a),
-                                         .b = buffer_arg(f.b),
-                                         .bias = optional_arg(f.bias),
-                                         .out = buffer_arg(&sums),
-                                         .items = items,
-                                         .blocks = blocks,
-                                         .n_size = f.n,
-                                         .k_size = f.k});
-  launch_epilogue_of_result(&l);
-  return launch_loops(&l, items, 1, COLUMNS * f.k);
+  const bound_tensor sums = op_result(recorder, desc.out);
+  const int64_t blocks = ceil_div(desc.n, COLUMNS), items = desc.m * blocks;
+  launch_begin(&launch, recorder, node);
+  launch_define(&launch, "SIGNED", desc.a->tensor.type == DTYPE_I8);
+  launch_define(&launch, "HAS_BIAS", desc.bias != NULL);
+  launch_args(&launch, &(matmul_integer_args){.a = buffer_arg(desc.a),
+                                              .b = buffer_arg(desc.b),
+                                              .bias = optional_arg(desc.bias),
+                                              .out = buffer_arg(&sums),
+                                              .items = items,
+                                              .blocks = blocks,
+                                              .n_size = desc.n,
+                                              .k_size = desc.k});
+  launch_epilogue_of_result(&launch);
+  return launch_loops(&launch, items, 1, COLUMNS * desc.k);
 }

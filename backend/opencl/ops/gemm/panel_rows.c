@@ -8,59 +8,63 @@
 #include "backend/opencl/ops/gemm/gemm_codes.h"
 #include "ops/dequantize.h"
 
-static clave_status launch_floats(cl_recorder *s, const node *n, const dequantize_form *f,
-                                  const bound_tensor *as_b) {
-  const int64_t columns = gemm_panel_columns(s), parts = ceil_div(f->row, DECODED_AT_ONCE);
+static clave_status launch_floats(cl_recorder *recorder, const node *node,
+                                  const dequantize_form *desc, const bound_tensor *as_b) {
+  const int64_t columns = gemm_panel_columns(recorder),
+                parts = ceil_div(desc->row, DECODED_AT_ONCE);
   const pack_request panels = {
-      .x = as_b, .kind = PACKED_GEMM_B, .size = {columns, f->rows, f->row}};
-  launch l;
-  launch_begin(&l, s, n);
-  launch_dtype(&l, "TYPE", moved_type(f->x->t.type));
-  launch_dtype(&l, "INDEX_TYPE", f->index->t.type);
-  launch_args(&l, &(panel_rows_args){.x = buffer_arg(f->x),
-                                     .panels = packed_arg(recorder_packed_by_others(s, &panels)),
-                                     .columns = columns,
-                                     .index = buffer_arg(f->index),
-                                     .index_dims = dims_arg(&f->places),
-                                     .index_strides = strides_arg(&f->places),
-                                     .out = buffer_arg(f->out),
-                                     .rows = f->rows,
-                                     .row_size = f->row,
-                                     .parts = parts,
-                                     .items = f->n_picks * parts});
-  return launch_loops(&l, f->n_picks * parts, 1, DECODED_AT_ONCE);
+      .x = as_b, .kind = PACKED_GEMM_B, .size = {columns, desc->rows, desc->row}};
+  launch launch;
+  launch_begin(&launch, recorder, node);
+  launch_dtype(&launch, "TYPE", moved_type(desc->x->tensor.type));
+  launch_dtype(&launch, "INDEX_TYPE", desc->index->tensor.type);
+  launch_args(&launch,
+              &(panel_rows_args){.x = buffer_arg(desc->x),
+                                 .panels = packed_arg(recorder_packed_by_others(recorder, &panels)),
+                                 .columns = columns,
+                                 .index = buffer_arg(desc->index),
+                                 .index_dims = dims_arg(&desc->places),
+                                 .index_strides = strides_arg(&desc->places),
+                                 .out = buffer_arg(desc->out),
+                                 .rows = desc->rows,
+                                 .row_size = desc->row,
+                                 .parts = parts,
+                                 .items = desc->n_picks * parts});
+  return launch_loops(&launch, desc->n_picks * parts, 1, DECODED_AT_ONCE);
 }
 
-static clave_status launch_codes(cl_recorder *s, const node *n, const dequantize_form *f,
-                                 const bound_tensor *as_b) {
-  code_panels p;
-  if (!code_panels_of(&f->x->t.encoding, f->row, &p))
+static clave_status launch_codes(cl_recorder *recorder, const node *node,
+                                 const dequantize_form *desc, const bound_tensor *as_b) {
+  code_panels code_panels;
+  if (!code_panels_of(&desc->x->tensor.encoding, desc->row, &code_panels))
     return UNSUPPORTED("the table has no panels of codes");
   const pack_request panels = {
-      .x = as_b, .kind = PACKED_GEMM_CODES, .size = {CODE_PANEL, f->rows, f->row}};
-  launch l;
-  launch_begin(&l, s, n);
-  launch_encoding(&l, &f->x->t.encoding);
-  gemm_codes_define(&l, &p);
-  launch_dtype(&l, "OUT_TYPE", f->out->t.type);
-  launch_dtype(&l, "INDEX_TYPE", f->index->t.type);
-  launch_args(
-      &l, &(code_rows_args){.encoded = encoded_operand(f->x),
-                            .codes = gemm_codes_operand(&p, recorder_packed_by_others(s, &panels)),
-                            .index = buffer_arg(f->index),
-                            .index_dims = dims_arg(&f->places),
-                            .index_strides = strides_arg(&f->places),
-                            .out = buffer_arg(f->out),
-                            .rows = f->rows,
-                            .row_size = f->row,
-                            .items = f->n_picks * p.parts});
-  return launch_loops(&l, f->n_picks * p.parts, 1, DECODED_AT_ONCE);
+      .x = as_b, .kind = PACKED_GEMM_CODES, .size = {CODE_PANEL, desc->rows, desc->row}};
+  launch launch;
+  launch_begin(&launch, recorder, node);
+  launch_encoding(&launch, &desc->x->tensor.encoding);
+  gemm_codes_define(&launch, &code_panels);
+  launch_dtype(&launch, "OUT_TYPE", desc->out->tensor.type);
+  launch_dtype(&launch, "INDEX_TYPE", desc->index->tensor.type);
+  launch_args(&launch,
+              &(code_rows_args){.encoded = encoded_operand(desc->x),
+                                .codes = gemm_codes_operand(
+                                    &code_panels, recorder_packed_by_others(recorder, &panels)),
+                                .index = buffer_arg(desc->index),
+                                .index_dims = dims_arg(&desc->places),
+                                .index_strides = strides_arg(&desc->places),
+                                .out = buffer_arg(desc->out),
+                                .rows = desc->rows,
+                                .row_size = desc->row,
+                                .items = desc->n_picks * code_panels.parts});
+  return launch_loops(&launch, desc->n_picks * code_panels.parts, 1, DECODED_AT_ONCE);
 }
 
-clave_status opencl_panel_rows(cl_recorder *s, const node *n, bool *done) {
-  dequantize_form f;
+clave_status opencl_panel_rows(cl_recorder *recorder, const node *node, bool *done) {
+  dequantize_form desc;
   bound_tensor as_b;
-  *done = recorder_traits(s)->is_cpu && describe_panel_rows(n, &f, &as_b);
+  *done = recorder_traits(recorder)->is_cpu && describe_panel_rows(node, &desc, &as_b);
   if (!*done) return NULL;
-  return (f.x->t.encoding.kind ? launch_codes : launch_floats)(s, n, &f, &as_b);
+  return (desc.x->tensor.encoding.kind ? launch_codes : launch_floats)(recorder, node, &desc,
+                                                                       &as_b);
 }

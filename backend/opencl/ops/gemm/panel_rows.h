@@ -3,6 +3,6 @@
 #include "backend/opencl/opencl.h"
 
 /* An IndexSelect of a table that a product packs on this device, too. *done: it was one. */
-clave_status opencl_panel_rows(cl_recorder *s, const node *n, bool *done) STATUS_CHECK;
+clave_status opencl_panel_rows(cl_recorder *recorder, const node *node, bool *done) STATUS_CHECK;
 
 #endif

@@ -1,0 +1,27 @@
+#ifndef BACKEND_CPU_KERNELS_GEMM_GROUPED_MATMUL_H
+#define BACKEND_CPU_KERNELS_GEMM_GROUPED_MATMUL_H
+/* Products of groups of rows, each by a matrix of its own: experts of a language model. */
+#include "base/encoding.h"
+#include "base/kernel.h"
+
+/* Rows [ends[e - 1], ends[e]) of a times b[e]; an end out of range is recorded as a fault, and its
+ * group left out. */
+typedef struct grouped_matmul_args {
+  ktensor a;          /* (rows, k) */
+  const void *b;      /* (groups, k, n), or encoded: groups * n rows of k */
+  const void *panels; /* codes by kernel_grouped_matmul_pack, where is_packed */
+  ktensor ends;       /* (groups), I32 or I64 */
+  ktensor out;        /* (rows, n), contiguous; 0 behind the last end */
+  dtype b_type;
+  bool is_packed, rounds; /* as matmul_args has them */
+  encoding encoding;
+  int64_t groups, n, k, b_group, b_n, b_k; /* strides */
+} grouped_matmul_args;
+KERNEL(grouped_matmul, grouped_matmul_args);
+
+/* An encoded b, as kernel_matmul_pack does that of a product, each matrix in panels of its own. */
+KERNEL(grouped_matmul_pack, grouped_matmul_args);
+bool grouped_matmul_packs(const grouped_matmul_args *args);
+bool grouped_matmul_rounds(const grouped_matmul_args *args);
+
+#endif

@@ -1,7 +1,7 @@
-/* A program's constants on one device: wrapped in place where the device shares host memory, else
- * uploaded once. So are encoded ones that are decoded for ops that read no codes: each is known by
- * the slot that a Dequantize gives. The store also owns the packed weights: it takes each from the
- * program's file, or has the backend pack it. */
+/* A program's constants on one device. They are wrapped in place if the device shares host memory,
+ * else uploaded once. Encoded constants that are decoded for ops that cannot read codes are stored
+ * under the output slot of their Dequantize. The store also owns the packed weights, which it takes
+ * from the program's file or has the backend pack. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +14,11 @@ struct constant_store {
   const program *prog; /* borrowed */
   backend *owner;      /* borrowed */
   mutex *lock;
-  buffer **buffers;      /* (n_slots) owned; NULL: not used yet, or no constant */
-  void **decoded;        /* (n_slots) owned; what such a buffer lies over */
-  packed_weight *packed; /* owned; the last one made is first */
+  buffer **buffers; /* (n_slots) owned; NULL: not used yet, or not a constant */
+  void **decoded; /* (n_slots) owned; the host memory of a decoded constant whose buffer wraps it */
+  packed_weight *packed; /* owned; a list, the newest first */
   uint64_t bytes, packed_bytes, mapped_bytes;
-  bool *is_whole; /* (n_forms of the program) owned; of those for this device; NULL: not checked */
+  bool *is_whole; /* (n_forms of the program) owned; intact and for this device; NULL: unchecked */
 };
 
 clave_status constant_store_create(const program *program, backend *backend, constant_store **out) {
@@ -99,7 +99,7 @@ const void *constant_store_host(const constant_store *store, const buffer *buffe
   return found;
 }
 
-/* The device has its own copy, or a packed one: the mapped pages need not stay in memory. */
+/* Releases mapped pages of a constant that the device has copied or packed. */
 static void release_pages(const program *program, const void *data, size_t bytes) {
   const uintptr_t at = (uintptr_t)data;
   for (; program; program = program->base) {
@@ -112,7 +112,7 @@ static void release_pages(const program *program, const void *data, size_t bytes
   }
 }
 
-/* The Dequantize that gives the slot. */
+/* Returns the Dequantize that writes the slot; NULL if there is none. */
 static const ir_dequantize *decoder_of(const program *program, uint32_t tid) {
   for (uint32_t c = 0; c < program->ir.chains.count; c++) {
     const ir_instructions *all = &program->ir.chains.items[c].instructions;
@@ -124,12 +124,12 @@ static const ir_dequantize *decoder_of(const program *program, uint32_t tid) {
   return NULL;
 }
 
-/* The constant that a slot is, or is decoded from. */
+/* Returns the constant that is in the slot or that the slot is decoded from. */
 static uint32_t source_of(const program *program, uint32_t tid) {
   return is_slot(program, tid, SLOT_CONSTANT) ? tid : decoder_of(program, tid)->x;
 }
 
-/* type: F32, F16 or BF16. */
+/* Stores n floats as F32, F16 or BF16. */
 static void store_floats(const float *values, int n, dtype type, void *to) {
   uint16_t *narrow = to;
   if (type == DTYPE_F32) memcpy(to, values, (size_t)n * sizeof *values);
@@ -215,7 +215,7 @@ static packed_weight *find_serving(const constant_store *store,
   return weight;
 }
 
-/* As files have it. */
+/* Describes the packed weight as program files do. */
 static program_form form_for(const backend *owner, const packed_weight_request *request) {
   program_form desc = {.constant = request->constant,
                        .kind = request->kind,
@@ -236,7 +236,7 @@ static void check_some(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Those for this device, all at once: reading them is most of what loading takes. */
+/* Verifies all packed weights of the file for this device in parallel: most of the loading time. */
 static clave_status check_file(constant_store *store) {
   thread_pool *pool;
   if (store->is_whole) return NULL;
@@ -251,7 +251,7 @@ static clave_status check_file(constant_store *store) {
   return NULL;
 }
 
-/* *out: the program's own; NULL: it has none, or a damaged one. */
+/* Sets *out to the program's packed weight; to NULL if the program has none or it is damaged. */
 static clave_status find_in_file(constant_store *store, const packed_weight_request *request,
                                  bool checks, const program_form **out, bool *is_damaged) {
   *out = NULL;
@@ -340,7 +340,7 @@ static clave_status keep_packed(const constant_store *store, stream *queue,
   return st;
 }
 
-/* One after the other, so that no more than one is there twice. */
+/* Moves one weight at a time, so that at most one is in memory twice. */
 static clave_status keep_all(constant_store *store, stream *queue, program *to) {
   for (packed_weight *weight; (weight = store->packed);) {
     if (weight->is_packed_here && is_slot(store->prog, weight->request.constant, SLOT_CONSTANT))
@@ -351,7 +351,7 @@ static clave_status keep_all(constant_store *store, stream *queue, program *to) 
   return NULL;
 }
 
-/* Puts the first one made first. */
+/* Reverses the list, so that the oldest weight comes first. */
 static void reverse_packed(constant_store *store) {
   packed_weight *made = NULL;
   for (packed_weight *weight = store->packed, *next; weight; weight = next) {
@@ -366,7 +366,7 @@ clave_status constant_store_keep_packed(constant_store *store, program *to) {
   stream *queue;
   if (!store->packed || !store->owner->info.weight_layout) return NULL;
   TRY(store->owner->vt->stream_create(store->owner, &queue));
-  reverse_packed(store); /* files have them as runs read them */
+  reverse_packed(store); /* so that the file has them in the order in which runs read them */
   clave_status st = keep_all(store, queue, to);
   store->owner->vt->stream_destroy(store->owner, queue);
   return st;

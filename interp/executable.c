@@ -1,4 +1,4 @@
-/* Executables: made of a verified program and opened devices. */
+/* Creates executables from verified programs and opened devices. */
 #include "interp/executable.h"
 
 #include <stdlib.h>
@@ -81,7 +81,7 @@ clave_status executable_create(const program *program, const device_set *devices
   return NULL;
 }
 
-/* moved: of executable, as `old` but for what is moved. */
+/* Places the instructions of `moved` as in `old`, except those that have a reason. */
 static clave_status move_instructions(const executable *executable, method *moved,
                                       const method *old, const char *const *reasons, uint8_t to) {
   for (uint32_t i = 0; i < moved->graph.n; i++) {

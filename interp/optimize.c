@@ -1,5 +1,5 @@
-/* A program rewritten by the passes that no device matters to. Each makes a program anew, which the
- * verifier checks; one that fails, or whose program is refused, leaves the program as it was. */
+/* Rewrites a program with the device-independent passes. Each pass makes a new program, which the
+ * verifier checks. If a pass fails or its program is rejected, the program before it is kept. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +11,10 @@ enum { MAX_ROUNDS = 4 };
 typedef struct optimizer {
   const optimize_options *options;
   pass_env env;
-  mem_pool *data; /* bytes of the constants that passes make */
+  mem_pool *data; /* holds the bytes of constants that passes add */
   const program *given;
-  program *current; /* NULL: the given one still */
-  draft *draft;     /* of the current program; NULL: none is made */
+  program *current; /* NULL while it is still the given program */
+  draft *draft;     /* a draft of the current program; NULL if there is none */
   optimize_report *report;
 } optimizer;
 
@@ -52,7 +52,7 @@ static uint64_t count_nodes(const program *program) {
   return n;
 }
 
-/* The draft becomes the current program, or is given up. */
+/* Replaces the current program by the draft's if that is valid. Always destroys the draft. */
 static clave_status finish_current(optimizer *optimizer) {
   program *made;
   clave_status st = draft_finish(optimizer->draft, &made);
@@ -71,7 +71,7 @@ static clave_status run_pass(optimizer *optimizer, const program_pass *pass, uin
   return *applied ? finish_current(optimizer) : NULL;
 }
 
-/* Runs one and notes what it did. An error of memory ends it all, another leaves the program. */
+/* Runs one pass and records what it did, or its error. Fails only if memory runs out. */
 static clave_status try_pass(optimizer *optimizer, size_t k, uint32_t *applied) {
   optimize_row *row = &optimizer->report->rows[k];
   uint64_t before = count_nodes(current(optimizer));
@@ -108,7 +108,7 @@ static clave_status optimize(optimizer *optimizer) {
   TRY(run_all(optimizer));
   if (!optimizer->current && !optimizer->draft)
     TRY(draft_create(optimizer->given, optimizer->data, &optimizer->draft));
-  if (!optimizer->current) TRY(finish_current(optimizer)); /* nothing was rewritten: a copy */
+  if (!optimizer->current) TRY(finish_current(optimizer)); /* no pass applied: make a copy */
   TRY(program_finish_copy(optimizer->current, optimizer->given));
   optimizer->current->data = optimizer->data;
   optimizer->data = NULL;

@@ -1,4 +1,4 @@
-/* Which device runs which op: the first of the set that supports it. */
+/* Placement: each op runs on the first device of the set that supports it. */
 #include <stdlib.h>
 
 #include "interp/executable.h"
@@ -21,7 +21,7 @@ static void place_op(const executable *executable, method *method, const rule_co
   method->reason[i] = first_reason;
 }
 
-/* On the first device that has a kernel for it; on none, its reference runs. */
+/* Places a custom op on the first device with a kernel for it; if none has, its reference runs. */
 static void place_custom(const executable *executable, method *method, const rule_context *context,
                          uint32_t i) {
   place_op(executable, method, context, i);
@@ -59,7 +59,7 @@ clave_status place_method(const executable *executable, method *method) {
 clave_status check_placement(const method *method) {
   for (uint32_t i = 0; i < method->graph.n; i++) {
     if (method->where[i] < MAX_BACKENDS)
-      i = method->graph.bodies[i][1].end - 1; /* a reference not needed */
+      i = method->graph.bodies[i][1].end - 1; /* skips the reference, which is not needed */
     if (method->where[i] != WHERE_NOWHERE) continue;
     clave_status st =
         UNSUPPORTED("%s cannot run here: %s", name_of_op(&method->graph.instructions[i]),
@@ -100,7 +100,7 @@ void executable_placement(const executable *executable, uint32_t method_index,
   }
 }
 
-/* count: (n_state, MAX_BACKENDS) operands of the ops that run on each backend. */
+/* Adds up count (n_state, MAX_BACKENDS): operands that are the state, by backend of the op. */
 static void count_operands(const executable *executable, const method *method, uint32_t *count) {
   for (uint32_t i = 0; i < method->graph.n; i++) {
     if (method->where[i] >= MAX_BACKENDS) continue;

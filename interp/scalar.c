@@ -1,4 +1,4 @@
-/* Host scalar ops and the bounds of host values. Nothing here touches a tensor. */
+/* Host scalar ops and the bounds of host values. No function here accesses a tensor's data. */
 #include "interp/scalar.h"
 
 #include <inttypes.h>
@@ -123,7 +123,7 @@ static clave_status eval_int(ir_scalar_kind kind, int64_t a, int64_t b, int64_t 
 }
 
 static bool compare_floats(ir_scalar_kind kind, double a, double b, double *out) {
-  const bool truths[] = {a == b, a != b, a<b, a <= b, a> b, a >= b}; /* the order of the kinds */
+  const bool truths[] = {a == b, a != b, a<b, a <= b, a> b, a >= b}; /* in the order of the kinds */
   if (kind < IR_SCALAR_KIND_EQ || kind > IR_SCALAR_KIND_GE) return false;
   *out = truths[kind - IR_SCALAR_KIND_EQ];
   return true;
@@ -276,7 +276,7 @@ clave_status scalar_run(const ir_program *program, const ir_instruction *ins,
   }
 }
 
-/* Of 64 bits all, which a double does not hold. */
+/* Reads an integer element; 64-bit ones as bits, because a double cannot hold them all. */
 static clave_status element_integer(dtype t, const void *element, int64_t *out) {
   if (dtype_size(t) < sizeof *out) {
     *out = (int64_t)element_number(t, element);

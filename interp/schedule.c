@@ -1,4 +1,4 @@
-/* Schedules as tables: made, copied, filled, and forgotten again where planning failed. */
+/* Schedules as tables: creating, copying, filling in, and rewinding when planning fails. */
 #include "interp/schedule.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static void control_destroy(const device_set *set, control *control) {
   free(control);
 }
 
-/* Those from some on. */
+/* Removes the commands and controls from the given indices on. */
 static void drop_commands(schedule *schedule, uint32_t commands, uint32_t controls) {
   for (uint32_t i = controls; schedule->controls && i < schedule->n_controls; i++)
     control_destroy(schedule->devices, schedule->controls[i]);
@@ -67,7 +67,7 @@ void schedule_list_clear(schedule_list *list) {
 
 /* ---------------------------------------------------------------- copies */
 
-/* Memory is never NULL for none, so that NULL says that there was too little. */
+/* Copies an array. NULL means that memory ran out: an empty array gives a pointer, too. */
 static void *copy_array(const void *from, size_t count, size_t size) {
   void *to = malloc(count * size + 1);
   if (to && count) memcpy(to, from, count * size);
@@ -234,7 +234,7 @@ clave_status add_control(schedule *schedule, uint32_t instruction, uint32_t n_re
   return control->results && control->slices ? NULL : status_no_memory();
 }
 
-/* ---------------------------------------------------------------- forgetting */
+/* ---------------------------------------------------------------- rewinding */
 
 schedule_mark schedule_marked(const schedule *schedule) {
   return (schedule_mark){schedule->n_blocks, schedule->n_storages, schedule->n_commands,

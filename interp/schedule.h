@@ -1,45 +1,45 @@
 #ifndef INTERP_SCHEDULE_H
 #define INTERP_SCHEDULE_H
-/* What a method does for one set of sizes: commands over symbolic blocks of memory, with offsets
- * and lifetimes. A pure function of the executable and the sizes, which touches no memory of a
- * device and never changes once planned (plan/plan.h).
+/* A schedule: what a method does for one set of sizes. It lists commands over symbolic blocks of
+ * memory, with offsets and lifetimes. It depends only on the executable and the sizes, uses no
+ * device memory, and never changes once planned (plan/plan.h).
  *
- * Where sizes depend on data a schedule ends: at an Item, whose value the session reads, and at a
- * body of a control op that cannot be planned before it runs. What comes then is a schedule of its
- * own, made of the one before and the value: a copy of its tables with more behind them. They are
- * kept too (schedule_cache.h), each by the one it follows. */
+ * A schedule ends where sizes depend on data: at an Item, whose value the session reads, and at a
+ * body of a control op that cannot be planned before it runs. The rest is another schedule, made
+ * from the previous one and the value: a copy of its tables, extended. The cache keeps those too,
+ * in a list of the schedule that they follow (schedule_cache.h). */
 #include "interp/graph/graph.h"
 #include "interp/interp.h"
 #include "interp/plan/arena.h"
 
-#define FOREVER UINT32_MAX /* a block that outlives the schedule's commands */
+#define FOREVER UINT32_MAX /* last use of a block that outlives the schedule's commands */
 
-/* rebased: what a loop's body reads or writes, elsewhere in every iteration */
+/* BLOCK_REBASED: read or written by a loop's body, at a different address in every iteration */
 typedef enum block_kind { BLOCK_ARENA, BLOCK_CONSTANT, BLOCK_STATE, BLOCK_REBASED } block_kind;
 typedef struct block {
   arena_block a;
   uint8_t kind, backend;
-  uint32_t part; /* number of the schedule that placed it; 0: not placed */
+  uint32_t part; /* number of the schedule that placed it; 0: not placed yet */
   uint32_t slot; /* of constants and state */
 } block;
 
-/* One version of stored bytes; slots that view them share it. */
+/* One version of stored bytes. All slots that view it share it. */
 typedef struct storage {
-  uint32_t block[MAX_BACKENDS]; /* NO_INDEX where it is not */
-  uint8_t home;      /* the backend that wrote it; NO_HOME: the host (inputs, constants) */
+  uint32_t block[MAX_BACKENDS]; /* the block on each backend; NO_INDEX if it has none */
+  uint8_t home;      /* the backend that wrote it; NO_HOME: the host wrote it (inputs, constants) */
   uint32_t slot;     /* the constant, input or state slot; NO_INDEX for temporaries */
-  uint32_t last_use; /* instruction, over all slots that view it */
+  uint32_t last_use; /* last instruction that reads any slot that views it */
   size_t bytes;
-  bool fixed; /* a slice of something else: nothing may be written over it */
+  bool fixed; /* part of another storage: must not be overwritten */
 } storage;
 enum { NO_HOME = 255 };
 
 typedef struct location {
-  uint32_t storage; /* NO_INDEX: not there yet */
+  uint32_t storage; /* NO_INDEX: not produced yet */
   tensor t;
 } location;
 
-/* A control command runs the commands of its bodies, which lie between it and its end. */
+/* A control command runs the commands of its bodies, listed between it and COMMAND_END. */
 typedef enum command_kind {
   COMMAND_RUN,
   COMMAND_COPY,
@@ -50,29 +50,31 @@ typedef enum command_kind {
 typedef struct command {
   uint8_t kind, backend; /* of a transfer: the destination */
   uint32_t instruction;
-  uint32_t control; /* COMMAND_CONTROL: its index in the schedule's */
-  /* COMMAND_COPY: x -> out; afterwards slot `rebind` is at `out` (NO_INDEX: no slot moves).
-   * COMMAND_TRANSFER: the storage x.storage from its home to `backend`. */
+  uint32_t control; /* COMMAND_CONTROL: index into schedule.controls */
+  /* COMMAND_COPY copies x to out; then slot `rebind` is located at `out` (NO_INDEX: none).
+   * COMMAND_TRANSFER copies storage x.storage from its home to `backend`. */
   location x, out;
   uint32_t rebind;
-  recording *recorded; /* held; of runs and copies */
+  recording *recorded; /* holds a reference; set for runs and copies */
 } command;
 
-/* How a result of a body leaves it. What a loop carries has two buffers, the op's result and a
- * spare one: an iteration reads one as `arg` and writes the other as `target`. */
+/* A result of a body on its way out. A value that a loop carries has two buffers, the op's result
+ * and a spare one: an iteration reads one as `arg` and writes the other as `target`. */
 typedef struct body_result {
   uint32_t result; /* storage of the op's result */
-  uint32_t target; /* storage that the body writes: rebased in loops, the result in branches */
-  uint32_t arg, spare, first; /* carried: storages; first: where the initial value goes */
   uint32_t
-      stacked; /* carried: the result that stacks the same tensor, whose slices are the values */
+      target; /* storage that the body writes: a rebased one in loops, the result in branches */
+  uint32_t arg, spare,
+      first;        /* storages of a carried value; first: the destination of the initial value */
+  uint32_t stacked; /* of a carried value: the result whose slices are the values; else NO_INDEX */
   bool is_carried;
-  bool written; /* the body writes `target`; else it changes what is carried in place */
+  bool written; /* the body writes `target`; else it changes the carried value in place */
   uint8_t home;
-  recording *copied; /* held; carried: from where it is after the last iteration to the result */
+  recording
+      *copied; /* holds a reference; copies a carried value from its last buffer to the result */
 } body_result;
 
-/* A tensor of which every iteration sees one slice along axis 0. */
+/* A tensor of which each iteration reads or writes one slice along axis 0. */
 typedef struct slices {
   location whole;
   uint32_t storage; /* rebased */
@@ -83,96 +85,97 @@ typedef struct slices {
 /* A control op in a schedule. */
 typedef struct control {
   uint32_t instruction;
-  uint32_t begin, end; /* its commands COMMAND_CONTROL and COMMAND_END */
-  range body[2];       /* commands */
-  bool late[2];        /* planned when it runs: sizes depend on data, or it may never run */
-  location *now;       /* owned (n_slots), if a body is late: where slots are then */
-  location predicate;  /* a branch's, or what a loop's condition gives */
+  uint32_t begin, end; /* indices of COMMAND_CONTROL and COMMAND_END */
+  range body[2];       /* ranges of commands */
+  bool late[2];        /* planned when it runs: its sizes depend on data, or it may never run */
+  location *now;       /* owned (n_slots) if a body is late: locations of slots at that point */
+  location predicate;  /* of a branch, or of the result of a loop's condition */
   uint8_t predicate_home;
-  int known;            /* a branch's predicate is a host value: its truth; else -1 */
-  int64_t trips;        /* of a scan */
-  body_result *results; /* owned, by result of the body */
+  int known;            /* truth of a predicate that is a host value; else -1 */
+  int64_t trips;        /* number of iterations of a scan */
+  body_result *results; /* owned; one per result of the body */
   slices *slices;       /* owned */
   uint32_t n_results, n_slices;
-  uint32_t *rebased; /* owned: slots that lie in rebased blocks */
+  uint32_t *rebased; /* owned: slots stored in rebased blocks */
   uint32_t n_rebased;
 } control;
 
-/* Where planning is: the instructions from `next` on, up to `end`: of a method, or of a body. */
+/* A position of the planner: instructions from `next` up to `end`, of a method or of a body. */
 typedef struct cursor {
   uint32_t next, end;
-  uint32_t control; /* index in the schedule's; NO_INDEX: the method */
+  uint32_t control; /* index into schedule.controls; NO_INDEX: the method */
   int body;
 } cursor;
 
 typedef struct schedule schedule;
 enum { KEPT_SCHEDULES = 8 };
-/* The most recently used first. */
+/* Schedules, the most recently used first. */
 typedef struct schedule_list {
-  schedule *items[KEPT_SCHEDULES]; /* held */
+  schedule *items[KEPT_SCHEDULES]; /* hold references */
 } schedule_list;
 
 struct schedule {
   const program *prog;       /* borrowed */
   const device_set *devices; /* borrowed */
-  int holds;                 /* under the executable's lock */
-  scalar_value *key;    /* (n_values) a first one's: as bound from inputs, before any host op */
-  bool is_lean;         /* constants are read as they are, in no form */
-  cursor from;          /* a later one's: where it began, */
-  scalar_value item;    /* and after which value; not known: none */
+  int holds;                 /* reference count; guarded by the executable's lock */
+  scalar_value
+      *key; /* (n_values) of a first schedule: values bound from the inputs, before any host op */
+  bool is_lean;         /* requests no packed weights: constants are read in their plain layout */
+  cursor from;          /* of a following schedule: where it began, */
+  scalar_value item;    /* and the value that was read before it; unknown if there is none */
   scalar_value *values; /* (n_values) */
-  tensor *types;        /* (n_slots) with sizes; strides unused */
-  location *at;         /* (n_slots) where a slot is when it is produced */
-  location *now;        /* (n_slots) at the point of planning */
-  uint32_t *target;     /* (n_slots) the storage to write a body's result to; NO_INDEX */
+  tensor *types;        /* (n_slots) dtypes and actual sizes; strides unused */
+  location *at;         /* (n_slots) location of a slot when it is produced */
+  location *now;        /* (n_slots) location of a slot at the current point of planning */
+  uint32_t *target;     /* (n_slots) storage to write a body's result to; NO_INDEX if none */
   block *blocks;
   storage *storages;
   command *commands;
   control **controls; /* owned */
   uint32_t n_blocks, n_storages, n_commands, n_controls;
   size_t cap_blocks, cap_storages, cap_commands, cap_controls;
-  /* What is its own, behind what it was made of. */
-  uint32_t number; /* 1 for a first one */
+  /* The entries that this schedule added to those of the schedule that it extends. */
+  uint32_t number; /* 1 for a first schedule */
   uint32_t first_command, first_control, first_storage, first_block;
   uint32_t first_chunk[MAX_BACKENDS];
   range instructions;
-  uint32_t reads;                    /* the Item that ends it; NO_INDEX: nothing is left */
-  cursor rest;                       /* where the next one begins */
-  size_t *chunk_bytes[MAX_BACKENDS]; /* of the arena, all of them */
+  uint32_t reads;                    /* the Item that ends it; NO_INDEX: nothing follows */
+  cursor rest;                       /* where the next schedule begins */
+  size_t *chunk_bytes[MAX_BACKENDS]; /* sizes of all chunks of the arena */
   uint32_t n_chunks[MAX_BACKENDS];
-  size_t scratch_bytes[MAX_BACKENDS]; /* for one command at a time */
-  schedule_list next;                 /* under the executable's lock */
+  size_t scratch_bytes[MAX_BACKENDS]; /* largest scratch of a single command */
+  schedule_list next;                 /* guarded by the executable's lock */
 };
 
-/* A first one, with no command yet. */
+/* Creates a first schedule without commands. */
 clave_status schedule_create(const program *prog, const device_set *devices,
                              const scalar_value *values, schedule **out) STATUS_CHECK;
-/* One with the tables of another, behind which it goes on. */
+/* Creates a schedule with a copy of the tables of `from`, to be extended. */
 clave_status schedule_extend(const schedule *from, schedule **out) STATUS_CHECK;
-void schedule_destroy(schedule *schedule); /* takes NULL */
-void schedule_drop(schedule *schedule);    /* a hold; takes NULL */
+void schedule_destroy(schedule *schedule); /* accepts NULL */
+void schedule_drop(schedule *schedule);    /* releases a reference; accepts NULL */
 void schedule_list_clear(schedule_list *list);
 uint64_t schedule_arena_bytes(const schedule *schedule); /* on all devices, with scratch */
-/* The preferred device for what the host has. */
+/* Returns the backend that wrote the storage; the preferred device if the host did. */
 int schedule_home(const schedule *schedule, uint32_t storage);
 
-/* ---- filling one ---- */
+/* ---- filling in a schedule ---- */
 clave_status add_storage(schedule *schedule, size_t bytes, uint8_t home, uint32_t slot,
                          uint32_t *out) STATUS_CHECK;
 clave_status add_block(schedule *schedule, uint8_t kind, uint8_t on, size_t bytes, uint32_t slot,
                        uint32_t *out) STATUS_CHECK;
-/* What was just recorded: no other has its serial. */
+/* Gives a new recording its unique serial number and its first reference. */
 void hold_first(recording *recording);
 clave_status add_command(schedule *schedule,
-                         command command) STATUS_CHECK; /* takes its recording over */
+                         command command) STATUS_CHECK; /* takes ownership of its recording */
 clave_status add_control(schedule *schedule, uint32_t instruction, uint32_t n_results,
                          uint32_t n_slices, uint32_t *out) STATUS_CHECK;
-/* How far a schedule is filled. */
+/* The lengths of a schedule's tables at some point of planning. */
 typedef struct schedule_mark {
   uint32_t blocks, storages, commands, controls;
 } schedule_mark;
 schedule_mark schedule_marked(const schedule *schedule);
-/* Forgets everything planned since, of which slots of these instructions are all that is left. */
+/* Removes what was planned since the mark. Only slots of `instructions` can refer to it. */
 void schedule_rewind(schedule *schedule, const graph *graph, const schedule_mark *to,
                      range instructions);
 

@@ -1,5 +1,5 @@
-/* A custom kernel's launch into memory of its own: each result lies between guard zones, which show
- * whether the kernel keeps to it. What it wrote is then taken over. */
+/* Runs a custom kernel with each result between guard zones, which show writes outside it. Then
+ * copies the results to their destinations. */
 #include "interp/check/bounds.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ typedef struct bounds_check {
   backend *backend;
   stream *queue;
   guarded *results;      /* owned (n) */
-  bound_tensor *tensors; /* owned (n_slots + 2): as given, the results in guarded memory */
+  bound_tensor *tensors; /* owned (n_slots + 2): the operands, with results in guarded memory */
   uint32_t n;
 } bounds_check;
 
@@ -60,7 +60,7 @@ static clave_status guard_results(bounds_check *check, const run_operands *opera
   return NULL;
 }
 
-/* ---------------------------------------------------------------- behind it */
+/* ---------------------------------------------------------------- after the launch */
 
 static bool is_touched(const unsigned char *zone) {
   for (size_t i = 0; i < GUARD_BYTES; i++)

@@ -1,29 +1,29 @@
 #ifndef INTERP_CHECKING_H
 #define INTERP_CHECKING_H
-/* One node under the self-check, shared by the files of this folder. */
+/* The check of one node, shared by the files of this folder. */
 #include "base/memory.h"
 #include "interp/run/session.h"
 
-/* The CPU backend of a session that needs one for checks only. */
+/* The CPU backend that checks use. */
 struct oracle {
   backend *owner; /* owned; NULL: borrowed from the session */
   backend *cpu;
   stream *queue; /* owned */
-  bool noted;    /* that a node was too large has been said */
+  bool noted;    /* a message has said that a node was too large */
 };
 
-/* A stretch of a device buffer that operands lie in, and its copy. */
+/* A range of a device buffer that contains operands, and its copy. */
 typedef struct region {
-  const bound_tensor *first; /* of the operands here: says which buffer, and where it begins */
-  int64_t low, high;         /* bytes from there, high excluded */
-  dtype type;                /* of the operands that are read */
+  const bound_tensor *first; /* the first operand found in it; identifies the buffer */
+  int64_t low, high;         /* bytes relative to the operand's buffer_offset, high excluded */
+  dtype type;                /* dtype of the operands that are read */
   bool is_read, is_written;
-  const void *constant; /* its bytes in the program's file; NULL: not a constant */
-  void *host;           /* owned: the copy before the node ran; NULL: constant or not read */
-  buffer *copy;         /* owned, of the CPU backend */
+  const void *constant; /* its bytes in the program's file; NULL if it is not a constant */
+  void *host;           /* owned: contents before the node ran; NULL if constant or not read */
+  buffer *copy;         /* owned, on the CPU backend */
 } region;
 
-/* What is compared: `count` rows, from `from` on, of the `rows` along `axis` of the results. */
+/* The compared rows: `count` of the `rows` along `axis` of the results, starting at `from`. */
 typedef struct part {
   int axis; /* -1: all */
   int64_t rows, from, count;
@@ -32,8 +32,8 @@ typedef struct part {
 typedef struct result {
   const bound_tensor *view, *copy;
   int64_t n;
-  void *got, *want; /* owned: of the dtype that the program has */
-  double *reach; /* owned (n): how far it moves with its operands' last bits; NULL: not measured */
+  void *got, *want; /* owned: elements in the dtype of the result */
+  double *reach;    /* owned (n): effect of the operands' last bits; NULL: not measured */
 } result;
 
 /* Bytes of the copy. */
@@ -49,16 +49,16 @@ typedef struct checking {
   const node *nd;
   uint32_t number;
   part part;
-  bound_tensor *view; /* owned (n_slots + 2): the operands, or the part of them */
-  bound_tensor *copy; /* owned (n_slots + 2): the same, copied */
-  rounding rounds;    /* of a product: what the device does, and so must the oracle */
-  buffer *rounded[2]; /* owned, of the CPU backend: a and b, rounded; or NULL */
+  bound_tensor *view; /* owned (n_slots + 2): the operands, or the compared part */
+  bound_tensor *copy; /* owned (n_slots + 2): the same in copies */
+  rounding rounds;    /* how the device rounds operands of a product, which the oracle must match */
+  buffer *rounded[2]; /* owned, on the CPU backend: a and b, rounded; NULL if not needed */
   region *regions;    /* owned */
   uint32_t n_regions;
   size_t cap_regions;
   result results[MAX_RESULTS];
   int n_results;
-  text verdict; /* what differs; empty: nothing */
+  text verdict; /* describes the difference; empty if there is none */
 } checking;
 
 #endif

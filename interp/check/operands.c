@@ -1,6 +1,6 @@
-/* Copies of a node's operands for the CPU backend. Constants are read where the program's file is
- * mapped. Of large operands a part is taken: the last rows along the first dimension that the op
- * works on row by row, which are those with the largest indices and the tails of all loops. */
+/* Copies a node's operands for the CPU backend; constants are read from the mapped program file. Of
+ * large operands only a part is copied: the last rows along the first dimension of size > 1 that
+ * the op processes independently. They have the largest indices and reach all loops' remainders. */
 #include "interp/check/operands.h"
 
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 #include "ops/attention.h"
 #include "ops/epilogue.h"
 
-/* More than PART_BYTES are compared in part, and whole up to WHOLE_BYTES where the op has no
- * independent rows. */
+/* Larger operands are compared in part; if the op has no independent rows, as a whole up to
+ * WHOLE_BYTES. */
 #ifndef CLAVE_PART_BYTES /* tests make it small */
 #define CLAVE_PART_BYTES ((int64_t)64 << 20)
 #endif
@@ -23,21 +23,21 @@ static const int64_t PART_BYTES = CLAVE_PART_BYTES, WHOLE_BYTES = (int64_t)512 <
 
 static int axis_from_start(int32_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
-/* Which leading dimensions of its results an op treats row by row: nothing in one row depends on
- * another row of any operand. */
+/* The leading dimensions of its results that an op processes row by row, so that a row of results
+ * depends only on the same row of operands. */
 typedef enum row_kind {
   ROWS_NONE,
-  ROWS_FIRST,     /* the first one */
-  ROWS_BUT,       /* all but the last `n` */
-  ROWS_BUT_AXES,  /* all but as many of the last as the field says */
-  ROWS_TO_AXIS,   /* those before the field's axis */
-  ROWS_TO_AXES,   /* those before the first of the field's axes */
-  ROWS_TO_OPTION, /* those before the field's axis; without one, none */
+  ROWS_FIRST,     /* the first dimension */
+  ROWS_BUT,       /* all except the last `n` */
+  ROWS_BUT_AXES,  /* all except the last ones, whose number is in the field */
+  ROWS_TO_AXIS,   /* those before the axis in the field */
+  ROWS_TO_AXES,   /* those before the first of the axes in the field */
+  ROWS_TO_OPTION, /* those before the axis in the field; none if it is absent */
 } row_kind;
 
 static const struct {
   uint8_t kind, n;
-  size_t field; /* its offset in the op */
+  size_t field; /* offset in the op's struct */
 } row_rules[IR_OP_COUNT] = {
     [IR_OP_ELEMENTWISE] = {ROWS_BUT, 0, 0},
     [IR_OP_COPY] = {ROWS_BUT, 0, 0},
@@ -77,7 +77,8 @@ static int first_axis(const ir_i32s *axes, int rank) {
   return first;
 }
 
-/* rank: of the results; in_rank: of the first operand, which a reduction's axes are of. */
+/* Returns the number of independent leading dimensions. rank: of the results; in_rank: of the first
+ * operand, to which the axes of a reduction refer. */
 static int independent_dims(const ir_instruction *ins, int rank, int in_rank) {
   const void *field = (const char *)ins->op + row_rules[ins->op_type].field;
   const ir_opt_i32 *option = field;
@@ -105,7 +106,7 @@ static bool broadcasts(const ir_instruction *ins) {
          ins->op_type == IR_OP_MATMUL || ins->op_type == IR_OP_ATTENTION;
 }
 
-/* What every row reads all of. */
+/* True if every row reads the whole operand. */
 static bool is_shared(const char *field) {
   static const char *const fields[] = {"weight", "mean", "var", "cos", "sin"};
   for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
@@ -113,7 +114,7 @@ static bool is_shared(const char *field) {
   return false;
 }
 
-/* No slot is twice among the operands. */
+/* True if no slot occurs twice among the operands. */
 static bool all_differ(const ir_instruction *ins) {
   for (operand_iter i = operands_of(ins); next_operand(&i);)
     for (operand_iter k = i; next_operand(&k);)
@@ -121,13 +122,13 @@ static bool all_differ(const ir_instruction *ins) {
   return true;
 }
 
-/* Whether b is one matrix for all rows. */
+/* True if b is one matrix for all rows. */
 static bool has_one_matrix(const ir_instruction *ins, int axis, int out_rank) {
   if (ins->op_type == IR_OP_MATMUL_INTEGER) return true;
   return ins->op_type == IR_OP_MATMUL && axis == out_rank - 2;
 }
 
-/* The dimension of the operand that goes with the part's axis; -1: every row reads all of it. */
+/* Returns the operand's dimension along the part's axis; -1 if every row reads all of it. */
 static int axis_of_operand(const checking *checking, const operand *operand) {
   const ir_instruction *ins = checking->nd->instruction;
   const tensor *tensor = &checking->nd->tensors[operand->tid].tensor;
@@ -142,8 +143,8 @@ static int axis_of_operand(const checking *checking, const operand *operand) {
   return axis >= 0 && tensor->dims[axis] != 1 ? axis : -1;
 }
 
-/* The bytes of operands that every row reads, and of one row of the others. False: an operand has
- * no such rows. */
+/* Computes the bytes of operands that every row reads, and the bytes of one row of the others.
+ * Returns false if an operand has no such rows. */
 static bool measure_rows(const checking *checking, int64_t *shared, int64_t *row) {
   *shared = *row = 0;
   for (operand_iter i = operands_of(checking->nd->instruction); next_operand(&i);) {
@@ -158,7 +159,7 @@ static bool measure_rows(const checking *checking, int64_t *shared, int64_t *row
   return true;
 }
 
-/* Chooses the last rows that fit. False: the op has no independent rows. */
+/* Chooses as many of the last rows as fit. Returns false if the op has no independent rows. */
 static bool choose_part(checking *checking) {
   const ir_instruction *ins = checking->nd->instruction;
   if (!all_differ(ins)) return false;
@@ -177,7 +178,7 @@ static bool choose_part(checking *checking) {
   return true;
 }
 
-/* Fills in the views: all of the operands, or the part. */
+/* Sets the views to the whole operands or to the part. */
 static void make_views(checking *checking) {
   for (operand_iter i = operands_of(checking->nd->instruction); next_operand(&i);) {
     bound_tensor *tensor = &checking->view[i.operand.tid];
@@ -192,7 +193,7 @@ static void make_views(checking *checking) {
 
 /* ---------------------------------------------------------------- regions */
 
-/* The bytes that a tensor's elements span, from the start of its buffer's stretch. */
+/* Finds the bytes that a tensor's elements span, relative to its buffer_offset. */
 static void find_extent(const tensor *tensor, int64_t *low, int64_t *high) {
   int64_t first = tensor->offset, last = tensor->offset;
   for (int i = 0; i < tensor->rank; i++) {
@@ -232,7 +233,7 @@ static clave_status collect(checking *checking, const operand *operand) {
   bool is_out = operand->flags & IR_OUT;
   if (is_out) area->is_written = true;
   if (is_out && operand->reuses == IR_NONE) return NULL;
-  area->is_read = true; /* a result that reuses an operand lies where the planner has put that */
+  area->is_read = true; /* a result that reuses an operand already contains its data */
   area->type = tensor->tensor.type;
   return NULL;
 }
@@ -246,7 +247,7 @@ static clave_status find_regions(checking *checking, int64_t *bytes) {
   for (uint32_t i = 0; i < checking->n_regions; i++) {
     region *region = &checking->regions[i];
     if (region->constant)
-      region->low = 0; /* where the file is aligned */
+      region->low = 0; /* keeps the alignment of the file */
     else
       *bytes += region->high - region->low;
   }
@@ -280,14 +281,14 @@ static void bind_copy(const checking *checking, uint32_t tid) {
   bound_tensor *copy = &checking->copy[tid];
   *copy = *tensor;
   copy->buffer_offset = 0;
-  copy->buf = NULL; /* of no elements */
+  copy->buf = NULL; /* if it has no elements */
   const region *region = region_of(checking, tensor);
   if (!region || tensor_numel(&tensor->tensor) == 0) return;
   copy->buf = region->copy;
   copy->tensor.offset -= region->low / (int64_t)dtype_size(tensor->tensor.type);
 }
 
-/* Chooses the part unless it is given; *fits: not too much. */
+/* Chooses the part, unless it is given. Sets *fits to false if even that is too much. */
 static clave_status choose_extent(checking *checking, bool *fits) {
   int64_t bytes;
   *fits = true;
@@ -356,7 +357,7 @@ static clave_status run_instruction(const checking *checking, const ir_instructi
   return NULL;
 }
 
-/* What rounds, and its two factors. */
+/* A copy of an op that rounds, with pointers to its two factors. */
 typedef struct rounding_op {
   union {
     ir_matmul matmul;
@@ -382,7 +383,7 @@ static void copy_op(const ir_instruction *ins, rounding_op *to) {
   }
 }
 
-/* In slots of their own, behind the program's: what else reads an operand sees it as it is. */
+/* Binds the rounded factors to the two extra slots, so that other uses see them unrounded. */
 static clave_status run_rounded(checking *checking, bool *faulty) {
   ir_instruction ins = *checking->nd->instruction;
   rounding_op op;

@@ -1,6 +1,6 @@
-/* The reference of a custom op on the CPU backend, on copies of its operands: what its kernels are
- * compared with. A reference is a chain of plain ops, which are run one by one, each result in a
- * buffer of its own. */
+/* Runs the reference of a custom op on the CPU backend, on copies of its operands, to compare its
+ * kernels with. A reference is a chain of plain ops. They run one by one, each result in a new
+ * buffer. */
 #include "interp/check/reference.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ typedef struct reference_run {
   const program *prog;
   tensor *types;        /* owned (n_slots) */
   scalar_value *values; /* owned (n_values) */
-  bound_tensor *at;     /* owned (n_slots + 2): where slots lie; the last two are a copy's */
+  bound_tensor *at;     /* owned (n_slots + 2): locations of slots; the last two are for copies */
   buffer **made;        /* owned */
   size_t n_made, cap_made;
   bool faulty;
@@ -31,7 +31,7 @@ static clave_status take_buffer(reference_run *run, buffer *copy) {
   return NULL;
 }
 
-/* New memory for a tensor of this type. */
+/* Allocates memory for a tensor of this type. */
 static clave_status make_place(reference_run *run, uint32_t slot, const tensor *tensor,
                                bound_tensor *out) {
   size_t bytes;
@@ -70,7 +70,7 @@ static clave_status run_recorded_here(reference_run *run, const recording *recor
   return st;
 }
 
-/* The operands are in run->at. */
+/* Runs a node whose operands are in run->at. */
 static clave_status run_node(reference_run *run, const ir_instruction *ins) {
   void *cache = NULL;
   recording *recording;
@@ -93,7 +93,7 @@ static clave_status copy_tensor(reference_run *run, bound_tensor from, bound_ten
   return run_node(run, &copy);
 }
 
-/* An operand that a kernel wants contiguous and that is not is copied, for later readers too. */
+/* Copies an operand that the kernel needs dense and that is not; later readers use the copy. */
 static clave_status make_dense(reference_run *run, const operand *operand) {
   bound_tensor *tensor = &run->at[operand->tid], made;
   bool good = operand->flags & IR_DENSE
@@ -127,7 +127,7 @@ static clave_status run_view(reference_run *run, const ir_instruction *ins,
   to->tensor = run->types[out];
   if (op_table[ins->op_type].view(context, ins->op, &from->tensor, &to->tensor)) return NULL;
   TRY(make_place(run, out, &run->types[out], to));
-  bound_tensor same = *to; /* x's own shape over the new memory */
+  bound_tensor same = *to; /* the new memory with x's shape */
   same.tensor = from->tensor;
   tensor_set_contiguous(&same.tensor);
   return copy_tensor(run, *from, same);
@@ -179,7 +179,7 @@ static bool same_dims(const tensor *left, const tensor *right) {
          memcmp(left->dims, right->dims, sizeof *left->dims * (size_t)left->rank) == 0;
 }
 
-/* To where they are compared. */
+/* Copies the results to where they are compared. */
 static clave_status take_results(reference_run *run, const ir_custom *op, const ir_chain *chain) {
   for (uint32_t i = 0; i < chain->results.count; i++) {
     TRY(bind_constant(run, chain->results.items[i]));

@@ -1,10 +1,10 @@
-/* Comparing the device's results with the CPU backend's. Every element must be within the bound:
- * integers and truth values equal, floats within a few last bits of their own size or of the
- * typical one (sums that cancel). Backends may round differently on the way, which a step at a
- * threshold (floor, a comparison) or one that cancels makes large. So where an element is beyond
- * the bound, the CPU backend runs again on operands whose last bits are changed: an element may be
- * as far off as that moves it. Exact ops, such as one comparison or argmax, have no such excuse:
- * both backends decide by the same bits. */
+/* Compares the device's results with the CPU backend's. Integers and booleans must be equal. Floats
+ * may differ by a tolerance relative to their own size or the median magnitude (for sums that
+ * cancel). Backends may round intermediate values differently, which a threshold (floor, a
+ * comparison) or cancellation amplifies. So if an element exceeds the tolerance, the CPU backend
+ * runs again with the last bits of its operands changed, and the element may be off by as much as
+ * that moves it. Exact ops, such as a single comparison or argmax, get no such allowance: both
+ * backends decide by the same bits. */
 #include "interp/check/results.h"
 
 #include <math.h>
@@ -18,8 +18,8 @@
 
 /* ---------------------------------------------------------------- elements */
 
-/* How far a float result may be off, relative to its own size and to the typical one: a multiple of
- * the dtype's precision, as errors add up in chains and sums. */
+/* Returns the tolerance of float results, relative to an element and to the median magnitude. It is
+ * a multiple of the dtype's precision, because errors accumulate in chains and sums. */
 static double tolerance_of(dtype t) {
   switch (t) {
     case DTYPE_F64:
@@ -46,14 +46,14 @@ static bool same_bits(const result *result, int64_t i) {
   return memcmp((const char *)result->got + at, (const char *)result->want + at, size) == 0;
 }
 
-/* How far rounding may move element i, twice what it was seen to do. Of sums that cancel some move
- * by little in the few tries, so at least what is usual among those that move. */
+/* Returns how far rounding may move element i: twice the measured distance. Elements that moved
+ * little in the few runs get at least the median of those that moved. */
 static double reach_of(const result *result, int64_t i, double usual) {
   if (!result->reach || result->reach[i] == 0) return 0;
   return 2 * fmax(result->reach[i], usual);
 }
 
-/* How many elements are beyond the bound, and one of them. */
+/* Counts the elements that exceed the tolerance; sets *at to one of them. */
 static int64_t count_wrong(const result *result, int64_t *at) {
   dtype t = type_of(result);
   double tolerance = tolerance_of(t);
@@ -76,18 +76,18 @@ static int64_t count_wrong(const result *result, int64_t *at) {
 
 /* ---------------------------------------------------------------- sensitivity */
 
-/* Whether an op's integer and truth results may depend on how floats were rounded on the way. */
+/* True if rounding of intermediate floats can change the op's integer and boolean results. */
 static bool rounds_before(const ir_instruction *ins) {
   if (ins->op_type == IR_OP_CUSTOM) return true;
-  if (ins->op_type == IR_OP_ATTENTION_CACHED) return true; /* rounds to integers for I8 caches */
+  if (ins->op_type == IR_OP_ATTENTION_CACHED) return true; /* it rounds to integers for I8 caches */
   return ins->op_type == IR_OP_ELEMENTWISE && ((const ir_elementwise *)ins->op)->steps.count > 1;
 }
 
-/* Steps of the last bit that a result may be off by its operand's: what OpenCL allows a function
- * in f32 and f64; 16-bit types are computed in f32. */
+/* Returns by how many units in the last place operands are moved: the error that OpenCL allows a
+ * function in f32 and f64. 16-bit types are computed in f32. */
 static uint64_t steps_of(dtype t) { return t == DTYPE_F32 || t == DTYPE_F64 ? 16 : 2; }
 
-/* A magnitude moved by that much, up or down. Zero, infinity and NaN stay. */
+/* Moves a magnitude by `steps` units in the last place. Zero, infinity and NaN do not change. */
 static uint64_t nudge(uint64_t bits, uint64_t sign, uint64_t infinity, uint64_t steps, bool up) {
   uint64_t size = bits & ~sign;
   if (size == 0 || size >= infinity) return bits;
@@ -105,7 +105,7 @@ static void nudge_all(dtype t, void *data, int64_t n, uint64_t pattern) {
   for (int64_t i = 0; i < n; i++) {
     unsigned char *at = (unsigned char *)data + (size_t)i * size;
     uint64_t bits = 0, word = (uint64_t)i >> 6;
-    memcpy(&bits, at, size); /* little-endian, as the file format */
+    memcpy(&bits, at, size); /* little-endian, like the file format */
     bool up = (hash_bytes(&word, sizeof word) ^ pattern) >> (i & 63) & 1;
     bits = nudge(bits, sign, infinities[t], steps_of(t), up);
     memcpy(at, &bits, size);
@@ -153,7 +153,7 @@ static clave_status run_nudged(checking *checking, const region *region, uint64_
   return st;
 }
 
-/* One operand at a time, by a pattern of ups and downs and by its opposite. */
+/* Changes one operand at a time, by a pattern of ups and downs and by the opposite pattern. */
 static clave_status measure_reach(checking *checking) {
   for (uint32_t i = 0; i < checking->n_regions; i++) {
     const region *region = &checking->regions[i];

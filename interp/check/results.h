@@ -1,9 +1,9 @@
 #ifndef INTERP_CHECK_RESULTS_H
 #define INTERP_CHECK_RESULTS_H
-/* Comparing results. */
+/* Compares results. */
 #include "interp/check/checking.h"
 
-clave_status compare_results(checking *checking) STATUS_CHECK; /* fills in the verdict */
+clave_status compare_results(checking *checking) STATUS_CHECK; /* sets the verdict */
 void free_results(checking *checking);
 
 #endif

@@ -1,7 +1,7 @@
-/* Products that round what they multiply (recording.rounds), for the CPU backend, which in a check
- * reads b as it is stored, in floats: it multiplies operands that were rounded before, so that both
- * results are the same but for how sums are rounded in f32. What the rounding itself costs is its
- * caller's choice, and bounded (base/rounded.h; half a step of BF16). */
+/* Operands of products that round what they multiply (recording.rounds). The oracle multiplies
+ * floats, so it gets operands rounded in advance; then both results differ only in how sums are
+ * rounded in f32. The error of rounding itself is accepted by the caller and bounded
+ * (base/rounded.h; half a unit in the last place of BF16). */
 #include "interp/check/rounded.h"
 
 #include <math.h>
@@ -16,8 +16,8 @@ static float load_float(dtype t, const void *data, int64_t i) {
   return t == DTYPE_F16 ? f16_to_f32(half) : bf16_to_f32(half);
 }
 
-/* What F16 has no number for, as 65,280 and more are rounded to BF16's next, is the largest that it
- * has. */
+/* Stores a float. Values beyond the range of F16 are clamped to its largest: rounding to BF16 turns
+ * 65,280 and more into 65,536 or more. */
 static void store_float(dtype t, void *data, int64_t i, float x) {
   const float largest = 65504;
   if (t == DTYPE_F16 && isfinite(x)) x = fminf(fmaxf(x, -largest), largest);
@@ -34,9 +34,10 @@ static void round_floats(rounding how, float *row, int64_t n) {
 }
 
 typedef struct row_memory {
-  void *all, *elements, *rounded; /* owned: the region's bytes; the operand's elements; the same */
-  float *row;                     /* owned */
-  size_t bytes;                   /* of what is rounded */
+  void *all, *elements,
+      *rounded; /* owned: the buffer's bytes; the operand's elements; those rounded */
+  float *row;   /* owned */
+  size_t bytes; /* size of rounded */
 } row_memory;
 
 static clave_status read_elements(const oracle *oracle, const bound_tensor *tensor, dtype to,
@@ -55,7 +56,7 @@ static clave_status read_elements(const oracle *oracle, const bound_tensor *tens
   return NULL;
 }
 
-/* Row by row. */
+/* Rounds row by row. */
 static void round_elements(rounding how, const tensor *tensor, dtype to, row_memory *memory) {
   int64_t n = tensor->dims[tensor->rank - 1], count = tensor_numel(tensor);
   for (int64_t at = 0; at < count; at += n) {
@@ -72,7 +73,7 @@ clave_status bind_rounded(checking *checking, const bound_tensor *tensor, dtype 
   row_memory memory = {0};
   *out = *tensor;
   if (!tensor->buf || tensor->tensor.encoding.kind)
-    return NULL; /* of no elements; codes stay as they are */
+    return NULL; /* has no elements, or is encoded: not rounded */
   clave_status st = read_elements(oracle, tensor, to, &memory);
   if (!st) round_elements(checking->rounds, &tensor->tensor, to, &memory);
   if (!st && !*made) st = oracle->cpu->vt->buffer_create(oracle->cpu, memory.bytes, made);

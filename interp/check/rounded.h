@@ -1,10 +1,10 @@
 #ifndef INTERP_CHECK_ROUNDED_H
 #define INTERP_CHECK_ROUNDED_H
-/* Operands rounded as kernels round them. */
+/* Rounds operands as kernels do. */
 #include "interp/check/checking.h"
 
-/* The elements of an operand's copy, rounded as checking->rounds says, as floats of type `to`, in
- * *made, which is created unless it is there. */
+/* Rounds the elements of an operand's copy as checking->rounds says, to floats of type `to`. *out
+ * is the operand in *made, which is created if NULL. */
 clave_status bind_rounded(checking *checking, const bound_tensor *tensor, dtype to, buffer **made,
                           bound_tensor *out) STATUS_CHECK;
 

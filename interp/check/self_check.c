@@ -1,10 +1,9 @@
-/* Comparing a node's results with the CPU backend's: the bytes of its operands are copied before it
- * runs, the CPU backend runs it on the copies, and both results are read and compared.
+/* Compares a node's results with the CPU backend's. The operands are copied before the node runs,
+ * the CPU backend runs it on the copies, and both results are compared.
  *
- * A launch is taken for right if one of its class was (the backend's is_unproven): the classes are
- * of sizes, so a command needs the question once. Nothing is taken for right unseen: of
- * large nodes a part is compared (operands.c), and one that is too large even so stays
- * unproven, which is said. */
+ * A launch is proven if one launch of its class was right (the backend's is_unproven). Classes are
+ * determined by sizes, so each command queries once. Of large nodes a part is compared
+ * (operands.c); if even that is too large, the node stays unproven and a message says so. */
 #include "interp/check/self_check.h"
 
 #include <stdlib.h>
@@ -28,7 +27,7 @@ void oracle_destroy(oracle *oracle) {
 
 static clave_status oracle_of(session *session) {
   if (session->oracle && session->oracle->queue) return NULL;
-  oracle_destroy(session->oracle); /* half-built */
+  oracle_destroy(session->oracle); /* left over from a failed attempt */
   oracle *oracle = session->oracle = calloc(1, sizeof *oracle);
   if (!oracle) return status_no_memory();
   int own = cpu_of(session);
@@ -49,7 +48,7 @@ static void send(const checking *checking, const text *note) {
 
 /* ---------------------------------------------------------------- wrong results */
 
-/* The CPU backend's results in place of the device's. */
+/* Replaces one result of the device by the CPU backend's. */
 static clave_status correct_result(const checking *checking, uint32_t tid) {
   const bound_tensor *to = &checking->view[tid], *from = &checking->copy[tid];
   if (tensor_numel(&to->tensor) == 0) return NULL;
@@ -96,10 +95,10 @@ static bool is_in_place(const checking *checking) {
   return false;
 }
 
-/* All of the results, a part at a time; of an op that changed its operands there is no way back. */
+/* Replaces all results, part by part. Fails if an op checked in part overwrote its operands. */
 static clave_status correct_results(checking *checking) {
   if (checking->part.axis < 0) {
-    TRY(restore_copies(checking)); /* the last run may have been on others */
+    TRY(restore_copies(checking)); /* the last run of the oracle may have had changed operands */
     bool faulty;
     TRY(run_oracle(checking, &faulty));
     return correct_extent(checking);
@@ -130,7 +129,7 @@ static clave_status distrust(checking *checking, const running *run, uint32_t in
 
 /* ---------------------------------------------------------------- the check */
 
-/* Once in a session. */
+/* Reports once per session that a node is not checked. */
 static void note_unchecked(const checking *checking) {
   oracle *oracle = checking->session->oracle;
   if (oracle->noted) return;
@@ -169,10 +168,10 @@ static clave_status check_node(checking *checking, const running *run, const com
     return NULL;
   }
   TRY(run_oracle(checking, &faulty));
-  if (faulty) return NULL; /* bad indices: the device reports them too */
+  if (faulty) return NULL; /* bad indices, which the device reports as well */
   TRY(compare_results(checking));
   if (checking->verdict.size)
-    return distrust(checking, run, command->instruction); /* in a loop, each time */
+    return distrust(checking, run, command->instruction); /* in a loop, once per iteration */
   state->checked = true;
   return vt->proof->prove(queue, command->recorded, state->packs);
 }

@@ -1,4 +1,4 @@
-/* Drafts: made of programs, and edited. */
+/* Creates drafts from programs, and edits them. */
 #include "interp/graph/draft.h"
 
 #include <stdlib.h>
@@ -53,7 +53,7 @@ bool draft_is_read(const draft *draft, uint32_t tid) {
   return draft->slots[tid].n_readers > 0 || draft->slots[tid].kept > 0;
 }
 
-/* ---------------------------------------------------------------- of a program */
+/* ---------------------------------------------------------------- from a program */
 
 static void keep(draft *draft, uint32_t tid) {
   if (tid != IR_NONE) draft->slots[tid].kept++;
@@ -99,7 +99,7 @@ void draft_link(draft *draft, draft_node *node, draft_node *before) {
 
 static void forget(draft *draft, draft_node *node);
 
-/* Passes see an epilogue as a node of its own. */
+/* Splits an epilogue off as an elementwise node, which is how passes see it. */
 static void split_epilogue(draft *draft, draft_node *node) {
   uint32_t *inputs = draft_alloc(draft, MAX_STEP_INPUTS, sizeof *inputs);
   const uint32_t out = first_slot(&node->ins, true);
@@ -310,7 +310,7 @@ static bool is_taken(const draft *draft, const char *name) {
   return false;
 }
 
-/* "<name>.folded", with a number if that is taken. */
+/* Makes the name "<name>.folded", with a number if that is in use. */
 static const char *constant_name(draft *draft, const char *name) {
   text text = {0};
   for (int i = 0; i == 0 || is_taken(draft, text.data); i++) {
@@ -324,7 +324,7 @@ static const char *constant_name(draft *draft, const char *name) {
   return made;
 }
 
-/* A constant that was added with the same bytes. */
+/* Returns a constant that was added with the same contents; IR_NONE if there is none. */
 static uint32_t find_constant(const draft *draft, dtype type, const ir_int_or_vid *shape, int rank,
                               const void *bytes) {
   for (uint32_t i = draft->from->ir.tensors.count; i < draft->n_slots; i++) {
@@ -475,7 +475,7 @@ static void forget(draft *draft, draft_node *node) {
   }
 }
 
-/* Erased nodes whose operands' writers are still to be looked at lie on a list of their own. */
+/* Erased nodes whose operands must still be processed are kept in a separate list. */
 void draft_erase(draft *draft, draft_node *node) {
   if (!can_erase(draft, node)) return;
   draft_unlink(draft, node);
@@ -532,7 +532,7 @@ uint32_t draft_permute(draft *draft, draft_node *before, uint32_t x, const int *
   return out;
 }
 
-/* The shape that n tensors broadcast to; its rank. */
+/* Computes the shape that n tensors broadcast to. Returns its rank. */
 static int broadcast_shape(const draft *draft, const uint32_t *xs, uint32_t n,
                            ir_int_or_vid *shape) {
   int rank = 0;
@@ -547,7 +547,7 @@ static int broadcast_shape(const draft *draft, const uint32_t *xs, uint32_t n,
   return rank;
 }
 
-/* A step of n tensors and, behind them, n_numbers numbers. */
+/* Adds a step whose operands are n tensors followed by n_numbers numbers. */
 static uint32_t add_step(draft *draft, draft_node *before, const ir_step *step, const uint32_t *xs,
                          uint32_t n, const double *numbers, uint32_t n_numbers) {
   if (draft->no_memory) return IR_NONE;

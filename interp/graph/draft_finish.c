@@ -1,5 +1,5 @@
-/* A draft made into a program: outputs in slots of their own, slots numbered by kind, what nothing
- * needs left out. */
+/* Makes a program from a draft: gives outputs their slots, numbers slots by kind, and drops what is
+ * not needed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +13,10 @@ enum { N_KINDS = SLOT_TEMPORARY + 1 };
 
 typedef struct finish {
   draft *draft;
-  ir_program program; /* what is made, in the draft's numbers; borrows from the draft */
-  uint32_t *slots;    /* new numbers; IR_NONE: left out */
+  ir_program program; /* the result in the draft's numbering; borrows from the draft */
+  uint32_t *slots;    /* new numbers; IR_NONE: dropped */
   uint32_t *values;
-  const void **data; /* of the new constants */
+  const void **data; /* bytes, by new number of the constant */
 } finish;
 
 /* ---------------------------------------------------------------- outputs */
@@ -29,8 +29,8 @@ static uint32_t copy_to_output(draft *draft, uint32_t chain, uint32_t x, const c
   return out;
 }
 
-/* A tensor that an instruction of the method's own chain writes, and that is no output yet, can be
- * one; others are copied. */
+/* Turns the tensors that the method returns into outputs. A tensor is copied if it is already an
+ * output, or no instruction of the method's own chain writes it. */
 static void claim_outputs(draft *draft, const ir_method *method) {
   for (uint32_t i = 0; i < method->outputs.count && !draft->no_memory; i++) {
     ir_argument *argument = &method->outputs.items[i];
@@ -63,7 +63,7 @@ static void number_slot(finish *finish, uint32_t old, uint32_t *count) {
   finish->program.tensors.items[(*count)++] = finish->draft->slots[old].tensor;
 }
 
-/* Outputs in the order of their methods; the others in the draft's. */
+/* Numbers the slots of a kind: outputs in the order of their methods, others in the draft's. */
 static void number_kind(finish *finish, slot_kind kind, uint32_t *count) {
   const draft *draft = finish->draft;
   const ir_methods *methods = &draft->ir.methods;
@@ -201,7 +201,7 @@ clave_status draft_finish(draft *draft, program **out) {
   return NULL;
 }
 
-/* ---------------------------------------------------------------- a part of it */
+/* ---------------------------------------------------------------- extracting a part */
 
 static void copy_node(draft *draft, const draft_node *node) {
   draft_node *copy = draft_alloc(draft, 1, sizeof *copy);
@@ -211,7 +211,7 @@ static void copy_node(draft *draft, const draft_node *node) {
   draft_note_last(draft, 0);
 }
 
-/* Pushes the writers in to of what node reads and other_draft does not have yet; how many. */
+/* Pushes the writers in `to` of node's operands that other_draft lacks. Returns how many. */
 static size_t push_writers(const draft *to, draft *other_draft, const draft_node *node,
                            draft_node ***stack, size_t *size, size_t *capacity) {
   size_t before = *size;
@@ -225,7 +225,7 @@ static size_t push_writers(const draft *to, draft *other_draft, const draft_node
   return *size - before;
 }
 
-/* What slot `tid` of to is computed by, in an order in which it can run, onto other_draft's chain.
+/* Copies the nodes of `to` that compute slot `tid` to other_draft's chain, in an executable order.
  */
 static void extract_slot(const draft *to, draft *other_draft, uint32_t tid) {
   draft_node **stack = NULL;
@@ -245,7 +245,7 @@ static void extract_slot(const draft *to, draft *other_draft, uint32_t tid) {
   free(stack);
 }
 
-/* An empty program with one method and its chain. */
+/* Begins a program with one method and an empty chain. */
 static void begin_part(draft *draft, const uint32_t *tids, uint32_t n) {
   enum { DIGITS = 12 };
   ir_chain *chain = draft_alloc(draft, 1, sizeof *chain);
@@ -266,7 +266,7 @@ static void begin_part(draft *draft, const uint32_t *tids, uint32_t n) {
 }
 
 clave_status draft_extract(draft *edited, const uint32_t *tids, uint32_t n, program **out) {
-  draft draft = *edited; /* in edited's pool, with slots and a chain of its own */
+  draft draft = *edited; /* shares edited's pool, but has its own slots and chain */
   *out = NULL;
   draft.slot_capacity = (size_t)edited->n_slots + n + 1;
   draft.slots = draft_alloc(edited, draft.slot_capacity, sizeof *draft.slots);

@@ -1,11 +1,11 @@
-/* A method's list of instructions, who writes a slot and who reads it last. */
+/* A method's list of instructions, and the writer and last reader of each slot. */
 #include "interp/graph/graph.h"
 
 #include <string.h>
 
 /* ---------------------------------------------------------------- the list */
 
-/* number: that of the next chain's first instruction. */
+/* Appends a chain and its bodies. *number: node number of the next chain's first instruction. */
 static void flatten_chain(graph *graph, uint32_t chain, uint32_t parent, uint32_t *number) {
   const ir_instructions *list = &graph->prog->ir.chains.items[chain].instructions;
   uint32_t first = *number;
@@ -78,8 +78,8 @@ uint32_t node_number(const graph *graph, uint32_t i) {
 
 /* ---------------------------------------------------------------- uses */
 
-/* Read at an instruction's index, in a control op's body (NO_INDEX: in none). A loop that a slot
- * comes into from outside reads it until its last step. */
+/* Notes that a slot is read at instruction `at`, inside control op `in` (NO_INDEX: none). If a loop
+ * reads a slot from outside, it needs it until its last iteration. */
 static void note_use(graph *graph, uint32_t tid, uint32_t at, uint32_t in) {
   uint32_t w = graph->writer[tid];
   for (; in != NO_INDEX; in = graph->parent[in]) {

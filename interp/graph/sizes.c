@@ -1,6 +1,6 @@
-/* Sizes as polynomials: sums of a number times a product of atoms, in one order, each kept once. An
- * atom is a value that nothing is known about, or an operation that is none of addition,
- * subtraction and multiplication on two sizes. */
+/* Sizes as polynomials: sums of numbers times products of atoms, in canonical order and stored once
+ * each. An atom is a value about which nothing is known, or the result of an operation other than
+ * addition, subtraction and multiplication. */
 #include "interp/graph/sizes.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ typedef struct term {
 
 typedef struct poly {
   uint32_t n;
-  term terms[MAX_TERMS]; /* in the order of compare_terms, no factor 0; never a number alone */
+  term terms[MAX_TERMS]; /* in the order of compare_terms, no factor is 0; never just a number */
 } poly;
 
 typedef struct operation {
@@ -30,17 +30,17 @@ typedef struct operation {
 struct size_table {
   const ir_program *program;
   mem_pool *pool;
-  const ir_int_scalar **writer; /* by Vid; NULL: none */
-  extent *values;               /* by Vid, once known */
+  const ir_int_scalar **writer; /* by Vid; NULL if it is an atom */
+  extent *values;               /* by Vid, valid if known */
   bool *known;
-  poly **polys; /* poly k + 1 */
+  poly **polys; /* index k is poly k + 1 */
   uint32_t n_polys, poly_capacity;
-  operation *operations; /* atom n_values + k */
+  operation *operations; /* index k is atom n_values + k */
   uint32_t n_operations, operation_capacity;
   int depth;
 };
 
-/* Room for one more in an array of the pool. */
+/* Ensures space for one more item in an array of the pool. */
 static bool grow(mem_pool *pool, void *array, uint32_t n, uint32_t *capacity, size_t item) {
   if (n < *capacity) return true;
   void *old, *made = mem_pool_alloc(pool, 2 * (size_t)*capacity + 16, item);
@@ -52,7 +52,7 @@ static bool grow(mem_pool *pool, void *array, uint32_t n, uint32_t *capacity, si
   return true;
 }
 
-/* A value that several methods set, or that comes from outside in one, is an atom. */
+/* Finds the instruction that computes each value. Values that several methods set are atoms. */
 static void find_writers(size_table *table, bool *is_atom) {
   for (uint32_t c = 0; c < table->program->chains.count; c++) {
     const ir_instructions *list = &table->program->chains.items[c].instructions;
@@ -110,7 +110,7 @@ static poly poly_of(const size_table *table, extent extent) {
   return (poly){.n = extent.literal != 0, .terms = {{.factor = extent.literal}}};
 }
 
-/* Joins terms of the same atoms and drops those of factor 0. False: a factor overflows. */
+/* Merges terms with equal atoms and drops those with factor 0. Returns false on overflow. */
 static bool normalise(poly *poly) {
   uint32_t n = 0;
   qsort(poly->terms, poly->n, sizeof *poly->terms, compare_terms);
@@ -136,7 +136,7 @@ static bool equal_polys(const poly *left, const poly *right) {
   return true;
 }
 
-/* The polynomial's one size. */
+/* Returns the extent of a polynomial, adding it to the table if it is new. */
 static extent intern(size_table *table, const poly *sum) {
   if (sum->n == 0) return size_literal(0);
   if (sum->n == 1 && sum->terms[0].degree == 0) return size_literal(sum->terms[0].factor);
@@ -193,7 +193,7 @@ extent size_multiply(size_table *table, extent left, extent right) {
 
 /* ---------------------------------------------------------------- values */
 
-/* Do all factors of a divide by n > 0? Then *quotient is a / n. */
+/* If n > 0 divides all factors, sets *quotient to left / n and returns true. */
 static bool divides(size_table *table, extent left, int64_t n, extent *quotient) {
   if (n <= 0) return false;
   poly poly = poly_of(table, left);
@@ -205,7 +205,7 @@ static bool divides(size_table *table, extent left, int64_t n, extent *quotient)
   return true;
 }
 
-/* The size of an operation that is none on polynomials: the same for the same operands. */
+/* Returns the atom of an operation that is not polynomial; equal operands give the same atom. */
 static extent operation_size(size_table *table, ir_scalar_kind kind, extent left, extent right) {
   uint32_t i = 0;
   while (i < table->n_operations &&

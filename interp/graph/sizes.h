@@ -1,14 +1,14 @@
 #ifndef INTERP_GRAPH_SIZES_H
 #define INTERP_GRAPH_SIZES_H
-/* Sizes of a program as polynomials over its inputs' sizes, so that two that are always equal
- * compare equal, however they were computed: (2 s) * t and t * (s + s). */
+/* A program's sizes as polynomials over its inputs' sizes. Two sizes that are always equal compare
+ * equal, however they are computed: (2 s) * t and t * (s + s). */
 #include "base/memory.h"
 #include "ir.h"
 
 typedef struct size_table size_table;
 
-/* A number, or a polynomial of a table (poly > 0). Two of one table are the same size for every
- * input if they are equal; NOT_A_SIZE equals nothing. */
+/* A number, or a polynomial in a table (poly > 0). Equal extents of one table are the same size for
+ * all inputs. NOT_A_SIZE equals nothing. */
 typedef struct extent {
   int64_t literal;
   uint32_t poly;
@@ -23,7 +23,7 @@ static inline bool size_is(extent extent, int64_t n) {
   return extent.poly == 0 && extent.literal == n;
 }
 
-/* Of this program's values; what it makes lies in the pool. NULL: no memory. */
+/* Creates a table of this program's values in the pool; NULL if memory runs out. */
 size_table *size_table_create(const ir_program *program, mem_pool *pool);
 extent size_of(size_table *table, const ir_int_or_vid *value);
 extent size_add(size_table *table, extent left, extent right);

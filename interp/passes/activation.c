@@ -1,5 +1,5 @@
-/* GELU and SiLU written out become one step. In the 16-bit floats each op of the written form
- * rounds, so only the wide floats match. */
+/* Replaces GELU and SiLU written out by one step. Only f32 and f64 match, because each op of the
+ * written form rounds in 16-bit floats. */
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static bool finish(match *match, ir_step_kind kind, expr expr, uint32_t *out) {
 
 /* ---------------------------------------------------------------- GELU */
 
-/* Are these n factors input, powers counted? */
+/* True if the product of these n factors is input^power. */
 static bool is_power(match *match, const expr *factors, int n, expr input, int power) {
   int found = 0;
   for (int i = 0; i < n; i++) {
@@ -34,7 +34,7 @@ static bool is_power(match *match, const expr *factors, int n, expr input, int p
   return found == power;
 }
 
-/* other_expr = coefficient * input^power */
+/* Matches other_expr = coefficient * input^power. */
 static bool take_power(match *match, expr other_expr, double coefficient, expr input, int power) {
   product p;
   return take_product(match, other_expr, &p) && !p.n_under &&
@@ -48,7 +48,7 @@ static bool take_erf(match *match, expr other_expr, expr input) {
          take_power(match, args[0], sqrt(0.5), input, 1);
 }
 
-/* input + 0.044715 input^3, or without a factor input: 1 + 0.044715 input^2. */
+/* Matches input + 0.044715 input^3; if divided by input, 1 + 0.044715 input^2. */
 static bool take_cubic(match *match, expr other_expr, expr input, bool divided) {
   expr args[MAX_STEP_ARITY], rest;
   double one;
@@ -60,9 +60,8 @@ static bool take_cubic(match *match, expr other_expr, expr input, bool divided) 
   return same_expr(args[1], input) && take_power(match, args[0], 0.044715, input, 3);
 }
 
-/* tanh(sqrt(2 / pi) * (input + 0.044715 input^3)). Models write the root with ten digits, too few
- * in f64.
- */
+/* Matches tanh(sqrt(2 / pi) * (input + 0.044715 input^3)). Models write the root with ten digits,
+ * which is too few in f64. */
 static bool take_tanh(match *match, expr other_expr, expr input) {
   expr args[MAX_STEP_ARITY];
   product p;
@@ -75,7 +74,7 @@ static bool take_tanh(match *match, expr other_expr, expr input) {
   return (first || same_expr(p.over[1], input)) && take_cubic(match, p.over[first], input, true);
 }
 
-/* x / 2 * (1 + erf(x / sqrt(2))), or with the tanh in its place; Hendrycks and Gimpel,
+/* Matches x / 2 * (1 + erf(x / sqrt(2))), or tanh in place of erf; Hendrycks and Gimpel,
  * https://arxiv.org/abs/1606.08415. */
 bool find_gelu(match *match, uint32_t *out) {
   product p;
@@ -95,7 +94,7 @@ bool find_gelu(match *match, uint32_t *out) {
 
 /* ---------------------------------------------------------------- SiLU */
 
-/* expression / (1 + exp(-x)) */
+/* Matches expression / (1 + exp(-expression)). */
 static bool take_fraction(match *match, const product *product, expr *expression) {
   expr expr, args[MAX_STEP_ARITY];
   double one;
@@ -106,7 +105,7 @@ static bool take_fraction(match *match, const product *product, expr *expression
          take_step(match, args[0], IR_STEP_KIND_NEG, args) && same_expr(args[0], *expression);
 }
 
-/* expression * sigmoid(x) */
+/* Matches expression * sigmoid(expression). */
 static bool take_gate(match *match, const product *product, expr *expression) {
   expr args[MAX_STEP_ARITY];
   if (product->n_over != 2 || product->n_under) return false;

@@ -1,6 +1,6 @@
-/* Attention written out: softmax(q k^T * scale + mask) v, and what its mask really is. In the
- * 16-bit floats torch rounds scores and probabilities in between; the whole op does not, like
- * torch's own. */
+/* Finds attention written out: softmax(q k^T * scale + mask) v, and what kind of mask it has.
+ * torch's written form rounds scores and probabilities in 16-bit floats; the fused op does not,
+ * like torch's own. */
 #include "interp/passes/attention.h"
 
 #include <math.h>
@@ -18,13 +18,13 @@ enum { MAX_SCORES_DEPTH = 24 };
 
 /* ---------------------------------------------------------------- scores */
 
-/* Scores may be in the match's dtype, and in 16 bits in f32 as well. */
+/* True if scores may have this dtype: the match's, or f32 if the match is in 16 bits. */
 static bool is_score_type(const match *match, dtype t) {
   bool wide = match->type == DTYPE_F32 || match->type == DTYPE_F64;
   return t == match->type || (!wide && t == DTYPE_F32);
 }
 
-/* A tensor of the expression's shape. */
+/* Returns a tensor with the expression's shape. */
 static uint32_t shape_of(expr expr) {
   return expr.kind == EXPR_STEP ? result_of(expr.node) : expr.index;
 }
@@ -42,7 +42,7 @@ static bool read_product(reader *reader, expr left, expr right, bool divided) {
   return read_scores(reader, left);
 }
 
-/* Scores plus a bias: of the two the scores are what can be read as such. */
+/* Matches scores plus a bias. The operand that can be read as scores is the scores. */
 static bool read_sum(reader *source, uint32_t at, expr left, expr right) {
   if (source->scores.scale != 1 || left.kind != EXPR_TENSOR || right.kind != EXPR_TENSOR)
     return false;
@@ -94,8 +94,8 @@ static bool read_step(reader *reader, expr other_expr, ir_step_kind kind, const 
   }
 }
 
-/* x without a number that it alone is multiplied by, perhaps before a change of its leading sizes.
- */
+/* Returns x without a number that it is multiplied or divided by, if nothing else reads x. Looks
+ * through changes of the leading sizes. */
 static uint32_t unscaled(reader *reader, uint32_t x) {
   const draft *draft = reader->match->draft;
   int covered = reader->match->n_inner;
@@ -139,7 +139,7 @@ static bool read_matmul(reader *reader, const ir_matmul *op) {
   return true;
 }
 
-/* Follows expression down to the product of q and k. */
+/* Follows the expression to the product of q and k. */
 static bool read_node(reader *reader, expr expression) {
   const draft *draft = reader->match->draft;
   expr args[MAX_STEP_ARITY];
@@ -177,7 +177,7 @@ static bool read_scores(reader *reader, expr expr) {
 
 /* ---------------------------------------------------------------- probabilities */
 
-/* The operands of a step, whatever its dtype; covered. */
+/* Takes the operands of a step of any dtype, and covers it. */
 static bool take_any(match *match, expr other_expr, ir_step_kind kind, expr *args) {
   ir_step_kind is;
   dtype type;
@@ -193,8 +193,8 @@ static bool is_zero(const draft *draft, expr expr) {
   return expr_number(draft, expr, &n) && n == 0;
 }
 
-/* input of where(not any(x's scores != -inf), 0, input) with input = softmax(scores), as
- * _safe_softmax decomposes. */
+/* Matches the form of _safe_softmax: where(not any(not scores == -inf), 0, input) with input =
+ * softmax(scores). */
 static bool take_safe(match *match, const expr *where, expr *input) {
   const draft *draft = match->draft;
   expr args[MAX_STEP_ARITY];
@@ -218,7 +218,7 @@ static bool take_safe(match *match, const expr *where, expr *input) {
   return n == -INFINITY && same_expr(args[0], tensor_expr(softmax->x));
 }
 
-/* What a view that keeps the last two sizes is made of; IR_NONE. */
+/* Returns the source of a view that keeps the last two sizes; else IR_NONE. */
 static uint32_t view_of_matrices(const draft *draft, uint32_t x) {
   const ir_reshape *reshape = draft_op(draft, x, IR_OP_RESHAPE);
   const ir_expand *expand = draft_op(draft, x, IR_OP_EXPAND);
@@ -228,7 +228,7 @@ static uint32_t view_of_matrices(const draft *draft, uint32_t x) {
   return copy ? copy->x : IR_NONE;
 }
 
-/* The softmax that x is, behind casts and views. */
+/* Finds the softmax that x is, through casts and views. */
 static bool take_probabilities(match *match, uint32_t x, found_attention *attention) {
   const draft *draft = match->draft;
   dtype wide = match->type == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
@@ -260,14 +260,14 @@ static bool take_probabilities(match *match, uint32_t x, found_attention *attent
 
 /* ---------------------------------------------------------------- the mask */
 
-/* Can a mask that was applied to scores of the leading sizes `at` be applied under `lead`? Those
- * are equal, or it is the same for all leading indices, or has an entry for each. */
+/* True if a mask on scores with the leading sizes `at` can be applied under `lead`: both are equal,
+ * the mask is the same for all leading indices, or it has an entry for each. */
 static bool can_view(const draft *draft, uint32_t mask, uint32_t at, uint32_t lead) {
   return draft_same_lead(draft, at, lead) || is_one_mask(draft, mask) ||
          same_size(draft_numel(draft, mask, 2), draft_numel(draft, lead, 2));
 }
 
-/* Is this constant 0 or -inf in every element? */
+/* True for a constant whose elements are all 0 or -inf. */
 static bool is_zero_or_hidden(const draft *draft, uint32_t tid) {
   tensor tensor;
   const draft_slot *slot = &draft->slots[tid];
@@ -280,7 +280,7 @@ static bool is_zero_or_hidden(const draft *draft, uint32_t tid) {
   return true;
 }
 
-/* The BOOL tensor of a bias that is 0 where it is true and -inf elsewhere; or that constant. */
+/* Returns the BOOL tensor of a bias that is 0 where it is true, else -inf; or such a constant. */
 static uint32_t seen_of(const draft *draft, uint32_t bias) {
   expr args[MAX_STEP_ARITY];
   ir_step_kind kind;
@@ -322,7 +322,7 @@ static bool choose_mask(const match *match, found_attention *attention) {
   return !scores->n_added || choose_added(match, attention);
 }
 
-/* ---------------------------------------------------------------- the whole */
+/* ---------------------------------------------------------------- the pattern */
 
 static bool fits_together(const match *match, const found_attention *attention) {
   const draft *draft = match->draft;

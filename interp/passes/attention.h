@@ -1,45 +1,46 @@
 #ifndef INTERP_PASSES_ATTENTION_H
 #define INTERP_PASSES_ATTENTION_H
-/* What the attention pass knows of a match, between finding (attention.c) and writing it
+/* A match of the attention pass, passed from the finder (attention.c) to the writer
  * (attention_write.c). */
 #include "interp/passes/match.h"
 
 enum { MAX_ADDED = 4 };
 
-/* What stands inside of the softmax. "at": a tensor with the leading sizes of the scores where a
- * mask was applied. */
+/* The scores, which the softmax is applied to. *_at: a tensor with the shape of the scores at the
+ * point where a mask was applied. */
 typedef struct scores {
-  uint32_t q, kt; /* (lead, Lq, D), (lead, D, Lk) */
+  uint32_t q, kt; /* shapes (lead, Lq, D) and (lead, D, Lk) */
   double scale;
   uint32_t added[MAX_ADDED], added_at[MAX_ADDED];
   int n_added;
-  uint32_t condition, condition_at; /* BOOL; IR_NONE */
-  bool hides;  /* the condition is true where a key is hidden, else where it is seen */
-  double fill; /* what a hidden key's score is */
+  uint32_t condition, condition_at; /* BOOL; IR_NONE if there is none */
+  bool hides;  /* the condition is true for hidden keys; else for visible ones */
+  double fill; /* score of a hidden key */
 } scores;
 
 typedef enum mask_form { MASK_NONE, MASK_CONDITION, MASK_ADDED, MASK_SEEN } mask_form;
 
 typedef struct found_attention {
   scores scores;
-  uint32_t probabilities; /* the softmax: its leading sizes are those of all */
+  uint32_t probabilities; /* output of the softmax; its leading sizes apply to all */
   uint32_t v;
-  bool safe; /* a row of -inf becomes 0 */
+  bool safe; /* a row whose scores are all -inf yields zeros */
   mask_form mask;
-  uint32_t seen; /* MASK_SEEN: BOOL, or the float constant that is 0 where it would be true */
+  uint32_t seen; /* MASK_SEEN: a BOOL tensor, or a float constant that is 0 where that is true */
 } found_attention;
 
-/* The replacement, under the root's own shape. */
+/* Adds the replacement, in the root's shape. */
 uint32_t add_attention(match *match, const found_attention *attention);
 
-/* ---- for both ---- */
-bool draft_same_lead(const draft *draft, uint32_t a, uint32_t b);   /* all sizes but the last two */
+/* ---- shared helpers ---- */
+bool draft_same_lead(const draft *draft, uint32_t a,
+                     uint32_t b); /* all except the last two sizes */
 bool draft_same_matrix(const draft *draft, uint32_t a, uint32_t b); /* the last two sizes */
-/* Comes x to the leading sizes of `lead` by a reshape, or has it those already, or 1 for some? */
+/* True if x's leading sizes equal those of `lead`, can be reshaped to them, or broadcast. */
 bool lead_fits(const draft *draft, uint32_t x, uint32_t lead);
-/* Are all its leading sizes 1: is it the same for all heads of the whole batch? */
+/* True if all leading sizes of the mask are 1: it applies to the whole batch and all heads. */
 bool is_one_mask(const draft *draft, uint32_t mask);
-/* y (B, G, L, D) of x (B, G n, L, D) that repeats each head of y n times; IR_NONE. */
+/* Returns y (B, G, L, D) if x (B, G n, L, D) repeats each head of y n times; else IR_NONE. */
 uint32_t ungrouped(const draft *draft, uint32_t x);
 
 #endif

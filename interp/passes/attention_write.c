@@ -1,5 +1,5 @@
-/* Writing the attention op: operands under the scores' leading sizes, heads that are not repeated,
- * and masks. */
+/* Writes the attention op: gives operands the scores' leading sizes, removes repetition of heads,
+ * and builds the mask. */
 #include "interp/passes/attention.h"
 
 #include <math.h>
@@ -34,7 +34,7 @@ bool lead_fits(const draft *draft, uint32_t x, uint32_t lead) {
   return true;
 }
 
-/* The leading sizes of `lead` with the last two of x. */
+/* Sets shape to the leading sizes of `lead` and the last two of x. Returns the rank. */
 static int joined_shape(const draft *draft, uint32_t lead, uint32_t x, ir_int_or_vid *shape) {
   int n = draft_rank(draft, lead) - 2;
   for (int i = 0; i < n; i++) shape[i] = *draft_dim(draft, lead, i);
@@ -43,7 +43,7 @@ static int joined_shape(const draft *draft, uint32_t lead, uint32_t x, ir_int_or
   return n + 2;
 }
 
-/* x with as many leading sizes as `lead`. */
+/* Reshapes x to the number of leading sizes that `lead` has. */
 static uint32_t lifted(match *match, uint32_t x, uint32_t lead) {
   ir_int_or_vid shape[MAX_RANK];
   if (x == IR_NONE || draft_rank(match->draft, x) == draft_rank(match->draft, lead)) return x;
@@ -51,7 +51,7 @@ static uint32_t lifted(match *match, uint32_t x, uint32_t lead) {
   return draft_reshape(match->draft, match->root, x, shape, rank);
 }
 
-/* x repeated along the leading sizes of which it has 1. */
+/* Repeats x along leading sizes that are 1. */
 static uint32_t spread(match *match, uint32_t x, uint32_t lead) {
   ir_int_or_vid shape[MAX_RANK];
   if (x == IR_NONE || draft_same_lead(match->draft, x, lead)) return x;
@@ -62,7 +62,7 @@ static uint32_t spread(match *match, uint32_t x, uint32_t lead) {
 /* ---------------------------------------------------------------- heads */
 
 static bool is_grown(const draft *draft, uint32_t y, uint32_t one, uint32_t wide, uint32_t x) {
-  int rank = draft_rank(draft, x), group = rank - 3; /* the axis of heads */
+  int rank = draft_rank(draft, x), group = rank - 3; /* axis of the heads */
   for (int i = 0; i < rank; i++) {
     int to = i <= group ? i : i + 1;
     extent extent = draft_size(draft, y, i);
@@ -91,13 +91,13 @@ uint32_t ungrouped(const draft *draft, uint32_t x) {
              : IR_NONE;
 }
 
-/* Are all sizes but the last the same? */
+/* True if all sizes except the last are equal. */
 static bool same_rows(const draft *draft, uint32_t a, uint32_t b) {
   return draft_same_lead(draft, a, b) &&
          same_size(draft_size(draft, a, -2), draft_size(draft, b, -2));
 }
 
-/* k of k^T: what was transposed, if it is that, else k^T turned round. */
+/* Returns k for k^T: the operand of the transposition if there is one; else adds one. */
 static uint32_t transposed(match *match, uint32_t kt, uint32_t lead) {
   const draft *draft = match->draft;
   int dims[MAX_RANK];
@@ -136,7 +136,7 @@ bool is_one_mask(const draft *draft, uint32_t mask) {
   return true;
 }
 
-/* The mask as one for scores of the leading sizes `lead`. */
+/* Gives the mask the leading sizes `lead`. */
 static uint32_t viewed(match *match, uint32_t mask, uint32_t at, uint32_t lead) {
   const draft *draft = match->draft;
   ir_int_or_vid shape[MAX_RANK];
@@ -161,7 +161,7 @@ static uint32_t sum_of_added(match *match, const found_attention *attention) {
   return total;
 }
 
-/* A BOOL constant that is true where a float one is 0. */
+/* Adds a BOOL constant that is true where a float constant is 0. */
 static uint32_t seen_constant(match *match, uint32_t bias) {
   tensor tensor;
   draft *draft = match->draft;
@@ -175,8 +175,8 @@ static uint32_t seen_constant(match *match, uint32_t bias) {
   return draft_constant(draft, DTYPE_BOOL, shape->items, tensor.rank, "mask", bytes);
 }
 
-/* Does this constant, BOOL or 0 where it would be true, show the keys up to the query's own place,
- * and no others? */
+/* True if the constant (BOOL, or 0 where that would be true) shows each query exactly the keys up
+ * to its own position. */
 static bool is_lower_triangle(const draft *draft, uint32_t mask) {
   tensor tensor;
   uint32_t c = constant_behind(draft, mask);
@@ -249,9 +249,9 @@ uint32_t add_attention(match *match, const found_attention *attention) {
   return draft_reshape(draft, match->root, out, own->items, (int)own->count);
 }
 
-/* ---------------------------------------------------------------- attention that is one op */
+/* ---------------------------------------------------------------- existing attention ops */
 
-/* The op with other operands: a new one, like this. */
+/* Adds an op with the same attributes as `like` and other operands. */
 static uint32_t add_like(match *match, const ir_attention *like) {
   draft *draft = match->draft;
   uint32_t out = draft_slot_like(draft, match->out, match->root->ins.name);
@@ -262,7 +262,7 @@ static uint32_t add_like(match *match, const ir_attention *like) {
   return out;
 }
 
-/* Attention over repeated key and value heads reads the heads themselves. */
+/* Makes attention over repeated key and value heads read the original heads. */
 bool find_repeated_heads(match *match, uint32_t *out) {
   if (match->root->ins.op_type != IR_OP_ATTENTION) return false;
   ir_attention o = *(const ir_attention *)match->root->ins.op;
@@ -276,7 +276,7 @@ bool find_repeated_heads(match *match, uint32_t *out) {
   return true;
 }
 
-/* true: attend; of floats 0 is added. */
+/* True if the mask is true everywhere, or adds 0. */
 static bool hides_nothing(const draft *draft, uint32_t mask) {
   double n;
   if (!uniform_value(draft, mask, &n)) return false;
@@ -290,7 +290,7 @@ static bool is_causal(const draft *draft, const ir_attention *op) {
          is_lower_triangle(draft, op->mask);
 }
 
-/* A constant mask that hides nothing goes, one that hides later keys becomes the causal flag. */
+/* Removes a constant mask that hides nothing; replaces one of later keys by the causal flag. */
 bool find_simple_mask(match *match, uint32_t *out) {
   if (match->root->ins.op_type != IR_OP_ATTENTION) return false;
   ir_attention o = *(const ir_attention *)match->root->ins.op;

@@ -1,27 +1,27 @@
-/* Batch norms of inference, folded into the convolution, transposed convolution or matrix product
- * that alone is read by one: with scale = weight / sqrt(var + eps) of each channel, its weights
- * become weights * scale, its bias (bias - mean) * scale + the norm's bias. Of weights that are
- * codes in groups, the groups' scales are multiplied.
+/* Folds inference batch norms into the convolution, transposed convolution or matrix product before
+ * them, if nothing else reads its result. With scale = weight / sqrt(var + eps) per channel, its
+ * weights become weights * scale and its bias (bias - mean) * scale + the norm's bias. For encoded
+ * weights, the scales of the groups are multiplied.
  *
- * Only f32 and f64 match: each weight is rounded once more, where a 16-bit module rounds the
- * convolution's result, and a scale may leave the range of f16. A weight that something else reads
- * stays as it is, so that no two versions of one are kept. */
+ * Only f32 and f64 match: each weight is rounded once more, whereas a 16-bit module rounds the
+ * convolution's result, and a scale may exceed the range of f16. A weight with other readers is not
+ * changed, so that no two versions of it are kept. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "interp/passes/passes.h"
 
-/* What is before a norm. Element i of the weight, in the constant's order, belongs to channel
- * i / inner % per_group + i / group * per_group. */
+/* The op before a norm. Element i of the weight, in the constant's order, belongs to channel i /
+ * inner % per_group + i / group * per_group. */
 typedef struct producer {
   draft_node *node;
   uint32_t weight, bias; /* operands; bias: IR_NONE if absent */
-  uint32_t constant;     /* what the weight is behind views */
-  uint32_t shape_of;     /* the slot whose shape the new constant gets */
-  bool is_turned;        /* the weight is a Permute of shape_of */
-  bool is_encoded;       /* the constant's rows, as codes, are the channels */
-  double beta;           /* of the bias */
+  uint32_t constant;     /* the constant that the weight views */
+  uint32_t shape_of;     /* slot that defines the new constant's shape */
+  bool is_turned;        /* the weight is a transposed shape_of */
+  bool is_encoded;       /* the rows of the constant, which is encoded, are the channels */
+  double beta;           /* factor of the bias */
   int64_t channels, inner, per_group, group;
 } producer;
 
@@ -37,7 +37,7 @@ static bool has_bytes(const draft *draft, uint32_t constant) {
          !draft->slots[constant].tensor.encoding;
 }
 
-/* The weight's constant, and over how many elements a channel lies. */
+/* Finds the weight's constant and how channels are laid out in it. */
 static bool take_weight(const draft *draft, producer *producer, uint32_t shape_of, int channel_axis,
                         int64_t groups) {
   tensor tensor;
@@ -81,7 +81,7 @@ static bool take_conv_transpose(const draft *draft, producer *producer) {
   return take_weight(draft, producer, op->weight, 1, op->groups);
 }
 
-/* A product (N, C), whose columns are the channels. */
+/* Takes a product (N, C), whose columns are the channels. */
 static bool take_matmul(const draft *draft, producer *producer) {
   const ir_matmul *op = producer->node->ins.op;
   const ir_permute *turned = draft_op(draft, op->b, IR_OP_PERMUTE);
@@ -95,7 +95,7 @@ static bool take_matmul(const draft *draft, producer *producer) {
                      producer->is_turned ? 0 : 1, 1);
 }
 
-/* The norm's and the product's own parameters: constants with an element for each channel. */
+/* True if a parameter of the norm or product is absent or constant, with an element per channel. */
 static bool is_vector(const draft *draft, uint32_t tid, int64_t n) {
   double number;
   if (tid == IR_NONE) return true;
@@ -104,7 +104,7 @@ static bool is_vector(const draft *draft, uint32_t tid, int64_t n) {
          (has_bytes(draft, constant_behind(draft, tid)) || uniform_value(draft, tid, &number));
 }
 
-/* What writes the norm's x, if the norm alone reads it and all parameters are constants. */
+/* Finds the op that writes the norm's x, if only the norm reads it and parameters are constant. */
 static bool find_producer(const draft *draft, const ir_batch_norm *norm, producer *source) {
   draft_node *node = draft->slots[norm->x].writer;
   bool found = false;
@@ -125,7 +125,7 @@ static bool same_norm(const ir_batch_norm *left, const ir_batch_norm *right) {
          left->bias == right->bias && left->eps == right->eps;
 }
 
-/* Does what reads this node's result fold the same norm into it? */
+/* True if the reader of this node's result folds the same norm into it. */
 static bool folds_too(const draft *draft, const draft_node *node, const ir_batch_norm *norm,
                       uint32_t constant) {
   producer producer;
@@ -139,7 +139,7 @@ static bool folds_too(const draft *draft, const draft_node *node, const ir_batch
          producer.constant == constant;
 }
 
-/* Does everything that reads the weight, also behind views, fold the same norm? */
+/* True if all readers of the weight, also through views, fold the same norm. */
 static bool all_fold(const draft *draft, uint32_t tid, const ir_batch_norm *norm,
                      uint32_t constant) {
   const draft_slot *slot = &draft->slots[tid];
@@ -157,7 +157,7 @@ static bool all_fold(const draft *draft, uint32_t tid, const ir_batch_norm *norm
 
 /* ---------------------------------------------------------------- computing */
 
-/* Element i of a parameter; one that is absent is `absent` everywhere. */
+/* Returns element i of a parameter; `absent` if the parameter is absent. */
 static double vector_element(const draft *draft, uint32_t tid, int64_t i, double absent) {
   double number = absent;
   if (tid == IR_NONE) return absent;
@@ -167,7 +167,7 @@ static double vector_element(const draft *draft, uint32_t tid, int64_t i, double
   return number;
 }
 
-/* False: it is no finite number there. */
+/* Stores a number. Returns false if it is not finite in this dtype. */
 static bool put(dtype t, void *to, int64_t i, double x) {
   if (t == DTYPE_F64) {
     ((double *)to)[i] = x;
@@ -221,7 +221,7 @@ static uint32_t add_scaled(draft *draft, const producer *producer, const double 
   return made;
 }
 
-/* False: it is no finite number in that dtype. */
+/* Scales a stored number. Returns false if the result is not finite in its dtype. */
 static bool scale_number(dtype t, unsigned char *at, double factor) {
   float f;
   uint16_t h;
@@ -233,7 +233,7 @@ static bool scale_number(dtype t, unsigned char *at, double factor) {
   return isfinite(t == DTYPE_F32 ? f : t == DTYPE_F16 ? f16_to_f32(h) : bf16_to_f32(h));
 }
 
-/* As base/encoding.h has a row: its scales are behind its codes. */
+/* Scales the rows of an encoded weight, which store scales after codes (base/encoding.h). */
 static bool scale_rows(const encoding *encoding, int64_t elements, int64_t rows,
                        const double *scale, unsigned char *data) {
   const size_t row = encoding_row_bytes(encoding, elements), width = dtype_size(encoding->scale);
@@ -247,7 +247,7 @@ static bool scale_rows(const encoding *encoding, int64_t elements, int64_t rows,
   return good;
 }
 
-/* The same codes with other scales. */
+/* Adds a constant with the same codes and other scales. */
 static uint32_t add_scaled_codes(draft *draft, const producer *producer, const double *scale) {
   const tensor *tensor = &draft->from->types[producer->constant];
   const int64_t rows = tensor_rows(tensor), elements = tensor_row(tensor);
@@ -261,7 +261,7 @@ static uint32_t add_scaled_codes(draft *draft, const producer *producer, const d
   return scale_rows(&tensor->encoding, elements, rows, scale, room) ? made : IR_NONE;
 }
 
-/* The new weight and bias as constants. */
+/* Adds the new weight and bias as constants. */
 static bool fold(draft *draft, const producer *producer, const ir_batch_norm *norm,
                  uint32_t *weight, uint32_t *bias) {
   dtype t = draft_type(draft, norm->out);
@@ -290,7 +290,7 @@ static uint32_t add_decoded(draft *draft, const producer *producer, uint32_t cod
   return out;
 }
 
-/* name: the norm's, whose result it gives. */
+/* Adds the op with the new constants. name: the norm's, whose result it computes. */
 static uint32_t add_product(draft *draft, const producer *producer, uint32_t weight, uint32_t bias,
                             const char *name) {
   const void *from = producer->node->ins.op;

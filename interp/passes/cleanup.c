@@ -1,4 +1,4 @@
-/* Dead code, and casts that cancel. */
+/* Removes dead code and casts that cancel. */
 #include <string.h>
 
 #include "interp/passes/passes.h"
@@ -7,7 +7,7 @@
 
 typedef struct value_uses {
   uint32_t *n; /* by Vid */
-  int by;      /* what is added */
+  int by;      /* amount to add per use */
 } value_uses;
 
 static bool count_value(void *ctx, uint32_t vid, bool written) {
@@ -36,7 +36,7 @@ static uint32_t written_value(const draft_node *node) {
   return node->ins.op_type == IR_OP_SCALAR ? ((const ir_scalar *)node->ins.op)->out : IR_NONE;
 }
 
-/* Host scalars that nothing reads. */
+/* Removes host scalars that nothing reads. */
 static void remove_dead_values(draft *draft) {
   value_uses uses = {draft_alloc(draft, (size_t)draft->ir.values.count + 1, sizeof *uses.n), 1};
   if (!uses.n) return;
@@ -68,7 +68,7 @@ uint32_t remove_dead_code(draft *draft, const pass_env *env) {
     for (draft_node *n = draft->chains[c].last; n;) {
       draft_node *before = n->prev, *after = n->next;
       draft_erase(draft, n);
-      /* With it may have gone what stood before it. */
+      /* Erasing n may have erased nodes before it, too. */
       n = !n->erased ? before : after ? after->prev : draft->chains[c].last;
     }
   }
@@ -78,7 +78,7 @@ uint32_t remove_dead_code(draft *draft, const pass_env *env) {
 
 /* ---------------------------------------------------------------- casts */
 
-/* Can `wide` hold every value of t? */
+/* True if `wide` can represent every value of t. */
 static bool holds(dtype wide, dtype t) {
   static const uint16_t held[DTYPE_COUNT] = {
 #define BIT(t) (1u << DTYPE_##t)
@@ -99,7 +99,7 @@ static bool holds(dtype wide, dtype t) {
   return held[t] >> wide & 1;
 }
 
-/* x cast to what holds all its values and back is x. */
+/* Removes a cast to a type that can represent all values and the cast back. */
 uint32_t cancel_casts(draft *draft, const pass_env *env) {
   uint32_t done = 0;
   (void)env;

@@ -1,6 +1,6 @@
-/* What depends on constants alone is computed once, by the CPU backend, unless that would make a
- * large tensor of small ones. Views of a constant stay views; what is one number in all elements
- * becomes an immediate of the elementwise nodes that read it. */
+/* Computes what depends only on constants once, on the CPU backend, unless a large tensor would
+ * result from small ones. Views of constants stay views. A tensor whose elements are all the same
+ * number becomes an immediate of the elementwise nodes that read it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,19 +8,21 @@
 #include "interp/passes/passes.h"
 
 enum {
-  SMALL = 1 << 20, /* bytes: what a result may take where it is more than what it is made of */
-  TINY = 1 << 16,  /* bytes: up to it a part of a constant is a constant of its own, which kernels
-                      read without a copy */
-  NARROW = 1 << 10 /* bytes: 8-bit numbers of more are stored so on purpose, and never widened */
+  SMALL =
+      1 << 20, /* bytes: limit for a result that is larger than the constants it is computed from */
+  TINY = 1 << 16, /* bytes: up to this size, part of a constant is copied to a new constant, which
+                     kernels can read without a copy */
+  NARROW =
+      1 << 10 /* bytes: larger constants of 8-bit numbers are compressed on purpose: not widened */
 };
 
 typedef struct folding {
   draft *draft;
-  bool *known;      /* by slot: depends on constants alone */
-  uint32_t n_known; /* how many slots that array has */
-  uint64_t *given;  /* by slot: bytes of the constants that it is made of */
-  bool *narrow;     /* by slot: one of those is of 8-bit numbers */
-  uint32_t *slots;  /* to be computed */
+  bool *known;      /* by slot: depends only on constants */
+  uint32_t n_known; /* length of the arrays indexed by slot */
+  uint64_t *given;  /* by slot: bytes of the constants that it is computed from */
+  bool *narrow;     /* by slot: one of those has 8-bit numbers */
+  uint32_t *slots;  /* slots to compute */
   uint32_t n;
 } folding;
 
@@ -112,7 +114,7 @@ static bool is_worth_it(const folding *folding, const draft_node *node) {
   return true;
 }
 
-/* Does something that is not known itself read it? */
+/* True if an output, or a node that does not depend only on constants, reads it. */
 static bool is_needed(const folding *folding, uint32_t tid) {
   const draft_slot *slot = &folding->draft->slots[tid];
   bool needed = slot->kept > 0;
@@ -126,7 +128,7 @@ static bool has_known_result(const folding *folding, const draft_node *node) {
          is_slot_known(folding, result_of(node));
 }
 
-/* From the last to the first: what is not worth it is known no more, so its operands may be. */
+/* Visits nodes from last to first. If a result is not worth computing, its operands may be. */
 static void choose_in_chain(folding *folding, const draft_chain *chain) {
   for (draft_node *n = chain->last; n; n = n->prev) {
     if (!has_known_result(folding, n)) continue;
@@ -143,7 +145,7 @@ static void choose_in_chain(folding *folding, const draft_chain *chain) {
   }
 }
 
-/* Bodies stand behind the chains that run them. */
+/* Visits bodies first: their chains come after the chains that run them. */
 static void choose(folding *folding) {
   for (uint32_t c = folding->draft->ir.chains.count; c-- > 0;)
     choose_in_chain(folding, &folding->draft->chains[c]);
@@ -167,13 +169,13 @@ static uint32_t add_full(draft *draft, draft_node *before, uint32_t like, const 
   return out;
 }
 
-/* Are all elements the same number that a Full may have, and no NaN? */
+/* True if all elements are the same number, not NaN, of a dtype that a Full can have. */
 static bool is_one_number(const tensor *tensor, const void *data) {
   return !dtype_is_stored(tensor->type) && is_uniform(tensor, data) &&
          !isnan(element_of(tensor->type, data, 0));
 }
 
-/* What a method or a body gives is written by an instruction. */
+/* Adds a copy, because results of methods and bodies must be written by an instruction. */
 static uint32_t add_copy(draft *draft, draft_node *before, uint32_t x) {
   uint32_t out = draft_slot_like(draft, x, before->ins.name);
   ir_copy *op = draft_add(draft, before, IR_OP_COPY);
@@ -212,7 +214,7 @@ static uint32_t compute(folding *folding, const pass_env *env) {
     done += replace_slot(folding, folding->slots[i], outputs[i]);
   for (uint32_t i = 0; i < folding->n && outputs; i++) free(outputs[i]);
   free(outputs);
-  status_free(st); /* what cannot be computed now stays as it is */
+  status_free(st); /* on failure nothing is replaced */
   return done;
 }
 
@@ -231,9 +233,9 @@ uint32_t fold_constants(draft *draft, const pass_env *env) {
 
 /* ---------------------------------------------------------------- immediates */
 
-/* Does the node's result keep its shape without input `i`? */
+/* True if the node's result has the same shape without input `i`. */
 static bool shape_without(const draft *draft, const ir_elementwise *elementwise, uint32_t i) {
-  int rank = 0; /* the others' largest */
+  int rank = 0; /* largest rank of the other inputs */
   for (uint32_t k = 0; k < elementwise->inputs.count; k++)
     if (k != i && draft_rank(draft, elementwise->inputs.items[k]) > rank)
       rank = draft_rank(draft, elementwise->inputs.items[k]);
@@ -251,7 +253,7 @@ static bool shape_without(const draft *draft, const ir_elementwise *elementwise,
   return true;
 }
 
-/* The Full that all of x's elements are, as an immediate of its dtype. */
+/* Finds the immediate if all elements of x are the number of a Full. */
 static bool immediate_of(const draft *draft, uint32_t x, ir_operand *out) {
   const ir_full *full =
       draft_op(draft, draft_through(draft, x, THROUGH_RESHAPE | THROUGH_EXPAND), IR_OP_FULL);
@@ -265,8 +267,8 @@ static bool immediate_of(const draft *draft, uint32_t x, ir_operand *out) {
          full->int_value.vid == IR_NONE;
 }
 
-/* Is input i nowhere but where a number can stand? A cast, a condition and a comparison of numbers
- * alone would not know its dtype. */
+/* True if input i can be a number wherever it is used. A cast, a condition or a comparison of
+ * numbers alone would not determine its dtype. */
 static bool takes_number(const ir_elementwise *elementwise, uint32_t i) {
   for (uint32_t s = 0; s < elementwise->steps.count; s++) {
     const ir_step *step = &elementwise->steps.items[s];
@@ -291,7 +293,7 @@ static void renumber_input(ir_operand *op, uint32_t i, ir_operand value) {
     op->index--;
 }
 
-/* The node with input i as an immediate: a new one, which takes over the steps. */
+/* Replaces the node by one with input i as an immediate, which reuses the steps. */
 static void write_immediate(draft *draft, draft_node *node, uint32_t i, ir_operand value) {
   const ir_elementwise *elementwise = node->ins.op;
   uint32_t out = draft_slot_like(draft, elementwise->out, node->ins.name);
@@ -332,7 +334,7 @@ uint32_t fold_numbers(draft *draft, const pass_env *env) {
       done += found;
       n = !found  ? before
           : after ? after->prev
-                  : draft->chains[c].last; /* the new one, once more */
+                  : draft->chains[c].last; /* visits the new node again */
     }
   }
   return done;

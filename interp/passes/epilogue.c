@@ -1,6 +1,6 @@
-/* An elementwise node becomes the epilogue of the product, convolution or norm whose result it
- * alone reads: of the last one, if there are several. The op then runs where the node stood. Its
- * result is rounded before the steps, so the results are the same bits. */
+/* Makes an elementwise node the epilogue of a product, convolution or norm whose result only that
+ * node reads; of the last such op if there are several. The op moves to the node's place. Its
+ * result is still rounded before the steps, so results have the same bits. */
 #include "ops/epilogue.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static dtype type_of(const graph *graph, uint32_t tid) {
   return (dtype)graph->prog->ir.tensors.items[tid].dtype;
 }
 
-/* A device without 64-bit floats may run the op all the same. */
+/* True if steps need F64 and the op does not: a device without F64 may run the op. */
 static bool needs_more_than(const ir_steps *steps, dtype type) {
   for (uint32_t i = 0; i < steps->count; i++)
     if ((dtype)steps->items[i].dtype == DTYPE_F64 && type != DTYPE_F64) return true;
@@ -30,7 +30,7 @@ static bool can_take(const fusion *fusion, uint32_t index, uint32_t which) {
          fusion_count_values(&elementwise->steps) <= MAX_FUSED_VALUES;
 }
 
-/* The number of the input whose maker takes the node as its epilogue; NO_INDEX. */
+/* Returns the index of the input whose producer gets the node as its epilogue; else NO_INDEX. */
 static uint32_t find_input(const fusion *fusion, uint32_t index) {
   const ir_elementwise *elementwise = fusion->graph->instructions[index].op;
   uint32_t best = NO_INDEX;
@@ -43,7 +43,7 @@ static uint32_t find_input(const fusion *fusion, uint32_t index) {
   return best;
 }
 
-/* The steps with the result as input 0, and the other inputs from 1 on. */
+/* Builds steps in which the op's result is input 0 and the other inputs follow. */
 static clave_status make_epilogue(mem_pool *pool, const ir_elementwise *elementwise, uint32_t which,
                                   ir_steps *steps, ir_u32s *inputs) {
   uint32_t map[MAX_STEP_INPUTS] = {0};

@@ -1,5 +1,5 @@
-/* What is computed twice is computed once: host scalars that are the same for every input, and
- * instructions of the same op, attributes and operands. */
+/* Removes duplicates: host scalars that are equal for all inputs, and instructions with the same
+ * op, attributes and operands. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static bool same_bounds(const ir_value *left, const ir_value *right) {
          (!left->max.present || left->max.value == right->max.value);
 }
 
-/* The first node of the chain that computes the same as node, which stands later. */
+/* Returns the value of an earlier node in the chain that computes the same size; else IR_NONE. */
 static uint32_t same_value(draft *draft, const draft_node *node) {
   const ir_int_scalar *op = node->ins.op;
   ir_int_or_vid mine = {.vid = op->out, .present = true};
@@ -129,7 +129,7 @@ static bool same_table(const draft *draft, const ir_table *table, const void *le
   return true;
 }
 
-/* Results of the same dtype and shape, one by one; an op may leave some out. */
+/* True if the results have the same dtypes and shapes, pairwise, and the same ones are present. */
 static bool same_results(const draft *draft, const draft_node *left, const draft_node *right) {
   operand_iter iter = operands_of(&left->ins), operand_iter = operands_of(&right->ins);
   for (;;) {
@@ -155,8 +155,8 @@ static void replace_results(draft *draft, const draft_node *node, const draft_no
     if (i.operand.flags & IR_OUT) draft_replace(draft, i.operand.tid, iter.operand.tid);
 }
 
-/* The node that computes the same and stands before node in its chain: one that reads what it reads
- * first. */
+/* Returns an earlier node in the chain that computes the same; else NULL. It must be a reader of
+ * the first operand. */
 static const draft_node *find_equal(const draft *draft, const draft_node *node) {
   uint32_t x = first_slot(&node->ins, false);
   if (x == IR_NONE) return NULL;

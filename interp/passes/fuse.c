@@ -1,11 +1,11 @@
-/* Elementwise chains become one node: a result that one later elementwise node alone reads, of the
- * same shape, is computed there. Each step rounds to its dtype, so the results are the same bits
- * fused or not. */
+/* Merges chains of elementwise nodes. A result is computed inside its reader if that is the only
+ * one, elementwise, later and of the same shape. Each step still rounds to its dtype, so results
+ * have the same bits. */
 #include <string.h>
 
 #include "interp/passes/fusion.h"
 
-/* Index of `tid` among the inputs, added if absent; NO_INDEX when full. */
+/* Returns the index of `tid` among the inputs, adding it if absent; NO_INDEX if full. */
 static uint32_t input_index(uint32_t *inputs, uint32_t *count, uint32_t tid) {
   for (uint32_t i = 0; i < *count; i++)
     if (inputs[i] == tid) return i;
@@ -14,8 +14,8 @@ static uint32_t input_index(uint32_t *inputs, uint32_t *count, uint32_t tid) {
   return (*count)++;
 }
 
-/* right with input number `which`, the result of left, computed inside. *out stays NULL when the
- * lists would grow too long. */
+/* Merges `left` into `right`, whose input `which` is left's result. *out is NULL if the lists would
+ * become too long. */
 static clave_status merge(mem_pool *pool, const ir_elementwise *left, const ir_elementwise *right,
                           uint32_t which, ir_elementwise **out) {
   uint32_t inputs[MAX_STEP_INPUTS], n = 0, map_a[MAX_STEP_INPUTS] = {0},

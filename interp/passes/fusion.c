@@ -1,4 +1,4 @@
-/* Who makes and reads each slot, and steps that move to another list. */
+/* Finds producers and readers of slots, and copies steps to another list. */
 #include "interp/passes/fusion.h"
 
 #include <string.h>
@@ -55,8 +55,7 @@ void fusion_add_results(fusion *fusion, uint32_t index) {
     if (k.operand.flags & IR_OUT) fusion->producer[k.operand.tid] = index;
 }
 
-/* The same slot may be read twice by one node; readers counts that as two, so such chains stay
- * apart. */
+/* A node that reads the slot twice counts as two readers, so it is not merged. */
 bool fusion_is_inner(const fusion *fusion, uint32_t tid, uint32_t index, uint32_t out) {
   const graph *graph = fusion->graph;
   uint32_t a = fusion->producer[tid];

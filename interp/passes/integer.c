@@ -1,12 +1,11 @@
-/* Convolutions and products of what was quantised: where x is (codes - zero) * scale, its codes of
- * 8 bits, and the weight codes with a scale for each row, the sums are taken of the integers, which
- * is exact, and scaled once:
- *   out[o] = (sum of code * weight - zero * sum of weight) * scale * row scale[o] + bias[o]
- * Around x is its zero.
+/* Converts convolutions and products of quantised tensors to integers. If x is (codes - zero) *
+ * scale with 8-bit codes, and the weight is codes with one scale per row, integers are summed,
+ * which is exact, and scaled once: out[o] = (sum of code * weight - zero * sum of weight) * scale *
+ * row scale[o] + bias[o] x is padded with its zero.
  *
- * What moves elements or chooses among them (views, padding with zeros, maximum pooling) does so
- * before codes are decoded, and codes that are decoded and quantised by the same scale and zero
- * stay as they were. */
+ * Ops that move or select elements (views, zero padding, max pooling) are applied to the codes,
+ * before decoding. Codes that are decoded and quantised again with the same scale and zero stay
+ * unchanged. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +13,14 @@
 #include "interp/passes/passes.h"
 
 enum { FEW_ROWS = 8 };
-/* Of products that a sum has at most, so that 32 bits hold it: 255 * 128 * MOST_TERMS < 2^31. */
+/* Largest number of products per sum that fits 32 bits: 255 * 128 * MOST_TERMS < 2^31. */
 static const int64_t MOST_TERMS = 65000;
 
 /* A tensor that is (codes - zero) * scale, in f32. */
 typedef struct dequantized {
   uint32_t codes; /* I8 or U8 */
   double scale;
-  int zero; /* of codes' dtype */
+  int zero; /* in the dtype of the codes */
 } dequantized;
 
 static bool is_code(dtype t) { return t == DTYPE_I8 || t == DTYPE_U8; }
@@ -57,7 +56,7 @@ static bool take_dequantized(const draft *draft, expr expression, dequantized *d
          zero <= (is_signed ? 127 : 255);
 }
 
-/* The same of codes that were moved. */
+/* Adds the decoding of codes after they were moved. */
 static uint32_t add_dequantized(draft *draft, draft_node *before, const dequantized *dequantized) {
   const double zero = dequantized->zero, scale = dequantized->scale;
   uint32_t x = draft_cast(draft, before, dequantized->codes, DTYPE_F32);
@@ -67,10 +66,10 @@ static uint32_t add_dequantized(draft *draft, draft_node *before, const dequanti
 
 /* ---------------------------------------------------------------- the weight */
 
-/* Codes of rows as integers of 8 bits, and a scale for each row. */
+/* An encoded weight whose codes are 8-bit integers, with one scale per row. */
 typedef struct weight_codes {
   uint32_t constant;
-  int64_t rows, row; /* elements of one */
+  int64_t rows, row; /* row: elements per row */
 } weight_codes;
 
 static bool take_codes(const draft *draft, uint32_t constant, weight_codes *codes) {
@@ -86,7 +85,7 @@ static bool take_codes(const draft *draft, uint32_t constant, weight_codes *code
   return codes->row <= MOST_TERMS && encoding_groups(encoding, codes->row) == 1;
 }
 
-/* What the sums are scaled by and begin with, and the codes themselves. */
+/* The codes of a weight, and the scales and initial values of the sums. */
 typedef struct parts {
   signed char *weight; /* (rows, row) */
   float *scale;        /* (rows) */
@@ -113,8 +112,8 @@ static void read_row(const draft *draft, const weight_codes *weight_codes,
   parts->begin[r] = -dequantized->zero * sum;
 }
 
-/* The weight as a constant (rows, ...) of this shape, the scales (rows, 1 ...) and, where x has a
- * zero, what sums begin with (rows). False: no memory, or a scale that is not finite. */
+/* Constants: the weight (rows, ...) in the given shape, the scales (rows, 1 ...) and, if x has a
+ * zero, the initial values of sums (rows). */
 typedef struct integer_weight {
   uint32_t weight, scale, begin;
 } integer_weight;
@@ -146,7 +145,7 @@ static bool add_weight(draft *draft, const draft_node *node, const weight_codes 
   return good && !draft->no_memory;
 }
 
-/* sums, I32 (N, O, ...) or (..., O), as floats: times the scales, and the bias (O) added. */
+/* Converts sums, I32 (N, O, ...) or (..., O), to floats, times the scales, plus the bias (O). */
 static uint32_t scale_sums(draft *draft, draft_node *before, uint32_t sums, uint32_t scale,
                            uint32_t bias) {
   ir_int_or_vid column[MAX_RANK];
@@ -211,8 +210,8 @@ static uint32_t add_product(draft *draft, draft_node *before, const dequantized 
   return sums;
 }
 
-/* Enough rows to be worth it, for every input: fewer wait for the weight, which is in floats' form
- * no longer. */
+/* True if there are always at least FEW_ROWS rows. With fewer, reading the weight takes most of the
+ * time, so integer products gain nothing. */
 static bool has_rows(const draft *draft, uint32_t a) {
   tensor tensor;
   return draft_fixed(draft, a, &tensor) && tensor.rank >= 2 &&
@@ -242,9 +241,9 @@ bool find_integer_matmul(match *match, uint32_t *out) {
   return !draft->no_memory;
 }
 
-/* ---------------------------------------------------------------- what stays codes */
+/* ---------------------------------------------------------------- ops on codes */
 
-/* Ops whose results are elements of x, and where x and the result are in them. */
+/* Ops whose results are elements of x, with the offsets of x and of the result in their structs. */
 #define MOVE(TYPE, type) \
   { IR_OP_##TYPE, offsetof(ir_##type, x), offsetof(ir_##type, out) }
 static const struct {
@@ -265,7 +264,7 @@ static const struct {
 };
 enum { N_MOVES = sizeof moves / sizeof moves[0] };
 
-/* A maximum, alone; and around what is padded, if anything, x's zero. */
+/* True for max pooling without indices, and for padding that does not add values other than +0. */
 static bool keeps_codes(const ir_instruction *ins) {
   const ir_pool *pool = ins->op;
   const ir_pad *pad = ins->op;
@@ -305,8 +304,8 @@ bool find_integer_move(match *match, uint32_t *out) {
   return !draft->no_memory;
 }
 
-/* cast(clamp(round(x / scale) + zero, the least code, the greatest)), as every library writes it.
- */
+/* Matches cast(clamp(round(x / scale) + zero, lowest code, highest code)), as all libraries write
+ * it. */
 bool find_requantized(match *match, uint32_t *out) {
   dequantized dequantized;
   double low, high, zero, inverse;

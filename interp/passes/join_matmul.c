@@ -1,9 +1,9 @@
-/* Products of one matrix with several constants, as those for queries, keys and values, become one
- * product with a joined constant, and slices of its result.
+/* Joins products of one matrix with several constants, such as for queries, keys and values, into
+ * one product with a joined constant and slices of its result.
  *
- * Weights are joined where every product of them is: methods that share weights share the joined
- * one, and no weight is kept twice. A weight that something else reads (tied embeddings) is left,
- * as is a product that something reads which would copy a part of wider rows. */
+ * Weights are joined only if all products that read them are, so methods that share weights share
+ * the joined one, and no weight is kept twice. Excluded are weights with other readers (tied
+ * embeddings), and products with a reader that would copy part of wider rows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 enum { MAX_MEMBERS = 8, ENCODING_TEXT = 64 };
 
-/* How a weight lies in its constant: (N, K) behind a Permute, (K, N), or (N, K) and encoded. */
+/* Layout of a weight in its constant: (N, K) transposed by a Permute, (K, N), or encoded (N, K). */
 typedef enum layout { TURNED, COLUMNS, ENCODED } layout;
 
 typedef struct member {
@@ -22,7 +22,7 @@ typedef struct member {
   int64_t n, k;
 } member;
 
-/* In the order of their weights. */
+/* Products that are joined, ordered by weight. */
 typedef struct group {
   member items[MAX_MEMBERS];
   int n;
@@ -46,7 +46,7 @@ static const tensor *constant_type(const draft *draft, uint32_t tid) {
 
 /* ---------------------------------------------------------------- who reads the result */
 
-/* One row is contiguous as a part of another. */
+/* True if the tensor is a single row, which stays contiguous as part of a wider row. */
 static bool is_one_row(const draft *draft, uint32_t tid) {
   bool one = !draft->slots[tid].kept;
   for (int i = 0; i < draft_rank(draft, tid) - 1 && one; i++)
@@ -81,7 +81,7 @@ static bool take_bias(const draft *draft, const ir_matmul *op, member *member) {
                                      size_is(draft_size(draft, member->bias, 0), member->n));
 }
 
-/* A product that can be part of another. */
+/* True if the node is a product that can be part of a joined one. */
 static bool take_member(const draft *draft, draft_node *node, member *field) {
   const ir_matmul *op = node->ins.op;
   if (node->ins.op_type != IR_OP_MATMUL || op->alpha != 1) return false;
@@ -106,8 +106,8 @@ static bool same_kind(const draft *draft, const member *left, const member *righ
          same_encoding(draft, left->weight, right->weight);
 }
 
-/* Calls visit for each product that reads the weight, also behind a Permute; false: it did, or
- * something else reads the weight. */
+/* Calls visit for each product that reads the weight, also through a Permute. Returns false if a
+ * visit does, or if anything else reads the weight. */
 typedef bool (*visit_member)(joiner *joiner, const member *member, const void *ctx);
 static bool each_product(joiner *joiner, uint32_t tid, uint32_t weight, visit_member visit,
                          const void *ctx) {
@@ -130,7 +130,7 @@ static bool any_product(joiner *joiner, const member *member, const void *ctx) {
   return true;
 }
 
-/* False: there is no room. */
+/* Returns false if the group is full. */
 static bool insert_member(group *group, const member *member) {
   int at = group->n;
   if (group->n == MAX_MEMBERS) return false;
@@ -141,7 +141,7 @@ static bool insert_member(group *group, const member *member) {
   return true;
 }
 
-/* The products of field's left side that can be joined with it. False: too many. */
+/* Finds the products with field's left operand that can be joined with it. False: too many. */
 static bool find_group(joiner *joiner, const member *field, group *group) {
   member other;
   const draft *draft = joiner->draft;
@@ -165,7 +165,7 @@ static bool is_in_same_group(joiner *joiner, const member *member, const void *c
   return same;
 }
 
-/* Are all products of these weights, in whatever method, joined in the same way? */
+/* True if all products of these weights, in all methods, are joined in the same way. */
 static bool is_whole(joiner *joiner, const group *group) {
   bool whole = group->n > 1;
   for (int i = 0; i < group->n && whole; i++) {
@@ -186,11 +186,11 @@ static int64_t all_columns(const group *group) {
 
 static size_t constant_bytes(const draft *draft, uint32_t tid) {
   size_t n = 0;
-  (void)tensor_bytes(constant_type(draft, tid), &n); /* known: the program holds it */
+  (void)tensor_bytes(constant_type(draft, tid), &n); /* cannot overflow: the program contains it */
   return n;
 }
 
-/* Matrices of `rows` rows side by side; of one row: one behind the other. */
+/* Copies matrices of `rows` rows side by side; with one row, one after the other. */
 static void copy_parts(const draft *draft, const group *group, int64_t rows, char *to) {
   for (int64_t r = 0; r < rows; r++) {
     for (int i = 0; i < group->n; i++) {
@@ -201,7 +201,7 @@ static void copy_parts(const draft *draft, const group *group, int64_t rows, cha
   }
 }
 
-/* Parts that lie one behind the other, as a file may have them, are the joined constant already. */
+/* Returns the first part if the parts are adjacent in memory, as in some files; else NULL. */
 static const void *joined_in_place(const draft *draft, const group *group) {
   const char *at = draft->slots[group->items[0].weight].data, *first = at;
   for (int i = 0; i < group->n; i++) {
@@ -230,7 +230,7 @@ static uint32_t add_weight(joiner *joiner, const group *group) {
   return tid;
 }
 
-/* The joined weight: one that another method has, or a new one. */
+/* Returns the joined weight: the one made for another method, or a new one. */
 static uint32_t joined_weight(joiner *joiner, const group *group) {
   for (const joined *o = joiner->made; o; o = o->next) {
     bool same = o->n == group->n;
@@ -246,7 +246,7 @@ static uint32_t joined_weight(joiner *joiner, const group *group) {
   return tid;
 }
 
-/* Products without a bias among others get zeros. *out: IR_NONE if none has one. */
+/* Joins the biases; products without one get zeros. *out is IR_NONE if no product has one. */
 static bool joined_bias(draft *draft, const group *group, dtype type, uint32_t *out) {
   size_t size = dtype_size(type);
   const ir_int_or_vid n = literal_size(all_columns(group));
@@ -288,7 +288,7 @@ static uint32_t add_product(draft *draft, const group *group, draft_node *first,
   return out;
 }
 
-/* Columns [start, start + member->n) of the joined product. */
+/* Adds a slice of columns [start, start + member->n) of the joined product. */
 static void slice_member(draft *draft, draft_node *before, const member *member, uint32_t x,
                          int64_t start) {
   uint32_t from = result_of(member->node),
@@ -309,7 +309,7 @@ static draft_node *first_of(const group *group) {
   return first;
 }
 
-/* The joined product; NULL: no memory. */
+/* Adds the joined product. Returns NULL if memory runs out. */
 static draft_node *join_group(joiner *joiner, const group *group) {
   draft *draft = joiner->draft;
   uint32_t bias, outs[MAX_MEMBERS];

@@ -1,14 +1,13 @@
-/* Rotary embeddings of columns of one tensor that lie side by side, as those of queries and keys
- * within a joined product, become one rotary embedding of all their heads, and slices of its
- * result.
+/* Joins rotary embeddings of adjacent columns of one tensor, such as queries and keys in a joined
+ * product, into one rotary embedding of all heads and slices of its result.
  *
- * The heads are (..., L, n_heads, head_dim) behind views that do not change the order of the
- * elements. A result that something reads which would copy a part of the heads is left. */
+ * The heads are (..., L, n_heads, head_dim), reached through views that keep the order of elements.
+ * Excluded are results with a reader that would copy part of the heads. */
 #include <string.h>
 
 #include "interp/passes/passes.h"
 
-/* The heads of a Rope: columns [start, start + n_heads * head_dim) of `from`. */
+/* The operand of a Rope: columns [start, start + n_heads * head_dim) of `from`. */
 typedef struct part {
   draft_node *node;
   uint32_t from;
@@ -17,7 +16,7 @@ typedef struct part {
 
 /* ---------------------------------------------------------------- views */
 
-/* The dimensions of a tensor that are not 1, by what they are counted as in another tensor that
+/* The dimensions of a tensor other than those of size 1, by their position in another tensor that
  * views it. */
 typedef struct dim_order {
   int n, at[MAX_RANK];
@@ -43,7 +42,7 @@ static bool is_in_order(const dim_order *order) {
   return true;
 }
 
-/* From the order of a Permute's result to that of its operand. */
+/* Converts the order of a Permute's result to that of its operand. */
 static dim_order before_permute(const draft *draft, const ir_permute *permute,
                                 const dim_order *after) {
   int place[MAX_RANK], rank = draft_rank(draft, permute->x), k = 0;
@@ -57,8 +56,8 @@ static dim_order before_permute(const draft *draft, const ir_permute *permute,
   return order;
 }
 
-/* What x views with all its elements in the same order, behind as many views as there are; IR_NONE:
- * they are in another order there. */
+/* Returns the source of x through all views, if its elements are in the same order; else IR_NONE.
+ */
 static uint32_t behind_views(const draft *draft, uint32_t x) {
   dim_order order = own_order(draft, x);
   for (;;) {
@@ -83,7 +82,7 @@ static bool literal_of(const ir_int_or_vid *value, int64_t *out) {
   return value->present && value->vid == IR_NONE;
 }
 
-/* Columns from *start on, step by step, as far as a literal number. */
+/* True for a slice of consecutive columns with a literal start, which is stored in *start. */
 static bool takes_columns(const draft *draft, const ir_slice *slice, int64_t *start) {
   int64_t step = 1;
   int rank = draft_rank(draft, slice->x), axis = slice->axis < 0 ? slice->axis + rank : slice->axis;
@@ -106,7 +105,7 @@ static bool take_part(const draft *draft, draft_node *node, part *piece) {
          draft_can_be_strided(draft, op->out, false);
 }
 
-/* Are all sizes but that of the heads the same? */
+/* True if all sizes except the number of heads are equal. */
 static bool same_but_heads(const draft *draft, uint32_t a, uint32_t b) {
   int rank = draft_rank(draft, a);
   if (draft_rank(draft, b) != rank) return false;
@@ -115,7 +114,7 @@ static bool same_but_heads(const draft *draft, uint32_t a, uint32_t b) {
   return true;
 }
 
-/* Does right lie behind a, and are its heads turned by the same angles? */
+/* True if right's columns directly follow left's, and both use the same angles. */
 static bool follows(const draft *draft, const part *left, const part *right) {
   const ir_rope *rope = left->node->ins.op, *y = right->node->ins.op;
   return left->node->chain == right->node->chain && left->from == right->from &&
@@ -124,7 +123,7 @@ static bool follows(const draft *draft, const part *left, const part *right) {
          same_but_heads(draft, rope->x, y->x);
 }
 
-/* The Rope whose heads lie behind those of first_part: one of those with its tables. */
+/* Finds the Rope, with the same tables, whose columns directly follow those of first_part. */
 static bool find_next(const draft *draft, const part *first_part, part *next) {
   const draft_slot *cos = &draft->slots[((const ir_rope *)first_part->node->ins.op)->cos];
   for (uint32_t i = 0; i < cos->n_readers; i++)
@@ -151,7 +150,7 @@ static uint32_t add_slice(draft *draft, draft_node *before, uint32_t x, int axis
   return out;
 }
 
-/* The heads of both, turned; before the first of the two. */
+/* Adds a Rope of the heads of both, before the earlier node. */
 static uint32_t add_rope(draft *draft, draft_node *before, const part *left, const part *right) {
   const ir_rope like = *(const ir_rope *)left->node->ins.op;
   int64_t n_heads = left->n_heads + right->n_heads;
@@ -195,7 +194,7 @@ uint32_t join_ropes(draft *draft, const pass_env *env) {
   (void)env;
   for (draft_node *n = draft_first(draft, 0); n; n = draft_next(draft, n)) n->order = order++;
   for (draft_node *n = draft_first(draft, 0); n && !draft->no_memory;) {
-    /* With it may go what follows: from the first node again. */
+    /* Joining may erase following nodes, so start again. */
     bool joined =
         take_part(draft, n, &part) && find_next(draft, &part, &piece) && join(draft, &part, &piece);
     done += joined;

@@ -1,4 +1,4 @@
-/* Matching: expressions of elementwise steps, products, means; and the walk that tries a pattern.
+/* Matches expressions of elementwise steps, products and means, and applies patterns to all nodes.
  */
 #include "interp/passes/match.h"
 
@@ -33,7 +33,7 @@ bool match_is_closed(const match *match) {
   for (int i = 0; i < match->n_inner; i++) {
     if (match->inner[i] == match->root) continue;
     if (match->inner[i]->chain != match->root->chain)
-      return false; /* a body runs it more than once */
+      return false; /* would run a different number of times */
     for (operand_iter k = operands_of(&match->inner[i]->ins); next_operand(&k);)
       if ((k.operand.flags & IR_OUT) && !is_closed_slot(match, &match->draft->slots[k.operand.tid]))
         return false;
@@ -58,7 +58,7 @@ static uint32_t apply_in_chain(draft *draft, uint32_t chain, pattern find) {
     draft_node *after = n->next, *before = n->prev;
     bool found = apply_at(draft, n, find);
     applied += found;
-    /* What was added stands before the root; the root, and what only it needed, are gone. */
+    /* New nodes are before the root. The root and nodes that only it needed are erased. */
     n = !found ? before : after ? after->prev : draft->chains[chain].last;
   }
   return applied;
@@ -94,7 +94,7 @@ static expr operand_expr(draft_node *node, const ir_operand *op) {
   }
 }
 
-/* A tensor that an elementwise node writes as that node's last step. */
+/* Returns a tensor that an elementwise node writes as that node's last step. */
 static expr as_step(const draft *draft, expr expression) {
   if (expression.kind != EXPR_TENSOR || !draft_op(draft, expression.index, IR_OP_ELEMENTWISE))
     return expression;
@@ -227,7 +227,7 @@ bool take_square(match *match, expr other_expr, expr *y_expr) {
 
 /* ---------------------------------------------------------------- means */
 
-/* None given are all. */
+/* No axes means all axes. */
 bool reduce_axes(const draft *draft, const ir_reduce *reduce, unsigned *axes) {
   int rank = draft_rank(draft, reduce->x);
   *axes = reduce->axes.count ? 0 : (1u << rank) - 1;
@@ -249,7 +249,7 @@ static bool take_reduce(match *match, expr expr, ir_reduce_kind kind, uint32_t *
          match_covers(match, match->draft->slots[expr.index].writer);
 }
 
-/* How many elements lie along these axes; 0: not known. */
+/* Returns the number of elements along these axes; 0 if it is unknown. */
 static int64_t axes_count(const draft *draft, uint32_t x, unsigned axes) {
   extent extent = size_literal(1);
   for (int i = 0; i < draft_rank(draft, x); i++)
@@ -266,7 +266,7 @@ bool take_mean(match *match, expr expr, uint32_t *results, unsigned *axes) {
   return n > 0 && close_numbers(p.coefficient, 1 / (double)n, match->type);
 }
 
-/* other_expr = sqrt(y). */
+/* Matches other_expr = sqrt(y_expr). */
 static bool take_root(match *match, expr other_expr, expr *y_expr) {
   expr args[MAX_STEP_ARITY];
   double n;
@@ -276,7 +276,7 @@ static bool take_root(match *match, expr other_expr, expr *y_expr) {
   return is_root || (expr_number(match->draft, args[1], &n) && n == 0.5);
 }
 
-/* other_expr = 1 / sqrt(y). */
+/* Matches other_expr = 1 / sqrt(y_expr). */
 static bool take_inverse(match *match, expr other_expr, expr *y_expr) {
   expr args[MAX_STEP_ARITY];
   double n;

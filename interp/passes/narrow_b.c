@@ -1,9 +1,9 @@
-/* A product whose b is F16 or BF16 and cast to F32 first: b is read as it is, and widened where it
- * is multiplied. A weight of 16 bits with F32 rows is one in memory then, and no cast in each run.
+/* Removes the cast to F32 of an F16 or BF16 operand b of a product, which then widens b while
+ * multiplying. So a 16-bit weight with F32 rows is in memory only once and is not cast in each run.
  */
 #include "interp/passes/passes.h"
 
-/* What is cast, before or behind a Permute; IR_NONE: b is something else. */
+/* Returns the operand of the cast, before or after a Permute; IR_NONE if b is not such a cast. */
 static uint32_t narrow_of(draft *draft, draft_node *at, uint32_t b) {
   const ir_permute *turned = draft_op(draft, b, IR_OP_PERMUTE);
   uint32_t narrow = cast_of(draft, turned ? turned->x : b);

@@ -1,14 +1,14 @@
-/* Layer norm and RMS norm written out, and norms that a 16-bit module computes in f32.
+/* Finds layer norm and RMS norm written out, and norms that a 16-bit module computes in f32.
  *
- * Only f32 and f64 match, where the whole op differs from its parts in the order of sums alone.
- * Hugging Face's modules cast 16-bit activations to f32, normalise, round, and multiply by the
- * weight after: the rounded part becomes a 16-bit norm without a weight (which rounds once as
- * well), and the multiplication stays. */
+ * The written forms match only in f32 and f64, where they differ from the op only in the order of
+ * sums. Hugging Face's modules cast 16-bit activations to f32, normalise, round, and then multiply
+ * by the weight. There the rounded part becomes a 16-bit norm without a weight, which also rounds
+ * once, and the multiplication stays. */
 #include <string.h>
 
 #include "interp/passes/passes.h"
 
-/* How many axes these are, if they are x's last ones and of known sizes; else 0. */
+/* Returns the number of axes if they are the last ones of x and have known sizes; else 0. */
 static int normalized_axes(const draft *draft, uint32_t x, unsigned axes) {
   int rank = draft_rank(draft, x), n = 0;
   while (n < rank && axes & (1u << (rank - 1 - n))) n++;
@@ -18,7 +18,7 @@ static int normalized_axes(const draft *draft, uint32_t x, unsigned axes) {
   return n;
 }
 
-/* Has expr the shape of x's last n axes, perhaps behind ones? */
+/* True if expr has the shape of x's last n axes, ignoring leading ones. */
 static bool is_parameter(const draft *draft, expr expr, uint32_t x, int n, dtype type) {
   if (expr.kind != EXPR_TENSOR || draft_type(draft, expr.index) != type) return false;
   int rank = draft_rank(draft, expr.index);
@@ -29,15 +29,14 @@ static bool is_parameter(const draft *draft, expr expr, uint32_t x, int n, dtype
   return fits;
 }
 
-/* The parameter in the norm's own shape. */
+/* Reshapes the parameter to the norm's shape. */
 static uint32_t parameter(match *match, uint32_t w, uint32_t x, int n) {
   draft *draft = match->draft;
   if (w == IR_NONE || draft_rank(draft, w) == n) return w;
   return draft_reshape(draft, match->root, w, draft_dim(draft, x, draft_rank(draft, x) - n), n);
 }
 
-/* input alone among the factors, or with one that is a weight. *weight: IR_NONE if there is none.
- */
+/* True if the factors are `input` and at most one weight. *weight is IR_NONE without one. */
 static bool one_weight(const match *match, const expr *rest, int n_rest, expr input, uint32_t like,
                        int n, uint32_t *weight) {
   int n_x = 0;
@@ -70,8 +69,8 @@ static uint32_t add_rms_norm(match *match, uint32_t x, uint32_t weight, int n, d
   return out;
 }
 
-/* x / sqrt(mean(x^2) + eps), with a weight or not, of the factors `rest` and the root `other_expr`.
- */
+/* Matches x / sqrt(mean(x^2) + eps), with or without a weight. rest: the factors; other_expr: the
+ * argument of the root. */
 static bool find_rms_of(match *match, expr other_expr, const expr *rest, int n_rest,
                         uint32_t *out) {
   expr squared, expr;
@@ -106,7 +105,7 @@ bool find_rms_norm(match *match, uint32_t *out) {
 
 /* ---------------------------------------------------------------- layer norm */
 
-/* expression = values - mean(x) */
+/* Matches expression = values - mean(values). */
 static bool take_centred(match *match, expr expression, uint32_t *values, unsigned *axes) {
   expr args[MAX_STEP_ARITY];
   uint32_t mean_of;
@@ -116,7 +115,7 @@ static bool take_centred(match *match, expr expression, uint32_t *values, unsign
   return take_mean(match, args[1], &mean_of, axes) && mean_of == *values;
 }
 
-/* expression = the variance of values without correction. */
+/* Matches expression = the variance of values without correction. */
 static bool take_variance(match *match, expr expression, uint32_t *values, unsigned *axes) {
   uint32_t mean_of;
   unsigned inner;
@@ -146,7 +145,7 @@ static uint32_t add_layer_norm(match *match, uint32_t x, uint32_t weight, uint32
   return out;
 }
 
-/* The factor that is x - mean(x) over these axes. */
+/* Finds the factor that is x - mean(x) over these axes. */
 static bool take_centred_factor(match *match, const expr *rest, int n_rest, uint32_t x,
                                 unsigned axes, expr *centred) {
   uint32_t of;
@@ -194,8 +193,8 @@ static bool find_scaled(match *match, expr scaled, expr bias, uint32_t *out) {
   return false;
 }
 
-/* (x - mean(x)) / sqrt(var(x) + eps) * weight + bias; Ba et al., https://arxiv.org/abs/1607.06450.
- */
+/* Matches (x - mean(x)) / sqrt(var(x) + eps) * weight + bias; Ba et al.,
+ * https://arxiv.org/abs/1607.06450. */
 bool find_layer_norm(match *match, uint32_t *out) {
   expr args[MAX_STEP_ARITY], root = tensor_expr(match->out), none = {.kind = EXPR_NUMBER};
   if (!is_wide_step(match)) return false;
@@ -209,13 +208,13 @@ bool find_layer_norm(match *match, uint32_t *out) {
 
 /* ---------------------------------------------------------------- norms in 16 bits */
 
-/* The tensor of this dtype that `tid`, in f32, is a copy of; IR_NONE if it is none. */
+/* Returns the tensor of this dtype that `tid` is cast from; else IR_NONE. */
 static uint32_t narrow_source(const draft *draft, uint32_t tid, dtype type) {
   uint32_t x = cast_of(draft, tid);
   return x != IR_NONE && draft_type(draft, x) == type ? x : IR_NONE;
 }
 
-/* The parameter in 16 bits; *good: there is none, or it has a source. */
+/* Returns the 16-bit source of a parameter. Clears *good if a parameter has none. */
 static uint32_t narrow_parameter(const draft *draft, uint32_t w, dtype type, bool *good) {
   uint32_t x = w == IR_NONE ? IR_NONE : narrow_source(draft, w, type);
   *good = *good && (w == IR_NONE || x != IR_NONE);
@@ -241,8 +240,8 @@ static bool find_narrow_layer(match *match, const ir_layer_norm *norm, uint32_t 
   return true;
 }
 
-/* A norm in f32 of a widened x whose result is narrowed again: 16-bit norms compute in f32 and
- * round once. */
+/* Matches a norm in f32 of a widened x whose result is narrowed again: a 16-bit norm also computes
+ * in f32 and rounds once. */
 bool find_norm_in_16_bits(match *match, uint32_t *out) {
   if (match->type != DTYPE_F16 && match->type != DTYPE_BF16) return false;
   uint32_t wide = cast_of(match->draft, match->out);

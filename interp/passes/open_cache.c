@@ -1,9 +1,8 @@
-/* Caches of attention become as long as a session says: their rows, which are as many as the
- * context has tokens, become a value that stands in the shapes of state, "context".
+/* Gives attention caches a length that sessions choose. Their rows, as many as the context has
+ * tokens, become the value "context" in the shapes of state.
  *
- * A cache is a state tensor, zeros at first, that one AttentionCached without a window reads, and
- * that becomes what that op gives of it. Caches that are shorter than others, rings of a window,
- * stay as they are. */
+ * A cache is a state tensor, zero initially, that an AttentionCached without a window reads and
+ * updates. Shorter caches, such as ring buffers of a window, do not change. */
 #include <string.h>
 
 #include "interp/passes/passes.h"
@@ -11,8 +10,8 @@
 enum { ROWS = 2 }; /* axis of (B, n_kv, rows, head_dim) and of (B, n_kv, rows) */
 #define NAME "context"
 
-/* What an AttentionCached gives of a cache that it reads; IR_NONE: it reads it as something else,
- * or more than once. */
+/* Returns the AttentionCached's updated version of a cache that it reads; IR_NONE if it reads the
+ * slot otherwise or more than once. */
 static uint32_t cache_after(const draft_node *node, uint32_t tid) {
   const ir_attention_cached *op = node->ins.op;
   if (node->ins.op_type != IR_OP_ATTENTION_CACHED || op->window.present) return IR_NONE;
@@ -28,7 +27,7 @@ static uint32_t cache_after(const draft_node *node, uint32_t tid) {
   return found;
 }
 
-/* Nothing needs what the op gives but the state that it becomes. */
+/* True if the op's result is used only to update the state. */
 static bool is_update(const draft *draft, uint32_t state, uint32_t value) {
   uint32_t n = 0;
   for (uint32_t m = 0; m < draft->ir.methods.count; m++) {
@@ -65,7 +64,7 @@ bool is_cache(const draft *draft, uint32_t tid) {
   return count_updates(draft, tid) == slot->n_readers;
 }
 
-/* Its rows; 0: it is no cache that may have others. */
+/* Returns the number of rows; 0 if the slot is not a cache that can be resized. */
 static int64_t cache_rows(const draft *draft, uint32_t tid) {
   tensor tensor;
   bool fixed = is_cache(draft, tid) && draft_fixed(draft, tid, &tensor);
@@ -87,7 +86,7 @@ static bool is_named(const draft *draft, const char *name) {
   return false;
 }
 
-/* The cache and what it becomes. */
+/* Sets the rows of the cache and of its updated versions. */
 static void open_cache(draft *draft, uint32_t tid, uint32_t value) {
   const draft_slot *slot = &draft->slots[tid];
   for (uint32_t i = 0; i < slot->n_readers; i++)

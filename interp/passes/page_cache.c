@@ -1,29 +1,27 @@
-/* A language model whose state is caches of attention becomes one that takes tokens of any
- * sequences:
+/* Rewrites a language model whose state is attention caches to process tokens of several sequences:
  *
  *   method(tokens (*, L), position ()) -> logits of the last token
  *   method(tokens (*, L), position (L), sequence (L), page_table (S, P), rows (M)) -> of tokens
  * `rows`
  *
  * The caches, (1, n_kv, C, size), become pools of pages, ("pages", n_kv, PAGE_ROWS, size), whose
- * number sessions choose. Tokens know of each other only through attention, as a prompt may come in
- * any pieces; where a token stands is told by position + arange(L), which becomes the input. Where
- * logits are of all tokens there are no rows to choose. A program that does anything else with a
- * position or the last token stays as it is. */
+ * number sessions choose. Tokens interact only through attention, since a prompt may be split
+ * anywhere. The input `position` replaces position + arange(L). There are no `rows` if logits are
+ * of all tokens. A program that uses a position or the last token otherwise is not changed. */
 #include <string.h>
 
 #include "interp/passes/passes.h"
 
 enum {
   PAGE_ROWS = 32,
-  MOST_PAGES = 1 << 16,     /* of a pool, and of a sequence */
-  MOST_SEQUENCES = 1 << 16, /* in a run */
+  MOST_PAGES = 1 << 16,     /* per pool and per sequence */
+  MOST_SEQUENCES = 1 << 16, /* per run */
   MOST_ROWS = 1 << 16
 };
 #define PAGES "pages"
 
-/* The sizes that are added, and of the method that is looked at what stands for its last token:
- * chosen[t] is the axis of slot t that has a row for each token whose logits are wanted, plus 1. */
+/* The added sizes, and the tensors of the current method that depend on the last token: chosen[t]
+ * is 1 plus the axis of slot t that gets a row per token whose logits are wanted; or 0. */
 typedef struct paging {
   draft *draft;
   ir_method *method;
@@ -35,7 +33,7 @@ static uint32_t input_of(const paging *paging, uint32_t i) {
   return paging->method->inputs.items[i].tensor;
 }
 
-/* L of tokens (*, L). */
+/* Returns L, the length of tokens (*, L). */
 static uint32_t length_of(const paging *paging) {
   return draft_dim(paging->draft, input_of(paging, 0), -1)->vid;
 }
@@ -55,7 +53,7 @@ static bool is_counter(const draft *draft, uint32_t tid, uint32_t length) {
          op->start.literal == 0 && op->step.vid == IR_NONE && op->step.literal == 1;
 }
 
-/* position + arange(L), where each token stands. */
+/* True if the node is position + arange(L), the positions of the tokens. */
 static bool is_places(const paging *paging, const draft_node *node) {
   const ir_elementwise *elementwise = node->ins.op;
   uint32_t position = input_of(paging, 1);
@@ -84,7 +82,7 @@ static bool has_places(const paging *paging) {
   return slot->n_readers > 0 && !slot->kept;
 }
 
-/* A counter of the tokens tells where they stand in a run, unless it is added to the position. */
+/* True if a counter of tokens is not just added to the position. It depends on how runs split. */
 static bool counts_otherwise(const paging *paging, const draft_node *node) {
   if (node->ins.op_type != IR_OP_ARANGE || !has_length(paging, result_of(node))) return false;
   const draft_slot *slot = &paging->draft->slots[result_of(node)];
@@ -106,8 +104,8 @@ static bool is_one(const draft *draft, uint32_t tid, int axis) {
   return value->vid == IR_NONE && value->literal == 1;
 }
 
-/* Where a node takes the last token alone, of axis *from of values: the axis of its result that has
- * one row for it; -1: it takes something else. */
+/* If a node selects only the last token along axis *from of *values, returns the axis of its result
+ * that becomes rows; else -1. */
 static int last_token(const paging *paging, const draft_node *node, uint32_t *values, int *from) {
   const draft *draft = paging->draft;
   const ir_slice *slice = node->ins.op;
@@ -131,7 +129,7 @@ static bool is_last_token(const paging *paging, const draft_node *node) {
   return last_token(paging, node, &x, &from) >= 0;
 }
 
-/* The axis of rows in a reshaped tensor: the last of those of size 1 in front; -1: it has none. */
+/* Returns the axis of rows after a reshape, the last of the leading ones of size 1; or -1. */
 static int reshaped_axis(const paging *paging, const ir_reshape *op) {
   int axis = 0, rank = draft_rank(paging->draft, op->out);
   for (int i = 0; i + 1 < paging->chosen[op->x]; i++)
@@ -140,7 +138,7 @@ static int reshaped_axis(const paging *paging, const ir_reshape *op) {
   return axis - 1;
 }
 
-/* The axis of rows in what node makes of them; -1: it would not treat each by itself. */
+/* Returns the axis of rows in the node's result; -1 if it does not process rows separately. */
 static int axis_after(const paging *paging, const draft_node *node, uint32_t x) {
   const draft *draft = paging->draft;
   int axis = paging->chosen[x] - 1;
@@ -167,7 +165,7 @@ static int axis_after(const paging *paging, const draft_node *node, uint32_t x) 
   }
 }
 
-/* Marks what follows from the last token. False: something else is done with it. */
+/* Marks a result that depends on the last token. Returns false if its use is not supported. */
 static bool follow_node(const paging *paging, const draft_node *node) {
   uint32_t x;
   int axis = -1, from, last = last_token(paging, node, &x, &from);
@@ -211,7 +209,7 @@ static bool can_page_method(const paging *paging) {
   return has_places(paging) && !has_other_counters(paging) && follow_last(paging);
 }
 
-/* All state is caches of one sequence, which are equally long: of one of each layer. */
+/* True if all state is caches of one sequence with the same number of rows. */
 static bool can_page_state(const draft *draft) {
   extent rows = {0};
   uint32_t n = 0;
@@ -287,7 +285,7 @@ static void page_attention(draft *draft, draft_node *node, uint32_t sequence, ui
     if (before[i] != IR_NONE) draft_replace(draft, before[i], made[i]);
 }
 
-/* The rows of tokens in place of the last one. */
+/* Selects the tokens `rows` instead of the last token. */
 static void choose_rows(const paging *paging, draft_node *node, uint32_t rows) {
   draft *draft = paging->draft;
   uint32_t x, out = result_of(node);
@@ -306,7 +304,7 @@ static void choose_rows(const paging *paging, draft_node *node, uint32_t rows) {
   if (!draft->no_memory) draft_replace(draft, out, chosen);
 }
 
-/* A result of theirs has a row for each. */
+/* Gives a result that depends on the last token one row per selected token. */
 static void widen_result(const paging *paging, draft_node *node) {
   uint32_t out = result_of(node);
   int axis = paging->chosen[out] - 1;
@@ -347,7 +345,7 @@ static void page_method(const paging *paging) {
   if (draft->no_memory) return;
   page_nodes(paging, sequence, pages, chosen);
   draft_set_shape(draft, input_of(paging, 1), &length, 1);
-  paging->method->metadata = ""; /* it tells Python of the inputs there were */
+  paging->method->metadata = ""; /* it describes the old inputs to Python */
 }
 
 uint32_t page_caches(draft *draft, const pass_env *env) {

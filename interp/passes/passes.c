@@ -1,8 +1,8 @@
 /* The tables of passes. */
 #include "interp/passes/passes.h"
 
-/* Layer norms before RMS norms: what is left of one without its mean is the other. Casts go into
- * products before they are computed as constants. */
+/* Layer norms come before RMS norms, because a layer norm without its mean looks like an RMS norm.
+ * Casts move into products before constants are computed. */
 const program_pass program_passes[] = {
     {"dead_code", "all results", NULL, remove_dead_code, false},
     {"cast", "all bits: only what holds every value is cast to and back", NULL, cancel_casts,

@@ -1,30 +1,30 @@
 #ifndef INTERP_PASSES_PASSES_H
 #define INTERP_PASSES_PASSES_H
-/* Passes rewrite programs. Those that no device matters to work on a draft of the whole program,
- * when it is exported or optimised; the others on a method's graph, before it is placed on devices.
- * To add one: its function here, and a row in passes.c. */
+/* Passes rewrite programs. Device-independent ones work on a draft of the whole program when it is
+ * exported or optimised. The others work on a method's graph before it is placed on devices. To add
+ * one, add its function here and a row in passes.c. */
 #include "interp/graph/graph.h"
 #include "interp/passes/match.h"
 
-/* ---------------------------------------------------------------- of a program */
+/* ---------------------------------------------------------------- on a program */
 
-/* Runs a program without inputs and takes it: outputs[i] has room for its output i. */
+/* Runs a program without inputs and takes ownership of it. outputs[i] has space for output i. */
 typedef clave_status (*evaluate_fn)(void *ctx, program *program, void *const *outputs);
 typedef struct pass_env {
-  evaluate_fn evaluate; /* NULL: nothing is computed */
+  evaluate_fn evaluate; /* NULL: constants are not computed */
   void *ctx;
 } pass_env;
 
 typedef struct program_pass {
   const char *name;
-  const char *keeps;                                  /* what a result may differ by, in a line */
-  pattern find;                                       /* tried at every node; NULL: `run` is it */
-  uint32_t (*run)(draft *draft, const pass_env *env); /* how often it applied */
-  bool on_request; /* it changes what a program takes, and runs only where it is named */
+  const char *keeps; /* what results may differ by, in one line */
+  pattern find;      /* tried at every node; NULL if `run` is the pass */
+  uint32_t (*run)(draft *draft, const pass_env *env); /* returns how often it applied */
+  bool on_request; /* changes the program's interface, and runs only if named explicitly */
 } program_pass;
 extern const program_pass program_passes[];
 extern const size_t n_program_passes;
-/* How often the pass applied. */
+/* Returns how often the pass applied. */
 uint32_t run_program_pass(const program_pass *pass, draft *draft, const pass_env *env);
 
 /* ---- cleanup.c ---- */
@@ -38,8 +38,8 @@ uint32_t join_matmuls(draft *draft, const pass_env *env);
 uint32_t join_ropes(draft *draft, const pass_env *env);
 /* ---- open_cache.c ---- */
 uint32_t open_caches(draft *draft, const pass_env *env);
-/* Whether a state tensor, zeros at first, is read by an AttentionCached without a window alone, and
- * becomes what that makes of it. */
+/* True if a state tensor is zero initially, only AttentionCached ops without a window read it, and
+ * it is updated with their results. */
 bool is_cache(const draft *draft, uint32_t tid);
 /* ---- page_cache.c ---- */
 uint32_t page_caches(draft *draft, const pass_env *env);
@@ -71,15 +71,14 @@ bool find_attention(match *match, uint32_t *out);
 bool find_repeated_heads(match *match, uint32_t *out);
 bool find_simple_mask(match *match, uint32_t *out);
 
-/* ---------------------------------------------------------------- of a method's graph */
+/* ---------------------------------------------------------------- on a method's graph */
 
-/* Runs all of them, in the table's order, and finds the uses of what is left. `fuse` false: none
- * is run. */
+/* Runs all graph passes in order, unless `fuse` is false. Then finds the uses of slots. */
 clave_status run_passes(graph *graph, bool fuse) STATUS_CHECK;
 
-/* ---- fuse.c ---- Elementwise chains become one node. */
+/* ---- fuse.c ---- Merges chains of elementwise nodes. */
 clave_status fuse_elementwise(graph *graph) STATUS_CHECK;
-/* ---- epilogue.c ---- An elementwise node becomes a part of the op before it. */
+/* ---- epilogue.c ---- Makes elementwise nodes epilogues of the ops before them. */
 clave_status fuse_epilogues(graph *graph) STATUS_CHECK;
 
 #endif

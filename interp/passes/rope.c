@@ -1,9 +1,9 @@
-/* Rotary embeddings written out become Rope: x cos + rotated(x) sin with tables that hold each
- * number twice, by halves or pairs; and the turned parts written one by one, as the product of
- * complex numbers is. Su et al., https://arxiv.org/abs/2104.09864.
+/* Replaces rotary embeddings written out by Rope: x cos + rotated(x) sin with tables that contain
+ * each number twice, in halves or pairs; or parts that are rotated separately, like a product of
+ * complex numbers. Su et al., https://arxiv.org/abs/2104.09864.
  *
- * Pairs are told by where their elements lie in memory order, which reshapes keep: the elements 2k
- * and 2k + 1 of a tensor whose last axis is even. */
+ * Pairs are elements 2k and 2k + 1 in memory order, of a tensor whose last axis is even. Reshapes
+ * keep them. */
 #include <string.h>
 
 #include "interp/passes/passes.h"
@@ -11,21 +11,21 @@
 
 enum { MAX_VISITS = 256 };
 
-/* What becomes a Rope of the elements of x, in the shape of `like` with a last axis of 2 n_pairs.
- */
+/* A match: becomes a Rope of the elements of x, in the shape of `like` with a last axis of 2
+ * n_pairs. */
 typedef struct rotation {
   uint32_t x, like;
   int64_t n_pairs;
-  uint32_t cos, sin; /* they broadcast to that shape */
-  bool doubled;      /* their last axis is 2 n_pairs, too; else n_pairs */
+  uint32_t cos, sin; /* broadcast to that shape */
+  bool doubled;      /* their last axis is 2 n_pairs as well; else n_pairs */
   bool interleaved;
-  int axis;   /* of the length: -2 or -3 */
-  int n_lead; /* how many dimensions ahead of length and heads the tables have, too */
+  int axis;   /* axis of the length: -2 or -3 */
+  int n_lead; /* number of leading dimensions, before length and heads, that the tables have */
 } rotation;
 
 /* ---------------------------------------------------------------- sizes */
 
-/* A dimension if it is a number, else 0. */
+/* Returns a dimension if it is a number; else 0. */
 static int64_t literal_dim(const draft *draft, uint32_t x, int axis) {
   extent extent = draft_rank(draft, x) >= -axis ? draft_size(draft, x, axis) : size_literal(0);
   return size_is_literal(extent) ? extent.literal : 0;
@@ -52,7 +52,7 @@ static bool number_of(const ir_int_or_vid *value, int64_t absent, int64_t *out) 
 
 /* ---------------------------------------------------------------- parts of x */
 
-/* The op of this type that writes x, which is covered; else NULL. */
+/* Returns the op that writes x if it has this type, and covers it; else NULL. */
 static const void *take(match *match, uint32_t x, ir_op type) {
   const void *op = draft_op(match->draft, x, type);
   return op && match_covers(match, match->draft->slots[x].writer) ? op : NULL;
@@ -64,7 +64,7 @@ static uint32_t take_reshapes(match *match, uint32_t x) {
   return x;
 }
 
-/* out = x[..., first::step], where both sizes are numbers. */
+/* Matches x[..., first::step] of op->x, whose last size is an even number. */
 static bool read_slice(const draft *draft, const ir_slice *op, int64_t *first, int64_t *step) {
   int64_t start, stop, last, size = literal_dim(draft, op->x, -1);
   if (!is_last(draft, op->x, op->axis) || !is_even(draft, op->x)) return false;
@@ -73,7 +73,8 @@ static bool read_slice(const draft *draft, const ir_slice *op, int64_t *first, i
   return number_of(&op->step, 1, step);
 }
 
-/* values and which of each two elements: every other one, or one of a last axis of 2. */
+/* Matches one element of each pair: every other element, or one along a last axis of 2. Sets
+ * *values to the source and *which to 0 or 1. */
 static bool take_of_pairs(match *match, uint32_t part, uint32_t *values, int64_t *which) {
   int64_t step;
   uint32_t picked = take_reshapes(match, part);
@@ -92,7 +93,7 @@ static bool take_of_pairs(match *match, uint32_t part, uint32_t *values, int64_t
   return *which < 2 && 2 * n == size && (step == 2 || n == 1);
 }
 
-/* values and which of its halves. */
+/* Matches one half of a last axis. Sets *values to the source and *which to 0 or 1. */
 static bool take_half(match *match, uint32_t part, uint32_t *values, int64_t *which) {
   int64_t first, step;
   const ir_slice *op = take(match, part, IR_OP_SLICE);
@@ -103,8 +104,8 @@ static bool take_half(match *match, uint32_t part, uint32_t *values, int64_t *wh
   return literal_dim(match->draft, part, -1) == half && (first == 0 || first == half);
 }
 
-/* Is it this part of values? The first one that is asked for tells values: behind reshapes where
- * those keep the pairs. */
+/* True if `part` is part `which` of *values. If *values is IR_NONE, it is set to the source,
+ * through reshapes if those keep the pairs. */
 static bool take_part(match *match, uint32_t part, bool interleaved, int64_t which,
                       uint32_t *values) {
   uint32_t of;
@@ -116,7 +117,7 @@ static bool take_part(match *match, uint32_t part, bool interleaved, int64_t whi
   return *values == of;
 }
 
-/* The two parts that are joined along the last axis: each of one element, or halves. */
+/* Matches two parts that are concatenated along the last axis: of one element each, or halves. */
 static const ir_cat *take_joined(match *match, uint32_t x, bool *interleaved) {
   const ir_cat *op = take(match, x, IR_OP_CAT);
   if (!op || op->xs.count != 2 || !is_last(match->draft, x, op->axis)) return NULL;
@@ -129,7 +130,7 @@ static const ir_cat *take_joined(match *match, uint32_t x, bool *interleaved) {
 typedef struct doubling {
   const draft *draft;
   bool interleaved;
-  int left; /* how many tensors may still be looked at */
+  int left; /* number of tensors that may still be visited */
 } doubling;
 
 static bool is_doubled(doubling *doubling, uint32_t x);
@@ -154,12 +155,12 @@ static bool is_doubled_constant(const doubling *doubling, uint32_t x) {
   return true;
 }
 
-/* Is it the same along the last axis, whatever that is expanded to? */
+/* True if the tensor has one element along the last axis, so that expanding it repeats that. */
 static bool is_flat(const draft *draft, uint32_t x) {
   return draft_rank(draft, x) == 0 || literal_dim(draft, x, -1) == 1;
 }
 
-/* Steps compute each element alone. */
+/* Steps compute each element separately. */
 static bool is_doubled_elementwise(doubling *doubling, const ir_elementwise *op) {
   bool good = true;
   for (uint32_t i = 0; i < op->inputs.count && good; i++)
@@ -180,7 +181,7 @@ static bool is_doubled_cat(doubling *doubling, const ir_cat *op) {
   return are_doubled(doubling, &op->xs);
 }
 
-/* x = y as (..., 2 n) of (..., 2, n), where the 2 is an expanded 1. */
+/* True if x (..., 2 n) is a reshape of y (..., 2, n), where the axis of 2 is expanded from 1. */
 static bool is_repeated(const draft *draft, uint32_t x, uint32_t y) {
   const ir_expand *expand = draft_op(draft, y, IR_OP_EXPAND);
   return expand && literal_dim(draft, y, -2) == 2 &&
@@ -208,7 +209,7 @@ static bool is_doubled_permute(doubling *doubling, const ir_permute *op) {
          is_doubled(doubling, op->x);
 }
 
-/* Does the last axis of x hold each of its numbers twice: are its halves equal, or neighbours? */
+/* True if the last axis of x contains each number twice: equal halves, or equal neighbours. */
 static bool is_doubled(doubling *doubling, uint32_t x) {
   const draft *draft = doubling->draft;
   const draft_node *node = draft->slots[x].writer;
@@ -253,19 +254,19 @@ static bool is_doubled_table(const draft *draft, uint32_t table, bool interleave
   return is_doubled(&doubling, table);
 }
 
-/* A dimension of the table, counted from the end; 1 ahead of the first. */
+/* Returns a dimension of the table, counted from the end; 1 if it has fewer. */
 static extent table_size(const draft *draft, uint32_t table, int axis) {
   return draft_rank(draft, table) < -axis ? size_literal(1) : draft_size(draft, table, axis);
 }
 
-/* Do the table's rows lie along this one of the axes -2 and -3 of x, and is it 1 along the other?
- */
+/* True if the table's rows are along this one of the axes -2 and -3 of x, and it is 1 along the
+ * other. */
 static bool lies_along(const draft *draft, uint32_t table, uint32_t x, int axis) {
   return same_size(table_size(draft, table, axis), draft_size(draft, x, axis)) &&
          size_is(table_size(draft, table, -5 - axis), 1);
 }
 
-/* How many dimensions ahead of length and heads the table has, of x's sizes; -1: others. */
+/* Returns how many dimensions before length and heads the table has; -1 if they differ from x's. */
 static int lead_of(const draft *draft, uint32_t table, uint32_t x) {
   int n = 0;
   for (int i = -4; i >= -draft_rank(draft, table); i--)
@@ -290,7 +291,7 @@ static bool find_length(const draft *draft, rotation *rotation) {
   return false;
 }
 
-/* Are all tensors of the root's dtype, and do the tables fit? */
+/* True if all tensors have the root's dtype and the tables fit. */
 static bool fits(const match *match, rotation *rotation) {
   const draft *draft = match->draft;
   return rotation->n_pairs > 0 && draft_type(draft, rotation->x) == match->type &&
@@ -310,7 +311,7 @@ static uint32_t with_shape(match *match, uint32_t x, const ir_int_or_vid *shape,
   return same ? x : draft_reshape(draft, match->root, x, shape, rank);
 }
 
-/* The first of each two numbers that are the same along the last axis. */
+/* Returns one of each two equal numbers along the table's last axis. */
 static uint32_t add_halved(match *match, uint32_t table, bool interleaved) {
   draft *draft = match->draft;
   int rank = draft_rank(draft, table);
@@ -330,7 +331,7 @@ static uint32_t add_halved(match *match, uint32_t table, bool interleaved) {
   return out;
 }
 
-/* One of two parts that are joined to pairs, if it is picked out of those; else x itself. */
+/* If x is selected from two parts that were concatenated to pairs, returns that part; else x. */
 static uint32_t part_behind(const draft *draft, uint32_t x) {
   const ir_select *op = draft_op(draft, x, IR_OP_SELECT);
   if (!op || !is_last(draft, op->x, op->axis) || op->index.vid != IR_NONE) return x;
@@ -341,7 +342,7 @@ static uint32_t part_behind(const draft *draft, uint32_t x) {
   return fits ? draft_through(draft, cat->xs.items[op->index.literal & 1], THROUGH_RESHAPE) : x;
 }
 
-/* (lead, L, n_pairs) of a table. */
+/* Adds a table of shape (lead, L, n_pairs). */
 static uint32_t add_table(match *match, const rotation *rotation, uint32_t table) {
   ir_int_or_vid shape[MAX_RANK];
   int rank = 0;
@@ -367,7 +368,7 @@ static uint32_t add_rope(match *match, const rotation *rotation, uint32_t x, uin
   return out;
 }
 
-/* x: (..., H, L, D) or (..., L, H, D) by the axis of the length; the op wants the second. */
+/* Adds the Rope. x is (..., H, L, D), or (..., L, H, D), which the op needs. */
 static uint32_t add_rotation(match *match, const rotation *rotation) {
   draft *draft = match->draft;
   int rank = draft_rank(draft, rotation->like), swap[MAX_RANK];
@@ -396,7 +397,7 @@ static bool finish(match *match, rotation *rotation, uint32_t *out) {
 
 /* ---------------------------------------------------------------- x cos + rotated(x) sin */
 
-/* e = -x */
+/* Matches e = -values. */
 static bool take_negated(match *match, uint32_t e, uint32_t *values) {
   expr args[MAX_STEP_ARITY];
   if (!take_step(match, tensor_expr(e), IR_STEP_KIND_NEG, args) || args[0].kind != EXPR_TENSOR)
@@ -405,7 +406,7 @@ static bool take_negated(match *match, uint32_t e, uint32_t *values) {
   return draft_same_shape(match->draft, *values, e);
 }
 
-/* rotated = the second parts of x, negated, and the first ones, in turns or by halves. */
+/* Matches the second parts of x, negated, followed by the first parts, in pairs or halves. */
 static bool take_rotated(match *match, uint32_t rotated, uint32_t x, bool *interleaved) {
   uint32_t joined = take_reshapes(match, rotated), minus;
   const ir_cat *op = take_joined(match, joined, interleaved);
@@ -417,7 +418,7 @@ static bool take_rotated(match *match, uint32_t rotated, uint32_t x, bool *inter
          take_part(match, op->xs.items[1], *interleaved, 0, &x);
 }
 
-/* plain = x cos and turned = rotated(x) sin; i and k: which operands x and rotated(x) are. */
+/* Matches plain = x cos and turned = rotated(x) sin. i, k: operand numbers of x and rotated(x). */
 static bool take_both(match *match, const expr *plain, const expr *turned, int i, int k,
                       rotation *turn) {
   for (int n = 0; n < 2; n++)
@@ -459,7 +460,7 @@ static bool take_product_of(match *match, expr other_expr, expr left, expr right
           (same_expr(args[0], right) && same_expr(args[1], left)));
 }
 
-/* e = a x_expr + right y_expr */
+/* Matches e = left x_expr + right y_expr. */
 static bool take_sum_of(match *match, uint32_t e, expr left, expr x_expr, expr right, expr y_expr) {
   expr args[MAX_STEP_ARITY];
   if (!take_step(match, tensor_expr(e), IR_STEP_KIND_ADD, args)) return false;
@@ -469,8 +470,8 @@ static bool take_sum_of(match *match, uint32_t e, expr left, expr x_expr, expr r
           take_product_of(match, args[0], right, y_expr));
 }
 
-/* first_expr = a cos and other_expr = b sin, with the parts a and b of x; second = b cos + a sin.
- */
+/* Matches first_expr = a cos and other_expr = b sin, where a and b are the parts of x, and second =
+ * b cos + a sin. */
 static bool take_turned(match *match, const expr *first_expr, const expr *other_expr,
                         uint32_t second, rotation *rotation) {
   for (int i = 0; i < 2; i++)
@@ -493,7 +494,7 @@ static bool take_turned(match *match, const expr *first_expr, const expr *other_
   return false;
 }
 
-/* The parts a cos - b sin and b cos + a sin, in turns or by halves. */
+/* Matches a concatenation of a cos - b sin and b cos + a sin, in pairs or halves. */
 static bool find_joined(match *match, uint32_t *out) {
   expr args[MAX_STEP_ARITY], expr[MAX_STEP_ARITY], expression[MAX_STEP_ARITY];
   rotation rotation = {0};

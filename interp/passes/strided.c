@@ -1,7 +1,7 @@
-/* Who would copy a tensor that were a part of a wider one. */
+/* Finds out if readers would copy a tensor that became part of a wider one. */
 #include "interp/passes/match.h"
 
-/* Are the last dimensions of a reshape of x those that its last is split into? */
+/* True if a reshape of x splits its last dimension and nothing else of it. */
 static bool splits_last(const draft *draft, uint32_t x, uint32_t out) {
   extent extent = size_literal(1);
   for (int i = 1; i <= draft_rank(draft, out); i++) {
@@ -11,7 +11,7 @@ static bool splits_last(const draft *draft, uint32_t x, uint32_t out) {
   return false;
 }
 
-/* The next dimension that is not 1; the rank if there is none. */
+/* Returns the next dimension that is not 1, from `axis` on; the rank if there is none. */
 static int past_ones(const draft *draft, uint32_t tid, int axis) {
   while (axis < draft_rank(draft, tid) && size_is(draft_size(draft, tid, axis), 1)) axis++;
   return axis;

@@ -1,10 +1,10 @@
-/* Chains of views become one: reshapes of reshapes, permutations of permutations, and of dimensions
- * that are 1; copies and views that change nothing go. */
+/* Simplifies chains of views: merges reshapes of reshapes and permutations of permutations, drops
+ * dimensions of 1 from permutations, and removes copies and views that change nothing. */
 #include <string.h>
 
 #include "interp/passes/passes.h"
 
-/* x under the node's own shape: x itself where that is its shape. */
+/* Reshapes x to the shape of the node's result, unless it already has that shape. */
 static uint32_t reshaped(draft *draft, draft_node *node, uint32_t x) {
   const ir_int_or_vids *shape = &draft->slots[result_of(node)].tensor.shape;
   if (draft_same_shape(draft, x, result_of(node))) return x;
@@ -29,7 +29,7 @@ static bool is_identity(const int *dims, int rank) {
   return true;
 }
 
-/* Does everything that reads it give it another shape or order anyway? */
+/* True if all readers change its shape or order anyway. */
 static bool is_viewed_only(const draft *draft, uint32_t tid) {
   const draft_slot *slot = &draft->slots[tid];
   for (uint32_t i = 0; i < slot->n_readers; i++) {
@@ -39,7 +39,7 @@ static bool is_viewed_only(const draft *draft, uint32_t tid) {
   return !slot->kept;
 }
 
-/* The permutation on the dimensions that are not 1; where those keep their order, a reshape. */
+/* Permutes only the dimensions that are not 1; adds just a reshape if those keep their order. */
 static uint32_t without_ones(draft *draft, draft_node *node, const int *dims) {
   const ir_permute *op = node->ins.op;
   int rank = draft_rank(draft, op->x), place[MAX_RANK], order[MAX_RANK], kept = 0, m = 0;
@@ -80,7 +80,7 @@ static uint32_t fold_slice(const draft *draft, const draft_node *node) {
   return whole && draft_same_shape(draft, op->x, op->out) ? op->x : IR_NONE;
 }
 
-/* What can stand for the node's result; IR_NONE: nothing else. */
+/* Returns a tensor that can replace the node's result; else IR_NONE. */
 static uint32_t folded(draft *draft, draft_node *node) {
   switch (node->ins.op_type) {
     case IR_OP_RESHAPE:

@@ -1,6 +1,6 @@
-/* The offset planner: blocks are born in order of `first`; those that died before go back to a free
- * list whose neighbours merge; a newborn takes the smallest hole that fits, else its chunk grows,
- * else a new chunk begins. */
+/* The offset planner. It visits blocks in order of `first`. Blocks whose last use has passed return
+ * to a free list, which merges neighbours. A new block gets the smallest hole that fits; if there
+ * is none, the last chunk grows or a new chunk begins. */
 #include "interp/plan/arena.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ typedef struct hole {
 } hole;
 
 typedef struct sweep {
-  hole *holes; /* sorted by chunk, offset */
+  hole *holes; /* sorted by chunk and offset */
   size_t n_holes;
   arena_block **dying; /* min-heap by last */
   size_t n_dying;
@@ -24,7 +24,7 @@ static int by_birth(const void *left, const void *right) {
   const arena_block *block = *(arena_block *const *)left, *y = *(arena_block *const *)right;
   if (block->first != y->first) return block->first < y->first ? -1 : 1;
   if (block->bytes != y->bytes) return block->bytes > y->bytes ? -1 : 1;
-  return block < y ? -1 : block > y; /* the array's own order: the same plan every time */
+  return block < y ? -1 : block > y; /* by array order, so that the plan is deterministic */
 }
 
 static void push_dying(sweep *sweep, arena_block *block) {
@@ -100,7 +100,7 @@ static bool take_best_hole(sweep *sweep, arena_block *block, size_t bytes) {
   return true;
 }
 
-/* The hole at the end of the last chunk, if there is one, is used up before the chunk grows. */
+/* Grows the last chunk, using up a hole at its end first; else begins a new chunk. */
 static clave_status grow(sweep *sweep, arena_block *block, size_t bytes) {
   arena_layout *layout = sweep->layout;
   if (bytes > sweep->max_chunk)

@@ -1,7 +1,7 @@
 #ifndef INTERP_ARENA_H
 #define INTERP_ARENA_H
-/* Offsets of blocks with known lifetimes: best fit over a free list, swept in order of birth. No
- * device is touched. */
+/* The offset planner: assigns offsets to blocks with known lifetimes. It uses best fit over a free
+ * list, in order of first use, and accesses no device. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,9 +20,9 @@ typedef struct arena_layout {
   uint32_t n_chunks;
 } arena_layout;
 
-/* Places blocks[0..n) in chunks of at most max_chunk bytes (a larger block is an error), offsets
- * aligned to `alignment`. O(n log n) in the number of blocks for free lists of bounded length.
- * `out` is to be freed with arena_layout_free. */
+/* Places blocks[0..n) in chunks of at most max_chunk bytes, at offsets aligned to `alignment`. A
+ * block larger than max_chunk is an error. Takes O(n log n) time if the free list stays short. The
+ * caller frees *out with arena_layout_free. */
 clave_status arena_place(arena_block **blocks, size_t n, size_t alignment, size_t max_chunk,
                          arena_layout *out) STATUS_CHECK;
 void arena_layout_free(arena_layout *layout);

@@ -1,14 +1,14 @@
-/* Control ops in a schedule. Their bodies are planned with everything else: a body's commands lie
- * between the op's control command and its end, its slots and memory are the schedule's own, so
- * that bodies nest and share the arena. Running them is run/control_flow.c's.
+/* Plans control ops. Their bodies are part of the same schedule: the commands of a body are listed
+ * between the op's control command and its end command, and its slots and memory belong to the
+ * schedule. So bodies nest and share the arena. run/control_flow.c runs them.
  *
- * What a body reads from outside is materialized before the control command: the devices, and
- * copies that are dense. What a loop's body reads and writes elsewhere in every iteration (slices
- * of the scanned and the stacked tensors, the two buffers of what is carried) lies in rebased
- * blocks, whose address is set before each iteration. A body's results are written to their place
- * if the op that makes them can, else copied.
+ * Everything that a body reads from outside is materialized before the control command, on each
+ * device that needs it, with dense copies where ops need them. Data at a different address in every
+ * iteration is in rebased blocks: slices of scanned and stacked tensors, and the two buffers of
+ * carried values. Their address is set before each iteration. The op that computes a body's result
+ * writes it to its destination if it can; else it is copied.
  *
- * A body in which sizes depend on data is late: it is a schedule of its own, made when it runs. */
+ * A body whose sizes depend on data is late: it has its own schedule, made when it runs. */
 #include "interp/plan/control.h"
 
 #include <stdlib.h>
@@ -17,19 +17,19 @@
 #include "interp/plan/operands.h"
 #include "interp/plan/storage.h"
 
-/* One control op while it is planned. */
+/* The state of planning one control op. */
 typedef struct control_planner {
   planner *planner;
   const graph *graph; /* the planner's */
   schedule *schedule; /* the planner's */
   control *control;
-  uint32_t number; /* of the control in the schedule */
+  uint32_t number; /* index of the control in the schedule */
   uint32_t index;
   const ir_instruction *ins;
   const ir_chain *chains[2];
   int n_chains;
-  const ir_u32s *results; /* of the op */
-  uint32_t used;          /* bits: backends that the bodies use */
+  const ir_u32s *results; /* results of the op */
+  uint32_t used;          /* bit mask of the backends that the bodies use */
 } control_planner;
 
 /* ---------------------------------------------------------------- walking bodies */
@@ -43,7 +43,7 @@ static bool is_inside(const control_planner *cp, uint32_t tid) {
   return w != NO_INDEX && w >= cp->index && w < all_bodies(cp).end;
 }
 
-/* Does an op of the body itself compute the slot? Then it can be told where to write it. */
+/* True if an op of the body itself computes the slot. Then the op can be told where to write it. */
 static bool is_computed(const control_planner *cp, int body, uint32_t tid) {
   uint32_t w = cp->graph->writer[tid];
   range range = cp->graph->bodies[cp->index][body];
@@ -60,14 +60,14 @@ static uint8_t first_used(const control_planner *cp) {
   return b;
 }
 
-/* The backend on which a body's result is wanted: that of the op that computes it. */
+/* Returns the backend for a body's result: the one that computes it, else one that bodies use. */
 static uint8_t choose_home(const control_planner *cp, int body, uint32_t tid, uint8_t other) {
   uint32_t w = cp->graph->writer[tid];
   bool runs = is_computed(cp, body, tid) && cp->planner->method->where[w] < MAX_BACKENDS;
   return runs ? cp->planner->method->where[w] : is_used(cp, other) ? other : first_used(cp);
 }
 
-/* ---------------------------------------------------------------- what comes from outside */
+/* ---------------------------------------------------------------- operands from outside */
 
 static clave_status materialize_everywhere(control_planner *cp, uint32_t tid) {
   TRY(import_slot(cp->planner, tid));
@@ -104,7 +104,7 @@ static clave_status hoist_all(control_planner *cp) {
   return NULL;
 }
 
-/* A body's arg is the tensor itself. */
+/* Makes a body's arg an alias of the tensor that is passed for it. */
 static clave_status alias(control_planner *cp, uint32_t arg, uint32_t tid) {
   TRY(materialize_everywhere(cp, tid));
   storage *storage = &cp->schedule->storages[cp->schedule->now[tid].storage];
@@ -115,7 +115,7 @@ static clave_status alias(control_planner *cp, uint32_t arg, uint32_t tid) {
 
 /* ---------------------------------------------------------------- rebased blocks */
 
-/* A storage that is elsewhere in every iteration, as large as one tensor of this type. */
+/* Adds a storage for one tensor of this type, at a different address in every iteration. */
 static clave_status add_rebased(schedule *schedule, const tensor *tensor, uint8_t home,
                                 uint32_t last_use, uint32_t *out) {
   size_t bytes;
@@ -134,7 +134,7 @@ static location at_contiguous(uint32_t where, const tensor *tensor) {
   return location;
 }
 
-/* Slices along axis 0 of `whole`: the type of one, in *tensor. */
+/* Adds slices along axis 0 of `whole`. Sets *tensor to the type of one slice. */
 static clave_status add_slices(control_planner *cp, location whole, uint8_t home, uint32_t last_use,
                                tensor *tensor) {
   slices *cuts = &cp->control->slices[cp->control->n_slices];
@@ -183,7 +183,7 @@ static body_result *new_result(control_planner *cp) {
   return result;
 }
 
-/* Memory for result k of the op. */
+/* Allocates memory for result k of the op, or uses the destination that is wanted for it. */
 static clave_status place_body_result(control_planner *cp, uint32_t k, uint8_t home,
                                       body_result **out) {
   uint32_t tid = cp->results->items[k];
@@ -206,8 +206,8 @@ static clave_status place_body_result(control_planner *cp, uint32_t k, uint8_t h
   return NULL;
 }
 
-/* Tells the op that computes a body's result where to write it, unless that was done for another.
- */
+/* Tells the op that computes a body's result where to write it. Returns false if no op of the body
+ * computes it, or it already has a destination. */
 static bool direct(control_planner *cp, int body, uint32_t tid, uint32_t where) {
   if (!is_computed(cp, body, tid) || cp->schedule->target[tid] != NO_INDEX) return false;
   cp->schedule->target[tid] = where;
@@ -244,7 +244,8 @@ static clave_status end_result(control_planner *cp, int body, uint32_t k) {
   TRY(import_slot(cp->planner, tid));
   TRY(check_result(cp, k, tid, &want));
   location location = schedule->now[tid];
-  if (result->stacked != NO_INDEX) { /* the slices are what is carried, written or copied as such */
+  if (result->stacked !=
+      NO_INDEX) { /* the carried value is the slice, which the body writes or copies anyway */
     result->written = true;
     return NULL;
   }
@@ -303,7 +304,7 @@ static clave_status plan_body_commands(control_planner *cp, int body) {
   return plan_body_end(cp->planner, cp->number, body);
 }
 
-/* Later ops may move a slot before the body is planned. */
+/* Saves the slots' locations, because later ops may move a slot before the body is planned. */
 static clave_status keep_locations(control_planner *cp) {
   if (cp->control->now) return NULL;
   size_t n = slot_count(cp->planner->executable->prog);
@@ -313,7 +314,7 @@ static clave_status keep_locations(control_planner *cp) {
   return NULL;
 }
 
-/* may_fail: the body may never run, so what is wrong with it is not said before it does. */
+/* Plans a body. may_fail: the body may never run, so its errors are reported only if it does. */
 static clave_status plan_body(control_planner *cp, int body, bool may_fail) {
   control *control = cp->control;
   schedule_mark before = schedule_marked(cp->schedule);
@@ -331,8 +332,8 @@ static clave_status plan_body(control_planner *cp, int body, bool may_fail) {
   return control->late[body] ? keep_locations(cp) : NULL;
 }
 
-/* The bodies' commands and what stays alive while they run: in a loop everything from outside until
- * the end, as the next iteration reads it again. */
+/* Plans the bodies' commands, and keeps alive what they read. Everything from outside that a loop
+ * reads stays alive until the loop ends, because the next iteration reads it again. */
 static clave_status plan_bodies(control_planner *cp, uint32_t from, bool may_fail) {
   control *control = cp->control;
   schedule *schedule = cp->schedule;
@@ -385,7 +386,7 @@ static clave_status plan_if(control_planner *cp, uint32_t from) {
   return plan_bodies(cp, from, cp->control->known < 0);
 }
 
-/* A custom op that no device has a kernel for: its reference is a body that runs once. */
+/* Plans a custom op that no device has a kernel for: its reference is a body that runs once. */
 static clave_status plan_reference(control_planner *cp, uint32_t from) {
   const ir_custom *op = cp->ins->op;
   for (uint32_t k = 0; k < op->args.count; k++)
@@ -400,8 +401,8 @@ static clave_status plan_reference(control_planner *cp, uint32_t from) {
   return plan_bodies(cp, from, false);
 }
 
-/* What a loop carries as number k: its two buffers, the initial value, and what the body and a
- * condition see of it. trips: how many iterations are run, -1 if that is not known. */
+/* Plans value k that a loop carries: its two buffers, the initial value, and the args of the body
+ * and of the condition. trips: number of iterations; -1 if unknown. */
 static clave_status plan_carried(control_planner *cp, uint32_t k, uint32_t initial, int64_t trips) {
   schedule *schedule = cp->schedule;
   int body = cp->n_chains - 1;
@@ -421,7 +422,8 @@ static clave_status plan_carried(control_planner *cp, uint32_t k, uint32_t initi
   for (int b = 0; b < cp->n_chains; b++)
     read = later_use(read, cp->graph->last_use[cp->chains[b]->args.items[k]]);
   if (body == 1)
-    read = later_use(read, cp->graph->bodies[cp->index][0].end); /* the condition only looks */
+    read =
+        later_use(read, cp->graph->bodies[cp->index][0].end); /* the condition does not change it */
   TRY(add_rebased(schedule, type, result->home, read, &result->arg));
   TRY(add_rebased(schedule, type, result->home, cp->graph->last_use[given], &result->target));
   for (int b = 0; b < cp->n_chains; b++)
@@ -437,8 +439,8 @@ static clave_status plan_while(control_planner *cp, uint32_t from) {
   return plan_bodies(cp, from, false);
 }
 
-/* A scanned tensor is read in place. Where a body runs on several devices its slices must be dense,
- * as they are transferred. */
+/* Plans a scanned tensor, which is read in place. If the body runs on several devices, its slices
+ * must be dense, because they are transferred. */
 static clave_status plan_scanned(control_planner *cp, uint32_t x, uint32_t arg) {
   schedule *schedule = cp->schedule;
   tensor slice;
@@ -452,7 +454,7 @@ static clave_status plan_scanned(control_planner *cp, uint32_t x, uint32_t arg) 
   return NULL;
 }
 
-/* A stacked result whose slices are carried too serves as the buffer of what is carried. */
+/* Plans a stacked result. If its slices are also carried, they serve as the carried buffer. */
 static clave_status plan_stacked(control_planner *cp, uint32_t k, uint32_t n_carried) {
   schedule *schedule = cp->schedule;
   uint32_t given = cp->chains[0]->results.items[k];
@@ -489,7 +491,7 @@ static clave_status plan_scan(control_planner *cp, uint32_t from) {
   return plan_bodies(cp, from, false);
 }
 
-/* ---------------------------------------------------------------- all */
+/* ---------------------------------------------------------------- entry points */
 
 clave_status resolve_bodies(planner *planner, uint32_t index) {
   uint32_t chains[2], end = planner->graph->bodies[index][1].end;

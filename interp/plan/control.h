@@ -4,10 +4,10 @@
 #include "interp/plan/planner.h"
 
 clave_status plan_control(planner *planner, uint32_t index) STATUS_CHECK;
-/* The sizes of the args of a control op's bodies; those of their results are known as soon as they
- * are computed. */
+/* Computes the sizes of the args of a control op's bodies. Sizes of results are computed when the
+ * body is planned. */
 clave_status resolve_bodies(planner *planner, uint32_t index) STATUS_CHECK;
-/* After the last instruction of a body: its results go where they belong. */
+/* Call after the last instruction of a body: plans copies of its results to where they belong. */
 clave_status plan_body_end(planner *planner, uint32_t control, int body) STATUS_CHECK;
 
 #endif

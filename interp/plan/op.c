@@ -1,5 +1,5 @@
-/* Planning one instruction: its sizes, where its operands and results lie, and the copies and
- * transfers it needs. */
+/* Plans one instruction: its sizes, the locations of its operands and results, and the copies and
+ * transfers that it needs. */
 #include "interp/plan/op.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "interp/plan/storage.h"
 #include "interp/scalar.h"
 
-/* The slot's bytes stay until the current command. */
+/* Keeps the slot's bytes alive until the current command. */
 static void keep(schedule *schedule, uint32_t tid, int b) {
   uint32_t i = schedule->storages[schedule->now[tid].storage].block[b];
   if (i == NO_INDEX || schedule->blocks[i].part) return;
@@ -19,8 +19,8 @@ static void keep(schedule *schedule, uint32_t tid, int b) {
 
 /* ---------------------------------------------------------------- results */
 
-/* Where a slot that an op on backend b writes lies: a body's result where it is wanted, if that
- * fits. */
+/* Returns the location of a result that an op on backend b writes. A body's result is written to
+ * its destination if backend and size match. */
 static clave_status result_place(schedule *schedule, uint32_t tid, int b, uint32_t last_use,
                                  bool bf16, location *out) {
   const storage *wanted =
@@ -37,7 +37,7 @@ static clave_status result_place(schedule *schedule, uint32_t tid, int b, uint32
   return NULL;
 }
 
-/* A view becomes a copy where strides cannot express it, and into outputs, which alias nothing. */
+/* Plans a view. It is a copy if strides cannot express it, or for outputs, which alias nothing. */
 static clave_status plan_view(planner *planner, uint32_t index, const rule_context *context) {
   schedule *schedule = planner->schedule;
   const ir_instruction *ins = &planner->graph->instructions[index];
@@ -68,7 +68,7 @@ static bool state_is_updated(const graph *graph, uint32_t tid) {
   return false;
 }
 
-/* How many operands of an instruction lie in a storage. */
+/* Returns how many operands of an instruction are in a storage. */
 static int count_sharing(const schedule *schedule, const ir_instruction *ins, uint32_t in) {
   int n = 0;
   for (operand_iter i = operands_of(ins); next_operand(&i);)
@@ -76,8 +76,8 @@ static int count_sharing(const schedule *schedule, const ir_instruction *ins, ui
   return n;
 }
 
-/* In place only if no other operand lies in the same bytes, and nothing later reads the old value
- * through any view. */
+/* True if `out` can overwrite x in place: no other operand shares the bytes, and nothing later
+ * reads the old value through any view. */
 static bool can_reuse(const planner *planner, uint32_t index, uint32_t x, uint32_t out) {
   const schedule *schedule = planner->schedule;
   if (count_sharing(schedule, &planner->graph->instructions[index], schedule->now[x].storage) > 1)
@@ -174,7 +174,7 @@ static int home_of_state(const planner *planner, uint32_t tid) {
   return planner->executable->state_home[tid - first_state(planner->executable->prog)];
 }
 
-/* Is the value already the state's own bytes? */
+/* True if the value already is the state's own bytes. */
 static bool in_state(const planner *planner, uint32_t state, location location) {
   const storage *storage = &planner->schedule->storages[location.storage];
   uint32_t i = storage->block[home_of_state(planner, state)];
@@ -182,7 +182,7 @@ static bool in_state(const planner *planner, uint32_t state, location location) 
          storage->slot == state && location.t.offset == 0 && tensor_is_contiguous(&location.t);
 }
 
-/* Values that lie in a state's bytes move out first, so that states can swap. */
+/* Finds the new value of a state. It is first copied if it is in a state: states can swap. */
 static clave_status stage_update(planner *planner, const ir_state_update *update, location *place) {
   schedule *schedule = planner->schedule;
   int home = home_of_state(planner, update->state);

@@ -4,7 +4,7 @@
 #include "interp/plan/planner.h"
 
 clave_status plan_instruction(planner *planner, uint32_t index) STATUS_CHECK;
-/* After the last instruction of the method: values of states go where they belong. */
+/* Call after the last instruction of the method: plans the updates of its state. */
 clave_status plan_updates(planner *planner) STATUS_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
-/* Operands of instructions while they are planned: their sizes, where ops read them, and what is
- * recorded of them. */
+/* The operands of the instruction that is being planned: their sizes, where ops read them, and how
+ * they are recorded. */
 #include "interp/plan/operands.h"
 
 #include "interp/plan/storage.h"
@@ -43,7 +43,7 @@ clave_status record_instruction(planner *planner, int b, const ir_instruction *i
   return NULL;
 }
 
-/* A lean schedule shows no constants, so that no packed weights are requested. */
+/* A lean schedule marks no operand as constant, so that no packed weights are requested. */
 void put_operand(planner *planner, uint32_t slot, const tensor *tensor, uint32_t of) {
   const storage *storage = of == NO_INDEX ? NULL : &planner->schedule->storages[of];
   const bool is_constant =

@@ -1,5 +1,5 @@
-/* Planning a part of a method: the instructions up to the next Item, whose value may decide later
- * sizes, or to the end; then the places of their blocks in the arena. */
+/* Plans a part of a method: the instructions up to the next Item, whose value may determine later
+ * sizes, or to the end. Then places the part's blocks in the arena. */
 #include "interp/plan/part.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "interp/plan/op.h"
 #include "interp/plan/precision.h"
 
-/* What later parts or the caller read must outlive this one. */
+/* Keeps blocks alive after this schedule if a later part or the caller reads them. */
 static void keep_for_later(schedule *schedule, uint32_t instruction) {
   for (uint32_t i = 0; i < schedule->n_storages; i++) {
     const storage *storage = &schedule->storages[i];
@@ -38,13 +38,13 @@ static clave_status append_chunks(schedule *schedule, int b, const arena_layout 
   return NULL;
 }
 
-/* Returns bytes, limited to what this process addresses: a device may allocate more. */
+/* Returns the largest size of a buffer in bytes, limited to what this process can address. */
 static size_t most_of_a_buffer(const backend_info *info) {
   const size_t most = SIZE_MAX / 2;
   return info->max_alloc && info->max_alloc < most ? (size_t)info->max_alloc : most;
 }
 
-/* list: room for all blocks. */
+/* Places the schedule's new blocks on backend b. list: scratch with space for all blocks. */
 static clave_status place_blocks(planner *planner, int b, arena_block **list) {
   schedule *schedule = planner->schedule;
   const backend_info *info = &planner->executable->devices.backends[b]->info;

@@ -1,4 +1,4 @@
-/* Making schedules: a method's first for the values of its inputs, and what follows one. */
+/* Makes schedules: the first of a method for the values of its inputs, and following ones. */
 #include "interp/plan/plan.h"
 
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 #ifndef INTERP_PLAN_PLAN_H
 #define INTERP_PLAN_PLAN_H
-/* Making schedules: a pure function of an executable and sizes. */
+/* Making schedules, which depend only on an executable and sizes. */
 #include "interp/executable.h"
 
-/* What a schedule is made of: the values of inputs, and whether it is lean; or the one before it, a
- * cursor, and the value that was read (NULL: none). */
+/* The inputs of planning. For a first schedule: the values of inputs, and whether it is lean. For a
+ * following one: the schedule before it, a cursor, and the value that was read (NULL: none). */
 typedef struct schedule_key {
   const scalar_value *values;
   bool is_lean;

@@ -1,11 +1,10 @@
-/* Which values of F32 a session in fast precision keeps as BF16: those that an op makes and ops
- * read which all support that (backend_precision.supports_bf16), on one device, where nothing else
- * sees them. Half the bytes are moved then, and kernels that multiply pairs of BF16 read them as
- * they are.
+/* Chooses the F32 values that a fast session stores as BF16: those whose producer and readers all
+ * support it (backend_precision.supports_bf16) on one device, and which nothing else reads. This
+ * halves the bytes that are moved, and kernels that multiply pairs of BF16 read them directly.
  *
- * A stretch of instructions is decided before it is planned. The pass walks it and notes for each
- * slot how planning will place it: a result contiguous, a view by its strides, an operand that the
- * op cannot read where it is as a dense copy. */
+ * A stretch of instructions is decided before it is planned. The pass walks it and predicts for
+ * each slot how the planner will place it: a result contiguous, a view by its strides, an operand
+ * that the op cannot read in place as a dense copy. */
 #include "interp/plan/precision.h"
 
 #include <stdlib.h>
@@ -15,16 +14,17 @@
 #include "interp/scalar.h"
 
 enum {
-  LEAST = 4096,  /* elements: fewer stay in the first-level cache */
-  MOST_VIEWS = 8 /* one of the other, that are followed to a constant */
+  LEAST = 4096,  /* elements; smaller values stay in the L1 cache */
+  MOST_VIEWS = 8 /* longest chain of views that is followed to a constant */
 };
 
-/* One stretch while it is decided. */
+/* The state of deciding one stretch. */
 typedef struct precision_pass {
   planner *planner;
-  bound_tensor *expected; /* (n_slots) owned: how planning will place what the walk has passed */
-  bool *is_expected;      /* (n_slots) owned */
-  bound_tensor *shown;    /* (n_slots) owned: operands of the node that a backend is asked about */
+  bound_tensor
+      *expected;       /* (n_slots) owned: predicted placement of slots that the walk has passed */
+  bool *is_expected;   /* (n_slots) owned */
+  bound_tensor *shown; /* (n_slots) owned: operands of the node that the backend is queried about */
 } precision_pass;
 
 /* ---------------------------------------------------------------- sizes */
@@ -33,8 +33,8 @@ static bool is_known(const planner *planner, bool present, uint32_t vid) {
   return !present || vid == IR_NONE || planner->schedule->values[vid].known;
 }
 
-/* Computes the sizes that integer host ops of the method itself from `first` on make of known ones.
- * Planning computes the same later, and reports what is wrong with them. */
+/* Computes integer host ops of the method itself, from `first` on, whose operands are known. The
+ * planner computes them again later and reports their errors. */
 static void compute_sizes(planner *planner, uint32_t first) {
   for (uint32_t i = first; i < planner->graph->n; i++) {
     const ir_instruction *ins = &planner->graph->instructions[i];
@@ -62,7 +62,7 @@ static bool has_known_dims(const planner *planner, uint32_t tid, tensor *tensor)
 
 static bool find_operand(const precision_pass *pass, uint32_t tid, int views, bound_tensor *out);
 
-/* A view of a constant that is planned later. views: of it that were followed. */
+/* Finds a view of a constant that is not planned yet. views: number of views followed so far. */
 static bool find_view(const precision_pass *pass, uint32_t tid, int views, bound_tensor *out) {
   const planner *planner = pass->planner;
   const rule_context context = {&planner->executable->prog->ir, planner->schedule->types,
@@ -82,8 +82,8 @@ static bool find_view(const precision_pass *pass, uint32_t tid, int views, bound
   return true;
 }
 
-/* An operand as it is, or will be: of an instruction that the walk has not passed as the program
- * has it. */
+/* Finds an operand as the planner has placed it or as predicted. For results of instructions that
+ * the walk has not reached, it uses the program's type. */
 static bool find_operand(const precision_pass *pass, uint32_t tid, int views, bound_tensor *out) {
   const planner *planner = pass->planner;
   const location *at = &planner->schedule->now[tid];
@@ -113,9 +113,9 @@ static void expect(precision_pass *pass, const bound_tensor *tensor) {
 
 /* ---------------------------------------------------------------- decisions */
 
-/* True if the instruction is the method's own, on backend b, reads its operands where they are and
- * supports the slot as BF16: how it is done depends on which of them are constants, and copies are
- * not. */
+/* True if the instruction belongs to the method itself, runs on backend b, reads its operands in
+ * place and supports the slot as BF16. Operands must be in place because support may depend on
+ * which are constants, and copies are not constants. */
 static bool supports_bf16(const precision_pass *pass, uint32_t index, int b, uint32_t tid) {
   const planner *planner = pass->planner;
   const ir_instruction *ins = &planner->graph->instructions[index];
@@ -139,7 +139,7 @@ static bool reads(const ir_instruction *ins, uint32_t tid) {
   return false;
 }
 
-/* tensor: the slot's tensor as the program has it. */
+/* True if the slot can be stored as BF16. tensor: the slot's tensor in the program. */
 static bool keeps_bf16(const precision_pass *pass, uint32_t index, uint32_t tid,
                        const tensor *tensor) {
   const planner *planner = pass->planner;
@@ -159,7 +159,7 @@ static bool keeps_bf16(const precision_pass *pass, uint32_t index, uint32_t tid,
 
 /* ---------------------------------------------------------------- the walk */
 
-/* As plan_view does. */
+/* Predicts what plan_view does. */
 static void expect_view(precision_pass *pass, const ir_instruction *ins) {
   const planner *planner = pass->planner;
   const rule_context context = {&planner->executable->prog->ir, planner->schedule->types,
@@ -180,7 +180,7 @@ static void expect_view(precision_pass *pass, const ir_instruction *ins) {
   expect(pass, &out);
 }
 
-/* As materialize_operand does. */
+/* Predicts what materialize_operand does. */
 static void expect_copies(precision_pass *pass, const ir_instruction *ins) {
   for (operand_iter i = operands_of(ins); next_operand(&i);) {
     bound_tensor tensor;

@@ -1,4 +1,4 @@
-/* The lists in which an executable keeps schedules. */
+/* The lists of schedules that an executable keeps. */
 #include "interp/plan/schedule_cache.h"
 
 #include <string.h>
@@ -15,8 +15,8 @@ static bool is_made_of(const schedule *schedule, const schedule_key *key, uint32
          scalars_equal(&schedule->item, key->item ? key->item : &none, 1);
 }
 
-/* The schedule in the list, or a new one in the place of that used longest ago; held for the
- * caller. *made: it is new. */
+/* Returns the schedule in the list, or a new one, which replaces the least recently used. The
+ * caller gets a reference. Sets *made if it is new. */
 static clave_status find_or_make(executable *executable, uint32_t index, schedule_list *list,
                                  const schedule_key *key, schedule **out, bool *made) {
   int i = 0;
@@ -28,7 +28,7 @@ static clave_status find_or_make(executable *executable, uint32_t index, schedul
   *made = !schedule;
   if (!schedule) {
     TRY(plan_schedule(executable, index, key, &schedule));
-    schedule->holds = 1; /* the list's */
+    schedule->holds = 1; /* the list's reference */
   }
   if (i == KEPT_SCHEDULES) schedule_drop(list->items[--i]);
   memmove(&list->items[1], &list->items[0], (size_t)i * sizeof list->items[0]);

@@ -1,13 +1,12 @@
-/* Storages at their first use: constants, inputs and state, results, and transfers between devices.
- */
+/* Storages at their first use: constants, inputs, state and results; transfers between devices. */
 #include "interp/plan/storage.h"
 
 bool holds_constant(const planner *planner, const storage *storage) {
   return storage->home == NO_HOME && !is_slot(planner->executable->prog, storage->slot, SLOT_INPUT);
 }
 
-/* Constants and inputs come from the host to whichever device asks; what a device wrote is
- * transferred. */
+/* Makes a storage readable on a backend. Constants and inputs come from the host; data that a
+ * device wrote is transferred. */
 static clave_status make_readable(planner *planner, uint32_t index, int b, uint32_t instruction) {
   schedule *schedule = planner->schedule;
   storage *storage = &schedule->storages[index];

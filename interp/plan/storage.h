@@ -1,20 +1,20 @@
 #ifndef INTERP_PLAN_STORAGE_H
 #define INTERP_PLAN_STORAGE_H
-/* Storages at their first use, and the places of results. */
+/* Imports storages at their first use, and allocates memory for results. */
 #include "interp/plan/planner.h"
 
-/* Makes the storage readable on backend b from now on (a transfer or a first use), and keeps it
- * alive until now. */
+/* Makes the storage readable on backend b from now on, by a transfer if needed, and keeps it alive
+ * until the current command. */
 clave_status materialize(planner *planner, uint32_t storage, int b,
                          uint32_t instruction) STATUS_CHECK;
-/* Constants, those kept decoded, inputs and state, at their first use. */
+/* Adds the storage of a constant (also one kept decoded), input or state at its first use. */
 clave_status import_slot(planner *planner, uint32_t tid) STATUS_CHECK;
-/* A constant, or one that is kept decoded: in no device's arena. */
+/* True if the storage holds a constant, also one kept decoded. Those are not in an arena. */
 bool holds_constant(const planner *planner, const storage *storage);
-/* New bytes for a tensor on backend b, alive from the current command on. */
+/* Adds a storage for a tensor on backend b, alive from the current command on. */
 clave_status new_place(schedule *schedule, const tensor *tensor, int b, uint32_t last_use,
                        location *out) STATUS_CHECK;
-/* The slot is at location, produced there. */
+/* Sets the location where the slot is produced, which is also its current one. */
 void set_location(schedule *schedule, uint32_t tid, location location);
 uint32_t later_use(uint32_t a, uint32_t b);
 

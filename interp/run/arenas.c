@@ -7,7 +7,7 @@ static size_t chunk_size(const arena_chunks *chunks, uint32_t c) {
   return c < chunks->n && chunks->chunks[c] ? chunks->chunks[c]->bytes : 0;
 }
 
-/* Of the arena, with what this schedule adds to it. */
+/* Returns the size of the arena after growing for this schedule. */
 static uint64_t arena_need(const session *session, const schedule *schedule, int b) {
   const arena_chunks *chunks = &session->arenas[b];
   uint32_t n = chunks->n > schedule->n_chunks[b] ? chunks->n : schedule->n_chunks[b];
@@ -28,8 +28,8 @@ static uint64_t packed_need(const constant_store *store, const recording *record
   return sum;
 }
 
-/* Bytes of plain and packed constants, with those that this schedule is the first to use. A lean
- * schedule does not count the packed weights that others have made. */
+/* Returns bytes of plain and packed constants, including those that this schedule is the first to
+ * use. For a lean schedule, packed weights that others made do not count. */
 static uint64_t constant_need(const session *session, const schedule *schedule, int b) {
   uint64_t sum = constant_store_bytes(session->stores[b]);
   if (schedule->is_lean) sum -= constant_store_packed_bytes(session->stores[b]);
@@ -51,7 +51,7 @@ static size_t scratch_need(const session *session, const schedule *schedule, int
 }
 
 typedef struct memory_need {
-  uint64_t weights, state, arena, all, have; /* bytes; have: 0: not known */
+  uint64_t weights, state, arena, all, have; /* bytes; have 0: unknown */
 } memory_need;
 
 static memory_need need_of(const session *session, const schedule *schedule, int b) {
@@ -86,8 +86,8 @@ static clave_status check_budget(const session *session, const schedule *schedul
                     (double)need.have * mb);
 }
 
-/* A chunk grows by being made again: its contents matter only within a run, in which a schedule
- * grows its own chunks alone. */
+/* Grows a chunk by allocating it again. Its contents need not be kept: they matter only within a
+ * run, and a following schedule grows only its own chunks. */
 static clave_status grow_chunk(session *session, int b, uint32_t c, size_t bytes) {
   arena_chunks *chunks = &session->arenas[b];
   backend *be = session->devices.backends[b];
@@ -106,7 +106,7 @@ static clave_status grow_chunk(session *session, int b, uint32_t c, size_t bytes
   return be->vt->buffer_create(be, bytes, &chunks->chunks[c]);
 }
 
-/* Kernels that still use the old one keep it alive. */
+/* The old scratch is kept alive by kernels that still use it. */
 static clave_status grow_scratch(session *session, int b, size_t bytes) {
   backend *be = session->devices.backends[b];
   if (!bytes || (session->scratch[b] && session->scratch[b]->bytes >= bytes)) return NULL;

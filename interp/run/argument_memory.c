@@ -1,18 +1,18 @@
-/* The memory that inputs and outputs lie in: the host's, the session's own or the caller's, which
- * devices that share it use in place where they are large, while the others get and give copies; a
- * device's that is the caller's, which that device always uses in place; a dma-buf, which is one or
- * the other: imported by the session's device, or mapped where that runs on the host. */
+/* The memory of inputs and outputs. Host memory is the session's or the caller's: devices that
+ * share host memory use it in place if it is large, others get copies. Device memory of the caller
+ * is always used in place. A dma-buf is either: imported by the session's device, or mapped if that
+ * runs on the host. */
 #include "interp/run/argument_memory.h"
 
 #include <stdlib.h>
 
-/* What is smaller is copied sooner than a device learns of it. */
+/* Copying smaller arguments is cheaper than wrapping them in a buffer. */
 #ifndef CLAVE_IN_PLACE_BYTES
 #define CLAVE_IN_PLACE_BYTES (64 << 10)
 #endif
-enum { IN_PLACE_FROM = CLAVE_IN_PLACE_BYTES, PAGE = 4096 /* any device's alignment */ };
+enum { IN_PLACE_FROM = CLAVE_IN_PLACE_BYTES, PAGE = 4096 /* at least any device's alignment */ };
 
-/* ---------------------------------------------------------------- letting go */
+/* ---------------------------------------------------------------- releasing */
 
 static void drop_wrapped(session *session, argument *argument) {
   for (int b = 0; b < session->devices.count; b++) {
@@ -24,7 +24,7 @@ static void drop_wrapped(session *session, argument *argument) {
   }
 }
 
-/* What devices made of it, then a dma-buf. */
+/* Destroys the devices' buffers, then closes the dma-buf. */
 static void drop_memory(session *session, argument *argument) {
   drop_wrapped(session, argument);
   dma_buf_close(&argument->shared);
@@ -54,10 +54,10 @@ void take_arguments(session *scale, session *from) {
     state->has_run = method_state->has_run;
     method_state->has_run = false;
   }
-  scale->generation++; /* bindings have no argument in place yet */
+  scale->generation++; /* no binding uses these arguments in place yet */
 }
 
-/* ---------------------------------------------------------------- the host's */
+/* ---------------------------------------------------------------- host memory */
 
 bool argument_can_wrap(const backend *backend, const argument *argument) {
   return argument->data && argument->room >= IN_PLACE_FROM && backend->info.shares_host_memory &&
@@ -93,9 +93,9 @@ clave_status argument_use_own(session *session, argument *argument, size_t bytes
   return NULL;
 }
 
-/* ---------------------------------------------------------------- a device's */
+/* ---------------------------------------------------------------- device memory */
 
-/* The session's device that takes the caller's memory; -1: none. */
+/* Returns the session's first device that can adopt memory; -1 if there is none. */
 static int device_that_adopts(const session *session) {
   for (int b = 0; b < session->devices.count; b++)
     if (session->devices.backends[b]->vt->sharing) return b;
@@ -214,7 +214,7 @@ static clave_status acquire(const session *session, argument *argument) {
   return NULL;
 }
 
-/* The argument `i` of the method, of inputs and then outputs; NULL: there are no more. */
+/* Returns argument `i` of the method, counting inputs and then outputs; NULL at the end. */
 static argument *argument_at(const running *run, uint32_t i) {
   const ir_method *method = run->graph->method;
   if (i < method->inputs.count) return &run->state->inputs[i];

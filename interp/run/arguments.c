@@ -1,5 +1,5 @@
-/* A method's inputs and outputs: set and bound, put in place where a device can use them there, and
- * read and written for a run. argument_memory.c has the memory that they lie in. */
+/* A method's inputs and outputs: setting and binding them, using them in place, writing and reading
+ * them in a run. argument_memory.c manages their memory. */
 #include "interp/run/arguments.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ static clave_status copy_in(session *session, argument *in, const host_tensor *v
   return NULL;
 }
 
-/* The tensor stays where it is, if it can; else each run copies it. */
+/* Binds the caller's tensor. It is used in place if contiguous; else each run copies it. */
 static clave_status refer_to(session *session, argument *in, const host_tensor *value) {
   size_t bytes;
   TRY(known_bytes(&value->t, &bytes));
@@ -132,7 +132,7 @@ clave_status session_bind_input_memory(session *session, uint32_t number, uint32
   return status_while(st, "input %u ('%s') of method '%s'", index, arg->name, method->name);
 }
 
-/* Refuses an output in the memory of a constant, which is read in place. */
+/* Rejects an output in the memory of a constant, which is read in place. */
 static clave_status check_constants(const session *session, const ir_argument *argument,
                                     const void *data, size_t bytes) {
   const uintptr_t begin = (uintptr_t)data;
@@ -158,17 +158,17 @@ static clave_status check_apart(const session *session, uint32_t number, uint32_
   return NULL;
 }
 
-/* An output that begins anew, in memory that it has then. */
+/* Finds an output that is about to get other memory. */
 static clave_status begin_output(session *session, uint32_t number, uint32_t index,
                                  argument **out) {
   const ir_method *method = &session->prog->ir.methods.items[number];
   TRY(find_argument(method, &method->outputs, "output", index));
   *out = &session->methods[number].outputs[index];
-  session->methods[number].has_run = false; /* its result may have lain there */
+  session->methods[number].has_run = false; /* the last result may be in the old memory */
   return NULL;
 }
 
-/* It has memory of the caller's now; if not good, it goes back to the session's own. */
+/* Ends binding an output. On failure the output returns to the session's own memory. */
 static clave_status end_output(session *session, uint32_t number, uint32_t index, clave_status st) {
   argument *out = &session->methods[number].outputs[index];
   out->is_bound = !st;
@@ -223,7 +223,7 @@ static bool is_in_arena(const running *run, uint32_t block_index) {
              run->session->arenas[block->backend].chunks[block->a.chunk];
 }
 
-/* Puts a block of the current schedule where the argument is, if the device can use that. */
+/* Places a block of the current schedule in the argument's memory, if the device can use it. */
 static clave_status place(const running *run, argument *argument, uint32_t block_index,
                           bool writable) {
   session *session = run->session;
@@ -257,7 +257,7 @@ static bool overlaps_input(const running *run, const argument *out) {
   return false;
 }
 
-/* Memory for the result, of these sizes. */
+/* Sets the output's type and provides memory for the result. */
 static clave_status reserve_output(const running *run, uint32_t i) {
   const ir_argument *arg = &run->graph->method->outputs.items[i];
   argument *out = &run->state->outputs[i];
@@ -273,14 +273,14 @@ static clave_status reserve_output(const running *run, uint32_t i) {
                  out->room);
 }
 
-/* Whether the storage holds this contiguous tensor and nothing else. */
+/* True if the storage holds this contiguous tensor and nothing else. */
 static bool is_whole(const location *location, const storage *storage) {
   return storage->slot == NO_INDEX && tensor_is_contiguous(&location->t) &&
          location->t.offset == 0 &&
          (size_t)tensor_numel(&location->t) * dtype_size(location->t.type) == storage->bytes;
 }
 
-/* A result of its own, that no other argument's memory holds. */
+/* Places an output in its argument's memory if nothing else is in its storage, nor an input. */
 static clave_status place_output(const running *run, uint32_t i) {
   const schedule *schedule = run->binding->schedule;
   uint32_t tid = run->graph->method->outputs.items[i].tensor;
@@ -324,7 +324,7 @@ clave_status gather_inputs(const running *run) {
   return NULL;
 }
 
-/* Of the caller's memory on a device the others get copies. */
+/* Writes an input to a device. Input in another device's memory is copied from there. */
 static clave_status write_input(const running *run, const argument *in, const storage *storage,
                                 int b) {
   const address to = run->binding->blocks[storage->block[b]];
@@ -375,12 +375,12 @@ static clave_status read_output(const running *run, uint32_t i) {
   if (!argument->is_on_device)
     return enqueue_read(run->session->streams[storage->home], from.buf, from.offset, argument->data,
                         bytes);
-  if (from.buf == argument->wrapped[storage->home]) return NULL; /* made there */
+  if (from.buf == argument->wrapped[storage->home]) return NULL; /* already in place */
   return copy_bytes(run, storage->home, from, argument->device, argument_on_device(argument),
                     bytes);
 }
 
-/* A result that lies on an input is read when no other device needs that any more. */
+/* Waits for all devices if a result overlaps an input, which another device may still read. */
 static clave_status wait_for_inputs(const running *run) {
   const argument *outputs = run->state->outputs;
   for (uint32_t i = 0; i < run->graph->method->outputs.count && run->session->devices.count > 1;

@@ -1,5 +1,4 @@
-/* From offsets to addresses: where the current schedule's blocks and slots are, and which schedule
- * that is. */
+/* Selects the current schedule, and resolves the addresses of its blocks and slots. */
 #include "interp/run/bind.h"
 
 #include <string.h>
@@ -52,8 +51,7 @@ void begin_carried(const running *run, uint32_t control_index) {
     run->binding->carried[control_index].items[k].storage = control->results[k].first;
 }
 
-/* What is carried before slices: what is stacked, too, is where the slice was in the last
- * iteration. */
+/* Rebinds carried values before slices: a stacked value is in the previous iteration's slice. */
 void rebase_blocks(const running *run, uint32_t control_index, int64_t i) {
   const control *control = run->binding->schedule->controls[control_index];
   for (uint32_t k = 0; k < control->n_results; k++) {
@@ -101,8 +99,8 @@ static void place_rebased(const running *run) {
   }
 }
 
-/* Slots of schedules before are bound already, but not on a backend that reads them only now. They
- * may have been moved by copies since they were produced. */
+/* Binds a slot on backends where it is not bound yet. A slot of an earlier schedule is bound where
+ * it is now, since copies may have moved it. */
 static void bind_new_slot(const running *run, uint32_t tid) {
   const schedule *schedule = run->binding->schedule;
   bool moved = schedule->now[tid].storage < schedule->first_storage;
@@ -114,7 +112,7 @@ static void bind_new_slot(const running *run, uint32_t tid) {
       run->binding->bound[b][tid] = bind_location(run->binding, *location, b);
 }
 
-/* The current schedule's own. */
+/* Binds the entries that the current schedule added. */
 static clave_status bind_own(const running *run) {
   binding *binding = run->binding;
   const schedule *schedule = binding->schedule;
@@ -143,7 +141,7 @@ clave_status bind_first(const running *run) {
   return NULL;
 }
 
-/* Makes plan the current schedule, which is made of the one that is; takes plan over. */
+/* Makes `plan`, which extends the current schedule, current, and takes ownership of it. */
 static clave_status go_on_with(const running *run, schedule *plan) {
   binding *binding = run->binding;
   schedule *before = binding->schedule;

@@ -1,5 +1,4 @@
-/* Schedules with addresses: their making and what they own; and those of its last sizes, which a
- * method keeps. */
+/* Bindings: creating them, what they own, and the list of those that a method keeps. */
 #include "interp/run/bindings.h"
 
 #include <stdlib.h>
@@ -36,7 +35,7 @@ static void binding_destroy(session *session, binding *binding) {
   free(binding);
 }
 
-/* Takes schedule over. */
+/* Takes ownership of the schedule. */
 static clave_status binding_create(session *session, schedule *schedule, binding **out) {
   size_t n = slot_count(session->prog);
   binding *binding = *out = calloc(1, sizeof *binding);
@@ -53,7 +52,7 @@ static clave_status binding_create(session *session, schedule *schedule, binding
   return NULL;
 }
 
-/* Zeroed room for n items. */
+/* Grows an array to n items or more; new items are zeroed. */
 static clave_status grow_zeroed(void *array, size_t *capacity, size_t n, size_t size) {
   size_t had = *capacity;
   if (!array_reserve(array, capacity, n, size)) return status_no_memory();
@@ -63,7 +62,7 @@ static clave_status grow_zeroed(void *array, size_t *capacity, size_t n, size_t 
   return NULL;
 }
 
-/* What loops of the current schedule carry. */
+/* Allocates the states of a loop's carried values. */
 static clave_status make_carried(const running *run, uint32_t index) {
   carried_list *list = &run->binding->carried[index];
   uint32_t n = run->binding->schedule->controls[index]->n_results;
@@ -95,10 +94,9 @@ clave_status reserve_binding(const running *run) {
   return NULL;
 }
 
-/* ---------------------------------------------------------------- those of past sizes */
+/* ---------------------------------------------------------------- the kept ones */
 
-/* With the packed weights that the devices want, unless memory does not suffice for
- * them. */
+/* Finds the schedule with packed weights; a lean one if memory does not suffice for them. */
 static clave_status find_schedule(const running *run, const scalar_value *values, schedule **out) {
   TRY(schedule_find(run->session->executable, run->index, values, false, out));
   if (run->session->options.packs || fits_budget(run->session, *out)) return NULL;

@@ -1,7 +1,7 @@
-/* Where the last run of a method kept what: the blocks of its schedule, for pictures. */
+/* The blocks of a method's last schedule, for pictures of the arena. */
 #include "interp/run/bindings.h"
 
-/* The schedule of the last run; NULL: there was none. */
+/* Returns the schedule of the last run; NULL if there is none. */
 static const schedule *last_schedule(const session *session, uint32_t index) {
   const method_state *state = &session->methods[index];
   return state->has_run && state->bindings[0] ? state->bindings[0]->schedule : NULL;
@@ -15,7 +15,7 @@ static bool lies_in(const schedule *schedule, uint32_t number, uint32_t at) {
   return false;
 }
 
-/* The first tensor that lies in a block, preferably one that others see. */
+/* Returns the first slot stored in a block (outputs precede temporaries); else IR_NONE. */
 static uint32_t find_slot(const schedule *schedule, uint32_t at) {
   for (uint32_t tid = 0; tid < slot_count(schedule->prog); tid++)
     if (lies_in(schedule, schedule->at[tid].storage, at)) return tid;

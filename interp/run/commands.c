@@ -1,4 +1,4 @@
-/* Running one command: ops and copies on their backends, transfers, and what watches them. */
+/* Runs one command: ops and copies on their backends, and transfers. Traces and observes it. */
 #include "interp/run/commands.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "interp/run/trace.h"
 #include "interp/run/trace_work.h"
 
-/* What a backend reports faults and times under: a command runs more than once in a loop. */
+/* Returns the number for faults and times: an event's in profiles, as loops repeat commands. */
 static uint32_t launch_number(const session *session, const command *command) {
   return session->options.profile ? session->n_events : command->instruction;
 }
@@ -34,7 +34,7 @@ static clave_status copy_elements(const running *run, const command *command, vo
                    n * size);
 }
 
-/* The planner's copies are to contiguous tensors. */
+/* Copies through host memory. The planner's copies always have contiguous destinations. */
 static clave_status copy_on_host(const running *run, const command *command) {
   size_t bytes;
   TRY(known_bytes(&command->out.t, &bytes));
@@ -47,7 +47,7 @@ static clave_status copy_on_host(const running *run, const command *command) {
   return st;
 }
 
-/* The two slots behind the program's own are the operands of the planner's copies. */
+/* The two slots after the program's own are the operands of the planner's copies. */
 static clave_status run_copy(const running *run, const command *command, command_state *state) {
   uint32_t n = slot_count(run->session->prog);
   bound_tensor *bound = run->binding->bound[command->backend];
@@ -72,7 +72,7 @@ static clave_status run_transfer(const running *run, const command *command) {
 
 /* ---------------------------------------------------------------- observers */
 
-/* Shows a result as the program has it: as F32 where it is kept as BF16. */
+/* Shows a result in the program's dtype: F32 if it is stored as BF16. */
 static clave_status observe_result(const running *run, int b, uint32_t instruction, uint32_t tid) {
   session *session = run->session;
   const bound_tensor *tensor = &run->binding->bound[b][tid];
@@ -134,7 +134,7 @@ clave_status poison_dead(const running *run, uint32_t number) {
     const backend_vtable *vt = run->session->devices.backends[block->backend]->vt;
     const address *to = &run->binding->blocks[i];
     if (to->buf != run->session->arenas[block->backend].chunks[block->a.chunk])
-      continue; /* an argument's */
+      continue; /* in an argument's memory */
     for (size_t at = 0; at < block->a.bytes; at += sizeof pattern) {
       size_t n = block->a.bytes - at < sizeof pattern ? block->a.bytes - at : sizeof pattern;
       TRY(vt->write(run->session->streams[block->backend], to->buf, to->offset + at, pattern, n));
@@ -156,8 +156,8 @@ static clave_status run_one(const running *run, const command *command, command_
   return session->observe ? observe_command(run, command) : NULL;
 }
 
-/* Its event is kept where it fails, too: what is read for it is on its way until the devices have
- * finished. */
+/* Keeps the event even if the command fails, since reads into its values may be pending until the
+ * devices finish. */
 static clave_status run_traced(const running *run, const command *command, command_state *state) {
   session *session = run->session;
   trace_event event = {.method = run->index,
@@ -169,7 +169,7 @@ static clave_status run_traced(const running *run, const command *command, comma
   event.start_ns = clock_ns();
   if (!st) st = run_one(run, command, state);
   event.end_ns = clock_ns();
-  session->events[session->n_events++] = event; /* its number is that of the launch */
+  session->events[session->n_events++] = event; /* its index is the launch number */
   return st;
 }
 

@@ -1,4 +1,4 @@
-/* Runs control ops: which body, how often, and where its rebased blocks are in every iteration. */
+/* Runs control ops: chooses and repeats bodies, and sets rebased blocks in every iteration. */
 #include "interp/run/control_flow.h"
 
 #include "interp/run/bind.h"
@@ -7,16 +7,16 @@
 #include "interp/run/streams.h"
 #include "interp/run/walk.h"
 
-/* A control op that runs. */
+/* One running control op. */
 typedef struct control_run {
   const running *run;
-  uint32_t number;        /* of the control in the schedule */
-  const control *control; /* of the schedule that was current when it began */
+  uint32_t number;        /* index of the control in the schedule */
+  const control *control; /* from the schedule that was current when it began */
 } control_run;
 
-/* ---------------------------------------------------------------- what loops carry */
+/* ---------------------------------------------------------------- carried values */
 
-/* `ended`: the control as the body that has run was planned. */
+/* Switches buffers of carried values after a body. ended: the control in the body's schedule. */
 static void advance(const control_run *run, const control *ended) {
   carried_state *carried = run->run->binding->carried[run->number].items;
   for (uint32_t i = 0; i < ended->n_results; i++) {
@@ -30,7 +30,7 @@ static void advance(const control_run *run, const control *ended) {
   }
 }
 
-/* The last values become the op's results. */
+/* Copies the last values to the op's results, unless they are there. */
 static clave_status end_carried(const control_run *run) {
   const running *running = run->run;
   const schedule *schedule = running->binding->schedule;
@@ -61,13 +61,13 @@ static clave_status end_carried(const control_run *run) {
 
 static clave_status read_predicate(const running *run, const control *control, bool *truth) {
   unsigned char raw[8] = {0};
-  TRY(finish_all(run->session, run->graph)); /* a value made of bad data is none */
+  TRY(finish_all(run->session, run->graph)); /* reports bad data before its value is used */
   TRY(read_element(run, control->predicate, control->predicate_home, raw));
   *truth = raw[0] != 0;
   return NULL;
 }
 
-/* truth: where the body is a loop's condition, what it gives. */
+/* Runs the current schedule of a late body. truth: set if the body is a loop's condition. */
 static clave_status run_current(const control_run *run, bool *truth) {
   TRY(run_parts(run->run));
   const control *ended = run->run->binding->schedule->controls[run->number];

@@ -1,5 +1,4 @@
-/* Sessions are made of an executable and destroyed here: they own streams, state, arenas, bindings
- * and results. */
+/* Creates and destroys sessions, which own streams, state, arenas, bindings and results. */
 #include "interp/run/session.h"
 
 #include <inttypes.h>

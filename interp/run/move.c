@@ -1,5 +1,5 @@
-/* Moving ops to the CPU backend: those whose kernels a device cannot run, or that gave wrong
- * numbers there. An executable does not change, so the session gets one of its own. */
+/* Moves ops to the CPU backend if a device cannot run their kernels or computed wrong results. An
+ * executable is immutable, so the session gets its own. */
 #include "interp/run/move.h"
 
 #include <stdlib.h>
@@ -38,7 +38,7 @@ const char *place_of_moved(const ir_instruction *ins) {
   return ins->op_type == IR_OP_CUSTOM ? "its reference runs" : "it runs on the CPU backend";
 }
 
-/* One line to whoever listens, for the first of an op. */
+/* Sends one message for the first instruction of an op type that moves. */
 static void note_move(const running *run, const command *command, const char *why) {
   const session_options *options = &run->session->options;
   for (uint32_t i = 0; i < run->graph->n; i++)

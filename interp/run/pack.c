@@ -1,12 +1,12 @@
-/* Forms of constants made ahead, without a run: a method is planned and prepared at sizes that its
- * inputs may have. What a device wants of a constant hardly depends on them. */
+/* Packs weights without a run: plans and prepares a method at sizes that its inputs may have. The
+ * requested packed weights hardly depend on sizes. */
 #include <stdlib.h>
 #include <string.h>
 #include "interp/run/run.h"
 
-enum { FEW = 1, MANY = 64 }; /* rows: of a step, and of a text or a batch */
+enum { FEW = 1, MANY = 64 }; /* rows: of a decoding step; of a text or a batch */
 
-/* The value nearest to `wanted` that the program takes. */
+/* Returns the value nearest to `wanted` within the program's bounds. */
 static scalar_value choose_value(const ir_value *value, int64_t wanted) {
   int64_t i = wanted;
   if (value->max.present && i > value->max.value) i = value->max.value;
@@ -15,7 +15,7 @@ static scalar_value choose_value(const ir_value *value, int64_t wanted) {
   return (scalar_value){.known = true, .type = value->type, .i = i, .f = (double)i};
 }
 
-/* Gives the values that the method's inputs and the session bring; *any: inputs do. */
+/* Sets the values that inputs and the session determine. Sets *any if an input has any. */
 static void choose_values(const session *session, uint32_t index, int64_t wanted,
                           scalar_value *values, bool *any) {
   const ir_program *program = &session->prog->ir;
@@ -38,7 +38,7 @@ static void choose_values(const session *session, uint32_t index, int64_t wanted
   }
 }
 
-/* *any: the sizes are not fixed. */
+/* Sets *any if the sizes are not fixed. */
 static clave_status pack_at(session *session, uint32_t index, int64_t wanted, bool *any) {
   scalar_value *values = calloc((size_t)session->prog->ir.values.count + 1, sizeof *values);
   if (!values) return status_no_memory();
@@ -57,7 +57,7 @@ clave_status session_pack(session *session, uint32_t index) {
     status_free(many);
     return few;
   }
-  status_free(few); /* no such sizes together */
+  status_free(few); /* no inputs of the program can have these sizes together */
   status_free(many);
   return NULL;
 }

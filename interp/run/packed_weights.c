@@ -1,5 +1,5 @@
-/* The packed weights that commands read: the store that all sessions share packs each once, or has
- * it from the program's file. */
+/* The packed weights that commands read. The store that sessions share packs each once, or has it
+ * from the program's file. */
 #include "interp/run/packed_weights.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static bool is_packed_for(const program *program, const device_set *devices) {
   return false;
 }
 
-/* Says once that a weight is packed here though the program has packed ones, for other devices. */
+/* Reports once that a weight is packed here although the program has some for other devices. */
 static void note_elsewhere(const running *run, const backend_info *on) {
   session *session = run->session;
   const session_options *options = &session->options;
@@ -62,7 +62,7 @@ static clave_status take_packed_weight(const running *run, const command *comman
   return NULL;
 }
 
-/* A weight that another recording packs is looked for until it is there. */
+/* A weight that another recording packs may not exist yet; then the next call looks again. */
 clave_status take_packed_weights(const running *run, const command *command, command_state *state) {
   const recording *recorded = command->recorded;
   bool has_all = true;
@@ -76,7 +76,7 @@ clave_status take_packed_weights(const running *run, const command *command, com
   return NULL;
 }
 
-/* ---------------------------------------------------------------- ahead of a run */
+/* ---------------------------------------------------------------- preparing */
 
 static size_t largest_bytes(const command *command) {
   size_t most = 0;
@@ -116,7 +116,7 @@ static void tell_packing(const running *run, packing_progress *progress) {
 
 clave_status prepare_packed_weights(const running *run, const command *command,
                                     command_state *state, packing_progress *progress) {
-  enum { QUIET_NS = 1000000000 }; /* packing that takes less is not reported */
+  enum { QUIET_NS = 1000000000 }; /* less time is not reported */
   int64_t begin = clock_ns();
   if (!command->recorded->n_weights) return NULL;
   TRY(take_packed_weights(run, command, state));

@@ -3,27 +3,24 @@
 /* The packed weights that commands read. */
 #include "interp/run/bindings.h"
 
-/* Takes those that the command's recording reads from the store into the command's state. */
+/* Stores the packed weights that the command's recording reads in the command's state. */
 clave_status take_packed_weights(const running *run, const command *command,
                                  command_state *state) STATUS_CHECK;
-/* Counts the commands of the current schedule that have their packed weights, of those that read
- * some. */
+/* Counts commands of the current schedule that read packed weights, and those that have them. */
 typedef struct packing_progress {
   int done, total;
-  int64_t taken_ns; /* by packing */
+  int64_t taken_ns; /* spent on packing */
   bool is_told;
 } packing_progress;
 packing_progress begin_packing(const running *run);
-/* Makes the largest packed weight of the current schedule, while little else is in memory: the
- * plain constant is in memory meanwhile, too. A failure is ignored here and returns in the
- * command's turn. Does nothing where weights are packed for a file, which has them in the order of
- * commands.
- */
+/* Makes the largest packed weight of the current schedule first, while memory is free, because the
+ * plain constant is in memory at the same time. It ignores errors, which recur when the command's
+ * turn comes. Does nothing when packing for a file, which keeps the order of commands. */
 void pack_largest(const running *run, packing_progress *progress);
-/* Calls take_packed_weights, and reports progress once packing takes long. */
+/* Calls take_packed_weights, and reports progress if packing takes long. */
 clave_status prepare_packed_weights(const running *run, const command *command,
                                     command_state *state, packing_progress *progress) STATUS_CHECK;
-/* Reports the end of packing if its progress was reported, whatever became of some commands. */
+/* Completes the progress report, if one was begun, even if some commands failed. */
 void end_packing(const running *run, packing_progress *progress);
 
 #endif

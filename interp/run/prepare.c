@@ -1,5 +1,5 @@
-/* What the commands of a schedule need before they run: kernels, which are built together, the
- * states of the streams, and packed weights. */
+/* Prepares the commands of a schedule: kernels, which are built together, the states of the
+ * streams, and packed weights. */
 #include "interp/run/prepare.h"
 
 #include "interp/run/move.h"
@@ -7,8 +7,8 @@
 
 typedef struct progress_relay {
   const session *session;
-  int done;          /* that was told */
-  bool is_cancelled; /* once asked with that answer: nobody is asked again */
+  int done;          /* the last number reported */
+  bool is_cancelled; /* remembers that the caller cancelled, so that it is not asked again */
 } progress_relay;
 
 static bool relay_progress(void *ctx, int done, int total) {
@@ -32,8 +32,8 @@ static clave_status build_kernels(session *session) {
   return NULL;
 }
 
-/* An error is the first command's that its device cannot run; the others of that kind are moved as
- * well. */
+/* Returns the error of the first command that its device cannot run. All other such commands are
+ * marked to move, too. */
 static clave_status prepare_commands(const running *run) {
   const schedule *schedule = run->binding->schedule;
   clave_status first = NULL;

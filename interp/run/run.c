@@ -1,5 +1,5 @@
-/* A run of a method: it binds the schedule of its inputs' sizes, prepares it, walks over its
- * commands and finishes. Or all of that but for the walk: what a run would plan and build. */
+/* Runs a method: binds the schedule for its inputs' sizes, prepares it, walks its commands and
+ * finishes. Also prepares a method without walking: it plans and builds what a run would. */
 #include "interp/run/run.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@
 #include "interp/run/walk.h"
 #include "interp/scalar.h"
 
-/* The method as the session's executable has it. */
+/* Looks up the method in the session's current executable. */
 static void find_method(running *run) {
   run->method = &run->session->executable->methods[run->index];
   run->graph = &run->method->graph;
@@ -28,12 +28,12 @@ static running begin_running(session *session, uint32_t index) {
   return run;
 }
 
-/* After an attempt to run or to prepare the method: moves the ops that their device could not run.
- * Returns true if the attempt is to be made again with these, which would not change state twice;
- * else *st is what came of it. began: commands ran. */
+/* Moves ops that their device could not run, after an attempt to run or prepare. Returns true if
+ * the attempt must be repeated with them; never if that would change state twice. Else *st is the
+ * outcome. began: commands ran. */
 static bool is_to_be_repeated(running *run, clave_status *st, bool began) {
   session *session = run->session;
-  clave_status moved = replace_moved(session); /* after an attempt that failed, too */
+  clave_status moved = replace_moved(session); /* also after a failed attempt */
   if (!*st || moved) {
     status_free(*st);
     *st = moved;
@@ -68,7 +68,7 @@ static clave_status bind_inputs(const running *run, scalar_value *values) {
   return NULL;
 }
 
-/* The schedule of these values, with addresses. *is_new: it has never run. */
+/* Binds the schedule for these values. Sets *is_new if it has never run. */
 static clave_status bind_values(running *run, const scalar_value *values, bool *is_new) {
   TRY(find_binding(run, values));
   *is_new = !run->binding->schedule;
@@ -81,8 +81,8 @@ static clave_status bind_values(running *run, const scalar_value *values, bool *
 
 static clave_status prepare_current(const running *run);
 
-/* A body that is planned when it runs, up to where it depends on data. It may never run: what is
- * wrong with its sizes is for the run to say that does. */
+/* Prepares a late body, up to where it depends on data. Errors in its sizes are left to the run,
+ * since the body may never run. */
 static clave_status prepare_late_body(const running *run, uint32_t number, int body) {
   schedule *outer;
   bool is_new;
@@ -96,7 +96,7 @@ static clave_status prepare_late_body(const running *run, uint32_t number, int b
   return st;
 }
 
-/* The current schedule, with bodies that are schedules of their own. */
+/* Prepares the current schedule and its late bodies. */
 static clave_status prepare_current(const running *run) {
   const schedule *schedule = run->binding->schedule;
   TRY(prepare_kernels(run));
@@ -106,7 +106,7 @@ static clave_status prepare_current(const running *run) {
   return NULL;
 }
 
-/* The current schedule and those that follow it, as far as the items are known. */
+/* Prepares the current schedule and those that follow it, as far as items are known. */
 static clave_status prepare_parts(const running *run, const method_sizes *sizes) {
   bool is_new;
   TRY(prepare_current(run));
@@ -168,7 +168,7 @@ static clave_status walk(const running *run) {
 
 /* ---------------------------------------------------------------- finish */
 
-/* Returns `st`, or what else fails. */
+/* Finishes all devices. Returns `st`, or the first error of finishing. */
 static clave_status finish(const running *run, clave_status st) {
   st = status_first(st, release_arguments(run));
   st = status_first(st, finish_all(run->session, run->graph));
@@ -180,7 +180,7 @@ static clave_status finish(const running *run, clave_status st) {
 
 /* ---------------------------------------------------------------- a run */
 
-/* Times are of one run. */
+/* Drops the timings of the last run. */
 static clave_status begin_profile(session *session) {
   trace_clear(session);
   for (int b = 0; b < session->devices.count && session->options.profile; b++) {

@@ -1,5 +1,5 @@
-/* A session's state: its sizes, its first values, and reading and writing it from outside. It gets
- * memory when it is first needed. */
+/* A session's state: its sizes and first values, and access from outside. It is allocated when
+ * first needed. */
 #include "interp/run/state.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static const ir_int_or_vids *shape_of(const session *session, uint32_t i) {
   return &session->prog->ir.tensors.items[first_state(session->prog) + i].shape;
 }
 
-/* The dimension of state tensor i that is a value; IR_NONE: none. */
+/* Returns the dimension of state tensor i that is a value; IR_NONE if there is none. */
 static uint32_t open_axis(const session *session, uint32_t i) {
   const ir_int_or_vids *shape = shape_of(session, i);
   for (uint32_t k = 0; k < shape->count; k++)
@@ -39,7 +39,7 @@ static uint64_t bytes_of(const session *session) {
   for (uint32_t i = 0; i < session->prog->ir.n_state; i++) {
     const tensor tensor = type_of(session, i);
     size_t bytes = 0;
-    if (tensor_bytes(&tensor, &bytes)) sum += bytes; /* the verifier has seen to that */
+    if (tensor_bytes(&tensor, &bytes)) sum += bytes; /* never overflows: the verifier checked */
   }
   return sum;
 }
@@ -71,7 +71,7 @@ static stream *stream_of(const session *session, uint32_t i) {
   return session->streams[session->executable->state_home[i]];
 }
 
-/* With anything in it. */
+/* Creates the buffer of a state tensor, uninitialised. */
 static clave_status make_buffer(const session *session, uint32_t i, buffer **out) {
   const tensor tensor = type_of(session, i);
   size_t bytes;
@@ -92,7 +92,7 @@ void destroy_state(session *session) {
   if (session->state) drop_buffers(session, session->state);
 }
 
-/* The constant that state tensor i begins as; IR_NONE: zeros. */
+/* Returns the constant that state tensor i begins as; IR_NONE for zeros. */
 static uint32_t initial_constant(const session *session, uint32_t i) {
   const ir_program *program = &session->prog->ir;
   for (uint32_t k = 0; k < program->state_inits.count; k++)
@@ -101,7 +101,7 @@ static uint32_t initial_constant(const session *session, uint32_t i) {
   return IR_NONE;
 }
 
-/* Its first values. */
+/* Writes the first values of a state tensor. */
 static clave_status write_initial(const session *session, uint32_t i) {
   uint32_t initial = initial_constant(session, i);
   size_t bytes = session->state[i]->bytes;
@@ -135,9 +135,9 @@ clave_status session_reset(session *session) {
   return NULL;
 }
 
-/* ---------------------------------------------------------------- other sizes */
+/* ---------------------------------------------------------------- resizing */
 
-/* Rows along the open axis, as many as both have; zeros behind them. */
+/* Copies rows along the open axis, as many as both have, and fills the rest with zeros. */
 static clave_status copy_rows(const session *session, uint32_t i, int64_t before, int64_t now,
                               buffer *to) {
   const tensor tensor = type_of(session, i);
@@ -156,7 +156,7 @@ static clave_status copy_rows(const session *session, uint32_t i, int64_t before
   return NULL;
 }
 
-/* Buffers of the new size with what the old ones hold. */
+/* Makes buffers of the new size with the contents of the old ones. */
 static clave_status resized(const session *session, uint32_t value, int64_t before, buffer **made) {
   for (uint32_t i = 0; i < session->prog->ir.n_state; i++) {
     if (open_value(session, i) != value) continue;
@@ -164,7 +164,7 @@ static clave_status resized(const session *session, uint32_t value, int64_t befo
     TRY(copy_rows(session, i, before, session->sizes[value].i, made[i]));
   }
   for (int b = 0; b < session->devices.count; b++) {
-    device_fault none; /* copies meet no bad data */
+    device_fault none; /* copies cause no data faults */
     TRY(session->devices.backends[b]->vt->finish(session->streams[b], &none));
   }
   return NULL;
@@ -196,7 +196,7 @@ clave_status session_resize(session *session, uint32_t value, int64_t n) {
   clave_status st = session->has_state ? resize_buffers(session, value, before) : NULL;
   if (st) session->sizes[value].i = before;
   session->state_bytes = bytes_of(session);
-  session->generation++; /* bindings have addresses of before */
+  session->generation++; /* addresses in bindings are stale */
   return st;
 }
 
@@ -206,9 +206,9 @@ clave_status session_match_sizes(session *to, const session *from) {
   return NULL;
 }
 
-/* ---------------------------------------------------------------- from outside */
+/* ---------------------------------------------------------------- access from outside */
 
-/* Memory for it, and bytes that it has. */
+/* Allocates the state and checks that the range is within the state tensor. */
 static clave_status need_bytes(session *session, uint32_t index, size_t from, size_t size) {
   TRY(need_state(session));
   if (index >= session->prog->ir.n_state)
@@ -219,7 +219,7 @@ static clave_status need_bytes(session *session, uint32_t index, size_t from, si
                  bytes);
 }
 
-/* All of it. */
+/* Checks that `size` is that of the whole tensor. */
 static clave_status check_size(session *session, uint32_t index, size_t size) {
   TRY(need_bytes(session, index, 0, 0));
   if (size == session->state[index]->bytes) return NULL;
@@ -261,7 +261,7 @@ clave_status session_write_state(session *session, uint32_t index, const void *d
   return session_write_state_part(session, index, 0, data, bytes);
 }
 
-/* Through the host, where the two live on different devices. */
+/* Copies through the host, for sessions on different devices. */
 static clave_status transfer_state(session *to, session *from, uint32_t index) {
   size_t bytes = from->state[index]->bytes;
   void *data = malloc(bytes + 1);
@@ -290,7 +290,7 @@ clave_status session_copy_state(session *to, session *from) {
             : transfer_state(to, from, i));
   }
   for (int b = 0; b < to->devices.count; b++) {
-    device_fault none; /* copies meet no bad data */
+    device_fault none; /* copies cause no data faults */
     TRY(to->devices.backends[b]->vt->finish(to->streams[b], &none));
   }
   to->random.run = from->random.run;

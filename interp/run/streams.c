@@ -1,5 +1,5 @@
-/* The streams of a session: a run's begin and end on all of them, and bytes that go from one device
- * to another through the host, which keeps them until the devices have finished. */
+/* The streams of a session: the beginning and end of a run on all of them, and transfers between
+ * devices through host memory, which is kept until the devices have finished. */
 #include "interp/run/streams.h"
 
 #include <stdlib.h>
@@ -7,13 +7,13 @@
 #include "base/fault.h"
 #include "interp/run/trace_work.h"
 
-/* Host memory on its way to a device. */
+/* Host memory of a pending transfer. */
 struct staged {
   staged *next;
   char data[];
 };
 
-/* Beyond this much the host waits for the devices that read it. */
+/* bytes; with more staged, the host waits for the devices */
 enum { MAX_STAGED = 16 << 20 };
 
 static clave_status status_of_fault(const session *session, const graph *graph,

@@ -1,15 +1,15 @@
 #ifndef INTERP_RUN_STREAMS_H
 #define INTERP_RUN_STREAMS_H
-/* The streams of a session: waiting for them, and bytes between devices. */
+/* The streams of a session: waiting for them, and copying between devices. */
 #include "interp/run/session.h"
 
-/* Devices whose maker has a queue: its commands come first. */
+/* Orders the run after earlier commands in the queues that devices share with their creators. */
 clave_status begin_streams(const session *session) STATUS_CHECK;
-/* Waits for all devices; an error if one met bad data. */
+/* Waits for all devices; an error if one of them met bad data. */
 clave_status finish_all(session *session, const graph *graph) STATUS_CHECK;
-/* Between buffers of two devices, or of one. */
+/* Copies between buffers of two devices or of one. */
 clave_status copy_bytes(const running *run, int from_backend, address from, int to_backend,
                         address to, size_t bytes) STATUS_CHECK;
-void free_staged(session *session); /* all devices have finished */
+void free_staged(session *session); /* all devices must have finished */
 
 #endif

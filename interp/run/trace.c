@@ -16,8 +16,8 @@ clave_status trace_reserve(session *session) {
   return good ? NULL : status_no_memory();
 }
 
-/* Devices that keep time themselves replace the host's submission times; their clocks start where
- * the run did. */
+/* Replaces the host's submission times by device times if the device measures them, aligned to the
+ * device's first event. */
 clave_status trace_finish(session *session) {
   int64_t origin[MAX_BACKENDS];
   bool seen[MAX_BACKENDS] = {false};
@@ -37,7 +37,7 @@ clave_status trace_finish(session *session) {
 
 static const char *const kinds[] = {"op", "copy", "transfer"};
 
-/* What the device can do at most with elements of a type, or, where that is not known, of F32. */
+/* Returns the device's peak rates for a dtype; those for F32 if unknown; else NULL. */
 static const device_peak *find_peak(const peak_list *peaks, const char *device, dtype type) {
   const device_peak *other = NULL;
   for (uint32_t i = 0; i < peaks->n; i++) {
@@ -79,7 +79,7 @@ static session_timing describe_event(const session *session, const peak_list *pe
   return timing;
 }
 
-/* FLOP a ns are GFLOP/s. */
+/* FLOP per ns equals GFLOP/s. */
 static void write_work(json_writer *writer, const session_timing *timing) {
   const double ns = (double)(timing->end_ns - timing->start_ns),
                limit = fmax(timing->compute_ns, timing->memory_ns);
@@ -112,7 +112,7 @@ static void write_event(json_writer *writer, const trace_event *event,
   emit_end_object(writer);
 }
 
-/* The name of a process, or of one of its threads: the devices. */
+/* Writes the name of the process, or of one of its threads, which stand for devices. */
 static void write_name(json_writer *writer, const char *what, int number, const char *name) {
   emit_record(writer, NULL);
   emit_string(writer, "ph", "M");

@@ -1,5 +1,6 @@
-/* How much the commands of a profiled run did, and of which sizes. A command notes where that
- * stands, and what its device computed on that decides it; the rest is done when somebody asks. */
+/* Computes the work of a profiled run's commands, and the sizes they ran on. While running, an
+ * event records its schedule and the operand values that its work depends on. The rest is done
+ * later. */
 #include "interp/run/trace_work.h"
 
 #include <stdlib.h>
@@ -9,16 +10,16 @@
 #include "interp/run/bindings.h"
 #include "ops/work.h"
 
-/* Values of an operand, on their way from the device while it works. */
+/* Values of an operand, read from the device asynchronously. */
 struct traced_values {
   traced_values *next;
-  work_counts counts; /* its items are own, or those of an earlier event of the run */
+  work_counts counts; /* its items point to `own`, or to the values of an earlier event */
   _Alignas(int64_t) char own[];
 };
 
-/* ---------------------------------------------------------------- while it runs */
+/* ---------------------------------------------------------------- during the run */
 
-/* Schedules are held as long as events name them. */
+/* Holds a reference to the schedule while events refer to it. */
 static clave_status hold_schedule(session *session, schedule *plan) {
   for (uint32_t i = session->n_traced; i-- > 0;)
     if (session->traced[i] == plan) return NULL;
@@ -36,7 +37,7 @@ static bool is_input(const ir_method *method, uint32_t tid) {
   return false;
 }
 
-/* What an earlier command of the run was given of an input: nothing writes one. */
+/* Returns an input's values that an earlier event of the run read, as inputs do not change. */
 static const work_counts *find_noted(const running *run, uint32_t tid) {
   if (!is_input(run->graph->method, tid)) return NULL;
   for (uint32_t i = run->session->n_events; i-- > 0;)
@@ -107,7 +108,7 @@ void trace_clear(session *session) {
 
 /* ---------------------------------------------------------------- afterwards */
 
-/* As kernels are given it: what they want contiguous was copied. */
+/* Returns an operand as the kernel saw it: dense if the op needs that. */
 static tensor tensor_in(const schedule *schedule, const operand *operand) {
   tensor tensor = schedule->at[operand->tid].t;
   if ((operand->flags & IR_DENSE && !tensor_is_contiguous(&tensor)) ||
@@ -126,7 +127,7 @@ static void write_shape(text *out, const tensor *tensor) {
   text_puts(out, "]");
 }
 
-/* "F32 [2, 3], F32 [3, 4] -> F32 [2, 4]" */
+/* Writes the shapes of operands and results: "F32 [2, 3], F32 [3, 4] -> F32 [2, 4]". */
 static clave_status write_shapes(const node *node, char **out) {
   text text = {0};
   bool any = false;
@@ -148,7 +149,7 @@ static clave_status write_shapes(const node *node, char **out) {
   return st;
 }
 
-/* What it is computed in: a Matmul with a weight of F16 in F32, as its a. */
+/* Returns the dtype of the computation: for a Matmul with an F16 weight, that of a. */
 static dtype type_of_work(const node *node, rounding rounds) {
   uint32_t first = first_slot(node->instruction, false);
   if (first == IR_NONE) first = first_slot(node->instruction, true);
@@ -157,10 +158,10 @@ static dtype type_of_work(const node *node, rounding rounds) {
                                     : node->tensors[first].tensor.type;
 }
 
-/* What events are settled with. */
+/* Scratch memory for settling events. */
 typedef struct settling {
   bound_tensor *tensors; /* owned: (slot_count) */
-  work_counts *counts;   /* owned: of one event's operands */
+  work_counts *counts;   /* owned: values of one event's operands */
   size_t n_counts, cap_counts;
 } settling;
 

@@ -1,5 +1,5 @@
-/* Walking over the commands of schedules: one after the other, with the bodies of control ops; and
- * on to the schedule that follows, once its sizes are known. */
+/* Runs the commands of schedules in order, with the bodies of control ops, and then the schedule
+ * that follows, once its sizes are known. */
 #include "interp/run/walk.h"
 
 #include "interp/run/arguments.h"
@@ -19,7 +19,7 @@ static clave_status run_numbered(const running *run, uint32_t i) {
     TRY(give_up_command(run, command, run_command(run, command, &run->binding->commands[i])));
   if (command->kind == COMMAND_CONTROL) {
     TRY(run_control(run, command->control));
-    TRY(observe_control(run, i)); /* by its number: bodies that are planned late move commands */
+    TRY(observe_control(run, i)); /* by index, because planning late bodies moves commands */
   }
   return run->session->options.poison ? poison_dead(run, i) : NULL;
 }
@@ -27,7 +27,8 @@ static clave_status run_numbered(const running *run, uint32_t i) {
 clave_status run_commands(const running *run, range commands) {
   const schedule *schedule = run->binding->schedule;
   run->session->random.run++;
-  for (uint32_t i = commands.first;; i++) { /* asks in a loop without commands, too */
+  for (uint32_t i = commands.first;;
+       i++) { /* also checks for cancellation in a loop without commands */
     if (session_is_cancelled(run->session)) return CANCELLED("cancelled");
     if (i >= commands.end) return NULL;
     TRY(while_in_node(run_numbered(run, i), run->graph, schedule->commands[i].instruction));
@@ -56,12 +57,12 @@ static clave_status keep_item(method_state *state, scalar_value value) {
   return NULL;
 }
 
-/* The schedule that the value read last leads to. */
+/* Continues with the schedule that depends on the value read by the Item. */
 static clave_status go_on(const running *run) {
   const schedule *schedule = run->binding->schedule;
   scalar_value value = {0};
   bool is_new;
-  TRY(finish_all(run->session, run->graph)); /* a value made of bad data is none */
+  TRY(finish_all(run->session, run->graph)); /* reports bad data before its value is used */
   TRY(while_in_node(read_item(run, &value), run->graph, schedule->reads));
   value.known = true;
   if (schedule->rest.control == NO_INDEX) TRY(keep_item(run->state, value));

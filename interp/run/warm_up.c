@@ -1,8 +1,7 @@
-/* Warming up: a session on a device is made ready by a thread while another one, on the CPU
- * backend, answers. The thread plans, builds and prepares, and runs nothing: what the session has
- * of state and arguments is the other's until the move.
- *
- * The session is the thread's from thread_create until it says is_done, else the caller's. */
+/* Warming up: a thread prepares a session on a device while another session, on the CPU backend,
+ * answers. The thread plans, builds and prepares, but runs nothing: state and arguments stay in the
+ * other session until the move. The thread owns the session from thread_create until it sets
+ * is_done; else the caller does. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,14 +9,14 @@
 #include "interp/run/run.h"
 
 struct warm_up {
-  session *device; /* owned; NULL: it was moved to, or given up */
-  thread *worker;  /* owned; NULL: none works, and none is to be waited for */
+  session *device; /* owned; NULL: it replaced the other session, or was given up */
+  thread *worker;  /* owned; NULL if no thread is running or waiting to be joined */
   atomic_bool is_done, is_stopped;
-  /* What the worker has to do, and what came of it. */
+  /* The worker's task and its outcome. */
   uint32_t index;     /* of the method */
   method_sizes sizes; /* owned */
   clave_status status;
-  text notes; /* of the device's session, lines */
+  text notes; /* messages of the device's session, in lines */
 };
 
 static bool is_stopped(void *ctx) { return atomic_load(&((warm_up *)ctx)->is_stopped); }
@@ -35,7 +34,7 @@ clave_status warm_up_create(executable *executable, constant_store *const *store
   *out = NULL;
   warm_up *warm_up = calloc(1, sizeof *warm_up);
   if (!warm_up) return status_no_memory();
-  session_options own = *options; /* those of the caller hold from the move on */
+  session_options own = *options; /* the caller's options apply after the move */
   own.progress = NULL;
   own.message = keep_note;
   own.cancel = is_stopped;
@@ -49,7 +48,7 @@ clave_status warm_up_create(executable *executable, constant_store *const *store
   return NULL;
 }
 
-/* Waits for the worker. */
+/* Waits for the worker and returns its status. */
 static clave_status end_work(warm_up *warm_up) {
   thread_join(warm_up->worker);
   warm_up->worker = NULL;
@@ -85,8 +84,8 @@ static clave_status copy_values(const scalar_value *from, uint32_t n, scalar_val
   return NULL;
 }
 
-/* Begins to make the device ready for these sizes, and for what the last run read from data. What
- * a failed run read leads nowhere: the next one that ends well says what is needed. */
+/* Begins preparing the device for these sizes and the items of the last run. Items of a failed run
+ * are no use: the next successful run provides the right ones. */
 static clave_status begin_work(warm_up *warm_up, const session *answers, uint32_t index,
                                const scalar_value *values) {
   const method_state *last = &answers->methods[index];
@@ -137,7 +136,7 @@ static clave_status move(warm_up *warm_up, session **answers) {
   return NULL;
 }
 
-/* What the inputs say is wrong is for the run to say. */
+/* Errors in the inputs are ignored here, because the run reports them. */
 static clave_status step(warm_up *warm_up, session **answers, uint32_t index,
                          scalar_value *values) {
   bool ready = false;

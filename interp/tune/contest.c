@@ -1,12 +1,12 @@
-/* The rule against noise: by ratios to the base in the same round, their median and how many of
- * them agree. */
+/* Decides by the ratios of times to the base in the same round: their median, and how many rounds
+ * agree. */
 #include "interp/tune/contest.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const double MARGIN = 0.97; /* what is not faster than so is no gain */
-static const double BEHIND = 1.3;  /* what is slower than so is out after FIRST_ROUNDS */
+static const double MARGIN = 0.97; /* a variant with a higher ratio is no gain */
+static const double BEHIND = 1.3;  /* a variant with a higher ratio is out after FIRST_ROUNDS */
 enum { FIRST_ROUNDS = 3 };
 
 void contest_begin(contest *contest, int n, int base) {
@@ -20,7 +20,7 @@ static int compare(const void *left, const void *right) {
   return (*values > *results) - (*values < *results);
 }
 
-/* The ratio that `share` of the rounds are below. */
+/* Returns the quantile `share` of the ratios of variant i. */
 static double ratio_at(const contest *contest, int i, double share) {
   double ratios[CONTEST_MOST];
   int n = contest->rounds;
@@ -35,7 +35,7 @@ static double ratio_at(const contest *contest, int i, double share) {
 
 static double median(const contest *contest, int i) { return ratio_at(contest, i, 0.5); }
 
-/* Nearly all rounds agree. */
+/* True if the variant is faster and nearly all rounds agree. */
 static bool wins(const contest *contest, int i) {
   return median(contest, i) < MARGIN && ratio_at(contest, i, 0.85) < 1;
 }

@@ -1,7 +1,7 @@
 #ifndef INTERP_CONTEST_H
 #define INTERP_CONTEST_H
-/* Which of several takes the least time, from measurements in turns: every round has one of each,
- * so that what else the machine does meets all alike, and times are compared within their round. */
+/* Finds the fastest of several variants. Each round measures every variant once, so that other load
+ * on the machine affects all alike, and times are compared within a round. */
 #include <stdbool.h>
 
 #include "base/tuning.h"
@@ -9,18 +9,18 @@
 enum { CONTEST_LEAST = 9, CONTEST_MOST = 25 }; /* rounds */
 
 typedef struct contest {
-  int n, base;                /* the one that wins unless another is faster by more than noise */
-  int rounds;                 /* that are whole */
-  bool is_out[MOST_VARIANTS]; /* far behind, or cannot run: not measured any more */
+  int n, base; /* the variant that wins unless another is faster by more than noise */
+  int rounds;  /* completed rounds */
+  bool is_out[MOST_VARIANTS]; /* no longer measured: much slower, or cannot run */
   double times[MOST_VARIANTS][CONTEST_MOST];
 } contest;
 
 void contest_begin(contest *contest, int n, int base);
-/* The round's times of all that are not out are there. */
+/* Call when the times of this round of all variants that are not out are in `times`. */
 void contest_end_round(contest *contest);
-/* No more rounds would change who wins, or there were enough. */
+/* True if more rounds would not change the winner, or the maximum is reached. */
 bool contest_is_decided(const contest *contest);
-/* *ratio: its time to that of base. */
+/* Returns the winner. Sets *ratio to its time divided by that of base. */
 int contest_winner(const contest *contest, double *ratio);
 
 #endif

@@ -1,6 +1,6 @@
-/* Measuring one choice: the node is recorded with each variant; those whose results are right are
- * run in turns, on the session's own stream. On the CPU backend right means the same bits as by
- * rule, where the family promises that; elsewhere what the self-check takes. */
+/* Measures one choice. The node is recorded with each variant, and those with right results run in
+ * turns on the session's stream. If the family promises it, right on the CPU backend means the same
+ * bits as the rule's variant; elsewhere it means that the self-check passes. */
 #include "interp/tune/measure.h"
 
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 #include "interp/tune/contest.h"
 
 typedef struct candidate {
-  recording *recording;                          /* owned; NULL: it cannot run, or is wrong */
-  void *state;                                   /* owned: the stream's */
+  recording *recording;                          /* owned; NULL: cannot run, or is wrong */
+  void *state;                                   /* owned; made by the stream */
   buffer *scratch, *weights[MAX_PACKED_WEIGHTS]; /* owned */
 } candidate;
 
@@ -24,8 +24,8 @@ typedef struct measurement {
   backend *be;
   stream *queue;
   candidate all[MOST_VARIANTS];
-  int64_t repeats;     /* runs of one measurement */
-  unsigned char *want; /* owned: results by rule */
+  int64_t repeats;     /* runs per measurement */
+  unsigned char *want; /* owned: results of the rule's variant */
   size_t want_bytes;
 } measurement;
 
@@ -51,7 +51,7 @@ static bool is_over(tuner *tuner) {
   return tuner->is_stopped;
 }
 
-/* A build_progress: kernels take seconds. */
+/* A build_progress that can stop building, since kernels take seconds to build. */
 static bool goes_on(void *ctx, int done, int total) {
   (void)done;
   (void)total;
@@ -121,7 +121,7 @@ static size_t result_bytes(const bound_tensor *tensor) {
   return (size_t)tune_reach(&tensor->tensor) * dtype_size(tensor->tensor.type);
 }
 
-/* The node's results behind each other, with what lies between their elements. */
+/* Reads the node's results, one after the other, including gaps between elements. */
 static clave_status read_results(measurement *measurement, unsigned char **out, size_t *bytes) {
   size_t at = 0;
   *bytes = 0;
@@ -171,7 +171,7 @@ static clave_status compare_with_oracle(measurement *measurement, candidate *can
   return st;
 }
 
-/* Custom ops have one variant, and are never here. */
+/* Custom ops have only one variant, so they never get here. */
 static clave_status check(measurement *measurement, candidate *candidate,
                           const variant_choice *made, bool is_base, bool *good) {
   TRY(tune_node_fill(measurement->tuner, measurement->job, measurement->node));
@@ -180,8 +180,8 @@ static clave_status check(measurement *measurement, candidate *candidate,
              : compare_bits(measurement, candidate, is_base, good);
 }
 
-/* What a device cannot build or run is no variant of its; what it gets wrong is none either. If
- * that is what the rule takes, perhaps since the data is none for the op, nothing is measured. */
+/* Adds a variant unless the device cannot build or run it, or it computes wrong results. Without
+ * the rule's variant, perhaps because the data is invalid for the op, nothing is measured. */
 static clave_status add_candidate(measurement *measurement, const variant_choice *made, int i,
                                   bool *good) {
   candidate *candidate = &measurement->all[i];
@@ -219,19 +219,19 @@ static clave_status time_runs(measurement *measurement, candidate *candidate, do
   return NULL;
 }
 
-/* As many runs as take about a millisecond, so that a clock and a wait are little beside them. */
+/* Chooses enough runs to take about a millisecond, so that clock and waiting cost little. */
 static clave_status choose_repeats(measurement *measurement, candidate *candidate) {
   enum { NS = 1000000, MOST = 256 };
   double ns;
   measurement->repeats = 1;
-  TRY(time_runs(measurement, candidate, &ns)); /* warms up */
+  TRY(time_runs(measurement, candidate, &ns)); /* warm-up */
   TRY(time_runs(measurement, candidate, &ns));
   measurement->repeats = ns < NS ? (int64_t)(NS / (ns + 1)) + 1 : 1;
   if (measurement->repeats > MOST) measurement->repeats = MOST;
   return NULL;
 }
 
-/* One of each, another one first each time. */
+/* Measures each variant once; every round starts with another one. */
 static clave_status run_round(measurement *measurement, contest *contest) {
   for (int k = 0; k < contest->n; k++) {
     int i = (k + contest->rounds) % contest->n;
@@ -248,7 +248,7 @@ static clave_status run_rounds(measurement *measurement, contest *contest) {
   return NULL;
 }
 
-/* The fastest of many was lucky, too: it has to win again, alone. */
+/* Finds the winner, and measures it against the base again: the fastest may have been lucky. */
 static clave_status find_winner(measurement *measurement, contest *contest, int *winner,
                                 double *ratio) {
   int base = contest->base;

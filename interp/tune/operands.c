@@ -1,6 +1,6 @@
-/* Memory and data for a node that is measured on its own. Floats are noise around 0, integers 0,
- * truths true; what decides how much work there is stands as it would half way through a text, or
- * in groups of equal size. */
+/* Memory and data for a node that is measured alone. Floats are noise around 0, integers 0,
+ * booleans true. Operands that determine the amount of work get typical values: a position halfway
+ * through a text, groups of equal size. */
 #include "interp/tune/operands.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void store_int(dtype t, void *to, int64_t i, int64_t x) {
   if (t == DTYPE_I32) ((int32_t *)to)[i] = (int32_t)x;
 }
 
-/* The value of integers that are not 0: element i of n. */
+/* Returns element i of n of an integer operand; nonzero if it determines the amount of work. */
 static int64_t meaningful_int(const tune_job *job, const char *field, int64_t i, int64_t n) {
   ir_op op = job->instruction->op_type;
   const tensor *first = &job->operands[0].tensor;
@@ -82,7 +82,7 @@ static clave_status bind_all(tuner *tuner, const tune_job *job, tune_node *node)
   uint32_t at = 0;
   for (operand_iter i = operands_of(job->instruction); next_operand(&i); at++) {
     bound_tensor *tensor = &node->tensors[i.operand.tid];
-    if (tensor->buf) continue; /* twice among the operands */
+    if (tensor->buf) continue; /* occurs twice among the operands */
     *tensor = job->operands[at];
     if (tensor->is_constant)
       TRY(constant_store_get(tuner->session->stores[job->backend], tensor->constant, &tensor->buf));
@@ -128,7 +128,7 @@ clave_status tune_node_fill(tuner *tuner, const tune_job *job, const tune_node *
     if (reads)
       write_data(job, i.operand.field, &tensor->tensor, elements, data);
     else
-      memset(data, 0xa5, bytes); /* nothing is left of the last results */
+      memset(data, 0xa5, bytes); /* erases previous results */
     clave_status st = vt->write(tuner->session->streams[job->backend], tensor->buf, 0, data, bytes);
     free(data);
     TRY(st);

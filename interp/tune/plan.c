@@ -1,5 +1,5 @@
-/* What there is to choose in a method: its schedule is planned by an executable that tells of every
- * node. */
+/* Finds the choices of a method by planning it with an executable that reports each node to an
+ * observer. */
 #include "interp/tune/plan.h"
 
 #include <stdlib.h>
@@ -67,7 +67,7 @@ clave_status tune_add_seen(tuner *tuner, const variant_choice *choice) {
   return NULL;
 }
 
-/* Choices of a node that others have not made before; those among one variant are none. */
+/* Adds the node's choices among several variants that are new; sets *any if there is one. */
 static clave_status take_choices(tuner *tuner, const variant_choices *choices, bool *any) {
   for (int i = 0; i < choices->n; i++) {
     if (choices->items[i].n < 2 || tune_find_seen(tuner, &choices->items[i])) continue;
@@ -77,7 +77,7 @@ static clave_status take_choices(tuner *tuner, const variant_choices *choices, b
   return NULL;
 }
 
-/* A plan_observer's. */
+/* The tuner's plan_observer. */
 static clave_status see_node(void *ctx, int on, const node *op_node) {
   tuner *tuner = ctx;
   const backend_vtable *vt = tuner->session->devices.backends[on]->vt;
@@ -98,8 +98,7 @@ static clave_status see_node(void *ctx, int on, const node *op_node) {
 
 static clave_status plan_late(tuner *tuner, uint32_t index, schedule *schedule);
 
-/* A body that is planned when it runs. It may never run: sizes that are wrong are the run's to
- * tell. */
+/* Plans a late body. Errors in its sizes are ignored: it may never run, and a run reports them. */
 static void plan_body(tuner *tuner, uint32_t index, schedule *plan, uint32_t number, int body) {
   range range =
       tuner->executable->methods[index].graph.bodies[plan->controls[number]->instruction][body];

@@ -1,5 +1,5 @@
-/* Tuning a method: for each choice that its nodes make, the variants are measured and the winner
- * goes to the device's table. */
+/* Tunes a method: for each choice of its nodes, measures the variants and stores the winner in the
+ * device's table. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static bool tell(tuner *tuner, const tune_job *job, const variant_choice *choice
   return !tuner->is_stopped;
 }
 
-/* A choice that is made as it is: by the table, or because nothing is measured. */
+/* Reports a choice that is accepted without measuring: from the table, or in a dry run. */
 static void tell_taken(tuner *tuner, const tune_job *job, const variant_choice *choice,
                        tune_how how) {
   tuner->n_done++;
@@ -65,7 +65,7 @@ static clave_status measure(tuner *tuner, const tune_job *job, tune_node *node,
 
 /* ---------------------------------------------------------------- the choices of a node */
 
-/* The node as it would be recorded now. */
+/* Lists the choices of the node as it would be recorded now. */
 static clave_status list_choices(tuner *tuner, const tune_job *job, const tune_node *tuned,
                                  variant_choices *out) {
   backend *be = tuner->session->devices.backends[job->backend];
@@ -78,7 +78,7 @@ static clave_status list_choices(tuner *tuner, const tune_job *job, const tune_n
   return NULL;
 }
 
-/* The first that is not settled; -1: none. Some only another variant of an earlier one leads to. */
+/* Finds the first open choice; else -1. Earlier choices may have led to new ones. */
 static clave_status find_open(tuner *tuner, const variant_choices *choices, int *out) {
   *out = -1;
   for (int i = 0; i < choices->n && *out < 0; i++) {
@@ -102,7 +102,7 @@ static clave_status settle(tuner *tuner, const tune_job *job, tune_node *node,
   return measure(tuner, job, node, choice);
 }
 
-/* One after the other, since what is taken first decides what else there is to choose. */
+/* Settles one choice after the other, since earlier choices determine which later ones exist. */
 static clave_status settle_all(tuner *tuner, const tune_job *job, tune_node *node) {
   variant_choices *choices = calloc(1, sizeof *choices);
   if (!choices) return status_no_memory();
@@ -136,7 +136,7 @@ clave_status session_tune(session *session, uint32_t index, const tune_options *
   clave_status st = tune_collect(&tuner, index);
   for (const tune_job *j = tuner.jobs; j && !st && !tuner.is_stopped; j = j->next)
     st = settle_job(&tuner, j);
-  /* Some are not made any more, since an earlier one of their node came out otherwise. */
+  /* Choices that no longer exist after an earlier one changed do not count. */
   *out = (tune_result){.total = tuner.is_stopped ? tuner.n_seen : tuner.n_done,
                        .done = tuner.n_done,
                        .has_rest = tuner.has_rest};

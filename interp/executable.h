@@ -35,10 +35,9 @@ struct executable {
   bool *is_multiplied; /* (n_slots) true for constants that a product reads as its b */
   ir_copy copy;        /* the planner's copy op, from slot n_slots to slot n_slots + 1 */
   ir_instruction copy_instruction;
-  void **copy_cache; /* (MAX_BACKENDS) as method.cache, for copy_instruction */
-  const plan_observer
-      *observer; /* borrowed from the tuner that made the executable for itself; else NULL */
-  uint64_t tuned[MAX_BACKENDS]; /* versions of the devices' tuning tables when it was made */
+  void **copy_cache;             /* (MAX_BACKENDS) as method.cache, for copy_instruction */
+  const plan_observer *observer; /* borrowed from the tuner; else NULL */
+  uint64_t tuned[MAX_BACKENDS];  /* versions of the devices' tuning tables when it was made */
   mutex *lock; /* guards the lists of schedules, their reference counts and planning */
 };
 

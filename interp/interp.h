@@ -60,8 +60,7 @@ bool executable_is_of(const executable *executable, const device_set *devices,
  * another node) or "none". */
 typedef struct node_placement {
   const char *where;
-  const char *reason; /* why the node is not on the preferred device; NULL if it is; of a fused
-                         node, its own reason */
+  const char *reason; /* why not on the preferred device; NULL if it is; if fused, that of `into` */
   bool supported;     /* runs on the preferred device, or needs no device */
   uint32_t into;      /* the node that it was joined to; else its own number */
 } node_placement;

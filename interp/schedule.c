@@ -67,7 +67,7 @@ void schedule_list_clear(schedule_list *list) {
 
 /* ---------------------------------------------------------------- copies */
 
-/* Copies an array. NULL means that memory ran out: an empty array gives a pointer, too. */
+/* Copies an array. Returns NULL only if memory runs out, also for an empty array. */
 static void *copy_array(const void *from, size_t count, size_t size) {
   void *to = malloc(count * size + 1);
   if (to && count) memcpy(to, from, count * size);

@@ -61,17 +61,14 @@ typedef struct command {
 /* A result of a body on its way out. A value that a loop carries has two buffers, the op's result
  * and a spare one: an iteration reads one as `arg` and writes the other as `target`. */
 typedef struct body_result {
-  uint32_t result; /* storage of the op's result */
-  uint32_t
-      target; /* storage that the body writes: a rebased one in loops, the result in branches */
-  uint32_t arg, spare,
-      first;        /* storages of a carried value; first: the destination of the initial value */
+  uint32_t result;            /* storage of the op's result */
+  uint32_t target;            /* storage that the body writes: rebased in loops, else the result */
+  uint32_t arg, spare, first; /* storages of a carried value; first: gets the initial value */
   uint32_t stacked; /* of a carried value: the result whose slices are the values; else NO_INDEX */
   bool is_carried;
   bool written; /* the body writes `target`; else it changes the carried value in place */
   uint8_t home;
-  recording
-      *copied; /* holds a reference; copies a carried value from its last buffer to the result */
+  recording *copied; /* holds a reference; copies a carried value to the result */
 } body_result;
 
 /* A tensor of which each iteration reads or writes one slice along axis 0. */
@@ -118,8 +115,7 @@ struct schedule {
   const program *prog;       /* borrowed */
   const device_set *devices; /* borrowed */
   int holds;                 /* reference count; guarded by the executable's lock */
-  scalar_value
-      *key; /* (n_values) of a first schedule: values bound from the inputs, before any host op */
+  scalar_value *key;         /* (n_values) of a first schedule: as bound from the inputs */
   bool is_lean;         /* requests no packed weights: constants are read in their plain layout */
   cursor from;          /* of a following schedule: where it began, */
   scalar_value item;    /* and the value that was read before it; unknown if there is none */

@@ -1,10 +1,12 @@
 /* Compares the device's results with the CPU backend's. Integers and booleans must be equal. Floats
  * may differ by a tolerance relative to their own size or the median magnitude (for sums that
- * cancel). Backends may round intermediate values differently, which a threshold (floor, a
- * comparison) or cancellation amplifies. So if an element exceeds the tolerance, the CPU backend
- * runs again with the last bits of its operands changed, and the element may be off by as much as
- * that moves it. Exact ops, such as a single comparison or argmax, get no such allowance: both
- * backends decide by the same bits. */
+ * cancel).
+ *
+ * Backends may round intermediate values differently, which a threshold (floor, a comparison) or
+ * cancellation amplifies. So if an element exceeds the tolerance, the CPU backend runs again with
+ * the last bits of its operands changed, and the element may be off by as much as that moves it.
+ * Exact ops, such as a single comparison or argmax, get no such allowance: both backends decide by
+ * the same bits. */
 #include "interp/check/results.h"
 
 #include <math.h>

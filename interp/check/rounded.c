@@ -34,10 +34,9 @@ static void round_floats(rounding how, float *row, int64_t n) {
 }
 
 typedef struct row_memory {
-  void *all, *elements,
-      *rounded; /* owned: the buffer's bytes; the operand's elements; those rounded */
-  float *row;   /* owned */
-  size_t bytes; /* size of rounded */
+  void *all, *elements, *rounded; /* owned: bytes of the buffer; elements; rounded ones */
+  float *row;                     /* owned */
+  size_t bytes;                   /* size of rounded */
 } row_memory;
 
 static clave_status read_elements(const oracle *oracle, const bound_tensor *tensor, dtype to,

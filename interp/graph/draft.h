@@ -3,8 +3,9 @@
 /* A program that is being rewritten: lists of instructions, and for each slot its writer and
  * readers. A draft is created from a program, edited, and made into a program again, which the
  * verifier checks. Slots keep their numbers during editing; new slots come last. Outputs are
- * temporaries that a method names. If memory runs out, later calls do nothing and draft_finish
- * returns the error. */
+ * temporaries that a method names.
+ *
+ * If memory runs out, later calls do nothing and draft_finish returns the error. */
 #include "base/memory.h"
 #include "interp/graph/sizes.h"
 #include "ops/ops.h"
@@ -60,8 +61,9 @@ clave_status draft_extract(draft *draft, const uint32_t *tids, uint32_t n,
 
 /* ---------------------------------------------------------------- reading */
 
-/* Iterates over all nodes of the program, each chain in order: for (draft_node *n = draft_first(d,
- * 0); n; n = draft_next(d, n)) */
+/* Iterates over all nodes of the program, each chain in order:
+ *
+ *   for (draft_node *n = draft_first(d, 0); n; n = draft_next(d, n)) */
 draft_node *draft_first(const draft *draft, uint32_t chain); /* in this chain or a later one */
 draft_node *draft_next(const draft *draft, const draft_node *node);
 /* The op of the slot's writer if it is of this type, else NULL. */
@@ -142,8 +144,7 @@ uint32_t draft_permute(draft *draft, draft_node *before, uint32_t x, const int *
 
 /* ---------------------------------------------------------------- used within graph/ */
 
-void *draft_alloc(draft *draft, size_t count,
-                  size_t item); /* zeroed; NULL if memory runs out: sets no_memory */
+void *draft_alloc(draft *draft, size_t count, size_t item); /* zeroed; else sets no_memory */
 /* Like draft_add; inserts at the end of the chain if `before` is NULL. */
 void *draft_insert(draft *draft, uint32_t chain, draft_node *before, const char *name, ir_op type);
 void draft_note_last(draft *draft, uint32_t chain);

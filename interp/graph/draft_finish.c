@@ -225,8 +225,7 @@ static size_t push_writers(const draft *to, draft *other_draft, const draft_node
   return *size - before;
 }
 
-/* Copies the nodes of `to` that compute slot `tid` to other_draft's chain, in an executable order.
- */
+/* Copies the nodes of `to` that compute slot `tid` to other_draft's chain, in a valid order. */
 static void extract_slot(const draft *to, draft *other_draft, uint32_t tid) {
   draft_node **stack = NULL;
   size_t n = 0, capacity = 0;

@@ -19,12 +19,11 @@ typedef struct graph {
   mem_pool *pool;          /* borrowed; holds what the graph and its passes allocate */
   ir_instruction *instructions;
   uint32_t n;
-  uint32_t *source; /* (n) node number of each instruction in the method, see program_find_node */
-  uint32_t *joined; /* by node number: the node that a pass joined it to; else itself */
-  uint32_t *chain;  /* (n) chain that contains it */
-  uint32_t *parent; /* (n) the control op whose body it is in; NO_INDEX */
-  range (
-      *bodies)[2]; /* (n) instructions of a control op's bodies; of other ops empty, after the op */
+  uint32_t *source;   /* (n) node number of each instruction in the method, see program_find_node */
+  uint32_t *joined;   /* by node number: the node that a pass joined it to; else itself */
+  uint32_t *chain;    /* (n) chain that contains it */
+  uint32_t *parent;   /* (n) the control op whose body it is in; NO_INDEX */
+  range (*bodies)[2]; /* (n) instructions of a control op's bodies; else empty */
   uint32_t *writer;   /* (n_slots) instruction that writes the slot; the control op for args of its
                          bodies; NO_INDEX if none */
   uint32_t *last_use; /* (n_slots) last instruction that reads the slot; n: read after the last;
@@ -47,7 +46,9 @@ const char *name_of_op(const ir_instruction *ins);
 clave_status while_in_node(clave_status st, const graph *graph, uint32_t i) STATUS_CHECK;
 
 /* Iterates over the slots of a range's instructions and of their bodies' args; some occur more than
- * once: for (slot_iter i = slots_of(g, r); next_slot(&i);) use(i.tid); */
+ * once:
+ *
+ *   for (slot_iter i = slots_of(g, r); next_slot(&i);) use(i.tid); */
 typedef struct slot_iter {
   uint32_t tid;
   const graph *graph;

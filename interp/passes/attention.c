@@ -193,8 +193,7 @@ static bool is_zero(const draft *draft, expr expr) {
   return expr_number(draft, expr, &n) && n == 0;
 }
 
-/* Matches the form of _safe_softmax: where(not any(not scores == -inf), 0, input) with input =
- * softmax(scores). */
+/* Matches _safe_softmax: where(not any(not scores == -inf), 0, input), input = softmax(scores). */
 static bool take_safe(match *match, const expr *where, expr *input) {
   const draft *draft = match->draft;
   expr args[MAX_STEP_ARITY];

@@ -1,6 +1,6 @@
 #ifndef INTERP_PASSES_ATTENTION_H
 #define INTERP_PASSES_ATTENTION_H
-/* A match of the attention pass, passed from the finder (attention.c) to the writer
+/* A match of the attention pass, which the finder (attention.c) hands to the writer
  * (attention_write.c). */
 #include "interp/passes/match.h"
 
@@ -33,8 +33,7 @@ typedef struct found_attention {
 uint32_t add_attention(match *match, const found_attention *attention);
 
 /* ---- shared helpers ---- */
-bool draft_same_lead(const draft *draft, uint32_t a,
-                     uint32_t b); /* all except the last two sizes */
+bool draft_same_lead(const draft *draft, uint32_t a, uint32_t b);   /* all but the last two sizes */
 bool draft_same_matrix(const draft *draft, uint32_t a, uint32_t b); /* the last two sizes */
 /* True if x's leading sizes equal those of `lead`, can be reshaped to them, or broadcast. */
 bool lead_fits(const draft *draft, uint32_t x, uint32_t lead);

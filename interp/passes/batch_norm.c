@@ -12,8 +12,8 @@
 
 #include "interp/passes/passes.h"
 
-/* The op before a norm. Element i of the weight, in the constant's order, belongs to channel i /
- * inner % per_group + i / group * per_group. */
+/* The op before a norm. In the order of the constant, element i of its weight belongs to channel i
+ * / inner % per_group + i / group * per_group. */
 typedef struct producer {
   draft_node *node;
   uint32_t weight, bias; /* operands; bias: IR_NONE if absent */

@@ -8,12 +8,10 @@
 #include "interp/passes/passes.h"
 
 enum {
-  SMALL =
-      1 << 20, /* bytes: limit for a result that is larger than the constants it is computed from */
-  TINY = 1 << 16, /* bytes: up to this size, part of a constant is copied to a new constant, which
-                     kernels can read without a copy */
-  NARROW =
-      1 << 10 /* bytes: larger constants of 8-bit numbers are compressed on purpose: not widened */
+  SMALL = 1 << 20, /* bytes: limit of results larger than the constants they are made from */
+  TINY = 1 << 16,  /* bytes: up to this size, part of a constant is copied to a new constant, which
+                      kernels can read without a copy */
+  NARROW = 1 << 10 /* bytes: larger constants of 8-bit numbers are never widened */
 };
 
 typedef struct folding {

@@ -5,10 +5,8 @@
 
 typedef struct fusion {
   graph *graph;
-  uint32_t
-      *producer; /* (n_slots) the instruction seen so far that writes the slot; NO_INDEX if none */
-  uint32_t
-      *readers; /* (n_slots) reads; an output, state update or result of a body counts as two */
+  uint32_t *producer; /* (n_slots) instruction seen so far that writes the slot; NO_INDEX */
+  uint32_t *readers;  /* (n_slots) reads; outputs, updates and results of bodies count twice */
 } fusion;
 clave_status fusion_begin(graph *graph, fusion *out) STATUS_CHECK;
 void fusion_add_results(fusion *fusion, uint32_t index);

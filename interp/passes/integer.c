@@ -1,11 +1,12 @@
 /* Converts convolutions and products of quantised tensors to integers. If x is (codes - zero) *
  * scale with 8-bit codes, and the weight is codes with one scale per row, integers are summed,
- * which is exact, and scaled once: out[o] = (sum of code * weight - zero * sum of weight) * scale *
- * row scale[o] + bias[o] x is padded with its zero.
+ * which is exact, and scaled once:
  *
- * Ops that move or select elements (views, zero padding, max pooling) are applied to the codes,
- * before decoding. Codes that are decoded and quantised again with the same scale and zero stay
- * unchanged. */
+ *   out[o] = (sum of code * weight - zero * sum of weight) * scale * row scale[o] + bias[o]
+ *
+ * x is padded with its zero. Ops that move or select elements (views, zero padding, max pooling)
+ * are applied to the codes, before decoding. Codes that are decoded and quantised again with the
+ * same scale and zero stay unchanged. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

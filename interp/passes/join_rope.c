@@ -56,8 +56,7 @@ static dim_order before_permute(const draft *draft, const ir_permute *permute,
   return order;
 }
 
-/* Returns the source of x through all views, if its elements are in the same order; else IR_NONE.
- */
+/* Returns the source of x through all views if its elements are in the same order; or IR_NONE. */
 static uint32_t behind_views(const draft *draft, uint32_t x) {
   dim_order order = own_order(draft, x);
   for (;;) {

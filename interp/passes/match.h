@@ -85,7 +85,7 @@ bool close_numbers(double a, double b, dtype type);
 /* Returns the tensor that x copies, and also reshapes or expands if `what` includes that. */
 enum { THROUGH_RESHAPE = 1, THROUGH_EXPAND = 2 };
 uint32_t draft_through(const draft *draft, uint32_t x, unsigned what);
-/* Finds the number of which all elements of x are: a Full, perhaps viewed, or a constant. */
+/* Finds the number that all elements of x equal: of a Full, perhaps viewed, or a constant. */
 bool uniform_value(const draft *draft, uint32_t x, double *out);
 /* Returns the constant that x copies or reshapes; else IR_NONE. */
 uint32_t constant_behind(const draft *draft, uint32_t x);

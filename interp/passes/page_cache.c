@@ -1,8 +1,7 @@
 /* Rewrites a language model whose state is attention caches to process tokens of several sequences:
  *
  *   method(tokens (*, L), position ()) -> logits of the last token
- *   method(tokens (*, L), position (L), sequence (L), page_table (S, P), rows (M)) -> of tokens
- * `rows`
+ *   method(tokens (*, L), position (L), sequence (L), page_table (S, P), rows (M)) -> of `rows`
  *
  * The caches, (1, n_kv, C, size), become pools of pages, ("pages", n_kv, PAGE_ROWS, size), whose
  * number sessions choose. Tokens interact only through attention, since a prompt may be split
@@ -82,7 +81,7 @@ static bool has_places(const paging *paging) {
   return slot->n_readers > 0 && !slot->kept;
 }
 
-/* True if a counter of tokens is not just added to the position. It depends on how runs split. */
+/* True if a counter of tokens is used other than in position + arange(L): it restarts each run. */
 static bool counts_otherwise(const paging *paging, const draft_node *node) {
   if (node->ins.op_type != IR_OP_ARANGE || !has_length(paging, result_of(node))) return false;
   const draft_slot *slot = &paging->draft->slots[result_of(node)];

@@ -470,8 +470,8 @@ static bool take_sum_of(match *match, uint32_t e, expr left, expr x_expr, expr r
           take_product_of(match, args[0], right, y_expr));
 }
 
-/* Matches first_expr = a cos and other_expr = b sin, where a and b are the parts of x, and second =
- * b cos + a sin. */
+/* Matches first_expr = a cos, other_expr = b sin and second = b cos + a sin, where a and b are the
+ * parts of x. */
 static bool take_turned(match *match, const expr *first_expr, const expr *other_expr,
                         uint32_t second, rotation *rotation) {
   for (int i = 0; i < 2; i++)

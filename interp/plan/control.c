@@ -244,8 +244,7 @@ static clave_status end_result(control_planner *cp, int body, uint32_t k) {
   TRY(import_slot(cp->planner, tid));
   TRY(check_result(cp, k, tid, &want));
   location location = schedule->now[tid];
-  if (result->stacked !=
-      NO_INDEX) { /* the carried value is the slice, which the body writes or copies anyway */
+  if (result->stacked != NO_INDEX) { /* the slice is the carried value */
     result->written = true;
     return NULL;
   }
@@ -423,7 +422,7 @@ static clave_status plan_carried(control_planner *cp, uint32_t k, uint32_t initi
     read = later_use(read, cp->graph->last_use[cp->chains[b]->args.items[k]]);
   if (body == 1)
     read =
-        later_use(read, cp->graph->bodies[cp->index][0].end); /* the condition does not change it */
+        later_use(read, cp->graph->bodies[cp->index][0].end); /* the condition does not modify it */
   TRY(add_rebased(schedule, type, result->home, read, &result->arg));
   TRY(add_rebased(schedule, type, result->home, cp->graph->last_use[given], &result->target));
   for (int b = 0; b < cp->n_chains; b++)

@@ -182,7 +182,7 @@ static bool in_state(const planner *planner, uint32_t state, location location) 
          storage->slot == state && location.t.offset == 0 && tensor_is_contiguous(&location.t);
 }
 
-/* Finds the new value of a state. It is first copied if it is in a state: states can swap. */
+/* Finds a state's new value. It is copied first if it is in a state, since states may swap. */
 static clave_status stage_update(planner *planner, const ir_state_update *update, location *place) {
   schedule *schedule = planner->schedule;
   int home = home_of_state(planner, update->state);

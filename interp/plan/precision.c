@@ -21,9 +21,8 @@ enum {
 /* The state of deciding one stretch. */
 typedef struct precision_pass {
   planner *planner;
-  bound_tensor
-      *expected;       /* (n_slots) owned: predicted placement of slots that the walk has passed */
-  bool *is_expected;   /* (n_slots) owned */
+  bound_tensor *expected; /* (n_slots) owned: predicted placement of slots */
+  bool *is_expected;      /* (n_slots) owned */
   bound_tensor *shown; /* (n_slots) owned: operands of the node that the backend is queried about */
 } precision_pass;
 

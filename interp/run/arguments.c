@@ -280,7 +280,7 @@ static bool is_whole(const location *location, const storage *storage) {
          (size_t)tensor_numel(&location->t) * dtype_size(location->t.type) == storage->bytes;
 }
 
-/* Places an output in its argument's memory if nothing else is in its storage, nor an input. */
+/* Places an output in its argument's memory, unless its storage is shared or overlaps an input. */
 static clave_status place_output(const running *run, uint32_t i) {
   const schedule *schedule = run->binding->schedule;
   uint32_t tid = run->graph->method->outputs.items[i].tensor;

@@ -141,7 +141,7 @@ clave_status bind_first(const running *run) {
   return NULL;
 }
 
-/* Makes `plan`, which extends the current schedule, current, and takes ownership of it. */
+/* Replaces the current schedule by `plan`, which extends it. Takes ownership of `plan`. */
 static clave_status go_on_with(const running *run, schedule *plan) {
   binding *binding = run->binding;
   schedule *before = binding->schedule;

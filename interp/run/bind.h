@@ -5,8 +5,8 @@
 
 /* Makes the first schedule current, as at the beginning of a run, and resolves its addresses. */
 clave_status bind_first(const running *run) STATUS_CHECK;
-/* Makes the schedule that follows the current one for the value that its Item read current. Sets
- * *is_new if it was planned now, without built kernels. On failure the current one stays. */
+/* Makes the following schedule current, which depends on the value that the Item read. Sets *is_new
+ * if it was planned now, so that its kernels are not built. On failure the current one stays. */
 clave_status bind_following(const running *run, const scalar_value *item,
                             bool *is_new) STATUS_CHECK;
 /* Makes the schedule of a late body of control `number` current, until leave_late_body restores

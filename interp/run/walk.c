@@ -27,8 +27,7 @@ static clave_status run_numbered(const running *run, uint32_t i) {
 clave_status run_commands(const running *run, range commands) {
   const schedule *schedule = run->binding->schedule;
   run->session->random.run++;
-  for (uint32_t i = commands.first;;
-       i++) { /* also checks for cancellation in a loop without commands */
+  for (uint32_t i = commands.first;; i++) { /* checks for cancellation even without commands */
     if (session_is_cancelled(run->session)) return CANCELLED("cancelled");
     if (i >= commands.end) return NULL;
     TRY(while_in_node(run_numbered(run, i), run->graph, schedule->commands[i].instruction));

@@ -1,7 +1,8 @@
 /* Warming up: a thread prepares a session on a device while another session, on the CPU backend,
  * answers. The thread plans, builds and prepares, but runs nothing: state and arguments stay in the
- * other session until the move. The thread owns the session from thread_create until it sets
- * is_done; else the caller does. */
+ * other session until the move.
+ *
+ * The thread owns the session from thread_create until it sets is_done; else the caller does. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

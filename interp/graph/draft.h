@@ -66,7 +66,7 @@ clave_status draft_extract(draft *draft, const uint32_t *tids, uint32_t n,
  *   for (draft_node *n = draft_first(d, 0); n; n = draft_next(d, n)) */
 draft_node *draft_first(const draft *draft, uint32_t chain); /* in this chain or a later one */
 draft_node *draft_next(const draft *draft, const draft_node *node);
-/* The op of the slot's writer if it is of this type, else NULL. */
+/* Returns the op of the slot's writer if it has this type; else NULL. */
 const void *draft_op(const draft *draft, uint32_t tid, ir_op type);
 /* Returns the encoded constant that the slot is or is decoded from; else IR_NONE. */
 uint32_t draft_codes(const draft *draft, uint32_t tid);

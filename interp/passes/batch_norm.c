@@ -19,7 +19,7 @@ typedef struct producer {
   uint32_t weight, bias; /* operands; bias: IR_NONE if absent */
   uint32_t constant;     /* the constant that the weight views */
   uint32_t shape_of;     /* slot that defines the new constant's shape */
-  bool is_turned;        /* the weight is a transposed shape_of */
+  bool is_turned;        /* the weight is shape_of, transposed */
   bool is_encoded;       /* the rows of the constant, which is encoded, are the channels */
   double beta;           /* factor of the bias */
   int64_t channels, inner, per_group, group;

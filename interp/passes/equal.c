@@ -155,8 +155,8 @@ static void replace_results(draft *draft, const draft_node *node, const draft_no
     if (i.operand.flags & IR_OUT) draft_replace(draft, i.operand.tid, iter.operand.tid);
 }
 
-/* Returns an earlier node in the chain that computes the same; else NULL. It must be a reader of
- * the first operand. */
+/* Returns an earlier node in the chain that computes the same; else NULL. Only readers of the first
+ * operand can be equal. */
 static const draft_node *find_equal(const draft *draft, const draft_node *node) {
   uint32_t x = first_slot(&node->ins, false);
   if (x == IR_NONE) return NULL;

@@ -49,13 +49,13 @@ bool same_expr(expr left, expr right);
 bool open_step(const draft *draft, expr other_expr, ir_step_kind *kind, expr args[MAX_STEP_ARITY],
                dtype *type);
 bool is_step(const draft *draft, expr expr, ir_step_kind kind);
-/* Like open_step, for a step of this kind and of the match's dtype, which it covers. */
+/* Like open_step, for a step of this kind and of the match's dtype. Covers its node. */
 bool take_step(match *match, expr other_expr, ir_step_kind kind, expr args[MAX_STEP_ARITY]);
 /* Finds the number that expr is, or the element of a constant that has only one. */
 bool expr_number(const draft *draft, expr expr, double *out);
 /* Returns the dtype of a tensor or step. */
 dtype expr_type(const draft *draft, expr expr);
-/* Returns the number of readers; 1 for a step that is not its node's last. */
+/* Returns how many read a tensor or keep it; 1 for other expressions. */
 uint32_t expr_readers(const draft *draft, expr expr);
 
 /* coefficient * over[0] * over[1] ... / under[0] ... */

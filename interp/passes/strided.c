@@ -1,7 +1,7 @@
 /* Finds out if readers would copy a tensor that became part of a wider one. */
 #include "interp/passes/match.h"
 
-/* True if a reshape of x splits its last dimension and nothing else of it. */
+/* True if the last dimensions of a reshape of x are those that x's last one is split into. */
 static bool splits_last(const draft *draft, uint32_t x, uint32_t out) {
   extent extent = size_literal(1);
   for (int i = 1; i <= draft_rank(draft, out); i++) {

@@ -15,7 +15,7 @@ struct argument {
   memory_start start;  /* of the caller's memory, to find overlaps */
   bool is_on_device;   /* uses the caller's memory on `device`, at wrapped[device] + offset */
   uint8_t device;
-  device_memory given; /* that memory */
+  device_memory given; /* the caller's device memory */
   dma_buf shared;      /* owned; if open, it contains `data` or the device memory */
   bool is_acquired;    /* acquired from its other users since the run began */
   void *own;           /* owned */

@@ -6,7 +6,7 @@
 /* The state of one command. */
 typedef struct command_state {
   void *state;                         /* owned; made by the stream, see backend.h */
-  buffer *weights[MAX_PACKED_WEIGHTS]; /* borrowed from the store; */
+  buffer *weights[MAX_PACKED_WEIGHTS]; /* borrowed from the store */
   uint64_t weights_of;                 /* serial of the recording that the weights belong to */
   bool packs; /* some of them were packed by the store; else all are from the file */
   uint8_t backend;

@@ -160,7 +160,7 @@ static dtype type_of_work(const node *node, rounding rounds) {
 
 /* Scratch memory for settling events. */
 typedef struct settling {
-  bound_tensor *tensors; /* owned: (slot_count) */
+  bound_tensor *tensors; /* owned (n_slots) */
   work_counts *counts;   /* owned: values of one event's operands */
   size_t n_counts, cap_counts;
 } settling;

@@ -117,45 +117,43 @@ static control *copy_control(const schedule *schedule, const control *from) {
   return NULL;
 }
 
-static bool copy_tables(const schedule *from, schedule *first_schedule) {
-  size_t n = slot_count(first_schedule->prog);
-  first_schedule->values = COPY_ARRAY(from->values, first_schedule->prog->ir.values.count);
-  first_schedule->types = COPY_ARRAY(from->types, n);
-  first_schedule->at = COPY_ARRAY(from->at, n);
-  first_schedule->now = COPY_ARRAY(from->now, n);
-  first_schedule->target = COPY_ARRAY(from->target, n);
-  first_schedule->blocks = COPY_ARRAY(from->blocks, from->n_blocks);
-  first_schedule->storages = COPY_ARRAY(from->storages, from->n_storages);
-  first_schedule->commands = COPY_ARRAY(from->commands, from->n_commands);
-  first_schedule->cap_blocks = first_schedule->n_blocks = from->n_blocks;
-  first_schedule->cap_storages = first_schedule->n_storages = from->n_storages;
-  first_schedule->cap_commands = first_schedule->n_commands = from->n_commands;
-  for (uint32_t i = 0; first_schedule->commands && i < first_schedule->n_commands; i++)
-    (void)retain(first_schedule->commands[i].recorded);
-  return first_schedule->values && first_schedule->types && first_schedule->at &&
-         first_schedule->now && first_schedule->target && first_schedule->blocks &&
-         first_schedule->storages && first_schedule->commands;
+static bool copy_tables(const schedule *from, schedule *to) {
+  size_t n = slot_count(to->prog);
+  to->values = COPY_ARRAY(from->values, to->prog->ir.values.count);
+  to->types = COPY_ARRAY(from->types, n);
+  to->at = COPY_ARRAY(from->at, n);
+  to->now = COPY_ARRAY(from->now, n);
+  to->target = COPY_ARRAY(from->target, n);
+  to->blocks = COPY_ARRAY(from->blocks, from->n_blocks);
+  to->storages = COPY_ARRAY(from->storages, from->n_storages);
+  to->commands = COPY_ARRAY(from->commands, from->n_commands);
+  to->cap_blocks = to->n_blocks = from->n_blocks;
+  to->cap_storages = to->n_storages = from->n_storages;
+  to->cap_commands = to->n_commands = from->n_commands;
+  for (uint32_t i = 0; to->commands && i < to->n_commands; i++)
+    (void)retain(to->commands[i].recorded);
+  return to->values && to->types && to->at && to->now && to->target && to->blocks && to->storages &&
+         to->commands;
 }
 
-static bool copy_controls(const schedule *from, schedule *first_schedule) {
-  if (!array_reserve(&first_schedule->controls, &first_schedule->cap_controls, from->n_controls,
-                     sizeof *first_schedule->controls))
+static bool copy_controls(const schedule *from, schedule *to) {
+  if (!array_reserve(&to->controls, &to->cap_controls, from->n_controls, sizeof *to->controls))
     return false;
   for (uint32_t i = 0; i < from->n_controls; i++) {
-    first_schedule->controls[i] = copy_control(first_schedule, from->controls[i]);
-    if (!first_schedule->controls[i]) return false;
-    first_schedule->n_controls++;
+    to->controls[i] = copy_control(to, from->controls[i]);
+    if (!to->controls[i]) return false;
+    to->n_controls++;
   }
   return true;
 }
 
-static bool copy_chunks(const schedule *from, schedule *first_schedule) {
+static bool copy_chunks(const schedule *from, schedule *to) {
   bool good = true;
   for (int b = 0; b < MAX_BACKENDS; b++) {
-    first_schedule->chunk_bytes[b] = COPY_ARRAY(from->chunk_bytes[b], from->n_chunks[b]);
-    first_schedule->n_chunks[b] = first_schedule->first_chunk[b] = from->n_chunks[b];
-    first_schedule->scratch_bytes[b] = from->scratch_bytes[b];
-    good = good && first_schedule->chunk_bytes[b];
+    to->chunk_bytes[b] = COPY_ARRAY(from->chunk_bytes[b], from->n_chunks[b]);
+    to->n_chunks[b] = to->first_chunk[b] = from->n_chunks[b];
+    to->scratch_bytes[b] = from->scratch_bytes[b];
+    good = good && to->chunk_bytes[b];
   }
   return good;
 }
@@ -202,9 +200,9 @@ clave_status add_storage(schedule *schedule, size_t bytes, uint8_t home, uint32_
   if (!array_reserve(&schedule->storages, &schedule->cap_storages, (size_t)schedule->n_storages + 1,
                      sizeof *schedule->storages))
     return status_no_memory();
-  storage *block = &schedule->storages[schedule->n_storages];
-  *block = (storage){.home = home, .slot = slot, .bytes = bytes, .last_use = NO_INDEX};
-  for (int b = 0; b < MAX_BACKENDS; b++) block->block[b] = NO_INDEX;
+  storage *added = &schedule->storages[schedule->n_storages];
+  *added = (storage){.home = home, .slot = slot, .bytes = bytes, .last_use = NO_INDEX};
+  for (int b = 0; b < MAX_BACKENDS; b++) added->block[b] = NO_INDEX;
   *out = schedule->n_storages++;
   return NULL;
 }

@@ -211,35 +211,35 @@ static void copy_node(draft *draft, const draft_node *node) {
   draft_note_last(draft, 0);
 }
 
-/* Pushes the writers in `to` of node's operands that other_draft lacks. Returns how many. */
-static size_t push_writers(const draft *to, draft *other_draft, const draft_node *node,
+/* Pushes the writers in `whole` of node's operands that part lacks. Returns how many. */
+static size_t push_writers(const draft *whole, draft *part, const draft_node *node,
                            draft_node ***stack, size_t *size, size_t *capacity) {
   size_t before = *size;
   for (operand_iter i = operands_of(&node->ins); next_operand(&i);) {
-    draft_node *writer = to->slots[i.operand.tid].writer;
-    if ((i.operand.flags & IR_OUT) || !writer || other_draft->slots[i.operand.tid].writer) continue;
-    if (!array_reserve(stack, capacity, *size + 1, sizeof **stack)) other_draft->no_memory = true;
-    if (other_draft->no_memory) break;
+    draft_node *writer = whole->slots[i.operand.tid].writer;
+    if ((i.operand.flags & IR_OUT) || !writer || part->slots[i.operand.tid].writer) continue;
+    if (!array_reserve(stack, capacity, *size + 1, sizeof **stack)) part->no_memory = true;
+    if (part->no_memory) break;
     (*stack)[(*size)++] = writer;
   }
   return *size - before;
 }
 
-/* Copies the nodes of `to` that compute slot `tid` to other_draft's chain, in a valid order. */
-static void extract_slot(const draft *to, draft *other_draft, uint32_t tid) {
+/* Copies the nodes of `whole` that compute slot `tid` to part's chain, in a valid order. */
+static void extract_slot(const draft *whole, draft *part, uint32_t tid) {
   draft_node **stack = NULL;
   size_t n = 0, capacity = 0;
-  if (!to->slots[tid].writer) return;
+  if (!whole->slots[tid].writer) return;
   if (array_reserve(&stack, &capacity, 1, sizeof *stack)) {
-    stack[n++] = to->slots[tid].writer;
+    stack[n++] = whole->slots[tid].writer;
   } else {
-    other_draft->no_memory = true;
+    part->no_memory = true;
   }
-  while (n && !other_draft->no_memory) {
+  while (n && !part->no_memory) {
     const draft_node *top = stack[n - 1];
-    if (push_writers(to, other_draft, top, &stack, &n, &capacity)) continue;
+    if (push_writers(whole, part, top, &stack, &n, &capacity)) continue;
     n--;
-    if (!other_draft->slots[first_slot(&top->ins, true)].writer) copy_node(other_draft, top);
+    if (!part->slots[first_slot(&top->ins, true)].writer) copy_node(part, top);
   }
   free(stack);
 }

@@ -158,11 +158,11 @@ static extent atom(size_table *table, uint32_t number) {
 
 extent size_add(size_table *table, extent left, extent right) {
   if (!same_size(left, left) || !same_size(right, right)) return NOT_A_SIZE;
-  poly poly = poly_of(table, left), sum = poly_of(table, right);
-  if (poly.n + sum.n > MAX_TERMS) return NOT_A_SIZE;
-  memcpy(poly.terms + poly.n, sum.terms, sum.n * sizeof *sum.terms);
-  poly.n += sum.n;
-  return normalise(&poly) ? intern(table, &poly) : NOT_A_SIZE;
+  poly sum = poly_of(table, left), addend = poly_of(table, right);
+  if (sum.n + addend.n > MAX_TERMS) return NOT_A_SIZE;
+  memcpy(sum.terms + sum.n, addend.terms, addend.n * sizeof *addend.terms);
+  sum.n += addend.n;
+  return normalise(&sum) ? intern(table, &sum) : NOT_A_SIZE;
 }
 
 static int compare_numbers(const void *left, const void *right) {
@@ -183,11 +183,11 @@ static bool multiply_terms(const term *left, const term *right, term *out) {
 
 extent size_multiply(size_table *table, extent left, extent right) {
   if (!same_size(left, left) || !same_size(right, right)) return NOT_A_SIZE;
-  poly poly = poly_of(table, left), sum = poly_of(table, right), out = {0};
-  if (poly.n * sum.n > MAX_TERMS) return NOT_A_SIZE;
-  for (uint32_t i = 0; i < poly.n; i++)
-    for (uint32_t k = 0; k < sum.n; k++)
-      if (!multiply_terms(&poly.terms[i], &sum.terms[k], &out.terms[out.n++])) return NOT_A_SIZE;
+  poly a = poly_of(table, left), b = poly_of(table, right), out = {0};
+  if (a.n * b.n > MAX_TERMS) return NOT_A_SIZE;
+  for (uint32_t i = 0; i < a.n; i++)
+    for (uint32_t k = 0; k < b.n; k++)
+      if (!multiply_terms(&a.terms[i], &b.terms[k], &out.terms[out.n++])) return NOT_A_SIZE;
   return normalise(&out) ? intern(table, &out) : NOT_A_SIZE;
 }
 

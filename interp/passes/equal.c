@@ -23,8 +23,8 @@ static uint32_t same_value(draft *draft, const draft_node *node) {
     const ir_int_scalar *other = i->ins.op;
     ir_int_or_vid its = {.vid = other->out, .present = true};
     const ir_value *value = &draft->ir.values.items[op->out],
-                   *ir_value = &draft->ir.values.items[other->out];
-    if (value->type == ir_value->type && same_bounds(value, ir_value) &&
+                   *other_value = &draft->ir.values.items[other->out];
+    if (value->type == other_value->type && same_bounds(value, other_value) &&
         same_size(size_of(draft->sizes, &mine), size_of(draft->sizes, &its)))
       return other->out;
   }
@@ -52,17 +52,16 @@ static bool same_table(const draft *draft, const ir_table *table, const void *le
 
 static bool same_vector(const draft *draft, const ir_field *field, const void *left,
                         const void *right) {
-  ir_vector vector = vector_at(field, left), y = vector_at(field, right);
+  ir_vector mine = vector_at(field, left), its = vector_at(field, right);
   size_t item = vector_item_size(field);
-  if (vector.count != y.count) return false;
-  for (uint32_t i = 0; i < vector.count; i++) {
-    const char *at = (const char *)vector.items + i * item,
-               *quote = (const char *)y.items + i * item;
-    bool same = field->kind == IR_FIELD_TABLES ? same_table(draft, field->table, at, quote)
+  if (mine.count != its.count) return false;
+  for (uint32_t i = 0; i < mine.count; i++) {
+    const char *a = (const char *)mine.items + i * item, *b = (const char *)its.items + i * item;
+    bool same = field->kind == IR_FIELD_TABLES ? same_table(draft, field->table, a, b)
                 : field->kind == IR_FIELD_INT_OR_VIDS
-                    ? same_size(size_of(draft->sizes, (const void *)at),
-                                size_of(draft->sizes, (const void *)quote))
-                    : memcmp(at, quote, item) == 0;
+                    ? same_size(size_of(draft->sizes, (const void *)a),
+                                size_of(draft->sizes, (const void *)b))
+                    : memcmp(a, b, item) == 0;
     if (!same) return false;
   }
   return true;
@@ -94,31 +93,29 @@ static bool same_float_or_vid(const ir_float_or_vid *left, const ir_float_or_vid
 
 static bool same_field(const draft *draft, const ir_field *field, const void *left,
                        const void *right) {
-  const void *memory = (const char *)left + field->offset,
-             *queries = (const char *)right + field->offset;
+  const void *mine = (const char *)left + field->offset, *its = (const char *)right + field->offset;
   if (field->flags & IR_OUT) return true;
   if (field_is_vector(field->kind)) return same_vector(draft, field, left, right);
   switch (field->kind) {
     case IR_FIELD_INT_OR_VID:
-      return same_int_or_vid(draft, memory, queries);
+      return same_int_or_vid(draft, mine, its);
     case IR_FIELD_FLOAT_OR_VID:
-      return same_float_or_vid(memory, queries);
+      return same_float_or_vid(mine, its);
     case IR_FIELD_OPT_I32:
-      return ((const ir_opt_i32 *)memory)->present == ((const ir_opt_i32 *)queries)->present &&
-             ((const ir_opt_i32 *)memory)->value == ((const ir_opt_i32 *)queries)->value;
+      return ((const ir_opt_i32 *)mine)->present == ((const ir_opt_i32 *)its)->present &&
+             ((const ir_opt_i32 *)mine)->value == ((const ir_opt_i32 *)its)->value;
     case IR_FIELD_OPT_I64:
-      return ((const ir_opt_i64 *)memory)->present == ((const ir_opt_i64 *)queries)->present &&
-             ((const ir_opt_i64 *)memory)->value == ((const ir_opt_i64 *)queries)->value;
+      return ((const ir_opt_i64 *)mine)->present == ((const ir_opt_i64 *)its)->present &&
+             ((const ir_opt_i64 *)mine)->value == ((const ir_opt_i64 *)its)->value;
     case IR_FIELD_OPT_F64:
-      return ((const ir_opt_f64 *)memory)->present == ((const ir_opt_f64 *)queries)->present &&
-             memcmp(&((const ir_opt_f64 *)memory)->value, &((const ir_opt_f64 *)queries)->value,
-                    8) == 0;
+      return ((const ir_opt_f64 *)mine)->present == ((const ir_opt_f64 *)its)->present &&
+             memcmp(&((const ir_opt_f64 *)mine)->value, &((const ir_opt_f64 *)its)->value, 8) == 0;
     case IR_FIELD_STRING:
     case IR_FIELD_TABLE:
     case IR_FIELD_UNION:
       return false;
     default:
-      return memcmp(memory, queries, field_bytes(field)) == 0;
+      return memcmp(mine, its, field_bytes(field)) == 0;
   }
 }
 

@@ -237,14 +237,14 @@ bool reduce_axes(const draft *draft, const ir_reduce *reduce, unsigned *axes) {
   return *axes != 0;
 }
 
-static bool take_reduce(match *match, expr expr, ir_reduce_kind kind, uint32_t *results,
+static bool take_reduce(match *match, expr expr, ir_reduce_kind kind, uint32_t *operand,
                         unsigned *axes) {
   const ir_reduce *reduce =
       expr.kind == EXPR_TENSOR ? draft_op(match->draft, expr.index, IR_OP_REDUCE) : NULL;
   if (!reduce || reduce->kind != kind || !reduce->keepdim ||
       draft_type(match->draft, reduce->out) != match->type)
     return false;
-  *results = reduce->x;
+  *operand = reduce->x;
   return reduce_axes(match->draft, reduce, axes) &&
          match_covers(match, match->draft->slots[expr.index].writer);
 }
@@ -257,12 +257,12 @@ static int64_t axes_count(const draft *draft, uint32_t x, unsigned axes) {
   return size_is_literal(extent) ? extent.literal : 0;
 }
 
-bool take_mean(match *match, expr expr, uint32_t *results, unsigned *axes) {
+bool take_mean(match *match, expr expr, uint32_t *operand, unsigned *axes) {
   product p;
-  if (take_reduce(match, expr, IR_REDUCE_KIND_MEAN, results, axes)) return true;
+  if (take_reduce(match, expr, IR_REDUCE_KIND_MEAN, operand, axes)) return true;
   if (!take_product(match, expr, &p) || p.n_over != 1 || p.n_under) return false;
-  if (!take_reduce(match, p.over[0], IR_REDUCE_KIND_SUM, results, axes)) return false;
-  int64_t n = axes_count(match->draft, *results, *axes);
+  if (!take_reduce(match, p.over[0], IR_REDUCE_KIND_SUM, operand, axes)) return false;
+  int64_t n = axes_count(match->draft, *operand, *axes);
   return n > 0 && close_numbers(p.coefficient, 1 / (double)n, match->type);
 }
 

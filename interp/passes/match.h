@@ -72,7 +72,7 @@ bool take_plus_number(match *match, expr other_expr, expr *y_expr, double *count
 bool take_square(match *match, expr other_expr, expr *y_expr);
 /* Matches expr = the mean of `results` over these axes, which stay as sizes of 1; or their sum
  * divided by the number of elements. */
-bool take_mean(match *match, expr expr, uint32_t *results, unsigned *axes);
+bool take_mean(match *match, expr expr, uint32_t *operand, unsigned *axes);
 /* Finds the k-th factor of the product that is 1 / sqrt(other_expr); *rest has the others. */
 bool take_inverse_root(match *match, const product *product, int k, expr *other_expr, expr *rest,
                        int *n_rest);

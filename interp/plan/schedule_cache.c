@@ -48,11 +48,11 @@ clave_status schedule_find(executable *executable, uint32_t index, const scalar_
   return st;
 }
 
-clave_status schedule_find_next(executable *executable, uint32_t index, schedule *first_schedule,
+clave_status schedule_find_next(executable *executable, uint32_t index, schedule *before,
                                 cursor from, const scalar_value *item, schedule **out, bool *made) {
-  const schedule_key key = {.before = first_schedule, .from = from, .item = item};
+  const schedule_key key = {.before = before, .from = from, .item = item};
   mutex_lock(executable->lock);
-  clave_status st = find_or_make(executable, index, &first_schedule->next, &key, out, made);
+  clave_status st = find_or_make(executable, index, &before->next, &key, out, made);
   mutex_unlock(executable->lock);
   return st;
 }

@@ -7,9 +7,9 @@
  * it is not kept. The caller releases it. is_lean: it requests no packed weights. */
 clave_status schedule_find(executable *executable, uint32_t method, const scalar_value *values,
                            bool is_lean, schedule **out) STATUS_CHECK;
-/* Returns the schedule that follows first_schedule from a cursor on. item: the value that its Item
+/* Returns the schedule that follows before from a cursor on. item: the value that its Item
  * read; NULL at the beginning of a late body. Sets *made if this call planned it. */
-clave_status schedule_find_next(executable *executable, uint32_t method, schedule *first_schedule,
+clave_status schedule_find_next(executable *executable, uint32_t method, schedule *before,
                                 cursor from, const scalar_value *item, schedule **out,
                                 bool *made) STATUS_CHECK;
 void schedule_hold(executable *executable, schedule *schedule);

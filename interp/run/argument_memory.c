@@ -36,25 +36,25 @@ void argument_clear(session *session, argument *own) {
   *own = (argument){0};
 }
 
-static void take_list(session *scale, session *from, argument *left, argument *right, uint32_t n) {
+static void take_list(session *to, session *from, argument *own, argument *other, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
-    drop_wrapped(from, &right[i]);
-    argument_clear(scale, &left[i]);
-    left[i] = right[i];
-    right[i] = (argument){0};
+    drop_wrapped(from, &other[i]);
+    argument_clear(to, &own[i]);
+    own[i] = other[i];
+    other[i] = (argument){0};
   }
 }
 
-void take_arguments(session *scale, session *from) {
-  for (uint32_t i = 0; i < scale->prog->ir.methods.count; i++) {
-    const ir_method *method = &scale->prog->ir.methods.items[i];
-    method_state *state = &scale->methods[i], *method_state = &from->methods[i];
-    take_list(scale, from, state->inputs, method_state->inputs, method->inputs.count);
-    take_list(scale, from, state->outputs, method_state->outputs, method->outputs.count);
-    state->has_run = method_state->has_run;
-    method_state->has_run = false;
+void take_arguments(session *to, session *from) {
+  for (uint32_t i = 0; i < to->prog->ir.methods.count; i++) {
+    const ir_method *method = &to->prog->ir.methods.items[i];
+    method_state *state = &to->methods[i], *other_state = &from->methods[i];
+    take_list(to, from, state->inputs, other_state->inputs, method->inputs.count);
+    take_list(to, from, state->outputs, other_state->outputs, method->outputs.count);
+    state->has_run = other_state->has_run;
+    other_state->has_run = false;
   }
-  scale->generation++; /* no binding uses these arguments in place yet */
+  to->generation++; /* no binding uses these arguments in place yet */
 }
 
 /* ---------------------------------------------------------------- host memory */
@@ -198,11 +198,10 @@ static bool has_memory(const argument *argument) {
 }
 
 bool arguments_overlap(const argument *left, const argument *right) {
-  const memory_start *start = &left->start, *memory_start = &right->start;
-  return has_memory(left) && has_memory(right) && start->object == memory_start->object &&
-         start->file[0] == memory_start->file[0] && start->file[1] == memory_start->file[1] &&
-         start->from < memory_start->from + right->room &&
-         memory_start->from < start->from + left->room;
+  const memory_start *a = &left->start, *b = &right->start;
+  return has_memory(left) && has_memory(right) && a->object == b->object &&
+         a->file[0] == b->file[0] && a->file[1] == b->file[1] && a->from < b->from + right->room &&
+         b->from < a->from + left->room;
 }
 
 static clave_status acquire(const session *session, argument *argument) {

@@ -27,7 +27,7 @@ struct argument {
 void argument_clear(session *session, argument *argument);
 /* Moves all inputs, outputs and results of last runs to another session; the memory stays in place.
  * `from` loses them. */
-void take_arguments(session *scale, session *from);
+void take_arguments(session *to, session *from);
 /* True if the device can use the argument's host memory in place. */
 bool argument_can_wrap(const backend *backend, const argument *argument);
 /* Makes the argument use this host memory. Bindings made before become stale. */

@@ -1,15 +1,15 @@
 #ifndef CLAVE_COMPILE_H
 #define CLAVE_COMPILE_H
-/* Programs as executables that need neither clave nor a file beside them, built by the system's C
- * compiler: written out as C, where it is one method that runs on the CPU, else linked with the
- * library, whose runtime they carry. docs/compile.md says when. */
+/* Compiles programs to executables that need neither clave nor other files, with the system's C
+ * compiler. One method that runs on the CPU is written out as C. Any other program is linked with
+ * the library, so that the executable carries the runtime. docs/compile.md describes both. */
 #include "clave.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* An open size of the method's inputs, by its name in the program. */
+/* Fixes an open size of the method's inputs, by its name in the program. */
 typedef struct clave_compile_dim {
   const char *name;
   int64_t size;
@@ -18,75 +18,81 @@ typedef struct clave_compile_dim {
 enum { CLAVE_COMPILE_ALONE = -1 };
 typedef struct clave_compile_options {
   size_t size;                   /* sizeof(clave_compile_options) */
-  const char *method;            /* NULL: the first; or, of a program that has a tokenizer, where
-                                    dims is empty, text, as clave generate writes it */
+  const char *method;            /* NULL: the first; or, if the program has a tokenizer and dims is
+                                    empty, text generation like `clave generate` */
   const char *name;              /* of the program, for the executable's help; NULL: "a program" */
   const clave_compile_dim *dims; /* (n_dims) */
   uint32_t n_dims;
   const char *compiler; /* a command with its arguments; NULL: CC, else cc */
-  const char *march;    /* the compiler's -march=...; NULL: none, and kernels choose among
-                           instructions when they run */
+  const char *march;    /* the compiler's -march=...; NULL: none, and kernels select instructions at
+                           run time */
   const char *library;  /* NULL: an executable; else a shared library, whose functions begin with
                            this identifier and are declared in LIBRARY.h beside it */
-  bool debug;           /* debugging information, little optimised */
-  bool keep_build;      /* the sources stay, in PATH.build */
-  /* Why an executable carries the runtime; the compiler's output after it has failed, line by line.
-   * May be NULL. */
+  bool debug;           /* with debugging information and little optimisation */
+  bool keep_build;      /* keep the sources in PATH.build */
+  /* Receives the reason why an executable carries the runtime, and the compiler's output after it
+   * has failed, line by line. May be NULL. */
   clave_message_fn message;
-  clave_progress_fn progress; /* files compiled; may be NULL */
-  void *ctx;                  /* of all three */
-  int n_threads;              /* 0: as many as CLAVE_THREADS or the CPUs say when it starts;
-                                 CLAVE_COMPILE_ALONE: the caller's alone, and no threads in it */
-  bool static_memory;         /* all memory is one static buffer, without any allocation; then
-                                 n_threads is CLAVE_COMPILE_ALONE */
-  size_t *memory_bytes;       /* gets the size of that buffer; may be NULL */
-  bool bare;                  /* one function for firmware, LIBRARY_run, declared in LIBRARY.h:
-                                 without stdio, allocation, threads and main, in an object to be
-                                 linked (.o); needs `library`; implies static_memory */
-  const char *kernel_folder;  /* X.c and X.h there take the place of those of that name among the
-                                 sources of kernels that are used; or NULL */
-  bool verify;                /* `PATH --verify` (a library: NAME_verify) compares results of drawn
-                                 inputs with a session's, which are computed now; the SHA-256 of
-                                 each is kept, for opencl the elements, which are compared but for
-                                 rounding. Integers and booleans are drawn as zeros */
-  const char *sbom;          /* a file that gets what went in, as a CycloneDX 1.5 document, when all
-                                else is there; NULL: none */
-  bool (*cancel)(void *ctx); /* asked while files are compiled, where a signal comes too; true ends
-                                it with CLAVE_CANCELLED, and nothing is left; may be NULL */
-  const char *target;        /* "c": the CPU; "opencl": OpenCL devices, as CLAVE_DEVICE chooses when
-                                it runs; NULL: "c" */
-  bool all_methods;          /* chosen when it runs; method is NULL */
-  bool allow_custom_kernels; /* as of sessions, when it runs */
-  const char *static_library;   /* libclave.a, with libclave_main.a beside it, of executables that
-                                   carry the runtime; NULL: those that belong to this library */
-  const clave_device *tuned;    /* what its tuning table (clave_tune.h; of target "c" its CPU
-                                   backend's) has for the program's sizes is built in; what carries
-                                   the runtime has all rows, and heeds them on such a device;
-                                   UNSUPPORTED of a language model's text; NULL: nothing */
-  const clave_device *binaries; /* of target "opencl": binaries of the kernels that have run on this
-                                   device go in, for machines with the same; NULL: none */
-  bool packed_only;      /* of what is written out: weights that are read packed alone are not there
-                            plain, too: it runs on processors that the program is packed for (below), of
-                            which this one must be, and on no other */
-  const char *processor; /* of what is written out. "portable": code for every processor, without
-                            optional instructions, and memory for that code alone; packed weights
-                            must be of the device class "portable" (CLAVE_DEVICE_CLASS). NULL:
-                            kernels choose among the instructions of the processor */
+  clave_progress_fn progress; /* counts compiled files; may be NULL */
+  void *ctx;                  /* passed to message, progress and cancel */
+  int n_threads;              /* of the executable. 0: CLAVE_THREADS or one per CPU, read when it
+                                 starts; CLAVE_COMPILE_ALONE: only the caller's, without any
+                                 threading code */
+  bool static_memory;         /* use one static buffer for all memory, without any allocation;
+                                 n_threads must be CLAVE_COMPILE_ALONE */
+  size_t *memory_bytes;       /* receives the size of that buffer; may be NULL */
+  bool bare;                  /* make an object file (.o) for firmware with one function,
+                                 LIBRARY_run, declared in LIBRARY.h: no stdio, allocation, threads
+                                 or main. Needs `library`; implies static_memory */
+  const char *kernel_folder;  /* files X.c and X.h in this folder replace the kernel sources of the
+                                 same name; or NULL */
+  bool verify;                /* add `PATH --verify` (a library: NAME_verify), which compares
+                                 results of random inputs with a session's, computed now. The
+                                 executable keeps the SHA-256 of each result; for opencl the
+                                 elements, which are compared within rounding. Integers and booleans
+                                 are zeros */
+  const char *sbom;           /* path of a CycloneDX 1.5 document that lists the parts of the
+                                 executable, written last; NULL: none */
+  bool (*cancel)(void *ctx);  /* called while files are compiled, also after a signal; true ends the
+                                 call with CLAVE_CANCELLED and leaves no files; may be NULL */
+  const char *target;         /* "c" (if NULL): the CPU; "opencl": OpenCL devices, selected by
+                                 CLAVE_DEVICE at run time */
+  bool all_methods;          /* include all methods, one of which is selected at run time; method is
+                                NULL */
+  bool allow_custom_kernels; /* as in clave_session_options, at run time */
+  const char *static_library;   /* path of libclave.a, with libclave_main.a beside it, for
+                                   executables that carry the runtime; NULL: those of this
+                                   library */
+  const clave_device *tuned;    /* device whose tuning table (clave_tune.h) is built in; target "c"
+                                   uses its CPU backend's table. C code gets the rows for the
+                                   program's sizes; a carried runtime gets all rows and uses them on
+                                   such a device. UNSUPPORTED with a language model's text; NULL:
+                                   none */
+  const clave_device *binaries; /* for target "opencl": include the binaries of kernels that have
+                                   run on this device, for machines with the same device; NULL:
+                                   none */
+  bool packed_only;      /* for C code: leave out the plain copies of weights that are only read
+                            packed. The executable runs only on processors that the program is
+                            packed for (below); this processor must be one of them */
+  const char *processor; /* for C code. "portable": code for every processor, without optional
+                            instructions, with memory for that code alone; packed weights must be of
+                            the device class "portable" (CLAVE_DEVICE_CLASS). NULL: kernels select
+                            among the processor's instructions */
 } clave_compile_options;
 
-/* What the program carries of packed constants (clave_program_pack, clave_files.h) goes in, and is
- * read where it lies on processors, or OpenCL devices, that it is packed for; others pack anew,
- * with a note. What is written out for a program that is packed for this processor has all that its
- * sizes want, and nothing else. */
+/* The packed constants of the program (clave_program_pack, clave_files.h) are included, and are
+ * read in place on the processors or OpenCL devices that they are packed for. Other devices pack
+ * the constants again, with a note. If a program is packed for this processor, its C code includes
+ * the packed constants that its sizes need, and no others. */
 
-/* An executable (or a library) at `path`, whole or not at all: `PATH in.bin... out.bin...`, raw
- * little-endian tensors in the program's order; its --help lists them. UNSUPPORTED: what cannot be
- * compiled, by name, with nothing written. IO: the compiler failed, with the first error that it
- * gave. */
+/* Writes an executable (or a library) to `path`; on failure nothing is written. Its usage is `PATH
+ * in.bin... out.bin...`: raw little-endian tensors in the program's order, which --help lists.
+ * Fails with UNSUPPORTED, naming what cannot be compiled, or with IO and the compiler's first
+ * error. */
 CLAVE_API clave_status clave_compile(const clave_program *program, const char *path,
                                      const clave_compile_options *options) CLAVE_CHECK;
-/* Its sources instead, with a Makefile, in a folder that is made and must be empty; whole or not at
- * all. The same program and options give the same bytes. */
+/* Writes the sources and a Makefile instead, to a folder that is created or must be empty; on
+ * failure nothing is written. The same program and options give the same bytes. */
 CLAVE_API clave_status clave_compile_sources(const clave_program *program, const char *folder,
                                              const clave_compile_options *options) CLAVE_CHECK;
 

@@ -10,13 +10,12 @@
  *   clave_session_bind_output_mem(session, "forward", 0, logits, 0, 10 * sizeof(float));
  *   clave_session_run(session, "forward");  // after what `queue` held; complete when it returns
  *
- * Handles are passed as void *, so that no OpenCL header is needed here. They are of the OpenCL
- * that libOpenCL.so.1 gives, which clave opens as well. What is no handle at all, or of an object
- * that is gone, cannot be told and is the caller's to avoid. clave retains what it uses as long as
- * it does; it never waits for the caller's queue as a whole, and changes no object but the bytes of
- * bound outputs.
+ * Handles are passed as void *, so that no OpenCL header is needed here. They must come from the
+ * libOpenCL.so.1 that clave opens as well. clave cannot detect pointers that are not handles, or
+ * handles of released objects. It retains each object while it uses it, never waits for the
+ * caller's whole queue, and changes nothing but the bytes of bound outputs.
  *
- * A host that opens OpenCL before clave keeps its driver's own settings: docs/devices.md says what
+ * A host that opens OpenCL before clave keeps its driver's own settings; docs/devices.md says what
  * that means for PoCL. */
 #include "clave.h"
 
@@ -24,47 +23,48 @@
 extern "C" {
 #endif
 
-/* context: a cl_context; device: a cl_device_id of it, one that clave_devices_get lists (no
- * sub-device). queue: a cl_command_queue of both, in order or not, or NULL.
+/* Opens a device in the caller's context. context: a cl_context; device: a cl_device_id of it that
+ * clave_devices_get lists (no sub-device). queue: a cl_command_queue of both, in order or not, or
+ * NULL.
  *
- * A session has a queue of its own in the context. What a run enqueues there begins when all is
- * over that the caller's queue held at the call of clave_session_run, which flushes it, and fails
- * if that failed. Without a queue the caller waits, before a run, for what writes bound inputs and
- * what uses bound outputs. A run is complete when clave_session_run returns, so that all that the
- * caller enqueues then, in any queue, sees its results. A queue that waits for what its own thread
- * does after the run (a user event) blocks the run for good.
+ * Each session has its own queue in the context. A run begins when everything that the caller's
+ * queue held at the call of clave_session_run is complete; the call flushes that queue, and fails
+ * if its work failed. Without a queue the caller waits, before a run, for the commands that write
+ * bound inputs or use bound outputs. A run is complete when clave_session_run returns, so commands
+ * that the caller enqueues afterwards, in any queue, see its results. A queue that waits for an
+ * action of the same thread after the run (a user event) blocks the run for ever.
  *
- * options: as for clave_device_open. The CPU backend takes what the device cannot run unless
- * no_fallback is set. */
+ * options: as for clave_device_open. The CPU backend runs the ops that the device cannot run,
+ * unless no_fallback is set. */
 CLAVE_API clave_status clave_device_create_from_opencl(void *context, void *device, void *queue,
                                                        const clave_device_options *options,
                                                        clave_device **out) CLAVE_CHECK;
 
-/* A file of the binaries of the kernels that have run on an OpenCL device in this process. As
- * clave_device_options.binaries, its bytes, aligned to 8, are where a device that is opened takes
- * kernels from, ahead of the cache: processes that begin without one build nothing. Those of
- * another device, driver, processor or version of clave are left alone, with a note. UNSUPPORTED:
- * nothing ran, or the driver gives no binaries. */
+/* Writes a file of the binaries of the kernels that have run on an OpenCL device in this process.
+ * If clave_device_options.binaries holds its bytes, aligned to 8, a device takes kernels from them
+ * before it looks in the cache, so a process without a cache builds nothing. Binaries of another
+ * device, driver, processor or version of clave are ignored, with a note. UNSUPPORTED: nothing ran,
+ * or the driver returns no binaries. */
 CLAVE_API clave_status clave_device_save_binaries(const clave_device *device,
                                                   const char *path) CLAVE_CHECK;
 
-/* As clave_session_bind_input, from memory of the session's OpenCL device. memory: a cl_mem of the
- * context that the device was made from, a buffer or a part of one, retained until the input is set
- * or bound again; NULL: no input. shape: dtype and dims, contiguous; its data is not used. The
- * elements lie from `offset` on, in bytes, a multiple of an element's size; each run reads them
- * there. The buffer is not CL_MEM_WRITE_ONLY; it may be closed to the host (CL_MEM_HOST_NO_ACCESS
- * and the like), though ops that run on the CPU backend get a copy, and kernels are compared with
- * it when they first run. Host scalars are not bound this way; nothing is while the CPU backend
- * answers for the device (clave_session_options.warm_up). */
+/* Like clave_session_bind_input, but from memory of the session's OpenCL device. memory: a cl_mem
+ * of the device's context, a buffer or sub-buffer, retained until the input is set or bound again;
+ * NULL removes the input. shape: dtype and dims, contiguous; its data is ignored. The elements
+ * begin at byte `offset`, a multiple of the element size, and each run reads them there. The buffer
+ * must not be CL_MEM_WRITE_ONLY. It may be closed to the host (CL_MEM_HOST_NO_ACCESS and the like),
+ * but ops on the CPU backend get a copy, and kernels are checked against it at their first run.
+ * Host scalars cannot be bound this way, and nothing can while the CPU backend runs in the device's
+ * place (clave_session_options.warm_up). */
 CLAVE_API clave_status clave_session_bind_input_mem(clave_session *session, const char *method,
                                                     uint32_t index, const clave_tensor *shape,
                                                     void *memory, size_t offset) CLAVE_CHECK;
-/* As clave_session_bind_output: runs write the result, contiguous, to the `size` bytes of a cl_mem
- * from `offset` on, in a CL_MEM_READ_WRITE buffer; NULL: to the session's own memory. It may lie in
- * an input's memory, not in another output's; parts of one buffer, and buffers over the same host
- * memory (CL_MEM_USE_HOST_PTR), are told by where they lie. A result that lies on an input, or is
- * not made as a whole on that device, is copied there when the run ends; others are made there.
- * clave_session_output gives its dtype and dims, with data NULL. */
+/* Like clave_session_bind_output, but runs write the contiguous result to `size` bytes of a
+ * CL_MEM_READ_WRITE buffer from byte `offset` on; NULL restores the session's own memory. The bytes
+ * may overlap an input, but not another output; overlaps through sub-buffers and through buffers
+ * over the same host memory (CL_MEM_USE_HOST_PTR) are detected. Results are made in place, except
+ * that a result that overlaps an input, or is not made wholly on that device, is copied there when
+ * the run ends. clave_session_output returns its dtype and dims, with data NULL. */
 CLAVE_API clave_status clave_session_bind_output_mem(clave_session *session, const char *method,
                                                      uint32_t index, void *memory, size_t offset,
                                                      size_t size) CLAVE_CHECK;

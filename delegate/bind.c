@@ -1,5 +1,5 @@
-/* Inputs and outputs: copied, or where the host has them. What is bound is checked against the room
- * that the host says there is. */
+/* Inputs and outputs: copied, or bound to the host's memory. The size of a bound tensor is checked
+ * against the size of the memory. */
 #include <stdlib.h>
 
 #include "base/checked.h"
@@ -16,7 +16,8 @@ static clave_status check_described(const clave_tensor *tensor) {
   return NULL;
 }
 
-/* Bytes from the first element to behind the last; 0 of an empty one. */
+/* Bytes from the start of the first element to the end of the last; 0 for an empty tensor. Fails
+ * for negative strides and overflow. */
 static clave_status measure(const clave_tensor *tensor, size_t *out) {
   int64_t last = 0, step;
   *out = 0;
@@ -112,7 +113,7 @@ static clave_status bind_output(clave_session *session, const char *method, uint
   if (memory.kind == CLAVE_DELEGATE_DMA_BUF)
     return own(clave_session_bind_output_dma_buf(session, method, index, memory.fd, memory.offset,
                                                  memory.bytes));
-  /* An output without room is one of no elements: it lies anywhere. */
+  /* Memory of no bytes suits only an empty output, which may have any address. */
   static char nowhere[1];
   char *there = memory.memory ? (char *)memory.memory + memory.offset : nowhere;
   return own(clave_session_bind_output(session, method, index, there, memory.bytes));

@@ -1,4 +1,4 @@
-/* Devices: those that there are, opened by name or over the host's own OpenCL. */
+/* Devices: lists them, and opens them by name or over the host's own OpenCL. */
 #include <stdlib.h>
 
 #include "clave_opencl.h"

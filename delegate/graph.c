@@ -1,5 +1,5 @@
-/* A host's graph as a program: checked, then handed to the builder, whose verifier does the rest.
- */
+/* Makes programs of a host's graph: checks it, and calls the builder, whose verifier does the
+ * rest. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static bool writes_tensors(clave_delegate_field_kind k) {
   return k == CLAVE_DELEGATE_WRITES || k == CLAVE_DELEGATE_WRITES_LIST;
 }
 
-/* A list of n items that is there. */
+/* Fails if a list of n > 0 items is NULL. */
 #define TRY_LIST(list, n) \
   if ((n) && !(list)) return INVALID("%s is NULL, with %u of them", #list, (unsigned)(n))
 
@@ -134,12 +134,12 @@ clave_status graph_check(const clave_delegate_graph *given, clave_delegate_graph
 typedef struct maker {
   const clave_delegate_graph *graph;
   clave_builder *builder;
-  clave_id *sizes, *tensors; /* owned; 0: not made yet */
-  bool copy;                 /* constants */
-  void *zeros;               /* owned; for constants without data, in questions; or NULL */
+  clave_id *sizes, *tensors; /* owned; 0: not yet made */
+  bool copy;                 /* copies constants */
+  void *zeros;               /* owned; data of constants in query; or NULL */
 } maker;
 
-/* The host scalar of a size, by 1 + its index. */
+/* Returns the host scalar of a size, given 1 + its index; 0 for 0. Makes it at first use. */
 static clave_id size_id(const maker *maker, uint32_t size) {
   if (!size) return 0;
   const clave_delegate_size *s = &maker->graph->sizes[size - 1];
@@ -164,7 +164,7 @@ static void make_tensor(maker *maker, uint32_t index, clave_slot_kind kind) {
                                                tensor->rank, tensor->dims, sizes);
 }
 
-/* What a state begins with, as a constant of its name and " at first". */
+/* Sets a state's initial value, as a constant with its name and " at first". */
 static clave_status make_initial(const maker *maker, uint32_t index) {
   static const char ending[] = " at first";
   const clave_delegate_tensor *tensor = &maker->graph->tensors[index];
@@ -220,7 +220,7 @@ static bool add_step(const maker *maker, const clave_delegate_field *field) {
   return list != NULL;
 }
 
-/* False: no memory. */
+/* Returns false if there is no memory. */
 static bool set_field(const maker *maker, const clave_delegate_field *field) {
   switch (field->kind) {
     case CLAVE_DELEGATE_READS:
@@ -294,7 +294,7 @@ static clave_status add_whole(maker *maker) {
   return NULL;
 }
 
-/* Zeros for the largest constant without data that the node reads; pages that nobody touches. */
+/* Allocates zeros for the largest constant that the node reads. The pages are never touched. */
 static clave_status make_zeros(maker *maker, const clave_delegate_node *node) {
   size_t most = 1;
   for (uint32_t i = 0; i < node->n_fields; i++) {
@@ -313,7 +313,7 @@ static clave_status make_zeros(maker *maker, const clave_delegate_node *node) {
   return maker->zeros ? NULL : status_no_memory();
 }
 
-/* Makes the operands or the results of a node, those that are not there yet, and lists them. */
+/* Makes the operands or results of a node that are not yet made, and lists inputs in the method. */
 static void add_arguments(maker *maker, const clave_delegate_node *node, bool results) {
   for (uint32_t i = 0; i < node->n_fields; i++) {
     const clave_delegate_field *field = &node->fields[i];

@@ -1,5 +1,5 @@
-/* Handles: numbers that rise and are never given twice, in a table that is sorted by them. So a
- * number that a host made up, or kept too long, is found to stand for nothing. */
+/* Handles: ascending numbers that are never reused, in a table sorted by them. A number that a host
+ * made up, or kept too long, is therefore not found. */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@ enum { KIND_BITS = 2 };
 static struct {
   atomic_flag lock; /* held for a search or a move of entries */
   uint64_t serial;
-  entry *entries; /* owned; ascending; freed with the last, so that a host can unload the library */
+  entry *entries; /* owned; ascending; freed with the last, so that hosts can unload the library */
   size_t n, capacity;
 } table = {.lock = ATOMIC_FLAG_INIT};
 
@@ -28,7 +28,7 @@ static void unlock_table(void) { atomic_flag_clear_explicit(&table.lock, memory_
 
 static const char *const names[] = {"no handle", "a device", "a program", "an instance"};
 
-/* NULL: there is none. Under the lock, as are those below. */
+/* Returns NULL if there is no such handle. Called with the lock held. */
 static entry *find_entry(clave_delegate_handle h) {
   size_t low = 0, high = table.n;
   while (low < high) {

@@ -1,4 +1,4 @@
-/* Instances: a program on a device with its state, for one call at a time. */
+/* Instances: a program on a device with its state, used by one call at a time. */
 #include <stdlib.h>
 
 #include "delegate/objects.h"
@@ -16,7 +16,7 @@ static clave_status instance_taken(instance_state state) {
   }
 }
 
-/* delegate_instance.calls: a state, whether the call was cancelled, and which call it is. */
+/* delegate_instance.calls: the state, a flag for a cancelled call, and the call's number. */
 enum { STATE_MASK = 3, CANCELLED = 4, ONE_CALL = 8 };
 
 static instance_state state_in(unsigned calls) { return (instance_state)(calls & STATE_MASK); }
@@ -33,7 +33,8 @@ bool instance_move(delegate_instance *in, instance_state from, instance_state to
   return false;
 }
 
-/* From idle to `state` of the next call, which nobody has cancelled; the instance is held. */
+/* Takes an idle instance for a new call, which is not cancelled, and holds it. Fails if not
+ * idle. */
 static clave_status take_instance(clave_delegate_handle h, instance_state state,
                                   delegate_instance **out) {
   TRY(handle_take(HANDLE_INSTANCE, h, out));
@@ -56,7 +57,7 @@ void instance_leave(delegate_instance *in) {
   object_release(&in->object);
 }
 
-/* Of the call that is under way, and not of one that follows it meanwhile. */
+/* Cancels the call in progress, but never one that starts in the meantime. */
 void instance_cancel(delegate_instance *in) {
   unsigned calls = atomic_load(&in->calls);
   const unsigned call = calls / ONE_CALL;
@@ -66,9 +67,9 @@ void instance_cancel(delegate_instance *in) {
 
 /* ---------------------------------------------------------------- lifetime */
 
-/* No run is under way. */
+/* Called when no run is in progress. */
 static void stop_worker(delegate_instance *in) {
-  if (in->worker && !thread_is_here(in->worker)) return; /* nobody would answer */
+  if (in->worker && !thread_is_here(in->worker)) return; /* forked: no such thread here */
   if (in->worker) {
     in->leave = true;
     wait_event_set(in->work, true);
@@ -146,7 +147,7 @@ clave_status delegate_destroy(clave_delegate_handle instance) {
 
 /* ---------------------------------------------------------------- state */
 
-/* Runs `call`, which names the session as s, while nobody else uses the instance. */
+/* Runs `call`, in which s is the session, while no other call can use the instance. */
 #define WITH_SESSION(call)            \
   delegate_instance *in;              \
   TRY(instance_enter(instance, &in)); \

@@ -1,7 +1,7 @@
 #ifndef DELEGATE_OBJECTS_H
 #define DELEGATE_OBJECTS_H
-/* What handles stand for, and how a call gets at it. Statuses that leave this library are made by
- * it: those of libclave are translated by own(). */
+/* Objects that handles refer to, and how a call gets at them. Statuses that leave this library are
+ * made by it: own() translates those of libclave. */
 #include <stdatomic.h>
 
 #include "base/sized.h"
@@ -12,21 +12,21 @@
 /* ---- handles.c ---- */
 typedef enum handle_kind { HANDLE_DEVICE = 1, HANDLE_PROGRAM, HANDLE_INSTANCE } handle_kind;
 
-/* The head of whatever has a handle. It goes when its handle is closed and nobody holds it. */
+/* First member of each object. It is destroyed when its handle is closed and nobody holds it. */
 typedef struct object {
-  int holds; /* the handle's, calls under way, other objects; of handles.c */
+  int holds; /* the handle, calls in progress, other objects; private to handles.c */
   void (*destroy)(struct object *object);
 } object;
 
-/* Gives object a handle, which holds it. */
+/* Makes a handle, which holds the object. */
 clave_status handle_give(handle_kind kind, object *object, clave_delegate_handle *out) STATUS_CHECK;
-/* What the handle stands for, held until object_release. */
+/* Sets *out (an object **) to the object of a handle, held until object_release, or to NULL. */
 clave_status handle_take(handle_kind kind, clave_delegate_handle h, void *out) STATUS_CHECK;
-/* The handle is none from here on. */
+/* Makes the handle invalid and releases its hold. */
 clave_status handle_close(handle_kind kind, clave_delegate_handle h) STATUS_CHECK;
-void object_release(object *object); /* takes NULL */
+void object_release(object *object); /* accepts NULL */
 
-/* The same error, made here; consumes `st`. */
+/* Returns a copy of the error made by this library, and frees `st`. */
 clave_status own(clave_status st) STATUS_CHECK;
 #define TRY_CLAVE(expr) TRY(own(expr))
 #define TRY_GIVEN(pointer) \
@@ -47,16 +47,16 @@ clave_status delegate_close(clave_delegate_handle device) STATUS_CHECK;
 
 /* ---- graph.c ---- */
 clave_status graph_check(const clave_delegate_graph *given, clave_delegate_graph *own) STATUS_CHECK;
-/* The graph as a program; constants are borrowed, or copied. */
+/* Makes a program of the graph; constants are borrowed, or copied. */
 clave_status graph_build(const clave_delegate_graph *graph, bool copy,
                          clave_program **out) STATUS_CHECK;
-/* One node of it, its operands as inputs, its results as outputs, zeros for constants: *borrowed is
- * to be freed behind the program, also after a failure. */
+/* Makes a program of one node, with its operands as inputs, its results as outputs and zeros for
+ * constants. The caller frees *borrowed after the program, also after a failure. */
 clave_status graph_build_node(const clave_delegate_graph *graph, uint32_t node, void **borrowed,
                               clave_program **out) STATUS_CHECK;
 
 /* ---- query.c ---- */
-/* NULL is the first. */
+/* Describes a method (NULL: the first). INVALID if there is none of that name. */
 clave_status find_method(const clave_program *program, const char *method,
                          clave_method_info *out) STATUS_CHECK;
 clave_status delegate_query(clave_delegate_handle device, const clave_delegate_graph *graph,
@@ -69,9 +69,9 @@ clave_status delegate_query_program(clave_delegate_handle device, clave_delegate
 typedef struct delegate_program {
   object object;
   clave_program *program;
-  void **copies; /* owned, each too: of payload and constants (n_copies) */
+  void **copies; /* (n_copies), owned, as is each: payload and constants */
   size_t n_copies, cap_copies;
-  void (*release)(void *ctx); /* the host's, once nothing is read; NULL: was called */
+  void (*release)(void *ctx); /* called when the data is no longer read; NULL: was called */
   void *release_ctx;
 } delegate_program;
 clave_status delegate_load(const clave_delegate_payload *payload,
@@ -94,7 +94,7 @@ clave_status delegate_node(clave_delegate_handle program, const char *method, ui
 typedef enum instance_state {
   INSTANCE_IDLE = 0,
   INSTANCE_BUSY,      /* a call uses it */
-  INSTANCE_SUBMITTED, /* a run was submitted, and not yet waited for */
+  INSTANCE_SUBMITTED, /* a run was submitted and not yet waited for */
   INSTANCE_GONE
 } instance_state;
 typedef struct delegate_instance {
@@ -103,23 +103,23 @@ typedef struct delegate_instance {
   delegate_device *device;   /* held */
   clave_session *session;
   clave_delegate_instance_options options;
-  atomic_uint calls; /* of instance.c: the state, whether the call is cancelled, its number */
-  /* Of submitted runs, made at the first: the worker waits for `work`, and opens `over`. */
+  atomic_uint calls; /* private to instance.c: the state, a cancelled flag, the call's number */
+  /* For submitted runs, made at the first one. The worker waits for `work` and sets `over`. */
   thread *worker;
   wait_event *work, *over;
-  bool leave;   /* for the worker, before `work` is opened */
-  char *method; /* owned; of the submitted run; NULL: the first */
+  bool leave;   /* tells the worker to exit; set before `work` */
+  char *method; /* owned; method of the submitted run; NULL: the first */
   void (*done)(void *ctx);
   void *done_ctx;
-  clave_status status; /* of the submitted run, owned until it was waited for */
+  clave_status status; /* of the submitted run; owned until it was waited for */
 } delegate_instance;
-/* The instance for this call alone, until instance_leave. */
+/* Acquires the instance for this call alone, until instance_leave. INVALID if it is in use. */
 clave_status instance_enter(clave_delegate_handle h, delegate_instance **out) STATUS_CHECK;
 void instance_leave(delegate_instance *in);
 instance_state instance_state_of(delegate_instance *in);
-/* Of the call under way, which stays cancelled where it was. False: it is in another state. */
+/* Changes the state, but not the flag of a cancelled call. False if the state is not `from`. */
 bool instance_move(delegate_instance *in, instance_state from, instance_state to);
-void instance_cancel(delegate_instance *in); /* the call under way; none: nothing */
+void instance_cancel(delegate_instance *in); /* cancels the call in progress, if any */
 clave_status delegate_create(clave_delegate_handle program, clave_delegate_handle device,
                              const clave_delegate_instance_options *options,
                              clave_delegate_handle *instance) STATUS_CHECK;

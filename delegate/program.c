@@ -1,4 +1,4 @@
-/* Programs: made of payloads, described. */
+/* Programs: makes them from payloads, and describes them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ static void destroy_program(object *object) {
   free(program);
 }
 
-/* A copy that lives as long as the program; NULL: no memory. */
+/* Copies data for the lifetime of the program; NULL: no memory. */
 static void *keep_copy(delegate_program *program, const void *data, size_t bytes) {
   if (!array_reserve(&program->copies, &program->cap_copies, program->n_copies + 1,
                      sizeof *program->copies))
@@ -45,7 +45,7 @@ static bool look_up(const clave_delegate_payload *given, const char *name, clave
   return given->find && given->find(given->find_ctx, name, constant);
 }
 
-/* As clave compares them: the stride of a dimension of one says nothing. */
+/* Compares as clave does: the stride of a dimension of 1 is ignored. */
 static bool is_same(const clave_tensor *left, const clave_tensor *right) {
   if (left->dtype != right->dtype || left->rank != right->rank) return false;
   for (int k = 0; k < left->rank; k++)
@@ -55,7 +55,8 @@ static bool is_same(const clave_tensor *left, const clave_tensor *right) {
   return true;
 }
 
-/* What is not as the program declares it is left to clave to refuse, and not copied. */
+/* Finds a constant, and copies it if the payload asks for that. One that differs from its
+ * declaration is not copied, since clave refuses it. */
 static bool find_constant(void *ctx, const char *name, clave_tensor *constant) {
   constant_finder *finder = ctx;
   const clave_tensor declared = *constant;
@@ -108,7 +109,7 @@ static clave_status read_payload(delegate_program *program, const clave_delegate
   return INVALID("format: expected a clave_delegate_format, got %d", (int)given->format);
 }
 
-/* The program, without a handle. */
+/* Makes the program, without a handle. */
 static clave_status make_program(const clave_delegate_payload *given, delegate_program **out) {
   delegate_program *program = *out = calloc(1, sizeof *program);
   if (!program) return status_no_memory();
@@ -126,7 +127,7 @@ clave_status delegate_load(const clave_delegate_payload *payload, clave_delegate
   clave_status st = make_program(&given, &delegate_program);
   if (!st) {
     delegate_program->release =
-        given.copy ? NULL : given.release; /* before another thread could unload it */
+        given.copy ? NULL : given.release; /* set before another thread could unload it */
     delegate_program->release_ctx = given.release_ctx;
     st = handle_give(HANDLE_PROGRAM, &delegate_program->object, program);
     if (st) delegate_program->release = NULL;
@@ -142,7 +143,7 @@ clave_status delegate_unload(clave_delegate_handle program) {
 
 /* ---------------------------------------------------------------- descriptions */
 
-/* Runs `call`, which names the program as p, and returns its status. */
+/* Runs `call`, in which p is the program, and returns its status. */
 #define DESCRIBE(call)                              \
   delegate_program *held;                           \
   TRY_GIVEN(info);                                  \

@@ -1,4 +1,4 @@
-/* What a device takes: of a host's graph, each node by itself; of a program, its placement. */
+/* Tells which nodes a device runs: of a graph, each by itself; of a program, by its placement. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static clave_status read_placement(const clave_placement *placement, const char 
   return NULL;
 }
 
-/* Of the first n nodes of a method. */
+/* Answers for the first n nodes of a method. */
 static clave_status ask_program(clave_program *program, clave_device *device, const char *method,
                                 clave_delegate_answer *answers, uint32_t n) {
   const clave_session_options options = {.size = sizeof options, .unfused = true};
@@ -32,7 +32,7 @@ static clave_status ask_program(clave_program *program, clave_device *device, co
   return st;
 }
 
-/* A node that cannot be built is one that no device takes: that is an answer. */
+/* Answers for one node. If it cannot be built, the answer is that no device runs it. */
 static clave_status ask_node(const clave_delegate_graph *graph, uint32_t node, clave_device *device,
                              clave_delegate_answer *answer) {
   clave_program *program;

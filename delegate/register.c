@@ -1,4 +1,4 @@
-/* The table of functions, and the one symbol that gives it. */
+/* The table of functions, and the one symbol that returns it. */
 #include <string.h>
 
 #include "delegate/objects.h"
@@ -52,7 +52,7 @@ clave_code clave_delegate_register(uint32_t version, clave_delegate *given) {
   clave_status st = sized_write(&own_table, given, SIZED(clave_delegate, observe));
   const clave_code code = code_of(st);
   status_free(st);
-  /* What a newer host knows and this plugin does not. */
+  /* Clears the fields that a newer host knows and this plugin does not. */
   if (!st && size > sizeof own_table)
     memset((char *)given + sizeof own_table, 0, size - sizeof own_table);
   return code;

@@ -1,5 +1,5 @@
-/* Runs: in the caller's thread, or in one of the instance's own; what the host's profiler is told
- * of them. */
+/* Runs methods in the caller's thread or the instance's worker, and reports runs to the
+ * profiler. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,7 +57,7 @@ clave_status delegate_execute(clave_delegate_handle instance, const char *method
   return st;
 }
 
-/* Unlike other calls it waits for nobody, and is not refused while one is under way. */
+/* Unlike other calls, this one is allowed during another call and does not wait for it. */
 clave_status delegate_cancel(clave_delegate_handle instance) {
   delegate_instance *in;
   TRY(handle_take(HANDLE_INSTANCE, instance, &in));
@@ -68,7 +68,7 @@ clave_status delegate_cancel(clave_delegate_handle instance) {
 
 /* ---------------------------------------------------------------- the worker */
 
-/* The instance whose worker this thread is; NULL. */
+/* The instance whose worker this thread is, else NULL. */
 static _Thread_local const delegate_instance *worked_for;
 
 static void work(void *ctx) {
@@ -117,15 +117,15 @@ clave_status delegate_submit(clave_delegate_handle instance, const char *method,
   wait_event_set(in->over, false);
   (void)instance_move(in, INSTANCE_BUSY, INSTANCE_SUBMITTED);
   wait_event_set(in->work, true);
-  object_release(&in->object); /* it cannot be destroyed until it was waited for */
+  object_release(&in->object); /* it cannot be destroyed before it was waited for */
   return NULL;
 }
 
-/* Of a run that is over: what became of it, for the one call that gets here first. */
+/* Returns the status of a finished run, to the first caller only; others get INVALID. */
 static clave_status finish_run(delegate_instance *in, bool *over) {
   if (!instance_move(in, INSTANCE_SUBMITTED, INSTANCE_BUSY))
     return INVALID("another thread has waited for the run");
-  *over = wait_event_wait(in->over, 0); /* false: another has waited, and submitted the next */
+  *over = wait_event_wait(in->over, 0); /* false: waited for by another, who submitted the next */
   clave_status st = NULL;
   if (*over) {
     st = in->status;

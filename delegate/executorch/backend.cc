@@ -1,5 +1,5 @@
-// ClaveBackend for ExecuTorch: a delegate's payload becomes a method of an instance of clave's, its
-// arguments are bound where they lie. Registered when the library is loaded.
+// ClaveBackend for ExecuTorch: turns a delegate's payload into a method of an instance and binds
+// its arguments in place. It is registered when the library is loaded.
 #include <executorch/runtime/backend/interface.h>
 #include <executorch/runtime/core/evalue.h>
 #include <executorch/runtime/core/exec_aten/util/tensor_util.h>
@@ -42,7 +42,7 @@ struct Delegate {
 
 // ---------------------------------------------------------------- loading
 
-// "clave 1\n", the key of the program, "\n", its method, "\n".
+// Reads "clave 1\n", the key of the program, "\n", its method, "\n".
 bool read_payload(const FreeableBuffer &processed, std::string *key, std::string *method) {
   constexpr char head[] = "clave 1\n";
   if (processed.size() > 4096) return false;
@@ -61,7 +61,7 @@ bool take_number(const std::string &text, uint64_t *out) {
   return read.ec == std::errc() && read.ptr == end;
 }
 
-// A setting by its name, as a compile spec or the host's load-time option gives it.
+// Sets a setting by its name, as in a compile spec or a load-time option of the host.
 bool set(Settings *settings, const std::string &name, const std::string &value) {
   uint64_t n = 0;
   const bool is_number = take_number(value, &n);
@@ -83,7 +83,7 @@ bool set(Settings *settings, const std::string &name, const std::string &value) 
 
 const char *const kSettings[] = {"device", "cache_dir", "n_threads", "memory_budget", "fast"};
 
-// The host's option by this name as text; empty: it has none.
+// Returns the host's option of this name as text; empty if there is none.
 std::string option(const BackendInitContext &context, const char *name) {
   if (auto text = context.get_runtime_spec<const char *>(name); text.ok()) return *text;
   if (auto number = context.get_runtime_spec<int>(name); number.ok())
@@ -92,7 +92,7 @@ std::string option(const BackendInitContext &context, const char *name) {
   return "";
 }
 
-// Other compile specs were for the export alone.
+// Ignores other compile specs, which are only for the export.
 Error read_settings(BackendInitContext &context, ArrayRef<CompileSpec> specs, Settings *settings) {
   for (const char *name : kSettings) {
     std::string value = option(context, name);
@@ -180,7 +180,7 @@ const struct {
               {ScalarType::Float8_e4m3fn, CLAVE_F8_E4M3},
               {ScalarType::Float8_e5m2, CLAVE_F8_E5M2}};
 
-// Their tensor as ours, in place.
+// Describes ExecuTorch's tensor as clave's, in place. False if clave lacks its dtype or rank.
 bool seen_as(const Tensor &t, clave_tensor *out) {
   if (t.dim() > CLAVE_MAX_RANK) return false;
   for (const auto &type : kTypes) {
@@ -246,7 +246,7 @@ bool is_contiguous(const clave_tensor &t) {
   return true;
 }
 
-// A result whose sizes are known, and that the host keeps in rows, is written where it goes.
+// True if a result can be written in place: its sizes are known and the tensor is contiguous.
 bool is_bound(const clave_tensor_info &info, const EValue &value, clave_tensor *tensor) {
   if (info.is_scalar || !value.isTensor() || !seen_as(value.toTensor(), tensor)) return false;
   if (tensor->dtype != info.dtype || tensor->rank != info.rank || !tensor->data) return false;
@@ -265,7 +265,7 @@ Error bind_output(const Delegate &d, uint32_t i, const EValue &value) {
   return st ? failed(st, "running a delegate") : Error::Ok;
 }
 
-// `from` is contiguous, and of the same dims.
+// Copies `from`, which is contiguous and has the dims of `to`.
 void copy_rows(const char *from, const clave_tensor &to, size_t element) {
   int64_t at[CLAVE_MAX_RANK] = {};
   for (;;) {
@@ -384,8 +384,7 @@ const Error registered = executorch::runtime::register_backend({kName, &backend}
 }  // namespace
 }  // namespace clave
 
-// The version of ExecuTorch that this was compiled against: it can be told from the file before it
-// is loaded.
+// The version of ExecuTorch that this was compiled against; can be read without loading the file.
 #ifndef CLAVE_EXECUTORCH_VERSION
 #define CLAVE_EXECUTORCH_VERSION "unknown"
 #endif
@@ -394,7 +393,7 @@ extern __attribute__((visibility("default"))) const char clave_executorch_built_
 const char clave_executorch_built_for[] = "built for ExecuTorch " CLAVE_EXECUTORCH_VERSION;
 }
 
-// 0, or why ExecuTorch has not taken the backend, as an executorch::runtime::Error.
+// Returns 0 if ExecuTorch accepted the backend, else an executorch::runtime::Error.
 extern "C" __attribute__((visibility("default"))) int clave_executorch_status(void) {
   return static_cast<int>(clave::registered);
 }

@@ -1,4 +1,4 @@
-// Programs, devices and instances of loaded .pte files, and which of them share what.
+// Programs, devices and instances of loaded .pte files, and how these share them.
 #include "delegate/executorch/instances.h"
 
 #include <executorch/runtime/executor/pte_data_map.h>
@@ -20,10 +20,10 @@ using executorch::runtime::FreeableBuffer;
 using executorch::runtime::NamedDataMap;
 using executorch::runtime::internal::PteDataMap;
 
-// Kept while the process lives: methods may be destroyed by its last destructors.
+// Never destroyed: the last destructors of the process may destroy methods.
 struct Registry {
   std::mutex mutex;
-  std::map<std::string, std::weak_ptr<Owned>> devices;  // by what they were opened with
+  std::map<std::string, std::weak_ptr<Owned>> devices;  // by device name, cache folder and threads
   std::vector<std::weak_ptr<Instance>> instances;
   std::mutex error_mutex;
   std::string error;
@@ -34,8 +34,8 @@ Registry &registry() {
   return *made;
 }
 
-// Of a text that may hold bytes of a damaged file: Python's logger ends the process at what is no
-// UTF-8.
+// Replaces all but printable ASCII. The text may hold bytes of a damaged file, and Python's logger
+// ends the process at invalid UTF-8.
 std::string plain(std::string text) {
   for (char &c : text)
     if (c < ' ' || c > '~') c = '?';
@@ -63,9 +63,9 @@ Error code_of(clave_code code) {
 
 // ---------------------------------------------------------------- programs
 
-// The bytes of a program and its constants, where the host's loader has them: mapped, mostly.
+// The bytes of a program and its constants in the memory of the host's loader, usually mapped.
 struct Data {
-  const NamedDataMap *map = nullptr;  // while the program is loaded
+  const NamedDataMap *map = nullptr;  // valid while the program is loaded
   std::deque<FreeableBuffer> buffers;
   std::deque<std::vector<std::max_align_t>> copies;
 };
@@ -79,7 +79,7 @@ bool bytes_of(const clave_tensor &t, size_t *out) {
   return true;
 }
 
-// Keeps the bytes; where a loader gives them not aligned for their type, a copy in their place.
+// Keeps the bytes, or a copy if they are not aligned for any type.
 const void *keep(Data &data, FreeableBuffer found) {
   const void *bytes = found.data();
   if (reinterpret_cast<uintptr_t>(bytes) % alignof(std::max_align_t) == 0) {
@@ -109,7 +109,7 @@ bool find_in(Data &data, const char *name, clave_tensor *constant) {
   return true;
 }
 
-// Called by C, which no exception may pass through.
+// Called by C, through which no exception may pass.
 bool find_constant(void *ctx, const char *name, clave_tensor *constant) {
   try {
     return find_in(*static_cast<Data *>(ctx), name, constant);
@@ -145,7 +145,7 @@ Error load_program(const NamedDataMap &map, const std::string &key, std::shared_
 
 // ---------------------------------------------------------------- devices
 
-// Called by C, as log_event.
+// Called by C, like log_event.
 void log_note(void *, const char *line) try {
   ET_LOG(Info, "clave: %s", plain(line).c_str());
 } catch (const std::exception &) {  // the line is lost
@@ -173,7 +173,7 @@ Error open_device(const Settings &s, std::shared_ptr<Owned> *out) {
 
 // ---------------------------------------------------------------- instances
 
-// The host's profiler has a clock of its own.
+// Converts a time to the clock of the host's profiler.
 et_timestamp_t ticks_of(int64_t ns) {
   using std::chrono::steady_clock;
   const auto ratio = et_pal_ticks_to_ns_multiplier();
@@ -183,7 +183,7 @@ et_timestamp_t ticks_of(int64_t ns) {
   return et_pal_current_ticks() - static_cast<et_timestamp_t>(ago);
 }
 
-// Nodes go by their names, which are those of the graph that was lowered; copies by what they are.
+// Reports nodes by their names, which are those of the lowered graph, and copies by their op.
 void log_event(void *ctx, const clave_delegate_event *event) try {
   const Instance &instance = *static_cast<const Instance *>(ctx);
   if (!instance.tracer) return;
@@ -211,9 +211,9 @@ Error create_instance(const Settings &s, std::shared_ptr<Instance> &made) {
   return Error::Ok;
 }
 
-// What tells one loaded .pte from another: its map of named data. Where a host has joined that with
-// one of its own, each method has a map; then the address of the program's key, which lies in the
-// .pte's memory. NULL: there is no such key.
+// Identifies a loaded .pte by its map of named data. If the host has merged that with its own map,
+// each method has a map; then the address of the program's key, which is in the .pte's memory, is
+// the identity. Returns NULL if there is no such key.
 const void *identity_of(const NamedDataMap &map, const std::string &key) {
   const bool is_own = dynamic_cast<const PteDataMap *>(&map) != nullptr;
   auto count = map.get_num_keys();
@@ -274,8 +274,8 @@ bool Settings::operator==(const Settings &o) const {
          shares_state == o.shares_state;
 }
 
-// A method begins with its first state each time that it is loaded. Where methods share state, all
-// of it stays, their own too, while one of them is there.
+// Adds `method` to the instance if it can use it. A method starts with its initial state each time
+// that it is loaded. If methods share state, all state stays while one of them is loaded.
 static bool takes(Instance &instance, const std::string &method) {
   if (!instance.settings.shares_state && instance.left.count(method)) return false;
   return instance.methods.insert(method).second;
@@ -309,7 +309,8 @@ Error find_instance(const NamedDataMap &map, const std::string &key, const std::
 
 void leave_instance(Instance &instance, const std::string &method) {
   std::lock_guard<std::mutex> lock(registry().mutex);
-  instance.left.insert(instance.methods.extract(method));  // needs no memory: a destructor asks
+  instance.left.insert(instance.methods.extract(method));  // allocates nothing: called by a
+                                                           // destructor
 }
 
 }  // namespace clave

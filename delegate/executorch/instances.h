@@ -1,7 +1,7 @@
 #ifndef DELEGATE_EXECUTORCH_INSTANCES_H
 #define DELEGATE_EXECUTORCH_INSTANCES_H
-// What a delegate's payload names in a loaded .pte: a program of clave's on a device, and an
-// instance of it, which the methods of one model share with their state.
+// Objects that a delegate's payload names in a loaded .pte: a program on a device, and an instance
+// of it, which the methods of one model share together with its state.
 #include <executorch/runtime/core/error.h>
 #include <executorch/runtime/core/event_tracer.h>
 #include <executorch/runtime/core/named_data_map.h>
@@ -17,14 +17,14 @@ namespace clave {
 
 using executorch::runtime::Error;
 
-// The plugin's functions. Its library is linked, so that they are always there.
+// Returns the plugin's functions. Its library is linked, so they always exist.
 const clave_delegate &plugin();
 
-// Logs what went wrong, keeps it for clave_executorch_error, and frees `status`.
+// Logs the error, keeps it for clave_executorch_error, and frees `status`.
 Error failed(clave_status status, const char *what);
 Error failed(Error code, const std::string &message);
 
-// A handle of the plugin's that is closed with its last owner.
+// A handle of the plugin that is closed with its last owner.
 class Owned {
  public:
   using Close = clave_status (*)(clave_delegate_handle);
@@ -38,7 +38,7 @@ class Owned {
   Close close_;
 };
 
-// What an instance is made with. Empty and 0 are the plugin's defaults.
+// Settings of an instance. Empty and 0 mean the plugin's defaults.
 struct Settings {
   std::string device;
   std::string cache_dir;
@@ -46,29 +46,28 @@ struct Settings {
   uint64_t memory_budget = 0;
   bool fast = false;
   bool node_events = false;
-  bool shares_state = false;  // methods do; said by the export alone
+  bool shares_state = false;  // methods share state; set only by the export
   bool operator==(const Settings &other) const;
 };
 
-// An instance, for one call at a time: `mutex` is held around each.
+// An instance, for one call at a time: each call holds `mutex`.
 struct Instance {
-  std::shared_ptr<Owned> device, program, owned;  // goes from the last to the first
+  std::shared_ptr<Owned> device, program, owned;  // destroyed from the last to the first
   Settings settings;
   std::mutex mutex;
-  std::set<std::string> methods, left;  // that have it, that had it; of the registry's mutex
-  executorch::runtime::EventTracer *tracer = nullptr;  // of the call under way
+  std::set<std::string> methods, left;  // users, former users; under the registry's mutex
+  executorch::runtime::EventTracer *tracer = nullptr;  // of the call in progress
   const void *identity = nullptr;                      // of the loaded .pte
-  std::string key;                                     // of the program in it
+  std::string key;                                     // of the program in the .pte
   clave_delegate_handle handle() const { return owned->handle; }
 };
 
-// The instance for `method` of the program that lies under `key`: one that other methods of the
-// same loaded .pte use with these settings, and where it has left no state of its own, or a new
-// one.
+// Finds or makes the instance for `method` of the program with this key. Methods of one loaded .pte
+// with equal settings share an instance, unless `method` has left its state in it.
 Error find_instance(const executorch::runtime::NamedDataMap &map, const std::string &key,
                     const std::string &method, const Settings &settings,
                     std::shared_ptr<Instance> *out);
-// `method` uses it no more.
+// Ends the use of the instance by `method`.
 void leave_instance(Instance &instance, const std::string &method);
 
 }  // namespace clave

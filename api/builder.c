@@ -1,4 +1,4 @@
-/* Programs built call by call: slots, methods, bodies, and the program made of them. */
+/* Builds programs call by call: slots, methods, bodies, and the finished program. */
 #include "api/builder.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static clave_id make_id(id_kind kind, uint32_t count) {
   return (clave_id)kind << ID_SHIFT | (count - 1);
 }
 
-/* The index of a tensor of one kind. */
+/* Returns the index of a tensor; INVALID if it is of another kind. */
 static clave_status index_of_kind(const clave_builder *builder, clave_id id, slot_kind kind,
                                   uint32_t *index) {
   TRY(builder_index(builder, id, ID_TENSOR, index));
@@ -101,7 +101,7 @@ clave_id clave_builder_tensor(clave_builder *builder, clave_slot_kind kind, cons
   return 0;
 }
 
-/* The bytes that the program will read: the caller's, or a copy. */
+/* Describes the bytes that the program will read: the caller's, or a copy. */
 static clave_status take_data(clave_builder *builder, const clave_tensor *given, bool copy,
                               constant_data *out) {
   size_t bytes;
@@ -144,7 +144,7 @@ clave_id clave_builder_constant(clave_builder *builder, const char *name, const 
   return builder->error ? 0 : add_tensor(builder, SLOT_CONSTANT, name, given->dtype, shape);
 }
 
-/* axis: from which dimension on a row goes. */
+/* Parses the text of an encoding. axis: first dimension of a row. */
 static clave_status parse_encoding(clave_builder *builder, const char *form, int axis,
                                    ir_encoding **out) {
   encoding encoding;
@@ -171,7 +171,7 @@ static clave_status parse_encoding(clave_builder *builder, const char *form, int
   return NULL;
 }
 
-/* Rows that begin at another dimension than the last are told by how many dimensions are before. */
+/* Returns the first dimension of a row: the last one, unless `rows` has a lower rank. */
 static int rows_axis(int rank, const clave_tensor *rows) {
   return rows && rows->rank >= 2 && rows->rank < rank ? rows->rank - 1 : rank - 1;
 }
@@ -329,7 +329,7 @@ void clave_builder_end_body(clave_builder *builder, const clave_id *results, uin
 
 /* ---------------------------------------------------------------- instructions */
 
-/* By the schema's name or the op's own; IR_OP_NONE: there is none. */
+/* Finds an op by its name: "LayerNorm" or "layer_norm". IR_OP_NONE if there is none. */
 static ir_op find_op(const char *name) {
   for (int i = 1; name && i < IR_OP_COUNT; i++) {
     if (strcmp(name, op_table[i].name) == 0 || strcmp(name, op_table[i].table->name) == 0)
@@ -368,7 +368,7 @@ void clave_builder_op(clave_builder *builder, const char *op, const char *name) 
 
 /* ---------------------------------------------------------------- finish */
 
-/* Slots' numbers, by the order in which the tensors were made, and the tensors in that of slots. */
+/* Numbers the slots by kind, and sorts the tensors by them. *numbers: new number by old index. */
 static clave_status number_slots(clave_builder *builder, uint32_t **numbers) {
   ir_tensors *tensors = &builder->ir.tensors;
   uint32_t n = 0, counts[SLOT_TEMPORARY + 1] = {0};

@@ -1,4 +1,4 @@
-/* The fields of the instruction that is being built, by name, checked against its descriptor. */
+/* Setters of an instruction's fields, by name, checked against its descriptor. */
 #include <string.h>
 
 #include "api/builder.h"
@@ -15,7 +15,7 @@ static clave_status find_field(const clave_builder *builder, const char *name,
   return INVALID("%s has no field '%.200s'", builder->table->name, name ? name : "");
 }
 
-/* What a setter may be for, as docs/ops.md writes types. */
+/* Names of field types, as in docs/ops.md. */
 static const char *const type_names[] = {
     [IR_FIELD_BOOL] = "bool",
     [IR_FIELD_I32] = "int",
@@ -46,7 +46,7 @@ static clave_status wrong_type(const ir_field *field, const char *given) {
   return INVALID("is %s, which takes no %s", is, given);
 }
 
-/* Ends a setter: keeps its error, if there is one. */
+/* Ends a setter: keeps its error, if any. */
 static void end_set(clave_builder *builder, const char *field, clave_status st) {
   builder_fail_op(builder, status_while(st, "field %.200s", field ? field : ""));
 }
@@ -118,7 +118,7 @@ static clave_status put_value(const clave_builder *builder, const ir_field *fiel
   return NULL;
 }
 
-/* By its name in the schema, also without the "_" that keeps words of C apart ("and_"). */
+/* Finds the value by its name in the schema, with or without the "_" after C keywords ("and_"). */
 static clave_status put_enum(const ir_enum *values, const char *name, void *at) {
   for (uint32_t i = 0; name && i < values->count; i++) {
     const ir_enum_value *value = &values->values[i];
@@ -140,7 +140,7 @@ static clave_status put_text(clave_builder *builder, const ir_field *field, char
   return NULL;
 }
 
-/* The place of a field of the op that is being built; NULL: failed. */
+/* Returns the address of a field of the current op; NULL on failure. */
 static char *begin_set(clave_builder *builder, const char *name, const ir_field **field) {
   if (!builder_ready(builder)) return NULL;
   clave_status st = find_field(builder, name, field);
@@ -148,7 +148,7 @@ static char *begin_set(clave_builder *builder, const char *name, const ir_field 
   return st ? NULL : (char *)builder->op + (*field)->offset;
 }
 
-/* The same of a field of this kind, which takes `given`. */
+/* Does the same, but fails if the field is not of this kind. given: for the message. */
 static char *begin_kind(clave_builder *builder, const char *name, ir_field_kind kind,
                         const char *given) {
   const ir_field *field;
@@ -158,7 +158,7 @@ static char *begin_kind(clave_builder *builder, const char *name, ir_field_kind 
   return NULL;
 }
 
-/* Ends a setter whose value was made, or not. */
+/* Ends a setter: writes the value if it was made, else keeps the error. */
 static void end_put(clave_builder *builder, const char *field, char *at, clave_status made,
                     const void *value, size_t size) {
   if (!made) memcpy(at, value, size);

@@ -1,5 +1,4 @@
-/* The tables of a program that is being built: their memory, the first error, and what ids stand
- * for. */
+/* The builder's tables: their memory, the first error, and the lookup of ids. */
 #include "api/builder.h"
 
 #include <string.h>
@@ -44,7 +43,7 @@ void *builder_append(clave_builder *builder, void *vector, size_t size) {
     builder_fail(builder, INVALID("more than %d of a kind", (int)LIMIT_ITEMS));
     return NULL;
   }
-  if ((v.count & (v.count - 1)) == 0) { /* a power of two is full */
+  if ((v.count & (v.count - 1)) == 0) { /* full: capacities are powers of two */
     void *grown = builder_alloc(builder, v.count ? 2 * (size_t)v.count : 1, size);
     if (!grown) return NULL;
     if (v.count) memcpy(grown, v.items, v.count * size);

@@ -1,4 +1,4 @@
-/* The kernel cache on disk, as the caller and the environment name it. */
+/* The kernel cache on disk, in the folder named by the caller or the environment. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +28,8 @@ clave_status cache_folder(const char *given, char **out) {
   return NULL;
 }
 
-/* Libraries that Python's clave.executorch built, each in a folder of its own. Adds to both. */
+/* Measures, or removes, the libraries that Python's clave.executorch built, each in its own folder.
+ * Adds to *bytes and *files. */
 static void visit_libraries(const char *folder, bool removes, uint64_t *bytes, uint64_t *files) {
   static const char stem[] = "executorch-";
   folder_entry *entries;

@@ -1,4 +1,4 @@
-/* Programs as C: the public options as the compiler's. */
+/* Compiling of programs: converts the public options to the compiler's. */
 #include "compile/compile.h"
 
 #include <stdlib.h>
@@ -8,14 +8,14 @@
 #include "base/float_env.h"
 #include "clave_compile.h"
 
-/* The compiler's options, and what they point to that is made here. */
+/* The compiler's options, and the memory that they point to. */
 typedef struct compiling {
   compile_options options;
   compile_dim *dims; /* owned */
   text march;        /* owned */
 } compiling;
 
-/* The table of what the program will run on. */
+/* Sets the tuning table of the device's backend that the target runs on. */
 static clave_status find_table(const clave_device *device, compile_options *options) {
   const char *kind = options->is_opencl ? "opencl" : "cpu";
   for (int b = 0; device && b < device->set.count && !options->tuning; b++) {
@@ -28,7 +28,7 @@ static clave_status find_table(const clave_device *device, compile_options *opti
                  device->set.backends[0]->info.name);
 }
 
-/* What goes together. */
+/* Fails if options contradict each other. */
 static clave_status check_options(const compile_options *options) {
   enum { MOST_THREADS = 1024 };
   if (options->library && !is_library_name(options->library))
@@ -53,7 +53,7 @@ static clave_status check_options(const compile_options *options) {
   return NULL;
 }
 
-/* What it runs on, and whether it writes text. */
+/* Reads the target, and whether the program is a language model that writes text. */
 static clave_status read_target(const clave_program *program, const clave_compile_options *own,
                                 compile_options *options) {
   options->is_opencl = own->target && strcmp(own->target, "opencl") == 0;

@@ -1,4 +1,4 @@
-/* One line about a node's attributes, and its operands, from the schema's descriptors alone. */
+/* Describes nodes: attributes as one line, and operands, from the schema's descriptors alone. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -52,7 +52,7 @@ static void append_step_operand(text *text, const ir_program *program, const ir_
   }
 }
 
-/* "s0 = mul(x0, 2) F32; ..." */
+/* Appends "mul(x0, 2) F32; ...". */
 static void append_steps(text *text, const ir_program *program, const ir_steps *steps) {
   for (uint32_t i = 0; i < steps->count; i++) {
     const ir_step *step = &steps->items[i];
@@ -81,7 +81,7 @@ static void append_sizes(text *text, const ir_program *program, const ir_int_or_
   text_printf(text, "]");
 }
 
-/* False for fields that are operands or absent: nothing to say. */
+/* False for fields that are operands or absent. */
 static bool has_value(const ir_field *member, const void *field) {
   switch (member->kind) {
     case IR_FIELD_TID:
@@ -216,7 +216,7 @@ clave_status clave_program_node(const clave_program *program, const char *method
   union {
     const clave_program *in;
     clave_program *out;
-  } cast = {program}; /* only the texts made on request change, under their lock */
+  } cast = {program}; /* changes only the texts that are made on request, under their lock */
   uint32_t m;
   TRY(program_find_method(program, method, &m));
   uint32_t chain = program->program->ir.methods.items[m].chain, at = 0;

@@ -1,4 +1,4 @@
-/* Devices: the list of all, the choice by name, opening. */
+/* Devices: lists all, selects by name, and opens. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +14,12 @@ enum { CPU_INDEX = -1 };
 
 typedef struct device_list {
   clave_device_info *infos;
-  const char **tuned_for; /* what their tuning tables are for */
-  int count;              /* with the CPU backend, the last */
+  const char **tuned_for; /* identities of their tuning tables */
+  int count;              /* includes the CPU backend, which is last */
   int n_opencl;
-  int best;            /* of the OpenCL ones; -1: none */
-  int preferred;       /* where none is named: an index in infos */
-  const char *hint;    /* why there is none */
+  int best;            /* best OpenCL device; -1 if none */
+  int preferred;       /* default device: index in infos */
+  const char *hint;    /* why there is no OpenCL device */
   mem_pool *texts;     /* owned */
   unsigned generation; /* of the process that found the drivers */
 } device_list;
@@ -53,7 +53,7 @@ static uint64_t rank_type(const backend_info *info) {
   return strcmp(info->type, "accelerator") == 0 ? RANK_ACCELERATOR : RANK_CPU;
 }
 
-/* GPU, then accelerator, then CPU; within a type compute units x clock; software renderers last. */
+/* Ranks GPU > accelerator > CPU, then by compute units x clock; software renderers come last. */
 static uint64_t rank_device(const backend_info *info) {
   uint64_t speed = (uint64_t)info->compute_units * (info->clock_mhz ? info->clock_mhz : 1);
   return (rank_type(info) << 56) | (speed & 0xffffffffffffff);
@@ -68,7 +68,7 @@ static clave_status note_identity(device_list *list, int index, const backend_in
   return st;
 }
 
-/* Copies the texts, which go with the backend. */
+/* Describes the CPU backend. Copies the texts, since the backend is destroyed. */
 static clave_status describe_cpu(device_list *list, clave_device_info *out) {
   backend *cpu;
   TRY(cpu_backend_create(0, &cpu));
@@ -92,7 +92,7 @@ static void free_list(device_list *list) {
   free(list);
 }
 
-/* folder: of the cache, or NULL. */
+/* Finds and describes all devices. folder: of the cache, or NULL. */
 static clave_status fill_list(device_list *list, const char *folder) {
   const backend_info *found = NULL;
   opencl_keep_files_in(folder);
@@ -110,14 +110,14 @@ static clave_status fill_list(device_list *list, const char *folder) {
     if (list->best < 0 || rank_device(&found[i]) > rank_device(&found[list->best])) list->best = i;
   }
   TRY(describe_cpu(list, &list->infos[list->n_opencl]));
-  /* On a CPU our own backend starts at once, and is faster all in all: docs/performance.md. */
+  /* On CPUs our backend starts faster than OpenCL and is usually faster: docs/performance.md. */
   bool has_better = list->best >= 0 && rank_type(&found[list->best]) >= RANK_ACCELERATOR;
   list->preferred = has_better ? list->best : list->n_opencl;
   list->infos[list->preferred].is_default = true;
   return NULL;
 }
 
-/* What drivers keep lies with the binaries of CLAVE_CACHE_DIR, whatever an opened device says. */
+/* Drivers keep their files in CLAVE_CACHE_DIR, whatever folder an opened device has. */
 static clave_status make_list(device_list *list) {
   char *folder;
   TRY(cache_folder(NULL, &folder));
@@ -126,7 +126,7 @@ static clave_status make_list(device_list *list) {
   return st;
 }
 
-/* Made once a process; a thread that loses the race drops its own. */
+/* Returns the list, made once per process; a thread that loses the race frees its copy. */
 static clave_status get_list(const device_list **out) {
   static _Atomic(device_list *) shared;
   device_list *list = atomic_load(&shared), *expected = NULL;
@@ -225,7 +225,7 @@ static bool find_opencl(const device_list *list, const char *what, size_t n, int
   return false;
 }
 
-/* One item of a list, n characters without outer blanks. */
+/* Selects the device of one item of a list: n characters without outer blanks. */
 static clave_status choose_item(const char *item, size_t n, int *out) {
   *out = CPU_INDEX;
   if (n == 3 && memcmp(item, "cpu", 3) == 0) return NULL; /* opens no OpenCL driver */
@@ -259,7 +259,7 @@ static clave_status choose(const char *spec, int *chosen, int *count) {
 
 /* ---------------------------------------------------------------- opening */
 
-/* Drivers have threads and connections that a forked process lacks; calls would wait for ever. */
+/* Fails after a fork: drivers' threads and connections are missing, and calls would hang. */
 static clave_status check_drivers(void) {
   const device_list *list;
   TRY(get_list(&list));
@@ -276,10 +276,10 @@ clave_status device_check_process(const clave_device *device) {
       "survive: open a device, and make sessions, behind the fork");
 }
 
-/* What a device is opened with. */
+/* Arguments of opening a device. */
 typedef struct opening {
   clave_device_options options;
-  void *context, *queue; /* the caller's, of OpenCL; or NULL */
+  void *context, *queue; /* the caller's OpenCL objects, or NULL */
 } opening;
 
 static clave_status open_one(int index, const opening *with, const char *cache_dir, backend **out) {
@@ -299,7 +299,7 @@ static clave_status open_one(int index, const opening *with, const char *cache_d
   return opencl_backend_create(index, &co, out);
 }
 
-/* The preferred device first; there is room for one more. */
+/* Opens the backends, the preferred one first. chosen has space for the CPU backend as well. */
 static clave_status open_chosen(int *chosen, int n, const opening *with, clave_device *device) {
   bool has_cpu = false;
   for (int i = 0; i < n; i++) has_cpu = has_cpu || chosen[i] == CPU_INDEX;
@@ -330,7 +330,7 @@ static clave_status create_device(int *chosen, int n, const opening *with, clave
   return NULL;
 }
 
-/* Nothing named: with a note if there is no OpenCL device. */
+/* Selects the default device, with a note if there is no OpenCL device. */
 static clave_status default_spec(const clave_device_options *options, const char **out) {
   const device_list *list;
   TRY(get_list(&list));

@@ -1,4 +1,4 @@
-/* clave_program_optimize: the passes, with the CPU backend to compute constants. */
+/* clave_program_optimize: runs the passes, with the CPU backend to compute constants. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Where the nodes of a program run: before there is a session, and in one. */
+/* Placements: where the nodes of a program run, before there is a session and in one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +7,8 @@
 
 struct clave_placement {
   clave_program *program; /* held */
-  clave_device *device;   /* held: reasons are its texts */
-  node_placement **rows;  /* [method][node], in the pool */
+  clave_device *device;   /* held; owns the texts of reasons */
+  node_placement **rows;  /* [method][node], in `pool` */
   mem_pool *pool;
 };
 
@@ -57,7 +57,7 @@ clave_status clave_program_supported(clave_program *program, clave_device *devic
   return st;
 }
 
-/* Of a session that the CPU backend answers for a device. */
+/* Gives the reason for nodes on the CPU backend while it runs in the device's place. */
 static void explain_rows(const clave_placement *placement) {
   const ir_program *program = &placement->program->program->ir;
   for (uint32_t m = 0; m < program->methods.count; m++) {

@@ -1,4 +1,4 @@
-/* Programs: loading, saving, and what is in them. */
+/* Programs: loads, saves and describes them, and shares their stores and executables. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,7 +78,7 @@ clave_status clave_program_create(const void *flatbuffer, size_t size,
 typedef struct name_search {
   clave_find_fn find;
   void *ctx;
-  int64_t dims[CLAVE_MAX_RANK]; /* of the last that was found */
+  int64_t dims[CLAVE_MAX_RANK]; /* of the constant found last */
 } name_search;
 
 static clave_status find_constant(void *ctx, const char *name, constant_data *data) {
@@ -258,7 +258,7 @@ static clave_status refuse_method(const ir_methods *methods, const char *name) {
   return st;
 }
 
-/* Returns the number of methods if none has this name. */
+/* Returns a method's index, or the number of methods if none has this name. */
 static uint32_t find_name(const ir_methods *methods, const char *name) {
   for (uint32_t i = 0; i < methods->count; i++)
     if (methods->items[i].name == name) return i;

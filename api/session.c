@@ -1,4 +1,4 @@
-/* Sessions of the public API: names to indices, options, and the stores of constants they share. */
+/* Sessions of the public API: resolves names to indices, reads options, and takes shared stores. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "clave_host.h"
 #include "clave_opencl.h"
 
-/* CLAVE_MEMORY_BUDGET: bytes, with an optional K, M or G. */
+/* Reads CLAVE_MEMORY_BUDGET: bytes, with an optional K, M or G; 0 if unset. */
 static clave_status read_budget(uint64_t *out) {
   const char *text = getenv("CLAVE_MEMORY_BUDGET");
   char *end;
@@ -85,7 +85,8 @@ static clave_status check_warm_up(const clave_session_options *options, const de
       "opened without fallback");
 }
 
-/* A session on the CPU backend, which is one of the set, and one behind it that is made ready. */
+/* Creates a session on the CPU backend, which is one of the set, and a warm-up that prepares the
+ * device's session in a thread. */
 static clave_status create_both(clave_session *session, const executable_options *options,
                                 const session_options *session_options) {
   const device_set *all = &session->device->set;
@@ -160,7 +161,7 @@ void clave_session_destroy(clave_session *session) {
   free(session);
 }
 
-/* Of an input, which session_set_input and session_bind_input check by the program. */
+/* Checks dtype and rank of an input; session_set_input and session_bind_input check the rest. */
 static clave_status check_tensor(uint32_t index, const clave_tensor *value) {
   if (!clave_dtype_name(value->dtype))
     return INVALID("input %u has no known dtype (%d)", index, (int)value->dtype);
@@ -208,12 +209,12 @@ clave_status session_check_answers(const clave_session *session, const char *wha
       what);
 }
 
-/* Of a session's device alone, or of what several share. */
+/* Fails while memory of the device cannot be bound, or memory that devices share. */
 static clave_status check_device_memory(const clave_session *session) {
   return session_check_answers(session, "memory of the device can be bound");
 }
 
-/* given: else it is none. */
+/* Binds an input to device memory; unbinds it if not `given`. */
 static clave_status bind_input_at(clave_session *session, const char *method, uint32_t index,
                                   const clave_tensor *shape, bool given, device_memory at) {
   uint32_t m;

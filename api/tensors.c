@@ -54,7 +54,7 @@ bool clave_tensors_find(const clave_tensors *tensors, const char *name, clave_te
   return entry != NULL;
 }
 
-/* Strided tensors are made contiguous into *copy (owned by the caller). */
+/* Describes a tensor for the file. A strided one is copied to *copy (owned by the caller). */
 static clave_status entry_from_public(const char *name, const clave_tensor *in, tensor_entry *entry,
                                       void **copy) {
   if (!clave_dtype_name(in->dtype))

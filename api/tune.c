@@ -91,7 +91,7 @@ static clave_status keep_winner(void *ctx, const backend *backend) {
   return NULL;
 }
 
-/* A table that cannot be written is told before anything is measured. */
+/* Saves the table before measuring, to fail early if it cannot be written. */
 static clave_status check_kept(const relay *relay) {
   if (relay->options.unkept || relay->options.dry) return NULL;
   return save_table(relay->device, 0);

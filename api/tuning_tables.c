@@ -1,5 +1,4 @@
-/* The tuning tables of a device's backends in the cache folder: which device one is for, opening
- * and closing. */
+/* The tuning tables of a device's backends: identifies, loads and frees them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +40,7 @@ static void note_ignored(const clave_device *device, const char *path, const cha
   text_free(&text);
 }
 
-/* A table that cannot be read costs what it would have gained. */
+/* Loads a backend's table. A table that cannot be read is ignored, with a note. */
 static clave_status load_table(const clave_device *device, int b) {
   const char *why = NULL;
   char *path = tuning_path(device->cache_dir, device->tuned_for[b].data);

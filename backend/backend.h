@@ -1,7 +1,7 @@
 #ifndef BACKEND_BACKEND_H
 #define BACKEND_BACKEND_H
-/* The abstraction over devices. interp/ sees nothing below this file; a backend sees nothing above
- * it but decoded structs, ops' tensor types and base/. */
+/* The abstraction over devices. interp/ uses nothing below this file. Of the layers above, a
+ * backend uses only decoded structs, ops' tensor types and base/. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,24 +12,24 @@
 #include "base/tuning.h"
 #include "ops/node.h"
 
-typedef struct backend backend; /* an opened device; every implementation starts with this struct */
-typedef struct stream
-    stream; /* one session's queue, kernels, scratch, error record; starts with this struct */
+typedef struct backend backend; /* an opened device; implementations begin with it */
+typedef struct stream stream;   /* a session's queue, kernels, scratch memory and faults;
+                                   likewise */
 
-/* Where a session's random numbers come from. */
+/* Key of a session's random numbers. */
 typedef struct random_key {
   uint64_t seed;
-  uint64_t run; /* straight stretches of instructions that the session has run, bodies of loops
-                   each time: no random node sees the same number twice */
+  uint64_t run; /* number of straight stretches of instructions that the session has run, counting
+                   each iteration of a loop: no random node sees a number twice */
 } random_key;
 
 /* Names a packed weight: a constant operand in the layout that a kernel reads. A device keeps one
  * packed weight for all requests that are equal except for `pack`. */
 typedef struct packed_weight_request {
   uint32_t constant; /* Tid */
-  tensor view;       /* of its elements, as the operand sees them; dims beyond the rank are 0 */
-  int kind;          /* the backend's own number of the layout */
-  int64_t size[3];   /* everything else that decides the bytes */
+  tensor view;       /* of the constant's elements, as in the operand; dims beyond the rank are 0 */
+  int kind;          /* the backend's number of the layout */
+  int64_t size[3];   /* everything else that determines the bytes */
   size_t bytes;
   struct recording *pack; /* writes the packed weight to its scratch memory, from the operand; any
                              scratch memory beyond `bytes` is temporary. NULL: the recording reads
@@ -37,42 +37,44 @@ typedef struct packed_weight_request {
                              is equal except for `bytes` and `pack` */
 } packed_weight_request;
 enum { MAX_PACKED_WEIGHTS = 2 };
-/* True if a recording that requests right without `pack` may read left. */
+/* True if a recording that requests `right`, with `pack` NULL, may read `left`. */
 static inline bool packed_weight_serves(const packed_weight_request *left,
                                         const packed_weight_request *right) {
   return left->constant == right->constant && left->kind == right->kind &&
          memcmp(left->size, right->size, sizeof left->size) == 0 &&
          tensor_same_view(&left->view, &right->view);
 }
-/* True if they name one packed weight: all fields but `pack` are equal. */
+/* True if both name the same packed weight: all fields but `pack` are equal. */
 static inline bool packed_weights_equal(const packed_weight_request *left,
                                         const packed_weight_request *right) {
   return left->bytes == right->bytes && packed_weight_serves(left, right);
 }
 
-/* How the operands of a Matmul are rounded before they are multiplied. */
+/* Rounding of a Matmul's operands before they are multiplied. */
 typedef enum rounding {
   ROUNDS_NOTHING,
-  ROUNDS_ROWS,   /* a to 8 bits, as base/rounded.h says */
-  ROUNDS_TO_BF16 /* a and b; of attention on the CPU backend q, scaled, k, its weights, and v */
+  ROUNDS_ROWS,   /* a, to 8 bits (base/rounded.h) */
+  ROUNDS_TO_BF16 /* a and b; for attention on the CPU backend scaled q, k, its weights, and v */
 } rounding;
 
-/* What a node does, for any buffers; every implementation starts with this struct. Read-only, so
- * that sessions share it. */
+/* The work of a node, for any buffers; read-only, so that sessions can share it. Implementations
+ * begin with this struct. */
 typedef struct recording {
-  size_t scratch_bytes; /* memory that it wants while it runs */
-  uint64_t serial;      /* its maker's: no two of a process have the same */
-  uint32_t holds;       /* its maker's */
-  packed_weight_request weights[MAX_PACKED_WEIGHTS]; /* that it reads; `pack` owned */
+  size_t scratch_bytes;                              /* temporary memory for a run */
+  uint64_t serial;                                   /* unique in the process; set by its maker */
+  uint32_t holds;                                    /* number of holders; managed by its maker */
+  packed_weight_request weights[MAX_PACKED_WEIGHTS]; /* (n_weights) that it reads; each `pack` is
+                                                        owned */
   int n_weights;
   rounding rounds;
 } recording;
 
-/* What it runs with. */
+/* Operands of a run of a recording. */
 typedef struct run_operands {
-  const bound_tensor *tensors; /* by Tid */
-  buffer *scratch;             /* at least of the recording's bytes */
-  buffer *const *weights;      /* the recording's; NULL: one without `pack` that nobody made */
+  const bound_tensor *tensors; /* indexed by Tid */
+  buffer *scratch;             /* at least recording.scratch_bytes */
+  buffer *const *weights;      /* (n_weights), as in the recording; an element is NULL if its
+                                  request has no `pack` and nobody packed it */
   random_key random;
 } run_operands;
 
@@ -82,31 +84,31 @@ typedef struct backend_info {
   const char *platform;   /* platform and version */
   const char *driver;     /* driver version */
   const char *type;       /* "CPU", "GPU", "accelerator", "custom" */
-  const char *extensions; /* those we use, space separated */
+  const char *extensions; /* those that clave uses, space-separated */
   uint64_t memory;        /* bytes */
-  uint64_t max_alloc;     /* bytes of one buffer */
-  size_t alignment;       /* bytes: of sub-allocations, and of host memory used in place */
+  uint64_t max_alloc;     /* largest buffer, in bytes */
+  size_t alignment;       /* in bytes, of sub-allocations and of host memory used in place */
   uint32_t compute_units, clock_mhz;
   bool shares_host_memory; /* buffer_wrap works without a copy */
-  bool runs_on_host;       /* and so for any memory that is mapped: its processors are the host's */
-  /* Everything that decides the bytes of a packed weight beside its request: "KIND VERSION TRAITS",
-   * at most 31 bytes. Files keep packed weights by it: VERSION grows whenever a kernel packs
-   * otherwise. NULL: files keep none. */
+  bool runs_on_host;       /* its processors are the host's, so buffer_wrap works for any mapped
+                              memory */
+  /* Identifies, together with a request, the bytes of a packed weight: "KIND VERSION TRAITS", at
+   * most 31 bytes. Files store packed weights under it, so VERSION grows whenever a kernel packs
+   * differently. NULL: files store none. */
   const char *weight_layout;
 } backend_info;
 
 /* A data error found by a kernel: an index out of range, an integer division by zero. */
 typedef struct device_fault {
   bool present;
-  uint32_t node; /* number given to run() */
+  uint32_t node; /* `number` of run() */
   kernel_fault fault;
 } device_fault;
 
-/* Where memory begins, so that overlaps show: in an object of a driver, in a
- * dma-buf, or, without one, in the host's. */
+/* Address of memory, for finding overlaps: in a driver's object, a dma-buf, or else the host. */
 typedef struct memory_start {
   const void *object;
-  uint64_t file[2]; /* of a dma-buf (base/dma_buf.h); else 0 */
+  uint64_t file[2]; /* identity of a dma-buf (base/dma_buf.h); else 0 */
   uintptr_t from;
 } memory_start;
 
@@ -114,35 +116,35 @@ typedef bool (*build_progress)(void *ctx, int done, int total);
 
 /* Memory and a command queue that belong to the caller. */
 typedef struct backend_sharing {
-  /* A buffer over the caller's memory of the device, by its driver's handle; held until
-   * buffer_destroy. Only the `bytes` from `offset` on will be used, which lie at *place. */
+  /* Makes a buffer over the caller's device memory, given by its driver's handle, which is held
+   * until buffer_destroy. Only `bytes` from `offset` on are used; *place is their address. */
   clave_status (*adopt)(backend *backend, void *handle, size_t offset, size_t bytes, bool writable,
                         memory_start *place, buffer **out);
-  /* A buffer over a dma-buf of `bytes`; `fd` stays the caller's. UNSUPPORTED: the device cannot.
-   * Commands may use it from acquire to release, which are called for each run. */
+  /* Makes a buffer over a dma-buf of `bytes`; the caller keeps `fd`. UNSUPPORTED if the device
+   * cannot. Each run calls acquire before and release after its use of the buffer. */
   clave_status (*import)(backend *backend, int fd, size_t bytes, bool writable, buffer **out);
   clave_status (*acquire)(stream *stream, buffer *imported);
   clave_status (*release)(stream *stream, buffer *imported);
-  /* Commands that are enqueued from now on wait for those in the caller's own queue. If one of the
-   * caller's fails, finish returns the error. */
+  /* Makes commands that are enqueued from now on wait for those in the caller's queue. If one of
+   * those fails, finish returns the error. */
   clave_status (*begin)(stream *stream);
 } backend_sharing;
 
-/* Kernels that are built before a recording runs. */
+/* Building of kernels before a recording runs. */
 typedef struct backend_building {
-  /* Notes what a recording needs built; build_all builds everything noted since, in parallel, and
-   * calls progress(done, total) if given, also where nothing is done since; where it says false the
-   * rest stays unbuilt. What does not build is prepare's to say. */
+  /* request notes the kernels that a recording needs. build_all builds all that were noted since
+   * its last call, in parallel. It calls progress(done, total), if given, even with nothing to
+   * build, and stops if that returns false. prepare reports kernels that do not build. */
   clave_status (*request)(stream *stream, const recording *recording);
   clave_status (*build_all)(stream *stream, build_progress progress, void *ctx);
-  /* Returns true when each program of the recording was built or was refused by the compiler. */
+  /* Returns true if each program of the recording was built or was refused by the compiler. */
   bool (*is_built)(stream *stream, const recording *recording);
-  /* Makes the state that run() has else to make. UNSUPPORTED: a kernel cannot run on the device. */
+  /* Makes a recording's state ahead of run(). UNSUPPORTED if the device cannot run a kernel. */
   clave_status (*prepare)(stream *stream, const recording *recording, void **state);
   void (*cache_destroy)(backend *backend, void *cache); /* of node.cache */
 } backend_building;
 
-/* Results of kernels are compared with the CPU backend's the first time they run. */
+/* Record of the comparison of kernels' results with the CPU backend's at their first run. */
 typedef struct backend_proof {
   /* Sets *unproven if a kernel of the recording was never compared on this device and driver at
    * sizes of the same class. prove records that the results were right. packs: include the kernels
@@ -152,75 +154,73 @@ typedef struct backend_proof {
   clave_status (*prove)(stream *stream, const recording *recording, bool packs);
 } backend_proof;
 
-/* Copies that overlap with the host: as write and read of the core, without waiting. The host's
- * memory is in use until finish. */
+/* Like write and read of backend_vtable, but without waiting: the host's memory is in use until
+ * finish. */
 typedef struct backend_overlap {
   clave_status (*write)(stream *stream, buffer *to, size_t offset, const void *from, size_t bytes);
   clave_status (*read)(stream *stream, const buffer *from, size_t offset, void *to, size_t bytes);
 } backend_overlap;
 
-/* When what ran under a number began and ended. */
+/* Start and end times of the commands of a run's `number`. */
 typedef struct backend_profile {
   clave_status (*enable)(stream *stream, bool on);
-  /* In ns of the device's clock, once it is finished; of what ran since times were asked for. */
+  /* Returns ns of the device's clock after finish, for commands that ran since `enable`. */
   clave_status (*times)(stream *stream, uint32_t number, int64_t *start_ns, int64_t *end_ns);
 } backend_profile;
 
 /* Values that fast precision keeps as BF16. */
 typedef struct backend_precision {
-  /* Returns true if a fast recording of the node reads or writes this F32 operand as BF16 without
-   * being slower. Asked before anything is recorded: operands that are not placed yet have the
-   * strides that the program gives them. */
+  /* Returns true if a fast recording of the node can read or write this F32 operand as BF16 and is
+   * not slower. Called before recording: unplaced operands have the program's strides. */
   bool (*supports_bf16)(backend *backend, const node *node, uint32_t slot);
 } backend_precision;
 
-/* The functions that every backend has, and optional tables of further ones. */
+/* The functions that every backend has, and tables of optional functions. */
 typedef struct backend_vtable {
   void (*destroy)(backend *backend);
 
   clave_status (*buffer_create)(backend *backend, size_t bytes,
                                 buffer **out); /* uninitialised; bytes may be 0 */
-  /* A buffer over host memory that outlives it; in place if shares_host_memory and aligned, else a
-   * copy. Where it is in place, write and read of the memory itself tell the device and the host
-   * that the other has changed it. */
+  /* Makes a buffer over host memory that outlives it: in place if shares_host_memory and aligned,
+   * else a copy. For a buffer in place, write and read with the same memory tell the device and the
+   * host that the other has changed it. */
   clave_status (*buffer_wrap)(backend *backend, const void *host, size_t bytes, bool writable,
                               buffer **out);
-  void (*buffer_destroy)(backend *backend, buffer *buf); /* takes NULL */
+  void (*buffer_destroy)(backend *backend, buffer *buf); /* accepts NULL */
 
-  /* Can this backend run the instruction with these operand types (dims may be unknown)? If not,
-   * `reason` (one line, static or in the backend) says why. */
+  /* Returns true if the backend can run the instruction with these operand types (dims may be
+   * unknown); else `reason` (one line, static or in the backend) says why not. */
   bool (*supports)(backend *backend, const rule_context *context, const ir_instruction *ins,
                    const char **reason);
 
   clave_status (*stream_create)(backend *backend, stream **out);
-  void (*stream_destroy)(backend *backend, stream *stream); /* waits; takes NULL */
-  /* What the node does: its tensors have types and slots, no buffers; instruction and values
-   * outlive it. fast: kernels may contract a * backend + c, flush subnormals, divide less exactly,
-   * and round what is multiplied with a constant, see recording.rounds. */
+  void (*stream_destroy)(backend *backend, stream *stream); /* waits; accepts NULL */
+  /* Records the work of a node. Its tensors have types and slots, but no buffers; instruction and
+   * values outlive the recording. fast: kernels may contract a * b + c, flush subnormals, divide
+   * less exactly, and round what is multiplied with a constant (recording.rounds). */
   clave_status (*record)(backend *backend, const node *node, bool fast, recording **out);
-  void (*recording_destroy)(backend *backend, recording *recording); /* takes NULL */
-  /* Enqueues a node; not views, not host ops. state: the stream's own for this recording, NULL at
-   * first. `number` is what faults are reported with. */
+  void (*recording_destroy)(backend *backend, recording *recording); /* accepts NULL */
+  /* Enqueues a node that is neither a view nor a host op. state: the stream's for this recording,
+   * NULL at first. Faults are reported with `number`. */
   clave_status (*run)(stream *stream, const recording *recording, void **state,
                       const run_operands *operands, uint32_t number);
-  void (*state_destroy)(stream *stream, void *state); /* takes NULL */
-  /* Packs a weight into `to`, which all streams may read when this returns. operands: by Tid; only
-   * the weight's own is read. clears: bytes that no kernel writes are zeros. The time is not
-   * charged to a node. */
+  void (*state_destroy)(stream *stream, void *state); /* accepts NULL */
+  /* Packs a weight into `to`, for all streams to read after the return. operands: by Tid; only the
+   * weight's is read. clears: zeros bytes that no kernel writes. No node is charged the time. */
   clave_status (*pack)(stream *stream, const packed_weight_request *request,
                        const bound_tensor *operands, bool clears, buffer *to);
   clave_status (*write)(stream *stream, buffer *to, size_t offset, const void *from,
-                        size_t bytes); /* `from` free on return */
+                        size_t bytes); /* `from` may be changed after the return */
   clave_status (*read)(stream *stream, const buffer *from, size_t offset, void *to,
                        size_t bytes); /* waits */
   clave_status (*fill_zero)(stream *stream, buffer *to, size_t offset, size_t bytes);
-  /* Between buffers of the same backend; whoever else wrote `from` has finished. */
+  /* Copies between buffers of one backend; other streams have finished writing `from`. */
   clave_status (*copy)(stream *stream, buffer *to, size_t to_offset, const buffer *from,
                        size_t from_offset, size_t bytes);
   /* Waits for all work and reports the first fault since the last finish. */
   clave_status (*finish)(stream *stream, device_fault *fault);
 
-  /* NULL: the backend does not have these functions. `sharing` is required unless runs_on_host. */
+  /* NULL: the backend lacks these functions. `sharing` is required unless runs_on_host. */
   const backend_sharing *sharing;
   const backend_overlap *overlap;
   const backend_building *building;
@@ -232,9 +232,9 @@ typedef struct backend_vtable {
 struct backend {
   const backend_vtable *vt;
   backend_info info;
-  tuning *tuning; /* borrowed from the device that the backend belongs to; NULL: by rule alone */
+  tuning *tuning; /* borrowed from the backend's device; NULL: select variants by rule */
 };
-/* Device memory; every implementation starts with this struct. */
+/* Device memory; implementations begin with this struct. */
 struct buffer {
   size_t bytes;
 };
@@ -246,41 +246,40 @@ struct stream {
 clave_status cpu_backend_create(int n_threads, backend **out) STATUS_CHECK;
 
 typedef struct opencl_options {
-  const char *cache_dir; /* folder of kernel binaries; NULL = none */
-  const char
-      *kernel_dir; /* read .cl files from here instead of the embedded ones; NULL = embedded */
+  const char *cache_dir;  /* folder of kernel binaries; NULL: none */
+  const char *kernel_dir; /* folder of .cl files; NULL: the embedded ones */
   void (*message)(void *ctx, const char *line);
   void *message_ctx;
-  bool builds_here; /* no child processes build kernels */
-  const void
-      *binaries; /* of opencl_save_binaries, borrowed, looked at ahead of the cache; or NULL */
+  bool builds_here;     /* build kernels without child processes */
+  const void *binaries; /* file of opencl_save_binaries, borrowed, used before the cache; or NULL */
   size_t binaries_size;
-  /* The caller's, held, in place of a context of its own; after whose commands streams begin. */
+  /* The caller's context, used instead of a new one, and queue, whose commands streams wait for;
+   * both are retained. NULL: none. */
   void *context, *queue;
 } opencl_options;
-/* Where drivers may keep files while the process lives, if there is no room in memory: in a folder
- * of its own within this one; NULL or one that cannot be used: within that for temporary files.
- * Before the first of the calls below; the first call counts. */
+/* Sets the folder in which drivers may keep files while the process lives, if they cannot in shared
+ * memory. They use a new folder in it, or in that for temporary files if it is NULL or unusable.
+ * Call it before the functions below; only the first call counts. */
 void opencl_keep_files_in(const char *folder);
-/* Every OpenCL device of every platform, in the order of `clave devices`. No loader or no device
- * gives count 0 and a reason, not an error; otherwise reason names devices that were left out and
- * why, or is NULL. infos live as long as the library. */
+/* Lists every OpenCL device of every platform, in the order of `clave devices`. Without a loader or
+ * a device, count is 0 and reason says why; this is not an error. Otherwise reason names the
+ * devices that were left out and why, or is NULL. infos live as long as the library. */
 clave_status opencl_devices(const backend_info **infos, int *count,
                             const char **reason) STATUS_CHECK;
-/* The index of a cl_device_id in that list. */
+/* Finds the index of a cl_device_id in that list. */
 clave_status opencl_find_device(const void *device, int *index) STATUS_CHECK;
 clave_status opencl_backend_create(int index, const opencl_options *options,
                                    backend **out) STATUS_CHECK;
 
-/* A file with the binaries of the kernels that ran on the device in this process. UNSUPPORTED:
- * there are none. */
+/* Writes a file with the binaries of the kernels that ran on the device in this process.
+ * UNSUPPORTED if there are none. */
 clave_status opencl_save_binaries(backend *backend, const char *path) STATUS_CHECK;
 
-/* Builds kernels for the process at the other end of a socket, until that closes it or has not
- * asked for any in a while. */
+/* Builds kernels for the process at the other end of a socket, until it closes the socket or sends
+ * no request for a while. */
 clave_status opencl_serve_builds(int socket) STATUS_CHECK;
 
-/* The folder of kernel binaries, which may be missing. */
+/* Statistics of the folder of kernel binaries, which may be missing. */
 typedef struct cache_stats {
   uint64_t bytes, files, limit_bytes;
 } cache_stats;
@@ -288,7 +287,7 @@ clave_status cache_info(const char *folder, cache_stats *out) STATUS_CHECK;
 /* Removes least recently used binaries until at most max_bytes are left. removed may be NULL. */
 clave_status cache_trim(const char *folder, uint64_t max_bytes, uint64_t *removed) STATUS_CHECK;
 
-/* Write and read without waiting, where the backend can. */
+/* Write and read without waiting if the backend can, else with waiting. */
 static inline clave_status enqueue_write(stream *stream, buffer *to, size_t offset,
                                          const void *from, size_t bytes) {
   const backend_vtable *vt = stream->owner->vt;

@@ -12,7 +12,8 @@ static int report(clave_status status) {
   return 1;
 }
 
-/* The weight is stored as torch does, (out, in); a Permute turns it, at no cost. */
+/* Adds x @ w.T + b. The weight is stored (out, in), as in torch; a Permute transposes it at no
+ * cost. */
 static void add_linear(clave_builder *builder, clave_id x, clave_id out) {
   static float weight[OUT * IN] = {1, -2, 0.5F, 3, 1, -1}, bias[OUT] = {0.25F, -4};
   const int64_t stored[] = {OUT, IN}, turned[] = {IN, OUT};
@@ -40,14 +41,15 @@ static void add_relu(clave_builder *builder, clave_id x, clave_id out) {
   clave_builder_set_tensor(builder, "out", out);
 }
 
-/* x: (batch, 3) for any batch, y: (batch, 2). A mistake in any call is finish's status. */
+/* Builds the program. x: (batch, 3) for any batch, y: (batch, 2). finish returns the first
+ * error. */
 static clave_status build(clave_program **program) {
   clave_builder *builder;
   clave_status status = clave_builder_create(&builder);
   if (status) return status;
   clave_id batch = clave_builder_value(builder, "batch", CLAVE_I64, 1, INT64_MAX);
   const int64_t in[] = {0, IN}, out[] = {0, OUT};
-  const clave_id sizes[] = {batch, 0}; /* where a value stands, dims says nothing */
+  const clave_id sizes[] = {batch, 0}; /* a value replaces the entry of dims */
   clave_id x = clave_builder_tensor(builder, CLAVE_SLOT_INPUT, "x", CLAVE_F32, 2, in, sizes);
   clave_id z = clave_builder_tensor(builder, CLAVE_SLOT_TEMPORARY, "z", CLAVE_F32, 2, out, sizes);
   clave_id y = clave_builder_tensor(builder, CLAVE_SLOT_OUTPUT, "y", CLAVE_F32, 2, out, sizes);

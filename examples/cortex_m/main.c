@@ -1,4 +1,4 @@
-/* Recognises the picture in flash, and reports the digit and the stack that it took. */
+/* Recognises the picture in flash, and reports the digit and the stack size used. */
 #include <stdint.h>
 
 #include "digit.h"

@@ -1,4 +1,5 @@
-/* The vector table and the start: memory as C wants it, the floating-point unit, main. */
+/* The vector table and the reset handler, which prepares memory and floating-point unit for
+ * main. */
 #include "startup.h"
 
 #include <string.h>
@@ -8,7 +9,7 @@ extern uint32_t data_source[], data_begin[], data_end[], bss_begin[], bss_end[];
 int main(void);
 __attribute__((noreturn)) void reset(void);
 
-/* Fills the stack below the caller's frame, so that what main used can be found. */
+/* Fills the stack below the caller's frame, so that the part that main used can be found. */
 static void paint_stack(void) {
   uint32_t *here = __builtin_frame_address(0);
   for (volatile uint32_t *at = stack_begin; at < here - 16; at++) *at = STACK_PAINT;
@@ -26,7 +27,7 @@ __attribute__((noreturn)) void reset(void) {
   }
 }
 
-/* A fault ends the program with an error, as far as there is a debugger to tell. */
+/* Ends the program with an error, which only a debugger sees. */
 __attribute__((noreturn)) static void fault(void) { end("fault\n", 1); }
 
 typedef union vector {

@@ -6,7 +6,7 @@
 enum { STACK_PAINT = 0x5AFE5AFE };
 extern uint32_t stack_begin[], stack_end[]; /* firmware.ld */
 
-/* Says the text over semihosting and ends the program: code 0 is good. */
+/* Writes the text over semihosting and ends the program; code 0 means success. */
 __attribute__((noreturn)) void end(const char *text, int code);
 
 #endif

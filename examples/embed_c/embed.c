@@ -11,7 +11,7 @@ static int report(clave_status status) {
   return 1;
 }
 
-/* A binary PGM image of 28 x 28 pixels, white on black, as numbers from 0 to 1. */
+/* Reads a binary PGM image of 28 x 28 pixels, white on black, as numbers from 0 to 1. */
 static int read_image(const char *path, float *pixels) {
   unsigned char bytes[PIXELS];
   FILE *file = fopen(path, "rb");

@@ -1,4 +1,4 @@
-/* clave among the host's own OpenCL: one context, the host's queue and buffers.
+/* clave in a host that uses OpenCL itself: one context, the host's queue and buffers.
  *
  *   embed_opencl mnist.clv */
 #define CL_TARGET_OPENCL_VERSION 120
@@ -29,7 +29,7 @@ typedef struct host {
   cl_mem image, scores; /* (1, 1, SIDE, SIDE), (1, CLASSES) floats */
 } host;
 
-/* The first of all platforms. */
+/* Returns the first device of all platforms. */
 static cl_device_id find_device(void) {
   cl_platform_id platforms[16];
   cl_device_id device;
@@ -64,7 +64,7 @@ static void close_host(const host *host) {
   clReleaseContext(host->context);
 }
 
-/* What the host computes on the device by itself: here two fills, which it does not wait for. */
+/* The host's own work on the device: two kinds of fills, which it does not wait for. */
 static void draw_bar(const host *host) {
   const float dark = 0, bright = 1;
   must_cl(clEnqueueFillBuffer(host->queue, host->image, &dark, sizeof dark, 0, PIXELS * sizeof dark,

@@ -1,11 +1,11 @@
-// Runs a method of a .pte file from C++, without Python: ExecuTorch's Module, with the backend of
-// clave linked.
+// Runs a method of a .pte file from C++, without Python: ExecuTorch's Module, linked with clave's
+// backend.
 //
 //   run_pte model.pte [--method NAME] [--device SPEC] [--runs N]
 //
-// Inputs are tensors of their largest sizes with elements 0, 1/8, 2/8 ... 7/8, 0 ... of integers 0,
-// 1, 0 ...; it prints the first elements of each output, and on stderr how long the fastest run
-// took.
+// Inputs have their largest sizes. Their elements are 0, 1/8, 2/8 ... 7/8, 0 ..., or 0, 1, 0 ...
+// for integers. Prints the first elements of each output, and on stderr the time of the fastest
+// run.
 #include <executorch/extension/module/module.h>
 #include <executorch/extension/tensor/tensor.h>
 #include <executorch/runtime/backend/backend_options_map.h>
@@ -29,7 +29,7 @@ namespace {
 struct Arguments {
   const char *path = nullptr;
   std::string method = "forward";
-  const char *device = nullptr;  // the .pte's own, else CLAVE_DEVICE, else the best there is
+  const char *device = nullptr;  // NULL: the .pte's, else CLAVE_DEVICE, else the best
   int runs = 1;
 };
 
@@ -63,7 +63,7 @@ void fill(Tensor &t) {
   }
 }
 
-// Tensors that the method's inputs take.
+// Makes tensors for the method's inputs.
 Error make_inputs(Module &module, const std::string &method, std::vector<TensorPtr> *out) {
   auto meta = module.method_meta(method);
   if (!meta.ok()) return meta.error();

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Sealed, so that it cannot shrink while somebody reads it. */
+/* Returns a descriptor of memory that is sealed, so that it cannot shrink while it is read. */
 static int make_memory(size_t bytes) {
   const int fd = memfd_create("frame", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd <= 0) return 0;

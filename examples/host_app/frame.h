@@ -1,7 +1,7 @@
 #ifndef HOST_APP_FRAME_H
 #define HOST_APP_FRAME_H
-/* A tensor in memory that devices share by a descriptor, as a camera's frames are (dma-bufs). Here
- * it is memory of memfd_create, which clave takes where its device is the host's CPU. */
+/* A tensor in memory that devices share by a descriptor, like a camera's frames (dma-bufs). Here it
+ * is memory of memfd_create, which clave accepts if its device is the host's CPU. */
 #include <stdbool.h>
 
 #include "graph.h"
@@ -9,12 +9,12 @@
 typedef struct frame {
   int fd; /* 0: none */
   tensor *t;
-  float *before; /* the tensor's memory, until frame_close */
+  float *before; /* the tensor's own memory, restored by frame_close */
   size_t bytes;
 } frame;
 
-/* The tensor lies in shared memory from here on, for BATCH images. */
+/* Moves the tensor to shared memory, for BATCH images. False on failure. */
 bool frame_open(frame *frame, tensor *tensor);
-void frame_close(frame *frame); /* takes a zeroed one */
+void frame_close(frame *frame); /* accepts a zeroed frame */
 
 #endif

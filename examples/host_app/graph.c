@@ -1,5 +1,5 @@
 /* ResNet-20 (He et al., "Deep Residual Learning", section 4.2) for CIFAR-10, with batch norms
- * folded into the convolutions, behind the pipeline that makes planes of pixels. */
+ * folded into the convolutions, after the pipeline that makes planes of pixels. */
 #include "graph.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ static int add_tensor(graph *graph, int rank, const int64_t *dims) {
   return graph->n_tensors++;
 }
 
-/* The next of the weights. */
+/* Adds a constant whose data are the next weights at *at. */
 static int add_constant(graph *graph, float **at, int rank, const int64_t *dims) {
   const int i = add_tensor(graph, rank, dims);
   tensor *tensor = &graph->tensors[i];
@@ -36,7 +36,7 @@ static int add_constant(graph *graph, float **at, int rank, const int64_t *dims)
   return i;
 }
 
-/* A node of one input, and of constants that may be added to it. Gives its output. */
+/* Adds a node with one input, to which constants can be added. Returns its output. */
 static int add_node(graph *graph, op op, int x, int rank, const int64_t *dims) {
   node *op_node = &graph->nodes[graph->n_nodes];
   *op_node =
@@ -65,7 +65,7 @@ static int add_relu(graph *graph, int x) {
   return add_node(graph, OP_RELU, x, 4, graph->tensors[x].dims);
 }
 
-/* Every second pixel, and zeros for the channels that are new. */
+/* Adds a shortcut: every second pixel, and zeros for the additional channels. */
 static int add_shortcut(graph *graph, int x, int64_t channels) {
   const int64_t *from = graph->tensors[x].dims, old = from[1];
   const int64_t half[] = {BATCH, old, from[2] / 2, from[3] / 2};

@@ -1,13 +1,12 @@
 #ifndef HOST_APP_GRAPH_H
 #define HOST_APP_GRAPH_H
-/* The application's own graph, of its own ops, and its own kernels for them. It knows nothing of
- * clave: plugin.h does. */
+/* The application's own graph, ops and kernels. They do not depend on clave; plugin.h does. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum {
-  BATCH = 8, /* most images of a run */
+  BATCH = 8, /* maximum of images per run */
   SIDE = 32,
   CHANNELS = 3,
   CLASSES = 10,
@@ -26,24 +25,24 @@ typedef enum op {
   OP_PAD,         /* x (n, c, h, w) -> (n, c + 2 * pad, h, w): channels of zeros */
   OP_MEAN,        /* x (n, c, h, w) -> (n, c) */
   OP_DENSE,       /* x (n, in), weight (in, out), bias (out) */
-  OP_RANK,        /* x (n, classes) -> probabilities, and the likeliest class in `best` */
+  OP_RANK,        /* x (n, classes) -> probabilities, and the most likely class in `best` */
   N_OPS
 } op;
 extern const char *const op_names[N_OPS];
 
-/* Row-major floats. The first dimension of all but constants is the number of images in a run. */
+/* Row-major floats. The first dimension is the number of images in a run, except for constants. */
 typedef struct tensor {
   char name[24];
   int rank;
-  int64_t dims[4]; /* dims[0] of BATCH images */
+  int64_t dims[4]; /* dims[0] is for BATCH images */
   bool constant;
-  float *data; /* owned by the graph, but for constants, which lie in its weights */
+  float *data; /* owned by the graph; constants point into its weights */
 } tensor;
 
 typedef struct node {
   op op;
   char name[24];
-  int inputs[3], n_inputs, output; /* of graph.tensors */
+  int inputs[3], n_inputs, output; /* indices of graph.tensors */
   int stride, pad;
 } node;
 
@@ -52,17 +51,17 @@ typedef struct graph {
   node nodes[MAX_NODES]; /* in the order in which they run */
   int n_tensors, n_nodes;
   float *weights;        /* owned */
-  const uint8_t *images; /* (n, SIDE, SIDE, 3), of the run under way */
+  const uint8_t *images; /* (n, SIDE, SIDE, 3), of the current run */
   int best[BATCH];
 } graph;
 
-/* ResNet-20 behind the image pipeline; weights: the file that weights.py writes. Says on stderr
- * what is wrong with it. */
+/* Makes the image pipeline and ResNet-20. weights: the file that weights.py writes. Errors are
+ * written to stderr. */
 bool graph_create(const char *weights, graph *graph);
 void graph_destroy(graph *graph);
-int64_t tensor_elements(const tensor *tensor, int n); /* of n images */
+int64_t tensor_elements(const tensor *tensor, int n); /* for n images */
 
 /* ---- kernels.c ---- */
-void run_node(graph *graph, const node *node, int n); /* of n images, by the application itself */
+void run_node(graph *graph, const node *node, int n); /* runs the application's kernel */
 
 #endif

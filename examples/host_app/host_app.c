@@ -1,11 +1,11 @@
-/* Names the shapes on small pictures, by a graph of its own of which clave runs what it can.
+/* Names the shapes on small pictures. The graph is the application's own; clave runs part of it.
  *
  *   host_app [--plugin PATH] [--opencl | --dma-buf] [--own OP]... WEIGHTS IMAGES
  *
- * --plugin: libclave_delegate.so, by default as the loader finds it. --opencl: in the application's
- * own OpenCL context. --dma-buf: the images' planes lie in memory that devices share. --own: an op
- * that the application keeps to itself. WEIGHTS, IMAGES: what weights.py writes. Exit 0: all images
- * are named, by whoever; 1: they are not; 2: wrong usage. */
+ * --plugin: libclave_delegate.so; by default the loader finds it. --opencl: use the application's
+ * OpenCL context. --dma-buf: keep the images' planes in memory that devices share. --own: an op
+ * that the application always runs itself. WEIGHTS, IMAGES: files of weights.py. Exit status 0: all
+ * images are named correctly, by clave or the application; 1: they are not; 2: wrong usage. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ typedef struct app {
   plugin p;
   own_opencl cl;
   frame planes;
-  uint8_t *bytes; /* owned; of the images */
+  uint8_t *bytes; /* owned; the images */
   size_t n_images;
 } app;
 
@@ -44,7 +44,7 @@ static bool share(app *app, int tensor) {
   return app->p.memory[tensor] != NULL;
 }
 
-/* The planes, where the first part alone reads them, and what the last part gives. */
+/* Shares the planes, if only the first part reads them, and the outputs of the last part. */
 static bool share_buffers(app *app) {
   const part *first = &app->p.parts[0], *last = &app->p.parts[app->p.n_parts - 1];
   if (app->p.n_parts == 0) return true;
@@ -53,7 +53,7 @@ static bool share_buffers(app *app) {
          share(app, last->outputs[last->n_outputs - 1]);
 }
 
-/* The planes, as a camera would hand them over. */
+/* Shares the planes, as a camera would pass them. */
 static bool share_frame(app *app) {
   const int planes = app->g.nodes[0].output;
   if (!frame_open(&app->planes, &app->g.tensors[planes])) return false;
@@ -67,7 +67,7 @@ static void run_alone(app *app, int n) {
   for (int i = 0; i < app->g.n_nodes; i++) run_node(&app->g, &app->g.nodes[i], n);
 }
 
-/* A node that is the application's own: by its OpenCL where a part reads the result from there. */
+/* Runs a node of the application: with its OpenCL if a part reads the result from there. */
 static bool run_own(app *app, const node *node, int n) {
   cl_mem memory = app->p.memory[node->output];
   if (node->op == OP_TO_PLANES && memory)
@@ -97,13 +97,13 @@ static bool run_together(app *app, int n) {
   return true;
 }
 
-/* Instances first, then the buffers that are bound to them. */
+/* Destroys the instances before the buffers that are bound to them. */
 static void close_plugin(app *app) {
   plugin_close(&app->p);
   own_opencl_close(&app->cl);
 }
 
-/* Together with clave while that goes well. */
+/* Runs a batch together with clave, or alone once that has failed. */
 static bool run_batch(app *app, int n) {
   if (app->p.library && run_together(app, n)) return true;
   if (interrupted) return false;

@@ -1,4 +1,4 @@
-/* The application's own kernels: plain loops, right anywhere, fast nowhere. */
+/* The application's own kernels: plain, portable, slow loops. */
 #include <math.h>
 #include <string.h>
 

@@ -18,7 +18,7 @@ static bool good(cl_int code, const char *what) {
   return false;
 }
 
-/* The first device of all platforms. */
+/* Finds the first device of all platforms. */
 static bool find_device(cl_device_id *out) {
   cl_platform_id platforms[16];
   cl_uint n = 0;

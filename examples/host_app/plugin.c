@@ -8,7 +8,7 @@
 
 /* ---------------------------------------------------------------- opening */
 
-/* False where there is an error, which is said and freed. */
+/* Returns false for an error, which it prints and frees. */
 static bool good(const plugin *plugin, clave_status st) {
   if (!st) return true;
   fprintf(stderr, "host_app: note: clave: %s\n", plugin->d.status_message(st));
@@ -149,7 +149,7 @@ static void describe_add(described *described, const node *node) {
   add_step(described, "add", two, 2);
 }
 
-/* The largest of one pixel, in steps of two. */
+/* Describes it as a max pool with a window of one pixel and stride 2. */
 static void describe_every_other(described *described, const node *node) {
   (void)node;
   add_field(described, "kind", CLAVE_DELEGATE_TEXT)->text = "max";
@@ -174,7 +174,7 @@ static void describe_mean(described *described, const node *node) {
   add_ints(described, "axes", CLAVE_DELEGATE_INTS, (const int64_t[]){2, 3}, 2);
 }
 
-/* What has no counterpart is asked for by its own name, and refused. */
+/* Ops without a counterpart in clave are described by their own names, which clave refuses. */
 static const struct {
   const char *op;
   void (*describe)(described *described, const node *node);
@@ -203,7 +203,8 @@ static clave_delegate_node describe(described *described, const node *node) {
                                .n_fields = described->n};
 }
 
-/* All tensors and nodes [first, first + count); tensors of no part are temporaries without use. */
+/* A description of all tensors and of nodes [first, first + count). Tensors that these nodes do not
+ * use are temporaries. */
 typedef struct translation {
   clave_delegate_size sizes[1];
   clave_delegate_tensor tensors[MAX_TENSORS];
@@ -260,7 +261,7 @@ static bool reads(const graph *graph, int from, int to, int tensor) {
   return false;
 }
 
-/* What a part takes from before it and gives to behind it. False: more than MAX_ARGUMENTS. */
+/* Finds the inputs and outputs of a part. False if they exceed MAX_ARGUMENTS. */
 static bool find_arguments(const graph *graph, part *part) {
   const int end = part->first + part->count;
   for (int t = 0; t < graph->n_tensors; t++) {
@@ -294,7 +295,7 @@ static bool load_part(plugin *plugin, const graph *graph, part *part) {
   return loaded;
 }
 
-/* The nodes that clave takes, one by one. */
+/* Asks clave about each node. */
 static void ask(plugin *plugin, const graph *graph, clave_delegate_answer *answers) {
   translation *translation = translate(graph, 0, graph->n_nodes);
   memset(answers, 0, (size_t)graph->n_nodes * sizeof *answers);
@@ -363,7 +364,7 @@ static bool bind(const plugin *plugin, const graph *graph, const part *part, int
 }
 
 bool plugin_run(plugin *plugin, graph *graph, const part *part, int n) {
-  enum { LOOK_MS = 50 }; /* how often the application looks whether to go on */
+  enum { LOOK_MS = 50 }; /* interval at which the application checks for interrupts */
   bool over = false, asked = false;
   if (!bind(plugin, graph, part, n) ||
       !good(plugin, plugin->d.submit(part->instance, NULL, NULL, NULL)))

@@ -1,4 +1,4 @@
-/* Continues a prompt of token ids, greedily. Everything comes from the environment: PROG_JSON and
+/* Continues a prompt of token ids, greedily. Arguments are environment variables: PROG_JSON and
  * CONSTS_ST (the program and its constants), PROMPT_IDS and OUTPUT_IDS (files of integers between
  * white space), MAX_NEW_TOKENS, PRINT_BATCH (ids per line printed), CLAVE_DEVICE. */
 #include <clave_llm.h>
@@ -11,7 +11,7 @@ static const char *env_or(const char *name, const char *otherwise) {
   return value && *value ? value : otherwise;
 }
 
-/* An integer of at least 1 from the environment; 0 and a message if it is none. */
+/* Reads an integer of at least 1 from the environment; 0 and a message if it is not one. */
 static long env_count(const char *name, long otherwise) {
   const char *text = env_or(name, NULL);
   char *end;
@@ -29,7 +29,8 @@ static int report(clave_status status) {
   return 1;
 }
 
-/* The ids of a file, *count of them, to be freed; NULL and a message if it has none or others. */
+/* Reads the *count ids of a file, which the caller frees; NULL and a message if it has none or
+ * others. */
 static uint32_t *read_ids(const char *path, size_t *count) {
   FILE *file = fopen(path, "r");
   uint32_t *ids = NULL, id;
@@ -60,7 +61,7 @@ static int write_ids(const char *path, const uint32_t *ids, size_t count) {
   return 1;
 }
 
-/* Up to `most` new ids, `batch` on a line as they come. */
+/* Prints up to `most` new ids, `batch` per line, when they arrive. */
 static clave_status generate(clave_llm_conversation *talk, size_t most, size_t batch) {
   clave_llm_token token = {0};
   clave_status status = NULL;

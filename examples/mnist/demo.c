@@ -1,5 +1,5 @@
-/* Recognises handwritten digits and shows them in the terminal, with how sure the network is: what
- * `make demo` runs. demo PROGRAM IMAGE.pgm...   (28 x 28, binary PGM, white on black) */
+/* Recognises handwritten digits and shows them in the terminal, with the network's confidence
+ * (`make demo`). demo PROGRAM IMAGE.pgm...   (28 x 28, binary PGM, white on black) */
 #include <clave.h>
 #include <clave_files.h>
 #include <langinfo.h>
@@ -19,7 +19,7 @@ typedef struct picture {
   int digit;
 } picture;
 
-/* How the terminal can draw: colours, half blocks, letters. */
+/* Abilities of the terminal: colours, half blocks, letters. */
 typedef struct terminal {
   bool unicode, colour;
 } terminal;
@@ -69,7 +69,7 @@ static clave_status recognise(clave_session *session, picture *picture) {
 
 static int shade(const picture *picture, int x, int y) { return picture->pixels[y * SIDE + x]; }
 
-/* Two pixels, one above the other. */
+/* Draws two pixels, one above the other. */
 static void draw_cell(const terminal *terminal, int above, int below) {
   static const char *const halves[] = {" ", "\xe2\x96\x84", "\xe2\x96\x80", "\xe2\x96\x88"};
   if (terminal->colour) {
@@ -147,7 +147,7 @@ static clave_status show_pictures(clave_session *session, int count, char **path
   return NULL;
 }
 
-/* Kernels on disk; path NULL: none are kept. */
+/* Describes the kernel cache on disk; path is NULL if there is none. */
 static clave_cache_info read_cache(void) {
   clave_cache_info cache = {.size = sizeof cache};
   clave_status_free(clave_cache_get_info(&cache));

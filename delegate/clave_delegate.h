@@ -76,7 +76,7 @@ typedef struct clave_delegate_tensor {
   clave_dtype dtype;
   int rank;
   int64_t dims[CLAVE_MAX_RANK];
-  uint32_t sizes[CLAVE_MAX_RANK]; /* 1 + index in the graph's sizes; 0: the dimension is dims */
+  uint32_t sizes[CLAVE_MAX_RANK]; /* 1 + index in the graph's sizes; 0: dims holds the size */
   const void *data;               /* of a constant, row-major, borrowed; not needed by query */
 } clave_delegate_tensor;
 
@@ -231,8 +231,8 @@ typedef struct clave_delegate_memory {
   clave_delegate_memory_kind kind;
   void *memory;
   int fd;
-  size_t offset; /* in bytes, of the tensor's first byte */
-  size_t bytes;  /* that may be used, from offset on */
+  size_t offset; /* bytes before the tensor's first byte */
+  size_t bytes;  /* bytes that may be used, from offset on */
 } clave_delegate_memory;
 
 /* ---------------------------------------------------------------- the table */

@@ -55,9 +55,8 @@ CLAVE_API void clave_builder_metadata(clave_builder *builder, const char *json);
 /* ---------------------------------------------------------------- tensors and values
  * These can be added in any order until finish, which numbers a program's slots by kind. */
 
-/* Adds a constant; its name is unique in the program. copy true copies the data, which may be
- * strided. Otherwise the data are read in place: they must be contiguous and outlive the
- * program. */
+/* Adds a constant, whose name is unique in the program. copy: copies the data, which may be
+ * strided; otherwise they are read in place, and must be contiguous and outlive the program. */
 CLAVE_API clave_id clave_builder_constant(clave_builder *builder, const char *name,
                                           const clave_tensor *data, bool copy);
 /* Adds a constant with encoded rows. encoding: "int4:32:zeros", "int8" or "Q4_K", as in
@@ -78,14 +77,12 @@ CLAVE_API clave_id clave_builder_tensor(clave_builder *builder, clave_slot_kind 
  * input's actual size; as a dimension of state it is set by the session (clave_session_resize). */
 CLAVE_API clave_id clave_builder_value(clave_builder *builder, const char *name, clave_dtype dtype,
                                        int64_t min, int64_t max);
-/* Sets the initial value of a state: a constant of the same dtype and shape. The default is
- * zeros. */
+/* Sets the initial value of a state, a constant of the same dtype and shape; zeros by default. */
 CLAVE_API void clave_builder_initial(clave_builder *builder, clave_id state, clave_id constant);
 
 /* ---------------------------------------------------------------- methods and bodies */
 
-/* Begins a method. Inputs, instructions and outputs that are added next, up to the next call,
- * belong to it. */
+/* Begins a method, to which later inputs, instructions and outputs belong until the next call. */
 CLAVE_API void clave_builder_method(clave_builder *builder, const char *name);
 CLAVE_API void clave_builder_method_metadata(clave_builder *builder, const char *json);
 /* Adds the next argument or result: a tensor of that kind, or a value. */
@@ -109,8 +106,7 @@ CLAVE_API void clave_builder_end_body(clave_builder *builder, const clave_id *re
  * for errors and profiles; may be "". */
 CLAVE_API void clave_builder_op(clave_builder *builder, const char *op, const char *name);
 
-/* These set fields of the types (in docs/ops.md's words) Tid, [Tid]; Vid, IntOrVid or FloatOrVid;
- * and bool. */
+/* These set fields of these types of docs/ops.md: Tid, [Tid]; Vid, IntOrVid or FloatOrVid; bool. */
 CLAVE_API void clave_builder_set_tensor(clave_builder *builder, const char *field, clave_id tensor);
 CLAVE_API void clave_builder_set_tensors(clave_builder *builder, const char *field,
                                          const clave_id *tensors, uint32_t n);
@@ -156,8 +152,7 @@ typedef struct clave_pass_info {
   const char *name;    /* "attention" */
   uint32_t applied;    /* number of places where it applied */
   int64_t removed;     /* nodes removed minus nodes added */
-  const char *refused; /* why the verifier refused its result, which left the program unchanged;
-                          else NULL */
+  const char *refused; /* why the verifier refused its result, which is then dropped; or NULL */
 } clave_pass_info;
 typedef void (*clave_pass_fn)(void *ctx, const clave_pass_info *info);
 

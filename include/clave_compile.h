@@ -24,8 +24,8 @@ typedef struct clave_compile_options {
   const clave_compile_dim *dims; /* (n_dims) */
   uint32_t n_dims;
   const char *compiler; /* a command with its arguments; NULL: CC, else cc */
-  const char *march;    /* the compiler's -march=...; NULL: none, and kernels select instructions at
-                           run time */
+  const char *march;    /* the compiler's -march=...; NULL: kernels select instructions at run
+                           time */
   const char *library;  /* NULL: an executable; else a shared library, whose functions begin with
                            this identifier and are declared in LIBRARY.h beside it */
   bool debug;           /* with debugging information and little optimisation */
@@ -44,33 +44,28 @@ typedef struct clave_compile_options {
   bool bare;                  /* make an object file (.o) for firmware with one function,
                                  LIBRARY_run, declared in LIBRARY.h: no stdio, allocation, threads
                                  or main. Needs `library`; implies static_memory */
-  const char *kernel_folder;  /* files X.c and X.h in this folder replace the kernel sources of the
-                                 same name; or NULL */
+  const char *kernel_folder;  /* folder of X.c and X.h that replace kernel sources of that name */
   bool verify;                /* add `PATH --verify` (a library: NAME_verify), which compares
                                  results of random inputs with a session's, computed now. The
-                                 executable keeps the SHA-256 of each result; for opencl the
-                                 elements, which are compared within rounding. Integers and booleans
-                                 are zeros */
+                                 executable keeps each result's SHA-256; for opencl the elements,
+                                 compared within rounding. Integers and booleans are zeros */
   const char *sbom;           /* path of a CycloneDX 1.5 document that lists the parts of the
                                  executable, written last; NULL: none */
   bool (*cancel)(void *ctx);  /* called while files are compiled, also after a signal; true ends the
                                  call with CLAVE_CANCELLED and leaves no files; may be NULL */
-  const char *target;         /* "c" (if NULL): the CPU; "opencl": OpenCL devices, selected by
-                                 CLAVE_DEVICE at run time */
-  bool all_methods;          /* include all methods, one of which is selected at run time; method is
-                                NULL */
-  bool allow_custom_kernels; /* as in clave_session_options, at run time */
-  const char *static_library;   /* path of libclave.a, with libclave_main.a beside it, for
-                                   executables that carry the runtime; NULL: those of this
-                                   library */
-  const clave_device *tuned;    /* device whose tuning table (clave_tune.h) is built in; target "c"
-                                   uses its CPU backend's table. C code gets the rows for the
-                                   program's sizes; a carried runtime gets all rows and uses them on
-                                   such a device. UNSUPPORTED with a language model's text; NULL:
-                                   none */
-  const clave_device *binaries; /* for target "opencl": include the binaries of kernels that have
-                                   run on this device, for machines with the same device; NULL:
-                                   none */
+  const char *target;         /* "c" (if NULL): the CPU; "opencl": a device by CLAVE_DEVICE at run
+                                 time */
+  bool all_methods;           /* include all methods, one selected at run time; method is NULL */
+  bool allow_custom_kernels;  /* as in clave_session_options, at run time */
+  const char *static_library; /* path of libclave.a, beside libclave_main.a, for executables that
+                                 carry the runtime; NULL: this library's */
+  const clave_device *tuned;  /* device whose tuning table (clave_tune.h) is built in; target "c"
+                                 uses its CPU backend's table. C code gets the rows for the
+                                 program's sizes; a carried runtime gets all rows and uses them on
+                                 such a device. UNSUPPORTED with a language model's text; NULL:
+                                 none */
+  const clave_device *binaries; /* for target "opencl": include binaries of kernels that have run on
+                                   this device, for machines with the same; NULL: none */
   bool packed_only;      /* for C code: leave out the plain copies of weights that are only read
                             packed. The executable runs only on processors that the program is
                             packed for (below); this processor must be one of them */
@@ -87,8 +82,7 @@ typedef struct clave_compile_options {
 
 /* Writes an executable (or a library) to `path`; on failure nothing is written. Its usage is `PATH
  * in.bin... out.bin...`: raw little-endian tensors in the program's order, which --help lists.
- * Fails with UNSUPPORTED, naming what cannot be compiled, or with IO and the compiler's first
- * error. */
+ * UNSUPPORTED names what cannot be compiled; IO has the compiler's first error. */
 CLAVE_API clave_status clave_compile(const clave_program *program, const char *path,
                                      const clave_compile_options *options) CLAVE_CHECK;
 /* Writes the sources and a Makefile instead, to a folder that is created or must be empty; on

@@ -1,7 +1,6 @@
 #ifndef CLAVE_DEBUG_H
 #define CLAVE_DEBUG_H
-/* Debugging of sessions: replaces values during a run, and shows where a run keeps its tensors in a
- * device's memory. */
+/* Debugging of sessions: replaces values during a run, and shows where tensors are in an arena. */
 #include "clave.h"
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 #ifndef CLAVE_FILES_H
 #define CLAVE_FILES_H
-/* Programs in memory, tensor files (safetensors), packed constants in program files, and the kernel
- * cache on disk. */
+/* Programs in memory, tensor files (safetensors), packed constants, and the kernel cache on
+ * disk. */
 #include "clave.h"
 
 #ifdef __cplusplus
@@ -45,8 +45,8 @@ CLAVE_API clave_status clave_tensors_save(const char *path, const char *const *n
  * pack their own. Call it before any session of the program is created. */
 CLAVE_API clave_status clave_program_pack(clave_program *program, clave_device *device,
                                           const clave_session_options *options) CLAVE_CHECK;
-CLAVE_API clave_status clave_program_unpack(clave_program *program) CLAVE_CHECK; /* drops the packed
-                                                                                    constants */
+/* Removes the packed constants, before any session of the program is created. */
+CLAVE_API clave_status clave_program_unpack(clave_program *program) CLAVE_CHECK;
 
 typedef struct clave_form_info {
   size_t size;        /* sizeof(clave_form_info) */

@@ -22,8 +22,7 @@ extern "C" {
 /* Finds a constant by name. *constant arrives with the dtype and dims that the program declares
  * (for an encoded constant: U8, as stored). On success the function sets its data to the
  * contiguous, borrowed bytes, which must not change while the program lives, and returns true. It
- * returns false if it has no such constant. The call fails if the tensor has another dtype or
- * shape. */
+ * returns false if there is no such constant. A changed dtype or shape fails the call. */
 typedef bool (*clave_find_fn)(void *ctx, const char *name, clave_tensor *constant);
 
 /* Like clave_program_create, but looks up each constant by name, in the program's order. */
@@ -60,8 +59,8 @@ typedef struct clave_timing {
   const char *name; /* the source graph's node */
   const char *device;
   int64_t start_ns, end_ns; /* monotonic clock */
-  const char *shapes;       /* "F32 [2, 3], F32 [3, 4] -> F32 [2, 4]"; "" for copies and
-                               transfers */
+  const char *shapes;       /* "F32 [2, 3], F32 [3, 4] -> F32 [2, 4]"; "" for CLAVE_TIMING_COPY,
+                               _TRANSFER */
   clave_dtype dtype;        /* dtype of the computation: I8 if rows are rounded to 8 bits */
   double flops; /* operations, a multiply-add counting as two (docs/ops.md); negative if unknown */
   double bytes; /* read and written; weights count as stored */
@@ -81,7 +80,7 @@ typedef struct clave_peak {
 CLAVE_API clave_status clave_session_set_peaks(clave_session *session, const clave_peak *peaks,
                                                size_t n) CLAVE_CHECK;
 
-/* Calls `each` for each step of the last run, in order; texts are valid during the call. Needs
+/* Calls `each` for each step of the last run, in order; texts live for the call. Needs
  * options.profile. */
 CLAVE_API clave_status clave_session_timings(const clave_session *session, clave_timing_fn each,
                                              void *ctx) CLAVE_CHECK;

@@ -9,9 +9,9 @@
  *   clave_llm_prompt_text(talk, "Once upon a time", 16);
  *   do clave_llm_next(talk, &token); while (print(token.text, token.text_size), !token.stop);
  *
- * The rules of clave.h hold: a status is NULL or an error to free, `out` comes last, create and
- * load are paired with destroy. Text is UTF-8 with a size, need not end in NUL and may hold one.
- */
+ * The rules of clave.h hold: a status is NULL or an error to free, `out` comes last, and destroy
+ * releases what create or load made. Text is UTF-8 with a size: no final NUL is needed, and NULs
+ * may occur in it. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -44,10 +44,9 @@ typedef struct clave_sampler_options {
   float temperature;        /* divides the logits; 0: take the largest logit (on ties the smallest
                                id) and ignore the options below */
   uint32_t top_k;           /* keep the k largest; 0: all */
-  float top_p;              /* then keep the fewest whose probabilities add up to this (nucleus); 0
-                               or 1: all */
-  float min_p;              /* then keep those of at least this times the largest probability; 0:
-                               all */
+  float top_p;              /* then keep the fewest that add up to this probability (nucleus); 0 or
+                               1: all */
+  float min_p;              /* then keep those of at least this times the top probability; 0: all */
   uint64_t seed;            /* equal seeds, logits and options give equal ids on every machine */
 } clave_sampler_options;
 
@@ -55,8 +54,7 @@ typedef struct clave_sampler clave_sampler;
 /* Copies the bias. CLAVE_INVALID names an option that is out of range. */
 CLAVE_API clave_status clave_sampler_create(const clave_sampler_options *options,
                                             clave_sampler **out) CLAVE_CHECK;
-/* Samples one id from `count` logits. `seen`: the conversation's ids so far. CLAVE_INVALID if a
- * logit is NaN. */
+/* Samples one id from `count` logits; `seen`: the conversation's ids. A NaN is CLAVE_INVALID. */
 CLAVE_API clave_status clave_sampler_sample(clave_sampler *sampler, const float *logits,
                                             size_t count, const uint32_t *seen, size_t n_seen,
                                             uint32_t *id) CLAVE_CHECK;
@@ -78,7 +76,7 @@ typedef struct clave_llm_options {
   const clave_tokenizer_options *tokenizer_options; /* for `tokenizer`; NULL: the defaults */
   const char *consts;                               /* as in clave_program_options */
   const char *chat_template; /* a name, a Jinja text, or a file as in clave_template_load; NULL: the
-                                program's own */
+                                program's */
   uint32_t max_context;      /* tokens, at most what the program was made for; 0: that number */
   const void *clv; /* bytes of a .clv (clv_size), read instead of the file `path`, which then only
                       names it in messages; see clave_program_load_bytes. NULL: the file */
@@ -98,13 +96,12 @@ typedef struct clave_llm_info {
   const uint32_t *stop_ids;         /* ids that end a text */
   size_t n_stop_ids;
   const char *chat_template; /* name of a built-in, or a Jinja text; NULL: not a chat model */
-  const clave_sampler_options *sampling; /* settings of the model's authors, not used by default;
-                                            NULL: unknown */
+  const clave_sampler_options *sampling; /* the model authors' settings, not the default; NULL:
+                                            unknown */
   uint32_t page_rows; /* tokens per page of the memory that conversations share (docs/kv_cache.md);
                          0: each has its own memory */
-  const clave_sampler_options *chat_sampling; /* default of chats: the settings of the model's
-                                                 authors, else CLAVE_LLM_CHAT_TEMPERATURE and
-                                                 _MIN_P */
+  const clave_sampler_options *chat_sampling; /* default of chats: the model authors' settings, else
+                                                 CLAVE_LLM_CHAT_TEMPERATURE, _MIN_P */
 } clave_llm_info;
 
 /* Loads a language model, which keeps the device alive. */
@@ -123,13 +120,13 @@ typedef struct clave_llm_message {
 } clave_llm_message;
 /* Renders messages by the chat template, up to where the assistant answers, and encodes them.
  * template_name: a built-in's; NULL: the model's own. CLAVE_INVALID: the template raised an
- * exception, which is the message. CLAVE_UNSUPPORTED names the part of the template that clave
- * cannot read. */
+ * exception, which is the message. CLAVE_UNSUPPORTED names the part of it that clave cannot
+ * read. */
 CLAVE_API clave_status clave_llm_chat_ids(const clave_llm *llm, const char *template_name,
                                           const clave_llm_message *messages, size_t count,
                                           clave_ids *out) CLAVE_CHECK;
-/* Lists the texts that the model's chat template writes and that look like special tokens
- * ("<|im_start|>") but are not tokens of the tokenizer, separated by commas; "" for none. Free with
+/* Lists texts that the model's chat template writes and that look like special tokens
+ * ("<|im_start|>") but are not the tokenizer's, separated by commas; "" for none. Free with
  * clave_text_free. */
 CLAVE_API clave_status clave_llm_chat_unknown_tokens(const clave_llm *llm,
                                                      char **tokens) CLAVE_CHECK;
@@ -140,8 +137,7 @@ CLAVE_API const char *clave_llm_chat_template_name(size_t index);
  * for the model's. The text ends in NUL; free it with clave_text_free. */
 CLAVE_API clave_status clave_llm_render(const clave_llm *llm, const clave_template_inputs *inputs,
                                         char **text, size_t *size) CLAVE_CHECK;
-/* Renders the same as ids. Texts of messages do not turn into special tokens. Free with
- * clave_ids_free. */
+/* Renders to ids. Texts of messages do not turn into special tokens. Free with clave_ids_free. */
 CLAVE_API clave_status clave_llm_render_ids(const clave_llm *llm,
                                             const clave_template_inputs *inputs,
                                             clave_ids *out) CLAVE_CHECK;
@@ -164,10 +160,8 @@ typedef struct clave_llm_conversation_options {
   const clave_sampler_options *sampler; /* NULL: greedy */
   const char *const *stop;              /* texts that end the answer and are not part of it */
   size_t n_stop;
-  bool ignore_stop_ids;   /* ignore the model's stop ids; only a stop text or the end of the context
-                             ends the answer */
-  uint32_t prefill_chunk; /* tokens of a prompt per run; 0: the program's maximum, but at most
-                             512 */
+  bool ignore_stop_ids;   /* do not stop at the model's stop ids */
+  uint32_t prefill_chunk; /* prompt tokens per run; 0: the program's maximum, at most 512 */
   const clave_session_options *session; /* NULL: the defaults */
   clave_llm_logits_fn change_logits;    /* NULL: none; forks inherit it */
   void *change_logits_ctx;
@@ -178,8 +172,7 @@ CLAVE_API clave_status clave_llm_conversation_create(clave_llm *llm,
                                                      clave_llm_conversation **out) CLAVE_CHECK;
 CLAVE_API void clave_llm_conversation_destroy(clave_llm_conversation *conversation);
 
-/* Replaces the sampler; the sequence of random numbers continues. NULL: greedy. On failure nothing
- * changes. */
+/* Replaces the sampler (NULL: greedy); random numbers continue. On failure nothing changes. */
 CLAVE_API clave_status clave_llm_set_sampler(clave_llm_conversation *conversation,
                                              const clave_sampler_options *options) CLAVE_CHECK;
 
@@ -200,8 +193,7 @@ CLAVE_API clave_status clave_llm_prompt_chat(clave_llm_conversation *conversatio
                                              const clave_llm_message *messages,
                                              size_t count) CLAVE_CHECK;
 
-/* Does the same with messages as JSON, tools, documents and arguments. bos and eos: NULL for the
- * model's. */
+/* Does the same with JSON messages, tools, documents and arguments. bos, eos: NULL: the model's. */
 CLAVE_API clave_status clave_llm_prompt_messages(clave_llm_conversation *conversation,
                                                  const clave_template_inputs *inputs) CLAVE_CHECK;
 
@@ -239,8 +231,7 @@ CLAVE_API clave_status clave_llm_next(clave_llm_conversation *conversation,
  * clave_llm_next. CLAVE_INVALID: a conversation is repeated or of another model. */
 CLAVE_API clave_status clave_llm_next_each(clave_llm_conversation *const *conversations, size_t n,
                                            clave_llm_token *out, size_t *done) CLAVE_CHECK;
-/* Returns the text that is held back, for callers that end the answer before clave_llm_next
- * does. */
+/* Returns the text held back, for callers that end the answer before clave_llm_next does. */
 CLAVE_API clave_status clave_llm_flush(clave_llm_conversation *conversation, const char **text,
                                        size_t *size) CLAVE_CHECK;
 
@@ -276,8 +267,7 @@ CLAVE_API clave_status clave_llm_undo(clave_llm_conversation *conversation,
  * prompt was not a chat. The text ends in NUL; free it with clave_text_free. */
 CLAVE_API clave_status clave_llm_messages(const clave_llm_conversation *conversation,
                                           char **messages) CLAVE_CHECK;
-/* Makes another conversation that continues from the same state. Its sampler is seeded like the
- * original's. */
+/* Makes a conversation that continues from the same state, with the same coming random numbers. */
 CLAVE_API clave_status clave_llm_fork(const clave_llm_conversation *conversation,
                                       clave_llm_conversation **out) CLAVE_CHECK;
 /* Writes ids, state and the chat's messages to a file; a failure leaves no partial file. Restoring
@@ -287,14 +277,13 @@ CLAVE_API clave_status clave_llm_save(const clave_llm_conversation *conversation
 CLAVE_API clave_status clave_llm_restore(clave_llm_conversation *conversation,
                                          const char *path) CLAVE_CHECK;
 
-/* Like clave_session_answered_by, for the last token; of use if the session's options set
- * warm_up. */
+/* Like clave_session_answered_by, for the last token: see options.session's warm_up. */
 CLAVE_API const char *clave_llm_answered_by(const clave_llm_conversation *conversation);
 
 /* Counts and times since the conversation was created or reset. */
 typedef struct clave_llm_stats {
-  uint64_t prompt_tokens, decode_tokens; /* decode: tokens after the first new one */
-  double prompt_ms, decode_ms;           /* prompt: up to the first new token; decode: the rest */
+  uint64_t prompt_tokens, decode_tokens; /* decode: all but the first after each prompt */
+  double prompt_ms, decode_ms;           /* prompt: up to the first token after it */
   double ttft_ms;                        /* from the first prompt to its first new token */
   double load_ms;                        /* loading the program, tokenizer and session */
 } clave_llm_stats;

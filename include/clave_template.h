@@ -10,8 +10,8 @@
  *   clave_template_render(t, &in, &text, &size);
  *
  * The rules of clave.h hold: a status is NULL or an error to free, `out` comes last, and destroy
- * releases what create or load made. Templates open no file and end after a bounded number of
- * steps. */
+ * releases what create or load made. Templates open no file, and their number of steps is limited.
+ */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -28,9 +28,8 @@ typedef struct clave_template clave_template;
 /* Parses a template's text. CLAVE_INVALID and CLAVE_UNSUPPORTED name line and column. */
 CLAVE_API clave_status clave_template_create(const char *text, size_t size,
                                              clave_template **out) CLAVE_CHECK;
-/* Loads a template from a template file, a tokenizer_config.json (with its special tokens), a
- * Hugging Face folder, a .clv, or by the name of a built-in one ("llama3", ...;
- * clave_template_builtin). */
+/* Loads a template file, a tokenizer_config.json (with its special tokens), a Hugging Face folder,
+ * a .clv, or a built-in template by its name ("llama3", ...; clave_template_builtin). */
 CLAVE_API clave_status clave_template_load(const char *path, clave_template **out) CLAVE_CHECK;
 CLAVE_API void clave_template_destroy(clave_template *template); /* accepts NULL */
 /* Returns the name of built-in template `index`; NULL after the last. */

@@ -1,6 +1,6 @@
 #ifndef CLAVE_TOKENIZER_H
 #define CLAVE_TOKENIZER_H
-/* clave_tokenizer: converts text to ids and back, as the library does that the tokenizer's file
+/* clave_tokenizer: converts text to ids and back, exactly as the library that the tokenizer's file
  * comes from.
  *
  *   clave_tokenizer *t; clave_ids ids;
@@ -8,8 +8,8 @@
  *   clave_tokenizer_encode(t, "Once upon a time", 16, NULL, &ids);
  *
  * The rules of clave.h hold: a status is NULL or an error to free, `out` comes last, and destroy
- * releases what create or load made. Text is UTF-8 with a size, need not end in NUL and may hold
- * one. */
+ * releases what create or load made. Text is UTF-8 with a size: no final NUL is needed, and NULs
+ * may occur in it. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -52,8 +52,7 @@ typedef struct clave_tokenizer_info {
 /* Describes a tokenizer. The texts are borrowed from it. */
 CLAVE_API clave_status clave_tokenizer_get_info(const clave_tokenizer *tokenizer,
                                                 clave_tokenizer_info *info) CLAVE_CHECK;
-/* Returns the id of a token, spelled as in the file ("<|im_end|>"); CLAVE_NO_TOKEN if there is
- * none. */
+/* Returns the id of a token, spelled as in the file ("<|im_end|>"), or CLAVE_NO_TOKEN. */
 CLAVE_API int32_t clave_tokenizer_find(const clave_tokenizer *tokenizer, const char *token);
 
 /* An array of ids, owned by the caller that received it and freed with clave_ids_free. */

@@ -67,8 +67,8 @@ typedef struct clave_tuning_row {
 /* Returns row `index` of the preferred device's current table, below clave_device_info.n_tuned. */
 CLAVE_API clave_status clave_tuning_get(const clave_device *device, uint32_t index,
                                         clave_tuning_row *row) CLAVE_CHECK;
-/* Identifies the devices that a table applies to: kind, name, platform, driver and version in one
- * line, borrowed. */
+/* Identifies the devices that a table is for: kind, name, platform, driver, version; one line,
+ * borrowed. */
 CLAVE_API const char *clave_tuning_device(const clave_device *device);
 /* Adds a row, or replaces the row of the same family and key ("*": all keys without a row). A row
  * whose variant does not exist or cannot run has no effect. */

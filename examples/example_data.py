@@ -1,4 +1,4 @@
-"""Data that examples use and the repository does not hold: where it is, and how it is downloaded (examples/fetch).
+"""Data sets of the examples that are not in the repository: finds them and downloads them (examples/fetch).
 
 Standard library only. data.tsv lists the files with their sizes, hashes, licences and addresses.
 """
@@ -17,11 +17,11 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 FETCHED = HERE / "data"
-TIMEOUT, PIECE = 60, 1 << 16  # seconds without an answer; bytes of a read
+TIMEOUT, PIECE = 60, 1 << 16  # seconds without an answer; bytes per read
 
 
 class Error(Exception):
-    """One line: what could not be fetched, and why."""
+    """One line that says what could not be fetched, and why."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ def rows() -> list[File]:
 
 
 def find(name: str, file: str) -> Path:
-    """The path of a file of a data set: in the folder that CLAVE_TEST_DATA names, else where examples/fetch stores it.
-    Ends the program with one line that names the command where neither has it."""
+    """Returns the path of a data set's file: in the folder CLAVE_TEST_DATA, else where examples/fetch stores it.
+    If neither has it, ends the program with one line that names the command to run."""
     given = os.environ.get("CLAVE_TEST_DATA")
     for folder in ([Path(given)] if given else []) + [FETCHED]:
         if (folder / name / file).is_file():
@@ -62,7 +62,7 @@ def sha256(path: Path) -> str:
 
 
 def check(path: Path, f: File) -> None:
-    """Error if a file is not the one that the table means."""
+    """Raises Error if a file's size or hash differs from the table."""
     size, digest = path.stat().st_size, sha256(path)
     if size != f.size:
         raise Error(f"{f.name}/{f.file}: expected {f.size} bytes, got {size}")
@@ -71,7 +71,7 @@ def check(path: Path, f: File) -> None:
 
 
 class Progress:
-    """Says on a terminal how far a file is."""
+    """Shows the progress of a file on a terminal."""
 
     def __init__(self, f: File) -> None:
         self.file, self.shown = f, -1
@@ -88,7 +88,7 @@ class Progress:
 
 
 def copy(source, part: Path, mode: str, f: File) -> None:
-    """Reads a stream into a file; never more than a byte beyond the size that is expected."""
+    """Copies a stream to a file, at most one byte more than the expected size."""
     progress = Progress(f)
     with part.open(mode) as out:
         while out.tell() <= f.size and (piece := source.read(min(PIECE, f.size + 1 - out.tell()))):
@@ -98,7 +98,7 @@ def copy(source, part: Path, mode: str, f: File) -> None:
 
 
 def download(url: str, part: Path, f: File) -> None:
-    """Goes on after the bytes that an earlier try has left, where the server can."""
+    """Downloads a file. Continues after the bytes of an earlier try if the server supports it."""
     had = part.stat().st_size if part.exists() else 0
     had = had if had < f.size else 0
     asked = urllib.request.Request(url, headers={"Range": f"bytes={had}-"} if had else {})
@@ -107,7 +107,7 @@ def download(url: str, part: Path, f: File) -> None:
 
 
 def fetch(f: File, origin: str | None, folder: Path) -> str:
-    """Puts a file into its place at once and whole. Returns what to say. origin: a mirror, as --from names it."""
+    """Fetches a file, which appears only when complete. Returns a text to print. origin: the mirror of --from."""
     to = folder / f.name / f.file
     if to.exists() and to.stat().st_size == f.size and sha256(to) == f.sha256:
         return "is there"
@@ -126,7 +126,7 @@ def fetch(f: File, origin: str | None, folder: Path) -> str:
     try:
         check(part, f)
     except Error as e:
-        if part.stat().st_size >= f.size:  # a part of the right bytes is kept: the next call goes on after it
+        if part.stat().st_size >= f.size:  # a partial file is kept, for the next call to continue
             part.unlink()
         raise Error(f"{e}, from {url}") from None
     part.replace(to)
@@ -148,7 +148,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit status: 0 good, 1 a file could not be fetched, 2 malformed command line, 130 interrupted."""
+    """Returns the exit status: 0 success, 1 a file could not be fetched, 2 malformed command line, 130 interrupted."""
     parsed = parser().parse_args(arguments)
     known = rows()
     if parsed.list:

@@ -88,12 +88,12 @@ CLAVE_API void clave_builder_method_metadata(clave_builder *builder, const char 
 /* Adds the next argument or result: a tensor of that kind, or a value. */
 CLAVE_API void clave_builder_input(clave_builder *builder, const char *name, clave_id id);
 CLAVE_API void clave_builder_output(clave_builder *builder, const char *name, clave_id id);
-/* Makes each run copy `tensor` to `state` at its end. */
+/* Makes `tensor` the new value of `state` at the end of each run. */
 CLAVE_API void clave_builder_update(clave_builder *builder, clave_id state, clave_id tensor);
 
 /* Begins a body, for an If, While or Scan that is added after it (clave_builder_set_body).
  * Instructions up to clave_builder_end_body belong to the body. args: temporaries that the op sets;
- * results: tensors and values that the op reads from the body. Bodies can be nested. */
+ * results: tensors that the op reads after the body. Bodies can be nested. */
 CLAVE_API clave_id clave_builder_body(clave_builder *builder, const char *name,
                                       const clave_id *args, uint32_t n_args);
 CLAVE_API void clave_builder_end_body(clave_builder *builder, const clave_id *results,

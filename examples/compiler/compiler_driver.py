@@ -1,7 +1,7 @@
-"""Steps 2 to 4 in one: SOURCE becomes an executable that needs nothing beside it.
+"""Steps 2 to 4 in one: makes SOURCE an executable that needs no other files.
 
-SOURCE is a program (.clv, .json), or what converter.py takes, which is converted and optimised first. The work is done
-by `clave compile`, and so are the options.
+SOURCE is a program (.clv, .json), or a source of converter.py, which is converted and optimised first. `clave compile`
+does the work and defines the options.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TOOL = Path(__file__).resolve().parents[2] / "build" / "clave"
 
 
 def compile_program(program: str, executable: str, options: list[str]) -> None:
-    """Error: clave compile has said what is wrong."""
+    """Raises Error on failure, after `clave compile` has printed the reason."""
     if subprocess.run([TOOL, "compile", program, "-o", executable, *options]).returncode:
         raise Error(f"{executable} was not made")
 

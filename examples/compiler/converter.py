@@ -1,7 +1,7 @@
-"""Step 2, conversion: a torch model becomes a program, clave's IR, as it is written: no pass has run.
+"""Step 2, conversion: translates a torch model to a program, clave's IR, without running any pass.
 
-SOURCE is a .pt2 file, or FILE.py:NAME, a torch module (or what makes one) with --args 'f32[1,1,28,28]'. PROG is a .clv,
-or a .json with consts.safetensors beside it.
+SOURCE is a .pt2 file, or FILE.py:NAME, a torch module (or a function that makes one) with --args 'f32[1,1,28,28]'.
+PROG is a .clv, or a .json with consts.safetensors beside it.
 """
 
 from __future__ import annotations

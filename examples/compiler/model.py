@@ -15,11 +15,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "mnist"))
 from draw import SIDE, STROKES, draw
 from train import disturbed
 
-TRAINING = 6000  # of the drawings; the others are held out
+TRAINING = 6000  # drawings to train on; the others are held out
 
 
 class Net(nn.Module):
-    """x: (N, 1, 28, 28) in 0..1, white on black; gives logits (N, 10). 12,000 parameters."""
+    """x: (N, 1, 28, 28) in 0..1, white on black; returns logits (N, 10). 12,000 parameters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Net(nn.Module):
 
 
 def drawings(times: int) -> torch.Tensor:
-    """(10 * times, 1, 28, 28) in 0..1: the ten digits, each so often, no two alike."""
+    """Draws (10 * times, 1, 28, 28) in 0..1: each of the ten digits `times` times, no two alike."""
     pixels = b"".join(draw(STROKES[digit]) for digit in range(10))
     digits = torch.frombuffer(bytearray(pixels), dtype=torch.uint8).view(10, 1, SIDE, SIDE) / 255
     return disturbed(digits.repeat(times, 1, 1, 1))
@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=1)
     args = parser.parse_args()
     torch.manual_seed(0)
-    torch.set_num_threads(1)  # of batches this small a second thread makes no more
+    torch.set_num_threads(1)  # a second thread does not speed up batches this small
     images, labels = drawings(800), torch.arange(10).repeat(800)
     net = Net()
     train(net.train(), images[:TRAINING], labels[:TRAINING], args.epochs)

@@ -1,4 +1,4 @@
-"""Step 3, optimisation: runs clave's passes on a program, all or those that --pass names, and prints the IR before and
+"""Step 3, optimisation: runs clave's passes on a program (all, or those of --pass), and prints the IR before and
 after. `clave optimize` is the same without the IR.
 """
 
@@ -11,7 +11,7 @@ from clave.command import run
 
 
 def describe(program: clave.Program) -> str:
-    """The instructions of each chain, a line each: the node of torch's graph and the op."""
+    """Lists the instructions of each chain, one per line: the node of torch's graph and the op."""
     chains = program.schema.chains
     return "\n".join(f"  {i.name:<40} {type(i.op).__name__}" for chain in chains for i in chain.instructions)
 

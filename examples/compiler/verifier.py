@@ -1,5 +1,5 @@
-"""Step 6, verification: torch's own numbers, node by node, against the program's on this machine's device and on the
-CPU backend, against the program after the passes, and against the executable. `clave verify` does the comparing.
+"""Step 6, verification: compares torch's numbers, node by node, with the program's on this machine's device and on the
+CPU backend, with the optimised program's, and with the executable's. `clave verify` compares them.
 """
 
 from __future__ import annotations

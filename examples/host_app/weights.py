@@ -1,5 +1,5 @@
-"""Writes what host_app reads: the weights of ResNet-20, batch norms folded into the convolutions, as floats in the
-order of its graph; and pictures that examples/resnet/shapes.py draws, as bytes.
+"""Writes the input of host_app: the weights of ResNet-20 with batch norms folded into the convolutions, as floats in
+the order of its graph, and pictures of examples/resnet/shapes.py, as bytes.
 
 weights.py WEIGHTS IMAGES [--count N]
 """
@@ -16,7 +16,7 @@ from shapes import HELD_OUT, dataset
 
 
 def folded(conv, norm):
-    """The convolution's weight and bias with the batch norm behind it."""
+    """Returns the convolution's weight and bias, with the batch norm after it folded in."""
     scale = norm.weight / torch.sqrt(norm.running_var + norm.eps)
     return conv.weight * scale[:, None, None, None], norm.bias - norm.running_mean * scale
 

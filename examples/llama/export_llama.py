@@ -1,6 +1,6 @@
 """Exports a Llama for run_llama: prog.json, consts.safetensors and prompt_ids.txt.
 
---model is a Hugging Face folder (weights, config.json, a tokenizer); without one it is the model of examples/tinylm.
+--model is a Hugging Face folder (weights, config.json, a tokenizer); by default it is the model of examples/tinylm.
 --stories: stories260K, whose weights are put under transformers' names (examples/fetch stories260K downloads it).
 """
 
@@ -23,7 +23,7 @@ sys.path.insert(0, str(EXAMPLES))
 from example_data import find
 
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-NAMES = {  # Meta's of a layer: transformers'
+NAMES = {  # names of a layer's parameters: Meta's to transformers'
     "attention.wq": "self_attn.q_proj",
     "attention.wk": "self_attn.k_proj",
     "attention.wv": "self_attn.v_proj",
@@ -38,12 +38,12 @@ OUTER = {"tok_embeddings": "model.embed_tokens", "norm": "model.norm", "output":
 
 
 def halves(weight: torch.Tensor, heads: int) -> torch.Tensor:
-    """Rows of a projection whose pairs (2i, 2i + 1) are rotated, for one that rotates (i, i + head_dim / 2)."""
+    """Reorders a projection's rows from rotated pairs (2i, 2i + 1) to pairs (i, i + head_dim / 2)."""
     return weight.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
 
 
 def example(path: str) -> ModuleType:
-    """A module of another example, beside which its neighbours are found."""
+    """Imports a module of another example, with that example's folder in sys.path."""
     file = EXAMPLES / path
     sys.path.insert(0, str(file.parent))
     spec = importlib.util.spec_from_file_location(path.replace("/", "_").removesuffix(".py"), file)
@@ -54,7 +54,7 @@ def example(path: str) -> ModuleType:
 
 
 def load_stories() -> LlamaForCausalLM:
-    """Meta's parameters and names as transformers has them."""
+    """Loads stories260K, with Meta's parameters renamed and reordered for transformers."""
     checkpoint = find("stories260K", "stories260K.bin")
     p, stored = example("stories260k/model.py").read_checkpoint(checkpoint)
     config = LlamaConfig(

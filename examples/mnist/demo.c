@@ -147,7 +147,7 @@ static clave_status show_pictures(clave_session *session, int count, char **path
   return NULL;
 }
 
-/* Describes the kernel cache on disk; path is NULL if there is none. */
+/* Describes the kernel cache on disk; path is NULL without one. */
 static clave_cache_info read_cache(void) {
   clave_cache_info cache = {.size = sizeof cache};
   clave_status_free(clave_cache_get_info(&cache));

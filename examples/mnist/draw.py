@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws digits as a pen would, in the manner of MNIST: 28 x 28, white on black, the digit in the middle 20 x 20.
+"""Draws digits as with a pen, like MNIST's: 28 x 28, white on black, the digit in the middle 20 x 20.
 
 draw.py [FOLDER]     writes 0.pgm ... 9.pgm (default: digits/ beside this file), and 7.npy, a 7 as the network's input
 """
@@ -14,7 +14,7 @@ SIDE, PEN = 28, 1.25  # pixels; the pen's radius
 
 
 def arc(cx, cy, rx, ry, start, stop, n=32):
-    """Points of an ellipse's arc; degrees, clockwise from the right."""
+    """Returns points of an ellipse's arc; angles in degrees, clockwise from the right."""
     angles = [math.radians(start + (stop - start) * i / n) for i in range(n + 1)]
     return [(cx + rx * math.cos(a), cy + ry * math.sin(a)) for a in angles]
 
@@ -35,7 +35,7 @@ STROKES = {
 
 
 def distance(px, py, a, b):
-    """From a point to the line from a to b."""
+    """Returns the distance from a point to the line from a to b."""
     dx, dy = b[0] - a[0], b[1] - a[1]
     length = dx * dx + dy * dy
     t = max(0.0, min(1.0, ((px - a[0]) * dx + (py - a[1]) * dy) / length)) if length else 0.0
@@ -43,7 +43,7 @@ def distance(px, py, a, b):
 
 
 def draw(strokes):
-    """The picture's 784 bytes: full within the pen's radius, fading over one pixel more."""
+    """Returns the picture's 784 bytes: white within the pen's radius, fading over one more pixel."""
     lines = [(a, b) for stroke in strokes for a, b in itertools.pairwise(stroke)]
     pixels = bytearray()
     for y in range(SIDE):
@@ -54,7 +54,7 @@ def draw(strokes):
 
 
 def npy(pixels):
-    """The picture as numpy stores an array: float32 (1, 1, 28, 28) in 0..1."""
+    """Returns the picture as a .npy file: float32 (1, 1, 28, 28) in 0..1."""
     header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, {SIDE}, {SIDE}), }}".ljust(117) + "\n"
     return (
         b"\x93NUMPY\x01\x00"

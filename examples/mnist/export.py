@@ -1,5 +1,5 @@
-"""Writes mnist.clv, the program that `make demo` runs; with --int8 the network rounded to 8 bits, with --inputs the
-2,000 held-out images for `clave run`."""
+"""Writes mnist.clv, the program that `make demo` runs; with --int8 that of the network rounded to 8 bits, with
+--inputs also the 2,000 held-out images for `clave run`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import clave
 
 
 def round_to_int8(net: torch.nn.Module, args: tuple[torch.Tensor, ...], dynamic_shapes: object) -> torch.nn.Module:
-    """The network with weights and activations of 8 bits, calibrated by the pictures in digits/. Needs torchao."""
+    """Returns the network with 8-bit weights and activations, calibrated on the pictures in digits/. Needs torchao."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     from clave.quantizer import ClaveQuantizer

@@ -16,11 +16,11 @@ from example_data import find
 
 HERE = Path(__file__).resolve().parent
 WEIGHTS = HERE / "weights.pt"
-TRAINING = 8000  # of the 10,000 images; the others are held out
+TRAINING = 8000  # of the 10,000 images, to train on; the others are held out
 
 
 class Net(nn.Module):
-    """x: (N, 1, 28, 28) in 0..1, white on black; gives logits (N, 10). 33,000 parameters."""
+    """x: (N, 1, 28, 28) in 0..1, white on black; returns logits (N, 10). 33,000 parameters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,21 +38,21 @@ class Net(nn.Module):
 
 
 def load() -> Net:
-    """The trained network, in eval mode."""
+    """Returns the trained network, in eval mode."""
     net = Net()
     net.load_state_dict(torch.load(WEIGHTS, weights_only=True))
     return net.eval()
 
 
 def pictures() -> torch.Tensor:
-    """The ten images in digits/ (10, 1, 28, 28) in 0..1."""
+    """Returns the ten images of digits/: (10, 1, 28, 28) in 0..1."""
     read = lambda file: np.frombuffer(file.read_bytes()[-28 * 28 :], np.uint8)
     pixels = np.stack([read(HERE / f"digits/{digit}.pgm") for digit in range(10)])
     return torch.from_numpy(pixels.reshape(-1, 1, 28, 28).astype(np.float32) / 255)
 
 
 def dataset() -> tuple[torch.Tensor, torch.Tensor]:
-    """Images (10000, 1, 28, 28) in 0..1 and labels (10000), which examples/fetch mnist downloads."""
+    """Returns images (10000, 1, 28, 28) in 0..1 and labels (10000), which `examples/fetch mnist` downloads."""
     read = lambda file: gzip.decompress(find("mnist", file).read_bytes())
     pixels = np.frombuffer(read("t10k-images-idx3-ubyte.gz"), np.uint8, offset=16)
     labels = np.frombuffer(read("t10k-labels-idx1-ubyte.gz"), np.uint8, offset=8)

@@ -10,7 +10,7 @@ from model import TRAINING, WEIGHTS, Net, dataset
 
 
 def disturbed(x: torch.Tensor) -> torch.Tensor:
-    """Images turned, stretched, slanted and moved a little, so that they stand for more hands than wrote them."""
+    """Rotates, stretches, slants and moves images a little, so that they vary like those of more writers."""
     n = len(x)
     turn, slant = ((torch.rand(n) * 2 - 1) * 0.2 for _ in range(2))
     wide, high = (1 + (torch.rand(n) * 2 - 1) * 0.15 for _ in range(2))
@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=20)
     args = parser.parse_args()
     torch.manual_seed(0)
-    torch.set_num_threads(1)  # of batches this small a second thread makes no more, and the result depends on it
+    torch.set_num_threads(1)  # a second thread does not speed up batches this small, and the result depends on it
     images, labels = dataset()
     net = Net()
     train(net.train(), images[:TRAINING], labels[:TRAINING], args.epochs)

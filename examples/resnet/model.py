@@ -1,4 +1,4 @@
-"""ResNet-20 for CIFAR-10 (He et al., "Deep Residual Learning", section 4.2), with shortcuts of option A: where a stage
+"""ResNet-20 for CIFAR-10 (He et al., "Deep Residual Learning", section 4.2), with shortcuts of option A: if a stage
 halves the image and doubles the channels, the shortcut takes every second pixel and pads the channels with zeros.
 
 weights.pt was trained by train.py, on pictures that shapes.py draws. `load` also reads the checkpoint of the public
@@ -19,7 +19,7 @@ STD = (0.229, 0.224, 0.225)
 
 
 class Shortcut(nn.Module):
-    """Every second pixel, and zeros for the channels that are new."""
+    """Returns every second pixel, with zeros for the additional channels."""
 
     def __init__(self, new_channels: int) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Block(nn.Module):
 
 
 class ResNet20(nn.Module):
-    """x: (N, 3, 32, 32), normalised by MEAN and STD; gives the logits (N, 10)."""
+    """x: (N, 3, 32, 32), normalised by MEAN and STD; returns logits (N, 10)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,8 +64,8 @@ class ResNet20(nn.Module):
 
 
 def load(weights: Path = WEIGHTS) -> ResNet20:
-    """The trained network, in eval mode. weights: a file of names and tensors, or a checkpoint with them inside, after
-    "module."."""
+    """Returns the trained network, in eval mode. weights: a file of names and tensors, or a checkpoint that contains
+    them, with names after "module."."""
     found = torch.load(weights, map_location="cpu", weights_only=True)
     model = ResNet20()
     model.load_state_dict({k.removeprefix("module."): v for k, v in found.get("state_dict", found).items()})
@@ -73,6 +73,6 @@ def load(weights: Path = WEIGHTS) -> ResNet20:
 
 
 def normalise(images: torch.Tensor) -> torch.Tensor:
-    """u8 (N, 32, 32, 3) as float32 (N, 3, 32, 32), normalised."""
+    """Converts u8 (N, 32, 32, 3) to normalised float32 (N, 3, 32, 32)."""
     x = images.permute(0, 3, 1, 2).float() / 255
     return (x - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1)

@@ -1,17 +1,17 @@
 """Draws pictures of ten kinds of shapes: 32 x 32 pixels, coloured, turned, on backgrounds with a gradient, stripes and
-noise. A seed gives the same pictures every time, so that nothing has to be downloaded to train or to test."""
+noise. A seed always gives the same pictures, so that training and tests download nothing."""
 
 from __future__ import annotations
 
 import numpy as np
 
 NAMES = ("disc", "ring", "square", "triangle", "star", "cross", "heart", "moon", "arrow", "frame")
-HELD_OUT = 1  # the seed of the pictures that nothing is trained on
-SIDE, FINE = 32, 3  # pixels of a side; samples of a pixel's side
+HELD_OUT = 1  # the seed of the pictures that are not trained on
+SIDE, FINE = 32, 3  # pixels per side; samples per side of a pixel
 
 
 def polygon(x: np.ndarray, y: np.ndarray, corners: list[tuple[float, float]]) -> np.ndarray:
-    """True inside, by the number of edges that a ray to the right crosses."""
+    """True inside the polygon, by the number of edges that a ray to the right crosses."""
     inside = np.zeros(x.shape, bool)
     for (ax, ay), (bx, by) in zip(corners, [*corners[1:], corners[0]], strict=True):
         if ay != by:
@@ -20,13 +20,13 @@ def polygon(x: np.ndarray, y: np.ndarray, corners: list[tuple[float, float]]) ->
 
 
 def regular(n: int, *radii: float) -> list[tuple[float, float]]:
-    """Corners around the centre, whose distances from it take turns."""
+    """Returns n corners around the centre, at the distances `radii` in turn."""
     angles = [2 * np.pi * i / n for i in range(n)]
     return [(radii[i % len(radii)] * np.sin(a), -radii[i % len(radii)] * np.cos(a)) for i, a in enumerate(angles)]
 
 
 def inside(name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """True where a shape covers the points (x, y), which lie in -1 to 1."""
+    """True where a shape covers the points (x, y), which are in -1 to 1."""
     r, box = np.hypot(x, y), np.maximum(abs(x), abs(y))
     match name:
         case "disc":
@@ -54,7 +54,7 @@ def inside(name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def background(random: np.random.Generator, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """(n, n, 3): one colour that changes into another, with stripes in every second picture."""
+    """Returns (n, n, 3): a gradient between two colours, with stripes in every second picture."""
     turn = random.uniform(0, 2 * np.pi)
     along = x * np.cos(turn) + y * np.sin(turn)
     first, second = random.uniform(0, 1, (2, 3))
@@ -65,7 +65,7 @@ def background(random: np.random.Generator, x: np.ndarray, y: np.ndarray) -> np.
 
 
 def draw(kind: int, random: np.random.Generator) -> np.ndarray:
-    """One picture, u8 (SIDE, SIDE, 3)."""
+    """Draws one picture, u8 (SIDE, SIDE, 3)."""
     line = (np.arange(SIDE * FINE) + 0.5) / (SIDE * FINE) * 2 - 1
     x, y = np.meshgrid(line, line)
     picture = background(random, x, y)
@@ -81,7 +81,7 @@ def draw(kind: int, random: np.random.Generator) -> np.ndarray:
 
 
 def dataset(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pictures, u8 (n, 32, 32, 3), and the indices of their names, i64 (n)."""
+    """Returns pictures, u8 (n, 32, 32, 3), and the indices of their names, i64 (n)."""
     random = np.random.default_rng(seed)
     labels = random.integers(0, len(NAMES), n)
     return np.stack([draw(kind, random) for kind in labels]), labels

@@ -17,7 +17,7 @@ def pictures(n: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def train(net: ResNet20, steps: int, batch: int = 64) -> None:
-    """Every step has new pictures."""
+    """Trains the network; each step draws new pictures."""
     optimizer = torch.optim.AdamW(net.parameters(), weight_decay=1e-2)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 4e-3, total_steps=steps)
     for step in range(steps):

@@ -1,7 +1,7 @@
-"""A Llama in torch, small enough to read: stories260K, which tells children's stories.
+"""A small, readable Llama in torch: stories260K, which tells children's stories.
 
-The KV cache is a pair of buffers per layer that clave.ops.sdpa_with_kv_cache changes in place; torch.export hands that
-on as mutated buffers and clave keeps them as the session's state. Tensor names are those of Meta's checkpoints.
+The KV cache is a pair of buffers per layer that clave.ops.sdpa_with_kv_cache changes in place. torch.export exports
+them as mutated buffers, and clave keeps them as the session's state. Tensor names are those of Meta's checkpoints.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from example_data import find
 
 
 class Attention(nn.Module):
-    """In the dtype of its weights and cache: what comes in is rounded to it, what goes out is added in f32."""
+    """Attention in the dtype of its weights and cache: rounds its input to it; its output is added in f32."""
 
     def __init__(self, p: dict, dtype: torch.dtype) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Attention(nn.Module):
         self.register_buffer("values", cache.clone(), persistent=False)
 
     def forward(self, x, cos, sin, position):
-        """x: (1, L, dim), at position, position + 1, ..."""
+        """x: (1, L, dim), at positions position, position + 1, ..."""
         x = x.to(self.keys.dtype)
         q, k, v = (w(x).unflatten(-1, (-1, self.head_dim)) for w in (self.wq, self.wk, self.wv))
         q, k = (rope(t.float(), cos, sin).to(t.dtype) for t in (q, k))
@@ -71,11 +71,11 @@ class Layer(nn.Module):
 
 
 class Llama(nn.Module):
-    """forward(tokens, position): tokens (1, L) i64, that stand at position, position + 1, ...; position () i64.
+    """forward(tokens, position): tokens (1, L) i64, at positions position, position + 1, ...; position () i64.
 
-    Gives the logits of the last token, (1, vocab_size). What stands before `position` is what earlier calls were given.
-    dtype: of the layers' matrices and of the cache, where the memory goes; what runs between the layers is f32, and so
-    are norms, rotation and logits.
+    Returns the logits of the last token, (1, vocab_size). The tokens before `position` are those of earlier calls.
+    dtype: of the layers' matrices and of the cache, which need most of the memory. Values between layers, norms,
+    rotation and logits are f32.
     """
 
     def __init__(self, p: dict, dtype: torch.dtype = torch.float32) -> None:
@@ -100,7 +100,7 @@ class Llama(nn.Module):
 
 
 def read_checkpoint(path: Path) -> tuple[dict, dict[str, torch.Tensor]]:
-    """The parameters and the weights of a model.bin as llama2.c stores it: seven integers, then floats, those of all
+    """Reads the parameters and weights of a model.bin of llama2.c: seven integers, then floats, of each weight for all
     layers together."""
     stored = path.read_bytes()
     names = ("dim", "hidden_dim", "n_layers", "n_heads", "n_kv_heads", "vocab_size", "max_seq_len")
@@ -125,7 +125,7 @@ def read_checkpoint(path: Path) -> tuple[dict, dict[str, torch.Tensor]]:
 
 
 def load(dtype: torch.dtype = torch.float32) -> Llama:
-    """The trained network, in eval mode; its output matrix is that of the embedding."""
+    """Returns the trained network, in eval mode; its output matrix is the embedding's."""
     p, weights = read_checkpoint(find("stories260K", "stories260K.bin"))
     model = Llama(p, dtype)
     model.load_state_dict(weights | {"output.weight": weights["tok_embeddings.weight"]})

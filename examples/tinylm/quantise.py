@@ -1,7 +1,7 @@
-"""What quantised weights cost tinylm: bytes, how far a weight is off, and nats per token on text it was not trained on,
-for each form.
+"""Measures what quantised weights cost tinylm: bytes, error of a weight, and nats per token on held-out text, for each
+encoding.
 
-With --precision strict fast also what CLAVE_PRECISION=fast adds on the device that CLAVE_DEVICE picks.
+With --precision strict fast, also measures what CLAVE_PRECISION=fast adds on the device of CLAVE_DEVICE.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FORMS = [
 FORMS += ["Q8_0", "Q5_1", "Q5_0", "Q4_1", "Q4_0", "MXFP4"]
 
 
-# Of a group: its elements, and half a step of its codes, of the largest magnitude or of the range (0 included).
+# Per encoding: elements of a group; half a step of its codes as a share of the largest magnitude or the range with 0.
 HALF_STEPS = {
     "Q8_0": (32, 1 / 254, "largest"),
     "Q5_1": (32, 1 / 62, "range"),
@@ -48,8 +48,8 @@ HALF_STEPS = {
 
 
 def half_step(form: str, weight: torch.Tensor) -> torch.Tensor:
-    """(n, k): what rounding a weight (n, k) to the nearest code takes off at most, for each element. A code at the end
-    of its range may be off by more."""
+    """Returns the largest error of rounding each element of a weight (n, k) to the nearest code: (n, k). Codes at the
+    end of their range may have larger errors."""
     if form in ("e4m3", "e5m2"):
         return weight.abs() * 2.0 ** -(1 + int(form[-1]))
     name, *more = form.split(":")
@@ -67,7 +67,7 @@ def half_step(form: str, weight: torch.Tensor) -> torch.Tensor:
 
 
 class Rows(torch.nn.Module):
-    """All rows of some matrices of weights."""
+    """A model that returns rows of some matrices of weights."""
 
     def __init__(self, weights: list[torch.Tensor]) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class Rows(torch.nn.Module):
 
 
 def error_of(model: LlamaForCausalLM, form: str) -> float:
-    """The root of the mean square of what a form takes off the model's weights, over that of half a step."""
+    """Returns the root mean square of an encoding's errors of the model's weights, over that of half a step."""
     matrices = [p.detach() for p in model.parameters() if p.dim() == 2]
     weights = [torch.cat([m for m in matrices if m.shape[1] == k]) for k in sorted({m.shape[1] for m in matrices})]
     weights = [w[:, : w.shape[1] // 128 * 128].contiguous() for w in weights]  # groups of all sizes are whole
@@ -89,7 +89,7 @@ def error_of(model: LlamaForCausalLM, form: str) -> float:
 
 
 class Logits(torch.nn.Module):
-    """(1, tokens) -> (1, tokens, vocabulary), without a cache."""
+    """Maps (1, tokens) to logits (1, tokens, vocabulary), without a cache."""
 
     def __init__(self, model: LlamaForCausalLM) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class Logits(torch.nn.Module):
 
 
 def load() -> tuple[LlamaForCausalLM, clave.Tokenizer]:
-    """The model as torch's, its weights from tinylm.clv, in f32."""
+    """Returns the model in torch, with the weights of tinylm.clv in f32."""
     program = clave.load(str(HERE / "tinylm.clv"))
     tokenizer = program.tokenizer
     assert tokenizer is not None
@@ -117,7 +117,7 @@ def load() -> tuple[LlamaForCausalLM, clave.Tokenizer]:
 
 
 def windows(tokenizer: clave.Tokenizer, bos: int, count: int) -> torch.Tensor:
-    """(count, CONTEXT + 1) ids of the held-out text, each row after BOS."""
+    """Returns ids of the held-out text, (count, CONTEXT + 1); each row begins with BOS."""
     text = read_text()
     text = text[text.index("\n\n", int(len(text) * (1 - HELD_OUT))) + 2 :]
     ids = torch.tensor(tokenizer.encode(text, special="text"))
@@ -126,7 +126,7 @@ def windows(tokenizer: clave.Tokenizer, bos: int, count: int) -> torch.Tensor:
 
 
 def loss_of(program: clave.Program, batch: torch.Tensor, precision: str) -> float:
-    """Nats per token."""
+    """Returns the loss in nats per token."""
     os.environ["CLAVE_PRECISION"] = precision
     session = clave.Session(program)
     losses = []

@@ -14,11 +14,11 @@ from safetensors.numpy import load_file
 import clave
 
 N_LAYERS, N_HEADS, N_KV, CONTEXT = 4, 6, 2, 512
-CONTROL, NORMAL = 3, 1  # types of tokens
+CONTROL, NORMAL = 3, 1  # llama.cpp's types of tokens
 
 
 def weights_of(program: clave.Program) -> dict[str, np.ndarray]:
-    """By the names that transformers has."""
+    """Returns the weights by transformers' names."""
     with tempfile.TemporaryDirectory() as folder:
         program.save(Path(folder) / "m.json")
         found = load_file(Path(folder) / "consts.safetensors")
@@ -26,7 +26,7 @@ def weights_of(program: clave.Program) -> dict[str, np.ndarray]:
 
 
 def permuted(rows: np.ndarray, n_heads: int) -> np.ndarray:
-    """Rope of llama.cpp turns neighbours, transformers' the halves of a head."""
+    """Reorders rows: llama.cpp rotates pairs of neighbours, transformers pairs from the two halves of a head."""
     return rows.reshape(n_heads, 2, -1, rows.shape[1]).swapaxes(1, 2).reshape(rows.shape)
 
 
@@ -69,10 +69,10 @@ def add_weights(writer: gguf.GGUFWriter, weights: dict[str, np.ndarray], kind: g
 
 
 def write(path: Path, kind: str) -> None:
-    """kind: of the matrices, "F32", "F16", "Q8_0" or "Q4_0"."""
+    """kind: type of the matrices, "F32", "F16", "Q8_0" or "Q4_0"."""
     program = clave.load(Path(__file__).with_name("tinylm.clv"))
     tokenizer = program.tokenizer_file
-    program.set_tokenizer(None)  # which .json has no place for
+    program.set_tokenizer(None)  # a .json program cannot carry one
     weights = weights_of(program)
     writer = gguf.GGUFWriter(path, "llama")
     size = weights["model.norm.weight"].shape[0]

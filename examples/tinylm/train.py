@@ -21,12 +21,12 @@ CONTEXT, VOCABULARY, HELD_OUT = 512, 1024, 0.05
 
 
 def read_text() -> str:
-    """A megabyte of Shakespeare, which examples/fetch text downloads."""
+    """Returns a megabyte of Shakespeare, which `examples/fetch text` downloads."""
     return find("text", "tinyshakespeare.txt").read_text()
 
 
 def train_tokenizer(text: str) -> tokenizers.Tokenizer:
-    """Byte-level BPE: runs of letters with a leading space, digits, line ends with what follows them."""
+    """Trains byte-level BPE on runs of letters with a leading space, digits, and line ends with the text after them."""
     tokenizer = tokenizers.Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -40,7 +40,7 @@ def train_tokenizer(text: str) -> tokenizers.Tokenizer:
 
 
 def config(bos: int) -> LlamaConfig:
-    """1.8 million parameters: 3.6 MB in f16."""
+    """Makes a model of 1.8 million parameters: 3.6 MB in f16."""
     return LlamaConfig(
         vocab_size=VOCABULARY,
         hidden_size=192,
@@ -56,7 +56,7 @@ def config(bos: int) -> LlamaConfig:
 
 
 class Speeches:
-    """Windows of the text that begin where someone begins to speak, each after BOS."""
+    """Windows of the text that begin where a speaker begins, each after BOS."""
 
     def __init__(self, text: str, tokenizer: tokenizers.Tokenizer) -> None:
         self.bos = tokenizer.token_to_id(BOS)
@@ -69,7 +69,7 @@ class Speeches:
         self.starts = [s for s in starts if s + CONTEXT < len(self.ids)]
 
     def batch(self, starts: list[int]) -> torch.Tensor:
-        """(len(starts), CONTEXT + 1)"""
+        """Returns the windows at these starts: (len(starts), CONTEXT + 1)."""
         bos = torch.tensor([self.bos])
         return torch.stack([torch.cat((bos, self.ids[s : s + CONTEXT])) for s in starts])
 
@@ -89,7 +89,7 @@ def held_out_loss(model: LlamaForCausalLM, speeches: Speeches) -> float:
 
 
 def train(model: LlamaForCausalLM, speeches: Speeches, held_out: Speeches, steps: int, folder: Path) -> float:
-    """Keeps the best on the held-out text. Its loss in nats per token."""
+    """Trains, and keeps the weights with the lowest held-out loss. Returns that loss in nats per token."""
     matrices = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() < 2]
     groups = [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]

@@ -23,7 +23,7 @@ typedef enum clave_tune_how {
 typedef struct clave_tune_event {
   size_t size;                   /* sizeof(clave_tune_event) */
   const char *device;            /* name of the preferred device, or of the CPU backend */
-  const char *family, *key;      /* kind of kernel; its sizes and dtypes */
+  const char *family, *key;      /* family of kernels; sizes and dtypes */
   const char *variant, *by_rule; /* the selected variant, and the rule's */
   double ratio;                  /* time of variant / time of by_rule */
   uint32_t n_variants;           /* number of variants compared */

@@ -1,7 +1,7 @@
 #!/bin/sh
-# build.sh EXECUTORCH OUT [LIBRARIES]: libclave_executorch.so as OUT, of the sources beside this file, for ExecuTorch's Python package in
-# the folder EXECUTORCH: it promises no binary interface, so each version of it wants a library of its own. LIBRARIES: the folder of
-# libclave_delegate.so and libclave.so; without it they are where the linker looks. CXX, CXXFLAGS: a compiler of C++17 and its flags.
+# build.sh EXECUTORCH OUT [LIBRARIES]: builds libclave_executorch.so as OUT, from the sources beside this file, for ExecuTorch's Python
+# package in the folder EXECUTORCH. ExecuTorch promises no binary interface, so each version of it needs its own library. LIBRARIES: the
+# folder of libclave_delegate.so and libclave.so; by default the linker finds them. CXX, CXXFLAGS: a C++17 compiler and its flags.
 set -eu
 [ $# -eq 2 ] || [ $# -eq 3 ] || { echo "usage: build.sh EXECUTORCH OUT [LIBRARIES]" >&2; exit 2; }
 theirs=$1 out=$2 libraries=${3-}

@@ -288,8 +288,7 @@ typedef struct clave_session_options {
   bool unfused;   /* do not fuse nodes, so that each can be compared */
   bool unchecked; /* CLAVE_SELF_CHECK=off: do not check kernels against the CPU backend at their
                      first run for a class of sizes. =strict: wrong results are an error */
-  bool (*cancel)(void *ctx); /* true stops; called before ops, at the end; in builds by any
-                                thread */
+  bool (*cancel)(void *ctx); /* true stops; called before ops, at the end, and by build threads */
   void *cancel_ctx;
   uint64_t seed;             /* of random ops (docs/random.md) */
   clave_warm_up warm_up;     /* BACKGROUND needs a device that was opened with fallback */

@@ -1,4 +1,4 @@
-/* Attention, over a cache, and over caches in pages. */
+/* Attention, attention over a cache, and attention over a paged cache. */
 #include "ops/attention.h"
 
 #include "backend/cpu/kernels/attention/attention.h"

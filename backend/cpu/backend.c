@@ -1,5 +1,5 @@
-/* The C backend's vtable: memory that is the host's own, streams that run each instruction at once,
- * the fault record. */
+/* The C backend's vtable. Buffers are host memory, a stream runs each instruction immediately, and
+ * faults are recorded until finish. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +17,12 @@ typedef struct cpu_backend {
   char name[128], weight_layout[32];
 } cpu_backend;
 
-enum { LAYOUTS_VERSION = 4 }; /* grows when a kernel packs otherwise: test_packed_files.py */
+enum { LAYOUTS_VERSION = 4 }; /* increment when a kernel packs differently: test_packed_files.py */
 
 /* ---------------------------------------------------------------- streams */
 
-/* What the recording that runs has asked for holds all that its kernels take. */
+/* Allocates scratch memory of the running recording. Its scratch_bytes cover what its kernels
+ * request; NULL if they do not. */
 static void *take_scratch(void *pool, size_t bytes) {
   static char nothing;
   cpu_stream *stream = pool;
@@ -161,7 +162,7 @@ static void destroy(backend *backend) {
   free(created);
 }
 
-/* The processor's name as Linux tells it; elsewhere, and where it does not, "CPU". */
+/* Copies the processor's name from Linux's /proc/cpuinfo; "CPU" if there is none. */
 static void read_cpu_name(char *name, size_t size) {
   (void)snprintf(name, size, "CPU");
   FILE *file = fopen("/proc/cpuinfo", "r");
@@ -234,7 +235,8 @@ static void use_avx2(void) { cpu_use_at_most(CPU_AVX2); }
 static void use_avx512(void) { cpu_use_at_most(CPU_AVX512); }
 static void use_all(void) {}
 
-/* What the kernels of a process use, once and for all: weights are packed for it. */
+/* Fixes the instruction sets that the kernels of this process use. They cannot change later, as
+ * weights are packed for them. */
 static clave_status choose_level(void) {
   static once chosen;
   device_class given;

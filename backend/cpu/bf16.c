@@ -1,5 +1,5 @@
-/* Which operands of F32 the kernels of an op read or write as BF16, in fast precision: a row for
- * each op that has any. The planner asks before anything is recorded. */
+/* Lists the F32 operands that an op's kernels can read or write as BF16 in fast precision, one row
+ * per op that has any. The planner queries it before it records anything. */
 #include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/cpu.h"
 #include "ops/epilogue.h"
@@ -7,7 +7,7 @@
 #include "ops/pool.h"
 #include "ops/reduce.h"
 
-/* Steps of an epilogue run in place, on F32. */
+/* The steps of an epilogue run in place on F32, so there must be none. */
 static bool has_no_epilogue(cpu_recorder *recorder, const node *node, uint32_t slot) {
   (void)recorder;
   (void)slot;
@@ -63,12 +63,12 @@ static bool rms_norms_f32(cpu_recorder *recorder, const node *node, uint32_t slo
   return norms_f32(node, &desc);
 }
 
-/* Sums of means stay F32, and so does what is normed, as sums of many layers need its digits. */
+/* Means write F32, and norms read F32, because sums over many layers need the precision. */
 enum { READS_X = 1, WRITES_OUT = 2, ANY_OPERAND = 4 };
 static const struct bf16_row {
   ir_op op;
-  int operands;       /* those that may be BF16 */
-  cpu_bf16_rule rule; /* and are where it is true */
+  int operands;       /* operands that may be BF16 ... */
+  cpu_bf16_rule rule; /* ... if the rule holds */
 } rows[] = {{IR_OP_ADAPTIVE_POOL, READS_X, is_mean},
             {IR_OP_CAT, ANY_OPERAND, has_no_epilogue},
             {IR_OP_CONV, ANY_OPERAND, conv_supports_bf16},

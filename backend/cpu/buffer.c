@@ -1,4 +1,4 @@
-/* Buffers of the CPU backend: memory of the host. */
+/* The CPU backend's buffers, which are host memory. */
 #include <stdlib.h>
 
 #include "backend/cpu/cpu.h"

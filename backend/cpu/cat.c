@@ -1,4 +1,4 @@
-/* Cat: each operand is copied to its place along the axis. */
+/* Cat: copies each operand to its place along the axis. */
 #include "ops/cat.h"
 
 #include "backend/cpu/kernels/copy.h"

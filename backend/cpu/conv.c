@@ -19,15 +19,15 @@
 #include "ops/epilogue.h"
 #include "ops/matmul.h"
 
-/* Whether fewer digits will do, and are faster: not of one channel, which makes half a pair, nor of
- * a few products. */
+/* True if fast precision allows BF16 products and they are faster. A single channel fills only half
+ * of each pair, and for a small k the conversion costs more than it saves. */
 static bool may_round(const cpu_recorder *recorder, const conv_form *desc) {
   int64_t k = desc->channels;
   for (int i = 0; i < CONV_DIMS; i++) k *= desc->dims[i].kernel;
   return cpu_is_fast(recorder) && pairs_are_fast() && desc->channels > 1 && k >= LEAST_ROUNDED_K;
 }
 
-/* The weight in panels alone, if it is constant. */
+/* Replaces a constant weight by its panels. */
 static clave_status pack_weight(cpu_recorder *recorder, const conv_form *desc, conv_args *args) {
   const conv_dim *dim = desc->dims;
   if (!conv_packs(args) || !cpu_may_pack(recorder, desc->weight)) return NULL;
@@ -45,11 +45,12 @@ static clave_status pack_weight(cpu_recorder *recorder, const conv_form *desc, c
                             .desc = &kernel_conv_pack,
                             .args = args},
       &args->packed));
-  args->weight = NULL; /* nothing reads it */
+  args->weight = NULL; /* not read from here on */
   return NULL;
 }
 
-/* Where each output sees one input at its own position, all dimensions are one long row. */
+/* Joins all dimensions into one long row if each output reads only the input at its own position.
+ */
 static void join_dims(conv_args *args) {
   for (int i = 0; i < CONV_DIMS; i++) {
     const conv_dim *dim = &args->dims[i];
@@ -84,7 +85,7 @@ static conv_args arguments(cpu_recorder *recorder, const conv_form *desc) {
   return args;
 }
 
-/* As the product of one phase. */
+/* Cuts the product of one phase. */
 static gemm_cut cut_product(cpu_recorder *recorder, const conv_args *args) {
   int64_t cells = args->images, taps = args->channels;
   if (conv_is_depthwise(args)) return (gemm_cut){0};
@@ -111,7 +112,7 @@ typedef struct conv_problem {
   const conv_form *desc;
   conv_args args;
   bool may_round, may_pack;
-  const int64_t *parameters; /* those of the variant */
+  const int64_t *parameters; /* of the chosen variant */
 } conv_problem;
 
 static conv_problem problem_of(cpu_recorder *recorder, const node *node, const conv_form *desc) {
@@ -129,7 +130,7 @@ static bool takes_winograd(const void *conv, const kernel_variant *variant) {
   return !problem->desc->transposed && conv_takes_winograd(problem->desc) && problem->may_pack;
 }
 
-/* In fast precision tiles of 2 save less than products of pairs of BF16 do, those of 4 less than
+/* In fast precision, tiles of 2 save less than products of BF16 pairs do, and tiles of 4 less than
  * AMX. */
 static double cost_of_winograd(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
@@ -158,7 +159,7 @@ static bool takes_transposed(const void *conv, const kernel_variant *variant) {
   return problem->may_round && problem->may_pack && conv_amx_takes_transposed(&problem->args);
 }
 
-/* parameters: the conv_way. Strips alone read and write values that are kept as BF16. */
+/* parameters: the conv_way. Only strips read and write values that are kept as BF16. */
 static bool takes_way(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
   const conv_way way = (conv_way)variant->parameters[0];
@@ -188,7 +189,7 @@ static clave_status record_tiles(const void *conv) {
                          (int)problem->parameters[0]);
 }
 
-/* With outputs in lanes, or by AMX. */
+/* Records the direct kernels: outputs in vector lanes, or AMX tiles. */
 static clave_status record_direct(const void *conv) {
   conv_problem problem = *(const conv_problem *)conv;
   conv_args *args = &problem.args;
@@ -219,7 +220,8 @@ static clave_status record_way(const void *conv) {
   return cpu_launch(problem.recorder, conv, &problem.args);
 }
 
-/* Kernels that round their inputs read rounded ones; Winograd's method widens them to floats. */
+/* Kernels that round their inputs can read rounded ones. Winograd's method widens them to floats.
+ */
 static bool always_takes_bf16(const void *conv) {
   (void)conv;
   return true;
@@ -235,7 +237,7 @@ static bool takes_bf16_if_nothing_added(const void *conv) {
   return !((const conv_problem *)conv)->args.tail.added;
 }
 
-/* The order of costs is that of measurements (docs/performance_convolutions.md). */
+/* The costs rank the variants as measured (docs/performance_convolutions.md). */
 static const kernel_variant conv_variants[] = {
     {"direct", takes_direct, .cost = 2, .cost_of = cost_of_direct, .record = record_direct,
      .takes_bf16 = takes_bf16_if_rounded},
@@ -274,7 +276,7 @@ static clave_status record_conv(cpu_recorder *recorder, const node *node, const 
 
 /* ---------------------------------------------------------------- BF16 */
 
-/* Steps with no other input run on sums before these are rounded. */
+/* An epilogue step that reads no other input runs on F32 sums, before they are rounded. */
 bool conv_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot) {
   conv_form desc;
   describe_conv(node, &desc);
@@ -316,7 +318,7 @@ clave_status cpu_conv_transpose(cpu_recorder *recorder, const node *node) {
   return record_conv(recorder, node, &desc);
 }
 
-/* The weight as tiles of bytes alone, if it is constant. */
+/* Replaces a constant weight by its tiles of bytes. */
 static clave_status pack_integers(cpu_recorder *recorder, const conv_form *desc, conv_args *args) {
   if (!conv_integer_likes_tiles(args) || !cpu_may_pack(recorder, desc->weight)) return NULL;
   TRY(cpu_packed(recorder,
@@ -326,11 +328,12 @@ static clave_status pack_integers(cpu_recorder *recorder, const conv_form *desc,
                                        .args = args},
                  &args->packed));
   args->is_packed = true;
-  args->weight = NULL; /* nothing reads it */
+  args->weight = NULL; /* not read from here on */
   return NULL;
 }
 
-/* Steps in place, where sums and results are of one size; else in scratch memory. */
+/* Runs steps in place if sums and results have the same element size, otherwise via scratch memory.
+ */
 static clave_status record_integer_steps(cpu_recorder *recorder, const elementwise_form *desc,
                                          const conv_integer_args *args) {
   conv_integer_steps_args own = {.conv = *args};

@@ -1,4 +1,4 @@
-/* Copy: a contiguous copy of a strided operand; and of bytes as another dtype. */
+/* Copy: makes a contiguous copy of a strided operand. Bitcast: copies bytes as another dtype. */
 #include "ops/copy.h"
 
 #include "backend/cpu/kernels/copy.h"

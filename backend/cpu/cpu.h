@@ -1,8 +1,8 @@
 #ifndef BACKEND_CPU_CPU_H
 #define BACKEND_CPU_CPU_H
-/* The C backend from the inside: what an op family is written against. Its function cpu_<op>()
- * runs once for a schedule: it describes the op (ops/<family>.h) and records commands, each a pure
- * kernel of backend/cpu/kernels/ with its arguments.
+/* The C backend's internal interface, which op families are written against. Each op has a function
+ * cpu_<op>() that runs once per schedule: it describes the op (ops/<family>.h) and records
+ * commands. A command is a pure kernel of backend/cpu/kernels/ with its arguments.
  *
  *   clave_status cpu_rms_norm(cpu_recorder *r, const node *n) {
  *     norm_form f;
@@ -22,10 +22,10 @@ typedef struct cpu_stream {
   stream base;
   thread_pool *threads;  /* borrowed from the backend */
   kernel_context kernel; /* its pool is this stream */
-  char *scratch;         /* borrowed: of the recording that runs */
+  char *scratch;         /* borrowed; scratch memory of the running recording */
   size_t scratch_size, scratch_used;
-  kernel_fault fault; /* of the node that runs */
-  device_fault first; /* since the last finish */
+  kernel_fault fault; /* fault of the running node */
+  device_fault first; /* first fault since the last finish */
   bool profile;
   cpu_span *spans; /* owned, (n_spans), by node number */
   uint32_t n_spans;
@@ -47,13 +47,13 @@ bool conv_transpose_supports_bf16(cpu_recorder *recorder, const node *node, uint
 bool elementwise_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot);
 bool group_norm_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot);
 bool matmul_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot);
-/* Asks a rule. */
+/* Evaluates a rule with a recorder whose recording is discarded. */
 bool cpu_ask(backend *backend, cpu_bf16_rule rule, const node *node, uint32_t slot);
 
-/* An operand for a struct of arguments: its data pointer stands for the slot until a run. Absent
- * (data NULL) for NULL. */
+/* Returns an operand for a struct of arguments. Until a run, its data pointer is a placeholder for
+ * the slot. If tensor is NULL, data is NULL, too. */
 ktensor cpu_operand(cpu_recorder *recorder, const bound_tensor *tensor);
-/* operand's elements, walked as tensor says (dims and strides; from operand's own first element).
+/* Returns operand with the dims and strides of tensor. The view starts at operand's first element.
  */
 ktensor cpu_view(cpu_recorder *recorder, const bound_tensor *operand, const tensor *tensor);
 klayout cpu_layout(const tensor *tensor);
@@ -61,9 +61,9 @@ klayout cpu_layout(const tensor *tensor);
 /* Records a kernel, by the name that KERNEL declares, with a pointer to its arguments. */
 #define cpu_launch(r, name, ...) \
   cpu_record_kernel(r, &kernel_##name, 1 ? (__VA_ARGS__) : (const name##_kernel_args *)NULL)
-/* A constant operand packed in a layout of the op's own, which a kernel writes to its scratch
- * memory once for the device (see packed_weight_request). size: all that its bytes depend on beside
- * x's dims, strides and dtype. */
+/* Requests a constant operand packed in a layout of the op. The kernel `desc` packs it once per
+ * device, into its scratch memory (see packed_weight_request). size: everything that the packed
+ * bytes depend on besides x's dims, strides and dtype. */
 typedef enum cpu_packed_kind {
   CPU_PACKED_CONV,
   CPU_PACKED_MATMUL,
@@ -84,16 +84,16 @@ typedef struct cpu_packed_request {
   const kernel_desc *desc;
   const void *args;
 } cpu_packed_request;
-/* Which of the variants of a family to record, see base/tuning.h. None changes a bit of a result,
- * but of a family that says so (rounds_apart). */
+/* Choose a variant of a family, see base/tuning.h. No choice changes a bit of a result, except in
+ * families with rounds_apart. */
 tuning_key cpu_key(const cpu_recorder *recorder);
 const kernel_variant *cpu_choose(cpu_recorder *recorder, const variants *all,
                                  const tuning_key *key);
-bool cpu_is_fast(const cpu_recorder *recorder);        /* backend.record's fast */
+bool cpu_is_fast(const cpu_recorder *recorder);        /* the `fast` of backend.record */
 void cpu_rounds(cpu_recorder *recorder, rounding how); /* sets recording.rounds */
 bool cpu_may_pack(const cpu_recorder *recorder,
-                  const bound_tensor *tensor); /* else it is not asked for */
-/* *data is for arguments. */
+                  const bound_tensor *tensor); /* must hold before cpu_packed */
+/* Sets *data to the placeholder to store in the arguments. */
 clave_status cpu_packed(cpu_recorder *recorder, const cpu_packed_request *request,
                         const void **data) STATUS_CHECK;
 /* The packed weight of x, kind and size if another node has requested it, else the plain constant:
@@ -105,28 +105,28 @@ cpu_packed_or_plain cpu_packed_by_others(cpu_recorder *recorder, const cpu_packe
                                          const bound_tensor *tensor);
 clave_status cpu_record_kernel(cpu_recorder *recorder, const kernel_desc *desc,
                                const void *args) STATUS_CHECK;
-/* The steps of the node's epilogue, if it has one, behind its own commands. */
+/* Records the steps of the node's epilogue, if it has one, after the node's own commands. */
 clave_status cpu_epilogue(cpu_recorder *recorder, const node *node) STATUS_CHECK;
-/* The node's own commands do what its epilogue says. */
+/* Tells the recorder that the node's own commands compute its epilogue. */
 void cpu_takes_epilogue(cpu_recorder *recorder);
-/* Whether they do, or there is nothing to do. */
+/* True if the node's own commands compute its epilogue, or if it has none. */
 bool cpu_has_own_epilogue(const cpu_recorder *recorder, const node *node);
 
-/* ---------------------------------------------------------------- the vtable's */
+/* ---------------------------------------------------------------- the vtable */
 
-/* buffer.c: memory that is created, or the caller's. */
+/* buffer.c: buffers that own their memory, or wrap the caller's. */
 clave_status cpu_buffer_create(backend *backend, size_t bytes, buffer **out) STATUS_CHECK;
 clave_status cpu_buffer_wrap(backend *backend, const void *host, size_t bytes, bool writable,
                              buffer **out) STATUS_CHECK;
-void cpu_buffer_destroy(backend *backend, buffer *buf); /* takes NULL */
-/* As the kernels of a stream get it, to ask them about their scratch memory. */
+void cpu_buffer_destroy(backend *backend, buffer *buf); /* accepts NULL */
+/* Returns the context that the kernels of a stream get; it serves to query their scratch sizes. */
 kernel_context cpu_kernel_context(const backend *backend);
 bool cpu_supports_bf16(backend *backend, const node *node, uint32_t slot);
 clave_status cpu_record(backend *backend, const node *node, bool fast,
                         recording **out) STATUS_CHECK;
 void cpu_recording_destroy(backend *backend, recording *recording);
 void cpu_state_destroy(stream *stream, void *state);
-/* The commands' arguments with their data, in a state of the stream's. */
+/* Runs the commands. *state caches their arguments with data pointers, for one stream. */
 clave_status cpu_run_commands(cpu_stream *stream, const recording *recording, void **state,
                               const run_operands *operands) STATUS_CHECK;
 clave_status cpu_pack(stream *stream, const packed_weight_request *request,

@@ -2,7 +2,7 @@
 #define BACKEND_CPU_DEQUANTIZE_H
 #include "backend/cpu/cpu.h"
 
-/* An IndexSelect of an encoded constant. */
+/* Records an IndexSelect of rows of an encoded constant. */
 clave_status cpu_pick_rows(cpu_recorder *recorder, const node *node);
 
 #endif

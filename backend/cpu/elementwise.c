@@ -1,4 +1,4 @@
-/* Elementwise: the steps of a description as the kernel's. */
+/* Elementwise: converts the steps of a description to the kernel's. */
 #include "ops/elementwise.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "cpu_ops.h"
 #include "ops/epilogue.h"
 
-/* Kernel step kinds by schema step kind. */
+/* Maps schema step kinds to kernel step kinds. */
 #define FLOAT_KIND(NAME, name, arity, result, expression) [IR_STEP_KIND_##NAME] = FLOAT_STEP_##NAME,
 #define INT_KIND(NAME, name, arity, result, expression) [IR_STEP_KIND_##NAME] = INT_STEP_##NAME,
 static const uint8_t float_kinds[IR_STEP_KIND_COUNT] = {STEPS_FLOAT(FLOAT_KIND)};
@@ -93,7 +93,7 @@ bool elementwise_supports_bf16(cpu_recorder *recorder, const node *node, uint32_
   return elementwise_may_narrow(&desc, slot);
 }
 
-/* In place: every element of out is read before it is written. */
+/* Runs in place: every element of out is read before it is written. */
 clave_status cpu_epilogue(cpu_recorder *recorder, const node *node) {
   elementwise_form desc;
   return describe_epilogue(node, &desc) ? launch_steps(recorder, &desc) : NULL;

@@ -1,4 +1,4 @@
-/* Products of matrices. */
+/* Matmul and GroupedMatmul. */
 #include "ops/matmul.h"
 
 #include "backend/cpu/cut.h"
@@ -8,8 +8,9 @@
 #include "backend/cpu/tail.h"
 #include "cpu_ops.h"
 
-/* Where fewer digits will do: rows that meet codes, so that results are the same on all processors;
- * floats where that is faster. */
+/* Chooses the rounding that fast precision permits. If b is encoded, rows of a are always
+ * quantised, so that results are the same on all processors. Otherwise floats are rounded to BF16
+ * where that is faster. */
 static rounding choose_rounding(const cpu_recorder *recorder, const matmul_form *desc,
                                 const matmul_args *args) {
   if (!cpu_is_fast(recorder) || !matmul_rounds(args)) return ROUNDS_NOTHING;
@@ -17,7 +18,8 @@ static rounding choose_rounding(const cpu_recorder *recorder, const matmul_form 
   return pairs_are_fast() && matmul_may_round(desc) ? ROUNDS_TO_BF16 : ROUNDS_NOTHING;
 }
 
-/* b in panels alone, if it is constant. The strides tell a matrix from its transpose. */
+/* Replaces a constant b by its panels. The strides in `size` distinguish a matrix from its
+ * transpose. */
 static clave_status pack_b(cpu_recorder *recorder, const matmul_form *desc, matmul_args *args) {
   if (!matmul_packs(args) || !cpu_may_pack(recorder, desc->b)) return NULL;
   rounding how = choose_rounding(recorder, desc, args);
@@ -32,7 +34,7 @@ static clave_status pack_b(cpu_recorder *recorder, const matmul_form *desc, matm
                             .desc = &kernel_matmul_pack,
                             .args = args},
       &args->panels));
-  args->b = NULL; /* nothing reads it */
+  args->b = NULL; /* not read from here on */
   return NULL;
 }
 
@@ -87,7 +89,7 @@ clave_status cpu_matmul(cpu_recorder *recorder, const node *node) {
   return cpu_launch(recorder, matmul, &args);
 }
 
-/* Steps with no other input run on sums before these are rounded. */
+/* An epilogue step that reads no other input runs on F32 sums, before they are rounded. */
 bool matmul_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot) {
   matmul_form desc;
   describe_matmul(node, &desc);
@@ -103,7 +105,7 @@ bool matmul_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slo
   return slot == desc.a->slot && (!desc.bias || slot != desc.bias->slot) && !tail_reads(node, slot);
 }
 
-/* Codes in panels alone, if they are constant. */
+/* Replaces constant codes by their panels. */
 static clave_status pack_groups(cpu_recorder *recorder, const grouped_matmul_form *desc,
                                 grouped_matmul_args *args) {
   if (!grouped_matmul_packs(args) || !cpu_may_pack(recorder, desc->b)) return NULL;
@@ -117,7 +119,7 @@ static clave_status pack_groups(cpu_recorder *recorder, const grouped_matmul_for
                                        .desc = &kernel_grouped_matmul_pack,
                                        .args = args},
                  &args->panels));
-  args->b = NULL; /* nothing reads it */
+  args->b = NULL; /* not read from here on */
   return NULL;
 }
 

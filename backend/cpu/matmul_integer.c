@@ -8,7 +8,8 @@
 #include "ops/epilogue.h"
 #include "ops/matmul.h"
 
-/* Steps in place, where sums and results are of one size; else in scratch memory. */
+/* Runs steps in place if sums and results have the same element size, otherwise via scratch memory.
+ */
 static clave_status record_steps(cpu_recorder *recorder, const elementwise_form *desc,
                                  const matmul_integer_args *args) {
   matmul_integer_steps_args own = {.product = *args};
@@ -21,7 +22,8 @@ static clave_status record_steps(cpu_recorder *recorder, const elementwise_form 
   return cpu_launch(recorder, matmul_integer_steps, &own);
 }
 
-/* The step, if there is one, alone, on its own result. False: it is too long. */
+/* Converts the step, if any, to arguments that apply it to the result in place. Returns false if it
+ * does not fit in short_elementwise_args. */
 static bool take_step(cpu_recorder *recorder, const elementwise_form *desc,
                       const elementwise_step *step, short_elementwise_args *out) {
   elementwise_form one = {.n_inputs = 1, .n_steps = 1, .inputs = {desc->out}, .out = desc->out};
@@ -35,7 +37,7 @@ static bool take_step(cpu_recorder *recorder, const elementwise_form *desc,
   return true;
 }
 
-/* b as tiles alone, if it is constant. */
+/* Replaces a constant b by its tiles. */
 static clave_status pack_b(cpu_recorder *recorder, const integer_matmul_form *desc,
                            matmul_integer_args *args) {
   if (!matmul_integer_likes_tiles(args) || args->n == 0 || !cpu_may_pack(recorder, desc->b))
@@ -48,7 +50,7 @@ static clave_status pack_b(cpu_recorder *recorder, const integer_matmul_form *de
                                        .args = args},
                  &args->tiles));
   args->in_tiles = true;
-  args->b = NULL; /* nothing reads it */
+  args->b = NULL; /* not read from here on */
   return NULL;
 }
 

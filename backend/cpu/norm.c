@@ -57,7 +57,7 @@ clave_status cpu_group_norm(cpu_recorder *recorder, const node *node) {
   return cpu_launch(recorder, group_norm, &args);
 }
 
-/* What follows runs on floats, before these are rounded. */
+/* The epilogue runs on F32 results, before they are rounded. */
 bool group_norm_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot) {
   norm_form desc;
   describe_group_norm(node, &desc);

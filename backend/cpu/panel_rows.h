@@ -4,7 +4,7 @@
 
 #include "backend/cpu/cpu.h"
 
-/* An IndexSelect of what describe_panel_rows has described. */
+/* Records an IndexSelect that describe_panel_rows has described. */
 clave_status cpu_panel_rows(cpu_recorder *recorder, const dequantize_form *desc,
                             const bound_tensor *as_b);
 

@@ -40,7 +40,7 @@ static int64_t volume(const int64_t sizes[SPATIAL_DIMS]) {
   return n;
 }
 
-/* Averages of whole planes. */
+/* Records averages of whole planes as a reduction. */
 static clave_status record_means(cpu_recorder *recorder, const pool_form *desc) {
   const int64_t n = volume(desc->in);
   return cpu_launch(recorder, reduce,

@@ -1,10 +1,10 @@
-/* Recordings of nodes, made once for a schedule. */
+/* Records nodes, once per schedule, and chooses their threads. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "backend/cpu/recorder.h"
 
-/* parameters: threads; 0: all. */
+/* parameters: number of threads; 0: all. */
 static bool has_threads(const void *cpu, const kernel_variant *variant) {
   return variant->parameters[0] < cpu_kernel_context(cpu).n_threads;
 }
@@ -34,9 +34,9 @@ static void add_tensor(tuning_key *key, const char *name, const tensor *tensor) 
   tuning_key_encoding(key, "encoding", &tensor->encoding);
 }
 
-/* More threads than a node's work is worth slow it down. */
+/* Chooses the number of threads: too many slow a small node down. Returns 0 for all. */
 static int choose_threads(cpu_recorder *recorder, const node *node) {
-  enum { SMALL = 4096 }; /* elements that no kernel shares out */
+  enum { SMALL = 4096 }; /* fewer elements than any kernel splits */
   const ir_instruction *ins = node->instruction;
   int64_t elements = 0;
   tuning_key key = cpu_key(recorder);

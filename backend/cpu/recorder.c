@@ -1,5 +1,5 @@
-/* The recorder, which each op function is given: it collects the node's commands in a recording and
- * answers questions about the device. */
+/* The recorder, which each op function receives. It collects the node's commands in a recording and
+ * answers queries about the device. */
 #include "backend/cpu/recorder.h"
 
 #include <stdlib.h>
@@ -41,7 +41,7 @@ ktensor cpu_operand(cpu_recorder *recorder, const bound_tensor *tensor) {
   return tensor ? cpu_view(recorder, tensor, &tensor->tensor) : (ktensor){0};
 }
 
-/* The operands of a command, taken out of its arguments. */
+/* Moves the operands out of a command's arguments, whose data pointers become NULL. */
 static int take_operands(const cpu_recorder *recorder, const cpu_command *command,
                          cpu_operand_place *out) {
   int n = 0;
@@ -80,7 +80,7 @@ kernel_context cpu_kernel_context(const backend *backend) {
   return (kernel_context){.n_threads = (int)backend->info.compute_units};
 }
 
-/* As a stream gives it to kernels of the node. */
+/* Returns the context that the node's kernels will run with. */
 static kernel_context context_of(const cpu_recorder *recorder) {
   kernel_context ctx = cpu_kernel_context(recorder->backend);
   if (recorder->n_threads) ctx.n_threads = recorder->n_threads;
@@ -122,7 +122,7 @@ bool cpu_may_pack(const cpu_recorder *recorder, const bound_tensor *tensor) {
   return tensor->is_constant && recorder->out->base.n_weights < MAX_PACKED_WEIGHTS;
 }
 
-/* pack: owned from here on; NULL */
+/* pack: the recording that packs, owned from here on; may be NULL */
 static const void *request_weight(cpu_recorder *recorder, const cpu_packed_request *request,
                                   cpu_recording *pack) {
   recording *out = &recorder->out->base;
@@ -151,7 +151,7 @@ clave_status cpu_packed(cpu_recorder *recorder, const cpu_packed_request *reques
                         const void **data) {
   cpu_recording *pack = calloc(1, sizeof *pack);
   if (!pack) return status_no_memory();
-  cpu_recorder own = *recorder; /* whose places the arguments have */
+  cpu_recorder own = *recorder; /* shares the places that the arguments refer to */
   own.out = pack;
   own.n_threads = 0;
   clave_status st = cpu_record_kernel(&own, request->desc, request->args);

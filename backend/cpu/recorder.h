@@ -1,34 +1,35 @@
 #ifndef BACKEND_CPU_RECORDER_H
 #define BACKEND_CPU_RECORDER_H
-/* The structs of the recorder, whose functions cpu.h declares. */
+/* The recorder's structs; cpu.h declares its functions. */
 #include "backend/cpu/cpu.h"
 
 typedef struct cpu_recording {
   recording base;
-  cpu_command *commands; /* owned */
+  cpu_command *commands; /* owned, (n) */
   int n;
   size_t capacity;
 } cpu_recording;
 
-/* A data pointer in a struct of arguments holds the number of a place, from 1 on, until a run. */
+/* The operand that a placeholder stands for. While recording, a data pointer in the arguments holds
+ * the 1-based index of its place. */
 typedef struct place {
-  uint32_t slot; /* or the number of a packed weight */
+  uint32_t slot; /* or the index of a packed weight, see is_packed */
   bool is_packed;
   int64_t offset;  /* bytes */
-  uint16_t unless; /* as cpu_operand_place has it */
+  uint16_t unless; /* see cpu_operand_place */
 } place;
 
 struct cpu_recorder {
   backend *backend;
   cpu_recording *out;
-  place *places; /* owned */
+  place *places; /* owned, (n_places) */
   int n_places;
   size_t cap_places;
   bool fast;
-  bool failed;              /* memory was out */
-  bool has_epilogue;        /* in the node's own commands */
+  bool failed;              /* an allocation failed */
+  bool has_epilogue;        /* the node's own commands compute it */
   variant_choices *choices; /* node.choices */
-  int n_threads;            /* of the node's commands; 0: all */
+  int n_threads;            /* for the node's commands; 0: all */
 };
 
 #endif

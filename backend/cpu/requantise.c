@@ -1,4 +1,4 @@
-/* Elementwise nodes that make codes of 8 bits: read from their last step backward. */
+/* Recognises elementwise nodes that make 8-bit codes, from their last step backward. */
 #include "backend/cpu/requantise.h"
 
 #include <math.h>
@@ -6,12 +6,12 @@
 
 #include "cpu_ops.h"
 
-/* An operand of a step of the form. */
+/* An operand of a step of the description. */
 typedef const elementwise_operand *operand_ref;
 
-/* A number for all channels, or an input of one for each. */
+/* A number for all channels, or an input with one number per channel. */
 typedef struct factor {
-  int input; /* -1: none */
+  int input; /* -1 if it is a number */
   float number;
 } factor;
 
@@ -23,20 +23,21 @@ typedef struct term {
 
 typedef struct pattern {
   const elementwise_form *desc;
-  tensor shapes[1 + MAX_STEP_INPUTS]; /* as the form's, of dimensions that are counted below */
-  int first;                          /* 0, 1, 2: out's first one is of images, channels, the row */
+  tensor shapes[1 + MAX_STEP_INPUTS]; /* as desc's, with the rank of out's view */
+  int first; /* role of out's first dimension: 0 images, 1 channels, 2 row */
   int64_t images, channels, row;
   term terms[2];
   int n_terms;
   dtype type;
   float low, high, inverse, zero, least, greatest;
-  bool takes_step;              /* whether there may be a step between the terms and `low` */
-  const elementwise_step *step; /* it, or NULL */
+  bool takes_step;              /* a step is allowed between the terms and `low` */
+  const elementwise_step *step; /* that step, or NULL */
 } pattern;
 
 /* ---------------------------------------------------------------- operands */
 
-/* The step that an operand is the result of, if it is of this kind and of floats. */
+/* Returns the step that computes an operand if it has this kind and is F32 throughout, otherwise
+ * NULL. */
 static const elementwise_step *step_of(const elementwise_form *desc, operand_ref o,
                                        ir_step_kind kind) {
   if (o->source != IR_OPERAND_SOURCE_STEP) return NULL;
@@ -51,7 +52,8 @@ static bool take_number(operand_ref o, float *values) {
   return true;
 }
 
-/* Whether an input has out's elements, or one for each channel. */
+/* True if an input has these strides per image, channel and element of a row. A stride of 0
+ * broadcasts. */
 static bool has_strides(const pattern *pattern, int input, int64_t image, int64_t channel,
                         int64_t row) {
   const tensor *tensor = &pattern->shapes[1 + input], *out = &pattern->shapes[0];
@@ -72,7 +74,7 @@ static bool is_of_channels(const pattern *pattern, operand_ref o) {
          has_strides(pattern, (int)o->index, 0, 1, 0);
 }
 
-/* A sum or product with a factor: which it is, and what the other operand is. */
+/* Matches a sum or product with a factor. Sets the factor, and *ref to the other operand. */
 static bool take_factor(const pattern *pattern, operand_ref *ref, ir_step_kind kind,
                         factor *factor) {
   const elementwise_step *step = step_of(pattern->desc, *ref, kind);
@@ -126,7 +128,7 @@ static bool take_terms(pattern *pattern, operand_ref o) {
          take_term(pattern, &step->operands[1], &pattern->terms[1]);
 }
 
-/* clamp(x, low, high), or relu(x). */
+/* Matches clamp(x, low, high) or relu(x). Without either, the limits are infinite. */
 static bool take_clamp(const pattern *pattern, operand_ref *ref, float *low, float *high) {
   const elementwise_step *step = step_of(pattern->desc, *ref, IR_STEP_KIND_CLAMP);
   *low = -INFINITY;
@@ -138,7 +140,7 @@ static bool take_clamp(const pattern *pattern, operand_ref *ref, float *low, flo
   return true;
 }
 
-/* A step of one operand that may be NULL. */
+/* Matches an optional step of one operand; sets pattern->step to it or NULL. */
 static void take_step(pattern *pattern, operand_ref *ref) {
   const elementwise_step *step =
       (*ref)->source == IR_OPERAND_SOURCE_STEP ? &pattern->desc->steps[(*ref)->index] : NULL;
@@ -150,7 +152,7 @@ static void take_step(pattern *pattern, operand_ref *ref) {
   *ref = &step->operands[0];
 }
 
-/* What is limited, and by what. */
+/* Matches terms, an optional step and a clamp. */
 static bool take_limited(pattern *pattern, operand_ref o) {
   if (!take_clamp(pattern, &o, &pattern->low, &pattern->high)) return false;
   take_step(pattern, &o);
@@ -170,7 +172,8 @@ static bool take_codes(pattern *pattern, operand_ref o) {
   return zero.input < 0 && inverse.input < 0 && take_limited(pattern, o);
 }
 
-/* What follows, monotone, limits as much as the first clamp: that does nothing more. */
+/* Removes limits of the first clamp that the final one implies. The steps between them are
+ * monotone. */
 static void drop_clamp(pattern *pattern) {
   if (!(pattern->inverse > 0)) return;
   if (rintf(pattern->low * pattern->inverse) + pattern->zero <= pattern->least)
@@ -179,7 +182,7 @@ static void drop_clamp(pattern *pattern) {
     pattern->high = INFINITY;
 }
 
-/* first: of the pattern, whose shapes are given. */
+/* Begins a pattern whose shapes the caller has set. first: see pattern. */
 static void begin_pattern(const elementwise_form *desc, int first, pattern *pattern) {
   const tensor *out = &pattern->shapes[0];
   int64_t sizes[] = {1, 1, 1};
@@ -190,7 +193,7 @@ static void begin_pattern(const elementwise_form *desc, int first, pattern *patt
   pattern->channels = sizes[1];
   pattern->row = sizes[2];
   pattern->type = desc->steps[desc->n_steps - 1].type;
-  pattern->inverse = 1; /* of what makes no codes these are not used, and are not left to chance */
+  pattern->inverse = 1; /* defaults for patterns that make no codes, which do not use them */
   pattern->zero = pattern->least = pattern->greatest = 0;
   pattern->takes_step = false;
 }
@@ -251,7 +254,8 @@ clave_status record_requantise(cpu_recorder *recorder, const elementwise_form *d
   return cpu_launch(recorder, requantise, &args);
 }
 
-/* Makes the first term that of the op's result, which is input 0. False: not one of them is. */
+/* Orders the terms so that the first reads the op's result, which is input 0. Returns false unless
+ * exactly one term reads it. */
 static bool put_result_first(pattern *pattern) {
   const term other = pattern->terms[1];
   const bool is_second = pattern->n_terms == 2 && other.input == 0;
@@ -273,7 +277,7 @@ bool take_requantise(cpu_recorder *recorder, const elementwise_form *desc, requa
   return true;
 }
 
-/* A number that a step has beside the result of step `before`. */
+/* Returns true if a step combines the result of the step before with a number. */
 static bool has_number(const elementwise_form *desc, int step, ir_step_kind kind, float *values) {
   const elementwise_step *elementwise_step = &desc->steps[step];
   return elementwise_step->kind == kind && elementwise_step->type == DTYPE_F32 &&
@@ -300,7 +304,8 @@ bool take_decoded(cpu_recorder *recorder, const elementwise_form *desc, requanti
 
 /* ---------------------------------------------------------------- rows */
 
-/* to as (rows, columns), where that is one row for all or rows side by side. */
+/* Views `to` as (rows, columns). Returns false if its leading dimensions have no common stride;
+ * that stride is 0 for a single row that is broadcast. */
 static bool as_rows(const tensor *to, tensor *out) {
   const int last = to->rank - 1;
   int64_t rows = 1, step = 0;

@@ -1,4 +1,4 @@
-/* What was recorded: run with the buffers of a session, and asked about scratch memory. */
+/* Runs recordings with the buffers of a session, and computes the scratch size of commands. */
 #include "backend/cpu/recorded.h"
 
 #include <stdlib.h>
@@ -7,9 +7,10 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/kernels/support/features.h"
 
-/* A stream's arguments of a recording; they follow. */
+/* A stream's copy of the arguments of a recording's commands, in order, each aligned to 16 bytes.
+ */
 typedef struct cpu_state {
-  uint64_t serial; /* of the recording */
+  uint64_t serial; /* identifies the recording */
   _Alignas(16) char args[];
 } cpu_state;
 
@@ -55,7 +56,7 @@ static clave_status make_state(const recording *recording, void **state) {
 }
 
 static void set_data(const cpu_command *command, void *args, const run_operands *operands) {
-  static char nothing; /* data of an operand of no elements: not absent */
+  static char nothing; /* data of an empty operand, which must not be NULL */
   for (int i = 0; i < command->n_operands; i++) {
     const cpu_operand_place *place = &command->operands[i];
     if (place->is_packed) {

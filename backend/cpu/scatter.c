@@ -1,4 +1,4 @@
-/* Scatter: the planner has put x's values into out. */
+/* Scatter. The planner has already copied x's values into out. */
 #include "backend/cpu/scatter.h"
 
 #include "backend/cpu/kernels/scatter.h"

@@ -1,4 +1,4 @@
-/* Which epilogues are a sum and limits, and which are short. */
+/* Recognises epilogues that are an addition and limits, and short ones. */
 #include "backend/cpu/tail.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 #include "backend/cpu/elementwise.h"
 #include "ops/epilogue.h"
 
-/* Whether an operand is the result itself (step 0), or that of the step before. */
+/* True if an operand is the result of the step before; for step 0, the op's result. */
 static bool is_before(const elementwise_operand *operand, int step) {
   return step == 0
              ? operand->source == IR_OPERAND_SOURCE_INPUT && operand->index == 0
@@ -20,7 +20,7 @@ static bool is_like_result(const elementwise_form *desc, uint32_t input) {
          tensor.strides[0] == 1;
 }
 
-/* The number of the input that step 0 adds; 0: none. */
+/* Returns the index of the input that step 0 adds to the result, 0 if it adds none. */
 static uint32_t added_input(const elementwise_form *desc) {
   const elementwise_step *step = &desc->steps[0];
   if (step->kind != IR_STEP_KIND_ADD) return 0;
@@ -33,7 +33,7 @@ static uint32_t added_input(const elementwise_form *desc) {
   return 0;
 }
 
-/* Step s, if it is one that limits what is before it. */
+/* Sets the tail's limits if step s is a ReLU or a clamp of the step before. */
 static bool find_limits(const elementwise_form *desc, int s, conv_tail *tail) {
   const elementwise_step *step = &desc->steps[s];
   const elementwise_operand *operand = step->operands;
@@ -54,7 +54,7 @@ static bool is_float(const elementwise_step *step) {
   return step->operand_type == DTYPE_F32 && step->type == DTYPE_F32;
 }
 
-/* Whether it is a sum and limits. */
+/* Matches at most one addition followed by at most one ReLU or clamp. */
 static bool find_tail(cpu_recorder *recorder, const elementwise_form *desc, conv_tail *tail) {
   const uint32_t added = added_input(desc);
   const int limits = added ? 1 : 0;
@@ -71,7 +71,8 @@ static bool find_tail(cpu_recorder *recorder, const elementwise_form *desc, conv
   return true;
 }
 
-/* steps_in_place has no room for faults, and little for buffers. */
+/* Rejects integer divisions, as steps_in_place cannot report faults, and programs that exceed its
+ * few buffers. */
 static bool find_steps(cpu_recorder *recorder, const elementwise_form *desc, int most_inputs,
                        short_elementwise_args *steps) {
   if (desc->n_inputs > most_inputs) return false;

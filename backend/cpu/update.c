@@ -1,5 +1,5 @@
-/* SliceUpdate and IndexCopy: write only the updated part; the planner has put x's values into out.
- */
+/* SliceUpdate and IndexCopy: write only the updated part. The planner has already copied x's values
+ * into out. */
 #include "ops/update.h"
 
 #include "backend/cpu/kernels/copy.h"

@@ -1,4 +1,4 @@
-/* The recording of convolutions by Winograd's method. */
+/* Records convolutions by Winograd's method. */
 #include "backend/cpu/winograd.h"
 
 #include "backend/cpu/kernels/conv/winograd.h"

@@ -4,7 +4,7 @@
 #include "backend/cpu/cpu.h"
 #include "ops/conv.h"
 
-/* tile: rows and columns of outputs of a tile, 2 or 4. */
+/* tile: rows and columns of an output tile, 2 or 4 */
 clave_status record_winograd(cpu_recorder *recorder, const node *node, const conv_form *desc,
                              int tile) STATUS_CHECK;
 

@@ -1,7 +1,10 @@
-/* Conv: per group a matrix product weight (outputs, patch) x patches (patch, batch * out), the
- * patches packed straight from the image; with one input channel per group (depthwise) a direct sum
- * over the kernel. A transposed convolution gathers: the outputs of one phase (their position
- * modulo the stride) are an ordinary convolution of stride 1 with every stride-th tap, backward. */
+/* Conv, in four ways (conv_way). out (outputs, images * cells) = weight (outputs, patch) * patches
+ * (patch, images * cells) per group, where patches are packed straight from the image. With one
+ * input channel per group (depthwise) it is a direct sum over the taps. A transposed convolution
+ * gathers: the outputs of one phase (their position modulo the stride) are an ordinary convolution
+ * of stride 1 by every stride-th tap, in reverse. The packed weight is gemm.h's packed a for each
+ * set of taps, or code panels. Parts run one after the other; gemm.c or tasks of planes loop within
+ * a part. */
 #include "backend/cpu/kernels/conv/conv.h"
 
 #include <string.h>
@@ -17,9 +20,9 @@
 #include "backend/cpu/kernels/support/vec4.h"
 #include "backend/cpu/kernels/support/vector.h"
 
-enum { MULTIPLIES_PER_THREAD = 128 * 1024, MOST_SETS = 64 /* of taps that are packed */ };
+enum { MULTIPLIES_PER_THREAD = 128 * 1024, MOST_SETS = 64 /* sets of taps that are packed */ };
 
-/* Where output row (cell[0], cell[1]) begins in its plane. */
+/* Returns the start of output row (cell[0], cell[1]) in its plane. */
 static int64_t output_row(const conv_part *part, const int64_t cell[]) {
   const window *window = part->d;
   int64_t z = window[0].first + cell[0] * window[0].step,
@@ -27,7 +30,8 @@ static int64_t output_row(const conv_part *part, const int64_t cell[]) {
   return (z * part->args->dims[1].out + y) * part->args->dims[2].out + window[2].first;
 }
 
-/* Element of the weight of an output and an input channel, both counted within their group. */
+/* Returns the weight's element of an output and an input channel, both counted within their
+ * group. */
 static int64_t weight_at(const conv_part *part, int64_t group, int64_t output, int64_t channel,
                          const int64_t tap[]) {
   const conv_args *args = part->args;
@@ -78,7 +82,7 @@ static void pack_weight(const void *user, int64_t group, int64_t lane, int64_t l
   }
 }
 
-/* Words of pairs.h, of a kernel of one element. */
+/* Packs words of pairs.h, for a kernel of one tap. */
 static void pack_pairs(const void *user, int64_t group, int64_t lane, int64_t lanes, int64_t word,
                        int64_t n, int64_t width, void *to) {
   const conv_args *args = ((const conv_part *)user)->args;
@@ -89,7 +93,7 @@ static void pack_pairs(const void *user, int64_t group, int64_t lane, int64_t la
   pairs_pack(&rows, lane, lanes, word, n, width, to);
 }
 
-/* Of a weight of codes, a row of them for each output. */
+/* Decodes strips of an encoded weight, which has a row for each output. */
 static void widen_weight(const void *user, int64_t group, int64_t row, int64_t rows, int64_t k,
                          int64_t kn, int64_t height, float *to) {
   const conv_part *part = user;
@@ -97,7 +101,8 @@ static void widen_weight(const void *user, int64_t group, int64_t row, int64_t r
   codes_strips(&codes, group * part->args->outputs + row, rows, k, kn, height, to);
 }
 
-/* Every other float: 4 of 8 at a time, whose last is behind them. */
+/* Loads every other float. A vector of 4 reads 8, so the last 4 outputs or fewer are loaded one by
+ * one. */
 static void load_every_other(const float *from, int64_t n, float *to) {
   int64_t i = 0;
   for (; i + 4 < n; i += 4) {
@@ -108,7 +113,7 @@ static void load_every_other(const float *from, int64_t n, float *to) {
   for (; i < n; i++) to[i] = from[2 * i];
 }
 
-/* Elements of x behind one another, or a stride apart, in the compute class. */
+/* Loads elements of x that are contiguous or a stride apart, in the compute class. */
 static inline void load_cells(const conv_part *part, int64_t from, int64_t n, char *to) {
   const conv_args *args = part->args;
   const void *x = element_at(args->x, args->type, from);
@@ -120,8 +125,8 @@ static inline void load_cells(const conv_part *part, int64_t from, int64_t n, ch
     load_row(part->c, args->type, x, part->d[2].stride, n, to);
 }
 
-/* What a tap sees in neighbouring cells: in those in [first, stop) elements of a plane of x, from
- * `from` on; padding in the others. */
+/* The inputs of a tap for neighbouring cells. Cells [first, stop) read a plane of x, from element
+ * `from` on; the others read padding. */
 typedef struct sight {
   int64_t first, stop, from;
 } sight;
@@ -135,7 +140,7 @@ static sight see_cells(const conv_part *part, const segment *segment, const int6
                  row * part->args->dims[2].in + first * part->d[2].stride + shift};
 }
 
-/* Of a plane of x, n cells. */
+/* Loads what a tap reads of a plane of x for n cells. */
 static void gather_cells(const conv_part *part, const sight *sight, int64_t n, int64_t plane,
                          char *to) {
   int64_t size = (int64_t)compute_size(part->c), count = sight->stop - sight->first;
@@ -154,8 +159,8 @@ static void next_tap(const conv_part *part, int64_t tap[], int64_t *channel) {
 
 enum { MOST_LANES = 64 };
 
-/* Rows [k, k + kn) of the patch matrix, of at most MOST_LANES cells of all images: tap by tap, as
- * each sees the same of all channels. */
+/* Packs rows [k, k + kn) of the patch matrix for at most MOST_LANES cells of all images. Iterates
+ * by tap, because a tap reads the same positions of all channels. */
 static void gather_patches(const conv_part *part, int64_t group, int64_t cell, int64_t cells,
                            int64_t k, int64_t kn, int64_t width, char *to) {
   segment segments[MOST_LANES];
@@ -187,12 +192,12 @@ static void pack_patches(const void *user, int64_t group, int64_t lane, int64_t 
   }
 }
 
-/* Cells [at, at + n) of output plane `plane`. */
+/* Stores cells [at, at + n) of output plane `plane`. */
 static void store_cells(const conv_part *part, int64_t plane, int64_t at, int64_t n,
                         const char *values) {
   const conv_args *args = part->args;
   int64_t cell[CONV_DIMS], step = part->d[2].step;
-  if (!args->transposed) { /* all cells of a plane lie behind one another */
+  if (!args->transposed) { /* cells of a plane are contiguous */
     store_row(part->c, args->type, element_at(args->out, args->type, plane * out_size(args) + at),
               1, n, values);
     return;
@@ -208,7 +213,7 @@ static void store_cells(const conv_part *part, int64_t plane, int64_t at, int64_
   }
 }
 
-/* Those cells with what follows their sums. */
+/* Adds bias, tail and steps to cells [at, at + n) of a plane and stores them. */
 static void finish_cells(const conv_part *part, int64_t output, int64_t plane, int64_t at,
                          int64_t n, char *values) {
   const conv_args *args = part->args;
@@ -261,7 +266,8 @@ static void add_scaled(compute_class c, int64_t n, const void *weight, const voi
   }
 }
 
-/* n cells of a row from `cell` on. plane: (in), weight: (kernel), in the compute class. */
+/* Sums the taps of n cells of a row from `cell` on. plane: (in), weight: (kernel), in the compute
+ * class. */
 static void sum_taps(const conv_part *part, const char *plane, const char *weight,
                      const int64_t cell[], int64_t n, char *values) {
   int64_t size = (int64_t)compute_size(part->c), at = cell[2], tap[CONV_DIMS], first, stop;
@@ -291,7 +297,7 @@ static size_t plane_bytes(const conv_part *part) {
   return (size_t)(in_size(part->args) + kernel_size(part->args)) * compute_size(part->c);
 }
 
-/* One output plane. */
+/* Computes one output plane. */
 static void run_plane(const void *user, int64_t task, char *scratch) {
   const conv_part *part = user;
   const conv_args *args = part->args;
@@ -321,7 +327,7 @@ static void run_plane(const void *user, int64_t task, char *scratch) {
 
 /* ---------------------------------------------------------------- the kernel */
 
-/* 1 in a program whose convolutions have no groups: kernels for those are not linked. */
+/* 1 in a program whose convolutions have no groups, so that kernels for groups are not linked. */
 #ifndef KERNEL_WHOLE
 #define KERNEL_WHOLE 0
 #endif
@@ -384,8 +390,8 @@ static void run_product(const kernel_context *ctx, const conv_part *part, char *
   gemm_run(ctx, &kgemm, memory);
 }
 
-/* Planes that are narrower than this processor's tiles are multiplied as patches: a program that
- * was written out may run on another processor than it was recorded on. */
+/* Planes that are narrower than this processor's tiles are multiplied as patches. This happens if a
+ * compiled program runs on another processor than the one it was recorded on. */
 static size_t pointwise_way_bytes(const kernel_context *ctx, const conv_part *part) {
   const kgemm kgemm = gemm_of(part);
   return pointwise_fills_a_tile(part) ? pointwise_bytes(ctx, part, &kgemm)
@@ -423,7 +429,7 @@ static int64_t part_count(const conv_args *args) {
   return args->dims[0].phases * args->dims[1].phases * args->dims[2].phases;
 }
 
-/* The taps that outputs of one phase see are every tap_step-th: there are as many such sets. */
+/* The outputs of one phase read every tap_step-th tap. Returns the number of such sets of taps. */
 static int64_t sets_along(const conv_dim *dim) {
   return dim->tap_step < dim->kernel ? dim->tap_step : dim->kernel;
 }
@@ -431,7 +437,8 @@ static int64_t set_count(const conv_args *args) {
   return sets_along(&args->dims[0]) * sets_along(&args->dims[1]) * sets_along(&args->dims[2]);
 }
 
-/* A convolution by set i of the weight's taps alone; of one that is not transposed by all. */
+/* Returns a convolution by set i of the weight's taps only; without transposition, the one set has
+ * all taps. */
 static conv_part make_set(const conv_args *args, int64_t i) {
   conv_part part = {.args = args, .c = compute_class_of(args->type)};
   int64_t first[CONV_DIMS];
@@ -452,7 +459,7 @@ static size_t set_bytes(const conv_args *args, int64_t i) {
   return gemm_packed_bytes(&kgemm);
 }
 
-/* Where the taps of a part begin in a packed weight: the sets lie one behind the other. */
+/* Returns the start of a part's taps in a packed weight, where the sets follow each other. */
 static const void *packed_taps(const conv_part *part) {
   const conv_args *args = part->args;
   const char *at = args->packed;
@@ -480,7 +487,7 @@ static conv_part make_part(const conv_args *args, int64_t i) {
 
 /* ---------------------------------------------------------------- all parts */
 
-/* Of the part that needs the most, as they follow each other, behind a decoded weight. */
+/* Parts run one after the other, so this is the maximum over them, plus the decoded weight. */
 static size_t conv_scratch(const kernel_context *ctx, const void *args) {
   const conv_args own = conv_decodes(args) ? conv_decoded(args, NULL) : *(const conv_args *)args;
   size_t most = 0;
@@ -521,7 +528,7 @@ const kernel_desc kernel_conv = {
 
 /* ---------------------------------------------------------------- packing */
 
-/* The one row of codes of an output, in panels. */
+/* Describes the panels of an encoded weight, in which each output has one row of codes. */
 static bool panels_of(const conv_args *args, code_panels *of) {
   return code_panels_of(&args->encoding, conv_weight_row(args), of);
 }

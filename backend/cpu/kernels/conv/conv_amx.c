@@ -1,5 +1,7 @@
-/* Convolutions by AMX: gathers words of x, multiplies tiles of them with the weight and stores the
- * sums. The plan (conv_amx_gather.h) has what differs between the three ways to gather. */
+/* Convolutions on AMX: out = min(max(weight * x + bias + added, low), high) per group, then steps.
+ * A task gathers words of x, multiplies tiles of them with the packed weight (conv_amx_weight.h)
+ * and stores the sums. The plan (conv_amx_gather.h) holds what differs between the three ways to
+ * gather. Loop order: image, task (group, place, strips), pass over blocks of words, columns. */
 #include "backend/cpu/kernels/conv/conv_amx.h"
 
 #include "backend/cpu/kernels/conv/conv_amx_gather.h"
@@ -12,9 +14,9 @@
 #include "backend/cpu/kernels/support/slots.h"
 
 enum {
-  TASKS = 4,           /* per thread at least, so that all threads end at about the same time */
-  WORK = 1024 * 1024,  /* multiplications that are worth waking a thread up */
-  COPY_WORK = 8 * 1024 /* copied elements that are worth it */
+  TASKS = 4,           /* at least, per thread, so that all threads end at about the same time */
+  WORK = 1024 * 1024,  /* multiplications that justify waking a thread */
+  COPY_WORK = 8 * 1024 /* copied elements that justify waking a thread */
 };
 
 bool conv_amx_takes_transposed(const conv_args *args) {
@@ -27,8 +29,8 @@ bool conv_amx_takes_transposed(const conv_args *args) {
          !conv_is_by_rows(args) && conv_tiles_fit(args->channels, dim);
 }
 
-/* Cuts slices of outputs into patches of several whole rows or of a part of one row. A slice has at
- * least `least_patches` one below the other if it has as many rows. */
+/* Cuts slices of outputs into patches of several whole rows or of part of one row. A slice has at
+ * least `least_patches` vertical patches if it has that many rows. */
 static void cut_slices(conv_amx *amx, int64_t least_patches) {
   const conv_dim *dim = amx->args->dims;
   amx->column_patches = ceil_div(dim[2].out, amx->most_columns);
@@ -81,7 +83,7 @@ static int64_t work_of(const conv_amx *amx) {
 static size_t copy_bytes(const conv_amx *amx) {
   return kernel_scratch_size((size_t)amx->copied_words * sizeof(uint32_t));
 }
-/* A task has a panel, sums, and memory for store. */
+/* A task has a panel, sums, and memory for store(). */
 static size_t task_bytes(const conv_amx *amx) {
   const int64_t sums = AMX_OUTPUTS * (amx->sum_step + amx->rows * amx->columns);
   return (size_t)(amx->panel_words + sums) * sizeof(float);
@@ -101,8 +103,8 @@ static int64_t find_task(const conv_amx *amx, int64_t task, conv_amx_patch *patc
   return amx->strips * (part + 1) / amx->strip_parts;
 }
 
-/* Computes sums (AMX_OUTPUTS, sum_step) of a strip and n columns of x, in passes over some blocks.
- */
+/* Computes sums (AMX_OUTPUTS, sum_step) of a strip and n columns of x, in passes over
+ * blocks_at_once blocks. */
 static void multiply(const conv_amx *amx, const conv_amx_patch *patch, const uint32_t *x, int64_t n,
                      float *sums) {
   const int64_t blocks = amx->words / AMX_WORDS;
@@ -133,11 +135,11 @@ typedef struct stored_sums {
   const float *sums; /* outputs are sums_step apart, rows row_step */
   int64_t sums_step, row_step;
   const float *bias; /* (outputs), or NULL */
-  const void *added; /* as out, or NULL */
+  const void *added; /* like out, may be NULL */
   void *out;         /* (outputs, rows, columns): outputs out_step apart */
   int64_t out_step;
   int64_t outputs, rows, columns;
-  bool added_is_bf16, out_is_bf16; /* else F32 */
+  bool added_is_bf16, out_is_bf16; /* otherwise F32 */
   float low, high;
 } stored_sums;
 
@@ -158,7 +160,8 @@ TARGET_AVX512_BF16 KERNEL_INLINE void store_some(const stored_sums *sums, const 
 
 TARGET_AVX512_BF16 static void store_sums(const stored_sums *of) {
   enum { LANES = 16 };
-  const stored_sums sums = *of; /* a copy that no store can change */
+  const stored_sums sums =
+      *of; /* a local copy, so that the compiler knows that no store changes it */
   for (int64_t o = 0; o < sums.outputs; o++) {
     const __m512 bias = _mm512_set1_ps(sums.bias ? sums.bias[o] : -0.0F);
     for (int64_t row = 0; row < sums.rows; row++) {
@@ -176,8 +179,8 @@ TARGET_AVX512_BF16 static void store_sums(const stored_sums *of) {
 static void store_sums(const stored_sums *of) { (void)of; }
 #endif
 
-/* Stores a patch of a strip with bias, tail and steps. Outputs that take steps before they are
- * rounded are stored in `memory` (outputs, rows, columns) first. */
+/* Stores a patch of a strip with bias, tail and steps. If out is BF16 and has steps, they run on
+ * F32 in `memory` (outputs, rows, columns) before rounding. */
 static void store(const conv_amx *amx, const conv_amx_patch *patch, const float *sums,
                   float *memory) {
   const conv_args *args = amx->args;

@@ -1,14 +1,14 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_CONV_AMX_GATHER_H
 #define BACKEND_CPU_KERNELS_CONV_CONV_AMX_GATHER_H
-/* The plan of a convolution by AMX, and the three ways to gather the words of x that tasks multiply
- * with the weight. A word is two BF16 (pairs.h): of two neighbouring channels, or of two neighbours
- * of a row where there are few channels. The outputs of a group are a product of the weight
- * (strips of AMX_OUTPUTS rows, words) and of x (words, columns): a column is one output position.
- */
+/* The plan of a convolution on AMX, and the three ways to gather the words of x that tasks multiply
+ * with the weight. A word holds two BF16 (pairs.h): two neighbouring channels, or two neighbours of
+ * a row if there are few channels. For each group the kernel computes out (outputs, columns) =
+ * weight (strips of AMX_OUTPUTS outputs, words) * x (words, columns), where a column is one output
+ * position. */
 #include "backend/cpu/kernels/conv/conv_amx_weight.h"
 
-/* The outputs of a task: some rows and columns of a slice of a strip. Several rows have all
- * columns. */
+/* The outputs of a task: rows and columns of one slice (z) of a strip. Patches of several rows have
+ * all columns. */
 typedef struct conv_amx_patch {
   int64_t image, group, strip;
   int64_t outputs; /* of the strip, at most AMX_OUTPUTS */
@@ -44,9 +44,9 @@ struct conv_amx {
   int64_t row_step; /* columns from a row of outputs to the next */
   int64_t rows, columns, row_patches, column_patches;
 
-  /* Returns the first word of a task's first column, after packing words to `panel` (panel_words)
-   * if the way needs that. Word w of a column for tap amx is w * step + offsets[amx] words after
-   * it. */
+  /* Returns the first word of a task's first column. First packs words to `panel` (panel_words) if
+   * this way of gathering needs that. Word w of a column for tap t is w * step + offsets[t] words
+   * after the first. */
   const uint32_t *(*gather)(const conv_amx *amx, const conv_amx_patch *patch, uint32_t *panel);
   int64_t panel_words;
   int64_t taps, step; /* step 0: tasks pack panels (words, sum_step) */
@@ -61,7 +61,7 @@ struct conv_amx {
                 const float *sums);
 };
 
-/* Each of these fills in a plan whose p, products and strips are set. */
+/* Each function completes a plan whose args, products and strips are set. */
 void conv_amx_plan_planes(conv_amx *amx);
 void conv_amx_plan_rows(conv_amx *amx);
 void conv_amx_plan_transposed(conv_amx *amx);

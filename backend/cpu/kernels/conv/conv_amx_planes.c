@@ -1,8 +1,7 @@
-/* Gathers words of two neighbouring channels. An image is copied as planes of words with the
- * padding around them, each of which is one long row: columns of a tile are neighbours in it. The
- * columns between two rows of outputs are therefore computed, too, and left out where sums are
- * stored. With a stride each phase has planes of its own, so that neighbouring outputs see
- * neighbours. */
+/* Gathers words of two neighbouring channels. An image is copied as planes of words that include
+ * the padding. Each plane is one long row, so the columns of a tile are neighbours in it. Columns
+ * between two rows of outputs are computed as well, and skipped when sums are stored. With a
+ * stride, each phase has its own planes, so that neighbouring outputs read neighbouring words. */
 #include <string.h>
 
 #include "backend/cpu/kernels/conv/conv_amx_gather.h"
@@ -12,16 +11,17 @@
 #include "backend/cpu/kernels/support/counts.h"
 
 enum {
-  MOST_COLUMNS = 256, /* of a task: their sums stay in the second-level cache */
-  STEPS = 9,          /* of a pass: its weights stay in the first-level cache */
-  SAME_SETS = 1024    /* words from a row of a tile to the next whose lines displace each other */
+  MOST_COLUMNS = 256, /* per task; their sums stay in the second-level cache */
+  STEPS = 9,          /* per pass; its weights stay in the first-level cache */
+  SAME_SETS = 1024    /* if rows of a tile are a multiple of this apart, in words, their lines evict
+                         each other */
 };
 
 static int64_t group_words(const conv_amx *amx) {
   return amx->phases[0] * amx->phases[1] * amx->phases[2] * amx->words * amx->plane;
 }
 
-/* Finds where the words of each tap begin. */
+/* Computes the offset of each tap's words. */
 static void find_offsets(conv_amx *amx) {
   const conv_args *args = amx->args;
   for (int64_t i = 0; i < kernel_size(args); i++) {
@@ -43,7 +43,8 @@ static int64_t strides_to(const conv_dim *dim, int64_t n) {
   return dim->stride == 1 ? n : dim->stride == 2 ? (n + 1) >> 1 : ceil_div(n, dim->stride);
 }
 
-/* A row of the planes of a phase: `left` zeros, n words from element `first` of x on, zeros. */
+/* A row of the planes of a phase: `left` zeros, n words from element `first` of x on, then
+ * zeros. */
 typedef struct phase_row {
   int64_t left, n, first;
 } phase_row;
@@ -56,7 +57,7 @@ static phase_row find_phase_row(const conv_amx *amx, int64_t phase) {
   return (phase_row){left, at_least(stop - left, 0), left * dim->stride - begin};
 }
 
-/* Copies a row of one plane from two rows of x: zeros where they are NULL. */
+/* Copies a row of one plane from two rows of x, either of which may be NULL for zeros. */
 static void copy_row(const conv_amx *amx, phase_row row, const void *from, const void *odd,
                      uint32_t *to) {
   const int64_t width = amx->seen[2], n = from ? row.n : 0;
@@ -69,10 +70,10 @@ static void copy_row(const conv_amx *amx, phase_row row, const void *from, const
   memset(to + row.left + n, 0, (size_t)(width - row.left - n) * sizeof *to);
 }
 
-/* A row of planes, of all phases along the last dimension. */
+/* A row of planes, in all phases along the last dimension. */
 typedef struct plane_row {
-  int64_t from; /* of an image's plane where it begins, -1: padding */
-  int64_t to;   /* of a group's copy, of the first phase and word */
+  int64_t from; /* start in an image's plane of x, -1: padding */
+  int64_t to;   /* start in a group's copy, of the first phase and word */
 } plane_row;
 
 /* Finds a row, counted over the phases of the other two dimensions. */
@@ -89,8 +90,8 @@ static plane_row find_row(const conv_amx *amx, int64_t row) {
                          (z * amx->seen[1] + y) * amx->seen[2]};
 }
 
-/* Copies a row of planes [word, word + words) of a group, of one phase, from element `from` of the
- * planes of x on to `to`. from: -1 for zeros. */
+/* Copies one row of planes [word, word + words) of a group and phase to `to`. from: start of the
+ * row in the planes of x, -1 for zeros. */
 static void copy_planes(const conv_amx *amx, int64_t group, int64_t word, int64_t words,
                         int64_t from, phase_row row, uint32_t *to) {
   const conv_args *args = amx->args;
@@ -160,7 +161,7 @@ void conv_amx_plan_planes(conv_amx *amx) {
   amx->most_columns = MOST_COLUMNS;
   amx->row_step = amx->seen[2];
   amx->strip_parts = amx->strips;
-  /* Tasks that follow each other share the larger of the weight and the planes of a group. */
+  /* Consecutive tasks share the larger of the weight and the planes of a group. */
   amx->strips_first = group_words(amx) > amx->strips * conv_strip_words(args);
   amx->gather = gather;
   amx->taps = kernel_size(args);

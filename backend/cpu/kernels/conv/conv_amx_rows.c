@@ -1,6 +1,6 @@
-/* Gathers words of two neighbours of a row, where there are few channels. Rows of an image are
- * copied as such words with the padding around them: an output sees a few words of a row. A task
- * packs the words of its outputs as a panel, which is multiplied with all strips. */
+/* Gathers words of two neighbours of a row, for few channels. Rows of an image are copied as such
+ * words including the padding; an output reads a few words of each row. A task packs the words of
+ * its outputs as a panel, which is multiplied with all strips. */
 #include <string.h>
 
 #include "backend/cpu/kernels/conv/conv_amx_gather.h"
@@ -14,8 +14,8 @@ enum { MOST_COLUMNS = 128 /* of a task */ };
 
 /* Elements from a word of a copied row to the next. */
 static int64_t word_step(const conv_args *args) { return args->dims[2].stride == 1 ? 1 : 2; }
-/* From a pair of a row's elements to the next, and from an output's first to the next output's, in
- * words of a copied row. */
+/* Distance between pairs of a row's elements, and between the first pairs of neighbouring outputs,
+ * both in words of a copied row. */
 static int64_t pair_step(const conv_amx *amx) { return 2 / word_step(amx->args); }
 static int64_t output_step(const conv_amx *amx) {
   return amx->args->dims[2].stride / word_step(amx->args);
@@ -23,7 +23,7 @@ static int64_t output_step(const conv_amx *amx) {
 
 /* ---------------------------------------------------------------- inputs */
 
-/* Returns word i of a row, of elements that may be padding. */
+/* Returns word i of a row, whose elements may be padding. */
 static uint32_t word_at(const conv_amx *amx, const void *from, int64_t i) {
   const conv_dim *dim = &amx->args->dims[2];
   const bool bf16 = is_bf16(amx->args->x_type);
@@ -55,7 +55,7 @@ static void copy_row(const conv_amx *amx, const void *from, uint32_t *to) {
   const int64_t step = word_step(amx->args),
                 begin = least(ceil_div(dim->padding, step), amx->seen[2]),
                 last = dim->in + dim->padding -
-                       2; /* where a word begins whose halves are both there */
+                       2; /* start of the last word with both halves in the row */
   const int64_t end = at_least(least(last < 0 ? 0 : last / step + 1, amx->seen[2]), begin);
   for (int64_t i = 0; i < begin; i++) to[i] = word_at(amx, from, i);
   if (end > begin) join_words(amx, from, begin * step - dim->padding, end - begin, to + begin);
@@ -81,7 +81,7 @@ static void copy_rows(void *ctx, int64_t begin, int64_t end) {
 }
 
 #if KERNEL_X86
-/* Copies the bits of n words that `keep` has. Rows of a panel are short. */
+/* Copies n words and keeps only the bits of `keep`. Rows of a panel are short. */
 TARGET_AVX512 static void copy_words(const uint32_t *from, int64_t n, uint32_t keep, uint32_t *to) {
   enum { LANES = 16 };
   const __m512i bits = _mm512_set1_epi32((int)keep);
@@ -98,10 +98,9 @@ static void copy_words(const uint32_t *from, int64_t n, uint32_t keep, uint32_t 
 }
 #endif
 
-/* Packs the words that outputs of a row see of a row of the kernel, one row of words for each pair
- * of taps. The last pair of an odd number has zeros: an infinity times a weight of zero is no
- * number.
- */
+/* Packs the words that outputs of a row read for a row of the kernel, one row of words for each
+ * pair of taps. With an odd number of taps, the second half of the last pair is zeroed, because an
+ * infinity times a zero weight would be NaN. */
 static void pack_row(const conv_amx *amx, const uint32_t *from, int64_t columns, uint32_t *to) {
   const int64_t kernel = amx->args->dims[2].kernel, step = output_step(amx), next = pair_step(amx),
                 wide = amx->step;
@@ -112,7 +111,7 @@ static void pack_row(const conv_amx *amx, const uint32_t *from, int64_t columns,
   }
 }
 
-/* panel (words, step) */
+/* Packs panel (words, step). */
 static const uint32_t *pack_panel(const conv_amx *amx, const conv_amx_patch *patch,
                                   uint32_t *panel) {
   const conv_args *args = amx->args;

@@ -1,6 +1,6 @@
-/* Gathers words for transposed convolutions, which are products with the planes of x as they are. A
- * strip of the weight is the two columns of 16 outputs, of one row of the kernel. A task packs some
- * columns of the planes as panels of words of two neighbouring channels. */
+/* Gathers words for transposed convolutions, which are products with the planes of x in place. A
+ * strip of the weight is the two columns of 16 outputs, for one row of the kernel. A task packs
+ * some columns of the planes as panels of words of two neighbouring channels. */
 #include "backend/cpu/kernels/conv/conv_amx_gather.h"
 #include "backend/cpu/kernels/support/avx512.h"
 #include "backend/cpu/kernels/support/bf16.h"
@@ -8,7 +8,7 @@
 enum { TASK_PANELS = 8 };
 
 #if KERNEL_X86
-/* Stores the outputs of n inputs of a row side by side, from sums of their even and odd columns. */
+/* Stores the outputs of n inputs of a row, interleaving the sums of even and odd columns. */
 TARGET_AVX512_BF16 static void interleave(const float *even, const float *odd, float bias,
                                           int64_t n, bool bf16, void *to) {
   enum { LANES = 16 };
@@ -39,8 +39,8 @@ static void interleave(const float *even, const float *odd, float bias, int64_t 
 }
 #endif
 
-/* Finds the columns of a panel from `column` on. Returns 16 or 32, the first of which may be those
- * of the panel before. */
+/* Finds the columns of a panel from `column` on. Returns 16 or 32; the first of them may overlap
+ * the panel before. */
 static int columns_at(const conv_args *args, int64_t column, int64_t *first) {
   const int64_t cells = in_size(args);
   const int columns = cells - column <= AMX_COLUMNS / 2 ? AMX_COLUMNS / 2 : AMX_COLUMNS;
@@ -48,7 +48,7 @@ static int columns_at(const conv_args *args, int64_t column, int64_t *first) {
   return columns;
 }
 
-/* sums (AMX_OUTPUTS, AMX_COLUMNS) */
+/* Stores sums (AMX_OUTPUTS, AMX_COLUMNS) of a strip. */
 static void store_tile(const conv_amx *amx, const conv_amx_patch *patch, int64_t column,
                        const float *sums) {
   const conv_args *args = amx->args;
@@ -71,7 +71,7 @@ static void store_tile(const conv_amx *amx, const conv_amx_patch *patch, int64_t
   }
 }
 
-/* A place is some whole panels of the columns, and the rest of them for the last place. */
+/* A place is some whole panels of columns. The last place also has the remaining columns. */
 static void find_place(const conv_amx *amx, int64_t place, conv_amx_patch *patch) {
   const int64_t cells = in_size(amx->args), panels = cells / AMX_COLUMNS;
   patch->rows = 1;
@@ -81,7 +81,7 @@ static void find_place(const conv_amx *amx, int64_t place, conv_amx_patch *patch
       patch->column;
 }
 
-/* panel (panels, words, AMX_COLUMNS) */
+/* Packs panel (panels, words, AMX_COLUMNS). */
 static const uint32_t *pack_panels(const conv_amx *amx, const conv_amx_patch *patch,
                                    uint32_t *panel) {
   const conv_args *args = amx->args;

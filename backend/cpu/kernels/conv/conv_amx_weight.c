@@ -1,4 +1,4 @@
-/* Weights of rounded convolutions in tiles of words. */
+/* Packs weights of rounded convolutions as tiles of words. */
 #include "backend/cpu/kernels/conv/conv_amx_weight.h"
 
 #include <string.h>
@@ -21,8 +21,8 @@ size_t conv_amx_packed_bytes(const conv_args *args) {
          sizeof(uint32_t);
 }
 
-/* Words of an output's channels from `channel` on, of all taps: those of a tap begin a strip's
- * tiles of it later, `step` words. */
+/* Packs an output's words of channels from `channel` on. Words of consecutive taps are `step` words
+ * apart, which is one strip's tiles. */
 static void pack_row(const conv_args *args, int64_t row, int64_t channel, int64_t step,
                      uint32_t *to) {
   const conv_weight all = {args->weight, args->weight_type, args->encoding, conv_weight_row(args)};
@@ -36,7 +36,7 @@ static void pack_row(const conv_args *args, int64_t row, int64_t channel, int64_
   }
 }
 
-/* Words of all rows of an output's kernel; those of a step begin `step` words after the last's. */
+/* Packs the words of all rows of an output's kernel. Consecutive steps are `step` words apart. */
 static void pack_rows(const conv_args *args, int64_t row, int64_t step, uint32_t *to) {
   const conv_weight all = {args->weight, args->weight_type, args->encoding, conv_weight_row(args)};
   const int64_t kernel = args->dims[2].kernel, words = conv_row_words(args);
@@ -61,18 +61,19 @@ static void pack_output(const conv_args *args, int64_t row, uint32_t *to) {
     pack_row(args, row, c, step, to);
 }
 
-/* A strip of outputs, one row of tiles for each. */
+/* Packs a strip of outputs, one row of the tiles for each. */
 static void pack_strip(const conv_args *args, int64_t group, int64_t strip, uint32_t *to) {
   const int64_t first = strip * AMX_OUTPUTS;
   for (int64_t o = 0; o < least(AMX_OUTPUTS, args->outputs - first); o++)
     pack_output(args, group * args->outputs + first + o, to + o * AMX_WORDS);
 }
 
-/* A strip of a transposed convolution: rows 2 o and 2 o + 1 are the two columns of an output. */
+/* Packs a strip of a transposed convolution. Rows 2 o and 2 o + 1 are the two columns of output
+ * o. */
 static void pack_transposed(const conv_args *args, int64_t group, int64_t strip, uint32_t *to) {
   const conv_weight all = {args->weight, args->weight_type, args->encoding, conv_weight_row(args)};
   const conv_column_pairs pairs = conv_find_column_pairs(args, strip);
-  float x[2][AMX_OUTPUTS] = {{0}}; /* of two channels */
+  float x[2][AMX_OUTPUTS] = {{0}}; /* two channels */
   uint32_t words[AMX_OUTPUTS];
   for (int64_t c = 0; c < args->channels; c++) {
     for (int64_t o = 0; o < pairs.outputs; o++)

@@ -1,17 +1,20 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_CONV_AMX_WEIGHT_H
 #define BACKEND_CPU_KERNELS_CONV_CONV_AMX_WEIGHT_H
-/* Weights of rounded convolutions as tiles of AMX (amx_sums.h): (groups, strips, steps, 2, 16, 16)
- * words. A strip is AMX_OUTPUTS outputs, a step AMX_WORDS words, and each half of a strip is a
- * tile. Words without an output or a channel are zeros. The steps of a block of channels are the
- * elements of the kernel. With few channels a word is two neighbours of a row of the kernel, and
- * rows follow each other. A strip of a transposed convolution is both columns of AMX_OUTPUTS / 2
- * outputs, of one row of the kernel. */
+/* Packed weights of rounded convolutions, as tiles of AMX (amx_sums.h): (groups, strips, steps, 2,
+ * 16, 16) words. A strip is AMX_OUTPUTS outputs, a step AMX_WORDS words, and each half of a strip
+ * is a tile. Words without an output or a channel are zeros. Steps run over the taps within a block
+ * of channels. With few channels a word is two neighbours of a row of the kernel, and rows follow
+ * each other. A strip of a transposed convolution is both columns of AMX_OUTPUTS / 2 outputs, for
+ * one row of the kernel. */
 #include "backend/cpu/kernels/conv/conv_window.h"
 #include "backend/cpu/kernels/gemm/amx_sums.h"
 #include "backend/cpu/kernels/gemm/pairs.h"
 #include "backend/cpu/kernels/support/counts.h"
 
-enum { CONV_MOST_TAPS = 256, CONV_FEW_CHANNELS = 12 /* of fewer most of a block would be zeros */ };
+enum {
+  CONV_MOST_TAPS = 256,
+  CONV_FEW_CHANNELS = 12 /* with fewer, most of a block would be zeros */
+};
 /* Returns true if AMX can make rounded convolutions of these sizes on this processor. */
 bool conv_tiles_fit(int64_t channels, const conv_dim dims[]);
 static inline bool conv_is_tiled(const conv_args *args) {
@@ -25,7 +28,7 @@ static inline bool conv_is_by_rows(const conv_args *args) {
 static inline int64_t conv_tiled_words(const conv_args *args) {
   return round_up(pairs_of(args->channels), AMX_WORDS);
 }
-/* Words of a row of the kernel, and of all rows. */
+/* Words per row of the kernel, and of all rows. */
 static inline int64_t conv_row_words(const conv_args *args) {
   return pairs_of(args->dims[2].kernel);
 }

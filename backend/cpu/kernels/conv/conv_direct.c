@@ -1,7 +1,9 @@
-/* Inputs times a packed weight, tile by tile. Rounded ones are copied as words of two channels
- * (pairs.h), row by row of all channels, so that what a tile reads is in few pages. A task is some
- * neighbouring positions by a panel of outputs; its sums, a position's side by side, are turned and
- * stored at the end. */
+/* Direct convolution: out = min(max(weight * x + bias + added, low), high) per group, then steps,
+ * tile by tile. Packed weight: (groups, panels, k, nr), where k is channels * taps. Rounded inputs
+ * are copied as words of two channels (pairs.h), row by row of all channels, so that a tile reads
+ * few pages. A task is some neighbouring positions of a panel of outputs; its sums (positions, nr)
+ * are transposed and stored at the end. Loop order: image, task (group, panel, positions), block of
+ * k, tile. */
 #include "backend/cpu/kernels/conv/conv_direct.h"
 
 #include <string.h>
@@ -21,29 +23,31 @@
 
 enum {
   BLOCK_K = GEMM_BLOCK_K,
-  BLOCK_WORDS = 2 * GEMM_BLOCK_K, /* of rounded ones, whose sums need no short chains */
-  MOST_CELLS = 128, /* positions of a task: their sums of a panel stay in the first-level cache */
+  BLOCK_WORDS = 2 * GEMM_BLOCK_K, /* of rounded inputs, whose sums need no short chains */
+  MOST_CELLS = 128, /* positions of a task; their sums of a panel stay in the first-level cache */
   LEAST_OUTPUTS = 16,
-  MEDIUM_PLANE = 256,     /* of which a deep sum is made no slower */
-  DEEP = 256,             /* channels of such a sum, where there are as many outputs or more */
-  SMALL_PLANE = 64,       /* positions that fill columns of gemm.c badly */
-  WORK = 256 * 1024,      /* multiplications that are worth waking a thread up */
-  COPY_WORK = 8 * 1024,   /* elements, the same */
-  LARGE_PLANE = 512,      /* outputs: rows of all planes are copied one after the other */
+  MEDIUM_PLANE = 256,     /* positions; below this, direct sums with many channels are not slower */
+  DEEP = 256,             /* channels that count as many, unless there are fewer than outputs */
+  SMALL_PLANE = 64,       /* positions; fewer fill the columns of gemm.c badly */
+  WORK = 256 * 1024,      /* multiplications that justify waking a thread */
+  COPY_WORK = 8 * 1024,   /* copied elements that justify waking a thread */
+  LARGE_PLANE = 512,      /* outputs; from here on all planes are copied row by row */
   LARGE_COPY = 16 * 1024, /* elements of a plane */
-  TASKS = 4,              /* of a thread, at least, so that all end at about the same time */
+  TASKS = 4,              /* at least, per thread, so that all threads end at about the same time */
   PACK_GRAIN = 1,         /* panels */
   PACK_K = 64,
   MOST_LANES = 32
 };
 
-/* Along a dimension, from the first input of the first output to the last of the last. */
+/* Returns the distance along a dimension from the first input of the first output to the last input
+ * of the last one, inclusive. */
 static int64_t reach_of(const conv_dim *dim) {
   return dim->out > 0 && dim->kernel > 0 ? conv_dim_reach(dim, dim->out) : 0;
 }
 
-/* A kernel of one element whose inputs are copied as outputs lie: one long row each. Floats are
- * read where they lie unless they are a stride apart, in another line of the cache or page each. */
+/* True if the kernel has one tap and its inputs are copied in the order of outputs, as one long row
+ * per channel. Floats are read in place unless there is a stride, as each would be in another cache
+ * line or page. */
 static bool is_one_row(const conv_args *args) {
   bool copies = conv_is_rounded(args);
   for (int d = 0; d < CONV_DIMS; d++) {
@@ -53,8 +57,8 @@ static bool is_one_row(const conv_args *args) {
   return copies;
 }
 
-/* Inputs between those that a kernel of one element sees are not copied: how far apart these are.
- */
+/* Returns the distance of the inputs that are copied: with a kernel of one tap, inputs that no
+ * output reads are skipped. */
 static int64_t apart(const conv_args *args, int d) {
   const bool skips = conv_is_rounded(args) ? args->dims[d].kernel == 1 : is_one_row(args);
   return skips ? args->dims[d].stride : 1;
@@ -69,7 +73,7 @@ static bool copies_planes(const conv_args *args) {
   return false;
 }
 
-/* Wide padding between whose outputs there are few would make large copies. */
+/* True if wide padding around few outputs would make large copies. */
 static bool has_large_copies(const conv_args *args) {
   double size = 1;
   for (int d = 0; d < CONV_DIMS; d++) size *= (double)reach_of(&args->dims[d]);
@@ -96,17 +100,18 @@ typedef struct direct {
   const conv_args *args;
   conv_part part;
   direct_kernel kernel;
-  int64_t seen[CONV_DIMS]; /* planes as they are read: what outputs see, or x's own */
+  int64_t seen[CONV_DIMS]; /* sizes of the planes that are read: copies, or x itself */
   bool copies;
-  int64_t strides[CONV_DIMS]; /* of outputs over them */
-  int64_t steps[CONV_DIMS];   /* from one of them to the next, in elements as they are read */
-  int64_t depth, depth_step;  /* channels of a group, or pairs of them; the same */
+  int64_t
+      strides[CONV_DIMS];    /* from an output's inputs to the next output's, in elements of seen */
+  int64_t steps[CONV_DIMS];  /* elements between neighbours along each dimension */
+  int64_t depth, depth_step; /* channels of a group, or pairs of them; elements between them */
   int64_t cells, taps, k, panels;
-  int64_t chunk, chunks; /* positions of a task; tasks of a panel */
+  int64_t chunk, chunks; /* positions per task; tasks per panel */
   int64_t image;
-  const float *from; /* planes of the image */
-  float *copied;     /* owned by the caller: planes of an image, or words; where `copies` */
-  int64_t *offsets;  /* (k) of elements from a position's first input */
+  const float *from; /* planes of the current image */
+  float *copied;     /* borrowed; planes of an image, or words, if `copies` */
+  int64_t *offsets;  /* (k): elements from a position's first input to each input */
 } direct;
 
 static int64_t plane_size(const direct *direct) {
@@ -122,7 +127,7 @@ static direct_kernel kernel_of(const conv_args *args) {
                                : direct_kernel_for(args->outputs);
 }
 
-/* Where elements are: planes one behind the other, or rows of all channels. */
+/* Sets the distances of elements: planes follow each other, or rows of all channels do. */
 static void set_steps(direct *direct) {
   const bool rows = conv_is_rounded(direct->args) && !is_one_row(direct->args);
   direct->depth_step = rows ? direct->seen[2] : plane_size(direct);
@@ -158,7 +163,7 @@ static direct plan(const kernel_context *ctx, const conv_args *args) {
   return direct;
 }
 
-/* The positions of a task in whole blocks that are turned at once. */
+/* Returns the positions of a task, rounded up to blocks that are transposed at once. */
 static int64_t turned_cells(const direct *direct) { return round_up(direct->chunk, 16); }
 static size_t task_bytes(const direct *direct) {
   return (size_t)(2 * turned_cells(direct) * direct->kernel.nr) * sizeof(float);
@@ -184,7 +189,7 @@ static bool is_empty(const direct *direct) {
 
 /* ---------------------------------------------------------------- inputs */
 
-/* Of each channel and tap, from where a position's first one is. */
+/* Computes the offset of each channel and tap from a position's first input. */
 static void find_offsets(direct *direct) {
   const conv_args *args = direct->args;
   int64_t tap[CONV_DIMS];
@@ -201,8 +206,8 @@ static void find_offsets(direct *direct) {
       direct->offsets[at + i] = direct->offsets[i] + step;
 }
 
-/* A row of a copied plane, of a row of the image from `from` on, NULL: padding; or of words, with
- * the row of the next channel, `odd`, which may be NULL. */
+/* Copies a row of a plane from a row of the image; NULL: padding. Rounded inputs make words, with
+ * the row `odd` of the next channel, which may be NULL. */
 static void copy_row(const direct *direct, const void *from, const void *odd, float *to) {
   const conv_dim *dim = &direct->args->dims[2];
   const int64_t width = direct->seen[2], step = apart(direct->args, 2);
@@ -245,7 +250,7 @@ static void copy_plane_row(const direct *direct, int64_t plane, int64_t row) {
            to + z * direct->steps[0] + y * direct->steps[1]);
 }
 
-/* Rows of all planes, in an order in which threads take neighbours of what they wrote. */
+/* Copies rows of all planes, in an order in which threads later read what they wrote. */
 static void copy_rows(void *ctx, int64_t begin, int64_t end) {
   const direct *direct = ctx;
   const int64_t planes = copied_planes(direct), rows = copied_rows(direct);
@@ -261,22 +266,22 @@ static void copy_image(const kernel_context *ctx, direct *direct) {
 
 /* ---------------------------------------------------------------- outputs */
 
-/* The first input of a position. */
+/* Returns the first input of a position. */
 static const float *first_input(const direct *direct, int64_t group, const int64_t cell[]) {
   const float *at = direct->from + group * direct->depth * plane_size(direct);
   for (int i = 0; i < CONV_DIMS; i++) at += cell[i] * direct->strides[i] * direct->steps[i];
   return at;
 }
 
-/* Neighbouring positions of one row that a tile has, of at most n: as many as all tiles of the row
- * have, about. */
+/* Returns how many neighbouring positions of a row the next tile has, of n that are left: about
+ * equally many for all tiles of the row. */
 static int64_t tile_rows(const direct *direct, int64_t n) {
   const int64_t tiles = ceil_div(n, direct->kernel.mr);
   return ceil_div(n, tiles);
 }
 
-/* How many outputs of a panel are summed: of the last one half of them, where the others are none.
- */
+/* Returns how many outputs of a panel are summed: half of the last panel if the other half is
+ * padding. */
 static int64_t panel_outputs(const direct *direct, int64_t panel) {
   const int64_t nr = direct->kernel.nr, left = direct->args->outputs - panel * nr;
   return direct->kernel.run_half && left <= nr / 2 ? nr / 2 : nr;
@@ -286,8 +291,8 @@ static int64_t block_of(const direct *direct) {
   return conv_is_rounded(direct->args) ? BLOCK_WORDS : BLOCK_K;
 }
 
-/* Sums (cells, outputs) of positions [at, at + n), of kn of k. Each tile asks for its share of the
- * weight that follows, so that none waits for all of it. */
+/* Adds kn of k to the sums (cells, outputs) of positions [at, at + n). Each tile prefetches its
+ * share of the next part of the weight, so that no tile waits for all of it. */
 static void add_products(const direct *direct, int64_t group, const float *weight, int64_t outputs,
                          int64_t k, int64_t at, int64_t n, float *sums) {
   int64_t cell[CONV_DIMS];
@@ -317,8 +322,8 @@ static void add_products(const direct *direct, int64_t group, const float *weigh
   }
 }
 
-/* Outputs (outputs, n) with what follows them: where they are stored, or, where that is BF16, in
- * `rows` first. */
+/* Stores outputs (outputs, n) with bias, tail and steps. If out is BF16, they pass through
+ * `rows`. */
 static void store_rows(const direct *direct, int64_t output, int64_t to, int64_t n, int64_t outputs,
                        const float *sums, float *rows) {
   const conv_args *args = direct->args;
@@ -338,7 +343,8 @@ static void store_rows(const direct *direct, int64_t output, int64_t to, int64_t
   narrow_rows(rows, outputs, n, (uint16_t *)args->out + to, direct->cells);
 }
 
-/* sums (n, nr), which become (nr, n) in `turned`, as outputs of a panel, or of half of one. */
+/* Stores sums (n, nr) of a panel, or of half of one. `turned` is memory for the transpose (nr,
+ * n). */
 static void store_sums(const direct *direct, int64_t group, int64_t panel, int64_t at, int64_t n,
                        float *sums, float *turned) {
   const conv_args *args = direct->args;
@@ -452,7 +458,7 @@ static size_t packed_bytes(const packing *packing) {
          sizeof(float);
 }
 
-/* Words [at, at + n) of an output: an element of the kernel in two channels each. */
+/* Loads words [at, at + n) of an output: each joins one tap of two channels. */
 static void load_words(const conv_args *args, const conv_weight *all, int64_t row, int64_t at,
                        int64_t n, uint32_t *to) {
   const int64_t taps = kernel_size(args);
@@ -467,7 +473,7 @@ static void load_words(const conv_args *args, const conv_weight *all, int64_t ro
   }
 }
 
-/* The same of a kernel of one element: neighbours. */
+/* Like load_words, for a kernel of one tap: words are neighbouring weights. */
 static void load_neighbours(const conv_weight *all, int64_t row, int64_t at, int64_t n,
                             uint32_t *to) {
   float x[2 * PACK_K];
@@ -477,7 +483,7 @@ static void load_neighbours(const conv_weight *all, int64_t row, int64_t at, int
   pairs_round(x, n, to);
 }
 
-/* Elements, or words, of packing of an output. */
+/* Loads elements, or words, [at, at + n) of an output's row. */
 static void load_output(const packing *packing, int64_t row, int64_t at, int64_t n, float *to) {
   const conv_args *args = packing->args;
   const conv_weight all = {args->weight, args->weight_type, args->encoding,
@@ -490,7 +496,7 @@ static void load_output(const packing *packing, int64_t row, int64_t at, int64_t
     load_words(args, &all, row, at, n, (uint32_t *)(void *)to);
 }
 
-/* Some of packing of a panel's outputs at a time. */
+/* Packs a panel, PACK_K elements of k at a time. */
 static void pack_panel(const packing *packing, int64_t first, int64_t lanes, float *to) {
   float some[MOST_LANES * PACK_K];
   for (int64_t at = 0; at < packing->k; at += PACK_K) {

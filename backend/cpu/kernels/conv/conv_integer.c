@@ -1,12 +1,12 @@
-/* ConvInteger: products of patches by conv_integer_kernels.h. Where bytes of patches have the other
- * sign than x's they are 128 more or less, which 128 times the sum of the weight's row makes up
- * for.
+/* ConvInteger: sums (outputs, cells) = begin + weight (outputs, k) * patches (k, cells), by
+ * conv_integer_kernels.h or, with a packed weight, conv_integer_tiles.h. If patch bytes differ from
+ * x in signedness, they are x +- 128; begin subtracts +-128 times the sum of the weight's row.
  *
- * What a tap sees for neighbouring cells lies side by side: a plane is laid out with its padding
- * around it, by phases of the strides (row y in phase y % stride, at y / stride), and cell (z, y,
- * x) is position (z rows + y) columns + x of it, whatever tap. Positions beyond the end of a row of
- * outputs are computed and dropped. Without padding and strides x is such planes already. Of a
- * packed weight planes are words of four channels, which its tiles meet where they lie. */
+ * x is laid out as planes with padding, split by phases of the strides (row y is in phase y %
+ * stride, at y / stride). Cell (z, y, x) is position (z rows + y) columns + x for every tap, so a
+ * tap reads contiguous bytes for neighbouring cells. Positions after the end of an output row are
+ * computed and dropped. Without padding and strides, x is used in place. Loop order: image, group,
+ * block, tile. */
 #include "backend/cpu/kernels/conv/conv_integer.h"
 
 #include <string.h>
@@ -23,15 +23,15 @@
 enum {
   TILE = INTEGER_TILE,
   ROWS = INTEGER_ROWS,
-  LEAST_BLOCK = 64,         /* outputs of a task at least, where there are few tiles */
-  SHARES = 12,              /* of all tiles a thread has so many or more, if there are */
-  CACHED_BYTES = 32 * 1024, /* planes of a group that a task lays out for itself */
-  LINE_WORDS = 16           /* of the cache */
+  LEAST_BLOCK = 64,         /* least outputs of a task, if there are few tiles */
+  SHARES = 12,              /* at least, per thread, if there are enough tiles */
+  CACHED_BYTES = 32 * 1024, /* limit for planes of a group that a task lays out itself */
+  LINE_WORDS = 16           /* words per cache line */
 };
 static const int64_t MULTIPLIES_PER_TASK = 512 * 1024, BYTES_PER_TASK = 64 * 1024,
                      WORDS_PER_TASK = 16 * 1024;
 
-/* A dimension of the planes: of one phase, and how many there are. */
+/* A dimension of the planes: size of one phase, and number of phases. */
 typedef struct plane_dim {
   int64_t size, phases;
 } plane_dim;
@@ -41,38 +41,38 @@ typedef struct integer_conv {
   const conv_integer_args *integer;
   int padding_value;
   integer_kernel kernel;
-  int64_t k, taps, cells; /* elements of a patch; taps of a channel; outputs of one */
+  int64_t k, taps, cells; /* elements of a patch; taps per channel; outputs per channel */
   plane_dim d[CONV_DIMS];
-  int64_t plane;                /* bytes of all phases of a channel; words of four, where packed */
-  int64_t positions;            /* that have cells; those of an image's planes */
-  int64_t tiles, shares, share; /* of positions; of tiles, so many each */
-  int64_t blocks, block;        /* of outputs, so many each */
-  bool from_x, by_group;        /* planes: x itself; laid out by each task */
-  int32_t *begin;               /* (groups * outputs): what sums begin with */
-  unsigned char *rest;          /* (groups * outputs, step): what steps leave of k */
-  const int64_t *tap_at;        /* (taps): from a position to what the tap sees */
+  int64_t plane;                /* all phases of a channel, in bytes, or words if packed */
+  int64_t positions;            /* positions up to the last cell */
+  int64_t tiles, shares, share; /* of positions; in shares of `share` tiles */
+  int64_t blocks, block;        /* of outputs; outputs per block */
+  bool from_x, by_group;        /* planes are x itself; each task lays out its planes */
+  int32_t *begin;               /* (groups * outputs): initial values of the sums */
+  unsigned char *rest;          /* (groups * outputs, step): see integer_rest */
+  const int64_t *tap_at;        /* (taps): offset from a position to what the tap reads */
   unsigned char *planes;        /* (images, groups * channels, plane), and TILE bytes */
-  uint32_t *words; /* where packed, (images, blocks of channels * 16, plane), and TILE words */
+  uint32_t *words; /* if packed: (images, blocks of channels * 16, plane), and TILE words */
 } integer_conv;
 
-/* 1, -1: bytes of patches are 128 more, less than x's. */
+/* Returns 1 or -1 if patch bytes are x + 128 or x - 128, otherwise 0. */
 static int shift_of(const integer_conv *conv) {
   bool is_signed = conv->args->type == DTYPE_I8;
   if (conv->args->is_packed) return 0;
   return is_signed == conv->kernel.is_signed ? 0 : is_signed ? 1 : -1;
 }
 
-/* Of an image, where the weight is packed. */
+/* Returns the word planes per image, for a packed weight. */
 static int64_t word_planes(const integer_conv *conv) {
   return integer_blocks(conv->args) * INTEGER_BLOCK / 4;
 }
 
-/* Words of patches: whole tiles where the weight is packed. */
+/* Returns the words per patch; whole tiles if the weight is packed. */
 static int64_t word_count(const integer_conv *conv) {
   return conv->args->is_packed ? word_planes(conv) : integer_words(&conv->kernel, conv->k);
 }
 
-/* Whether planes of words are what a packed weight meets: patches of x itself are words already. */
+/* True if a packed weight reads planes of words. Patches packed from x are words already. */
 static bool has_word_planes(const integer_conv *conv) {
   return conv->args->is_packed && !conv->from_x;
 }
@@ -96,7 +96,7 @@ static void copy_row(const unsigned char *restrict x, int64_t stride, int64_t n,
     for (int64_t i = 0; i < n; i++) to[i] = x[i * stride];
 }
 
-/* Elements first, first + stride, ... of a row of x (in), n of them; NULL: a row of padding. */
+/* Lays out n elements of a row of x (in): first, first + stride, ... NULL: a row of padding. */
 static void lay_out_row(const integer_conv *conv, const unsigned char *x, int64_t first, int64_t n,
                         unsigned char *to) {
   const conv_dim *dim = &conv->args->dims[2];
@@ -107,13 +107,13 @@ static void lay_out_row(const integer_conv *conv, const unsigned char *x, int64_
   fill_few(to + end, conv->padding_value, n - end);
 }
 
-/* The element of x that index i of a phase is, in one dimension; -1: padding. */
+/* Returns the index in x of index i of a phase, in one dimension; -1: padding. */
 static int64_t source_of(const conv_dim *dim, int64_t i, int64_t phase) {
   int64_t at = i * dim->stride + phase - dim->padding;
   return at >= 0 && at < dim->in ? at : -1;
 }
 
-/* One phase of a channel. */
+/* Lays out one phase of a channel. */
 static unsigned char *lay_out_phase(const integer_conv *conv, const unsigned char *x,
                                     const int64_t phase[CONV_DIMS], unsigned char *to) {
   const conv_dim *dim = conv->args->dims;
@@ -127,7 +127,7 @@ static unsigned char *lay_out_phase(const integer_conv *conv, const unsigned cha
   return to;
 }
 
-/* Channels [first, first + n) of all images. */
+/* Lays out channels [first, first + n) of all images. */
 static void lay_out(const integer_conv *conv, int64_t first, int64_t n, unsigned char *to) {
   int64_t phase[CONV_DIMS], size = in_size(conv->args);
   for (int64_t c = first; c < first + n; c++) {
@@ -144,7 +144,7 @@ static void lay_out_channels(void *ctx, int64_t begin, int64_t end) {
   lay_out(conv, begin, end - begin, conv->planes + begin * conv->plane);
 }
 
-/* Words of four channels of an image from number `channel` on, of one phase. */
+/* Lays out words of four channels of an image, from `channel` on, in one phase. */
 static uint32_t *lay_out_word_phase(const integer_conv *conv, int64_t image, int64_t channel,
                                     const int64_t phase[CONV_DIMS], uint32_t *to) {
   const conv_args *args = conv->args;
@@ -169,7 +169,7 @@ static uint32_t *lay_out_word_phase(const integer_conv *conv, int64_t image, int
   return to;
 }
 
-/* Planes [begin, end) of all images; behind the last channel they are of any value. */
+/* Lays out word planes [begin, end) of all images. Planes after the last channel are undefined. */
 static void lay_out_words(void *ctx, int64_t begin, int64_t end) {
   const integer_conv *conv = ctx;
   int64_t phase[CONV_DIMS];
@@ -201,13 +201,13 @@ static void find_taps(const integer_conv *conv, int64_t *to) {
 
 /* ---------------------------------------------------------------- patches */
 
-/* Where the planes of a group's channels are, and what there is of x behind position 0 of one. */
+/* The planes of a group's channels, and the readable bytes of x from position 0 of a plane. */
 typedef struct source {
   const unsigned char *planes;
   int64_t there;
 } source;
 
-/* TILE bytes from `at` on, of which `there` are in a plane, the rest of any value. */
+/* Returns TILE bytes from `at` on, of which `there` bytes are in a plane; others are undefined. */
 static const unsigned char *row_at(const unsigned char *plane, int64_t at, int64_t there,
                                    unsigned char *copy) {
   if (at + TILE <= there) return plane + at;
@@ -215,7 +215,7 @@ static const unsigned char *row_at(const unsigned char *plane, int64_t at, int64
   return copy;
 }
 
-/* patches (words, TILE) of positions [at, at + TILE). */
+/* Packs patches (words, TILE) of positions [at, at + TILE). */
 static void pack_tile(const integer_conv *conv, const source *source, int64_t at,
                       uint32_t *patches) {
   unsigned char copies[4][TILE];
@@ -231,13 +231,13 @@ static void pack_tile(const integer_conv *conv, const source *source, int64_t at
       patches += TILE;
     }
   if (k % 4 == 0) return;
-  for (int64_t i = k % 4; i < 4; i++) rows[i] = rows[0]; /* times 0 */
+  for (int64_t i = k % 4; i < 4; i++) rows[i] = rows[0]; /* their weights are 0 */
   conv->kernel.pack(rows, flip, patches);
 }
 
 /* ---------------------------------------------------------------- products */
 
-/* Those of positions [at, at + TILE); their number. */
+/* Finds the runs of cells in positions [at, at + TILE). Returns their number. */
 static int find_runs(const integer_conv *conv, int64_t at, cell_run runs[TILE]) {
   const conv_dim *dim = conv->args->dims;
   int64_t end = at + TILE < conv->positions ? at + TILE : conv->positions;
@@ -260,12 +260,12 @@ static int find_runs(const integer_conv *conv, int64_t at, cell_run runs[TILE]) 
   return count;
 }
 
-/* Of a tile: those behind are nobody's. */
+/* Returns the elements of a tile up to its last cell. */
 static int cells_of(const cell_run *runs, int n_runs) {
   return (int)(runs[n_runs - 1].from + runs[n_runs - 1].n);
 }
 
-/* Rows of tiles where they belong, as codes or decoded. at: as of store_codes. */
+/* Stores rows of tiles as codes or decoded. at: see store_codes. */
 static void scatter_codes(const integer_conv *conv, int rows, int64_t at,
                           unsigned char tiles[][TILE], const cell_run *runs, int n_runs) {
   const int64_t size = conv->integer->decodes ? sizeof(float) : 1;
@@ -279,8 +279,8 @@ static void scatter_codes(const integer_conv *conv, int rows, int64_t at,
   }
 }
 
-/* Codes of `rows` outputs of a tile; a tile of one run is stored, and read of codes.terms[1], where
- * it is. at: the number of the first output's first element in out. */
+/* Stores codes of `rows` outputs of a tile. If the tile is one whole run, out and codes.terms[1]
+ * are used in place. at: index in out of the first output's first element. */
 static void store_codes(const integer_conv *conv, int64_t output, int rows, int64_t at,
                         const int32_t *sums, const cell_run *runs, int n_runs) {
   const conv_integer_args *args = conv->integer;
@@ -315,7 +315,7 @@ static void store_tile(const integer_conv *conv, int64_t output, int rows, int64
                          (char *)((int32_t *)conv->args->out + at + r * conv->cells));
 }
 
-/* Asks for what store_tile will read of the same outputs, and write but codes: it lies apart. */
+/* Prefetches what store_tile will read of the same outputs, and write unless it writes codes. */
 static void ask_for_tile(const integer_conv *conv, int rows, int64_t at, const cell_run *runs) {
   const requantise_term *term = &conv->integer->codes.terms[1];
   const bool makes_codes = conv->integer->makes_codes;
@@ -329,7 +329,7 @@ static void ask_for_tile(const integer_conv *conv, int rows, int64_t at, const c
   }
 }
 
-/* A tile's outputs [first, last) of a group: `output` is the first one's number of all. */
+/* Computes a tile of outputs [output, last), counted over all groups. */
 static void multiply_tile(const integer_conv *conv, int64_t image, int64_t output, int64_t last,
                           const uint32_t *patches, const cell_run *runs, int n_runs) {
   const int cells = cells_of(runs, n_runs);
@@ -337,7 +337,7 @@ static void multiply_tile(const integer_conv *conv, int64_t image, int64_t outpu
   for (int64_t o = output; o < last; o += conv->kernel.rows) {
     _Alignas(64) int32_t sums[ROWS * TILE];
     const int rows = (int)least(conv->kernel.rows, last - o);
-    /* Those before them once more, where that is faster. */
+    /* Recomputes earlier outputs if a full set is faster. */
     const int64_t from = conv->kernel.fills && last - output >= conv->kernel.rows
                              ? least(o, last - conv->kernel.rows)
                              : o;
@@ -351,7 +351,7 @@ static void multiply_tile(const integer_conv *conv, int64_t image, int64_t outpu
   }
 }
 
-/* The same of a packed weight; words: from the tile's first position on; asks: for the weight. */
+/* Like multiply_tile, with a packed weight, which asks prefetches. words: at the first position. */
 static void multiply_strips(const integer_conv *conv, int64_t image, int64_t first, int64_t last,
                             bool asks, const uint32_t *words, const cell_run *runs, int n_runs) {
   const conv_args *args = conv->args;
@@ -400,7 +400,7 @@ static void run_tile(const integer_conv *conv, int64_t image, int64_t group, int
                   runs, n_runs);
 }
 
-/* Tiles [first, last) of a block of a group of an image. */
+/* Runs tiles [first, last) of a block of outputs. plane: image and group. */
 static void run_tiles(const integer_conv *conv, int64_t plane, int64_t block, int64_t first,
                       int64_t last, const source *source, uint32_t *patches) {
   const int64_t groups = conv->args->groups;
@@ -410,7 +410,7 @@ static void run_tiles(const integer_conv *conv, int64_t plane, int64_t block, in
   if (conv->kernel.end) conv->kernel.end();
 }
 
-/* Some tiles of a block of a group of an image. */
+/* A task: a share of the tiles of a block of a group of an image. */
 static void run_task(const void *user, int64_t task, char *scratch) {
   const integer_conv *conv = user;
   const conv_args *args = conv->args;
@@ -424,7 +424,7 @@ static void run_task(const void *user, int64_t task, char *scratch) {
             (uint32_t *)(void *)scratch);
 }
 
-/* All of a group of an image, whose planes stay in the first cache. */
+/* A task: one group of an image, whose planes stay in the first-level cache. */
 static void run_group(const void *user, int64_t task, char *scratch) {
   const integer_conv *conv = user;
   const conv_args *args = conv->args;
@@ -450,7 +450,7 @@ static void describe_planes(integer_conv *conv) {
     last = last * conv->d[i].size + dim[i].out - 1;
   }
   conv->positions = last + 1;
-  /* An odd number of lines, so that few of a tile's rows displace each other. */
+  /* An odd number of lines, so that few of a tile's rows evict each other. */
   if (has_word_planes(conv)) conv->plane = round_up(conv->plane, 2 * LINE_WORDS) + LINE_WORDS;
 }
 
@@ -489,7 +489,7 @@ static int64_t work_of(const integer_conv *conv) {
          MULTIPLIES_PER_TASK;
 }
 
-/* a + b * c of what is not negative; SIZE_MAX / 2: more than there is. */
+/* Returns a + b * c, all non-negative; SIZE_MAX / 2, more than any allocation, on overflow. */
 static size_t plus_product(size_t a, int64_t b, int64_t c) {
   size_t bytes;
   if (__builtin_mul_overflow((size_t)b, (size_t)c, &bytes) ||
@@ -504,8 +504,7 @@ static size_t task_bytes(const integer_conv *conv) {
   return conv->by_group ? plus_product(patches + TILE, conv->args->channels, conv->plane) : patches;
 }
 
-/* The parts of scratch memory, one behind the other: begin, rest, tap_at, planes, what tasks have.
- */
+/* Offsets in scratch memory: begin is at 0, then rest, tap_at, planes and the tasks' memory. */
 typedef struct parts {
   size_t rest, taps, planes, tasks, all;
 } parts;
@@ -514,7 +513,7 @@ static int64_t rest_step(const integer_conv *conv) {
   return conv->args->is_packed || conv->k % conv->kernel.step == 0 ? 0 : conv->kernel.step;
 }
 
-/* Where words that begin at `from` end. */
+/* Returns the end of words that begin at `from`. */
 static size_t words_end(const integer_conv *conv, size_t from) {
   const int64_t planes = conv->args->images * word_planes(conv), word = sizeof(uint32_t);
   return plus_product(plus_product(from, TILE, word), planes, conv->plane * word);
@@ -543,7 +542,7 @@ static size_t conv_integer_scratch(const kernel_context *ctx, const void *args) 
   return conv.tiles ? find_parts(ctx, &conv).all : 0;
 }
 
-/* The bias, and what makes up for bytes that are 128 more or less; what steps leave. */
+/* Computes begin (the bias and the correction for shift_of) and rest. */
 static void find_begin(void *ctx, int64_t begin, int64_t end) {
   const integer_conv *conv = ctx;
   const conv_args *args = conv->args;

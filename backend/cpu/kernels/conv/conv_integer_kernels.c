@@ -1,5 +1,6 @@
-/* Products of words of 8-bit integers with all that processors have for them, and how patches
- * become such words. */
+/* Kernels of integer convolutions for each instruction set: sums (rows, cells) = begin (rows) +
+ * weights (rows, words) * patches (words, cells). Also packs patches, and moves tiles to and from
+ * rows. Loop order: rows, cells, then k in registers. */
 #include "backend/cpu/kernels/conv/conv_integer_kernels.h"
 
 #include <string.h>
@@ -10,7 +11,7 @@
 #include <arm_neon.h>
 #endif
 
-enum { TILE = INTEGER_TILE, ROWS = 8 /* outputs at a time, but for AMX */ };
+enum { TILE = INTEGER_TILE, ROWS = 8 /* outputs at a time, except with AMX */ };
 
 KERNEL_INLINE uint32_t weight_word(const weight_rows *weights, int row, int64_t i) {
   uint32_t word;
@@ -24,7 +25,7 @@ KERNEL_INLINE int64_t word_count(const weight_rows *weights) {
   return weights->n + (weights->has_rest ? 1 : 0);
 }
 
-/* Rows from number r on. */
+/* Returns the rows from r on. */
 static inline weight_rows rows_from(const weight_rows *weights, int r) {
   weight_rows some = *weights;
   some.first += r * weights->stride;
@@ -53,7 +54,8 @@ static void multiply_portable(int rows, int cells, const weight_rows *weights,
 #if KERNEL_X86
 enum { AVX2_VECTORS = 2, AVX2_ROWS = 3, AVX512_VECTORS = 2 };
 
-/* Bytes 0 and 2, and 1 and 3, as pairs of 16 bits, whose products' sums no 32 bits overflow. */
+/* Multiplies bytes 0 and 2, then 1 and 3, as pairs of 16 bits. A sum of two such products fits in
+ * 32 bits. */
 KERNEL_INLINE __attribute__((target("avx2"))) void multiply_avx2_rows(int rows,
                                                                       const weight_rows *weights,
                                                                       const uint32_t *patches,
@@ -102,7 +104,7 @@ static __attribute__((target("avx2"))) void multiply_avx2(int rows, int cells,
   }
 }
 
-/* sum += one word of patches of each cell by one of each row. */
+/* Adds the product of one word of each cell and one word of each row to sum. */
 KERNEL_INLINE TARGET_AVX512_VNNI void add_word_vnni(int rows, const uint32_t *words,
                                                     const uint32_t *patches,
                                                     __m512i sum[][AVX512_VECTORS]) {
@@ -127,7 +129,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void multiply_vnni_rows(int rows, const weight_
 #pragma GCC unroll 2
     for (int v = 0; v < AVX512_VECTORS; v++) sum[r][v] = _mm512_set1_epi32(begin[r]);
   for (int64_t i = 0; i < weights->n; i++, patches += TILE) {
-    /* Of each row behind these, a line of memory for each that is read of them. */
+    /* Prefetches one cache line of a following row for each line that is read here. */
     ask_for(weights->first + (rows + i % rows) * weights->stride, (int)(i / 16 * 64));
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
@@ -160,15 +162,15 @@ static TARGET_AVX512_VNNI void multiply_vnni(int rows, int cells, const weight_r
   }
 }
 
-/* A tile of weights has 64 bytes of 16 rows: a step. The first of AMX's registers hold sums of 16
- * cells each, then come one of weights and two of patches. */
+/* A tile of weights has 64 bytes (one step) of 16 rows. AMX registers 0 to 3 hold sums of 16 cells
+ * each, register 4 weights, 5 and 6 patches. */
 enum {
   AMX_STEP = AMX_WORDS * 4,
   AMX_CELLS = 16,
-  LEAST_AMX_K = 20 /* of as little, tiles take longer than words (Sapphire Rapids, 16: 1.15) */
+  LEAST_AMX_K = 20 /* for a smaller k, tiles take longer than words (Sapphire Rapids, 16: 1.15) */
 };
 
-/* Of `rows` rows those that are, zeros behind them. */
+/* Copies a step of `rows` rows, and zeros for the others of a tile. */
 KERNEL_INLINE TARGET_AMX void copy_few_rows(int rows, const unsigned char *from, int64_t stride,
                                             unsigned char *to) {
   for (int r = 0; r < AMX_ROWS; r++)
@@ -176,7 +178,7 @@ KERNEL_INLINE TARGET_AMX void copy_few_rows(int rows, const unsigned char *from,
                        r < rows ? _mm512_loadu_si512(from + r * stride) : _mm512_setzero_si512());
 }
 
-/* sums += a step of weights by one of patches, of `tiles` times 16 cells. */
+/* Adds a step of weights times a step of patches to the sums of `tiles` times 16 cells. */
 KERNEL_INLINE TARGET_AMX void add_step_amx(int tiles, const unsigned char *weight, int64_t stride,
                                            const uint32_t *patches) {
   enum { ROW = TILE * sizeof(uint32_t) };
@@ -199,7 +201,7 @@ KERNEL_INLINE TARGET_AMX void store_sums_amx(int tiles, int32_t *sums) {
   if (tiles > 3) _tile_stored(3, sums + 3 * AMX_CELLS, ROW);
 }
 
-/* Of 16 rows, of which `rows` are read and stored. */
+/* Multiplies a tile of 16 rows, of which `rows` are read and stored. */
 KERNEL_INLINE TARGET_AMX void multiply_amx_tiles(int tiles, int rows, const weight_rows *weights,
                                                  const uint32_t *patches, const int32_t *begin,
                                                  int32_t *sums) {
@@ -215,7 +217,7 @@ KERNEL_INLINE TARGET_AMX void multiply_amx_tiles(int tiles, int rows, const weig
   for (int64_t i = 0; i < weights->n + weights->has_rest; i++, patches += AMX_WORDS * TILE) {
     const unsigned char *weight = i < weights->n ? weights->first + i * AMX_STEP : weights->rest;
     int64_t stride = i < weights->n ? weights->stride : AMX_STEP;
-    /* Of the rows behind these the same step. */
+    /* Prefetches the same step of the rows that follow. */
 #pragma GCC unroll 16
     for (int r = 0; r < AMX_ROWS; r++)
       ask_for(weights->first + (AMX_ROWS + r) * weights->stride, (int)i * AMX_STEP);
@@ -294,7 +296,8 @@ static TARGET_DOTPROD void multiply_dotprod(int rows, int cells, const weight_ro
   }
 }
 
-/* Words i and i + 1 of a pair of rows, or of one twice; zeros behind the last. */
+/* Returns words i and i + 1 of rows r and r + 1; the last row is paired with itself. Missing words
+ * are zeros. */
 KERNEL_INLINE int8x16_t weight_pair(int rows, const weight_rows *weights, int r, int64_t i) {
   const int next = r + 1 < rows ? r + 1 : r;
   const bool is_last = i + 1 == word_count(weights);
@@ -304,7 +307,7 @@ KERNEL_INLINE int8x16_t weight_pair(int rows, const weight_rows *weights, int r,
   return vreinterpretq_s8_u32(vld1q_u32(words));
 }
 
-/* Matrices of (2, 8) by (8, 2) bytes: pairs of rows by pairs of cells. */
+/* Multiplies (2, 8) by (8, 2) bytes: pairs of rows by pairs of cells. */
 KERNEL_INLINE TARGET_I8MM void multiply_i8mm_rows(int rows, const weight_rows *weights,
                                                   const uint32_t *patches, const int32_t *begin,
                                                   int32_t *sums) {
@@ -315,7 +318,8 @@ KERNEL_INLINE TARGET_I8MM void multiply_i8mm_rows(int rows, const weight_rows *w
 #pragma GCC unroll 4
     for (int v = 0; v < NEON_VECTORS; v++) acc[p][v][0] = acc[p][v][1] = vdupq_n_s32(0);
   for (int64_t i = 0; i < word_count(weights); i += 2, patches += 2 * TILE) {
-    const uint32_t *next = i + 1 < word_count(weights) ? patches + TILE : patches; /* times 0 */
+    const uint32_t *next =
+        i + 1 < word_count(weights) ? patches + TILE : patches; /* its weight is 0 */
     int8x16_t y[NEON_ROWS / 2];
 #pragma GCC unroll 2
     for (int p = 0; p < pairs; p++) y[p] = weight_pair(rows, weights, 2 * p, i);
@@ -368,8 +372,8 @@ static void pack_portable(const unsigned char *const rows[4], uint32_t flip, uin
 }
 
 #if KERNEL_X86
-/* The dwords of each row as those of the vectors to be stored lie in its quarters, which pairs of
- * bytes and then of words of four rows fill in order. */
+/* Joins bytes of four rows to words. The dwords of each row are first permuted so that unpacking
+ * bytes, then pairs of bytes, yields the words in order. */
 static TARGET_AVX512_VNNI void pack_vnni(const unsigned char *const rows[4], uint32_t flip,
                                          uint32_t *to) {
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15),
@@ -387,7 +391,7 @@ static TARGET_AVX512_VNNI void pack_vnni(const unsigned char *const rows[4], uin
 }
 #endif
 
-/* ---------------------------------------------------------------- tiles and where they belong */
+/* ---------------------------------------------------------------- moving tiles */
 
 static void scatter_portable(const char *tile, int64_t size, const cell_run *runs, int n_runs,
                              char *row) {
@@ -402,19 +406,19 @@ static void gather_portable(const char *row, int64_t size, const cell_run *runs,
 }
 
 #if KERNEL_X86
-/* The first n bits of 64. */
+/* Returns a mask of the first n bits of 64. */
 KERNEL_INLINE uint64_t first_bits(int64_t n) {
   return n >= 64 ? ~UINT64_C(0) : n > 0 ? (UINT64_C(1) << n) - 1 : 0;
 }
 
-/* Bytes of a run among those of vector v of a tile. */
+/* Returns a mask of the bytes of a run in vector v of a tile. */
 KERNEL_INLINE uint64_t bytes_of_run(const cell_run *run, int64_t size, int64_t v) {
   const int64_t begin = run->from * size - 64 * v;
   return first_bits(begin + run->n * size) & ~first_bits(begin);
 }
 
-/* Where byte 0 of the vector would be if all of the tile were the run; what the mask leaves out is
- * not read or written. A tile is read as it was written, in whole vectors. */
+/* Returns where byte 0 of vector v would be if the whole tile were this run. The mask excludes
+ * bytes outside the run. Tiles are read in the whole vectors in which they were written. */
 KERNEL_INLINE int64_t place_of_run(const cell_run *run, int64_t size, int64_t v) {
   return (run->cell - run->from) * size + 64 * v;
 }
@@ -451,7 +455,7 @@ static const integer_kernel portable = {.multiply = multiply_portable,
                                         .step = 4};
 
 #if KERNEL_X86 || KERNEL_ARM
-/* The portable one but for the products. */
+/* Returns the portable kernel with another multiply. */
 static integer_kernel with_multiply(void (*multiply)(int rows, int cells,
                                                      const weight_rows *weights,
                                                      const uint32_t *patches, const int32_t *begin,

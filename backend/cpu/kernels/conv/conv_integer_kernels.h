@@ -1,23 +1,23 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_CONV_INTEGER_KERNELS_H
 #define BACKEND_CPU_KERNELS_CONV_CONV_INTEGER_KERNELS_H
-/* Of INTEGER_TILE neighbouring cells the patches, four bytes of neighbouring k a word, times four
- * bytes of the weight's row at once. Bytes of patches are unsigned, or signed, as the processor has
- * it; those of the weight are signed. */
+/* Kernels of sums (rows, cells) = begin (rows) + weight (rows, k) * patches (k, cells), for
+ * INTEGER_TILE neighbouring cells. k is processed in words of four bytes. Patch bytes are unsigned
+ * or signed, as the processor's instruction requires; weight bytes are signed. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-enum { INTEGER_TILE = 64 /* cells */, INTEGER_ROWS = 16 /* outputs at a time, at most */ };
+enum { INTEGER_TILE = 64 /* cells */, INTEGER_ROWS = 16 /* most outputs at a time */ };
 
-/* Outputs' rows of the weight, `stride` bytes apart, in steps of the kernel's: n whole ones and,
- * behind them, where rows have more, the rest of each, zeros after it (rows, step). */
+/* Rows of the weight, `stride` bytes apart, in steps of the kernel: n whole steps, then, if
+ * has_rest, the remaining bytes padded with zeros, rest (rows, step). */
 typedef struct weight_rows {
   const unsigned char *first, *rest;
   int64_t stride, n;
   bool has_rest;
 } weight_rows;
 
-/* As memcpy, of few bytes. */
+/* Like memcpy, fast for few bytes. */
 static inline void copy_few(void *to, const void *from, int64_t n) {
   char *y = to;
   const char *x = from;
@@ -28,43 +28,45 @@ static inline void copy_few(void *to, const void *from, int64_t n) {
   for (; i < n; i++) y[i] = x[i];
 }
 
-/* Neighbouring cells of one row of outputs: elements [from, from + n) of a tile. */
+/* Neighbouring cells of one row of outputs, which are elements [from, from + n) of a tile. */
 typedef struct cell_run {
   int from;
   int64_t cell, n;
 } cell_run;
 
 typedef struct integer_kernel {
-  /* sums (rows, INTEGER_TILE) = begin (rows) + weights by patches (words, INTEGER_TILE): of the
-   * first `cells` of a tile at least */
+  /* sums (rows, INTEGER_TILE) = begin (rows) + weights * patches (words, INTEGER_TILE). Computes at
+   * least the first `cells` of the tile. */
   void (*multiply)(int rows, int cells, const weight_rows *weights, const uint32_t *patches,
                    const int32_t *begin, int32_t *sums);
-  /* to: (INTEGER_TILE), a byte of each row (INTEGER_TILE), all bits of flip the other way */
+  /* Joins a byte of each row to a word of `to` (INTEGER_TILE) and inverts the bits of flip. */
   void (*pack)(const unsigned char *const rows[4], uint32_t flip, uint32_t *to);
-  /* Elements of a tile, of `size` bytes, to and from where they belong; row: an output's cell 0. */
+  /* Copy the elements of a tile, of `size` bytes, to and from their places. row: cell 0 of an
+   * output. */
   void (*scatter)(const char *tile, int64_t size, const cell_run *runs, int n_runs, char *row);
   void (*gather)(const char *row, int64_t size, const cell_run *runs, int n_runs, char *tile);
-  /* Around all that one task multiplies; NULL: nothing. */
+  /* Called around all multiplications of a task; may be NULL. */
   void (*begin)(void), (*end)(void);
-  bool is_signed; /* bytes of patches */
-  bool fills;     /* fewer outputs than `rows` take longer than so many */
-  int rows, step; /* outputs at a time; bytes of k, of which patches have whole steps, any value
-                     behind the last byte */
+  bool is_signed; /* of patch bytes */
+  bool fills;     /* fewer outputs than `rows` take longer than `rows` outputs */
+  int rows, step; /* rows: outputs at a time; step: bytes of k per step. Patches have whole steps,
+                     of any value after k */
 } integer_kernel;
-integer_kernel choose_integer_kernel(int64_t k /* elements of a row of the weight */);
+integer_kernel choose_integer_kernel(int64_t k /* elements per row of the weight */);
 
-/* Words of patches of k bytes. */
+/* Returns the words of patches of k bytes, in whole steps. */
 static inline int64_t integer_words(const integer_kernel *kernel, int64_t k) {
   return (k + kernel->step - 1) / kernel->step * (kernel->step / 4);
 }
-/* to (step): what steps leave of a row of k bytes. */
+/* Copies the bytes of a row of k that follow the last whole step to `to` (step), padded with
+ * zeros. */
 static inline void integer_rest(const integer_kernel *kernel, const void *row, int64_t k,
                                 unsigned char *to) {
   const int64_t n = k % kernel->step;
   memset(to, 0, (size_t)kernel->step);
   memcpy(to, (const unsigned char *)row + k - n, (size_t)n);
 }
-/* The weight's rows from number `row` on; rest: (all rows, step). */
+/* Returns the weight's rows from `row` on. rest: (all rows, step). */
 static inline weight_rows integer_weight(const integer_kernel *kernel, const void *weight,
                                          const unsigned char *rest, int64_t k, int64_t row) {
   const bool has_rest = k % kernel->step != 0;

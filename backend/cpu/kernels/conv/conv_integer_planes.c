@@ -1,4 +1,4 @@
-/* Words of four channels, by vectors where elements are one or two bytes apart. */
+/* Joins words of four channels, with vectors if elements are one or two bytes apart. */
 #include "backend/cpu/kernels/conv/conv_integer_planes.h"
 
 #include "backend/cpu/kernels/support/avx512.h"
@@ -18,14 +18,14 @@ static void join_portable(const integer_row *row) {
 #if KERNEL_X86
 enum { LANES = 16 };
 
-/* One byte of each lane that is there: bits of `there`, for steps of 2 each bit twice as far. */
+/* Loads one byte for each lane in `there`. For a step of 2, lane i is bit 2 i. */
 KERNEL_INLINE TARGET_AVX512_VNNI __m512i load_bytes(const int step, uint32_t there,
                                                     const unsigned char *x) {
   if (step == 2) return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi8(there, x));
   return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8((__mmask16)there, x));
 }
 
-/* Bit i at 2 i. */
+/* Moves bit i to 2 i. */
 KERNEL_INLINE uint32_t spread_bits(uint32_t x) {
   x = (x | x << 8) & 0x00ff00ffU;
   x = (x | x << 4) & 0x0f0f0f0fU;
@@ -43,7 +43,8 @@ KERNEL_INLINE TARGET_AVX512_VNNI void join_vectors(const integer_row *integer_ro
     __m512i words = _mm512_setzero_si512();
 #pragma GCC unroll 4
     for (int c = 0; c < 4; c++) {
-      /* Masked loads may begin in front of the row; of nothing they are slow near address 0. */
+      /* A masked load may start before the row. Loads without lanes are slow near address 0, so a
+       * missing channel uses another address. */
       const unsigned char *row =
           integer_row->x[c] ? integer_row->x[c] : (const unsigned char *)integer_row->to;
       const uintptr_t x = (uintptr_t)row + (uintptr_t)((at - integer_row->left) * step);

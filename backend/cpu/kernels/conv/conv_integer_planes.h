@@ -1,14 +1,14 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_CONV_INTEGER_PLANES_H
 #define BACKEND_CPU_KERNELS_CONV_CONV_INTEGER_PLANES_H
-/* Rows of four channels of bytes as one of words. */
+/* Joins rows of four channels of bytes to one row of words. */
 #include <stdint.h>
 
-/* Of one row of a plane: `left` words of padding, n of x, and padding up to `width`. */
+/* A row of a plane: `left` words of padding, n words of x, and padding up to `width` words. */
 typedef struct integer_row {
-  const unsigned char *x[4]; /* the first element of each channel that is seen; NULL: zeros */
-  int64_t step;              /* from an element to the next that is seen */
+  const unsigned char *x[4]; /* first element read from each channel; NULL: zeros */
+  int64_t step;              /* elements between those that are read */
   int64_t left, n, width;
-  int padding; /* a byte; of all four channels */
+  int padding; /* byte value of all four channels */
   uint32_t *to;
 } integer_row;
 void integer_join_row(const integer_row *row);

@@ -1,5 +1,5 @@
-/* Steps on the sums of a convolution of integers that its own kernel does not know: all of the sums
- * are in scratch memory. */
+/* ConvInteger with elementwise steps that kernel_conv_integer does not support. It stores all sums
+ * in scratch memory first. */
 #include "backend/cpu/kernels/conv/conv_integer_steps.h"
 
 static size_t sums_bytes(const conv_integer_steps_args *args) {

@@ -1,4 +1,5 @@
-/* Strips of a packed weight by planes of words. */
+/* sums (outputs, cells) = begin (outputs) + weight * words, for one or two strips of a packed
+ * weight (conv_integer_tiles.h has its layout). Loop order: cells, block of channels, tap. */
 #include "backend/cpu/kernels/conv/conv_integer_tiles.h"
 
 #include <string.h>
@@ -7,7 +8,7 @@
 
 enum { SUMS = 64 /* cells */, BLOCK_WORDS = INTEGER_BLOCK / 4, PACK_GRAIN = 1 /* strips */ };
 
-/* Of a fifth of zeros at most. */
+/* Padded channels may be at most a fifth. */
 bool conv_integer_likes_tiles(const conv_args *args) {
   return cpu_has_amx() && args->groups == 1 &&
          4 * integer_blocks(args) * INTEGER_BLOCK <= 5 * args->channels;
@@ -20,7 +21,7 @@ static int byte_of(uint32_t word, int i, bool is_signed) {
   return is_signed ? (int)(signed char)byte : (int)byte;
 }
 
-/* A tile of the weight, and that of the second strip, by the words that they meet. */
+/* Adds the product of a tile of the weight, and of the second strip's, with the words it meets. */
 static void add_tile(const integer_strip *strip, const signed char *tile, const uint32_t *words,
                      int32_t *sums) {
   for (int o = 0; o < strip->outputs; o++) {
@@ -46,11 +47,11 @@ static void multiply_portable(const integer_strip *strip, int32_t *sums) {
 
 #if KERNEL_X86
 enum {
-  CELLS = 16, /* of a tile */
+  CELLS = 16, /* per tile */
   VECTORS = SUMS / CELLS,
   VNNI_OUTPUTS = 4,
   ROW = SUMS * sizeof(int32_t),
-  AHEAD = 8 /* tiles of the weight that are asked for */
+  AHEAD = 8 /* tiles of the weight that are prefetched */
 };
 
 KERNEL_INLINE void ask_for_tile(const unsigned char *weight) {
@@ -71,8 +72,8 @@ KERNEL_INLINE TARGET_AMX void add_tile_amx(const int sum, const bool is_signed) 
   if (sum == 3 && !is_signed) _tile_dpbsud(3, 5, 7);
 }
 
-/* One or two strips by one or two times 16 cells: words mostly cross lines, which takes twice as
- * long as to load tiles of the weight. */
+/* Multiplies one or two strips with one or two times 16 cells. Loads of words mostly cross cache
+ * lines, so they take twice as long as loads of weight tiles. */
 KERNEL_INLINE TARGET_AMX void multiply_tiles(const int strips, const int columns,
                                              const bool is_signed, const integer_strip *strip,
                                              const uint32_t *first, int32_t *sums) {
@@ -130,7 +131,8 @@ static TARGET_AMX void multiply_amx(const integer_strip *strip, int32_t *sums) {
   if (strip->begin) add_begin(strip, sums);
 }
 
-/* VNNI_OUTPUTS from number `output` on; of signed bytes 128 more, less what that adds. */
+/* Computes VNNI_OUTPUTS outputs from `output` on. Signed inputs are biased by 128; the bias is
+ * subtracted from the sums. */
 KERNEL_INLINE TARGET_AVX512_VNNI void multiply_outputs(const bool is_signed,
                                                        const integer_strip *strip, int output,
                                                        int32_t *sums) {
@@ -172,7 +174,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void multiply_outputs(const bool is_signed,
                           _mm512_sub_epi32(sum[o][v], more[o]));
 }
 
-/* What a program that was compiled where there is AMX does elsewhere. */
+/* For a program that was compiled where AMX is available and runs elsewhere. */
 static TARGET_AVX512_VNNI void multiply_vnni(const integer_strip *strip, int32_t *sums) {
   for (int o = 0; o < strip->outputs; o += VNNI_OUTPUTS) {
     if (strip->is_signed)
@@ -214,7 +216,7 @@ typedef struct packing {
   unsigned char *to;
 } packing;
 
-/* An output's row of tiles. */
+/* Packs an output's row of each tile. */
 static void pack_output(const conv_args *args, int64_t output, unsigned char *to) {
   const int64_t taps = kernel_size(args);
   const unsigned char *from = (const unsigned char *)args->weight + output * args->channels * taps;

@@ -1,21 +1,21 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_CONV_INTEGER_TILES_H
 #define BACKEND_CPU_KERNELS_CONV_CONV_INTEGER_TILES_H
-/* Convolutions of 8-bit integers by a packed weight, in tiles of amx.h's sizes: planes of words of
- * four channels, of which each element of the kernel reads the same words elsewhere. */
+/* Convolution of 8-bit integers by a packed weight, in tiles of amx.h's sizes. Inputs are planes of
+ * words of four channels; each tap reads the same words at another offset. */
 #include "backend/cpu/kernels/conv/conv_window.h"
 #include "backend/cpu/kernels/support/counts.h"
 
-/* The weight as tiles: (strips of outputs, blocks of channels, taps, 16 outputs, 64 channels),
- * zeros where there are no more. */
+/* Packed weight: (strips of 16 outputs, blocks of 64 channels, taps, 16 outputs, 64 channels)
+ * bytes, padded with zeros. */
 enum {
   INTEGER_OUTPUTS = 16,
-  MOST_INTEGER_OUTPUTS = 32, /* of two strips */
+  MOST_INTEGER_OUTPUTS = 32, /* two strips */
   INTEGER_BLOCK = 64,        /* channels */
   INTEGER_TILE_BYTES = INTEGER_OUTPUTS * INTEGER_BLOCK
 };
 KERNEL(conv_integer_pack, conv_args);
 
-/* Whether this processor is faster with the weight as tiles than with it as it is: of one group. */
+/* True if tiles are faster than the plain weight on this processor. Requires one group. */
 bool conv_integer_likes_tiles(const conv_args *args);
 
 static inline int64_t integer_blocks(const conv_args *args) {
@@ -26,20 +26,20 @@ static inline int64_t integer_strip_bytes(const conv_args *args) {
   return integer_blocks(args) * kernel_size(args) * INTEGER_TILE_BYTES;
 }
 
-/* One or two strips by 64 cells. */
+/* A product of one or two strips and up to 64 cells. */
 typedef struct integer_strip {
   const unsigned char *weight;
-  int64_t strip_bytes;   /* from a strip's to the next one's */
-  const uint32_t *words; /* (blocks * 16, plane) from the first cell's position on */
+  int64_t strip_bytes;   /* from one strip to the next */
+  const uint32_t *words; /* (blocks * 16, plane), from the first cell's position on */
   int64_t plane, blocks, taps;
-  const int64_t *tap_at; /* (taps): from a position to what the tap sees */
-  const int32_t *begin;  /* (outputs): what sums begin with; NULL: 0 */
-  int outputs, cells;    /* that there are: at most MOST_INTEGER_OUTPUTS, 64 */
-  bool is_signed;        /* bytes of words */
-  bool asks;             /* for what the first cells' tiles of the weight are followed by */
+  const int64_t *tap_at; /* (taps): offset from a cell's position to what the tap reads */
+  const int32_t *begin;  /* (outputs): initial values of the sums; NULL: 0 */
+  int outputs, cells;    /* at most MOST_INTEGER_OUTPUTS and 64 */
+  bool is_signed;        /* of the bytes in words */
+  bool asks;             /* prefetches further weight tiles during the first cells */
 } integer_strip;
-/* sums: (MOST_INTEGER_OUTPUTS, 64): those of outputs and cells that there are, others of any value.
- * Where there is AMX, between amx_begin and amx_end. */
+/* Computes sums (MOST_INTEGER_OUTPUTS, 64). Elements without an output or a cell are undefined.
+ * Must be called between amx_begin and amx_end if the processor has AMX. */
 void integer_strip_multiply(const integer_strip *strip, int32_t *sums);
 
 #endif

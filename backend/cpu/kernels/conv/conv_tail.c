@@ -1,11 +1,11 @@
-/* Bias, sum and limits of a row of outputs. */
+/* Bias, addition and limits of rows of outputs: to = min(max(from + bias + added, low), high). */
 #include "backend/cpu/kernels/conv/conv_tail.h"
 
 #include "backend/cpu/kernels/support/avx512.h"
 #include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/vec4.h"
 
-/* Outputs [i, n). */
+/* Finishes outputs [i, n). */
 KERNEL_INLINE void finish(const conv_tail *tail, float bias, const float *added, int64_t i,
                           int64_t n, const float *from, float *to) {
   for (; i < n; i++) {
@@ -45,7 +45,8 @@ TARGET_AVX2 static void finish_avx2(const conv_tail *tail, float bias, const flo
 
 TARGET_AVX512 static void finish_avx512(const conv_tail *tail, float bias, const float *added,
                                         int64_t n, const float *from, float *to) {
-  const float low = tail->low, high = tail->high; /* which no store changes */
+  const float low = tail->low,
+              high = tail->high; /* copied, so that the compiler knows that no store changes them */
   for (int64_t i = 0; i < n; i += 16) {
     const __mmask16 there = n - i < 16 ? (__mmask16)bits_between(0, n - i) : 0xffff;
     const __m512 sum = _mm512_maskz_loadu_ps(there, from + i) + _mm512_set1_ps(bias);
@@ -53,7 +54,7 @@ TARGET_AVX512 static void finish_avx512(const conv_tail *tail, float bias, const
   }
 }
 
-/* Cells [k, k + 16) of outputs [i, i + 16). */
+/* Transposes and stores cells [k, k + 16) of outputs [i, i + 16). */
 TARGET_AVX512 KERNEL_INLINE void turn_block(const turned_outputs *turned_outputs,
                                             const conv_tail *tail, int64_t i, int64_t k) {
   enum { LANES = 16 };
@@ -81,14 +82,14 @@ TARGET_AVX512 KERNEL_INLINE void turn_block(const turned_outputs *turned_outputs
 }
 
 TARGET_AVX512 static void turn_avx512_rows(const turned_outputs *given) {
-  const turned_outputs own = *given, *outputs = &own; /* which no store changes */
+  const turned_outputs own = *given, *outputs = &own; /* a copy that no store can change */
   const conv_tail tail = *outputs->tail;
   for (int64_t i = 0; i < outputs->outputs; i += 16)
     for (int64_t k = 0; k < outputs->n; k += 16) turn_block(outputs, &tail, i, k);
 }
 #endif
 
-/* Some at a time, widened. */
+/* Adds BF16 values, widened ROW_BLOCK at a time. */
 static void add_narrow(const conv_tail *tail, float bias, int64_t at, int64_t n, const float *from,
                        float *to) {
   conv_tail wide = *tail;

@@ -1,7 +1,7 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_CONV_TAIL_H
 #define BACKEND_CPU_KERNELS_CONV_CONV_TAIL_H
-/* What follows a convolution or a product in float element by element, done where its outputs are
- * stored: y = min(max(y + added, low), high). What is no number stays that. */
+/* The tail of a float convolution or product, applied to each output as it is stored: y = min(max(y
+ * + added, low), high). NaN stays NaN. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,29 +9,29 @@
 #include "base/dtype.h"
 
 typedef struct conv_tail {
-  const void *added; /* like out; may be absent */
-  float low, high;   /* -INFINITY, INFINITY: none */
-  dtype added_type;  /* F32, or BF16 where F32 is kept so (bf16.h) */
+  const void *added; /* like out; may be NULL */
+  float low, high;   /* -INFINITY, INFINITY: no limit */
+  dtype added_type;  /* F32, or BF16 if F32 is kept as BF16 (bf16.h) */
 } conv_tail;
 
 static const conv_tail conv_tail_none = {.low = -INFINITY, .high = INFINITY};
 
-/* Of n outputs, the first of which is element `at` of out, from their sums; to may be `from`, or
- * those of `added`. */
+/* Computes n outputs from their sums. The first is element `at` of out. `to` may be `from`, or the
+ * same elements of `added`. */
 void conv_tail_row(const conv_tail *tail, float bias, int64_t at, int64_t n, const float *from,
                    float *to);
 
-/* Sums of n neighbouring cells (n, lanes), of which there are rows up to a multiple of 16, as rows
- * of planes: output i of cell k is element at + i * step + k of out. */
+/* Sums (n, lanes) of n neighbouring cells, to be transposed to rows of planes: output i of cell k
+ * is element at + i * step + k of out. sums has memory for n rounded up to a multiple of 16. */
 typedef struct turned_outputs {
   const conv_tail *tail; /* of floats */
-  const float *bias;     /* (outputs), or NULL */
+  const float *bias;     /* (outputs), may be NULL */
   const float *sums;
   int64_t lanes, n, outputs; /* outputs <= lanes, a multiple of 16 */
   float *out;
   int64_t at, step;
 } turned_outputs;
-/* False where the processor has no vectors for it, or what is added is BF16: nothing is done. */
+/* Returns false, and does nothing, if the processor has no vectors for it or `added` is BF16. */
 bool conv_tail_turned(const turned_outputs *outputs);
 
 #endif

@@ -1,4 +1,4 @@
-/* Parts of weights of any type up to F32, and of codes. */
+/* Loads parts of weights of any type up to F32, or of codes, as floats. */
 #include "backend/cpu/kernels/conv/conv_weight.h"
 
 #include <string.h>

@@ -1,18 +1,19 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_CONV_WEIGHT_H
 #define BACKEND_CPU_KERNELS_CONV_CONV_WEIGHT_H
-/* Weights of convolutions as floats. */
+/* Reads weights of convolutions as floats. */
 #include "backend/cpu/kernels/conv/conv_window.h"
 #include "base/encoding.h"
 #include "base/kernel.h"
 
-/* A row is all that an output is multiplied with. */
+/* The weight as rows along axis 0: the weights of one output, or of one input channel if the
+ * convolution is transposed. */
 typedef struct conv_weight {
   const void *data; /* (rows, row) */
   dtype type;
-  encoding encoding; /* unless plain, of rows from axis 1 on */
+  encoding encoding; /* of rows, unless plain */
   int64_t row;
 } conv_weight;
-/* Elements [at, at + n) of a row. */
+/* Loads elements [at, at + n) of a row. */
 void conv_weight_load(const conv_weight *weight, int64_t row, int64_t at, int64_t n, float *to);
 
 static inline int64_t conv_weight_rows(const conv_args *args) {
@@ -22,10 +23,10 @@ static inline int64_t conv_weight_row(const conv_args *args) {
   return (args->transposed ? args->outputs : args->channels) * kernel_size(args);
 }
 
-/* Of codes that are not in panels all are made floats in each run: conv_decoded is the convolution
- * by what conv_decode writes to `to`, of conv_decoded_bytes. */
+/* An encoded weight that is not packed is decoded to floats in each run. conv_decode writes
+ * conv_decoded_bytes to `to`; conv_decoded returns the convolution that reads them. */
 bool conv_decodes(const conv_args *args);
-size_t conv_decoded_bytes(const conv_args *args); /* 0: it does not */
+size_t conv_decoded_bytes(const conv_args *args); /* 0 if !conv_decodes */
 void conv_decode(const kernel_context *ctx, const conv_args *args, void *to);
 conv_args conv_decoded(const conv_args *args, char *to);
 

@@ -1,7 +1,7 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_CONV_WINDOW_H
 #define BACKEND_CPU_KERNELS_CONV_CONV_WINDOW_H
-/* What a convolution is, and which inputs its outputs see. A cell is an output position of a part;
- * a tap one of the kernel. */
+/* Arguments of a convolution, and the inputs that each output reads. A cell is an output position
+ * of a part; a tap is a position of the kernel. */
 #include "backend/cpu/kernels/conv/conv_tail.h"
 #include "backend/cpu/kernels/elementwise/step_rows.h"
 #include "backend/cpu/kernels/gemm/codes.h"
@@ -13,11 +13,11 @@
 
 enum { CONV_DIMS = 3 };
 
-/* How kernel_conv makes a convolution, which whoever records it chooses once. */
+/* Ways of kernel_conv to compute a convolution. One is chosen when it is recorded. */
 typedef enum conv_way {
-  CONV_BY_PRODUCT,   /* as a product of matrices, of packed patches */
-  CONV_BY_POINTWISE, /* as a product with the planes where they are (pointwise.h) */
-  CONV_BY_STRIPS,    /* depthwise, with all taps of a strip at once (depthwise.h) */
+  CONV_BY_PRODUCT,   /* a matrix product with packed patches */
+  CONV_BY_POINTWISE, /* a matrix product with the planes in place (pointwise.h) */
+  CONV_BY_STRIPS,    /* depthwise, all taps of a strip in one pass (depthwise.h) */
   CONV_BY_PLANES     /* depthwise, tap by tap */
 } conv_way;
 
@@ -25,21 +25,21 @@ typedef struct conv_args {
   const void *x;          /* (images, groups * channels, in...) */
   const void *weight;     /* (groups * outputs, channels, kernel...);
                              transposed: (groups * channels, outputs, kernel...) */
-  const void *bias;       /* (groups * outputs), may be absent */
-  const void *packed;     /* the weight as the kernel that packs it made it, where is_packed */
+  const void *bias;       /* (groups * outputs), may be NULL */
+  const void *packed;     /* the weight in the layout of the kernel that packs it, if is_packed */
   void *out;              /* (images, groups * outputs, out...) */
   dtype type;             /* of x, bias and out in the program */
   dtype x_type, out_type; /* as stored: F32 may be kept as BF16 (bf16.h) */
   dtype weight_type;
   bool transposed, is_packed;
-  bool rounds;       /* x and the weight to BF16 (pairs.h), which `packed` is of */
-  encoding encoding; /* of the weight: unless plain, its dims[0] rows */
+  bool rounds;       /* rounds x and the weight to BF16 (pairs.h); `packed` holds BF16 */
+  encoding encoding; /* of the weight; unless plain, one row per index of axis 0 */
   int64_t images, groups, channels, outputs;
   conv_dim dims[CONV_DIMS];
-  conv_way way; /* for which conv_takes_way; kernel_conv_direct has no other */
+  conv_way way; /* accepted by conv_takes_way; unused by kernel_conv_direct */
   gemm_cut cut;
-  conv_tail tail; /* where conv_takes_tail, else nothing is added and nothing limited */
-  short_elementwise_args steps; /* where conv_takes_tail: what follows that, in place */
+  conv_tail tail;               /* conv_tail_none unless conv_takes_tail */
+  short_elementwise_args steps; /* applied in place after the tail; empty unless conv_takes_tail */
 } conv_args;
 
 static inline bool conv_is_rounded(const conv_args *args) { return !KERNEL_PLAIN && args->rounds; }
@@ -55,10 +55,10 @@ typedef struct window {
 /* A convolution, or one phase of a transposed one. */
 typedef struct conv_part {
   const conv_args *args;
-  compute_class c; /* what sums are computed in */
+  compute_class c; /* type of the sums */
   window d[CONV_DIMS];
-  const void *packed; /* its taps of the weight, where that is packed */
-  code_panels codes;  /* of a packed weight of codes */
+  const void *packed; /* the part's taps of a packed weight */
+  code_panels codes;  /* of a packed, encoded weight */
 } conv_part;
 
 static inline int64_t in_size(const conv_args *args) {
@@ -87,7 +87,7 @@ static inline window whole_window(const conv_dim *dim) {
                   .dilation = dim->dilation};
 }
 
-/* The i-th position of the sizes in row-major order. */
+/* Splits i into a position in row-major order. */
 static inline void split_index(int64_t i, int64_t rows, int64_t columns, int64_t at[CONV_DIMS]) {
   at[2] = i % columns;
   at[1] = i / columns % rows;
@@ -122,7 +122,8 @@ static inline int64_t input_at(const window *window, int64_t i, int64_t tap) {
   return window->origin + i * window->stride + tap * window->dilation;
 }
 
-/* The row of the input plane that holds the taps `tap` of the output row of `cell`; -1: padding. */
+/* Returns the row of the input plane that `tap` reads for the output row of `cell`, or -1 if it is
+ * padding. */
 static inline int64_t input_row(const conv_part *part, const int64_t cell[], const int64_t tap[]) {
   const conv_dim *in = part->args->dims;
   int64_t z = input_at(&part->d[0], cell[0], tap[0]), y = input_at(&part->d[1], cell[1], tap[1]);
@@ -135,7 +136,7 @@ static inline void columns_within(int64_t in, int64_t stride, int64_t shift, int
                                   int64_t to, int64_t *first, int64_t *stop) {
   const int64_t last = in - 1 - shift;
   int64_t low = shift < 0 ? -shift : 0, high = last < 0 ? 0 : last + 1;
-  if (stride == 2) { /* a division takes as long as a short row */
+  if (stride == 2) { /* a division would take as long as a short row */
     low = (low + 1) >> 1;
     high = (high + 1) >> 1;
   } else if (stride > 1) {
@@ -146,18 +147,19 @@ static inline void columns_within(int64_t in, int64_t stride, int64_t shift, int
   *stop = high > to ? to : high < *first ? *first : high;
 }
 
-/* The same of a convolution's rows. */
+/* Like columns_within, for the rows of a convolution. */
 static inline void valid_columns(const conv_part *part, int64_t shift, int64_t from, int64_t to,
                                  int64_t *first, int64_t *stop) {
   columns_within(part->args->dims[2].in, part->d[2].stride, shift, from, to, first, stop);
 }
 
-/* Neighbouring cells in one output row: of image, from cell on. */
+/* n neighbouring cells of one output row of an image, from `cell` on. */
 typedef struct segment {
   int64_t image, cell[CONV_DIMS], n;
 } segment;
 
-/* Those of cells [at, at + n) of all images; their number, at most n. */
+/* Splits cells [at, at + n), counted over all images, into segments. Returns their count, at most
+ * n. */
 static inline int find_segments(const conv_part *part, int64_t at, int64_t n, segment *to) {
   int count = 0;
   for (int64_t m; n > 0; at += m, n -= m) {

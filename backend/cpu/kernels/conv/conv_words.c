@@ -1,4 +1,4 @@
-/* Two rows of an image as one of words. */
+/* Joins rows of two channels of an image to one row of words. */
 #include "backend/cpu/kernels/conv/conv_words.h"
 
 #include "backend/cpu/kernels/gemm/pairs.h"
@@ -6,7 +6,7 @@
 #include "backend/cpu/kernels/support/bf16.h"
 #include "backend/cpu/kernels/support/counts.h"
 
-enum { SOME = 64 /* words of a row that are gathered at once */ };
+enum { SOME = 64 /* words that are gathered at once */ };
 
 static void join_narrow(const uint16_t *even, const uint16_t *odd, int64_t step, int64_t n,
                         uint32_t *to) {
@@ -41,13 +41,13 @@ void conv_join_row(bool bf16, const void *even, const void *odd, int64_t step, i
 #if KERNEL_X86
 enum { LANES = 16, MOST_VECTORS = 32 };
 
-/* Which words of vectors of a row are of elements. */
+/* Masks of the elements that exist in each vector of a row, and of the words that are stored. */
 typedef struct vector_masks {
   int64_t n;
   uint32_t there[MOST_VECTORS], stored[MOST_VECTORS];
 } vector_masks;
 
-/* Of the columns from `column` on; bit 2 i is word i's where elements are two apart. */
+/* Finds the masks of the columns from `column` on. If elements are two apart, word i is bit 2 i. */
 static vector_masks find_masks(const conv_planes *planes, int64_t column) {
   vector_masks masks = {.n = least(MOST_VECTORS, ceil_div(planes->width - column, LANES))};
   for (int64_t v = 0; v < masks.n; v++) {
@@ -74,7 +74,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void join_planes(const conv_planes *planes, con
   for (int64_t w = 0; w < planes->words; w++) {
     const bool even = planes->x && 2 * w < planes->channels,
                odd = planes->x && 2 * w + 1 < planes->channels;
-    /* Masked loads may begin in front of the row. */
+    /* A masked load may start before the row. */
     const uintptr_t x = (uintptr_t)planes->x +
                         (uintptr_t)((2 * w * planes->channel + (column - planes->left) * step) *
                                     (int64_t)sizeof *planes->x);

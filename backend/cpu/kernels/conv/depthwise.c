@@ -1,4 +1,5 @@
-/* Planes convolved by themselves. */
+/* Depthwise convolution in float, in strips of rows. The weight is not packed: (groups * outputs,
+ * taps). Loop order: task (planes, strip), plane, rows. */
 #include "backend/cpu/kernels/conv/depthwise.h"
 
 #include "backend/cpu/kernels/conv/depthwise_bf16.h"
@@ -18,7 +19,8 @@ void plane_taps_init(const conv_part *part, plane_taps *taps) {
   }
 }
 
-/* The columns of the taps in a row of the plane, for n cells from `at` on; how many meet them. */
+/* Finds the terms of one row of taps for n cells from `at` on. Returns how many taps read the
+ * row. */
 static int find_terms(const conv_part *part, const plane_taps *taps, const float *row,
                       const float *weight, int64_t at, int64_t n, weighted_row *to) {
   int count = 0;
@@ -54,18 +56,18 @@ void plane_taps_sum(const conv_part *part, const plane_taps *taps, const float *
 /* ---------------------------------------------------------------- strips */
 
 enum {
-  STRIP_BYTES = 24 * 1024, /* of copied rows: they stay in the first cache */
-  STRIP_ROWS = 4,          /* outputs, at least */
+  STRIP_BYTES = 24 * 1024, /* of copied rows, which stay in the first-level cache */
+  STRIP_ROWS = 4,          /* least output rows of a strip */
   WIDEST = 4096,           /* columns of outputs */
-  TASK_SUMS = 2048,        /* a task makes so many outputs at least, of several planes */
-  TASKS = 4,               /* of a thread, at least, where planes lie in lanes */
+  TASK_SUMS = 2048,        /* outputs of a task at least; it has several planes if needed */
+  TASKS = 4,               /* least tasks per thread, if planes are in lanes */
   MULTIPLIES_PER_THREAD = 32 * 1024
 };
 
-/* What is made: `n` strips of `rows` output rows of each plane, `planes` planes in a task. */
+/* Planes cut into tasks: n strips of `rows` output rows per plane, `planes` planes per task. */
 typedef struct strips {
   const conv_part *a;
-  bool lanes; /* those planes lie in lanes: depthwise_lanes.h */
+  bool lanes; /* one plane per lane: depthwise_lanes.h */
   int64_t pitch, rows, n, n_planes, planes;
   depthwise_kernel run;
 } strips;
@@ -74,7 +76,7 @@ static bool is_plain_depth(const window *window, const conv_dim *dim) {
   return dim->in == 1 && window->count == 1 && window->taps == 1 && window->origin == 0;
 }
 
-/* Padding on both sides is less than the kernel. */
+/* Padding on either side is less than the kernel. */
 static bool is_small(const window *window, const conv_dim *dim) {
   const int64_t behind = input_at(window, window->count - 1, window->taps - 1) - (dim->in - 1);
   return (window->taps == 3 || window->taps == 5) && (window->stride == 1 || window->stride == 2) &&
@@ -132,14 +134,14 @@ static size_t strip_bytes(const strips *strips) {
          sizeof(float);
 }
 
-/* Zeros of the padding add nothing to a sum then. */
+/* With finite weights, zeros of the padding add nothing to a sum. */
 static bool are_finite(const float *weight, int64_t n) {
   float sum = 0;
   for (int64_t i = 0; i < n; i++) sum += weight[i] * 0;
   return sum == 0;
 }
 
-/* An output, of which what lies outside of the image is left out. */
+/* Computes one output; taps outside the image are left out. */
 static float sum_narrow(const conv_part *part, const depthwise_strip *strip, int64_t y, int64_t x) {
   const int64_t side = part->d[2].taps;
   float sum = 0;
@@ -165,7 +167,7 @@ static void sum_narrow_rows(const conv_part *part, const depthwise_strip *strip)
   }
 }
 
-/* The same row by row, of which what lies outside of the image is left out. */
+/* Computes a strip row by row; taps outside the image are left out. */
 static void sum_rows(const conv_part *part, const depthwise_strip *strip) {
   plane_taps taps;
   if (strip->bf16_x || strip->bf16_out) {
@@ -210,7 +212,7 @@ static void run_strip(const strips *strips, int64_t plane, int64_t strip, char *
   const bool has_steps = args->steps.head.n_steps > 0,
              in_scratch = is_bf16(args->out_type) && has_steps;
   if (in_scratch)
-    of.out = of.copied; /* which narrow rows do not need */
+    of.out = of.copied; /* not needed for rows of BF16 */
   else if (is_bf16(args->out_type))
     of.bf16_out = (uint16_t *)args->out + at;
   else

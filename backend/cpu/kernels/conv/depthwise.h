@@ -1,27 +1,26 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_DEPTHWISE_H
 #define BACKEND_CPU_KERNELS_CONV_DEPTHWISE_H
-/* A plane convolved by itself, with few taps, in float: row by row, each with all of its taps in
- * one pass. */
+/* Depthwise convolution of a plane with few taps, in float: out (y, x) = the sum of weight (i, j) *
+ * in (y stride + i, x stride + j). Each output row is computed with all taps in one pass. */
 #include "backend/cpu/kernels/conv/conv_window.h"
 
 enum { MOST_TERMS = 64 };
 
 typedef struct plane_taps {
   float weight[MOST_TERMS]; /* row-major */
-  /* By column of the taps: which cells of a row meet the image in it, and the first of them where.
-   */
+  /* Per column of taps: cells [first, stop) of a row read inside the image, the first of them at
+   * column `from`. */
   int64_t first[MOST_TERMS], stop[MOST_TERMS], from[MOST_TERMS];
 } plane_taps;
 
 static inline bool has_few_taps(const conv_part *part) { return tap_count(part) <= MOST_TERMS; }
-/* All but the weights, of a part that has few taps. */
+/* Initialises everything except the weights. Requires has_few_taps. */
 void plane_taps_init(const conv_part *part, plane_taps *taps);
-/* values: n cells of a row from `cell` on; what lies outside of the image is left out. */
+/* Computes n cells of a row from `cell` on. Taps outside the image are left out. */
 void plane_taps_sum(const conv_part *part, const plane_taps *taps, const float *plane,
                     const int64_t cell[], int64_t n, float *values);
 
-/* Whether all of a part is made by the kernels of depthwise_kernels.h, its planes in strips whose
- * rows are copied with the padding around them. */
+/* True if the kernels of depthwise_kernels.h can compute the whole part, in strips of rows. */
 bool depthwise_fits(const conv_part *part);
 size_t depthwise_bytes(const kernel_context *ctx, const conv_part *part);
 void depthwise_run(const kernel_context *ctx, const conv_part *part, char *scratch);

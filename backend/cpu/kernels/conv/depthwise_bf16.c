@@ -1,7 +1,7 @@
-/* Planes of BF16 convolved by themselves, where they lie. A vector of 32 elements is one of 16
- * words: their low halves are every other element, their high halves the ones behind these, as
- * floats by a shift and a mask. So sums of a row are in two vectors, of even and of odd columns,
- * which meet as they are stored. */
+/* Depthwise convolution of BF16 planes in place. A vector of 32 elements is 16 words. A shift and a
+ * mask extract their low and high halves, the even and the odd elements, as floats. So the sums of
+ * a row are in two vectors, of even and of odd columns, which are interleaved when stored. Loop
+ * order: rows of outputs, columns, rows of inputs, taps. */
 #include "backend/cpu/kernels/conv/depthwise_bf16.h"
 
 #include "backend/cpu/kernels/support/avx512.h"
@@ -10,8 +10,8 @@
 #if KERNEL_X86
 enum { ROWS = 4, LANES = 16, MOST_TAPS = DEPTHWISE_MOST_SIDE * DEPTHWISE_MOST_SIDE };
 
-/* Elements [0, side] from `left` on of every other output of a row: those of even columns see
- * in[j], of odd ones in[j + 1]. */
+/* Loads elements [0, side] from `left` on for every other output of a row. Outputs in even columns
+ * read in[j], those in odd columns in[j + 1]. */
 TARGET_AVX512_BF16 KERNEL_INLINE void load_row_of(const depthwise_strip *strip, const uint16_t *row,
                                                   int64_t left, const int side, bool whole,
                                                   __m512 *in) {
@@ -34,7 +34,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE __m512 limited(const depthwise_strip *strip, __
                        _mm512_max_ps(_mm512_set1_ps(strip->tail.low), sum));
 }
 
-/* 16 outputs from element `at` on, of which n are wanted. */
+/* Stores up to 16 outputs from element `at` on, of which n are wanted. */
 TARGET_AVX512_BF16 KERNEL_INLINE void store_some(const depthwise_strip *strip, __m512 y, int64_t at,
                                                  int64_t n) {
   const __mmask16 there = n >= LANES ? 0xffff : (__mmask16)bits_between(0, n > 0 ? n : 0);
@@ -46,7 +46,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void store_some(const depthwise_strip *strip, _
     _mm256_mask_storeu_epi16(strip->bf16_out + at, there, (__m256i)_mm512_cvtneps_pbh(y));
 }
 
-/* Columns from `column` on of output row y of the strip: even and odd ones by turns. */
+/* Interleaves even and odd columns and stores them from `column` on, in row y of the strip. */
 TARGET_AVX512_BF16 KERNEL_INLINE void store_turns(const depthwise_strip *strip, const __m512 *sums,
                                                   int64_t y, int64_t column) {
   const __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
@@ -57,7 +57,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void store_turns(const depthwise_strip *strip, 
   store_some(strip, _mm512_permutex2var_ps(even, second, odd), at + LANES, n - LANES);
 }
 
-/* `rows` rows of outputs from row y of the strip on, from `column` on. */
+/* Computes `rows` rows of outputs from row y of the strip on, from `column` on. */
 TARGET_AVX512_BF16 KERNEL_INLINE void block(const depthwise_strip *strip, const float *weight,
                                             int64_t y, int64_t column, const int side,
                                             const int stride, const int rows, bool whole) {
@@ -94,7 +94,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void block(const depthwise_strip *strip, const 
                  strip->columns - column);
 }
 
-/* The last block of a row begins earlier where it would not be a whole one. */
+/* If the last block of a row would not be whole, it starts earlier. */
 TARGET_AVX512_BF16 KERNEL_INLINE void some_rows(const depthwise_strip *strip, const float *weight,
                                                 int64_t y, const int side, const int stride,
                                                 const int rows) {
@@ -111,7 +111,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void some_rows(const depthwise_strip *strip, co
 
 TARGET_AVX512_BF16 KERNEL_INLINE void strip(const depthwise_strip *given, const int side,
                                             const int stride) {
-  const depthwise_strip own = *given, *strip = &own; /* which no store changes */
+  const depthwise_strip own = *given, *strip = &own; /* a copy that no store can change */
   float weight[MOST_TAPS];
   int64_t y = 0;
   for (int t = 0; t < side * side; t++) weight[t] = strip->weight[t];

@@ -1,7 +1,7 @@
-/* Depthwise convolutions of integers, where processors have dot products of bytes: rows of x are
- * read where they lie, with the padding as what a masked load leaves out. Of 16 neighbouring
- * outputs the elements under four taps of a row of the window become words, by two shuffles, that a
- * word of the weight is multiplied with. */
+/* Depthwise convolution of integers with dot products of bytes: sum = bias + the sum of weight * x.
+ * Rows of x are read in place; a masked load replaces the padding. For 16 neighbouring outputs, two
+ * shuffles gather the elements under four taps of a row as words, which are multiplied with a word
+ * of the weight. Loop order: plane, 16 columns, output rows, taps. */
 #include "backend/cpu/kernels/conv/depthwise_integer.h"
 
 #include "backend/cpu/kernels/conv/conv_integer_kernels.h"
@@ -9,12 +9,12 @@
 #include "backend/cpu/kernels/support/avx512.h"
 
 enum {
-  LANES = 16, /* outputs of a vector */
-  LANE_BYTES = 16 /* of x, that four outputs see */,
+  LANES = 16, /* outputs per vector */
+  LANE_BYTES = 16 /* of x, read by four outputs */,
   LOADED = 64, /* bytes of x */
   MOST_STRIDE = LOADED / LANE_BYTES,
   MOST_ROWS = 16,
-  MOST_WORDS = 4, /* of a row of taps */
+  MOST_WORDS = 4, /* per row of taps */
   OUTPUTS_PER_TASK = 4 * 1024
 };
 
@@ -28,19 +28,19 @@ bool depthwise_integer_fits(const conv_integer_args *args) {
 }
 
 #if KERNEL_X86
-/* What all planes share. */
+/* Tables that all planes share. */
 typedef struct sight {
   const conv_integer_args *args;
-  unsigned char shuffles[MOST_WORDS][LOADED]; /* what a word of taps sees of a quarter's bytes */
-  int32_t spread[LANES];                      /* the dwords of x that the quarters get */
+  unsigned char shuffles[MOST_WORDS][LOADED]; /* bytes of a quarter that a word of taps reads */
+  int32_t spread[LANES];                      /* dwords of x that each quarter gets */
 } sight;
 
-/* A plane of x and what is made of it. */
+/* A plane of x and its outputs. */
 typedef struct plane {
   const sight *s;
   const unsigned char *x;
-  int64_t channel, first; /* of all outputs of an image; number of its first element in out */
-  int32_t begin;          /* of each sum */
+  int64_t channel, first; /* index among an image's outputs; index in out of its first element */
+  int32_t begin;          /* initial value of each sum */
   uint32_t words[MOST_ROWS][MOST_WORDS];
 } plane;
 
@@ -67,7 +67,7 @@ static void find_taps(const conv_args *args, plane *plane) {
     plane->begin -= 128 * weight[i];
 }
 
-/* Of 16 outputs from number `from` of a row on: which bytes of a row of x they see. */
+/* Returns a mask of the bytes of a row of x that the 16 outputs from `from` on read. */
 static __mmask64 seen_bytes(const conv_dim *dim, int64_t from) {
   const int64_t first = from * dim->stride - dim->padding;
   const int64_t begin = first < 0 ? -first : 0, left = dim->in - first,
@@ -76,7 +76,7 @@ static __mmask64 seen_bytes(const conv_dim *dim, int64_t from) {
   return (~UINT64_C(0) >> (LOADED - (end - begin))) << begin;
 }
 
-/* The first n of 16 sums, element `at` of out. */
+/* Stores the first n of 16 sums at element `at` of out. */
 KERNEL_INLINE TARGET_AVX512_VNNI void store_sums(const conv_integer_args *args,
                                                  const requantise_vectors *vectors, int64_t at,
                                                  int64_t n, __m512i sums) {
@@ -100,7 +100,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI __m128i plain_codes(const requantise_vectors *v
   return _mm512_cvtusepi32_epi8(_mm512_max_epi32(whole, _mm512_setzero_si512()));
 }
 
-/* What 16 outputs see of a row of x, by words of taps. */
+/* Reads, for 16 outputs, a row of x as words of taps. */
 typedef struct row_reader {
   __m512i flip, around, spread, shuffles[MOST_WORDS];
   __mmask64 seen;
@@ -114,9 +114,8 @@ KERNEL_INLINE TARGET_AVX512_VNNI void read_row(const row_reader *reader, int wor
   for (int w = 0; w < words; w++) to[w] = _mm512_shuffle_epi8(bytes, reader->shuffles[w]);
 }
 
-/* The sums of one vector after another, of 16 columns from `from` on, to the rows of out. rows,
- * words: of the window. rolls: the rows that one output sees are those of the one above, but one.
- */
+/* Computes 16 columns from `from` on, one row of outputs after another. rows, words: size of the
+ * window. rolls: each output reads the same rows as the one above, except one. */
 KERNEL_INLINE TARGET_AVX512_VNNI void run_columns(const plane *plane, const row_reader *reader,
                                                   const requantise_vectors *vectors, int64_t from,
                                                   int rows, int words, bool rolls, bool is_plain) {

@@ -1,4 +1,5 @@
-/* Planes convolved by themselves with small kernels, strip by strip. */
+/* Kernels of depthwise convolutions with few taps, per instruction set. Loop order: rows of
+ * outputs, columns, rows of inputs, taps. */
 #include "backend/cpu/kernels/conv/depthwise_kernels.h"
 
 #include <string.h>
@@ -21,7 +22,7 @@ KERNEL_INLINE vec4 vec4_odd(vec4 a, vec4 b) { return (vec4){a[1], a[3], b[1], b[
 #if KERNEL_X86
 /* ---------------------------------------------------------------- AVX2 */
 
-/* Every second of 16 floats; shuffle: which of four, twice. */
+/* Selects every second of 16 floats. shuffle: two of four, twice. */
 #define HALF_AVX2(a, b, shuffle) \
   _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(a, b, shuffle)), 0xD8))
 
@@ -33,15 +34,15 @@ KERNEL_INLINE vec4 vec4_odd(vec4 a, vec4 b) { return (vec4){a[1], a[3], b[1], b[
 #include "backend/cpu/kernels/conv/depthwise_tiles.h"
 
 /* ---------------------------------------------------------------- AVX-512
- * In place: what lies outside of the image is masked. */
+ * Inputs are read in place; elements outside the image are masked. */
 
 enum { ROWS = 4, COLUMNS = 16 };
 
-/* What 16 neighbouring outputs see in one tap's column, and zeros beside the image. */
+/* Loads the inputs of 16 neighbouring outputs for one column of taps; zeros outside the image. */
 TARGET_AVX512 KERNEL_INLINE __m512 inputs_avx512(const float *x, int64_t at, uint32_t there,
                                                  int stride) {
   const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-  /* where the first would be: what is not there is masked */
+  /* may point outside the row; only elements in the mask are read */
   const float *from = (const float *)((uintptr_t)x + (uintptr_t)at * sizeof *x);
   const __m512 some = _mm512_maskz_loadu_ps((__mmask16)there, from);
   if (stride == 1) return some;
@@ -49,7 +50,7 @@ TARGET_AVX512 KERNEL_INLINE __m512 inputs_avx512(const float *x, int64_t at, uin
                                 _mm512_maskz_loadu_ps((__mmask16)(there >> 16), from + COLUMNS));
 }
 
-/* Columns from `column` on of `rows` rows from row y of the strip on. */
+/* Computes `rows` rows from row y of the strip on, from `column` on. */
 TARGET_AVX512 KERNEL_INLINE void block_avx512(const depthwise_strip *strip, const __m512 *weight,
                                               int64_t y, int64_t column, int side, int stride,
                                               int rows) {
@@ -98,7 +99,7 @@ TARGET_AVX512 KERNEL_INLINE void rows_avx512(const depthwise_strip *strip, const
 }
 
 TARGET_AVX512 KERNEL_INLINE void strip_avx512(const depthwise_strip *given, int side, int stride) {
-  const depthwise_strip own = *given, *strip = &own; /* which no store changes */
+  const depthwise_strip own = *given, *strip = &own; /* a copy that no store can change */
   __m512 weight[DEPTHWISE_MOST_SIDE * DEPTHWISE_MOST_SIDE];
   int64_t y = 0;
 #pragma GCC unroll 25

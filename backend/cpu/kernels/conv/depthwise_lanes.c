@@ -1,5 +1,6 @@
-/* 16 planes at a time, some rows after the other: turned with their weights so that neighbours are
- * of neighbouring planes, zeros beside them; summed row by row; turned back as they are stored. */
+/* Depthwise convolution of 16 planes at a time. Inputs and weights are transposed to (elements,
+ * lanes) with zeros for the padding, summed row by row, and transposed back when stored. Loop
+ * order: bands of rows, output rows, columns, taps. */
 #include "backend/cpu/kernels/conv/depthwise_lanes.h"
 
 #include <string.h>
@@ -12,22 +13,21 @@
 
 #if KERNEL_X86
 
-#define TILE_ROWS 8 /* neighbouring outputs that are summed at once, at most */
+#define TILE_ROWS 8 /* most neighbouring outputs that are summed at once */
 enum {
   LANES = DEPTHWISE_LANES,
   MOST_SIDE = 5,
-  AHEAD = 512,            /* bytes of a plane */
-  MOST_BYTES = 96 * 1024, /* of turned planes: they stay in the second-level cache */
-  NARROW = 10,  /* columns, for each of a row of taps and for each of the stride: wider rows of few
-                   taps are made faster where they lie */
-  SHORT = 20,   /* the same of rows of three taps, whatever the stride */
-  SHORTEST = 10 /* the same where threads share planes: what another one wrote comes faster plane
-                   by plane */
+  AHEAD = 512,            /* bytes of a plane that are prefetched */
+  MOST_BYTES = 96 * 1024, /* of transposed planes, which stay in the second-level cache */
+  NARROW = 10,  /* columns per tap of a row and per stride; wider rows are faster in place */
+  SHORT = 20,   /* columns with three taps per row, whatever the stride */
+  SHORTEST = 10 /* the same if threads share planes: data that another thread wrote arrives faster
+                   plane by plane */
 };
 
-/* ---------------------------------------------------------------- turning */
+/* ---------------------------------------------------------------- transposing */
 
-/* Floats [at, at + n), n <= LANES, of each lane, turned. */
+/* Loads floats [at, at + n), n <= LANES, of each lane, transposed. */
 TARGET_AVX512 KERNEL_INLINE void load_turned(const float *const from[LANES], int64_t at, int64_t n,
                                              __m512 *m512) {
   const __mmask16 there = (__mmask16)bits_between(0, n);
@@ -39,7 +39,7 @@ TARGET_AVX512 KERNEL_INLINE void load_turned(const float *const from[LANES], int
   turn_avx512(m512);
 }
 
-/* The same of BF16. */
+/* Like load_turned, for BF16. */
 TARGET_AVX512 KERNEL_INLINE void load_turned_narrow(const void *const from[LANES], int64_t at,
                                                     int64_t n, __m512 *m512) {
   const __mmask16 there = (__mmask16)bits_between(0, n);
@@ -52,7 +52,7 @@ TARGET_AVX512 KERNEL_INLINE void load_turned_narrow(const void *const from[LANES
   turn_avx512(m512);
 }
 
-/* (lanes, n) to (n, lanes). */
+/* Transposes (lanes, n) to (n, lanes). */
 TARGET_AVX512 static void turn_weights(const float *const from[LANES], int64_t n, float *to) {
   __m512 v[LANES];
   for (int64_t at = 0; at < n; at += LANES) {
@@ -62,7 +62,8 @@ TARGET_AVX512 static void turn_weights(const float *const from[LANES], int64_t n
   }
 }
 
-/* Rows [row, stop) of planes to rows of `pitch` vectors, zeros for the padding beside them. */
+/* Transposes rows [row, stop) of planes to rows of `pitch` vectors, with zeros as padding on both
+ * sides. */
 TARGET_AVX512 static void turn_rows(const conv_part *part, const void *const from[LANES],
                                     int64_t row, int64_t stop, int64_t pitch, float *to) {
   const int64_t columns = part->args->dims[2].in, left = -part->d[2].origin,
@@ -89,17 +90,17 @@ TARGET_AVX512 static void turn_rows(const conv_part *part, const void *const fro
   }
 }
 
-/* Sums [i, i + LANES) of (n, lanes), turned: of each lane. */
+/* Loads sums [i, i + LANES) of (n, lanes), transposed to one vector per lane. */
 TARGET_AVX512 KERNEL_INLINE void load_sums(const float *sums, int64_t i, __m512 *m512) {
 #pragma GCC unroll 16
   for (int k = 0; k < LANES; k++) m512[k] = _mm512_loadu_ps(sums + (i + k) * LANES);
   turn_avx512(m512);
 }
 
-/* n sums (n, lanes) to outputs from `cell` on of `count` planes. */
+/* Stores n sums (n, lanes) as outputs from `cell` on of `count` planes. */
 TARGET_AVX512 static void store_planes(const conv_part *part, int64_t plane, int64_t count,
                                        int64_t cell, int64_t n, const float *sums) {
-  const conv_tail tail = part->args->tail; /* which no store changes */
+  const conv_tail tail = part->args->tail; /* a copy that no store can change */
   const int64_t size = out_size(part->args), first = plane * size + cell;
   float *out = (float *)part->args->out + first;
   const float *added = tail.added ? (const float *)tail.added + first : NULL;
@@ -115,8 +116,8 @@ TARGET_AVX512 static void store_planes(const conv_part *part, int64_t plane, int
   }
 }
 
-/* The same as BF16, of which the last ones overlap those before: masked stores are slow. Nothing is
- * added. */
+/* Like store_planes, for BF16 without tail.added. The last vector overlaps the one before, because
+ * masked stores are slow. */
 TARGET_AVX512_BF16 static void store_narrow(const conv_part *part, int64_t plane, int64_t count,
                                             int64_t cell, int64_t n, const float *sums) {
   const conv_tail tail = part->args->tail;
@@ -142,12 +143,13 @@ TARGET_AVX512_BF16 static void store_narrow(const conv_part *part, int64_t plane
 
 /* ---------------------------------------------------------------- sums */
 
-/* A row of outputs: `rows` neighbours at a time. */
+/* Neighbouring outputs of a row. */
 typedef struct lane_cells {
-  const float *x, *weight; /* what the first one sees; of the first row of taps that is there */
-  int64_t taps, pitch;     /* rows of taps; floats of a turned row */
-  const float *bias;       /* (lanes) */
-  float *sums;             /* (cells, lanes) */
+  const float *x,
+      *weight; /* first output's inputs; weights of the first row of taps inside the image */
+  int64_t taps, pitch; /* rows of taps; floats per transposed row */
+  const float *bias;   /* (lanes) */
+  float *sums;         /* (cells, lanes) */
 } lane_cells;
 
 TARGET_AVX512 KERNEL_INLINE void sum_some(const lane_cells *cells, const int n, const int side,
@@ -195,7 +197,7 @@ TARGET_AVX512 static void sum_5_2(const lane_cells *cells, int rows) {
 }
 
 typedef void (*cells_kernel)(const lane_cells *cells, int rows);
-/* By side 5 and stride 2. */
+/* Indexed by side == 5 and stride == 2. */
 static const cells_kernel kernels[2][2] = {{sum_3_1, sum_3_2}, {sum_5_1, sum_5_2}};
 
 /* ---------------------------------------------------------------- planes */
@@ -212,7 +214,7 @@ typedef struct memory {
   size_t bytes;
 } memory;
 
-/* Where what `rows` rows of outputs need lies. */
+/* Lays out the memory that `rows` rows of outputs need. */
 static memory memory_of(const conv_part *part, int64_t rows, float *from) {
   memory memory = {.weight = from};
   const int64_t weight = tap_count(part) * LANES,
@@ -227,14 +229,13 @@ static memory memory_of(const conv_part *part, int64_t rows, float *from) {
   return memory;
 }
 
-/* Rows of outputs that fit, at least one. */
+/* Returns how many rows of outputs fit in MOST_BYTES, at least one. */
 static int64_t rows_that_fit(const conv_part *part) {
   const size_t one = memory_of(part, 1, NULL).bytes, more = memory_of(part, 2, NULL).bytes - one;
   return one < MOST_BYTES ? 1 + (int64_t)((MOST_BYTES - one) / more) : 1;
 }
 
-/* Some planes of outputs on their way: rows [first, stop) of inputs are turned, and lie in `m` from
- * its first one on. */
+/* Planes of outputs being computed. Rows [first, stop) of the inputs are transposed in m.x. */
 typedef struct band {
   const conv_part *a;
   const void *x[LANES];
@@ -242,7 +243,7 @@ typedef struct band {
   int64_t plane, count, first, stop;
 } band;
 
-/* Turns what output rows [row, row + rows) see, keeping what is there. */
+/* Transposes the inputs of output rows [row, row + rows), keeping rows that are there already. */
 static void turn_band(band *band, int64_t row, int64_t rows) {
   const window *window = &band->a->d[1];
   const int64_t pitch = vectors_of_row(band->a) * LANES, in = band->a->args->dims[1].in,
@@ -259,7 +260,7 @@ static void turn_band(band *band, int64_t row, int64_t rows) {
   band->stop = stop;
 }
 
-/* Output rows [row, row + rows) of turned inputs. */
+/* Sums output rows [row, row + rows) from transposed inputs. */
 static void sum_band(const band *band, int64_t row, int64_t rows) {
   const window *down = &band->a->d[1], *columns = &band->a->d[2];
   const cells_kernel run = kernels[columns->taps == 5][columns->stride == 2];
@@ -311,7 +312,7 @@ bool depthwise_lanes_run(const conv_part *part, int64_t plane, int64_t count, in
                .plane = plane,
                .count = count};
   const float *weight[LANES];
-  for (int64_t i = 0; i < LANES; i++) { /* lanes that are not used do as the last one */
+  for (int64_t i = 0; i < LANES; i++) { /* unused lanes repeat the last plane */
     const int64_t out = plane + least(i, count - 1), output = out % outputs;
     band.x[i] = float_at(args->x, is_bf16(args->x_type),
                          (out / outputs * args->groups + output / args->outputs) * in_size(args));

@@ -1,17 +1,18 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_DEPTHWISE_LANES_H
 #define BACKEND_CPU_KERNELS_CONV_DEPTHWISE_LANES_H
-/* Planes convolved by themselves, in float: one in each lane of vectors, so that narrow rows fill
- * them, too, and what a tap sees is aligned. */
+/* Depthwise convolution in float with one plane per vector lane. Short rows fill vectors, too, and
+ * what a tap reads is aligned. */
 #include "backend/cpu/kernels/conv/conv_window.h"
 
 enum { DEPTHWISE_LANES = 16 };
 
-/* Whether a part that depthwise_fits is made so: by the processor, the sizes and the threads. */
+/* True if this is the faster way for a part that depthwise_fits, given processor, sizes and
+ * threads. */
 bool depthwise_lanes_fit(const conv_part *part, int n_threads);
-/* Output rows [row, row + rows) of planes [plane, plane + count) of outputs, count <=
- * DEPTHWISE_LANES, in scratch memory of depthwise_lanes_bytes. False: a weight is not finite, and
- * nothing is done. The kernel of depthwise_kernels.h that does it then takes no scratch memory
- * where planes can lie in lanes. */
+/* Computes output rows [row, row + rows) of planes [plane, plane + count), count <=
+ * DEPTHWISE_LANES, with depthwise_lanes_bytes of scratch memory. Returns false, and does nothing,
+ * if a weight is not finite. The caller then uses depthwise_kernels.h, whose AVX-512 kernels copy
+ * no rows. */
 bool depthwise_lanes_run(const conv_part *part, int64_t plane, int64_t count, int64_t row,
                          int64_t rows, char *scratch);
 size_t depthwise_lanes_bytes(const conv_part *part, int64_t rows);

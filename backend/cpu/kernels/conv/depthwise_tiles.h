@@ -1,9 +1,9 @@
-/* Kernels of depthwise_kernels.c. Included once for each instruction set, behind
- *   TILE_SET   whose vectors they are made of (tile_vectors.h)
- *   TILE(name)   the names of those that are made
- *   TILE_ROWS   so many rows of outputs are made at once, at most 4
- *   TILE_EVEN(a, b), TILE_ODD(a, b)   every second of two vectors
- * Vectors are of at most DEPTHWISE_ROW_SLACK floats. */
+/* Strips of depthwise_kernels.c. Include it once per instruction set, after defining
+ *   TILE_SET   instruction set of the vectors (tile_vectors.h)
+ *   TILE(name)   names of the functions
+ *   TILE_ROWS   rows of outputs that are computed at once, at most 4
+ *   TILE_EVEN(a, b), TILE_ODD(a, b)   every second element of two vectors
+ * Vectors have at most DEPTHWISE_ROW_SLACK floats. */
 
 #include "backend/cpu/kernels/support/tile_vectors.h"
 
@@ -11,8 +11,8 @@ enum { TILE(floats) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
 
 TILE_TARGET KERNEL_INLINE void TILE(store)(float *to, TILE_VECTOR v) { memcpy(to, &v, sizeof v); }
 
-/* `vectors` vectors from `from` on, of which n floats are wanted; those beyond `end` are not read.
- */
+/* Loads `vectors` vectors from `from` on, of which n floats are needed. Nothing from `end` on is
+ * read. */
 TILE_TARGET KERNEL_INLINE void TILE(load)(const float *from, const float *end, int64_t n,
                                           int vectors, TILE_VECTOR *to) {
   enum { FLOATS = TILE(floats) };
@@ -25,7 +25,7 @@ TILE_TARGET KERNEL_INLINE void TILE(load)(const float *from, const float *end, i
   for (int v = 0; v < vectors; v++) to[v] = TILE_LOAD(from + v * FLOATS);
 }
 
-/* n floats to `to`, zeros behind them. */
+/* Copies n floats to `to`, followed by zeros. */
 TILE_TARGET KERNEL_INLINE void TILE(copy_row)(const float *from, const float *end, int64_t n,
                                               float *to) {
   enum { FLOATS = TILE(floats) };
@@ -37,7 +37,7 @@ TILE_TARGET KERNEL_INLINE void TILE(copy_row)(const float *from, const float *en
   TILE(store)(to + n, TILE_FILL(0));
 }
 
-/* n floats by turns to `even` and `odd`. */
+/* Copies n floats alternately to `even` and `odd`. */
 TILE_TARGET KERNEL_INLINE void TILE(part_row)(const float *from, const float *end, int64_t n,
                                               float *even, float *odd) {
   enum { FLOATS = TILE(floats) };
@@ -51,7 +51,7 @@ TILE_TARGET KERNEL_INLINE void TILE(part_row)(const float *from, const float *en
   TILE(store)(odd + n / 2, TILE_FILL(0));
 }
 
-/* The rows that a strip sees. */
+/* Copies the input rows of a strip. */
 TILE_TARGET KERNEL_INLINE void TILE(copy_rows)(const depthwise_strip *s, int side, int stride) {
   const int64_t half = depthwise_half(side, stride, s->columns), pitch = stride * half;
   const int64_t width = (s->columns - 1) * stride + side, left = s->left;
@@ -76,7 +76,8 @@ TILE_TARGET KERNEL_INLINE void TILE(copy_rows)(const depthwise_strip *s, int sid
   }
 }
 
-/* A vector of sums as it is stored at `to`, of which n floats are in the strip. */
+/* Returns a vector of sums with bias and tail, as stored at `to`; n floats are left in the
+ * strip. */
 TILE_TARGET KERNEL_INLINE TILE_VECTOR TILE(finish)(const depthwise_strip *s, TILE_VECTOR sum,
                                                    const float *to, int64_t n) {
   sum += TILE_FILL(s->bias);
@@ -89,8 +90,8 @@ TILE_TARGET KERNEL_INLINE TILE_VECTOR TILE(finish)(const depthwise_strip *s, TIL
   return TILE_MIN(TILE_FILL(s->tail.high), TILE_MAX(TILE_FILL(s->tail.low), sum));
 }
 
-/* A vector of outputs in each of `rows` rows; x: where the first one's taps begin. Nothing is
- * stored beyond the end of the strip. */
+/* Computes a vector of outputs in each of `rows` rows. x: the first output's first input. Stores
+ * nothing after the end of the strip. */
 TILE_TARGET KERNEL_INLINE void TILE(block)(const depthwise_strip *s, const TILE_VECTOR *weight,
                                            const float *x, float *to, int side, int stride,
                                            int rows) {
@@ -124,8 +125,9 @@ TILE_TARGET KERNEL_INLINE void TILE(block)(const depthwise_strip *s, const TILE_
   }
 }
 
-/* `rows` rows from row y of the strip on. Where a row has no whole number of vectors the last one
- * begins earlier; a row shorter than one is stored with what the next one overwrites. */
+/* Computes `rows` rows from row y of the strip on. If a row is not a whole number of vectors, the
+ * last vector starts earlier. A row shorter than a vector stores excess elements that the next row
+ * overwrites. */
 TILE_TARGET KERNEL_INLINE void TILE(some_rows)(const depthwise_strip *s, const TILE_VECTOR *weight,
                                                int64_t y, int side, int stride, int rows) {
   enum { FLOATS = TILE(floats) };

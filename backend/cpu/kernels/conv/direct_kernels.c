@@ -1,4 +1,4 @@
-/* Tiles of convolutions that are summed directly. */
+/* Kernels of direct convolutions, per instruction set. */
 #include "backend/cpu/kernels/conv/direct_kernels.h"
 
 #include <string.h>

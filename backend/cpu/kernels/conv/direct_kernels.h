@@ -1,13 +1,16 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_DIRECT_KERNELS_H
 #define BACKEND_CPU_KERNELS_CONV_DIRECT_KERNELS_H
-/* Products of inputs with a packed weight, in float: outputs are the lanes of vectors, and
- * neighbouring positions the rows of a tile, whose inputs are read where they lie. */
+/* Tiles of direct convolutions in float: c (positions, nr) = or += x (positions, k) * b (k, nr).
+ * Outputs are the lanes of vectors, neighbouring positions are rows, and inputs are read in
+ * place. */
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { DIRECT_AHEAD = 64 }; /* elements of k that are asked for ahead: offsets behind the last */
+enum {
+  DIRECT_AHEAD = 64
+}; /* elements of k that are prefetched ahead; offsets has as many more elements */
 
-/* c (rows, nr) = or += inputs times b. */
+/* A product c (rows, nr) = or += x * b. */
 typedef struct direct_product {
   int64_t k;
   const float *x; /* element (row, k): x[offsets[k] + row * step] */
@@ -16,23 +19,23 @@ typedef struct direct_product {
   const float *b; /* (k, nr), rows b_step apart */
   int64_t b_step;
   float *c;         /* (rows, nr) */
-  bool adds;        /* else c is written */
-  const char *next; /* what is asked for on the way: `next_step` bytes for each k */
+  bool adds;        /* otherwise c is overwritten */
+  const char *next; /* memory that is prefetched on the way, `next_step` bytes per k */
   int64_t next_step;
-  bool asks; /* for x, DIRECT_AHEAD of k ahead, where step is 1: another thread may have written it
-              */
+  bool asks; /* prefetches x, DIRECT_AHEAD of k ahead, if step is 1; another thread may have written
+                it */
 } direct_product;
 
 typedef struct direct_kernel {
-  int mr, nr; /* the most rows; outputs */
+  int mr, nr; /* most rows; outputs */
   void (*run)(const direct_product *product, int rows);
   void (*run_half)(const direct_product *product,
-                   int rows); /* of the first nr / 2; NULL: nr is least */
+                   int rows); /* only the first nr / 2 outputs; NULL if nr is minimal */
 } direct_kernel;
 
-/* For so many outputs. */
+/* Returns the kernel for this number of outputs. */
 direct_kernel direct_kernel_for(int64_t outputs);
-/* For x and b of pairs.h's words. */
+/* Like direct_kernel_for, for x and b in words of pairs.h. */
 direct_kernel direct_pairs_kernel_for(int64_t outputs);
 
 #endif

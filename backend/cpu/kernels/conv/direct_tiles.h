@@ -1,10 +1,10 @@
-/* Products of direct_kernels.c, whose sums stay in registers. Included once for each instruction
- * set, behind
- *   TILE_SET   whose vectors they are made of (tile_vectors.h)
- *   TILE(name)   the names of those that are made
- *   TILE_ROWS   the most rows
- *   TILE_VECTORS   so many vectors, or half as many, are a row
- * Each sum is made in the order of k, whatever the number of rows. */
+/* Tiles of direct_kernels.c, whose sums stay in registers. Include it once per instruction set,
+ * after defining
+ *   TILE_SET   instruction set of the vectors (tile_vectors.h)
+ *   TILE(name)   names of the functions
+ *   TILE_ROWS   most rows
+ *   TILE_VECTORS   vectors of a row; also half as many
+ * Each sum adds its products in the order of k, whatever the number of rows. */
 
 #include "backend/cpu/kernels/support/tile_vectors.h"
 
@@ -49,7 +49,7 @@ TILE_TARGET KERNEL_INLINE void TILE(rows)(const direct_product *t, int rows, con
 #include "backend/cpu/kernels/support/tile_rows.h"
 }
 
-/* A stride of 1 has code of its own; inputs are asked for by the largest tiles alone. */
+/* Compiles code for a stride of 1. Only the largest tiles prefetch inputs. */
 TILE_TARGET KERNEL_INLINE void TILE(run)(const direct_product *t, int rows, const int vectors) {
   const bool is_largest = TILE_ROWS == 14 && vectors == TILE_VECTORS;
   if (t->step == 1 && is_largest && t->asks)
@@ -70,7 +70,7 @@ TILE_TARGET static void TILE(half)(const direct_product *t, int rows) {
 static inline direct_kernel TILE(kernel)(void) {
   return (direct_kernel){TILE_ROWS, TILE_VECTORS * TILE(floats), TILE(whole), TILE(half)};
 }
-/* For few outputs. */
+/* Returns the half kernel if it has enough outputs. */
 static inline direct_kernel TILE(kernel_for)(int64_t outputs) {
   const int half = TILE_VECTORS / 2 * TILE(floats);
   return outputs <= half ? (direct_kernel){TILE_ROWS, half, TILE(half), NULL} : TILE(kernel)();

@@ -1,6 +1,9 @@
-/* Planes times a weight, where they lie. A task is some columns of an image by some strips of the
- * weight. Rounded planes are packed as words (pairs.h), in panels of the columns of a tile: by the
- * task, or, where several tasks read the same columns, of all images before. */
+/* Pointwise convolution: out (outputs, columns) = min(max(weight * x + bias + added, low), high)
+ * per image and group, then steps, with the planes of x in place. Packed weight: gemm.h's packed a
+ * (strips, k, height); tiles of conv_amx_weight.h on AMX. A task is some columns of an image by
+ * some strips of the weight. Rounded planes are packed as words (pairs.h), in panels of a tile's
+ * columns: by the task, or, if several tasks read the same columns, for all images before. Loop
+ * order: strips that fit in the cache, columns, strip. */
 #include "backend/cpu/kernels/conv/pointwise.h"
 
 #include "backend/cpu/kernels/conv/conv_amx_weight.h"
@@ -15,33 +18,34 @@
 #include "backend/cpu/kernels/support/slots.h"
 
 enum {
-  TASK_PANELS = 8,           /* columns of a task, in tiles: a row of them is in few pages */
-  CACHED_WEIGHT = 256 << 10, /* bytes that the second-level cache keeps beside planes */
+  TASK_PANELS = 8, /* columns of a task, in tiles, so that a row of them is in few pages */
+  CACHED_WEIGHT = 256 << 10, /* bytes that the second-level cache keeps besides planes */
   FEW_STRIPS = 4,
-  TASKS = 4,                 /* of a thread, at least, so that all end at about the same time */
-  LARGE_PLANE = 512,         /* columns that are cut alone: threads write what they will read */
-  LARGE_OUTPUT = 768 * 1024, /* elements of a group of an image, beyond second-level caches */
-  TASK_WORK = 32 * 1024,     /* multiplications of a task of few strips, at least */
-  WORK = 256 * 1024,         /* multiplications that are worth waking a thread up */
-  PACK_WORK = 64 * 1024      /* elements, the same */
+  TASKS = 4, /* at least, per thread, so that all threads end at about the same time */
+  LARGE_PLANE =
+      512, /* from this many columns on, only columns are cut: threads then read what they wrote */
+  LARGE_OUTPUT = 768 * 1024, /* elements per group and image that exceed second-level caches */
+  TASK_WORK = 32 * 1024,     /* least multiplications of a task with few strips */
+  WORK = 256 * 1024,         /* multiplications that justify waking a thread */
+  PACK_WORK = 64 * 1024      /* elements that justify waking a thread */
 };
 
-/* How a convolution is cut. */
+/* A convolution cut into tasks. */
 typedef struct cutting {
   const conv_part *a;
   const kgemm *g;
-  bool tiled;                   /* by AMX */
-  pointwise_kernel whole, half; /* by tiles of their columns alone */
-  bool asks;                    /* outputs are in memory: pointwise_tile */
+  bool tiled;                   /* uses AMX */
+  pointwise_kernel whole, half; /* kernels for a tile's columns, and for half of them */
+  bool asks;                    /* outputs are not in a cache: see pointwise_tile */
   int64_t cells, height, strips;
-  int64_t k;            /* elements or words of a column, as they are packed */
-  int64_t across, down; /* tasks of an image and group: of columns, and of strips */
-  char *words;          /* panels (k, nr) of all images, where tasks share them */
+  int64_t k;            /* elements or words per column, as packed */
+  int64_t across, down; /* tasks per image and group: along columns, and along strips */
+  char *words;          /* panels (k, nr) of all images, if tasks share them */
 } cutting;
 
 static bool is_rounded(const cutting *cutting) { return conv_is_rounded(cutting->a->args); }
-/* Whether planes are packed: narrow ones, which take two instructions more for each word, are read
- * as they are where few strips read them. */
+/* True if planes are packed as words. BF16 planes, which need two more instructions per word when
+ * read in place, are not packed if few strips read them. */
 static bool packs_words(const cutting *cutting) {
   return is_rounded(cutting) &&
          (cutting->tiled || !is_bf16(cutting->a->args->x_type) || cutting->strips > FEW_STRIPS);
@@ -59,7 +63,7 @@ static size_t shared_bytes(const cutting *cutting) {
   const int64_t all = cutting->a->args->images * cutting->g->batch * panel_count(cutting);
   return shares_words(cutting) ? kernel_scratch_size((size_t)all * panel_bytes(cutting)) : 0;
 }
-/* Of a task. */
+/* Returns the scratch bytes per task. */
 static size_t own_bytes(const cutting *cutting) {
   const int64_t panels = ceil_div(cutting->cells / cutting->whole.nr, cutting->across) + 1;
   return packs_words(cutting) && cutting->down == 1 ? (size_t)panels * panel_bytes(cutting) : 0;
@@ -95,7 +99,7 @@ bool pointwise_fills_a_tile(const conv_part *part) {
   return cell_count(part) >= kernel_for(part->args, false).nr;
 }
 
-/* Tasks of columns, at least `wanted` where that is worth it. */
+/* Returns the number of tasks along columns: `wanted` or more if the work justifies it. */
 static int64_t columns_cut(const cutting *cutting, int64_t panels, int64_t wanted) {
   const int64_t worth = cutting->g->m * cutting->g->k * cutting->cells / TASK_WORK;
   return at_least(cutting->across, least(least(panels, worth), wanted));
@@ -134,8 +138,8 @@ static cutting cut(const kernel_context *ctx, const conv_part *part, const kgemm
 
 /* ---------------------------------------------------------------- words */
 
-/* What multiplies the columns from `column` on, and the first of its own: the last ones are made
- * once more where they do not fill a tile. */
+/* Returns the kernel for the columns from `column` on, and the first column that it computes. If
+ * the last columns do not fill a tile, it recomputes some before them. */
 static const pointwise_kernel *kernel_at(const cutting *cutting, int64_t column, int64_t *first) {
   const pointwise_kernel *kernel =
       cutting->cells - column <= cutting->half.nr ? &cutting->half : &cutting->whole;
@@ -143,7 +147,7 @@ static const pointwise_kernel *kernel_at(const cutting *cutting, int64_t column,
   return kernel;
 }
 
-/* Element (channel, column) of a group of an image. */
+/* Returns the address of element (channel, column) of a group of an image. */
 static const void *plane_at(const cutting *cutting, int64_t image, int64_t group, int64_t channel,
                             int64_t column) {
   const conv_args *args = cutting->a->args;
@@ -164,7 +168,7 @@ static void join_panels(const cutting *cutting, const void *from, int64_t column
     pairs_join_panels(from, cutting->cells, args->channels, columns, cutting->whole.nr, to);
 }
 
-/* Columns [from, to) of a group of an image, in panels; `from` begins one. */
+/* Packs columns [from, to) of a group of an image as panels. `from` is the start of a panel. */
 static void pack_columns(const cutting *cutting, int64_t image, int64_t group, int64_t from,
                          int64_t to, char *panels) {
   const int64_t nr = cutting->whole.nr, whole = (to - from) / nr * nr;
@@ -195,10 +199,10 @@ static void pack_all(const kernel_context *ctx, cutting *cutting) {
 
 /* ---------------------------------------------------------------- products */
 
-/* What a task makes: strips [strip, stop) of columns [from, to). */
+/* The outputs of a task: strips [strip, stop) of columns [from, to). */
 typedef struct patch {
   int64_t image, group, strip, stop, from, to;
-  char *words; /* panels of its columns, which it packs itself */
+  char *words; /* panels of its columns, if the task packs them */
 } patch;
 
 static patch patch_of(const cutting *cutting, int64_t task) {
@@ -214,7 +218,7 @@ static patch patch_of(const cutting *cutting, int64_t task) {
   return patch;
 }
 
-/* The panel of the columns from `column` on. */
+/* Returns the panel of the columns from `column` on. */
 static char *panel_at(const cutting *cutting, const patch *patch, int64_t column) {
   const int64_t product = patch->image * cutting->g->batch + patch->group;
   if (!shares_words(cutting))
@@ -224,14 +228,14 @@ static char *panel_at(const cutting *cutting, const patch *patch, int64_t column
                               (int64_t)panel_bytes(cutting);
 }
 
-/* A row of the group's outputs among those of all images. */
+/* Returns the index of a group's output row among those of all images. */
 static int64_t output_at(const cutting *cutting, const patch *patch, int64_t row) {
   const conv_args *args = cutting->a->args;
   return (patch->image * args->groups + patch->group) * args->outputs + row;
 }
 
 _Static_assert((int)AMX_COLUMNS == (int)BF16_COLUMNS, "sums of one are stored as the other's");
-/* Sums of tiles by AMX, of whose rows there are `rows`. */
+/* Computes a tile on AMX, with `rows` valid rows. */
 static void run_tiled(const cutting *cutting, const bf16_tile *tile, int rows, int columns) {
   static const int64_t offset = 0;
   _Alignas(64) float sums[AMX_OUTPUTS * AMX_COLUMNS];
@@ -255,7 +259,7 @@ static void run_sums(const cutting *cutting, const bf16_tile *tile, int rows, in
     bf16_tile_run(tile, rows, columns);
 }
 
-/* Tiles of words, and those that read, add or write BF16. */
+/* Computes a tile of words, or one that reads, adds or writes BF16. */
 static void run_narrow(const cutting *cutting, const pointwise_tile *pointwise_tile, int64_t at,
                        int rows, int columns) {
   const conv_args *args = cutting->a->args;
@@ -287,7 +291,7 @@ static void run_narrow(const cutting *cutting, const pointwise_tile *pointwise_t
   narrow_rows(sums, rows, columns, (uint16_t *)args->out + at, pointwise_tile->c_step);
 }
 
-/* A strip by the columns of a tile from `column` on. */
+/* Computes a strip by the columns of a tile from `column` on. */
 static void run_tile(const cutting *cutting, const patch *patch, int64_t strip, int64_t column) {
   const conv_args *args = cutting->a->args;
   int64_t first;

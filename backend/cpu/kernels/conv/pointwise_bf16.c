@@ -1,4 +1,4 @@
-/* Tiles of rounded convolutions of one element, on values that are kept as BF16. */
+/* Tiles of rounded pointwise convolutions on values that are kept as BF16. */
 #include "backend/cpu/kernels/conv/pointwise_bf16.h"
 
 #include "backend/cpu/kernels/support/avx512.h"
@@ -9,8 +9,8 @@
 #define TILE_ROWS 12
 enum { LANES = 16, MOST_SUMS = TILE_ROWS * BF16_COLUMNS / LANES };
 
-/* Words of 16 or 32 columns of two rows of BF16, the second of which may be zeros. Of 32 they are
- * in the order in which vectors are unpacked: see in_order. */
+/* Loads words of 16 or 32 columns of two rows of BF16; odd may be NULL for zeros. 32 columns are
+ * left in the order of the unpack instructions, see in_order. */
 TARGET_AVX512_BF16 KERNEL_INLINE void load_words(const uint16_t *even, const uint16_t *odd,
                                                  const int vectors, __m512i *words) {
   if (vectors == 1) {
@@ -26,7 +26,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void load_words(const uint16_t *even, const uin
   words[1] = _mm512_unpackhi_epi16(low, high);
 }
 
-/* Sums of 32 columns by unpacked words: quarters of one and of the other take turns. */
+/* Restores the order of sums of 32 columns of unpacked words, whose quarters alternate. */
 TARGET_AVX512_BF16 KERNEL_INLINE void in_order(__m512 *sums) {
   const __m512i first = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23),
                 second = _mm512_add_epi32(first, _mm512_set1_epi32(8));
@@ -80,7 +80,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void sum_wide(const bf16_tile *tile, const int 
 
 TARGET_AVX512_BF16 KERNEL_INLINE void store_tile(const bf16_tile *tile, const int rows,
                                                  const int vectors, const __m512 *sums) {
-  const bf16_tile own = *tile; /* which no store changes */
+  const bf16_tile own = *tile; /* a copy that no store can change */
   const __m512 low = _mm512_set1_ps(own.low), high = _mm512_set1_ps(own.high);
 #pragma GCC unroll 12
   for (int i = 0; i < rows; i++)
@@ -124,7 +124,7 @@ TARGET_AVX512_BF16 static void run_half(const bf16_tile *tile, int rows) {
 }
 #undef TILE_ROWS
 
-/* What is absent is known where it is compiled: a row takes few instructions then. */
+/* vectors and adds are constants where this is inlined, so that a row takes few instructions. */
 TARGET_AVX512_BF16 KERNEL_INLINE void store_all(const bf16_tile *tile, int rows, const int vectors,
                                                 const bool adds, const float *sums) {
   const bf16_tile own = *tile;

@@ -1,22 +1,22 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_POINTWISE_BF16_H
 #define BACKEND_CPU_KERNELS_CONV_POINTWISE_BF16_H
-/* Tiles of pointwise_kernels.h's rounded convolutions with values that are kept as BF16 (bf16.h):
- * planes are read where they lie, two rows at a time, and results rounded as they are stored. */
+/* Tiles of rounded pointwise convolutions with values that are kept as BF16 (bf16.h). Planes are
+ * read in place, two rows at a time, and results are rounded when they are stored. */
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/dtype.h"
 
-/* c (rows, columns) = limits(a times b + bias + added). */
+/* A tile c (rows, columns) = min(max(a * b + bias + added, low), high). */
 typedef struct bf16_tile {
-  int64_t channels;  /* k of a, two in a word of pairs.h */
+  int64_t channels;  /* k of a; a word of pairs.h holds two */
   const uint32_t *a; /* word (row, i): a[i * a_step + row] */
   int64_t a_step;
-  const void *b; /* b_is_planes: element (channel, column) is b[channel * b_step + column], of BF16;
-                    else words, word (i, column) is b[i * b_step + column] */
+  const void *b; /* if b_is_planes, BF16 element (channel, column) is b[channel * b_step + column];
+                    otherwise word (i, column) is b[i * b_step + column] */
   int64_t b_step;
-  const float *bias; /* (rows), or NULL */
-  const void *added; /* as c, or NULL */
+  const float *bias; /* (rows), may be NULL */
+  const void *added; /* like c, may be NULL */
   void *c;           /* element (row, column): c[row * c_step + column] */
   int64_t c_step;
   bool b_is_planes;
@@ -27,7 +27,8 @@ typedef struct bf16_tile {
 enum { BF16_ROWS = 12, BF16_COLUMNS = 32 };
 /* columns: BF16_COLUMNS, or half of them. */
 void bf16_tile_run(const bf16_tile *tile, int rows, int columns);
-/* The same of sums (rows, BF16_COLUMNS) of any number of rows, by AVX-512. */
+/* Like bf16_tile_run, for given sums (rows, BF16_COLUMNS) of any number of rows. Requires
+ * AVX-512. */
 void bf16_tile_store(const bf16_tile *tile, int rows, int columns, const float *sums);
 
 #endif

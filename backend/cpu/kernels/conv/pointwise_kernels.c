@@ -1,4 +1,4 @@
-/* Tiles of convolutions with a kernel of one element. */
+/* Kernels of pointwise convolutions, per instruction set. */
 #include "backend/cpu/kernels/conv/pointwise_kernels.h"
 #include "backend/cpu/kernels/support/avx512.h"
 #include "backend/cpu/kernels/support/vec4.h"

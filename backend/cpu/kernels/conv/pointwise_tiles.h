@@ -1,15 +1,15 @@
-/* Tiles of pointwise_kernels.c. Included once for each instruction set, behind
- *   TILE_SET   whose vectors they are made of (tile_vectors.h)
- *   TILE(name)   the names of those that are made
- *   TILE_ROWS   the most rows
- *   TILE_VECTORS   so many vectors, or half as many, are a row
- * Each sum is made in the order of k, whatever the number of rows. */
+/* Tiles of pointwise_kernels.c. Include it once per instruction set, after defining
+ *   TILE_SET   instruction set of the vectors (tile_vectors.h)
+ *   TILE(name)   names of the functions
+ *   TILE_ROWS   most rows
+ *   TILE_VECTORS   vectors of a row; also half as many
+ * Each sum adds its products in the order of k, whatever the number of rows. */
 
 #include "backend/cpu/kernels/support/tile_vectors.h"
 
 enum { TILE(floats) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
 
-/* For a row of outputs and of what is added to it. */
+/* Prefetches a row of outputs and of `added`. */
 TILE_TARGET KERNEL_INLINE void TILE(ask)(const pointwise_tile *t, int64_t row, const int vectors) {
 #pragma GCC unroll 4
   for (int v = 0; v < vectors; v++) {
@@ -78,7 +78,7 @@ TILE_TARGET static void TILE(half)(const pointwise_tile *t, int rows) {
   TILE(rows)(t, rows, TILE_VECTORS / 2);
 }
 
-/* By `half`. */
+/* Indexed by `half`. */
 static const pointwise_kernel TILE(kernels)[2] = {{TILE_VECTORS * TILE(floats), TILE(whole)},
                                                   {TILE_VECTORS / 2 * TILE(floats), TILE(half)}};
 

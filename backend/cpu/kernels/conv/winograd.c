@@ -1,7 +1,9 @@
-/* Winograd's method: the image is cut into tiles, which overlap. Those of a block become factors, n
- * x n matrices (tiles, channels); each is multiplied with its matrix (channels, outputs) of the
- * weight, and the sums make tiles of outputs. Threads have blocks of their own, or share one where
- * there are few tiles. */
+/* Winograd's method: out = A' [sum over channels of (B' x B) * (G w G')] A + bias, then tail and
+ * steps. The image is cut into overlapping tiles. Tiles of a block make factors: n x n matrices
+ * (tiles, channels). Each is multiplied with its matrix (channels, outputs) of the weight, and the
+ * sums make tiles of outputs. Packed weight: (groups, panels, n * n, channels, nr). Threads have
+ * their own blocks, or share one if there are few tiles. Loop order: block, panel, part of the
+ * tiles, factor. */
 #include "backend/cpu/kernels/conv/winograd.h"
 
 #include <string.h>
@@ -20,29 +22,29 @@ enum {
   MOST_N = WINOGRAD_MOST + 2,
   MOST_FACTORS = MOST_N * MOST_N,
   TAPS = WINOGRAD_SIDE * WINOGRAD_SIDE,
-  BLOCK_BYTES = 640 << 10, /* of factors: what the second-level cache keeps */
+  BLOCK_BYTES = 640 << 10, /* of factors, which stay in the second-level cache */
   LEAST_BLOCK = 32,        /* tiles, so that the weight is not read too often */
-  PART = 32,               /* tiles whose sums of a panel are in the cache, at most */
-  LEAST_PART = 6,          /* tiles for which a weight is worth reading */
-  RUN = 16,                /* tiles that one task makes factors of */
+  PART = 32,               /* most tiles whose sums of a panel stay in the cache */
+  LEAST_PART = 6,          /* tiles for which reading a weight pays */
+  RUN = 16,                /* tiles that one task transforms at once */
   CELLS = 16,              /* outputs that are stored at once */
-  DEEP = 64,               /* channels whose weight of a panel the first-level cache keeps */
-  WORK = 256 * 1024,       /* multiplications that are worth waking a thread up */
-  PACK_GRAIN = 4           /* panels' channels */
+  DEEP = 64,               /* channels whose weights of a panel stay in the first-level cache */
+  WORK = 256 * 1024,       /* multiplications that justify waking a thread */
+  PACK_GRAIN = 4           /* channels of panels */
 };
 
 typedef struct tiling {
   const winograd_args *args;
   winograd_kernel kernel;
   int m, n;
-  int64_t rows, columns, tiles; /* tiles of an image, and of all */
-  int64_t blocks;               /* of LANES channels */
-  int64_t panels;               /* of outputs, of a group */
+  int64_t rows, columns, tiles; /* tiles per image, along both axes, and of all images */
+  int64_t blocks;               /* of LANES channels, per group */
+  int64_t panels;               /* of outputs, per group */
   int64_t block;                /* tiles whose factors are in memory */
   int64_t part;                 /* tiles that are multiplied at once */
   bool shared;                  /* threads share a block */
-  int64_t work;                 /* threads that it is worth, or a group of a shared one */
-  /* Of a shared block: */
+  int64_t work; /* threads that the work, or that of a group of a shared block, is worth */
+  /* Only for a shared block: */
   float *factors;
   int64_t group, first, count;
 } tiling;
@@ -63,26 +65,26 @@ static size_t sum_bytes(const tiling *tiling) {
   return (size_t)(tiling->n * tiling->n * sum_step(tiling)) * sizeof(float);
 }
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
-/* Of a task of either kind: they follow each other. */
+/* Tasks of both kinds run one after the other and use the same memory. */
 static size_t task_bytes(const tiling *tiling) {
   return larger(input_bytes(tiling), sum_bytes(tiling));
 }
 
-/* Equal parts of n, a multiple of `of` in number. */
+/* Returns the size of equal parts of n of at most `most`; their number is a multiple of `of`. */
 static int64_t equal_parts(int64_t n, int64_t most, int64_t of) {
   int64_t parts = ceil_div(n, most);
   parts = ceil_div(parts, of) * of;
   return ceil_div(n, parts > 0 ? parts : 1);
 }
 
-/* Whose factors the second-level caches of so many threads keep. */
+/* Returns how many tiles' factors fit in the second-level caches of n_threads. */
 static int64_t most_tiles(const tiling *tiling, int64_t n_threads) {
   int64_t tile_bytes = tiling->n * tiling->n * tiling->blocks * LANES * (int64_t)sizeof(float);
   int64_t most = n_threads * BLOCK_BYTES / (tile_bytes > 0 ? tile_bytes : 1);
   return most < LEAST_BLOCK ? LEAST_BLOCK : most;
 }
 
-/* Few enough that there is a task of a panel for each thread. */
+/* Returns the most tiles per task such that each thread gets a task of a panel. */
 static int64_t most_of_task(const tiling *tiling, int64_t n_threads) {
   int64_t parts = ceil_div(n_threads, tiling->panels > 0 ? tiling->panels : 1);
   int64_t most = ceil_div(tiling->block, parts);
@@ -112,12 +114,12 @@ static tiling plan_tiling(const kernel_context *ctx, const winograd_args *args) 
 
 /* ---------------------------------------------------------------- factors */
 
-/* LANES channels of n neighbouring elements, `plane` apart, to n times LANES; channels from `here`
- * on are zeros. */
+/* Transposes n neighbouring elements of LANES channels, `plane` apart, to (n, LANES). Channels from
+ * `here` on are zeros. */
 static void turn(const float *from, int64_t plane, int64_t here, int64_t n, float *to) {
   float some[8 * 8];
   for (int64_t x = 0; x < n; x += 8) {
-    /* the last 8 once more, in part */
+    /* the last 8 overlap those before */
     const int64_t at = n >= 8 ? least(x, n - 8) : 0, width = least(8, n);
     for (int h = 0; h < LANES; h += 8) {
       if (here >= h + 8 && width == 8) {
@@ -133,7 +135,7 @@ static void turn(const float *from, int64_t plane, int64_t here, int64_t n, floa
   }
 }
 
-/* The same of a row from element `at` of x on. */
+/* Like turn, for a row from element `at` of x on, which may be BF16. */
 static void turn_row(const tiling *tiling, int64_t at, int64_t plane, int64_t here, int64_t n,
                      float *to) {
   enum { WIDEST = RUN * WINOGRAD_MOST + 2 };
@@ -147,7 +149,7 @@ static void turn_row(const tiling *tiling, int64_t at, int64_t plane, int64_t he
   turn(wide, WIDEST, here, n, to);
 }
 
-/* What `run` neighbouring tiles see of LANES channels: to (n, width, LANES). */
+/* Loads the inputs of neighbouring tiles, for LANES channels, to (n, width, LANES). */
 static void load_inputs(const tiling *tiling, int64_t plane, int64_t here, int64_t y0, int64_t x0,
                         int64_t width, float *to) {
   const winograd_args *args = tiling->args;
@@ -167,7 +169,7 @@ static void load_inputs(const tiling *tiling, int64_t plane, int64_t here, int64
   }
 }
 
-/* Where a tile is. */
+/* The position of a tile. */
 typedef struct place {
   int64_t image, row, column;
 } place;
@@ -177,7 +179,7 @@ static place place_of(const tiling *tiling, int64_t tile) {
                  tile % tiling->columns};
 }
 
-/* Of tiles [first, first + count), and LANES channels, to where those of the first are. */
+/* Computes factors of tiles [first, first + count) for LANES channels. to: the first tile's. */
 static void make_factors(const tiling *tiling, int64_t group, int64_t channels, int64_t first,
                          int64_t count, float *to, float *inputs) {
   const winograd_args *args = tiling->args;
@@ -196,7 +198,7 @@ static void make_factors(const tiling *tiling, int64_t group, int64_t channels, 
 
 /* ---------------------------------------------------------------- outputs */
 
-/* The outputs of a tile that lie in the image: element `at` of out is the first. */
+/* The part of a tile that is inside the image. at: element of out of its first output. */
 typedef struct patch {
   int64_t at, rows, columns;
 } patch;
@@ -215,7 +217,7 @@ static inline float widened(uint16_t h) {
   return f;
 }
 
-/* cells: (m, m) */
+/* Adds tail.added to cells (m, m). */
 static void add_tile(const tiling *tiling, const patch *of, float *cells) {
   const winograd_args *args = tiling->args;
   const float *from = (const float *)args->tail.added + of->at;
@@ -256,7 +258,7 @@ static void store_tile(const tiling *tiling, const patch *of, const float *cells
   }
 }
 
-/* cells: (LANES, CELLS), of n tiles of outputs [output, output + here). */
+/* Stores cells (LANES, CELLS) of n tiles of outputs [output, output + here). */
 static void store_cells(const tiling *tiling, int64_t first, int64_t n, int64_t output,
                         int64_t here, float *cells) {
   const winograd_args *args = tiling->args;
@@ -291,7 +293,7 @@ static void store_cells(const tiling *tiling, int64_t first, int64_t n, int64_t 
   }
 }
 
-/* The inputs (n, n) of a tile in the plane from element `plane` of x on. */
+/* Loads the inputs (n, n) of a tile from the plane that starts at element `plane` of x. */
 static void load_tile(const tiling *tiling, const place *at, int64_t plane, double *to) {
   const winograd_args *args = tiling->args;
   int64_t y0 = at->row * tiling->m - args->top, x0 = at->column * tiling->m - args->left;
@@ -305,13 +307,13 @@ static void load_tile(const tiling *tiling, const place *at, int64_t plane, doub
     }
 }
 
-/* The kernel of a channel of an output. */
+/* Loads the 3x3 kernel of an output and a channel. */
 static void load_taps(const winograd_args *args, int64_t output, int64_t channel, float *to) {
   const conv_weight all = {args->weight, args->weight_type, args->encoding, args->channels * TAPS};
   conv_weight_load(&all, output, channel * TAPS, TAPS, to);
 }
 
-/* Sums (m, m) of a channel. */
+/* Adds one channel to the sums (m, m). */
 KERNEL_INLINE void add_taps(int m, const float *weight, const double *inputs, double *sums) {
   for (int tap = 0; tap < TAPS; tap++) {
     const double w = (double)weight[tap], *from = inputs + tap / WINOGRAD_SIDE * (m + 2);
@@ -320,7 +322,7 @@ KERNEL_INLINE void add_taps(int m, const float *weight, const double *inputs, do
   }
 }
 
-/* Of outputs [output, output + LANES) of a tile those that are wanted, from the inputs themselves:
+/* Computes the wanted ones of outputs [output, output + LANES) of a tile directly from the inputs:
  * cells (m, m, LANES). */
 static void compute_directly(const tiling *tiling, const place *at, int64_t output,
                              const bool *wanted, float *cells) {
@@ -354,8 +356,8 @@ static bool are_finite(const float *check) {
   return !others;
 }
 
-/* Tiles [first, first + count) whose cells have been added up in `check`: what is infinite or no
- * number is so only where the inputs are. */
+/* Recomputes outputs that are not finite directly, in tiles [first, first + count), whose cells are
+ * summed in `check`. Winograd's method would spread an infinite input over the whole tile. */
 static void mend(const tiling *tiling, int64_t first, int64_t count, int64_t output, int64_t here,
                  const float *check, float *cells) {
   const int n_cells = tiling->m * tiling->m;
@@ -372,7 +374,7 @@ static void mend(const tiling *tiling, int64_t first, int64_t count, int64_t out
   }
 }
 
-/* Of outputs [output, output + LANES) of a group, `here` of which there are. sums: the first
+/* Finishes outputs [output, output + LANES) of a group, of which `here` exist. sums: the first
  * tile's. */
 static void finish_tiles(const tiling *tiling, int64_t first, int64_t count, int64_t output,
                          int64_t here, const float *sums) {
@@ -394,7 +396,7 @@ static void finish_tiles(const tiling *tiling, int64_t first, int64_t count, int
   }
 }
 
-/* One factor of a panel: sums (count, nr) of tiles [at, at + count) of a block. */
+/* Multiplies one factor of a panel: sums (count, nr) of tiles [at, at + count) of a block. */
 static void multiply_factor(const tiling *tiling, const float *factors, int64_t at, int64_t count,
                             const float *weight, float *sums) {
   int64_t nr = tiling->kernel.nr, strips = ceil_div(count, tiling->kernel.mr);
@@ -411,9 +413,8 @@ static void multiply_factor(const tiling *tiling, const float *factors, int64_t 
     }
 }
 
-/* A panel of outputs of a group, of tiles [at, at + count) of the block that begins at tile
- * `first`.
- */
+/* Computes a panel of outputs of a group for tiles [at, at + count) of the block that starts at
+ * `first`. */
 static void make_outputs(const tiling *tiling, int64_t group, int64_t panel, int64_t first,
                          int64_t at, int64_t count, const float *factors, float *sums) {
   const winograd_args *args = tiling->args;
@@ -532,7 +533,7 @@ static size_t packed_bytes(const winograd_args *args) {
          sizeof(float);
 }
 
-/* The kernels (3, 3, LANES) of a channel and LANES outputs, `here` of which there are. */
+/* Loads kernels (3, 3, LANES) of a channel and LANES outputs, of which `here` exist. */
 static void load_kernels(const winograd_args *args, int64_t output, int64_t here, int64_t channel,
                          double *to) {
   memset(to, 0, TAPS * LANES * sizeof *to);
@@ -543,7 +544,7 @@ static void load_kernels(const winograd_args *args, int64_t output, int64_t here
   }
 }
 
-/* The factors of a channel of a panel. */
+/* Packs the factors of a channel of a panel. */
 static void pack_channel(const packing *packing, int64_t panel, int64_t channel) {
   const winograd_args *args = packing->args;
   int64_t n_factors = (int64_t)(args->tile + 2) * (args->tile + 2);

@@ -1,6 +1,6 @@
-/* Winograd's method on tiles. With the points 0, 1, -1 and infinity a tile has 2 x 2 outputs, with
- * 0, +-5/8, +-3/2 and infinity 4 x 4: points whose products and quotients stay near 1 lose the
- * fewest digits, and powers of these are exact. */
+/* Winograd's method on tiles. The interpolation points are 0, 1, -1 and infinity for 2 x 2 outputs,
+ * and 0, +-5/8, +-3/2 and infinity for 4 x 4. Points whose products and quotients are near 1 lose
+ * the least precision, and the powers of these are exact. */
 #include "backend/cpu/kernels/conv/winograd_kernels.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { LANES = WINOGRAD_LANES, MOST_N = 6, AHEAD = 8192 /* bytes of the weight */ };
 
-/* The points that are not 0, 1, -1: +-A and +-B. */
+/* The points +-A and +-B, for tiles of 4 x 4. */
 #define A 0.625f
 #define B 1.5f
 
@@ -19,7 +19,7 @@ enum { LANES = WINOGRAD_LANES, MOST_N = 6, AHEAD = 8192 /* bytes of the weight *
 /* 16 floats, in as many registers as the target needs. */
 typedef float lanes __attribute__((vector_size(64)));
 
-/* n vectors, `step` elements apart. */
+/* Loads n vectors, `step` elements apart. */
 KERNEL_INLINE void load(int n, const float *from, int64_t step, lanes *to) {
 #pragma GCC unroll 6
   for (int i = 0; i < n; i++) memcpy(&to[i], from + i * step, sizeof *to);
@@ -29,7 +29,8 @@ KERNEL_INLINE void store(int n, const lanes *from, float *to, int64_t step) {
   for (int i = 0; i < n; i++) memcpy(to + i * step, &from[i], sizeof *from);
 }
 
-/* One row or column of a tile: elements `step` apart to elements `to_step` apart. */
+/* Transforms one row or column of a tile, from elements `step` apart to elements `to_step`
+ * apart. */
 KERNEL_INLINE void factors_of_4(const float *from, int64_t step, float *to, int64_t to_step) {
   lanes d[4];
   load(4, from, step, d);
@@ -52,7 +53,7 @@ KERNEL_INLINE void factors_of_6(const float *from, int64_t step, float *to, int6
   store(6, f, to, to_step);
 }
 
-/* Columns, then rows. */
+/* Transforms columns, then rows. */
 KERNEL_INLINE void factors_of_tile(int m, const float *from, int64_t row, float *to, int64_t step) {
   const int n = m + 2;
   float half[MOST_N * MOST_N * LANES];
@@ -220,8 +221,8 @@ winograd_kernel winograd_kernel_for(int m) {
 
 /* ---------------------------------------------------------------- factors of kernels */
 
-/* Three elements `step` apart: (x^j at each point) / (the product of its differences from the
- * others); infinity: the last. */
+/* Transforms three elements `step` apart. At each point: (the sum of k_j x^j) / (the product of its
+ * differences from the other points); at infinity: the last element. */
 static void factors_of_3(int m, const double *k, int64_t step, double *to, int64_t to_step) {
   const double a = A, b = B, at_0 = 1 / (a * a * b * b);
   const double of_a = 1 / (2 * a * a * (a * a - b * b)), of_b = 1 / (2 * b * b * (b * b - a * a));

@@ -1,9 +1,10 @@
-/* Products of winograd_kernels.c, whose sums stay in registers. Included once for each instruction
- * set, behind
- *   TILE_SET   whose vectors they are made of (tile_vectors.h)
- *   TILE_ONE, TILE_RUN   the names of those that are made: a number of rows; 1 to TILE_ROWS of them
- *   TILE_VECTORS   so many vectors are a row
- * Each sum is made in the order of k, whatever the number of rows. */
+/* Products of winograd_kernels.c, whose sums stay in registers. Include it once per instruction
+ * set, after defining
+ *   TILE_SET   instruction set of the vectors (tile_vectors.h)
+ *   TILE_ONE, TILE_RUN   functions for a constant number of rows, and for 1 to TILE_ROWS
+ *   TILE_VECTORS   vectors of a row
+ *   TILE_AHEAD(p)   prefetches ahead of p
+ * Each sum adds its products in the order of k, whatever the number of rows. */
 
 #include "backend/cpu/kernels/support/tile_vectors.h"
 

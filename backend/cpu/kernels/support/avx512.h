@@ -1,23 +1,23 @@
 #ifndef BACKEND_CPU_KERNELS_SUPPORT_AVX512_H
 #define BACKEND_CPU_KERNELS_SUPPORT_AVX512_H
-/* Vectors of 16 floats, for functions marked TARGET_AVX512. */
+/* Helpers for vectors of 16 floats, for functions marked TARGET_AVX512. */
 #include "backend/cpu/kernels/support/features.h"
 #include "base/kernel.h"
 #if KERNEL_X86
 #include <immintrin.h>
 
-/* Bits [from, to), to <= 32. */
+/* Returns a mask of bits [from, to), to <= 32. */
 KERNEL_INLINE uint32_t bits_between(int64_t from, int64_t to) {
   return (uint32_t)((1ull << to) - (1ull << from));
 }
 
-/* Which of 32 columns from `column` on a row of n has. */
+/* Returns a mask of those of 32 columns from `column` on that a row of n columns has. */
 KERNEL_INLINE uint32_t columns_there(int64_t column, int64_t n) {
   const int64_t from = column < 0 ? -column : 0, to = n - column < 32 ? n - column : 32;
   return from < to ? bits_between(from, to) : 0;
 }
 
-/* Elements [at, at + 16) of x, of F32, F16 or BF16, as floats. */
+/* Loads elements [at, at + 16) of x, which is F32, F16 or BF16, as floats. */
 TARGET_AVX512 KERNEL_INLINE __m512 load_avx512(dtype t, const void *x, int64_t at) {
   if (t == DTYPE_F32) return _mm512_loadu_ps((const float *)x + at);
   const __m256i h = _mm256_loadu_si256((const void *)((const uint16_t *)x + at));
@@ -25,7 +25,7 @@ TARGET_AVX512 KERNEL_INLINE __m512 load_avx512(dtype t, const void *x, int64_t a
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
-/* The first n <= 16 of them; the others are zeros, and are not read. */
+/* Like load_avx512, for the first n <= 16 elements. The other lanes are zero and are not read. */
 TARGET_AVX512 KERNEL_INLINE __m512 load_some_avx512(dtype t, const void *x, int64_t at, int n) {
   uint16_t some[16] = {0};
   if (n == 16) return load_avx512(t, x, at);
@@ -35,7 +35,7 @@ TARGET_AVX512 KERNEL_INLINE __m512 load_some_avx512(dtype t, const void *x, int6
   return load_avx512(t, some, 0);
 }
 
-/* The compiler's header has a mask of the wrong sign where nothing is optimised. */
+/* In unoptimised builds the compiler's header passes a mask of the wrong sign. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 KERNEL_INLINE TARGET_AVX512 __m512 nearest_integers(__m512 x) {
@@ -43,14 +43,16 @@ KERNEL_INLINE TARGET_AVX512 __m512 nearest_integers(__m512 x) {
 }
 #pragma GCC diagnostic pop
 
-/* Elements of BF16 as floats; those that are not there are zeros, and are not read. */
+/* Loads the BF16 elements in the mask `there` as floats. The other lanes are zero and are not read.
+ */
 TARGET_AVX512 KERNEL_INLINE __m512 load_narrow_avx512(__mmask16 there, const uint16_t *from) {
   const __m256i x = _mm256_maskz_loadu_epi16(there, from);
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
 }
 
-/* Adds to each element of sum the products of four bytes of x and four signed bytes of word. Around
- * the intrinsic gcc copies sums to and fro; test/emulated has no such instruction. */
+/* Adds to each element of sum the dot product of four unsigned bytes of x and four signed bytes of
+ * word. Uses assembly because gcc copies the sums back and forth around the intrinsic.
+ * test/emulated cannot run the instruction, so it uses the intrinsic. */
 TARGET_AVX512_VNNI KERNEL_INLINE __m512i add_dots_avx512(__m512i sum, __m512i x, __m512i word) {
 #ifdef KERNEL_EMULATED
   return _mm512_dpbusd_epi32(sum, x, word);
@@ -60,7 +62,7 @@ TARGET_AVX512_VNNI KERNEL_INLINE __m512i add_dots_avx512(__m512i sum, __m512i x,
 #endif
 }
 
-/* 16 vectors of 16 elements of 32 bits: rows become columns. */
+/* Transposes 16 vectors of 16 elements of 32 bits. */
 TARGET_AVX512 KERNEL_INLINE void turn_avx512(__m512 v[16]) {
   __m512 t[16], u[16];
 #pragma GCC unroll 8
@@ -89,7 +91,7 @@ TARGET_AVX512 KERNEL_INLINE void turn_avx512(__m512 v[16]) {
   }
 }
 
-/* Sums and what is added to them, limited; `added` may be absent. */
+/* Stores sum, plus `added` if it is not NULL, clamped to [low, high], in the lanes of `there`. */
 TARGET_AVX512 KERNEL_INLINE void store_limited_avx512(__m512 sum, const float *added, float low,
                                                       float high, __mmask16 there, float *to) {
   if (added) sum += _mm512_maskz_loadu_ps(there, added);

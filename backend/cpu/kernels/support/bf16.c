@@ -1,6 +1,6 @@
-/* Rows of BF16 between memory and what computes in floats. By AVX-512 in whole vectors, of which
- * the last one overlaps the one before: masked stores of elements of 16 bits are slow (Zen 4 and
- * 5). Only rows shorter than a vector have masks. */
+/* Converts rows of BF16 and computes with them in floats. The AVX-512 loops use whole vectors, the
+ * last of which overlaps the one before, because masked stores of 16-bit elements are slow (Zen 4
+ * and 5). Rows shorter than a vector use masks. */
 #include "backend/cpu/kernels/support/bf16.h"
 
 #include "backend/cpu/kernels/support/avx512.h"
@@ -11,7 +11,7 @@ bool bf16_pays(void) { return cpu_has_avx512_bf16(); }
 #if KERNEL_X86
 enum { LANES = 16 };
 
-/* Where the vector that covers element i of n begins. */
+/* Returns the start of the vector that covers element i of n. */
 KERNEL_INLINE int64_t vector_at(int64_t i, int64_t n) { return least(i, n - LANES); }
 KERNEL_INLINE __mmask16 first_of(int64_t n) { return (__mmask16)bits_between(0, n); }
 
@@ -50,7 +50,7 @@ TARGET_AVX512_BF16 static void widen_bf16(const uint16_t *from, int64_t n, float
   }
 }
 
-/* Words of `even`, which has some where that is not all. */
+/* Joins LANES words of the elements in `some`. odd may be NULL for zeros. */
 TARGET_AVX512_BF16 KERNEL_INLINE __m512i joined(const uint16_t *even, const uint16_t *odd,
                                                 __mmask16 some) {
   const __m512i low = _mm512_cvtepu16_epi32(some == 0xffff ? _mm256_loadu_si256((const void *)even)
@@ -87,7 +87,7 @@ TARGET_AVX512_BF16 static void join_panels_bf16(const uint16_t *x, int64_t step,
                to + column * words + i * width);
 }
 
-/* Halves of words: elements 0, 2, ... of which 2 n - 1 are there. */
+/* Loads elements 0, 2, ..., 2 n - 2 into the low halves of words. Reads nothing after them. */
 TARGET_AVX512_BF16 KERNEL_INLINE __m512i low_halves(const uint16_t *x, int64_t n) {
   const __mmask32 there = bits_between(0, 2 * n - 1);
   const __m512i words = _mm512_maskz_loadu_epi16(there, x);
@@ -164,7 +164,8 @@ TARGET_AVX512_BF16 static void combine_bf16(bool multiplies, const uint16_t *x, 
 enum { HALVES = 32 };
 KERNEL_INLINE __mmask32 first_halves(int64_t n) { return bits_between(0, least(HALVES, n)); }
 
-/* Of negative numbers all other bits are turned: the same both ways. */
+/* Converts between BF16 and integers of the same order: negative numbers have all bits but the sign
+ * inverted. The conversion is its own inverse. */
 TARGET_AVX512_BF16 KERNEL_INLINE __m512i turned(__m512i x) {
   return _mm512_xor_si512(x, _mm512_srli_epi16(_mm512_srai_epi16(x, 15), 1));
 }

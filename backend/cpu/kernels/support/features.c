@@ -1,4 +1,4 @@
-/* Which instruction sets kernels may use. */
+/* Detects the instruction sets that kernels may use. */
 #include "backend/cpu/kernels/support/features.h"
 
 #if KERNEL_X86 && defined(__linux__)
@@ -13,11 +13,11 @@ static int most = CPU_AMX;
 
 void cpu_use_at_most(cpu_level level) { __atomic_store_n(&most, (int)level, __ATOMIC_RELAXED); }
 
-/* Compiled programs do not pretend: they have no variables of threads. */
+/* Compiled programs have no thread-local variables, so they cannot pretend. */
 #ifdef KERNEL_COMPILED
 enum { pretended = KIND_OWN };
 #else
-static int n_pretending; /* threads: the others need not look at their own */
+static int n_pretending; /* number of pretending threads; if 0, own_kind need not be read */
 static _Thread_local int own_kind = KIND_OWN;
 
 void cpu_pretend(cpu_kind kind) {
@@ -49,7 +49,7 @@ static bool amx_is_allowed(void) {
 static bool amx_is_allowed(void) { return false; }
 #endif
 
-/* Asks the system the first time. */
+/* Queries the system on the first call only. */
 bool cpu_allows_amx(void) {
   enum { UNKNOWN, NO, YES };
   static int known = UNKNOWN;
@@ -66,8 +66,9 @@ bool cpu_allows_amx(void) { return false; }
 
 #if !KERNEL_MARCH
 #if KERNEL_X86 || KERNEL_ARM
-/* Whether an instruction set is used: one of that level, which the processor has. Without an
- * operating system a compiler for aarch64 may know of none. */
+/* True if an instruction set is used: the processor has it (is_there) and cpu_use_at_most allows
+ * its level. While pretending: true if the pretended kind is at least `least`. Unused if bare-metal
+ * aarch64 is compiled without extensions. */
 __attribute__((unused)) static bool is_used(cpu_level level, cpu_kind least, bool is_there) {
   const int kind = pretended;
   if (kind != KIND_OWN) return kind >= (int)least;
@@ -93,7 +94,8 @@ bool cpu_has_avx512_vnni(void) {
 bool cpu_has_avx512_bf16(void) {
   return has_avx512(KIND_AVX512_ALL, __builtin_cpu_supports("avx512bf16"));
 }
-/* The system, which keeps more of every thread once it is asked, is so only where that matters. */
+/* Queries the system only if the answer matters, because a query makes it reserve memory for every
+ * thread. */
 bool cpu_has_amx(void) {
   const bool matters =
       (int)pretended == KIND_OWN && __atomic_load_n(&most, __ATOMIC_RELAXED) >= CPU_AMX;

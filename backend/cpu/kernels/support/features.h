@@ -1,12 +1,12 @@
 #ifndef BACKEND_CPU_KERNELS_SUPPORT_FEATURES_H
 #define BACKEND_CPU_KERNELS_SUPPORT_FEATURES_H
-/* Instruction sets that a kernel may use beyond the compiler's baseline. Code for them lies in
- * functions marked with TARGET_*, called only after cpu_has_*() said yes. Elsewhere than on x86-64
- * and aarch64 there are none. */
+/* Instruction sets that a kernel may use beyond the compiler's baseline, on x86-64 and aarch64.
+ * Code for them is in functions marked TARGET_*, which are called only if the matching cpu_has_*()
+ * returns true. */
 #include <stdbool.h>
 #include <stdint.h>
 
-/* 1: built for every processor, without instructions that only some of its kind have. */
+/* 1: the build must run on every processor of the architecture and uses only its baseline. */
 #ifndef KERNEL_PORTABLE
 #define KERNEL_PORTABLE 0
 #endif
@@ -35,40 +35,41 @@
 #define KERNEL_ARM 0
 #endif
 
-/* 1: the kernels are compiled for the instruction sets of -march alone. cpu_has_*() are then
- * constants, so that the compiler drops the kernels that cannot run. */
+/* 1: the kernels are compiled only for the instruction sets of -march. The cpu_has_*() functions
+ * are then constants, so that the compiler drops kernels that cannot run. */
 #ifndef KERNEL_MARCH
 #define KERNEL_MARCH 0
 #endif
-bool cpu_allows_amx(void); /* the processor and the system, asked when the program runs */
+bool cpu_allows_amx(void); /* queries processor and system at run time */
 #if KERNEL_MARCH
 #include "backend/cpu/kernels/support/features_march.h"
 #else
 bool cpu_has_avx2(void);   /* and FMA */
-bool cpu_has_avx512(void); /* with elements of 16 bits, and vectors of all lengths */
+bool cpu_has_avx512(void); /* F, BW and VL: elements of 16 bits, and all vector lengths */
 bool cpu_has_avx512_vnni(void);
 bool cpu_has_avx512_bf16(void);
-bool cpu_has_amx(void); /* of BF16 and of bytes, and all of the above; see amx.h */
-/* On aarch64: dot products of bytes; matrices of them; dot products of pairs of BF16. */
+bool cpu_has_amx(void); /* BF16 and int8, and all of the above; see amx.h */
+/* aarch64: dot products of bytes, matrix products of bytes, dot products of BF16 pairs. */
 bool cpu_has_dotprod(void);
 bool cpu_has_i8mm(void);
 bool cpu_has_arm_bf16(void);
 #endif
 
-/* CPU_AVX2 stands for DOTPROD, too, and CPU_AVX512 for the other two. */
+/* On aarch64, CPU_AVX2 enables DOTPROD, and CPU_AVX512 enables I8MM and BF16. */
 typedef enum cpu_level { CPU_PORTABLE, CPU_AVX2, CPU_AVX512, CPU_AMX } cpu_level;
-/* Kernels use no more than that of what the processor has. For tests, before any other call: what
- * is packed depends on it. */
+/* Limits kernels to instruction sets up to `level`. Call it before anything else, as the layout of
+ * packed weights depends on it. For tests. */
 void cpu_use_at_most(cpu_level level);
 
-/* What a processor of a kind would have, for this thread: kernels may be asked for their scratch
- * memory then, and do not run. KIND_OWN: as it is. */
+/* Makes cpu_has_*() answer for another kind of processor, in the calling thread only, until
+ * KIND_OWN restores it. Meanwhile kernels may be queried for their scratch size, but must not run.
+ */
 typedef enum cpu_kind {
   KIND_OWN = -1,
   KIND_PORTABLE,
   KIND_AVX2,
   KIND_AVX512,
-  KIND_AVX512_ALL, /* VNNI and BF16, too */
+  KIND_AVX512_ALL, /* with VNNI and BF16 */
   KIND_ALL
 } cpu_kind;
 void cpu_pretend(cpu_kind kind);
@@ -77,13 +78,13 @@ void cpu_pretend(cpu_kind kind);
  * "aarch64", or "portable" on every other processor, x86-64 without AVX2 included. */
 const char *cpu_level_name(void);
 
-/* Asks for the line `ahead` bytes on, into the second-level cache: the first has as few places for
- * lines that are on their way as bound what memory gives (Zen 4: 24). */
+/* Prefetches the line `ahead` bytes on into the second-level cache. The first level has few line
+ * fill buffers (Zen 4: 24), and they would limit the memory bandwidth. */
 static inline void ask_for(const void *from, int ahead) {
   __builtin_prefetch((const char *)from + ahead, 0, 2);
 }
 
-/* Asks for each line of them. */
+/* Prefetches each line of `bytes` bytes. */
 static inline void ask_for_bytes(const void *from, int64_t bytes) {
   enum { LINE = 64 };
   for (int64_t i = 0; i < bytes; i += LINE) ask_for((const char *)from + i, 0);

@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_KERNELS_SUPPORT_FEATURES_MARCH_H
 #define BACKEND_CPU_KERNELS_SUPPORT_FEATURES_MARCH_H
-/* The functions of features.h as constants, which the compiler's macros for -march give. */
+/* Defines the functions of features.h as constants, from the compiler's -march macros. */
 #if KERNEL_X86 && defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #define MARCH_AVX2 true
 #else

@@ -2,13 +2,13 @@
 #define BACKEND_CPU_KERNELS_SUPPORT_REAL_MATH_H
 /* The functions of math.h by the type of their first argument, float or double, under the names
  * that ops/elementwise.tsv uses. <tgmath.h> does the same, but it also names functions of complex
- * numbers, which C libraries of firmware lack. The functions of steps.h name their types
- * themselves, so it comes first. */
+ * numbers, which C libraries of firmware lack. steps.h must be included first, because its
+ * functions use the names that are redefined here. */
 #include <math.h>
 
 #include "backend/cpu/kernels/elementwise/steps.h"
 
-#undef log2 /* a macro of newlib's */
+#undef log2 /* newlib defines it as a macro */
 
 #define acos(a) _Generic((a), float : acosf, default : acos)(a)
 #define acosh(a) _Generic((a), float : acoshf, default : acosh)(a)

@@ -1,4 +1,4 @@
-/* Conversion of rows of elements to and from the compute types: one switch over the stored dtype
+/* Converts rows of elements to and from the compute types, with one switch over the stored dtype
  * per compute class. */
 #include "backend/cpu/kernels/support/rows.h"
 
@@ -28,7 +28,7 @@ float narrow_to_odd(double x) {
   return f;
 }
 
-/* BF16 in plain integer arithmetic, so that loops over it vectorise. */
+/* Converts BF16 with integer arithmetic, so that loops over it vectorise. */
 static inline float widen_bf16(uint16_t h) {
   uint32_t bits = (uint32_t)h << 16;
   float f;
@@ -151,9 +151,7 @@ static void load_i64(dtype t, const void *from, int64_t stride, int64_t n, int64
   }
 }
 
-/* ---------------------------------------------------------------- integers and floats, side by
- * side
- */
+/* ---------------------------------------------------------------- small integers and floats */
 
 bool is_small_int(dtype t) {
   return t == DTYPE_I8 || t == DTYPE_U8 || t == DTYPE_I16 || t == DTYPE_I32;
@@ -175,7 +173,7 @@ KERNEL_INLINE void load_ints(dtype t, const void *from, int64_t n, float *restri
   }
 }
 
-/* As a cast: toward zero; what no 32 bits hold gives their least value. What is narrower wraps. */
+/* Truncates toward zero. Values that do not fit become INT32_MIN; narrower types wrap. */
 static inline int32_t cast_to_i32(float x) {
   return x >= -0x1p31F && x < 0x1p31F ? (int32_t)x : INT32_MIN;
 }
@@ -242,7 +240,7 @@ static bool is_stored_as(dtype t, compute_class c) {
   return t == (c == COMPUTE_F32 ? DTYPE_F32 : c == COMPUTE_F64 ? DTYPE_F64 : DTYPE_I64);
 }
 
-/* One element n times, of the 32 or 64 bits that it is computed in. */
+/* Copies element 0, of the 32 or 64 bits of its compute type, to all n. */
 static void repeat(compute_class c, int64_t n, void *to) {
   uint32_t *words = to;
   uint64_t *longs = to;
@@ -363,7 +361,7 @@ void store_row(compute_class c, dtype t, void *to, int64_t stride, int64_t n, co
   if (c == COMPUTE_I64) store_i64(t, to, stride, n, from);
 }
 
-/* Through rows of what is stored. */
+/* Rounds by storing blocks as t and loading them again. */
 static void round_stored(dtype t, float *x, int64_t n) {
   uint16_t stored[ROW_BLOCK];
   for (int64_t i = 0; i < n; i += ROW_BLOCK) {

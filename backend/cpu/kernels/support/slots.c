@@ -1,11 +1,11 @@
-/* Tasks with per-thread scratch: one slot per thread, which takes tasks of its range until none is
- * left anywhere. */
+/* Tasks with per-thread scratch memory. Each thread has a slot; it runs the tasks of its own range,
+ * then helps with the ranges of others. */
 #include "backend/cpu/kernels/support/slots.h"
 
 #include "backend/cpu/kernels/support/counts.h"
 #include "base/ranges.h"
 
-/* Further slots share these, as a compiled program may have a small stack. */
+/* Bounded, as a compiled program may have a small stack. Further slots share these ranges. */
 enum { MOST_RANGES = KERNEL_ALONE ? 1 : 16 };
 
 typedef struct slot_loop {
@@ -13,7 +13,8 @@ typedef struct slot_loop {
   slot_task run;
   const void *user;
   int64_t n_tasks, n_ranges;
-  int64_t items, each; /* of the ranges; tasks of an item: 1 where they can be counted so */
+  int64_t items, each; /* items: the units in which ranges are counted; each: tasks per item, 1 if
+                          the counts allow it */
   char *scratch;
   size_t scratch_size;
 } slot_loop;
@@ -44,7 +45,7 @@ size_t slots_bytes(const kernel_context *ctx, int64_t n_tasks, int64_t work, siz
   if (n_tasks <= 0) return 0;
   if (__builtin_mul_overflow((size_t)count_slots(ctx, n_tasks, work),
                              kernel_scratch_size(scratch_size), &bytes))
-    return SIZE_MAX / 2; /* more than there is */
+    return SIZE_MAX / 2; /* more than any allocation */
   return bytes;
 }
 

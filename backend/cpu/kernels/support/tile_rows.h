@@ -1,6 +1,5 @@
-/* Statements of a function that has code of its own for each number of rows: TILE_CASE(n), which
- * calls it for a constant n, where `rows` is n, 1 to TILE_ROWS. Included within the function,
- * behind both. */
+/* Calls TILE_CASE(n) with the constant n that equals `rows`, 1 to TILE_ROWS, so that each number of
+ * rows gets its own code. Include it in a function after defining both macros. */
 
 if (rows == 1) TILE_CASE(1);
 if (rows == 2) TILE_CASE(2);

@@ -1,12 +1,12 @@
-/* The vectors that tiles (*_tiles.h) are made of: of the instruction set TILE_SET, one of those
- * below,
- *   TILE_TARGET   what functions are compiled for
- *   TILE_VECTOR   the type
- *   TILE_LOAD(p), TILE_FILL(x)
- *   TILE_ADD(a, b, sum)   sum + a * b; of PAIRS, of words of pairs.h
- *   TILE_ADD_FLOATS(a, b, sum)   the same of floats, also of PAIRS
- *   TILE_MAX(a, b), TILE_MIN(a, b)   b where they cannot tell
- * Included once for each set, behind features.h, vec4.h and avx512.h. */
+/* Defines the vectors of tiles (*_tiles.h) for the instruction set TILE_SET, one of the constants
+ * below:
+ *   TILE_TARGET   target attribute of functions
+ *   TILE_VECTOR   vector type
+ *   TILE_LOAD(p), TILE_FILL(x)   load, broadcast
+ *   TILE_ADD(a, b, sum)   sum + a * b; in *_PAIRS sets, a and b are words of pairs.h
+ *   TILE_ADD_FLOATS(a, b, sum)   sum + a * b of floats in every set
+ *   TILE_MAX(a, b), TILE_MIN(a, b)   b if either is NaN
+ * Include it once per set, after features.h, vec4.h and avx512.h. */
 
 #define TILE_PORTABLE 1
 #define TILE_PORTABLE_PAIRS 2

@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_KERNELS_SUPPORT_VEC4_H
 #define BACKEND_CPU_KERNELS_SUPPORT_VEC4_H
-/* Four floats that any processor has a register for, by the compiler's own vectors. */
+/* Vectors of four floats for any processor, as vector types of the compiler. */
 #include <stdint.h>
 #include <string.h>
 
@@ -21,8 +21,8 @@ static inline vec4 vec4_load(const float *p) {
 
 static inline vec4 vec4_fill(float x) { return (vec4){x, x, x, x}; }
 
-/* sum + a * b, rounded once where the processor always can: sums of products are not the same on
- * all processors. */
+/* Returns sum + a * b, rounded once where every processor of the architecture has FMA. Sums of
+ * products therefore differ between architectures. */
 static inline vec4 vec4_add_product(vec4 sum, vec4 a, vec4 b) {
 #if defined(__aarch64__)
   return (vec4)vfmaq_f32((float32x4_t)sum, (float32x4_t)a, (float32x4_t)b);
@@ -30,8 +30,8 @@ static inline vec4 vec4_add_product(vec4 sum, vec4 a, vec4 b) {
   return sum + a * b;
 #endif
 }
-/* Of words of two BF16, the one in the low bits and the other, as floats; sum + a * b of both, the
- * odd one first. */
+/* Functions of words that hold two BF16. Even is in the low bits, odd in the high bits; each
+ * extracts one as float. vec4_add_pairs adds the odd product to sum first, then the even one. */
 static inline vec4 vec4_pair_even(vec4 w) { return (vec4)((int4)w << 16); }
 static inline vec4 vec4_pair_odd(vec4 w) { return (vec4)((int4)w & ((int4){0} - 0x10000)); }
 static inline vec4 vec4_add_pairs(vec4 sum, vec4 a, vec4 b) {
@@ -39,14 +39,13 @@ static inline vec4 vec4_add_pairs(vec4 sum, vec4 a, vec4 b) {
   return vec4_add_product(sum, vec4_pair_even(a), vec4_pair_even(b));
 }
 #if KERNEL_ARM
-/* The same by the instruction, which adds the two to each other first. */
+/* Like vec4_add_pairs, by the instruction that adds the two products to each other first. */
 TARGET_ARM_BF16 static inline vec4 vec4_add_bfdot(vec4 sum, vec4 a, vec4 b) {
   return (vec4)vbfdotq_f32((float32x4_t)sum, vreinterpretq_bf16_f32((float32x4_t)a),
                            vreinterpretq_bf16_f32((float32x4_t)b));
 }
 #endif
-/* Floats of 16 bits. Bits that stand for infinity or NaN get the exponent that floats have for
- * them. */
+/* Converts F16 to floats. Infinity and NaN get the exponent that they have in floats. */
 static inline vec4 vec4_of_f16(short4 half) {
 #if defined(__aarch64__)
   return (vec4)vcvt_f32_f16((float16x4_t)half);
@@ -65,7 +64,7 @@ static inline vec4 vec4_of_f16(short4 half) {
 #endif
 }
 
-/* The larger and the smaller of each; b where a comparison cannot tell. */
+/* Return the larger and the smaller of each element; b if either is NaN. */
 static inline vec4 vec4_pick(int4 mask, vec4 a, vec4 b) {
   return (vec4)((mask & (int4)a) | (~mask & (int4)b));
 }

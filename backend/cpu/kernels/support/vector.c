@@ -1,5 +1,5 @@
-/* Inner loops over contiguous floats: 16-byte vectors anywhere, 32-byte ones with AVX2 and FMA,
- * 64-byte ones with AVX-512. */
+/* Inner loops over contiguous floats: 16-byte vectors on any processor, 32-byte vectors with AVX2
+ * and FMA, 64-byte vectors with AVX-512. */
 #include "backend/cpu/kernels/support/vector.h"
 
 #include <math.h>
@@ -62,13 +62,13 @@ TARGET_AVX2 static void axpy_avx2(int64_t n, float s, const float *x, float *y) 
   for (; i < n; i++) y[i] = __builtin_fmaf(s, x[i], y[i]);
 }
 
-/* Every second of 16 floats, of which the last is not looked at. */
+/* Returns x[0], x[2], ..., x[14]. Also loads x[15]. */
 TARGET_AVX2 KERNEL_INLINE __m256 even_avx2(const float *x) {
   const __m256 halves = _mm256_shuffle_ps(_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8), 0x88);
   return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(halves), 0xD8));
 }
 
-/* Cells [from, to), which not all rows need have. */
+/* Sums cells [from, to), which some rows may lack. */
 TARGET_AVX2 static void sums_of_some(int64_t from, int64_t to, int rows, const weighted_row *row,
                                      int64_t step, float *y) {
   for (int64_t i = from; i < to; i++) {
@@ -80,7 +80,8 @@ TARGET_AVX2 static void sums_of_some(int64_t from, int64_t to, int rows, const w
   }
 }
 
-/* A vector of every second element reads one more than it needs: not the last. */
+/* Uses vectors for the cells that all rows have. With step 2 a vector loads one element too many,
+ * so it must not be the last. */
 TARGET_AVX2 static void sums_avx2(int64_t n, int rows, const weighted_row *row, int64_t step,
                                   float *y) {
   int64_t first = 0, stop = n;
@@ -102,7 +103,8 @@ TARGET_AVX2 static void sums_avx2(int64_t n, int rows, const weighted_row *row, 
   sums_of_some(first, n, rows, row, step, y);
 }
 
-/* Elements of a row that 16 cells from `cell` on take, and which of the cells do. */
+/* Loads the elements of a row for the 16 cells from `cell` on. *has is the mask of cells that the
+ * row has. */
 TARGET_AVX512 KERNEL_INLINE __m512 cells_avx512(const weighted_row *row, int64_t cell, int64_t step,
                                                 __mmask16 *has) {
   const __m512i each = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -110,7 +112,7 @@ TARGET_AVX512 KERNEL_INLINE __m512 cells_avx512(const weighted_row *row, int64_t
           to = row->stop < cell + 16 ? row->stop - cell : 16;
   *has = from < to ? (__mmask16)bits_between(from, to) : 0;
   if (!*has) return _mm512_setzero_ps();
-  /* where cell 0 would be: what is not there is masked */
+  /* position of cell `cell`, which may be outside the row; lanes outside are masked */
   const float *x = (const float *)((uintptr_t)row->x + (uintptr_t)((cell - row->first) * step) * 4);
   if (step == 1) return _mm512_maskz_loadu_ps(*has, x);
   if (step == 2) {
@@ -158,9 +160,9 @@ void axpy_f32(int64_t n, float s, const float *x, float *y) {
 
 /* ---------------------------------------------------------------- softmax */
 
-enum { LANES = 16 }; /* side by side, so that loops over them become vectors */
+enum { LANES = 16 }; /* independent sums, so that loops over them become vectors */
 
-/* The larger; NaN where one of them is. */
+/* Returns the larger; NaN if either is NaN. */
 KERNEL_INLINE float larger_or_nan(float a, float b) { return b > a || b != b ? b : a; }
 
 static float largest_portable(int64_t n, const float *x) {
@@ -183,7 +185,7 @@ KERNEL_INLINE double exponentials_of(int64_t n, float less, const float *x, floa
 }
 
 #if KERNEL_X86
-/* What is no number is looked for apart: a maximum instruction passes over it. */
+/* Tests for NaN separately, because the maximum instruction skips NaN. */
 TARGET_AVX2 static float largest_avx2(int64_t n, const float *x) {
   __m256 least = _mm256_set1_ps(-INFINITY), largest[] = {least, least};
   __m256 nan[] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
@@ -234,7 +236,7 @@ KERNEL_INLINE float sum_of_lanes(const float *lane) {
   return some[0];
 }
 
-/* One token; decay: (n) with `each`, else one. */
+/* Advances h by one token and returns the sum of h c. decay: (n) if `each`, otherwise (1). */
 KERNEL_INLINE float advance(int64_t n, const float *restrict decay, bool each, float x,
                             const float *restrict b, const float *restrict c, float *restrict h) {
   float lane[LANES] = {0}, sum = 0;

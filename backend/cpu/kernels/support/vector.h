@@ -1,30 +1,30 @@
 #ifndef BACKEND_CPU_KERNELS_SUPPORT_VECTOR_H
 #define BACKEND_CPU_KERNELS_SUPPORT_VECTOR_H
-/* Inner loops over contiguous floats, on the widest vectors the processor has. */
+/* Inner loops over contiguous floats, on the processor's widest vectors. */
 #include "base/kernel.h"
 
 float dot_f32(int64_t n, const float *a, const float *b);
 void axpy_f32(int64_t n, float s, const float *x, float *y); /* y += s * x */
 
-/* A row that is added to cells [first, stop), 0 <= first < stop. */
+/* A row that is added to cells [first, stop) of a result, 0 <= first < stop. */
 typedef struct weighted_row {
-  const float *x; /* of cell `first` */
+  const float *x; /* element of cell `first` */
   float weight;
   int64_t first, stop;
 } weighted_row;
-/* y[i] = the sum of weight * x[(i - first) * step] over the rows that have cell i, in their order,
- * each rounded as axpy_f32 does; stop <= n. */
+/* y[i] = the sum of weight * x[(i - first) * step] over the rows that contain cell i, in order.
+ * Each addition rounds as axpy_f32 does; stop <= n. */
 void weighted_sums_f32(int64_t n, int rows, const weighted_row *row, int64_t step, float *y);
 
-float largest_f32(int64_t n, const float *x); /* NaN if there is one; of none -inf */
-/* y[i] = exp(x[i] - less), which may be x; the sum of them. */
+float largest_f32(int64_t n, const float *x); /* NaN if any is NaN; -infinity if n is 0 */
+/* y[i] = exp(x[i] - less), where y may be x. Returns the sum of y. */
 double exponentials_f32(int64_t n, float less, const float *x, float *y);
 
-/* Tokens that a row of a state goes through: h = decay h + x b, out += the sum of h c. The steps
- * are from token to token. */
+/* One row of a state-space recurrence. Per token: h = decay h + x b, out += the sum of h c. The
+ * steps are elements from token to token. */
 typedef struct scanned_row {
-  int64_t n_tokens, n; /* n: of h, b and c */
-  const float *decay;  /* (n_tokens, n) with `each`, else (n_tokens): one for all of h */
+  int64_t n_tokens, n; /* n: elements of h, b and c */
+  const float *decay;  /* (n_tokens, n) if `each`, otherwise (n_tokens), shared by all of h */
   bool each;
   const float *x, *b, *c;
   float *h, *out;

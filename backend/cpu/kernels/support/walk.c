@@ -1,4 +1,4 @@
-/* Merging of dimensions before a walk. */
+/* Merges dimensions before a walk. */
 #include "backend/cpu/kernels/support/walk.h"
 
 static bool mergeable(int64_t inner_dim, int outer, int inner, int n, int64_t *const *strides) {

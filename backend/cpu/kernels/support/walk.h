@@ -14,7 +14,7 @@ typedef struct walk {
   int64_t offset[WALK_MAX];
 } walk;
 
-/* Adds an operand; before walk_seek. */
+/* Adds an operand. Call it before walk_seek. */
 static inline void walk_add(walk *walk, const int64_t *strides) {
   walk->strides[walk->n++] = strides;
 }

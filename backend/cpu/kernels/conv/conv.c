@@ -1,10 +1,9 @@
-/* Conv, in four ways (conv_way). out (outputs, images * cells) = weight (outputs, patch) * patches
- * (patch, images * cells) per group, where patches are packed straight from the image. With one
- * input channel per group (depthwise) it is a direct sum over the taps. A transposed convolution
- * gathers: the outputs of one phase (their position modulo the stride) are an ordinary convolution
- * of stride 1 by every stride-th tap, in reverse. The packed weight is gemm.h's packed a for each
- * set of taps, or code panels. Parts run one after the other; gemm.c or tasks of planes loop within
- * a part. */
+/* Conv, in four ways (conv_way). Per group out (outputs, images * cells) = weight (outputs, patch)
+ * * patches (patch, images * cells), packed straight from the image. With one input channel per
+ * group (depthwise) it is a direct sum over the taps. A transposed convolution gathers: the outputs
+ * of one phase (their position modulo the stride) are an ordinary convolution of stride 1 by every
+ * stride-th tap, in reverse. Packed weight: gemm.h's packed a for each set of taps, or code panels.
+ * Loop order: part (phase), then that of the way. */
 #include "backend/cpu/kernels/conv/conv.h"
 
 #include <string.h>
@@ -30,8 +29,7 @@ static int64_t output_row(const conv_part *part, const int64_t cell[]) {
   return (z * part->args->dims[1].out + y) * part->args->dims[2].out + window[2].first;
 }
 
-/* Returns the weight's element of an output and an input channel, both counted within their
- * group. */
+/* Returns the weight's element of an output and an input channel, counted within their group. */
 static int64_t weight_at(const conv_part *part, int64_t group, int64_t output, int64_t channel,
                          const int64_t tap[]) {
   const conv_args *args = part->args;
@@ -101,8 +99,7 @@ static void widen_weight(const void *user, int64_t group, int64_t row, int64_t r
   codes_strips(&codes, group * part->args->outputs + row, rows, k, kn, height, to);
 }
 
-/* Loads every other float. A vector of 4 reads 8, so the last 4 outputs or fewer are loaded one by
- * one. */
+/* Loads every other float. A vector of 4 reads 8, so up to 4 at the end are loaded singly. */
 static void load_every_other(const float *from, int64_t n, float *to) {
   int64_t i = 0;
   for (; i + 4 < n; i += 4) {
@@ -266,8 +263,7 @@ static void add_scaled(compute_class c, int64_t n, const void *weight, const voi
   }
 }
 
-/* Sums the taps of n cells of a row from `cell` on. plane: (in), weight: (kernel), in the compute
- * class. */
+/* Sums the taps of n cells of a row. plane: (in), weight: (kernel), in the compute class. */
 static void sum_taps(const conv_part *part, const char *plane, const char *weight,
                      const int64_t cell[], int64_t n, char *values) {
   int64_t size = (int64_t)compute_size(part->c), at = cell[2], tap[CONV_DIMS], first, stop;
@@ -437,8 +433,7 @@ static int64_t set_count(const conv_args *args) {
   return sets_along(&args->dims[0]) * sets_along(&args->dims[1]) * sets_along(&args->dims[2]);
 }
 
-/* Returns a convolution by set i of the weight's taps only; without transposition, the one set has
- * all taps. */
+/* Returns a convolution by set i of the weight's taps; without transposition set 0 has all. */
 static conv_part make_set(const conv_args *args, int64_t i) {
   conv_part part = {.args = args, .c = compute_class_of(args->type)};
   int64_t first[CONV_DIMS];

@@ -103,8 +103,7 @@ static int64_t find_task(const conv_amx *amx, int64_t task, conv_amx_patch *patc
   return amx->strips * (part + 1) / amx->strip_parts;
 }
 
-/* Computes sums (AMX_OUTPUTS, sum_step) of a strip and n columns of x, in passes over
- * blocks_at_once blocks. */
+/* Computes sums (AMX_OUTPUTS, sum_step) of a strip and n columns of x, pass by pass. */
 static void multiply(const conv_amx *amx, const conv_amx_patch *patch, const uint32_t *x, int64_t n,
                      float *sums) {
   const int64_t blocks = amx->words / AMX_WORDS;

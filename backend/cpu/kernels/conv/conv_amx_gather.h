@@ -7,8 +7,7 @@
  * position. */
 #include "backend/cpu/kernels/conv/conv_amx_weight.h"
 
-/* The outputs of a task: rows and columns of one slice (z) of a strip. Patches of several rows have
- * all columns. */
+/* The outputs of a task: part of a slice (z) of a strip. Several rows have all columns. */
 typedef struct conv_amx_patch {
   int64_t image, group, strip;
   int64_t outputs; /* of the strip, at most AMX_OUTPUTS */
@@ -44,9 +43,8 @@ struct conv_amx {
   int64_t row_step; /* columns from a row of outputs to the next */
   int64_t rows, columns, row_patches, column_patches;
 
-  /* Returns the first word of a task's first column. First packs words to `panel` (panel_words) if
-   * this way of gathering needs that. Word w of a column for tap t is w * step + offsets[t] words
-   * after the first. */
+  /* Returns the first word of a task's first column, after packing words to `panel` (panel_words)
+   * if necessary. Word w of a column for tap t is w * step + offsets[t] words after it. */
   const uint32_t *(*gather)(const conv_amx *amx, const conv_amx_patch *patch, uint32_t *panel);
   int64_t panel_words;
   int64_t taps, step; /* step 0: tasks pack panels (words, sum_step) */

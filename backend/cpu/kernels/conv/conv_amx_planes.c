@@ -13,8 +13,7 @@
 enum {
   MOST_COLUMNS = 256, /* per task; their sums stay in the second-level cache */
   STEPS = 9,          /* per pass; its weights stay in the first-level cache */
-  SAME_SETS = 1024    /* if rows of a tile are a multiple of this apart, in words, their lines evict
-                         each other */
+  SAME_SETS = 1024    /* words; rows of a tile that are a multiple apart evict each other */
 };
 
 static int64_t group_words(const conv_amx *amx) {
@@ -43,8 +42,7 @@ static int64_t strides_to(const conv_dim *dim, int64_t n) {
   return dim->stride == 1 ? n : dim->stride == 2 ? (n + 1) >> 1 : ceil_div(n, dim->stride);
 }
 
-/* A row of the planes of a phase: `left` zeros, n words from element `first` of x on, then
- * zeros. */
+/* A row of the planes of a phase: `left` zeros, n words of x from `first` on, then zeros. */
 typedef struct phase_row {
   int64_t left, n, first;
 } phase_row;

@@ -39,8 +39,7 @@ static void interleave(const float *even, const float *odd, float bias, int64_t 
 }
 #endif
 
-/* Finds the columns of a panel from `column` on. Returns 16 or 32; the first of them may overlap
- * the panel before. */
+/* Finds the 16 or 32 columns of a panel from `column` on. They may overlap the panel before. */
 static int columns_at(const conv_args *args, int64_t column, int64_t *first) {
   const int64_t cells = in_size(args);
   const int columns = cells - column <= AMX_COLUMNS / 2 ? AMX_COLUMNS / 2 : AMX_COLUMNS;

@@ -68,8 +68,7 @@ static void pack_strip(const conv_args *args, int64_t group, int64_t strip, uint
     pack_output(args, group * args->outputs + first + o, to + o * AMX_WORDS);
 }
 
-/* Packs a strip of a transposed convolution. Rows 2 o and 2 o + 1 are the two columns of output
- * o. */
+/* Packs a strip of a transposed convolution: rows 2 o and 2 o + 1 are columns of output o. */
 static void pack_transposed(const conv_args *args, int64_t group, int64_t strip, uint32_t *to) {
   const conv_weight all = {args->weight, args->weight_type, args->encoding, conv_weight_row(args)};
   const conv_column_pairs pairs = conv_find_column_pairs(args, strip);

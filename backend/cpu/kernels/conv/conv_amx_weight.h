@@ -4,8 +4,8 @@
  * 16, 16) words. A strip is AMX_OUTPUTS outputs, a step AMX_WORDS words, and each half of a strip
  * is a tile. Words without an output or a channel are zeros. Steps run over the taps within a block
  * of channels. With few channels a word is two neighbours of a row of the kernel, and rows follow
- * each other. A strip of a transposed convolution is both columns of AMX_OUTPUTS / 2 outputs, for
- * one row of the kernel. */
+ * each other. A transposed convolution's strip is both columns of AMX_OUTPUTS / 2 outputs of a
+ * row. */
 #include "backend/cpu/kernels/conv/conv_window.h"
 #include "backend/cpu/kernels/gemm/amx_sums.h"
 #include "backend/cpu/kernels/gemm/pairs.h"
@@ -13,7 +13,7 @@
 
 enum {
   CONV_MOST_TAPS = 256,
-  CONV_FEW_CHANNELS = 12 /* with fewer, most of a block would be zeros */
+  CONV_FEW_CHANNELS = 12 /* fewer leave blocks mostly zeros */
 };
 /* Returns true if AMX can make rounded convolutions of these sizes on this processor. */
 bool conv_tiles_fit(int64_t channels, const conv_dim dims[]);

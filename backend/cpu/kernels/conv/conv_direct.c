@@ -1,9 +1,8 @@
-/* Direct convolution: out = min(max(weight * x + bias + added, low), high) per group, then steps,
- * tile by tile. Packed weight: (groups, panels, k, nr), where k is channels * taps. Rounded inputs
- * are copied as words of two channels (pairs.h), row by row of all channels, so that a tile reads
- * few pages. A task is some neighbouring positions of a panel of outputs; its sums (positions, nr)
- * are transposed and stored at the end. Loop order: image, task (group, panel, positions), block of
- * k, tile. */
+/* Direct convolution: out = min(max(weight * x + bias + added, low), high) per group, then steps.
+ * Packed weight: (groups, panels, k, nr), where k is channels * taps. Rounded inputs are copied as
+ * words of two channels (pairs.h), row by row of all channels, so that a tile reads few pages. A
+ * task is some neighbouring positions of a panel; its sums (positions, nr) are transposed and
+ * stored at the end. Loop order: image, task (group, panel, positions), block of k, tile. */
 #include "backend/cpu/kernels/conv/conv_direct.h"
 
 #include <string.h>
@@ -46,8 +45,7 @@ static int64_t reach_of(const conv_dim *dim) {
 }
 
 /* True if the kernel has one tap and its inputs are copied in the order of outputs, as one long row
- * per channel. Floats are read in place unless there is a stride, as each would be in another cache
- * line or page. */
+ * per channel. Floats with a stride are, as each would be in another cache line or page. */
 static bool is_one_row(const conv_args *args) {
   bool copies = conv_is_rounded(args);
   for (int d = 0; d < CONV_DIMS; d++) {
@@ -280,8 +278,7 @@ static int64_t tile_rows(const direct *direct, int64_t n) {
   return ceil_div(n, tiles);
 }
 
-/* Returns how many outputs of a panel are summed: half of the last panel if the other half is
- * padding. */
+/* Returns how many outputs of a panel are summed: half of the last one if that suffices. */
 static int64_t panel_outputs(const direct *direct, int64_t panel) {
   const int64_t nr = direct->kernel.nr, left = direct->args->outputs - panel * nr;
   return direct->kernel.run_half && left <= nr / 2 ? nr / 2 : nr;
@@ -322,8 +319,7 @@ static void add_products(const direct *direct, int64_t group, const float *weigh
   }
 }
 
-/* Stores outputs (outputs, n) with bias, tail and steps. If out is BF16, they pass through
- * `rows`. */
+/* Stores outputs (outputs, n) with bias, tail and steps, by way of `rows` if out is BF16. */
 static void store_rows(const direct *direct, int64_t output, int64_t to, int64_t n, int64_t outputs,
                        const float *sums, float *rows) {
   const conv_args *args = direct->args;
@@ -343,8 +339,7 @@ static void store_rows(const direct *direct, int64_t output, int64_t to, int64_t
   narrow_rows(rows, outputs, n, (uint16_t *)args->out + to, direct->cells);
 }
 
-/* Stores sums (n, nr) of a panel, or of half of one. `turned` is memory for the transpose (nr,
- * n). */
+/* Stores sums (n, nr) of a panel, or of half of one. turned: memory for (nr, n). */
 static void store_sums(const direct *direct, int64_t group, int64_t panel, int64_t at, int64_t n,
                        float *sums, float *turned) {
   const conv_args *args = direct->args;

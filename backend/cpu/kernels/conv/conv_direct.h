@@ -8,7 +8,7 @@
 KERNEL(conv_direct, conv_args);
 /* Packs the weight into its scratch memory; reads nothing else. */
 KERNEL(conv_direct_pack, conv_args);
-/* True if the convolution can be made so. */
+/* True if kernel_conv_direct supports the convolution. */
 bool conv_is_direct(const conv_args *args);
 /* True if it is also faster for these sizes. rounds: with pairs of BF16. */
 bool conv_suits_direct(const conv_args *args, bool rounds);

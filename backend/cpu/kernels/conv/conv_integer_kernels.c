@@ -54,8 +54,7 @@ static void multiply_portable(int rows, int cells, const weight_rows *weights,
 #if KERNEL_X86
 enum { AVX2_VECTORS = 2, AVX2_ROWS = 3, AVX512_VECTORS = 2 };
 
-/* Multiplies bytes 0 and 2, then 1 and 3, as pairs of 16 bits. A sum of two such products fits in
- * 32 bits. */
+/* Multiplies bytes 0 and 2, then 1 and 3, as 16 bits. The sum of two products fits in 32. */
 KERNEL_INLINE __attribute__((target("avx2"))) void multiply_avx2_rows(int rows,
                                                                       const weight_rows *weights,
                                                                       const uint32_t *patches,
@@ -296,8 +295,7 @@ static TARGET_DOTPROD void multiply_dotprod(int rows, int cells, const weight_ro
   }
 }
 
-/* Returns words i and i + 1 of rows r and r + 1; the last row is paired with itself. Missing words
- * are zeros. */
+/* Returns words i and i + 1 of rows r and r + 1, or r twice. Missing words are zeros. */
 KERNEL_INLINE int8x16_t weight_pair(int rows, const weight_rows *weights, int r, int64_t i) {
   const int next = r + 1 < rows ? r + 1 : r;
   const bool is_last = i + 1 == word_count(weights);

@@ -41,16 +41,15 @@ typedef struct integer_kernel {
                    const int32_t *begin, int32_t *sums);
   /* Joins a byte of each row to a word of `to` (INTEGER_TILE) and inverts the bits of flip. */
   void (*pack)(const unsigned char *const rows[4], uint32_t flip, uint32_t *to);
-  /* Copy the elements of a tile, of `size` bytes, to and from their places. row: cell 0 of an
-   * output. */
+  /* Copy elements of `size` bytes from and to a tile. row: cell 0 of an output. */
   void (*scatter)(const char *tile, int64_t size, const cell_run *runs, int n_runs, char *row);
   void (*gather)(const char *row, int64_t size, const cell_run *runs, int n_runs, char *tile);
   /* Called around all multiplications of a task; may be NULL. */
   void (*begin)(void), (*end)(void);
   bool is_signed; /* of patch bytes */
   bool fills;     /* fewer outputs than `rows` take longer than `rows` outputs */
-  int rows, step; /* rows: outputs at a time; step: bytes of k per step. Patches have whole steps,
-                     of any value after k */
+  int rows,
+      step; /* outputs at a time; bytes of k per step, to which patches are padded with any value */
 } integer_kernel;
 integer_kernel choose_integer_kernel(int64_t k /* elements per row of the weight */);
 
@@ -58,8 +57,7 @@ integer_kernel choose_integer_kernel(int64_t k /* elements per row of the weight
 static inline int64_t integer_words(const integer_kernel *kernel, int64_t k) {
   return (k + kernel->step - 1) / kernel->step * (kernel->step / 4);
 }
-/* Copies the bytes of a row of k that follow the last whole step to `to` (step), padded with
- * zeros. */
+/* Copies what whole steps leave of a row of k bytes to `to` (step), padded with zeros. */
 static inline void integer_rest(const integer_kernel *kernel, const void *row, int64_t k,
                                 unsigned char *to) {
   const int64_t n = k % kernel->step;

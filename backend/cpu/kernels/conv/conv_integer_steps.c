@@ -1,5 +1,4 @@
-/* ConvInteger with elementwise steps that kernel_conv_integer does not support. It stores all sums
- * in scratch memory first. */
+/* ConvInteger with any elementwise steps, on sums that are all in scratch memory. */
 #include "backend/cpu/kernels/conv/conv_integer_steps.h"
 
 static size_t sums_bytes(const conv_integer_steps_args *args) {

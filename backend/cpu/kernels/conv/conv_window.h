@@ -122,8 +122,7 @@ static inline int64_t input_at(const window *window, int64_t i, int64_t tap) {
   return window->origin + i * window->stride + tap * window->dilation;
 }
 
-/* Returns the row of the input plane that `tap` reads for the output row of `cell`, or -1 if it is
- * padding. */
+/* Returns the input plane's row that `tap` reads for the output row of `cell`; -1: padding. */
 static inline int64_t input_row(const conv_part *part, const int64_t cell[], const int64_t tap[]) {
   const conv_dim *in = part->args->dims;
   int64_t z = input_at(&part->d[0], cell[0], tap[0]), y = input_at(&part->d[1], cell[1], tap[1]);
@@ -158,8 +157,7 @@ typedef struct segment {
   int64_t image, cell[CONV_DIMS], n;
 } segment;
 
-/* Splits cells [at, at + n), counted over all images, into segments. Returns their count, at most
- * n. */
+/* Splits cells [at, at + n) of all images into segments. Returns their count, at most n. */
 static inline int find_segments(const conv_part *part, int64_t at, int64_t n, segment *to) {
   int count = 0;
   for (int64_t m; n > 0; at += m, n -= m) {

@@ -19,8 +19,7 @@ void plane_taps_init(const conv_part *part, plane_taps *taps) {
   }
 }
 
-/* Finds the terms of one row of taps for n cells from `at` on. Returns how many taps read the
- * row. */
+/* Finds the terms of a row of taps for n cells from `at` on. Returns how many there are. */
 static int find_terms(const conv_part *part, const plane_taps *taps, const float *row,
                       const float *weight, int64_t at, int64_t n, weighted_row *to) {
   int count = 0;

@@ -8,8 +8,7 @@ enum { MOST_TERMS = 64 };
 
 typedef struct plane_taps {
   float weight[MOST_TERMS]; /* row-major */
-  /* Per column of taps: cells [first, stop) of a row read inside the image, the first of them at
-   * column `from`. */
+  /* Per column of taps: cells [first, stop) of a row read the image, from column `from` on. */
   int64_t first[MOST_TERMS], stop[MOST_TERMS], from[MOST_TERMS];
 } plane_taps;
 

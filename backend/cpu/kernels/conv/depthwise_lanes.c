@@ -21,8 +21,7 @@ enum {
   MOST_BYTES = 96 * 1024, /* of transposed planes, which stay in the second-level cache */
   NARROW = 10,  /* columns per tap of a row and per stride; wider rows are faster in place */
   SHORT = 20,   /* columns with three taps per row, whatever the stride */
-  SHORTEST = 10 /* the same if threads share planes: data that another thread wrote arrives faster
-                   plane by plane */
+  SHORTEST = 10 /* the same if threads share planes: others' data arrives faster plane by plane */
 };
 
 /* ---------------------------------------------------------------- transposing */
@@ -62,8 +61,7 @@ TARGET_AVX512 static void turn_weights(const float *const from[LANES], int64_t n
   }
 }
 
-/* Transposes rows [row, stop) of planes to rows of `pitch` vectors, with zeros as padding on both
- * sides. */
+/* Transposes rows [row, stop) of planes to padded rows of `pitch` vectors. */
 TARGET_AVX512 static void turn_rows(const conv_part *part, const void *const from[LANES],
                                     int64_t row, int64_t stop, int64_t pitch, float *to) {
   const int64_t columns = part->args->dims[2].in, left = -part->d[2].origin,

@@ -11,8 +11,7 @@ enum { TILE(floats) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
 
 TILE_TARGET KERNEL_INLINE void TILE(store)(float *to, TILE_VECTOR v) { memcpy(to, &v, sizeof v); }
 
-/* Loads `vectors` vectors from `from` on, of which n floats are needed. Nothing from `end` on is
- * read. */
+/* Loads `vectors` vectors, of which n floats are needed. Does not read from `end` on. */
 TILE_TARGET KERNEL_INLINE void TILE(load)(const float *from, const float *end, int64_t n,
                                           int vectors, TILE_VECTOR *to) {
   enum { FLOATS = TILE(floats) };
@@ -76,8 +75,7 @@ TILE_TARGET KERNEL_INLINE void TILE(copy_rows)(const depthwise_strip *s, int sid
   }
 }
 
-/* Returns a vector of sums with bias and tail, as stored at `to`; n floats are left in the
- * strip. */
+/* Adds bias and tail to a vector of sums to be stored at `to`, where n floats are left. */
 TILE_TARGET KERNEL_INLINE TILE_VECTOR TILE(finish)(const depthwise_strip *s, TILE_VECTOR sum,
                                                    const float *to, int64_t n) {
   sum += TILE_FILL(s->bias);
@@ -126,8 +124,7 @@ TILE_TARGET KERNEL_INLINE void TILE(block)(const depthwise_strip *s, const TILE_
 }
 
 /* Computes `rows` rows from row y of the strip on. If a row is not a whole number of vectors, the
- * last vector starts earlier. A row shorter than a vector stores excess elements that the next row
- * overwrites. */
+ * last one starts earlier. A row shorter than a vector also stores what the next row overwrites. */
 TILE_TARGET KERNEL_INLINE void TILE(some_rows)(const depthwise_strip *s, const TILE_VECTOR *weight,
                                                int64_t y, int side, int stride, int rows) {
   enum { FLOATS = TILE(floats) };

@@ -1,14 +1,11 @@
 #ifndef BACKEND_CPU_KERNELS_CONV_DIRECT_KERNELS_H
 #define BACKEND_CPU_KERNELS_CONV_DIRECT_KERNELS_H
-/* Tiles of direct convolutions in float: c (positions, nr) = or += x (positions, k) * b (k, nr).
- * Outputs are the lanes of vectors, neighbouring positions are rows, and inputs are read in
- * place. */
+/* Tiles c (positions, nr) = or += x (positions, k) * b (k, nr) of direct convolutions in float.
+ * Outputs are vector lanes, neighbouring positions are rows. x is read in place. */
 #include <stdbool.h>
 #include <stdint.h>
 
-enum {
-  DIRECT_AHEAD = 64
-}; /* elements of k that are prefetched ahead; offsets has as many more elements */
+enum { DIRECT_AHEAD = 64 }; /* elements of k prefetched ahead; offsets has as many more */
 
 /* A product c (rows, nr) = or += x * b. */
 typedef struct direct_product {
@@ -22,8 +19,7 @@ typedef struct direct_product {
   bool adds;        /* otherwise c is overwritten */
   const char *next; /* memory that is prefetched on the way, `next_step` bytes per k */
   int64_t next_step;
-  bool asks; /* prefetches x, DIRECT_AHEAD of k ahead, if step is 1; another thread may have written
-                it */
+  bool asks; /* prefetches x, which another thread may have written, if step is 1 */
 } direct_product;
 
 typedef struct direct_kernel {

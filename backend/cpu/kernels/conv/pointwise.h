@@ -7,8 +7,7 @@
 
 /* True if a part is such a convolution; depends on sizes and dtypes only. */
 bool pointwise_fits(const conv_part *part);
-/* True if the planes are at least as wide as a tile of this processor, which pointwise_run
- * requires. */
+/* True if the planes fill a tile of this processor, which pointwise_run requires. */
 bool pointwise_fills_a_tile(const conv_part *part);
 /* kgemm: the part as a product of gemm.c, whose packed_a is used. For rounded parts k counts words.
  * Only rounded parts need memory. */

@@ -27,8 +27,7 @@ typedef struct bf16_tile {
 enum { BF16_ROWS = 12, BF16_COLUMNS = 32 };
 /* columns: BF16_COLUMNS, or half of them. */
 void bf16_tile_run(const bf16_tile *tile, int rows, int columns);
-/* Like bf16_tile_run, for given sums (rows, BF16_COLUMNS) of any number of rows. Requires
- * AVX-512. */
+/* Like bf16_tile_run, for sums (rows, BF16_COLUMNS) of any number of rows, by AVX-512. */
 void bf16_tile_store(const bf16_tile *tile, int rows, int columns, const float *sums);
 
 #endif

@@ -18,8 +18,7 @@ typedef struct pointwise_tile {
   float *c;           /* element (row, column): c[row * c_step + column] */
   int64_t c_step;
   float low, high;
-  bool
-      asks; /* prefetches c, one row per k, as it is not in a cache; `added` is always prefetched */
+  bool asks; /* prefetches c, which is not in a cache, a row per k; `added` always */
 } pointwise_tile;
 
 enum { POINTWISE_BLOCK = 64 };

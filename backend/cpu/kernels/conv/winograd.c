@@ -2,8 +2,7 @@
  * steps. The image is cut into overlapping tiles. Tiles of a block make factors: n x n matrices
  * (tiles, channels). Each is multiplied with its matrix (channels, outputs) of the weight, and the
  * sums make tiles of outputs. Packed weight: (groups, panels, n * n, channels, nr). Threads have
- * their own blocks, or share one if there are few tiles. Loop order: block, panel, part of the
- * tiles, factor. */
+ * their own blocks, or share one if tiles are few. Loop order: block, panel, part, factor. */
 #include "backend/cpu/kernels/conv/winograd.h"
 
 #include <string.h>
@@ -114,8 +113,8 @@ static tiling plan_tiling(const kernel_context *ctx, const winograd_args *args) 
 
 /* ---------------------------------------------------------------- factors */
 
-/* Transposes n neighbouring elements of LANES channels, `plane` apart, to (n, LANES). Channels from
- * `here` on are zeros. */
+/* Transposes n neighbours of LANES channels, `plane` apart, to (n, LANES). Channels from `here` on
+ * are zeros. */
 static void turn(const float *from, int64_t plane, int64_t here, int64_t n, float *to) {
   float some[8 * 8];
   for (int64_t x = 0; x < n; x += 8) {
@@ -374,8 +373,7 @@ static void mend(const tiling *tiling, int64_t first, int64_t count, int64_t out
   }
 }
 
-/* Finishes outputs [output, output + LANES) of a group, of which `here` exist. sums: the first
- * tile's. */
+/* Finishes outputs [output, output + here) of a group. sums: the first tile's. */
 static void finish_tiles(const tiling *tiling, int64_t first, int64_t count, int64_t output,
                          int64_t here, const float *sums) {
   const winograd_args *args = tiling->args;
@@ -413,8 +411,7 @@ static void multiply_factor(const tiling *tiling, const float *factors, int64_t 
     }
 }
 
-/* Computes a panel of outputs of a group for tiles [at, at + count) of the block that starts at
- * `first`. */
+/* Computes a panel of outputs for tiles [at, at + count) of the block that starts at `first`. */
 static void make_outputs(const tiling *tiling, int64_t group, int64_t panel, int64_t first,
                          int64_t at, int64_t count, const float *factors, float *sums) {
   const winograd_args *args = tiling->args;

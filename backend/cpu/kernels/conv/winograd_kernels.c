@@ -29,8 +29,7 @@ KERNEL_INLINE void store(int n, const lanes *from, float *to, int64_t step) {
   for (int i = 0; i < n; i++) memcpy(to + i * step, &from[i], sizeof *from);
 }
 
-/* Transforms one row or column of a tile, from elements `step` apart to elements `to_step`
- * apart. */
+/* Transforms a row or column of a tile, from elements `step` apart to `to_step` apart. */
 KERNEL_INLINE void factors_of_4(const float *from, int64_t step, float *to, int64_t to_step) {
   lanes d[4];
   load(4, from, step, d);

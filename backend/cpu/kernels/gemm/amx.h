@@ -1,12 +1,12 @@
 #ifndef BACKEND_CPU_KERNELS_GEMM_AMX_H
 #define BACKEND_CPU_KERNELS_GEMM_AMX_H
-/* AMX's registers. tmm0 to tmm7, of 16 rows of 64 bytes each: sums c (16, 16) of 32 bits += a (16,
- * 16 words) times b (16 words, 16): a word is two BF16 or four bytes of neighbouring k. Between
- * amx_begin and amx_end a thread's tiles are all whole (measured on Sapphire Rapids: both together
- * 56 ns); the system keeps 8 KB more of it meanwhile. */
+/* AMX registers tmm0 to tmm7, of 16 rows of 64 bytes each: c (16, 16) of 32 bits += a (16, 16
+ * words) * b (16 words, 16). A word is two BF16 or four bytes of neighbouring k. amx_begin
+ * configures all tiles of the calling thread as whole until amx_end (both together: 56 ns on
+ * Sapphire Rapids). Meanwhile the system saves 8 KB more of the thread's state. */
 #include "backend/cpu/kernels/support/features.h"
 
-/* Sizes of a tile, by which rows are counted on every processor. */
+/* Size of a tile, which processors without AMX use as well. */
 enum { AMX_ROWS = 16, AMX_WORDS = 16 /* of a row */ };
 
 #if KERNEL_X86
@@ -25,13 +25,12 @@ TARGET_AMX KERNEL_INLINE void amx_begin(void) {
 }
 TARGET_AMX KERNEL_INLINE void amx_end(void) { _tile_release(); }
 
-/* Before loads of what this function, or one that calls it, has stored: they do not tell gcc that
- * they read memory. */
+/* Call this before loading tiles that this function or a caller has stored: gcc does not know that
+ * the load intrinsics read memory. */
 KERNEL_INLINE void amx_sees_memory(void) { __asm__ volatile("" ::: "memory"); }
 
-/* Sums of products of words of BF16, of one or two tiles of rows by one or two of columns: tiles 0
- * to 3 are sums (rows, columns), 4 and 5 a's, 6 and 7 b's. Steps are bytes from a row to the next.
- */
+/* Sums of products of BF16 words, of one or two tiles of rows by one or two of columns. Tiles 0 to
+ * 3 hold the sums (rows, columns), 4 and 5 a, 6 and 7 b. Steps are in bytes, between rows. */
 enum { AMX_ROW_BYTES = AMX_WORDS * 4 };
 
 TARGET_AMX KERNEL_INLINE void amx_clear_sums(void) {

@@ -1,4 +1,4 @@
-/* Four tiles of sums at a time. */
+/* c (outputs, columns) = or += a * b, in up to four tiles. Loop order: block of words, tap. */
 #include "backend/cpu/kernels/gemm/amx_sums.h"
 
 #include <string.h>
@@ -7,10 +7,10 @@
 #include "backend/cpu/kernels/support/avx512.h"
 
 #if KERNEL_X86
-/* Bytes from a row of a tile to the next. */
+/* Bytes between rows of a tile. */
 KERNEL_INLINE int64_t bytes(int64_t words) { return words * (int64_t)sizeof(uint32_t); }
 
-/* Tiles of the weight come from memory: those of a step some steps on are asked for. */
+/* Prefetches the weight's tiles of a later step, which come from memory. */
 KERNEL_INLINE void ask_for_step(const uint32_t *a) {
   enum { AHEAD = 4, STEP = 2 * AMX_TILE_WORDS, LINE = 16 /* words */ };
 #pragma GCC unroll 32
@@ -45,7 +45,7 @@ TARGET_AMX static void run_tiles(const amx_sums *sums, int outputs, int columns)
     add_all(sums, 1, 1);
 }
 
-/* Words of some columns of two rows, the second of which may be zeros. */
+/* Joins some columns of two rows to words. odd may be NULL for zeros. */
 TARGET_AVX512_BF16 KERNEL_INLINE void join_narrow(const uint16_t *even, const uint16_t *odd,
                                                   const int columns, uint32_t *to) {
   if (columns == 16) {

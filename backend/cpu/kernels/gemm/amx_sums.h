@@ -1,7 +1,7 @@
 #ifndef BACKEND_CPU_KERNELS_GEMM_AMX_SUMS_H
 #define BACKEND_CPU_KERNELS_GEMM_AMX_SUMS_H
-/* Sums of products of words of pairs.h by AMX (amx.h): of 16 or 32 outputs by 16 or 32 columns in
- * four tiles, and what is packed and stored around them. Only where cpu_has_amx(). */
+/* Sums of products of words of pairs.h on AMX (amx.h), 16 or 32 outputs by 16 or 32 columns in four
+ * tiles, and the packing of x for them. Requires cpu_has_amx(). */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -9,28 +9,28 @@
 
 enum { AMX_OUTPUTS = 32, AMX_COLUMNS = 32, AMX_TILE_WORDS = 16 * 16 };
 
-/* c (outputs, columns) = or += a times b. A step is AMX_WORDS words of k: the steps of a block are
- * those of the same words of b at other columns. */
+/* c (outputs, columns) = or += a * b. A step is AMX_WORDS words of k. The steps (taps) of a block
+ * read the same words of b at other columns. */
 typedef struct amx_sums {
   int64_t blocks, taps;
   const uint32_t *a; /* (blocks, taps, 2, 16, 16): tiles of both halves of the outputs */
   const uint32_t *b; /* word k of a column of tap t: b[k * b_step + offsets[t] + column] */
   int64_t b_step;
   const int64_t *offsets; /* (taps) */
-  float *c;               /* c_step apart */
+  float *c;               /* rows c_step apart */
   int64_t c_step;
-  bool adds; /* else c is written */
-  bool asks; /* for weights that follow in memory */
+  bool adds; /* otherwise c is overwritten */
+  bool asks; /* prefetches the weights that follow in memory */
 } amx_sums;
 
-/* A thread's tiles are in use between both. */
+/* Configure and release the calling thread's tiles. */
 void amx_sums_begin(void);
 void amx_sums_end(void);
 /* outputs, columns: 16 or 32. */
 void amx_sums_run(const amx_sums *sums, int outputs, int columns);
 
-/* A panel (words, AMX_COLUMNS), of which 16 or 32 columns are there, of rows of x that are `step`
- * apart, of F32 or BF16; zeros beyond the last row. */
+/* Packs a panel (words, AMX_COLUMNS) with 16 or 32 valid columns from rows of x, of F32 or BF16,
+ * that are `step` apart. Words after the last row are zeros. */
 void amx_pack_panel(const void *x, bool is_rounded, int64_t step, int64_t rows, int64_t words,
                     int columns, uint32_t *to);
 

@@ -1,4 +1,6 @@
-/* Panels of codes: made of an encoded constant, multiplied by a few rows, made floats. */
+/* Packs an encoded constant as panels of codes, multiplies them by a few rows, and converts them to
+ * floats. Products: out (m, n) = a * b in panels of CODE_PANEL columns (base/code_panels.h has the
+ * layout). Loop order: batch, task of panels, panel, strip of rows. */
 #include "backend/cpu/kernels/gemm/codes.h"
 
 #include <string.h>
@@ -7,10 +9,10 @@
 #include "backend/cpu/kernels/support/slots.h"
 
 enum {
-  FEW_ROWS = 32,                     /* multiplied by codes as they lie */
-  MULTIPLIES_PER_THREAD = 128 << 10, /* that are worth waking one up */
+  FEW_ROWS = 32,                     /* most rows that are multiplied by the codes in place */
+  MULTIPLIES_PER_THREAD = 128 << 10, /* multiplications that justify waking a thread */
   TASKS_PER_THREAD = 4,
-  TASK_SUMS = 4096, /* floats that a task writes */
+  TASK_SUMS = 4096, /* floats that a task writes, at most */
   PACK_GRAIN = 16 << 10
 };
 
@@ -34,7 +36,7 @@ static void store_factor(const code_panels *panels, float v, char *to, int64_t i
     memcpy(to + 2 * i, &half, sizeof half);
 }
 
-/* Of a part of a block. */
+/* Stores the factors of a part of a block. */
 static void store_factors(const code_panels *panels, const code_factors *factors, int64_t part,
                           int lane, char *block) {
   for (int i = 0; i < panels->spans; i++) {
@@ -50,14 +52,14 @@ static void store_factors(const code_panels *panels, const code_factors *factors
   }
 }
 
-/* What a panel has of a code. */
+/* Returns the bits that a panel stores for a code. */
 static inline uint32_t stored_code(int code, int first, float x) {
   if (code == CODE_E4M3) return f32_to_f8_e4m3(x);
   if (code == CODE_E5M2) return f32_to_f8_e5m2(x);
   return (uint32_t)((int)x - first);
 }
 
-/* Words of a column, `bits` of each code. */
+/* Stores the words of a column, with `bits` per code. */
 static inline void store_words(int bits, int code, int first, const float *codes, char *to) {
   const int each = 32 / bits;
   for (int v = 0; v < bits; v++) {
@@ -121,7 +123,7 @@ static float load_factor(const code_panels *panels, const char *from, int64_t i)
   return f16_to_f32(half);
 }
 
-/* What store_factors wrote; without lows as base/decode.h has them. */
+/* Loads what store_factors wrote; without lows as base/decode.h defines them. */
 static code_factors load_factors(const code_panels *panels, int64_t part, int lane,
                                  const char *block) {
   code_factors factors;
@@ -166,8 +168,8 @@ void codes_decode(const code_panels *code_panels, const void *panels, int64_t ro
 
 int64_t codes_few_rows(void) { return FEW_ROWS; }
 
-/* Rows of a go in strips of equal heights, each (k, height), zeros beyond k; then the sums of their
- * spans, strip by strip. */
+/* Rows of a product in strips of equal heights, each (k, height), with zeros after k. The sums of
+ * their spans follow, strip by strip. */
 typedef struct few {
   const codes_product *p;
   codes_kernel kernel;
@@ -175,7 +177,7 @@ typedef struct few {
   int64_t depth;  /* k, rounded up to whole parts */
   int64_t spans;  /* of a row */
   int64_t each;   /* panels of a task */
-  int64_t work;   /* threads that it is worth */
+  int64_t work;   /* threads that the work is worth */
   int64_t batch;
   float *a, *sums;
 } few;
@@ -204,7 +206,7 @@ static few plan_few(const kernel_context *ctx, const codes_product *product) {
   return few;
 }
 
-/* Parts [begin, end) of all rows of a. */
+/* Packs parts [begin, end) of all rows of a. */
 static void pack_rows(void *ctx, int64_t begin, int64_t end) {
   const few *few = ctx;
   const kgemm *kgemm = few->p->g;
@@ -271,7 +273,7 @@ void codes_run(const kernel_context *ctx, const codes_product *product, char *me
 
 /* ---------------------------------------------------------------- columns as floats */
 
-/* n of the k of a part of a block, `lanes` of its columns from `lane` on. */
+/* Converts n of the k of a part of a block, for `lanes` of its columns from `lane` on. */
 static void widen_some(const codes_product *product, const char *block, int part, int64_t lane,
                        int64_t lanes, int64_t n, float *to, int64_t width) {
   float x[DECODED_AT_ONCE * CODE_PANEL];
@@ -301,7 +303,7 @@ void codes_widen(const codes_product *product, int64_t lane, int64_t lanes, int6
 
 /* ---------------------------------------------------------------- columns as strips */
 
-/* `n` k of columns of a panel (n, CODE_PANEL) to a strip. */
+/* Copies n k of columns of a panel (n, CODE_PANEL) to a strip. */
 static void copy_columns(const float *from, int64_t n, int64_t height, float *to) {
   for (int64_t k = 0; k < n; k++, from += CODE_PANEL, to += height) {
     if (height == 8)
@@ -313,7 +315,7 @@ static void copy_columns(const float *from, int64_t n, int64_t height, float *to
   }
 }
 
-/* Of columns that are multiples of the height, each panel made floats once. */
+/* Makes strips that start at a multiple of the height, converting each panel once. */
 static void widen_strips(const codes_product *product, int64_t lane, int64_t lanes, int64_t k,
                          int64_t kn, int64_t height, float *to) {
   const codes_kernel kernel = codes_kernel_for();

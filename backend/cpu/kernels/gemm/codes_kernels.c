@@ -1,14 +1,14 @@
-/* Inner kernels over panels of codes: a code becomes a float in a register, and the sum of a span's
- * products is scaled at once. Sixteen columns are a vector with AVX-512, two with AVX2. */
+/* Inner kernels over panels of codes. A code is converted to a float in a register; the sum of a
+ * span's products is scaled once. With AVX-512 a vector holds all 16 columns, with AVX2 half of
+ * them. Loop order: block, span, part of the columns, k. */
 #include "backend/cpu/kernels/gemm/codes.h"
 #include "backend/cpu/kernels/gemm/codes_vectors.h"
 
-/* ---------------------------------------------------------------- any processor: quarters of a
- * panel */
+/* ---------------------------------------------------------------- any processor, by quarters */
 
 enum { PORTABLE_ROWS = 4, PORTABLE_SUMS = 8 };
 
-/* Blocks of a panel in turn, and what of the rows meets them. */
+/* A block of a panel, and the rows' elements that meet it. */
 typedef struct block_place {
   const char *block;
   int spans;
@@ -58,7 +58,7 @@ KERNEL_INLINE void multiply_portable(int rows, int quarters, int first,
            (size_t)quarters * sizeof *total);
 }
 
-/* As many quarters at once as eight sums are for. */
+/* Handles as many quarters at once as eight sums allow. */
 static void run_portable(const codes_rows *codes_rows, int rows) {
   if (rows == 1) multiply_portable(1, 4, 0, codes_rows);
   if (rows == 2) multiply_portable(2, 4, 0, codes_rows);
@@ -74,7 +74,7 @@ static void widen_quarter(const code_panels *panels, const char *block, int part
   for (int span = part * panels->spans; span < (part + 1) * panels->spans; span++) {
     const char *words = words_of(panels, block, span) + quarter * VECTOR / 4;
     const vec4 scale = read_factors(panels, block, panels->d_at, panels->s_at, span, quarter),
-               nothing = {-0.0F, -0.0F, -0.0F, -0.0F}, /* adding it changes nothing */
+               nothing = {-0.0F, -0.0F, -0.0F, -0.0F}, /* adding -0.0 changes nothing */
         low = panels->has_lows
                   ? read_factors(panels, block, panels->m_at, panels->l_at, span, quarter)
                   : nothing;
@@ -93,20 +93,20 @@ static void widen_portable(const code_panels *panels, const char *block, int par
 }
 
 #if KERNEL_X86
-/* What codes are, of which the bits are a constant of each kernel. */
+/* Kinds of codes, for which kernels have separate code. */
 typedef enum code_form { NIBBLES, BYTES, FLOATS } code_form;
 KERNEL_INLINE int bits_of(code_form form) { return form == NIBBLES ? 4 : 8; }
 static inline code_form form_of(const code_panels *panels) {
   return panels->code != CODE_INT ? FLOATS : panels->bits == 4 ? NIBBLES : BYTES;
 }
 
-/* Independent sums of a row: the fewer rows, the more, as an addition waits for the one before. */
+/* Returns the independent sums per row: several for few rows, to hide the latency. */
 KERNEL_INLINE int chains_of(int rows) { return rows == 1 ? 4 : rows <= 3 ? 2 : 1; }
 
 /* ---------------------------------------------------------------- AVX-512 */
 
-/* What code_avx512 makes codes floats by: of 4 bits the float of each code, of 8 what is taken off;
- * of floats codes_vectors.h's constants. */
+/* Constants of code_avx512. For 4 bits base holds the float of each code, for 8 bits what is
+ * subtracted; for floats see float_codes. */
 typedef struct constants_avx512 {
   __m512 base, smallest;
   __m512i up, exponents, special;
@@ -128,7 +128,7 @@ TARGET_AVX512 KERNEL_INLINE constants_avx512 constants_of_avx512(code_form form,
   return avx512;
 }
 
-/* floats_of. */
+/* See floats_of. */
 TARGET_AVX512 KERNEL_INLINE __m512 floats_avx512(__m512i codes, const constants_avx512 *avx512) {
   const __m512i normal = _mm512_set1_epi32(NORMAL), not_finite = _mm512_set1_epi32(NOT_FINITE);
   const __m512i size =
@@ -142,16 +142,16 @@ TARGET_AVX512 KERNEL_INLINE __m512 floats_avx512(__m512i codes, const constants_
   const __m512i sign = _mm512_slli_epi32(codes, 24);
   const __m512 size_of = _mm512_mask_sub_ps(x, small, x, avx512->smallest);
   return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(
-      _mm512_castps_si512(size_of), sign, _mm512_set1_epi32(INT32_MIN), 0xF8)); /* a | avx512 & c */
+      _mm512_castps_si512(size_of), sign, _mm512_set1_epi32(INT32_MIN), 0xF8)); /* a | (sign & c) */
 }
 
-/* Code j of each word. One of 8 bits becomes the last bits of a float whose exponent makes them
- * ones; what that adds is taken off, which is exact. */
+/* Returns code j of each word. An 8-bit code is placed in the last bits of a float whose exponent
+ * makes them integers; subtracting the base is exact. */
 TARGET_AVX512 KERNEL_INLINE __m512 code_avx512(code_form form, __m512i w, int j,
                                                const constants_avx512 *avx512) {
   const __m512i at = j ? _mm512_srli_epi32(w, (unsigned)(j * bits_of(form))) : w;
   if (form == NIBBLES)
-    return _mm512_permutexvar_ps(at, avx512->base); /* by the lowest 4 bits of each */
+    return _mm512_permutexvar_ps(at, avx512->base); /* indexed by the lowest 4 bits */
   if (form == FLOATS) return floats_avx512(at, avx512);
   const __m512i mask = _mm512_set1_epi32(255), ones = _mm512_set1_epi32(150 << 23);
   return _mm512_sub_ps(_mm512_castsi512_ps(_mm512_ternarylogic_epi32(at, mask, ones, 0xEA)),
@@ -170,10 +170,10 @@ TARGET_AVX512 KERNEL_INLINE __m512 code_avx512(code_form form, __m512i w, int j,
 
 enum { PLACES = 5 };
 
-/* Codes of a word that become floats where they are; the others once they are shifted there. */
+/* Returns how many codes of a word are converted in place; others are shifted there first. */
 KERNEL_INLINE int places_of(code_form form) { return form == NIBBLES ? PLACES : 2; }
 
-/* What the exponent of a code's float adds, by its place; codes_vectors.h's constants of floats. */
+/* Base of each place, which the exponent of a code's float adds. For floats see float_codes. */
 typedef struct constants_avx2 {
   __m256 bases[PLACES], smallest;
   __m256i up, exponents, special;
@@ -196,7 +196,7 @@ TARGET_AVX2 KERNEL_INLINE constants_avx2 constants_of_avx2(code_form form,
   return avx2;
 }
 
-/* floats_of. */
+/* See floats_of. */
 TARGET_AVX2 KERNEL_INLINE __m256 floats_avx2(__m256i codes, const constants_avx2 *avx2) {
   const __m256i normal = _mm256_set1_epi32(NORMAL), not_finite = _mm256_set1_epi32(NOT_FINITE);
   const __m256i size =
@@ -211,7 +211,7 @@ TARGET_AVX2 KERNEL_INLINE __m256 floats_avx2(__m256i codes, const constants_avx2
   return _mm256_or_ps(_mm256_sub_ps(_mm256_castsi256_ps(bits), less), _mm256_castsi256_ps(sign));
 }
 
-/* Code j of each word, as code_avx512 makes it of 8 bits. */
+/* Returns code j of each word, converted like 8-bit codes in code_avx512. */
 TARGET_AVX2 KERNEL_INLINE __m256 code_avx2(code_form form, __m256i w, int j,
                                            const constants_avx2 *avx2) {
   const int place = j % places_of(form), at = place * bits_of(form);
@@ -233,7 +233,7 @@ TARGET_AVX2 KERNEL_INLINE __m256 code_avx2(code_form form, __m256i w, int j,
 #endif
 
 codes_kernel codes_kernel_for(void) {
-  if (KERNEL_PLAIN) return (codes_kernel){0}; /* not called: the kernels are dropped */
+  if (KERNEL_PLAIN) return (codes_kernel){0}; /* never called, so the kernels are dropped */
 #if KERNEL_X86
   if (cpu_has_avx512()) return (codes_kernel){most_rows_avx512, run_avx512, widen_avx512};
   if (cpu_has_avx2()) return (codes_kernel){most_rows_avx2, run_avx2, widen_avx2};

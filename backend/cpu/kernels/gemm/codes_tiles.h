@@ -1,20 +1,20 @@
-/* Products with panels of codes, and their columns as floats, of codes_kernels.c. Included once for
- * each instruction set, behind
- *   TILE_SET   whose vectors they are made of (tile_vectors.h)
- *   TILE(name)   the names of those that are made, and of these, which are there:
- *     TILE(constants), TILE(constants_of)(form, panels)   what codes become floats by
+/* Kernels of codes_kernels.c: products with panels of codes, and their columns as floats. Include
+ * it once per instruction set, after defining
+ *   TILE_SET   instruction set of the vectors (tile_vectors.h)
+ *   TILE(name)   names of the functions; it also expects
+ *     TILE(constants), TILE(constants_of)(form, panels)   constants that convert codes
  *     TILE(code)(form, words, j, constants)   code j of each word as a float
- *   TILE_ROWS   the most rows
+ *   TILE_ROWS   most rows
  *   TILE_WORDS, TILE_LOAD_WORDS(from)   a vector of words
- *   TILE_FACTORS(panels, block, at, subs_at, span, part)   d or m
- * A vector is a part of a panel's columns: one of one, or of two. */
+ *   TILE_FACTORS(panels, block, at, subs_at, span, part)   d or m of a span, with subs
+ * A vector is a part of a panel's columns: the only one, or one of two. */
 
 #include "backend/cpu/kernels/support/tile_vectors.h"
 
 enum { TILE(width) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
 enum { TILE(parts) = CODE_PANEL / TILE(width), TILE(most_rows) = TILE_ROWS };
 
-/* sums (rows) of a span's products. */
+/* Computes sums (rows) of the products of a span. */
 TILE_TARGET KERNEL_INLINE void TILE(sum)(code_form form, int rows, int vectors, const char *words,
                                          const float *inputs, const TILE(constants) * constants,
                                          TILE_VECTOR *sums) {
@@ -43,7 +43,7 @@ TILE_TARGET KERNEL_INLINE void TILE(sum)(code_form form, int rows, int vectors, 
   }
 }
 
-/* total (rows) += a span's products and lows, of a part. */
+/* total (rows) += the scaled products of a span, and its lows, for one part of the columns. */
 TILE_TARGET KERNEL_INLINE void TILE(add_span)(code_form form, int rows, const code_panels *panels,
                                               const TILE(constants) * constants,
                                               const block_place *place, int span, int part,
@@ -100,7 +100,7 @@ TILE_TARGET KERNEL_INLINE void TILE(widen_form)(code_form form, const code_panel
                                                 int64_t step) {
   const TILE(constants) constants = TILE(constants_of)(form, panels);
   for (int span = part * panels->spans; span < (part + 1) * panels->spans; span++) {
-    TILE_VECTOR low = TILE_FILL(-0.0F); /* adding it changes nothing */
+    TILE_VECTOR low = TILE_FILL(-0.0F); /* adding -0.0 changes nothing */
     const TILE_VECTOR scale =
         TILE_FACTORS(panels, block, panels->d_at, panels->s_at, span, first / TILE(width));
     if (panels->has_lows)

@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_KERNELS_GEMM_CODES_VECTORS_H
 #define BACKEND_CPU_KERNELS_GEMM_CODES_VECTORS_H
-/* What is in a panel of codes, as vectors of the processor's: for the inner kernels. */
+/* Reads panels of codes as vectors, for the inner kernels. */
 #include <string.h>
 
 #include "backend/cpu/kernels/support/features.h"
@@ -18,12 +18,12 @@ enum {
 
 /* ---------------------------------------------------------------- spans, counted in a block */
 
-/* Vectors of words of a span. */
+/* Vectors of words per span. */
 static inline int vectors_of(const code_panels *panels) { return panels->bits / panels->spans; }
 static inline const char *words_of(const code_panels *panels, const char *block, int span) {
   return block + span * vectors_of(panels) * VECTOR;
 }
-/* Those of the block that begins with part `first`. */
+/* Spans of the block that begins with part `first`. */
 static inline int spans_of_block(const code_panels *panels, int64_t first) {
   return (panels->parts - first < panels->block ? (int)(panels->parts - first) : panels->block) *
          panels->spans;
@@ -31,8 +31,7 @@ static inline int spans_of_block(const code_panels *panels, int64_t first) {
 
 /* ---------------------------------------------------------------- any processor: quarters */
 
-/* d or m of a quarter of a panel, which begin at `at`, times the span's subs, which do at
- * `subs_at`. */
+/* Returns d or m of a quarter of a panel, from `at` on, times the span's subs, from subs_at. */
 static inline vec4 read_factors(const code_panels *panels, const char *block, size_t at,
                                 size_t subs_at, int span, int quarter) {
   int first = panels->row[span] * CODE_PANEL + quarter * QUARTER;
@@ -51,13 +50,13 @@ static inline vec4 read_factors(const code_panels *panels, const char *block, si
   return f;
 }
 
-/* Codes that are floats. All but the sign, moved to where a float has its mantissa and exponent,
- * are a float but for what exponents count from, and for the two ends: below `normal` there is one
- * more exponent and no first bit, which is taken off; from `special` on there is no number. */
+/* Constants that convert 8-bit float codes. The bits except the sign are shifted to a float's
+ * mantissa and exponent, and the exponent bias is added. Below `normal`, one more exponent is added
+ * and the implicit first bit subtracted. From `special` on, codes are infinite or NaN. */
 typedef struct float_codes {
   int mantissa;
   int32_t exponents, special;
-  float smallest; /* normal number */
+  float smallest; /* smallest normal number */
 } float_codes;
 enum { NORMAL = 1 << 23, NOT_FINITE = 0x7f800000, SIGN = 128 };
 static inline float_codes float_codes_of(const code_panels *panels) {
@@ -66,7 +65,7 @@ static inline float_codes float_codes_of(const code_panels *panels) {
   return panels->code == CODE_E4M3 ? e4m3 : e5m2;
 }
 
-/* codes: below 256. */
+/* Converts codes, each below 256. */
 KERNEL_INLINE vec4 floats_of(const float_codes *float_codes, int4 codes) {
   const int4 size = (codes & (SIGN - 1)) << (23 - float_codes->mantissa), small = size < NORMAL;
   int4 bits = size + float_codes->exponents + (small & NORMAL), less;
@@ -80,7 +79,7 @@ KERNEL_INLINE vec4 floats_of(const float_codes *float_codes, int4 codes) {
   return (vec4)((int4)x | (codes & SIGN) << 24);
 }
 
-/* The bits from `shift` on of a word of each column, as codes. */
+/* Returns, for each column, the code in the bits from `shift` on of a word. */
 KERNEL_INLINE vec4 read_codes(const code_panels *panels, const char *words, int shift) {
   const int mask = (1 << panels->bits) - 1, least = panels->least;
   const int4 masks = {mask, mask, mask, mask}, leasts = {least, least, least, least};
@@ -93,7 +92,7 @@ KERNEL_INLINE vec4 read_codes(const code_panels *panels, const char *words, int 
   return __builtin_convertvector((w >> shift & masks) + leasts, vec4);
 }
 
-/* sums (rows, quarters) = a (k of a span, rows) by codes. */
+/* Computes sums (rows, quarters) of a (k of a span, rows) times codes. */
 KERNEL_INLINE void sum_span(const code_panels *panels, int rows, int quarters, const char *words,
                             const float *a, vec4 *sums) {
   for (int i = 0; i < rows * quarters; i++) sums[i] = (vec4){0};
@@ -109,11 +108,11 @@ KERNEL_INLINE void sum_span(const code_panels *panels, int rows, int quarters, c
 /* ---------------------------------------------------------------- x86-64 */
 
 #if KERNEL_X86
-/* Bytes that a panel is asked for ahead of its use, and that each of several is, which are read
- * side by side: what computes between two reads keeps the processor's own prefetching short. */
+/* Bytes that one panel is prefetched ahead, and each of several that are read side by side. The
+ * computation between two reads keeps the processor's own prefetching short. */
 enum { AHEAD = 8192, SEVERAL_AHEAD = 2048 };
 
-/* d or m, with the subs of the span. */
+/* Returns d or m, times the subs of the span. */
 TARGET_AVX512 KERNEL_INLINE __m512 factors_avx512(const code_panels *panels, const char *block,
                                                   size_t at, size_t subs_at, int span) {
   const char *from = block + at + panels->row[span] * (panels->wide ? 64 : 32);
@@ -124,7 +123,7 @@ TARGET_AVX512 KERNEL_INLINE __m512 factors_avx512(const code_panels *panels, con
   return _mm512_mul_ps(f, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(subs)));
 }
 
-/* The same of half a panel. */
+/* Like factors_avx512, for half a panel. */
 TARGET_AVX2 KERNEL_INLINE __m256 factors_avx2(const code_panels *panels, const char *block,
                                               size_t at, size_t subs_at, int span, int half) {
   const char *from = block + at + (panels->row[span] * 2 + half) * (panels->wide ? 32 : 16);

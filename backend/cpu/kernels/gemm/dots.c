@@ -1,4 +1,6 @@
-/* Rows in tiles, rounded to 8 bits, and tiles by panels of codes, shared out among threads. */
+/* out (m, n) = a, rounded to 8 bits, * panels of codes, by integer dot products. Rows of a are
+ * packed as tiles (dots.h). Loop order: batch, task (tiles, groups of panels), block of k, group,
+ * tile. */
 #include "backend/cpu/kernels/gemm/dots.h"
 
 #include <string.h>
@@ -8,13 +10,13 @@
 #include "base/rounded.h"
 
 enum {
-  MULTIPLIES_PER_THREAD = 256 << 10, /* that are worth waking one up */
+  MULTIPLIES_PER_THREAD = 256 << 10, /* multiplications that justify waking a thread */
   TASKS_PER_THREAD = 4,
   TASK_ROWS = 128,
-  STRIP_ROWS = 16, /* of a task, from which several groups of panels share what is read of them */
+  STRIP_ROWS = 16, /* rows of a task from which several groups of panels share the reads of rows */
   STRIP_COLUMNS = 128,
   PACKED_PARTS = 64, /* of a row at a time */
-  PACK_GRAIN = 1     /* tiles of PACKED_PARTS */
+  PACK_GRAIN = 1     /* in units of PACKED_PARTS parts of a tile */
 };
 
 static int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -22,12 +24,12 @@ static int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
 typedef struct dots {
   const codes_product *p;
   dots_kernel kernel;
-  int rows, panels;      /* side by side */
-  int64_t tiles, groups; /* of rows; of panels */
+  int rows, panels;      /* per tile */
+  int64_t tiles, groups; /* tiles of rows; groups of panels */
   int64_t tasks_of_rows, tasks_of_panels;
   int64_t tiles_of_task, groups_of_task;
-  int64_t strip; /* groups whose sums a task has at once */
-  int64_t work;  /* threads that it is worth */
+  int64_t strip; /* groups whose sums a task keeps at once */
+  int64_t work;  /* threads that the work is worth */
   int64_t batch;
   int32_t *a; /* (tiles, parts, words of a part) */
 } dots;
@@ -64,7 +66,7 @@ static void store_words(int bits, const int8_t *q, int rows, int32_t *to) {
   }
 }
 
-/* A part of a row; to: its first word. */
+/* Packs a part of a row. to: its first word. */
 static void store_part(const code_panels *panels, const float *x, int rows, int32_t *to) {
   int8_t q[DECODED_AT_ONCE];
   const int deep = DECODED_AT_ONCE / panels->spans;
@@ -82,7 +84,7 @@ static void store_part(const code_panels *panels, const float *x, int rows, int3
   }
 }
 
-/* PACKED_PARTS of a tile, or those that are left; rows beyond the last are zeros. */
+/* Packs PACKED_PARTS parts of a tile, or those that are left. Rows after the last are zeros. */
 static void pack_some(const dots *dots, int64_t tile, int64_t part) {
   const kgemm *kgemm = dots->p->g;
   const code_panels *of = &dots->p->of;
@@ -123,13 +125,13 @@ static size_t task_scratch(const dots *dots) {
 }
 static int64_t task_count(const dots *dots) { return dots->tasks_of_rows * dots->tasks_of_panels; }
 
-/* Tiles [first, first + n) by the blocks of a group of panels that begin at a part of k. */
+/* Multiplies tiles [first, first + n) by one block of k of a group of panels. */
 static void multiply_blocks(const dots *dots, int64_t first, int64_t n, int64_t group, int64_t part,
                             dots_tile *tile) {
   const code_panels *of = &dots->p->of;
   int64_t words = dots_part_words(of, dots->rows), last = ceil_of(dots->p->g->n, CODE_PANEL) - 1;
   float *sums = tile->sums;
-  for (int i = 0; i < dots->panels; i++) /* those behind the last repeat it */
+  for (int i = 0; i < dots->panels; i++) /* missing panels repeat the last one */
     tile->block[i] = (const char *)dots->p->panels +
                      (size_t)least(group * dots->panels + i, last) * of->bytes +
                      code_block_at(of, part);
@@ -143,8 +145,8 @@ static void multiply_blocks(const dots *dots, int64_t first, int64_t n, int64_t 
   tile->sums = sums;
 }
 
-/* sums (n, rows, columns) of tiles [first, first + n) by a strip of groups. A block of k of all
- * rows stays in the cache meanwhile. Behind the sums of a task is room for factors. */
+/* Computes sums (n, rows, columns) of tiles [first, first + n) by a strip of groups. A block of k
+ * of all rows stays in the cache meanwhile. Memory for factors follows the sums of a task. */
 static void multiply_strip(const dots *dots, int64_t first, int64_t n, int64_t group,
                            int64_t groups, float *sums) {
   const code_panels *of = &dots->p->of;

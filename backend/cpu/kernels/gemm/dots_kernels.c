@@ -1,13 +1,13 @@
-/* Inner kernels of rounded rows by panels of codes: by bytes that are multiplied and added eight at
- * a time (aarch64's I8MM), four (AVX-512 VNNI, aarch64's dot products), or two at a time in 16 bits
- * (AVX2), or as floats, which hold the integers. What follows a span's sum is the same, one
- * rounding for each step. */
+/* Inner kernels of rounded rows by panels of codes. They multiply and add bytes eight at a time
+ * (aarch64 I8MM), four (AVX-512 VNNI, aarch64 dot products) or two in 16 bits (AVX2), or as floats,
+ * which hold the integers exactly. Spans are scaled the same way in all, with one rounding per
+ * step. Loop order: part of k, span, columns, rows. */
 #include <math.h>
 
 #include "backend/cpu/kernels/gemm/codes_vectors.h"
 #include "backend/cpu/kernels/gemm/dots.h"
 
-/* Behind the words of a part of a tile. */
+/* The words of a part of a tile are followed by scales, then sums. */
 static inline const float *scales_of(const int32_t *part, int rows) {
   return (const float *)(const void *)(part + DOT_WORDS * rows);
 }
@@ -18,7 +18,7 @@ static inline const float *scaled_sums_of(const int32_t *part, int rows, int spa
   return (const float *)(const void *)sums_of(part, rows, span);
 }
 
-/* Factors d * s of span s of part i, of those of tile, and those m * l. */
+/* Returns the factors d * s of span s of part i; lows_of: the factors m * l that follow. */
 static inline const float *factors_of(const dots_tile *tile, int panels, int i, int s) {
   return tile->factors +
          (i * tile->p->spans + s) * (tile->p->has_lows ? 2 : 1) * panels * CODE_PANEL;
@@ -31,7 +31,7 @@ static inline const float *lows_of(const float *factors, int panels) {
 
 enum { PORTABLE_ROWS = 4 };
 
-/* to (k of a part, rows) */
+/* Unpacks a part to (k, rows) floats. */
 static void unpack_rows(int bits, const int32_t *part, int rows, float *to) {
   for (int i = 0; i < DOT_WORDS * rows; i++) {
     int word = i / rows, row = i % rows;
@@ -44,7 +44,7 @@ static void unpack_rows(int bits, const int32_t *part, int rows, float *to) {
   }
 }
 
-/* to += x * y, each rounded once */
+/* to += x * y, each rounded once. */
 static inline void add_scaled(float *to /* (QUARTER) */, vec4 x, vec4 y) {
   for (int i = 0; i < QUARTER; i++) to[i] = fmaf(x[i], y[i], to[i]);
 }
@@ -60,7 +60,7 @@ static void read_factors_portable(const dots_tile *tile, int panels, float *to) 
       }
 }
 
-/* The totals of a quarter += sums (rows) of span s of part i, scaled. */
+/* Adds sums (rows) of span s of part i, scaled, to the totals of a quarter. */
 KERNEL_INLINE void scale_quarter(const dots_tile *tile, int rows, const int32_t *part, int i, int s,
                                  int quarter, const vec4 *sums) {
   const code_panels *panels = tile->p;
@@ -108,15 +108,15 @@ static int one_panel(int rows) {
 
 enum { VNNI_ROWS = 4, VNNI_SUMS = 8 };
 
-/* One panel alone is read in order, as memory likes it, its factors, too; more rows share what two
- * are taken apart for. */
+/* Up to so many rows read one panel at a time in memory order, with its factors in place. More rows
+ * share the unpacked codes of two panels. */
 enum { VNNI_IN_ORDER = 2 };
 KERNEL_INLINE int panels_of_vnni(int rows) { return rows <= VNNI_IN_ORDER ? 1 : 2; }
 static int vnni_panels(int rows) { return panels_of_vnni(rows); }
-/* Independent sums of a row, as an addition waits for the one before. */
+/* Returns the independent sums per row, as an addition waits for the one before. */
 KERNEL_INLINE int chains_of_vnni(int rows) { return rows <= VNNI_IN_ORDER ? 2 : 1; }
 
-/* Asks for what the factors of the blocks that are read later are among. */
+/* Prefetches the cache lines with the factors of later blocks. */
 static inline void ask_for_factors(const dots_tile *tile, int panels) {
   for (int p = 0; p < panels; p++)
     for (size_t at = tile->p->d_at; at < tile->p->block_bytes; at += VECTOR)
@@ -134,7 +134,7 @@ TARGET_AVX512 static void read_factors_avx512(const dots_tile *tile, int panels,
   }
 }
 
-/* sums (chains, panels, rows) += those of vector v of words of each panel, which begin at `at`; a:
+/* sums (chains, panels, rows) += products of vector v of each panel's words, from byte `at` on. a:
  * the words of the rows that meet them. */
 TARGET_AVX512_VNNI KERNEL_INLINE void add_vnni(int bits, int rows, const dots_tile *tile, size_t at,
                                                int v, const int32_t *a, __m512i *sums) {
@@ -157,8 +157,7 @@ TARGET_AVX512_VNNI KERNEL_INLINE void add_vnni(int bits, int rows, const dots_ti
   }
 }
 
-/* Factors of panel p of span `at` of a block: those d * s, or m * l. factors: as they were read
- * before, of the span. */
+/* Returns d * s or m * l of panel p for span `at` of a block. factors: read before, or unused. */
 TARGET_AVX512 KERNEL_INLINE __m512 factors_vnni(const dots_tile *tile, bool lows, int rows, int p,
                                                 int at, const float *factors) {
   const code_panels *of = tile->p;
@@ -169,8 +168,7 @@ TARGET_AVX512 KERNEL_INLINE __m512 factors_vnni(const dots_tile *tile, bool lows
                         at);
 }
 
-/* totals (panels, rows) += sums of a span of a part, number `at` in the block, scaled by factors
- * of the panels. */
+/* totals (panels, rows) += sums of a span of a part, scaled. at: the span in the block. */
 TARGET_AVX512_VNNI KERNEL_INLINE void scale_vnni(const dots_tile *tile, bool lows, int rows,
                                                  const int32_t *part, int span, int at,
                                                  const float *factors, const __m512i *sums,
@@ -194,7 +192,7 @@ TARGET_AVX512_VNNI KERNEL_INLINE void scale_vnni(const dots_tile *tile, bool low
   }
 }
 
-/* Sums of span s of a part, whose words begin at `from`. */
+/* Computes sums of span s of a part, whose words begin at `from`. */
 TARGET_AVX512_VNNI KERNEL_INLINE void sum_vnni(int bits, int spans, bool lows, int rows,
                                                const dots_tile *tile, size_t from, int s,
                                                const int32_t *part, __m512i *sums) {
@@ -211,13 +209,12 @@ TARGET_AVX512_VNNI KERNEL_INLINE void sum_vnni(int bits, int spans, bool lows, i
   for (int i = 0; i < more; i++) sums[i] = _mm512_add_epi32(sums[i], sums[count + i]);
 }
 
-/* Sums i of (panels, rows). */
+/* Returns the address of sums i of (panels, rows). */
 static inline float *sums_at(const dots_tile *tile, int rows, int i) {
   return tile->sums + i % rows * tile->ld + i / rows * CODE_PANEL;
 }
 
-/* What the panels have is known where this is compiled: else tests of it stand among the
- * products. */
+/* bits, spans and lows are constants where this is inlined, so the products have no tests. */
 TARGET_AVX512_VNNI KERNEL_INLINE void multiply_vnni(int bits, int spans, bool lows, int rows,
                                                     const dots_tile *tile) {
   const int panels = panels_of_vnni(rows), count = rows * panels;
@@ -265,14 +262,14 @@ TARGET_AVX512_VNNI static void run_vnni(const dots_tile *tile, int rows) {
 
 enum { AVX2_ROWS = 4 };
 
-/* sums (rows) of a span, without what codes begin at: low and high halves of bytes apart, of which
- * 16 bits hold the sum of 16 products, 2 * 8 * 15 * 127 at most. */
+/* Computes sums (rows) of a span without the codes' base. Low and high halves of bytes are
+ * separate: 16 bits hold the sum of 16 products, at most 2 * 8 * 15 * 127. */
 TARGET_AVX2 KERNEL_INLINE void sum_avx2(int bits, int rows, int vectors, const char *words,
                                         const int32_t *a, __m256i *sums) {
   const __m256i mask = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1),
                 sixteens = _mm256_set1_epi16(16);
   __m256i low[AVX2_ROWS], high[AVX2_ROWS];
-  const int next = bits == 8 ? 0 : rows; /* words of the rows that the high halves meet */
+  const int next = bits == 8 ? 0 : rows; /* offset of the words that meet the high halves */
 #pragma GCC unroll 4
   for (int r = 0; r < rows; r++) low[r] = high[r] = _mm256_setzero_si256();
   for (int v = 0; v < vectors; v++, words += VECTOR, a += rows + next) {
@@ -359,8 +356,8 @@ TARGET_DOTPROD KERNEL_INLINE int4 dot_bytes(int4 sum, int4 codes, int32_t q) {
   return (int4)vdotq_s32((int32x4_t)sum, (int8x16_t)codes, vreinterpretq_s8_s32(vdupq_n_s32(q)));
 }
 
-/* sums (rows) of a quarter's span, without what codes begin at: low and high halves of bytes, as
- * both factors are signed. */
+/* Computes sums (rows) of a quarter's span without the codes' base, from low and high halves of
+ * bytes, as both factors are signed. */
 TARGET_DOTPROD KERNEL_INLINE void sum_dotprod(int bits, int rows, int vectors, const char *words,
                                               const int32_t *a, int4 *sums) {
   const int halves = 0x0f0f0f0f, next = bits == 8 ? 0 : rows;
@@ -379,7 +376,7 @@ TARGET_DOTPROD KERNEL_INLINE void sum_dotprod(int bits, int rows, int vectors, c
   for (int r = 0; r < rows; r++) sums[r] = low[r] + (bits == 8 ? high[r] * 16 : high[r]);
 }
 
-/* The totals of a quarter += sums (rows) of span s of part i and what codes begin at, scaled. */
+/* Adds sums (rows) of span s of part i with the codes' base, scaled, to the totals of a quarter. */
 KERNEL_INLINE void scale_integers(const dots_tile *tile, int rows, const int32_t *part, int i,
                                   int s, int quarter, const int4 *sums) {
   vec4 floats[DOTPROD_ROWS];
@@ -420,7 +417,7 @@ TARGET_DOTPROD static void run_dotprod(const dots_tile *tile, int rows) {
 
 /* ---------------------------------------------------------------- I8MM: (2, 8) by (8, 2) bytes */
 
-/* Two words of row r and two of the next one, or of the same if it is the last. */
+/* Returns two words of row r and two of the next row, or of r again if it is the last. */
 KERNEL_INLINE int8x16_t pair_of_rows(int rows, const int32_t *a, int r) {
   const bool pair = r + 1 < rows;
   const int32x2_t first = pair ? vld1_s32(a + r) : vdup_n_s32(a[r]),
@@ -428,7 +425,7 @@ KERNEL_INLINE int8x16_t pair_of_rows(int rows, const int32_t *a, int r) {
   return vreinterpretq_s8_s32(vzip1q_s32(vcombine_s32(first, first), vcombine_s32(second, second)));
 }
 
-/* The 8 k of each of four columns that two words of a row meet: two columns, and two. */
+/* Returns the 8 k of each of four columns that two words of a row meet, two columns per vector. */
 KERNEL_INLINE uint8x16x2_t pairs_of_columns(int bits, const char *words) {
   const int halves = 0x0f0f0f0f;
   int4 w, next;
@@ -441,11 +438,11 @@ KERNEL_INLINE uint8x16x2_t pairs_of_columns(int bits, const char *words) {
                          (uint8x16_t)vzip2q_s32((int32x4_t)w, (int32x4_t)next)}};
 }
 
-/* sums (2, rows) of a span of two quarters, without what codes begin at. */
+/* Computes sums (2, rows) of a span of two quarters without the codes' base. */
 TARGET_I8MM KERNEL_INLINE void sum_i8mm(int bits, int rows, int vectors, const char *words,
                                         const int32_t *a, int4 *sums) {
   const int step = bits == 8 ? 2 : 1, pairs = (rows + 1) / 2;
-  int32x4_t acc[2][DOTPROD_ROWS / 2][2]; /* quarters, pairs of rows and of columns */
+  int32x4_t acc[2][DOTPROD_ROWS / 2][2]; /* by quarter, pair of rows, pair of columns */
 #pragma GCC unroll 8
   for (int i = 0; i < 4 * pairs; i++) acc[i % 2][i / 4][i / 2 % 2] = vdupq_n_s32(0);
   for (int v = 0; v < vectors; v += step, words += step * VECTOR, a += 2 * rows)
@@ -497,7 +494,7 @@ TARGET_I8MM static void run_i8mm(const dots_tile *tile, int rows) {
 #endif
 
 dots_kernel dots_kernel_for(void) {
-  if (KERNEL_PLAIN) return (dots_kernel){0}; /* not called: the kernels are dropped */
+  if (KERNEL_PLAIN) return (dots_kernel){0}; /* never called, so the kernels are dropped */
 #if KERNEL_X86
   if (cpu_has_avx512_vnni())
     return (dots_kernel){VNNI_ROWS, VNNI_IN_ORDER, vnni_panels, read_factors_avx512, run_vnni};

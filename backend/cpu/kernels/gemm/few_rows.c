@@ -1,4 +1,4 @@
-/* Tiles of a few rows and columns, whose sums stay in registers. */
+/* Tiles of a few rows and columns, whose sums stay in registers. Loop order: columns, rows, k. */
 #include "backend/cpu/kernels/gemm/few_rows.h"
 
 #include "backend/cpu/kernels/support/avx512.h"
@@ -14,14 +14,14 @@ bool rows_take(dtype t) {
 enum { DOTS_COLUMNS = 4, DOTS_ROWS_AVX2 = 2, DOTS_ROWS_AVX512 = 4 };
 
 #if KERNEL_X86
-/* What the tiles of dots leave over at the end of k. */
+/* Sums the k that the tiles leave over. */
 static float dot_rest(int64_t from, int64_t k, const float *a, const float *b) {
   float sum = 0;
   for (int64_t i = from; i < k; i++) sum += a[i] * b[i];
   return sum;
 }
 
-/* A tile of up to DOTS_ROWS_AVX2 rows and DOTS_COLUMNS columns. */
+/* Computes a tile of up to DOTS_ROWS_AVX2 rows and DOTS_COLUMNS columns. */
 TARGET_AVX2 KERNEL_INLINE void tile_avx2(int rows, int columns, int64_t k, const float *a,
                                          int64_t lda, const float *b, int64_t ldb, float *c,
                                          int64_t ldc) {
@@ -44,7 +44,7 @@ TARGET_AVX2 KERNEL_INLINE void tile_avx2(int rows, int columns, int64_t k, const
   }
 #pragma GCC unroll 2
   for (int i = 0; i < rows; i++) {
-    /* the sums of four vectors, as one of four */
+    /* sums each of four vectors; the results are one vector of four */
     __m256 s =
         _mm256_hadd_ps(_mm256_hadd_ps(acc[i][0], acc[i][1]), _mm256_hadd_ps(acc[i][2], acc[i][3]));
     float sums[DOTS_COLUMNS];
@@ -54,7 +54,7 @@ TARGET_AVX2 KERNEL_INLINE void tile_avx2(int rows, int columns, int64_t k, const
   }
 }
 
-/* Some columns by all rows. */
+/* Computes some columns by all rows. */
 TARGET_AVX2 KERNEL_INLINE void strip_avx2(int64_t rows, int columns, int64_t k, const float *a,
                                           int64_t lda, const float *b, int64_t ldb, float *c,
                                           int64_t ldc) {
@@ -72,7 +72,7 @@ TARGET_AVX2 static void dots_avx2(int64_t rows, int64_t columns, int64_t k, cons
   for (; j < columns; j++) strip_avx2(rows, 1, k, a, lda, b + j * ldb, ldb, c + j, ldc);
 }
 
-/* Sums of vectors 0 .. 3, each added in the same order. */
+/* Returns the sums of vectors 0 .. 3, each added in the same order. */
 TARGET_AVX512 KERNEL_INLINE __m128 sums_of_lanes(const __m512 *m512) {
   __m256 half[DOTS_COLUMNS];
 #pragma GCC unroll 4
@@ -84,7 +84,7 @@ TARGET_AVX512 KERNEL_INLINE __m128 sums_of_lanes(const __m512 *m512) {
   return _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));
 }
 
-/* A tile of up to DOTS_ROWS_AVX512 rows and DOTS_COLUMNS columns. */
+/* Computes a tile of up to DOTS_ROWS_AVX512 rows and DOTS_COLUMNS columns. */
 TARGET_AVX512 KERNEL_INLINE void dots_tile(dtype t, int rows, int columns, int64_t k,
                                            const float *a, int64_t lda, const void *b, int64_t ldb,
                                            float *c, int64_t ldc) {
@@ -113,7 +113,7 @@ TARGET_AVX512 KERNEL_INLINE void dots_tile(dtype t, int rows, int columns, int64
   }
 }
 
-/* Some columns by all rows. */
+/* Computes some columns by all rows. */
 TARGET_AVX512 KERNEL_INLINE void dots_strip(dtype t, int64_t rows, int columns, int64_t k,
                                             const float *a, int64_t lda, const void *b, int64_t ldb,
                                             float *c, int64_t ldc) {
@@ -167,13 +167,13 @@ void dots_of_rows(int64_t rows, int64_t columns, int64_t k, const float *a, int6
 #if KERNEL_X86
 enum { SUMS_ROWS = 4, SUMS_VECTORS = 4, SUMS_COLUMNS = 16 * SUMS_VECTORS };
 
-/* Columns of vector v of n columns. */
+/* Returns how many of n columns vector v has. */
 KERNEL_INLINE int part_of(int n, int v) {
   const int left = n - 16 * v;
   return left < 0 ? 0 : left < 16 ? left : 16;
 }
 
-/* Some rows and up to SUMS_COLUMNS columns, n of them. */
+/* Computes some rows of n <= SUMS_COLUMNS columns. */
 TARGET_AVX512 KERNEL_INLINE void sums_tile(dtype t, int rows, int n, int64_t k, const float *a,
                                            int64_t lda, const void *b, int64_t ldb, float *c,
                                            int64_t ldc) {
@@ -211,7 +211,7 @@ TARGET_AVX512 KERNEL_INLINE void sums_strip(dtype t, int64_t rows, int n, int64_
   for (; i < rows; i++) sums_tile(t, 1, n, k, a + i * lda, lda, b, ldb, c + i * ldc, ldc);
 }
 
-/* That all vectors are whole is known where this is compiled. */
+/* Passes a constant n for whole strips, so that their vectors need no masks. */
 TARGET_AVX512 KERNEL_INLINE void sums_of_type(dtype t, int64_t rows, int64_t columns, int64_t k,
                                               const float *a, int64_t lda, const void *b,
                                               int64_t ldb, float *c, int64_t ldc) {

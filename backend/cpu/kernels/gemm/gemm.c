@@ -1,7 +1,7 @@
-/* Blocked matrix multiplication. Rows of a are packed slab by slab into strips; then each task
- * packs its columns of b panel by panel, unless all of b is packed, and multiplies them with its
- * rows of the slab, block of k by block of k: into a tile that is stored at the end, or where c
- * lies. */
+/* Blocked matrix multiplication c (m, n) = a (m, k) * b (k, n). Packed a: strips (k, height);
+ * packed b: panels (k, nr). Loop order: batch, slab of rows, task (columns of b by rows of the
+ * slab), block of k, panel of b, strip of a. Slabs of a and panels of b are packed on the way
+ * unless all of them are packed. Sums go to a tile that is stored at the end, or directly to c. */
 #include "backend/cpu/kernels/gemm/gemm.h"
 
 #include <string.h>
@@ -10,45 +10,45 @@
 #include "backend/cpu/kernels/support/slots.h"
 
 enum {
-  BLOCK_N = 256,         /* columns of a task; a multiple of every kernel's nr */
-  SLAB_ROWS = 264,       /* rows of a packed at once: with their tile of c a block of k of them fits
-                            the second-level cache */
+  BLOCK_N = 256,         /* columns of a task; a multiple of each kernel's nr */
+  SLAB_ROWS = 264,       /* rows of a packed at once; a block of k of them and their c fit in the
+                            second-level cache */
   CHAINS_AT_ONCE = 2,    /* blocks of GEMM_BLOCK_K that are added to a part of c while it is in the
                             first-level cache */
   SLAB_BYTES = 16 << 20, /* upper bound of a packed slab, whatever k */
-  SMALL_SLAB_BYTES = 1 << 20,  /* the same where each thread packs its own */
+  SMALL_SLAB_BYTES = 1 << 20,  /* the same if each thread packs its own */
   CACHED_A = 128 << 10,        /* elements of a that the second-level cache keeps */
-  READS_PER_THREAD = 64 << 10, /* of a packed b that are worth waking one up */
+  READS_PER_THREAD = 64 << 10, /* of a packed b; these justify waking a thread */
   PACK_GRAIN = 16 << 10
 };
-static const int64_t MULTIPLIES_PER_THREAD = 256 * 1024; /* that are worth waking one up */
+static const int64_t MULTIPLIES_PER_THREAD = 256 * 1024; /* these justify waking a thread */
 
 typedef struct gemm_tiling {
   const kgemm *g;
   gemm_kernel kernel;
   int64_t height;            /* rows of a strip of a */
   size_t size;               /* bytes of an element of the compute type */
-  size_t b_size;             /* of an element of a panel of b */
+  size_t b_size;             /* bytes of an element of a panel of b */
   int64_t slab;              /* rows of a slab */
   int64_t block_n;           /* columns of a task */
   int64_t block_m;           /* rows of a task */
-  int64_t chain_k;           /* of k that are summed before they are added to c */
-  int64_t block_k;           /* of k that are packed at once */
-  int64_t deep;              /* of k that a panel of b is multiplied with before the next one */
-  int64_t rows_unit, k_unit; /* what rows and k of a packed strip are multiples of */
-  bool trims;                /* the last strip has no more rows than there are, up to rows_unit */
-  int64_t work;              /* threads that it is worth */
-  bool shared;               /* threads share a slab; else each has products of its own */
+  int64_t chain_k;           /* k that are summed before they are added to c */
+  int64_t block_k;           /* k that are packed at once */
+  int64_t deep;              /* k that a panel of b is multiplied with before the next panel */
+  int64_t rows_unit, k_unit; /* the rows and k of a packed strip are multiples of these */
+  bool trims;   /* the last strip has only as many rows as exist, rounded up to rows_unit */
+  int64_t work; /* threads that the work is worth */
+  bool shared;  /* threads share a slab; otherwise each computes whole products */
   char *slab_memory;
-  int64_t batch, row; /* the slab being multiplied: its first row */
-  const char *panels; /* the packed slab, as in packed_rows */
+  int64_t batch, row; /* batch and first row of the current slab */
+  const char *panels; /* the packed slab, see packed_rows */
 } gemm_tiling;
 
 static int64_t count_strips(const gemm_tiling *tiling) {
   return (tiling->g->m + tiling->height - 1) / tiling->height;
 }
 
-/* Slabs of equal heights, whole strips, of at most so many bytes. */
+/* Returns the rows of slabs of equal heights, in whole strips, of at most `limit` bytes. */
 static int64_t slab_rows(const gemm_tiling *tiling, int64_t limit) {
   int64_t strip_bytes =
       (int64_t)tiling->size * tiling->height * (tiling->g->k > 0 ? tiling->g->k : 1);
@@ -68,8 +68,7 @@ static size_t block_bytes(const gemm_tiling *tiling) {
 static bool has_16_bits(const kgemm *kgemm) {
   return kgemm->c == COMPUTE_F32 && kgemm->a_type != DTYPE_F32;
 }
-/* Whether strips of all of a have 16-bit elements, or codes, which are made floats a block of k at
- * a time. */
+/* True if a is packed in 16-bit elements or codes, which are converted block by block of k. */
 static bool widens_a(const kgemm *kgemm) {
   return kgemm->a_is_packed && (kgemm->strips_a || has_16_bits(kgemm));
 }
@@ -81,8 +80,7 @@ static size_t tile_bytes(const gemm_tiling *tiling) {
          tiling->size;
 }
 
-/* Packs lanes [lane, lane + width) of one operand into a panel, those at and beyond `stop` as
- * zeros. */
+/* Packs lanes [lane, lane + width) of an operand into a panel. Lanes from `stop` on are zeros. */
 static void pack_panel(const gemm_tiling *tiling, gemm_pack pack, int64_t batch, int64_t lane,
                        int64_t stop, int64_t k, int64_t kn, int64_t width, char *to) {
   int64_t lanes = least(width, stop - lane);
@@ -91,7 +89,7 @@ static void pack_panel(const gemm_tiling *tiling, gemm_pack pack, int64_t batch,
   pack(tiling->g->user, batch, lane, lanes, k, kn, width, to);
 }
 
-/* Rows of the strip of which `left` rows and more are in a. */
+/* Returns the rows of a strip if a has `left` rows from its first on. */
 static int64_t rows_of_strip(const gemm_tiling *tiling, int64_t left) {
   return tiling->trims ? least(tiling->height, left) : tiling->height;
 }
@@ -106,7 +104,7 @@ static int64_t slab_height(const gemm_tiling *tiling, int64_t row) {
   return least(tiling->slab, tiling->g->m - row);
 }
 
-/* Packs strip `i` of the slab that starts at `row`: into (blocks of k, strips, k, height), so that
+/* Packs strip `i` of the slab that starts at `row` into (blocks of k, strips, k, height), so that
  * the strips of a block are one stream of reads. */
 static void pack_slab_strip(const gemm_tiling *tiling, int64_t batch, int64_t row, int64_t i,
                             char *slab) {
@@ -120,7 +118,7 @@ static void pack_slab_strip(const gemm_tiling *tiling, int64_t batch, int64_t ro
   }
 }
 
-/* Where strip `i` of a product of the batch is in all of a. */
+/* Returns strip `i` of a product of the batch in a packed a. */
 static char *packed_strip(const gemm_tiling *tiling, const void *packed, int64_t batch, int64_t i) {
   int64_t strip = batch * count_strips(tiling) + i;
   return element_at(packed, tiling->g->a_type, strip * tiling->height * tiling->g->k);
@@ -131,7 +129,7 @@ static const char *packed_slab(const gemm_tiling *tiling, int64_t batch, int64_t
   return packed_strip(tiling, tiling->g->packed_a, batch, row / tiling->height);
 }
 
-/* The panel of b at `column`, from k on: in all of b, or packed to `to`. */
+/* Returns the panel of b at `column`, from k on: in a packed b, or after packing it to `to`. */
 static const void *provide_panel(const gemm_tiling *tiling, int64_t batch, int64_t column,
                                  int64_t k, int64_t kn, char *to) {
   const kgemm *kgemm = tiling->g;
@@ -141,20 +139,20 @@ static const void *provide_panel(const gemm_tiling *tiling, int64_t batch, int64
   return to;
 }
 
-/* Where a block of k of some strips is; `step` bytes from one of their rows to the next. */
+/* A block of k of some strips, with `step` bytes between strips. */
 typedef struct strip_block {
   const char *at;
   int64_t step;
 } strip_block;
 
-/* A slab of a product of the batch: its first row, and where it is packed. */
+/* A slab of a product of the batch. */
 typedef struct packed_rows {
   int64_t batch, row;
-  /* Of pack_slab_strip, or of all of a (strips, k, height); NULL: strips_a gives them. */
+  /* from pack_slab_strip, or a packed a (strips, k, height); NULL: strips_a makes them */
   const char *panels;
 } packed_rows;
 
-/* Rows [m0, m0 + rows) of a slab from k on, as floats. */
+/* Converts rows [m0, m0 + rows) of a slab, from k on, to floats. */
 static void widen_strips(const gemm_tiling *tiling, const packed_rows *packed_rows, int64_t m0,
                          int64_t rows, int64_t k, int64_t kn, char *to) {
   const kgemm *kgemm = tiling->g;
@@ -168,7 +166,7 @@ static void widen_strips(const gemm_tiling *tiling, const packed_rows *packed_ro
              kn * height, to + i * kn * size);
 }
 
-/* A block of k of rows from m0 on; `widened`: where it was made floats. */
+/* Finds a block of k of rows from m0 on. widened: where widen_strips wrote it. */
 static strip_block find_strips(const gemm_tiling *tiling, const packed_rows *rows, int64_t m0,
                                int64_t k, int64_t kn, const char *widened) {
   const kgemm *kgemm = tiling->g;
@@ -182,7 +180,7 @@ static strip_block find_strips(const gemm_tiling *tiling, const packed_rows *row
   return (strip_block){rows->panels + (k * all + m0 * deep) * size, deep * size};
 }
 
-/* A part of c, and what its sums begin with. */
+/* A part of c, and the initial values of its sums. */
 typedef struct part_sums {
   char *c;
   int64_t c_step; /* elements */
@@ -190,7 +188,7 @@ typedef struct part_sums {
   int64_t from_step;
 } part_sums;
 
-/* The products of kn of k, a panel of b with a strip. */
+/* Multiplies kn of k of a panel of b with a strip. */
 static void multiply_strip(const gemm_tiling *tiling, int64_t rows, const char *a, int64_t kn,
                            const char *b, part_sums sums, const char *next, int64_t next_step) {
   const int64_t size = (int64_t)tiling->size, b_size = (int64_t)tiling->b_size,
@@ -209,8 +207,7 @@ static void multiply_strip(const gemm_tiling *tiling, int64_t rows, const char *
   }
 }
 
-/* The same with each strip of some rows. Of a packed b the block that follows is asked for on the
- * way. */
+/* Multiplies a panel of b with strips of a. Prefetches the next block of a packed b. */
 static void multiply_panel(const gemm_tiling *tiling, strip_block block, int64_t rows, int64_t kn,
                            const char *b, part_sums sums) {
   const int64_t size = (int64_t)tiling->size,
@@ -227,11 +224,11 @@ static void multiply_panel(const gemm_tiling *tiling, strip_block block, int64_t
   }
 }
 
-/* Rows [m0, m0 + rows) of a slab times columns [n0, n0 + columns) of b. */
+/* A task: rows [m0, m0 + rows) of a slab times columns [n0, n0 + columns) of b. */
 typedef struct tile_task {
   const packed_rows *slab;
   int64_t m0, rows, n0, columns;
-  gemm_place place; /* of the first row and column; c is NULL where it is not written in place */
+  gemm_place place; /* of the first row and column; c is NULL if results are stored at the end */
   char *block, *tile, *widened;
 } tile_task;
 
@@ -239,7 +236,7 @@ static bool is_placed(const tile_task *task, const gemm_tiling *tiling, int64_t 
   return task->place.c && j + tiling->kernel.nr <= task->columns;
 }
 
-/* Of the panel at column j, before any of k. */
+/* Returns the sums of the panel at column j, before any k is added. */
 static part_sums begin_sums(const gemm_tiling *tiling, const tile_task *task, int64_t j) {
   static const _Alignas(64) char zeros[GEMM_ROW_BYTES];
   if (!task->place.c)
@@ -254,7 +251,7 @@ static part_sums begin_sums(const gemm_tiling *tiling, const tile_task *task, in
   return sums;
 }
 
-/* Panels of b times [k, k + kn) of k, block by block. */
+/* Multiplies panels of b with [k, k + kn) of k, block by block. */
 static void multiply_panels(const gemm_tiling *tiling, const tile_task *task, int64_t k,
                             int64_t kn) {
   const int64_t nr = tiling->kernel.nr;
@@ -275,7 +272,7 @@ static void multiply_panels(const gemm_tiling *tiling, const tile_task *task, in
   }
 }
 
-/* The columns behind the last whole panel, in the tile. */
+/* Columns after the last whole panel are summed in the tile. */
 static void begin_edge(const gemm_tiling *tiling, const tile_task *task) {
   const int64_t nr = tiling->kernel.nr, n = task->columns % nr, at = task->columns - n;
   const gemm_place *from = &task->place;
@@ -307,8 +304,7 @@ static gemm_place place_tile(const gemm_tiling *tiling, int64_t batch, int64_t r
   return at;
 }
 
-/* Rows [m0, m0 + block_m) of a slab times columns [n0, n0 + block_n) of b. scratch: of
- * tile_scratch. */
+/* Multiplies rows [m0, m0 + block_m) of a slab with columns [n0, n0 + block_n) of b. */
 static void multiply_tile(const gemm_tiling *tiling, const packed_rows *slab, int64_t m0,
                           int64_t n0, char *scratch) {
   const kgemm *kgemm = tiling->g;
@@ -334,8 +330,7 @@ static void multiply_tile(const gemm_tiling *tiling, const packed_rows *slab, in
   if (kgemm->finish) kgemm->finish(kgemm->user, slab->batch, row, task.rows, n0, task.columns);
 }
 
-/* ---------------------------------------------------------------- one large product: threads share
- * the slab */
+/* ---------------------------------------------------------------- one product for all threads */
 
 static void pack_strips(void *ctx, int64_t begin, int64_t end) {
   const gemm_tiling *tiling = ctx;
@@ -367,7 +362,7 @@ static void run_tile(const void *user, int64_t task, char *scratch) {
                 scratch);
 }
 
-/* Smaller tasks where there would be fewer than threads. */
+/* Makes smaller tasks if there would be fewer than threads. */
 static void split_tasks(gemm_tiling *tiling, int n_threads) {
   int64_t along_n = (tiling->g->n + tiling->block_n - 1) / tiling->block_n;
   if (along_n >= n_threads) return;
@@ -375,7 +370,7 @@ static void split_tasks(gemm_tiling *tiling, int n_threads) {
   tiling->block_m = round_up((tiling->slab + parts - 1) / parts, tiling->height);
 }
 
-/* Bytes for a slot of run_slots. */
+/* Returns the bytes of a slot of run_slots. */
 static size_t tile_scratch(const gemm_tiling *tiling) {
   return block_bytes(tiling) + tile_bytes(tiling) + strips_bytes(tiling);
 }
@@ -396,8 +391,7 @@ static void run_shared(const kernel_context *ctx, gemm_tiling *tiling, char *mem
     }
 }
 
-/* ---------------------------------------------------------------- many products: one thread each
- */
+/* ---------------------------------------------------------------- a product for each thread */
 
 static void run_product(const void *user, int64_t batch, char *scratch) {
   const gemm_tiling *tiling = user;
@@ -414,15 +408,14 @@ static void run_product(const void *user, int64_t batch, char *scratch) {
   }
 }
 
-/* Bytes for a slot. */
+/* Returns the bytes of a slot. */
 static size_t product_scratch(const gemm_tiling *tiling) {
   return tile_scratch(tiling) + slab_bytes(tiling);
 }
 
 /* ---------------------------------------------------------------- the choice */
 
-/* Columns of a task: equal parts of n, a multiple of the threads where the work is for all of them.
- */
+/* Returns the columns per task: equal parts of n, a multiple of the threads if worthwhile. */
 static int64_t columns_per_task(const gemm_tiling *tiling, int64_t n_threads) {
   int64_t n = tiling->g->n, parts = (n + BLOCK_N - 1) / BLOCK_N;
   if (tiling->g->cut.columns > 0)
@@ -432,14 +425,14 @@ static int64_t columns_per_task(const gemm_tiling *tiling, int64_t n_threads) {
   return round_up((n + parts - 1) / parts, tiling->kernel.nr);
 }
 
-/* The most rows of a that divide GEMM_STRIP. */
+/* Returns the most rows that divide GEMM_STRIP. */
 static int64_t dividing_height(const kgemm *kgemm, const gemm_kernel *kernel) {
   int64_t height = 1;
   while (2 * height <= least(least(kernel->mr, kgemm->m), GEMM_STRIP)) height *= 2;
   return height;
 }
 
-/* Strips of equal heights, of which floats have kernels. */
+/* Returns the height of strips, equal for all; kernels of floats exist for each height. */
 static int64_t strip_height(const kgemm *kgemm, const gemm_kernel *kernel) {
   if (kgemm->strips_a) return dividing_height(kgemm, kernel);
   if (kgemm->c != COMPUTE_F32 || kgemm->m == 0) return kernel->mr;
@@ -465,7 +458,7 @@ static gemm_tiling begin_tiling(const kgemm *kgemm) {
 
 int64_t gemm_strip_height(const kgemm *kgemm) { return begin_tiling(kgemm).height; }
 
-/* All of k of a packed panel is one stream of reads: as much as the rows stay in the cache. */
+/* Reads as much k of a packed panel, a stream of reads, as the rows stay in the cache. */
 static int64_t depth_of(const gemm_tiling *tiling) {
   const int64_t blocks = CACHED_A / (tiling->block_m * tiling->block_k + 1);
   if (!tiling->g->b_is_packed || widens_a(tiling->g) || blocks < 2) return tiling->block_k;
@@ -522,7 +515,7 @@ size_t gemm_packed_bytes(const kgemm *kgemm) {
          dtype_size(kgemm->a_type);
 }
 
-/* A strip of 16-bit elements, as many k at a time as a row buffer holds. */
+/* Packs a strip of 16-bit elements, as many k at a time as a row buffer holds. */
 static void pack_16_bits(const gemm_tiling *tiling, int64_t batch, int64_t strip, char *to) {
   const kgemm *kgemm = tiling->g;
   int64_t height = tiling->height, deep = ROW_BLOCK / height;

@@ -1,5 +1,5 @@
-/* Inner kernels of the matrix multiplication: a tile of c stays in registers while panels of a and
- * b stream by. Those of floats are gemm_tiles.h's. */
+/* Inner kernels of gemm.c: c = from + a * b. A tile of c stays in registers while panels of a and b
+ * stream by. gemm_tiles.h has those of floats. */
 #include <string.h>
 
 #include "backend/cpu/kernels/gemm/gemm.h"
@@ -23,7 +23,7 @@ KERNEL_INLINE vec4 load_portable(dtype t, const void *b, int64_t at) {
   return memcpy(&f, &high, sizeof f), f;
 }
 
-/* sums (rows, 2) += a (rows) times 8 columns of b, from element `at` on. */
+/* sums (rows, 2) += a (rows) * 8 columns of b, from element `at` on. */
 KERNEL_INLINE void add_portable(dtype type, int rows, const float *a, const void *b, int64_t at,
                                 vec4 *sums) {
   const vec4 b0 = load_portable(type, b, at), b1 = load_portable(type, b, at + 4);
@@ -49,7 +49,7 @@ static void bf16_portable(const gemm_tile *tile, int rows) {
   rows_portable(DTYPE_BF16, tile, rows);
 }
 
-/* Of TILE_M rows. */
+/* Computes TILE_M rows. */
 static void tile_f64(const gemm_tile *tile, int rows) {
   const double *a = tile->a, *b = tile->b;
   vec2 acc[TILE_M][2] = {{{0}}};
@@ -70,7 +70,7 @@ static void tile_f64(const gemm_tile *tile, int rows) {
   }
 }
 
-/* Of TILE_M rows. */
+/* Computes TILE_M rows. */
 static void tile_i64(const gemm_tile *tile, int rows) {
   const uint64_t *a = tile->a, *b = tile->b;
   uint64_t acc[TILE_M][TILE_N_WIDE] = {{0}};
@@ -110,7 +110,7 @@ TARGET_AVX2 KERNEL_INLINE __m256 load_avx2(dtype t, const void *b, int64_t at) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
 
-/* sums (rows, 2) += a (rows) times 16 columns of b, of type `type`, from element `at` on. */
+/* sums (rows, 2) += a (rows) * 16 columns of b, of dtype `type`, from element `at` on. */
 TARGET_AVX2 KERNEL_INLINE void add_avx2(dtype type, int rows, const float *a, const void *b,
                                         int64_t at, __m256 *sums) {
   const __m256 b0 = load_avx2(type, b, at), b1 = load_avx2(type, b, at + 8);
@@ -146,7 +146,7 @@ TARGET_AVX2 static void bf16_avx2(const gemm_tile *tile, int rows) {
 
 enum { AVX512_M = 12, AVX512_N = 32 };
 
-/* sums (rows, 2) += a (rows) times 32 columns of b, of type `type`, from element `at` on. */
+/* sums (rows, 2) += a (rows) * 32 columns of b, of dtype `type`, from element `at` on. */
 TARGET_AVX512 KERNEL_INLINE void add_avx512(dtype type, int rows, const float *a, const void *b,
                                             int64_t at, __m512 *sums) {
   const __m512 b0 = load_avx512(type, b, at), b1 = load_avx512(type, b, at + 16);
@@ -178,7 +178,7 @@ TARGET_AVX512 static void bf16_avx512(const gemm_tile *tile, int rows) {
   rows_avx512(DTYPE_BF16, tile, rows);
 }
 
-/* Pairs of rows interleave, then pairs of pairs, then the halves change places. */
+/* Interleaves pairs of rows, then pairs of pairs, then swaps halves. */
 TARGET_AVX2 static void transpose_avx2(const float *from, int64_t from_stride, float *to,
                                        int64_t to_stride) {
   __m256 r[8], s[8];
@@ -210,12 +210,12 @@ void transpose_8x8(const float *from, int64_t from_stride, float *to, int64_t to
   transpose_portable(from, from_stride, to, to_stride);
 }
 
-/* 1: built into a program without tensors of 16-bit floats. */
+/* 1 in a compiled program without tensors of 16-bit floats. */
 #ifndef KERNEL_SINGLE
 #define KERNEL_SINGLE 0
 #endif
 
-/* Of floats, by the type of b. */
+/* Returns the kernel of floats for the dtype of b. */
 static gemm_kernel float_kernel(dtype type) {
   const dtype b = KERNEL_SINGLE ? DTYPE_F32 : type;
 #if KERNEL_X86

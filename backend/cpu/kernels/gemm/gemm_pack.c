@@ -1,13 +1,13 @@
-/* Panels of matrices: strips of a strided one, all of a b of floats. */
+/* Packs panels of matrices: strips of strided ones, and all of a b of floats. */
 #include <string.h>
 
 #include "backend/cpu/kernels/gemm/gemm.h"
 #include "backend/cpu/kernels/support/counts.h"
 
-enum { PACK_GRAIN = 16 << 10 /* elements that are worth a thread */ };
+enum { PACK_GRAIN = 16 << 10 /* elements that justify waking a thread */ };
 
-/* Float panels from rows along k: blocks of 8 by 8 are transposed in registers. Returns how far in
- * k it got. */
+/* Packs float panels from rows along k, by transposing blocks of 8 by 8 in registers. Returns the k
+ * up to which it packed. */
 static int64_t pack_transposed(const float *from, int64_t lane_stride, int64_t lanes, int64_t kn,
                                int64_t width, float *to) {
   int64_t k = 0;
@@ -15,7 +15,7 @@ static int64_t pack_transposed(const float *from, int64_t lane_stride, int64_t l
     int64_t lane = 0;
     for (; lane + 8 <= lanes; lane += 8)
       transpose_8x8(from + lane * lane_stride + k, lane_stride, to + k * width + lane, width);
-    if (lane > 0 && lane < lanes) { /* the last 8, some of them again */
+    if (lane > 0 && lane < lanes) { /* the last 8 overlap those before */
       lane = lanes - 8;
       transpose_8x8(from + lane * lane_stride + k, lane_stride, to + k * width + lane, width);
       continue;
@@ -26,7 +26,7 @@ static int64_t pack_transposed(const float *from, int64_t lane_stride, int64_t l
   return k;
 }
 
-/* A row of class c spread over the lanes of a panel, or any other strided target. */
+/* Scatters a row of class c to elements that are `stride` apart. */
 static void scatter_row(compute_class c, int64_t n, const void *from, void *to, int64_t stride) {
   const float *x4 = from;
   const uint64_t *x8 = from;
@@ -88,8 +88,8 @@ void gemm_b_column(const gemm_b *b, const void *packed, int64_t column, void *to
   for (int64_t k = 0; k < b->k && b->type != DTYPE_F32; k++) ((uint16_t *)to)[k] = x2[k * width];
 }
 
-/* As gemm_pack_strided, of elements of 16 bits that stay as they are: a few k of all columns at a
- * time, so that what is written stays in the cache. */
+/* Packs b like gemm_pack_strided, for 16-bit elements that are not converted. Handles a few k of
+ * all columns at a time, so that what is written stays in the cache. */
 static void pack_halves(const gemm_b *b, const uint16_t *from, int64_t lanes, int64_t width,
                         uint16_t *to) {
   enum { DEEP = 32 };

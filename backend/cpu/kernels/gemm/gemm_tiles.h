@@ -1,11 +1,11 @@
-/* Tiles of gemm.c's products of floats, whose sums stay in registers. Included once for each
- * instruction set, behind
- *   TILE_TARGET   what functions are compiled for
- *   TILE_ONE, TILE_RUN   the names of those that are made: a number of rows; 1 to TILE_ROWS of them
- *   TILE_VECTOR   half the floats of a row of a tile, of TILE_COLUMNS
- *   TILE_ADD(type, rows, a, b, at, sums)   sums (rows, 2) += a (rows) times the columns of b, of
- * type `type`, from its element `at` on.
- * They have a body for each number of rows, and where `type` is known one for that. */
+/* Tiles of gemm.c's products of floats, whose sums stay in registers. Include it once per
+ * instruction set, after defining
+ *   TILE_TARGET   target attribute of functions
+ *   TILE_ONE, TILE_RUN   functions for a constant number of rows, and for 1 to TILE_ROWS
+ *   TILE_VECTOR   half a row of a tile, of TILE_COLUMNS floats
+ *   TILE_ADD(type, rows, a, b, at, sums)   sums (rows, 2) += a (rows) * the columns of b, of dtype
+ *     `type`, from its element `at` on
+ * Each number of rows gets its own code, and each `type` that is a constant. */
 
 TILE_TARGET KERNEL_INLINE void TILE_ONE(dtype type, int rows, const gemm_tile *tile) {
   _Static_assert(TILE_COLUMNS * sizeof(float) <= GEMM_ROW_BYTES, "a row of zeros is as wide");

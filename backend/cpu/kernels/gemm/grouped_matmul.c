@@ -1,4 +1,4 @@
-/* A product of each group of rows, in scratch memory that is enough for any number of them. */
+/* Multiplies each group of rows by its matrix. Scratch memory suffices for any group size. */
 #include "backend/cpu/kernels/gemm/grouped_matmul.h"
 
 #include <string.h>
@@ -7,9 +7,9 @@
 #include "backend/cpu/kernels/gemm/matmul.h"
 #include "backend/cpu/kernels/index.h"
 
-enum { MOST_ROWS = 512 /* of a product: what bounds the scratch memory */ };
+enum { MOST_ROWS = 512 /* rows of a product; bounds the scratch memory */ };
 
-/* Bytes of the panels of a matrix. */
+/* Returns the bytes of the panels of one matrix. */
 static size_t panels_bytes(const grouped_matmul_args *args) {
   code_panels of;
   bool has_panels = is_encoded(&args->encoding) && args->n > 0 && args->k > 0 &&
@@ -27,7 +27,7 @@ static const void *matrix_at(const grouped_matmul_args *args, int64_t group) {
          (size_t)(group * args->n) * encoding_row_bytes(&args->encoding, args->k);
 }
 
-/* Rows [from, from + m) of a times b[group]. */
+/* Describes the product of rows [from, from + m) of a and b[group]. */
 static matmul_args product_of_rows(const grouped_matmul_args *args, int64_t group, int64_t from,
                                    int64_t m) {
   const ktensor *a = &args->a;
@@ -56,7 +56,7 @@ static int64_t most_rows(const grouped_matmul_args *args) {
   return args->a.dims[0] < MOST_ROWS ? args->a.dims[0] : MOST_ROWS;
 }
 
-/* The most that a product of any number of rows takes. */
+/* Returns the most scratch memory that a product of any number of rows needs. */
 static size_t grouped_scratch(const kernel_context *ctx, const void *args) {
   size_t most = 0;
   for (int64_t m = 1; m <= most_rows(args); m++) {
@@ -67,7 +67,7 @@ static size_t grouped_scratch(const kernel_context *ctx, const void *args) {
   return most;
 }
 
-/* Where a group ends that begins at `start`. */
+/* Returns the end of the group that begins at `start`. */
 static int64_t end_of_group(const kernel_context *ctx, const grouped_matmul_args *args,
                             int64_t group, int64_t start) {
   int64_t end = load_index(&args->ends, group * args->ends.strides[0]), rows = args->a.dims[0];

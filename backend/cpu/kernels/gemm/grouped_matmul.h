@@ -1,25 +1,25 @@
 #ifndef BACKEND_CPU_KERNELS_GEMM_GROUPED_MATMUL_H
 #define BACKEND_CPU_KERNELS_GEMM_GROUPED_MATMUL_H
-/* Products of groups of rows, each by a matrix of its own: experts of a language model. */
+/* Products of groups of rows, each with its own matrix: experts of a language model. */
 #include "base/encoding.h"
 #include "base/kernel.h"
 
-/* Rows [ends[e - 1], ends[e]) of a times b[e]; an end out of range is recorded as a fault, and its
- * group left out. */
+/* out = rows [ends[e - 1], ends[e]) of a * b[e]. An end out of range is recorded as a fault, and
+ * its group is skipped. */
 typedef struct grouped_matmul_args {
   ktensor a;          /* (rows, k) */
   const void *b;      /* (groups, k, n), or encoded: groups * n rows of k */
-  const void *panels; /* codes by kernel_grouped_matmul_pack, where is_packed */
+  const void *panels; /* codes packed by kernel_grouped_matmul_pack, if is_packed */
   ktensor ends;       /* (groups), I32 or I64 */
-  ktensor out;        /* (rows, n), contiguous; 0 behind the last end */
+  ktensor out;        /* (rows, n), contiguous; 0 after the last end */
   dtype b_type;
-  bool is_packed, rounds; /* as matmul_args has them */
+  bool is_packed, rounds; /* see matmul_args */
   encoding encoding;
   int64_t groups, n, k, b_group, b_n, b_k; /* strides */
 } grouped_matmul_args;
 KERNEL(grouped_matmul, grouped_matmul_args);
 
-/* An encoded b, as kernel_matmul_pack does that of a product, each matrix in panels of its own. */
+/* Packs an encoded b like kernel_matmul_pack, with separate panels for each matrix. */
 KERNEL(grouped_matmul_pack, grouped_matmul_args);
 bool grouped_matmul_packs(const grouped_matmul_args *args);
 bool grouped_matmul_rounds(const grouped_matmul_args *args);

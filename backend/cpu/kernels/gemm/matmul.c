@@ -1,5 +1,6 @@
-/* Matmul: the packed multiplication of gemm.c over strided operands, and for a few rows of floats
- * loops that read b once, where it lies. */
+/* Matmul: out = alpha * a * b + beta * bias, then tail and steps, in four ways (product_way): loops
+ * over a few rows that read b once, in place; codes.h; dots.h; or gemm.c. Packed b: panels of
+ * gemm.h, pairs.h or base/code_panels.h. */
 #include "backend/cpu/kernels/gemm/matmul.h"
 
 #include <string.h>
@@ -15,11 +16,11 @@
 #include "backend/cpu/kernels/support/vector.h"
 
 enum {
-  FEW_ROWS = 6,      /* up to here b is read in place where it is contiguous along n, */
-  FEW_DOTS = 32,     /* and up to here where it is so along k, */
-  FEW_BATCHES = 64,  /* of at most so many products */
-  WIDENED_ROWS = 48, /* of a for which a packed b of 16 bits is made floats at each use */
-  DOT_COLUMNS = 4,   /* columns of b that are made floats at once */
+  FEW_ROWS = 6,      /* most rows for which b is read in place if it is contiguous along n */
+  FEW_DOTS = 32,     /* most rows for which b is read in place if it is contiguous along k */
+  FEW_BATCHES = 64,  /* most products for either */
+  WIDENED_ROWS = 48, /* most rows of a for which a packed 16-bit b is converted at each use */
+  DOT_COLUMNS = 4,   /* columns of b that are converted to floats at once */
   STRIP = ROW_BLOCK, /* columns of a task of few rows */
   READS_PER_THREAD = 64 * 1024
 };
@@ -32,13 +33,13 @@ static bool stores_bf16(const matmul_args *args) {
 typedef struct product {
   const matmul_args *args;
   compute_class c;
-  codes_product codes; /* of panels of codes */
+  codes_product codes; /* panels of codes */
   float *a_rows;       /* (m, k): a few rows of a as floats */
-  float *sums;         /* (batches, m, n), where out is BF16 */
+  float *sums;         /* (batches, m, n), if out is BF16 */
   int64_t batch;
 } product;
 
-/* Element `offset` of a batch of an operand. */
+/* Returns the address of element `offset` of a batch of an operand. */
 static void *operand_at(dtype type, const void *data, const klayout *batches, int64_t batch,
                         int64_t offset) {
   for (int d = batches->rank - 1; d >= 0; batch /= batches->dims[d], d--)
@@ -63,13 +64,13 @@ static void scale_columns(const product *product, int64_t n, const row_block *bi
                        (uint64_t)beta_int * (uint64_t)bias->i64[i]);
 }
 
-/* Whether the result is the product, or it plus rows of a bias: a factor of 1 changes no bit. */
+/* True if the result is the product, perhaps plus rows of a bias: a factor of 1 changes no bit. */
 static bool is_plain_sum(const matmul_args *args) {
   return args->type == DTYPE_F32 && args->alpha == 1 &&
          (args->beta == 0 || (args->beta == 1 && args->bias_n == 1));
 }
 
-/* alpha * value + beta * bias, in the compute type, then stored. */
+/* Stores alpha * value + beta * bias, computed in the compute type. */
 static void store_columns(const void *user, int64_t batch, int64_t row, int64_t column, int64_t n,
                           void *values) {
   const product *product = user;
@@ -102,7 +103,7 @@ static void store_columns(const void *user, int64_t batch, int64_t row, int64_t 
 
 /* ---------------------------------------------------------------- in place */
 
-/* Its sums begin with the bias. */
+/* The sums start with the bias. */
 static gemm_place place_product(const void *user, int64_t batch) {
   const product *product = user;
   const matmul_args *args = product->args;
@@ -113,7 +114,7 @@ static gemm_place place_product(const void *user, int64_t batch) {
       .from_step = args->bias_m};
 }
 
-/* What follows the product, on what was just made. */
+/* Applies tail and steps to the part of the result that was just computed. */
 static void finish_product(const void *user, int64_t batch, int64_t row, int64_t rows,
                            int64_t column, int64_t columns) {
   const product *product = user;
@@ -142,7 +143,7 @@ static void pack_a(const void *user, int64_t batch, int64_t lane, int64_t lanes,
       args->a_m, args->a_k, lanes, kn, width, to);
 }
 
-/* Words of pairs.h. */
+/* Packs words of pairs.h. */
 static void pack_pairs(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t word,
                        int64_t n, int64_t width, void *to) {
   const matmul_args *args = ((const product *)user)->args;
@@ -153,7 +154,8 @@ static void pack_pairs(const void *user, int64_t batch, int64_t lane, int64_t la
                                                                       width, to);
 }
 
-/* Elements [k, k + n) of an encoded column of b, k a multiple of DECODED_AT_ONCE, to[i * step]. */
+/* Decodes elements [k, k + n) of an encoded column of b to to[i * step]; k is a multiple of
+ * DECODED_AT_ONCE. */
 static void decode_column(const product *product, int64_t column, int64_t k, int64_t n, float *to,
                           int64_t step) {
   const encoding *encoding = &product->args->encoding;
@@ -192,7 +194,7 @@ static void pack_b(const void *user, int64_t batch, int64_t lane, int64_t lanes,
       args->b_n, args->b_k, lanes, kn, width, to);
 }
 
-/* Columns of panels of 16 bits, as floats: as wide as the panels that are packed on the way. */
+/* Converts panels of 16 bits, as wide as those that are packed on the way, to floats. */
 static void pack_widened(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t k,
                          int64_t kn, int64_t width, void *to) {
   const matmul_args *args = ((const product *)user)->args;
@@ -217,7 +219,7 @@ static const void *column_at(const product *product, int64_t column) {
                     product->batch, column * product->args->b_n);
 }
 
-/* n of a column of b that is contiguous along k, as floats. */
+/* Loads n elements of a column of b that is contiguous along k, as floats. */
 static void load_column(const product *product, int64_t column, int64_t k, int64_t n, float *to) {
   if (is_encoded(&product->args->encoding))
     decode_column(product, column, k, n, to, 1);
@@ -226,7 +228,7 @@ static void load_column(const product *product, int64_t column, int64_t k, int64
              element_at(column_at(product, column), product->args->b_type, k), 1, n, to);
 }
 
-/* Columns of b that are contiguous along k: a dot product each. */
+/* Computes columns of b that are contiguous along k, as dot products. */
 static void dot_columns(const product *product, int64_t column, int64_t n, float (*sums)[STRIP]) {
   const matmul_args *args = product->args;
   float blocks[DOT_COLUMNS][ROW_BLOCK];
@@ -247,7 +249,7 @@ static void dot_columns(const product *product, int64_t column, int64_t n, float
   }
 }
 
-/* Rows of b that are contiguous along n: each is added with a's factor. */
+/* Adds rows of b that are contiguous along n, each times an element of a. */
 static void add_rows(const product *product, int64_t column, int64_t n, float (*sums)[STRIP]) {
   const matmul_args *args = product->args;
   const void *b = column_at(product, column);
@@ -260,7 +262,7 @@ static void add_rows(const product *product, int64_t column, int64_t n, float (*
   }
 }
 
-/* A column along k is long enough to make a task of fewer. */
+/* Columns along k are long enough that a task can have fewer. */
 static int64_t strip_width(const matmul_args *args) { return args->b_k == 1 ? STRIP / 4 : STRIP; }
 
 static int64_t strip_count(const matmul_args *args) {
@@ -292,7 +294,7 @@ static size_t rows_bytes(const matmul_args *args) {
   return ((size_t)(args->m * args->k) * sizeof(float) + 63) / 64 * 64;
 }
 
-/* In memory of rows_bytes and that of a strip's slots. */
+/* memory: rows_bytes, and the slots of strips. */
 static void multiply_few(const kernel_context *ctx, product *product, char *memory) {
   const matmul_args *args = product->args;
   product->a_rows = (float *)(void *)memory;
@@ -314,14 +316,14 @@ static bool has_few_rows(const matmul_args *args) {
          args->batches <= FEW_BATCHES;
 }
 
-/* Panels of b are read as they are: always if they are floats, else unless so many rows read them
- * that it is worth making them floats first. */
+/* True if panels of b are read without conversion: always if they are floats, otherwise unless so
+ * many rows read them that converting them first pays. */
 static bool reads_panels(const matmul_args *args) {
   return args->is_packed && !is_encoded(&args->encoding) &&
          (args->b_type == DTYPE_F32 || args->m <= WIDENED_ROWS);
 }
 
-/* Products of pairs of BF16. */
+/* True for products of pairs of BF16. */
 static bool has_pairs(const matmul_args *args) {
   return is_rounded(args) && !is_encoded(&args->encoding);
 }
@@ -352,7 +354,7 @@ static kgemm gemm_of(const product *product) {
                  .cut = args->cut};
 }
 
-/* How a product is computed. */
+/* Ways to compute a product. */
 typedef enum product_way { WAY_FEW, WAY_CODES, WAY_DOTS, WAY_GEMM } product_way;
 
 static product_way way_of(const matmul_args *args) {
@@ -372,7 +374,7 @@ bool matmul_may_narrow(const matmul_args *args) {
   return has_pairs(args) && is_plain_sum(args) && pairs_kernel_for(args->m).blocks;
 }
 
-/* Sums that are rounded when all of k is added. */
+/* Sums that are rounded to out when all of k is added. */
 static size_t sums_bytes(const matmul_args *args) {
   if (!stores_bf16(args)) return 0;
   return kernel_scratch_size((size_t)(args->batches * args->m * args->n) * sizeof(float));

@@ -1,7 +1,8 @@
-/* MatmulInteger: TILES of rows of a, as words of four neighbouring k, by rows of b where they lie
- * (conv_integer_kernels.h). Where bytes of words have the other sign than a's they are 128 more or
- * less, which 128 times the sum of b's row makes up for. A task is such tiles by some columns of
- * out; what follows the sums is computed on those of 16 columns, which are in the first cache. */
+/* MatmulInteger: sums (m, n) = bias + a (m, k) * b (n, k), then the formula. Rows of a are packed
+ * as words of four neighbouring k; rows of b are read in place (conv_integer_kernels.h). If word
+ * bytes differ from a in signedness, they are a +- 128, which begin corrects for. A task is TILES
+ * tiles of rows by some columns. Loop order: task, columns, tile of rows. The formula runs on 16
+ * columns while their sums are in the first-level cache. */
 #include "backend/cpu/kernels/gemm/matmul_integer.h"
 
 #include "backend/cpu/kernels/gemm/matmul_integer_kernels.h"
@@ -11,10 +12,10 @@
 
 enum {
   TILE = INTEGER_TILE,
-  TILES = 2, /* of rows, in a task */
+  TILES = 2, /* of rows, per task */
   COLUMNS = INTEGER_COLUMNS,
-  LEAST_BLOCK = 4 * COLUMNS, /* columns of a task, for which its rows are packed */
-  TASKS = 4                  /* of a thread, at least, so that all end at about the same time */
+  LEAST_BLOCK = 4 * COLUMNS, /* columns of a task that make packing its rows worthwhile */
+  TASKS = 4 /* at least, per thread, so that all threads end at about the same time */
 };
 static const int64_t MULTIPLIES_PER_TASK = 512 * 1024, BYTES_PER_TASK = 64 * 1024;
 
@@ -22,18 +23,19 @@ typedef struct product {
   const matmul_integer_args *args;
   integer_kernel kernel;
   integer_rows rows;
-  int64_t tiles, blocks, block; /* TILES of rows or fewer; of columns, so many each */
-  int32_t *begin;               /* (n): what sums begin with */
-  unsigned char *rest;          /* (n, step): what steps leave of k */
+  int64_t tiles, blocks,
+      block;           /* groups of TILES tiles of rows; blocks of columns; columns per block */
+  int32_t *begin;      /* (n): initial values of the sums */
+  unsigned char *rest; /* (n, step): see integer_rest */
 } product;
 
-/* 1, -1: bytes of words are 128 more, less than a's. */
+/* Returns 1 or -1 if word bytes are a + 128 or a - 128, otherwise 0. */
 static int shift_of(const product *product) {
   bool is_signed = product->args->type == DTYPE_I8;
   return is_signed == product->kernel.is_signed ? 0 : is_signed ? 1 : -1;
 }
 
-/* Stored COLUMNS or fewer at a time. */
+/* Computes columns of a tile and stores them, at most COLUMNS at a time. */
 static void multiply_columns(const product *product, out_tile tile, const uint32_t *words) {
   _Alignas(64) int32_t sums[INTEGER_ROWS * TILE];
   const int64_t first = tile.column, last = first + tile.columns;
@@ -52,8 +54,8 @@ static void multiply_columns(const product *product, out_tile tile, const uint32
   }
 }
 
-/* Columns [first, last) of rows from tile.row on, whose words are packed, tile behind tile: rows of
- * b come from memory once. */
+/* Computes columns [first, last) of rows from tile.row on, whose words are packed tile after tile.
+ * Rows of b come from memory once. */
 static void multiply_block(const product *product, out_tile tile, int64_t last,
                            const uint32_t *words) {
   const int64_t row = tile.row, end = least(row + TILES * TILE, product->args->m),
@@ -99,7 +101,7 @@ static product make_product(const kernel_context *ctx, const matmul_integer_args
   return a;
 }
 
-/* More than there is, where it overflows. */
+/* Returns n * size; SIZE_MAX / 4, more than any allocation, on overflow. */
 static size_t bytes_of(int64_t n, size_t size) {
   size_t bytes;
   return __builtin_mul_overflow((size_t)n, size, &bytes) || bytes > SIZE_MAX / 4 ? SIZE_MAX / 4

@@ -6,10 +6,10 @@
 
 KERNEL(matmul_integer, matmul_integer_args);
 
-/* The same, and any elementwise steps on the sums, all of which are in scratch memory. */
+/* Like matmul_integer, then any elementwise steps on the sums, all in scratch memory. */
 typedef struct matmul_integer_steps_args {
-  matmul_integer_args product; /* of sums, without out */
-  elementwise_args steps;      /* inputs[0]: the sums, without data */
+  matmul_integer_args product; /* makes sums; out is NULL */
+  elementwise_args steps;      /* inputs[0]: the sums, data is NULL */
 } matmul_integer_steps_args;
 KERNEL(matmul_integer_steps, matmul_integer_steps_args);
 

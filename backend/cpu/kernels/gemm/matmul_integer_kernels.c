@@ -1,5 +1,5 @@
-/* Words of rows, and sums turned to where they are to lie: a tile's rows are neighbours in sums,
- * its columns are neighbours in out. */
+/* Packs words of rows, and stores sums. Rows of a tile are neighbours in sums, columns in out, so
+ * sums are transposed. */
 #include "backend/cpu/kernels/gemm/matmul_integer_kernels.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ enum { TILE = INTEGER_TILE, COLUMNS = INTEGER_COLUMNS };
 #define FORMULA_NEAREST rintf
 #define FORMULA_MAX larger_float
 #define FORMULA_MIN smaller_float
-#define FORMULA_HAS(changes) (changes) /* results of 0 keep their sign: steps add no 0 either */
+#define FORMULA_HAS(changes) (changes) /* zeros keep their sign: steps add no 0 either */
 #include "backend/cpu/kernels/elementwise/requantise_formula.h"
 
 static int64_t place_of(const matmul_integer_args *args, const out_tile *tile, int row) {
@@ -49,7 +49,7 @@ static float other_at(const matmul_integer_args *args, int64_t at) {
   return x;
 }
 
-/* y: (rows) of a column, the sums of terms. */
+/* Stores a column from y (rows), the sums of terms. */
 static void finish_column(const matmul_integer_args *args, const column_numbers *numbers,
                           const out_tile *tile, int column, float *y) {
   for (int r = 0; r < tile->rows && args->makes == INTEGER_FLOATS; r++)
@@ -90,7 +90,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void turn_words(__m512i x[16]) {
   for (int i = 0; i < 16; i++) x[i] = _mm512_castps_si512(v[i]);
 }
 
-/* 16 words at most of each of 16 rows; there: bytes of them that are. */
+/* Packs at most 16 words of each of 16 rows. there: mask of their bytes. */
 KERNEL_INLINE TARGET_AVX512_VNNI void pack_16(const unsigned char *x, int64_t k, int rows,
                                               __mmask64 there, int words, __m512i flip,
                                               uint32_t *to) {
@@ -124,7 +124,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI __m512 factor_of_columns(const requantise_facto
                             : _mm512_set1_ps(factor->number);
 }
 
-/* The numbers of 16 columns. */
+/* Returns the factors of 16 columns. */
 KERNEL_INLINE TARGET_AVX512_VNNI requantise_vectors numbers_of_columns(const requantise_args *args,
                                                                        int64_t column,
                                                                        __mmask16 some) {
@@ -159,7 +159,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI __m512 sum_of_row(const matmul_integer_args *ar
   return requantise_vectors_sum(vectors, _mm512_cvtepi32_ps(sums), other);
 }
 
-/* 16 rows of a tile at most. */
+/* Stores at most 16 rows of a tile. */
 KERNEL_INLINE TARGET_AVX512_VNNI void store_rows(const matmul_integer_args *args,
                                                  const requantise_vectors *vectors,
                                                  const out_tile *tile, __mmask16 some,
@@ -180,7 +180,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void store_rows(const matmul_integer_args *args
     finish_row(args, vectors, place_of(args, tile, r), some, _mm512_load_ps(y[r]));
 }
 
-/* 16 columns of `rows` rows from r on, of 16 or fewer; columns that lie side by side are turned. */
+/* Loads 16 columns of at most 16 rows from r on, transposed if columns are not neighbours. */
 KERNEL_INLINE TARGET_AVX512_VNNI void load_rows(const out_sums *sums, int64_t r, int rows,
                                                 __m512i x[16]) {
   if (sums->column == 1) {

@@ -1,7 +1,7 @@
-/* MatmulInteger of tiles. A task makes a group of strips of columns of up to MOST_ROWS rows: the
- * first rows read the strips from memory, the others from the second cache, while what they read of
- * a stays in the first. Sums of 32 rows and 32 columns begin with the bias; what follows them is
- * computed while they are in the first cache. */
+/* MatmulInteger with tiles: sums (32, 32) = bias + a * b. A task computes up to MOST_ROWS rows of a
+ * group of strips. Its first rows read the strips from memory, the others from the second-level
+ * cache, while their part of a stays in the first level. The formula runs on sums in the
+ * first-level cache. Loop order: 32 rows, block of k, strip. */
 #include "backend/cpu/kernels/gemm/matmul_integer_tiles.h"
 
 #include <string.h>
@@ -18,30 +18,30 @@ enum {
   STEP_BYTES = 2 * TILE_BYTES, /* of a strip */
   LINE = 64,
   STEP_LINES = STEP_BYTES / LINE,
-  MOST_ROWS = 256, /* of a task */
-  GROUP = 8,       /* strips of a task, at most: the second cache has them */
-  BLOCK_STEPS = 8, /* of k, in which a block of rows and a strip are in the first cache */
-  TASKS = 4,       /* of a thread, at least, so that all end at about the same time */
+  MOST_ROWS = 256, /* per task */
+  GROUP = 8,       /* most strips per task, which the second-level cache holds */
+  BLOCK_STEPS = 8, /* of k, for which a block of rows and a strip stay in the first-level cache */
+  TASKS = 4,       /* at least, per thread, so that all threads end at about the same time */
   ROW_GRAIN = 64 * 1024
 };
-static const int64_t LEAST_TILED_K = 20; /* of as little, tiles take longer than words */
+static const int64_t LEAST_TILED_K = 20; /* for a smaller k, tiles take longer than words */
 
-/* 32 rows, or 16, by a strip. */
+/* A product of 32 rows, or 16, with a strip. */
 typedef struct tile_block {
   const unsigned char *a; /* (rows, row_bytes) */
   int64_t row_bytes, steps;
   const unsigned char *tiles; /* (steps, STEP_BYTES) */
   const int32_t *begin;       /* (TILED_COLUMNS) */
   int32_t *sums;              /* (TILED_ROWS, TILED_COLUMNS) */
-  bool adds;                  /* to sums, not to begin */
-  const unsigned char *next;  /* what is asked for, so many lines with each step */
+  bool adds;                  /* to sums; otherwise sums start with begin */
+  const unsigned char *next;  /* memory that is prefetched, `lines` cache lines per step */
   int lines;
 } tile_block;
 
 typedef void (*multiply_fn)(const tile_block *block, int rows, bool is_signed);
 typedef struct tile_kernel {
   multiply_fn multiply;
-  void (*begin)(void), (*end)(void); /* around all that a task multiplies; NULL: nothing */
+  void (*begin)(void), (*end)(void); /* called around all multiplications of a task; may be NULL */
 } tile_kernel;
 
 typedef struct tiled_product {
@@ -49,13 +49,13 @@ typedef struct tiled_product {
   tile_kernel kernel;
   integer_rows rows;
   int64_t steps, strips, padded_rows, row_bytes;
-  bool is_whole;          /* rows of a are such already */
+  bool is_whole;          /* rows of a need no padding */
   const unsigned char *a; /* (padded_rows, row_bytes) */
-  int64_t share, shares;  /* of strips: so many each */
-  int64_t chunks;         /* of MOST_ROWS rows */
+  int64_t share, shares;  /* strips per task; tasks per chunk */
+  int64_t chunks;         /* blocks of MOST_ROWS rows */
 } tiled_product;
 
-/* Of zeros, where there is no k. */
+/* Returns at least 1: without k there is one step of zeros. */
 static int64_t step_count(const matmul_integer_args *args) {
   return at_least(ceil_div(args->k, TILED_BYTES), 1);
 }
@@ -101,7 +101,7 @@ KERNEL_INLINE TARGET_AMX void add_step(int halves, bool is_signed, const tile_bl
 KERNEL_INLINE TARGET_AMX void multiply_halves(int halves, bool is_signed, const tile_block *block) {
   enum { ROW = TILED_COLUMNS * sizeof(int32_t) };
   const unsigned char *a = block->a, *tiles = block->tiles, *next = block->next;
-  /* What sums begin with is one row for all. */
+  /* begin is one row for all rows of sums */
   const int32_t *from = block->adds ? block->sums : block->begin,
                 *below = block->adds ? block->sums + SIDE * TILED_COLUMNS : from;
   const size_t row = block->adds ? ROW : 0;
@@ -128,7 +128,7 @@ static TARGET_AMX void multiply_amx(const tile_block *block, int rows, bool is_s
   if (rows <= SIDE && !is_signed) multiply_halves(1, false, block);
 }
 
-/* VNNI_ROWS rows from number r on; of signed bytes 128 more, less what that adds. */
+/* Computes VNNI_ROWS rows from r on. Signed bytes are biased by 128; sums subtract the bias. */
 KERNEL_INLINE TARGET_AVX512_VNNI void multiply_rows(const bool is_signed, const tile_block *block,
                                                     int r) {
   const __m512i flip = _mm512_set1_epi32((int)0x80808080U);
@@ -159,7 +159,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void multiply_rows(const bool is_signed, const 
                         _mm512_sub_epi32(sum[i / 2][i % 2], more[i % 2]));
 }
 
-/* What a program that was compiled where there is AMX does elsewhere. */
+/* For a program that was compiled where AMX is available and runs elsewhere. */
 static TARGET_AVX512_VNNI void multiply_vnni(const tile_block *block, int rows, bool is_signed) {
   for (int r = 0; r < rows; r += VNNI_ROWS) {
     if (is_signed)
@@ -197,7 +197,7 @@ static void store_block(const tiled_product *product, int64_t row, int64_t colum
   }
 }
 
-/* What a strip has of the bias. */
+/* Copies a strip's part of the bias, padded with zeros. */
 static void begin_strip(const matmul_integer_args *args, int64_t strip, int32_t *to) {
   const int64_t column = strip * TILED_COLUMNS;
   memset(to, 0, TILED_COLUMNS * sizeof *to);
@@ -205,8 +205,8 @@ static void begin_strip(const matmul_integer_args *args, int64_t strip, int32_t 
     memcpy(to, args->bias + column, (size_t)least(TILED_COLUMNS, args->n - column) * sizeof *to);
 }
 
-/* A block of rows by a group of strips, the same block of k of all before the next. asks: for what
- * follows each strip's. */
+/* Multiplies a block of rows by a group of strips, block of k by block of k. asks: prefetches the
+ * next strips. */
 static void run_rows(const tiled_product *product, int64_t first, int64_t strips, int64_t row,
                      int rows, bool asks) {
   _Alignas(64) int32_t sums[GROUP][TILED_ROWS * TILED_COLUMNS], begin[TILED_COLUMNS];
@@ -247,7 +247,7 @@ static void run_tasks(void *ctx, int64_t begin, int64_t end) {
 
 /* ---------------------------------------------------------------- the kernel */
 
-/* Zeros behind each row, and in those behind the last. */
+/* Copies rows, with zeros after each row and after the last row. */
 static void pad_rows(void *ctx, int64_t begin, int64_t end) {
   const tiled_product *product = ctx;
   const size_t k = (size_t)product->args->k, behind = (size_t)product->row_bytes - k;

@@ -1,5 +1,4 @@
-/* Products of pairs of BF16: rows and columns rounded and packed as words, and the inner kernels.
- */
+/* c = from + a * b of words of BF16 pairs: packs rows and columns as words, and multiplies them. */
 #include "backend/cpu/kernels/gemm/pairs.h"
 
 #include <string.h>
@@ -32,7 +31,7 @@ TARGET_AVX512_BF16 static void round_bf16(const float *x, int64_t n, uint32_t *t
                            (__m512i)_mm512_cvtne2ps_pbh(high, low));
 }
 
-/* Words [i, i + n), n <= 16, of a join. */
+/* Joins words [i, i + n), n <= 16. */
 TARGET_AVX512_BF16 KERNEL_INLINE void join_some(const float *even, const float *odd, int64_t i,
                                                 int64_t n, __m512i order, uint32_t *to) {
   const __mmask16 some = (__mmask16)bits_between(0, n);
@@ -118,7 +117,7 @@ void pairs_join_panels(const float *x, int64_t step, int64_t rows, int64_t n, in
                  to + column * words + i * width);
 }
 
-/* n words of a lane. */
+/* Loads n words of a lane. */
 static void load_words(const pairs_source *source, int64_t lane, int64_t word, int64_t n,
                        uint32_t *to) {
   float x[2 * SOME];
@@ -167,7 +166,7 @@ typedef struct packing {
   uint32_t *to;
 } packing;
 
-/* As gemm.c reads them. */
+/* Describes the words of b as gemm.c reads them. */
 static gemm_b words_of(const gemm_b *b) {
   return (gemm_b){.type = DTYPE_F32, .n = b->n, .k = pairs_of(b->k)};
 }
@@ -192,7 +191,7 @@ size_t pairs_b_bytes(const gemm_b *b) {
 }
 
 void pairs_pack_b(const kernel_context *ctx, const gemm_b *b, char *to) {
-  enum { GRAIN = 8 << 10 /* words that are worth a thread */ };
+  enum { GRAIN = 8 << 10 /* words that justify waking a thread */ };
   packing packing = {b, (uint32_t *)(void *)to};
   int64_t width = pairs_kernel().nr;
   ctx->parallel_for(ctx->pool, (b->n + width - 1) / width, GRAIN / (pairs_of(b->k) * width) + 1,
@@ -203,7 +202,7 @@ void pairs_pack_b(const kernel_context *ctx, const gemm_b *b, char *to) {
 
 enum { PORTABLE_ROWS = 4 };
 
-/* Four columns of each row. */
+/* Computes four columns of each row. */
 static void run_four(const gemm_tile *tile, int rows, int columns, int column) {
   const int32_t *a = tile->a, *b = tile->b;
   vec4 sums[PORTABLE_ROWS] = {{0}};
@@ -230,7 +229,7 @@ static void run_32(const gemm_tile *tile, int rows) { run_columns(tile, rows, 32
 
 /* ---------------------------------------------------------------- AVX-512 BF16 */
 
-/* sums (rows, 2) += words of a (rows) times 32 columns of b. */
+/* sums (rows, 2) += words of a (rows) * 32 columns of b. */
 TARGET_AVX512_BF16 KERNEL_INLINE void add_bf16(dtype type, int rows, const float *a, const void *b,
                                                int64_t at, __m512 *sums) {
   enum { AHEAD = 2048 /* bytes */ };
@@ -263,16 +262,16 @@ TARGET_AVX512_BF16 static void run_bf16(const gemm_tile *tile, int rows) {
 
 /* ---------------------------------------------------------------- AMX */
 
-/* An element is a sum of 16 products of even k and one of 16 of odd ones, each in f32, which are
- * added for each 32 k: of k products at most k / 32 + 17 roundings follow one another, where chains
- * of GEMM_BLOCK_K words have 128 and those that add them up. */
+/* An element is a sum of 16 products of even k plus one of 16 of odd k, each in f32, added once per
+ * 32 k. Of k products at most k / 32 + 17 roundings follow one another; chains of GEMM_BLOCK_K
+ * words have 128, plus those of adding up the chains. */
 enum {
   AMX_TILE_ROWS = 2 * AMX_ROWS,
   AMX_TILE_COLUMNS = 2 * AMX_WORDS,
-  AMX_CHAIN = 256 /* words: of a panel of b they stay in the first-level cache */
+  AMX_CHAIN = 256 /* words; a panel of b of them stays in the first-level cache */
 };
 
-/* The last words, fewer than a tile has: of b they are copied, as those behind may be anything. */
+/* Adds the last words, fewer than a tile: those of b are copied, as others follow them. */
 TARGET_AMX KERNEL_INLINE void add_rest_amx(int tiles, const char *a, const char *b, int64_t n) {
   _Alignas(64) char rest[PAIRS_DEEP * 2 * AMX_ROW_BYTES];
   memset(rest, 0, sizeof rest);
@@ -281,7 +280,7 @@ TARGET_AMX KERNEL_INLINE void add_rest_amx(int tiles, const char *a, const char 
   amx_add_products(tiles, 2, a, AMX_ROW_BYTES, rest, 2 * AMX_ROW_BYTES);
 }
 
-/* Two rows of c, which will be stored. */
+/* Prefetches two rows of c, which will be stored. */
 KERNEL_INLINE void ask_for_rows_amx(const char *c, int64_t step) {
   for (int i = 0; i < 2; i++) {
     __builtin_prefetch(c + i * step, 1, 3);
@@ -289,7 +288,7 @@ KERNEL_INLINE void ask_for_rows_amx(const char *c, int64_t step) {
   }
 }
 
-/* All rows of the tiles. */
+/* Computes all rows of the tiles. */
 TARGET_AMX KERNEL_INLINE void tiles_amx(int tiles, const gemm_tile *tile) {
   const int64_t c_step = tile->ldc * 4, a_step = tiles * AMX_ROWS * AMX_ROW_BYTES;
   const char *a = tile->a, *b = tile->b;
@@ -307,7 +306,7 @@ TARGET_AMX KERNEL_INLINE void tiles_amx(int tiles, const gemm_tile *tile) {
   amx_store_sums(tiles, 2, c, c_step);
 }
 
-/* Fewer rows than their tiles have are summed apart. */
+/* Computes fewer rows than the tiles have, in separate sums. */
 TARGET_AMX static void some_rows_amx(const gemm_tile *tile, int rows) {
   enum { ROW = 2 * AMX_ROW_BYTES };
   _Alignas(64) float sums[AMX_TILE_ROWS][AMX_TILE_COLUMNS];
@@ -344,7 +343,7 @@ static const gemm_blocks blocks_amx = {
 #if KERNEL_ARM
 /* ---------------------------------------------------------------- NEON's products of pairs */
 
-/* sums (rows, 2) += words of a (rows) times 8 columns of b. */
+/* sums (rows, 2) += words of a (rows) * 8 columns of b. */
 TARGET_ARM_BF16 KERNEL_INLINE void add_bfdot(dtype type, int rows, const float *a, const void *b,
                                              int64_t at, vec4 *sums) {
   const float *from = (const float *)b + at;
@@ -372,7 +371,7 @@ TARGET_ARM_BF16 KERNEL_INLINE void add_bfdot(dtype type, int rows, const float *
 
 enum { MATRIX_ROWS = 12, MATRIX_COLUMNS = 8 };
 
-/* Words of two k of two lanes each: a matrix (2, 4). */
+/* Join words of two k of two lanes each: a matrix (2, 4). */
 TARGET_ARM_BF16 KERNEL_INLINE bfloat16x8_t lanes_low(uint32x4_t k0, uint32x4_t k1) {
   return vreinterpretq_bf16_u32(vzip1q_u32(k0, k1));
 }
@@ -380,7 +379,7 @@ TARGET_ARM_BF16 KERNEL_INLINE bfloat16x8_t lanes_high(uint32x4_t k0, uint32x4_t 
   return vreinterpretq_bf16_u32(vzip2q_u32(k0, k1));
 }
 
-/* sums (rows / 2, 4) of matrices (2, 2) += two words of each row times two of 8 columns. */
+/* sums (rows / 2, 4) of matrices (2, 2) += two words of each row * two words of 8 columns. */
 TARGET_ARM_BF16 KERNEL_INLINE void add_bfmmla(int rows, const uint32_t *a0, const uint32_t *a1,
                                               const uint32_t *b0, const uint32_t *b1,
                                               float32x4_t sums[][4]) {
@@ -400,7 +399,7 @@ TARGET_ARM_BF16 KERNEL_INLINE void add_bfmmla(int rows, const uint32_t *a0, cons
   }
 }
 
-/* Rows i and i + 1, of which sums has a matrix (2, 2) for each pair of columns. */
+/* Stores rows i and i + 1. sums has a matrix (2, 2) for each pair of columns. */
 TARGET_ARM_BF16 KERNEL_INLINE void store_rows(const gemm_tile *tile, int i,
                                               const float32x4_t sums[4]) {
   float *c = (float *)tile->c + i * tile->ldc;
@@ -416,7 +415,7 @@ TARGET_ARM_BF16 KERNEL_INLINE void store_rows(const gemm_tile *tile, int i,
   }
 }
 
-/* rows: 4, 8 or 12. An odd last word is one of two, whose other is zeros. */
+/* rows: 4, 8 or 12. An odd last word is paired with zeros. */
 TARGET_ARM_BF16 KERNEL_INLINE void tile_bfmmla(const gemm_tile *tile, int rows) {
   static const uint32_t zeros[MATRIX_ROWS];
   const uint32_t *a = tile->a, *b = tile->b;
@@ -432,7 +431,7 @@ TARGET_ARM_BF16 KERNEL_INLINE void tile_bfmmla(const gemm_tile *tile, int rows) 
   for (int i = 0; i < rows / 2; i++) store_rows(tile, 2 * i, sums[i]);
 }
 
-/* Fours of rows by matrices. */
+/* Uses matrix instructions if rows come in fours. */
 TARGET_ARM_BF16 static void run_arm_bf16(const gemm_tile *tile, int rows) {
   switch (rows) {
     case 12:
@@ -452,7 +451,7 @@ TARGET_ARM_BF16 static void run_arm_bf16(const gemm_tile *tile, int rows) {
 
 bool pairs_are_fast(void) { return cpu_has_avx512_bf16() || cpu_has_arm_bf16(); }
 
-/* As wide as the panels of floats. */
+/* The panels are as wide as those of floats. */
 gemm_kernel pairs_kernel(void) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) return (gemm_kernel){.mr = 12, .nr = 32, .run = run_bf16};
@@ -468,7 +467,9 @@ gemm_kernel pairs_kernel(void) {
 
 gemm_kernel pairs_kernel_for(int64_t m) {
 #if KERNEL_X86
-  enum { FEW_ROWS = 2 }; /* whose products take no longer without the other 14 of a tile */
+  enum {
+    FEW_ROWS = 2
+  }; /* with so few rows, products without the tile's other rows are not slower */
   if (cpu_has_amx() && m > FEW_ROWS)
     return (gemm_kernel){.mr = AMX_TILE_ROWS, .nr = 32, .run = run_amx, .blocks = &blocks_amx};
 #endif

@@ -1,23 +1,23 @@
 #ifndef BACKEND_CPU_KERNELS_GEMM_PAIRS_H
 #define BACKEND_CPU_KERNELS_GEMM_PAIRS_H
-/* Products of floats that are rounded to BF16 first, two k at a time: gemm.c's of words, whose low
- * and high 16 bits are an even k and the next, 0 beyond the last. Terms of a pair are added to the
- * sum in f32, the odd one first, each with one rounding at most; by aarch64's instruction to each
- * other first, and their sum, which it rounds to odd. Of subnormals a processor may make zeros. */
+/* Products of floats that are first rounded to BF16, two k at a time. A word holds an even k in its
+ * low 16 bits and the next k, or 0, in its high ones. Both terms are added to the sum in f32, the
+ * odd one first, each with at most one rounding. aarch64's instruction instead adds both terms
+ * first and rounds their sum to odd. Some processors flush subnormals to zero. */
 #include "backend/cpu/kernels/gemm/gemm.h"
 
 static inline int64_t pairs_of(int64_t k) { return (k + 1) / 2; }
 
-/* n words: of neighbours; of two rows, whose second may be NULL for zeros. */
+/* Round neighbours, or two rows, to n words. odd may be NULL for zeros. */
 void pairs_round(const float *x /* (2 n) */, int64_t n, uint32_t *to);
 void pairs_join(const float *even, const float *odd, int64_t n, uint32_t *to);
 
-/* Of neighbouring rows of x (rows, n), `step` apart, in panels (pairs_of(rows), width). */
+/* Joins neighbouring rows of x (rows, n), `step` apart, to panels (pairs_of(rows), width). */
 void pairs_join_panels(const float *x, int64_t step, int64_t rows, int64_t n, int64_t width,
                        uint32_t *to);
 
-/* A gemm_pack of words [word, word + n) of a strided matrix with k columns: element (lane, k) of
- * floats up to F32 is data[lane * lane_stride + k * k_stride]. */
+/* Packs, as a gemm_pack, words [word, word + n) of a strided matrix with k columns. Its element
+ * (lane, k), of floats up to F32, is data[lane * lane_stride + k * k_stride]. */
 typedef struct pairs_source {
   dtype type;
   const void *data;
@@ -26,21 +26,21 @@ typedef struct pairs_source {
 void pairs_pack(const pairs_source *source, int64_t lane, int64_t lanes, int64_t word, int64_t n,
                 int64_t width, uint32_t *to);
 
-/* The same in blocks (n / PAIRS_DEEP, width, PAIRS_DEEP) of neighbouring words, those behind the
- * last as zeros. */
+/* Like pairs_pack, in blocks (n / PAIRS_DEEP, width, PAIRS_DEEP) of neighbouring words, padded with
+ * zeros. */
 enum { PAIRS_DEEP = 16 };
 void pairs_pack_blocks(const pairs_source *source, int64_t lane, int64_t lanes, int64_t word,
                        int64_t n, int64_t width, uint32_t *to);
 
-/* In panels (pairs_of(k), columns) as gemm_pack_b's of F32, which gemm_b_panel finds with that many
- * k. */
+/* Packs b as panels (pairs_of(k), columns), like gemm_pack_b for F32 with that many k; gemm_b_panel
+ * finds them. */
 size_t pairs_b_bytes(const gemm_b *b);
 void pairs_pack_b(const kernel_context *ctx, const gemm_b *b, char *to /* (pairs_b_bytes) */);
 
-/* k counts words. The second, for m rows, has blocks where the processor multiplies them, which
+/* Kernels whose k counts words. The second is for m rows: on some processors it has blocks, which
  * pairs_pack_blocks packs. */
 gemm_kernel pairs_kernel(void);
 gemm_kernel pairs_kernel_for(int64_t m);
-bool pairs_are_fast(void); /* by the processor's own instructions */
+bool pairs_are_fast(void); /* true if the processor has instructions for pairs */
 
 #endif

@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_KERNELS_GEMM_PAIRS_VECTORS_H
 #define BACKEND_CPU_KERNELS_GEMM_PAIRS_VECTORS_H
-/* Words of pairs.h of 16 floats of two rows. */
+/* Joins 16 floats of each of two rows to words of pairs.h. */
 #include "backend/cpu/kernels/support/avx512.h"
 #if KERNEL_X86
 

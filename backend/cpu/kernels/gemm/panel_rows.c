@@ -1,4 +1,4 @@
-/* Rows of a table that lies in the panels of a product. */
+/* Picks rows of a table, from the panels of a product if they exist. */
 #include "backend/cpu/kernels/gemm/panel_rows.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "backend/cpu/kernels/support/rows.h"
 #include "backend/cpu/kernels/support/walk.h"
 
-enum { GRAIN = 16 * 1024 /* elements worth a thread */ };
+enum { GRAIN = 16 * 1024 /* elements that justify waking a thread */ };
 
 typedef struct rows_task {
   const kernel_context *ctx;

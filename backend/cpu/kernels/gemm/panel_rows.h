@@ -1,15 +1,15 @@
 #ifndef BACKEND_CPU_KERNELS_GEMM_PANEL_ROWS_H
 #define BACKEND_CPU_KERNELS_GEMM_PANEL_ROWS_H
-/* Rows of a table that a product reads, too, as its b. */
+/* Picks rows of a table that is also the b of a product. */
 #include "base/encoding.h"
 #include "base/kernel.h"
 
-/* out[p] = row index[p] of the table, of its panels where they are there, else of x. An index out
- * of range is recorded as a fault and clamped. */
+/* out[p] = row index[p] of the table, from its panels if present, otherwise from x. An index out of
+ * range is recorded as a fault and clamped. */
 typedef struct panel_rows_args {
-  const void *x;      /* (rows, row), plain or encoded; where there are no */
-  const void *panels; /* of the same, by kernel_matmul_pack */
-  ktensor index;      /* collapsed */
+  const void *x;      /* (rows, row), plain or encoded; read if panels is NULL */
+  const void *panels; /* the table packed by kernel_matmul_pack, or NULL */
+  ktensor index;      /* with merged dimensions */
   void *out;          /* (n_picks, row), contiguous */
   dtype x_type, type; /* of a plain x; of out */
   encoding encoding;  /* of x */

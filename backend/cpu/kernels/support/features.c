@@ -94,8 +94,7 @@ bool cpu_has_avx512_vnni(void) {
 bool cpu_has_avx512_bf16(void) {
   return has_avx512(KIND_AVX512_ALL, __builtin_cpu_supports("avx512bf16"));
 }
-/* Queries the system only if the answer matters, because a query makes it reserve memory for every
- * thread. */
+/* Queries the system only if it matters, as a query reserves memory for every thread. */
 bool cpu_has_amx(void) {
   const bool matters =
       (int)pretended == KIND_OWN && __atomic_load_n(&most, __ATOMIC_RELAXED) >= CPU_AMX;

@@ -1,8 +1,7 @@
 #ifndef BACKEND_CPU_KERNELS_SUPPORT_FEATURES_H
 #define BACKEND_CPU_KERNELS_SUPPORT_FEATURES_H
-/* Instruction sets that a kernel may use beyond the compiler's baseline, on x86-64 and aarch64.
- * Code for them is in functions marked TARGET_*, which are called only if the matching cpu_has_*()
- * returns true. */
+/* Instruction sets beyond the compiler's baseline, on x86-64 and aarch64. Code for them is in
+ * functions marked TARGET_*, which are called only if the matching cpu_has_*() returns true. */
 #include <stdbool.h>
 #include <stdint.h>
 

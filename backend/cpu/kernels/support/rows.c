@@ -1,5 +1,4 @@
-/* Converts rows of elements to and from the compute types, with one switch over the stored dtype
- * per compute class. */
+/* Converts rows of elements to and from compute types: one switch over stored dtypes per class. */
 #include "backend/cpu/kernels/support/rows.h"
 
 #include <math.h>

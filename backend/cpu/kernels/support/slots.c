@@ -13,8 +13,7 @@ typedef struct slot_loop {
   slot_task run;
   const void *user;
   int64_t n_tasks, n_ranges;
-  int64_t items, each; /* items: the units in which ranges are counted; each: tasks per item, 1 if
-                          the counts allow it */
+  int64_t items, each; /* units of the ranges; tasks per unit, 1 if counts allow it */
   char *scratch;
   size_t scratch_size;
 } slot_loop;

@@ -103,8 +103,7 @@ TARGET_AVX2 static void sums_avx2(int64_t n, int rows, const weighted_row *row, 
   sums_of_some(first, n, rows, row, step, y);
 }
 
-/* Loads the elements of a row for the 16 cells from `cell` on. *has is the mask of cells that the
- * row has. */
+/* Loads a row's elements for 16 cells from `cell` on. *has: mask of the cells that it has. */
 TARGET_AVX512 KERNEL_INLINE __m512 cells_avx512(const weighted_row *row, int64_t cell, int64_t step,
                                                 __mmask16 *has) {
   const __m512i each = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);

@@ -1,4 +1,4 @@
-/* Arange and Full. */
+/* Records Arange and Full. */
 #include "ops/arange.h"
 
 #include "backend/cpu/kernels/arange.h"

@@ -1,4 +1,4 @@
-/* Attention, attention over a cache, and attention over a paged cache. */
+/* Records attention, attention over a cache, and attention over a paged cache. */
 #include "ops/attention.h"
 
 #include "backend/cpu/kernels/attention/attention.h"

@@ -21,7 +21,7 @@ enum { LAYOUTS_VERSION = 4 }; /* increment when a kernel packs differently: test
 
 /* ---------------------------------------------------------------- streams */
 
-/* Allocates scratch memory of the running recording. Its scratch_bytes cover what its kernels
+/* Returns scratch memory of the running recording, whose scratch_bytes cover what its kernels
  * request; NULL if they do not. */
 static void *take_scratch(void *pool, size_t bytes) {
   static char nothing;

@@ -1,4 +1,4 @@
-/* Conv, ConvInteger and ConvTranspose. */
+/* Records Conv, ConvInteger and ConvTranspose. */
 #include "ops/conv.h"
 
 #include <string.h>
@@ -49,8 +49,7 @@ static clave_status pack_weight(cpu_recorder *recorder, const conv_form *desc, c
   return NULL;
 }
 
-/* Joins all dimensions into one long row if each output reads only the input at its own position.
- */
+/* Joins all dimensions into one long row if each output reads only the input at its position. */
 static void join_dims(conv_args *args) {
   for (int i = 0; i < CONV_DIMS; i++) {
     const conv_dim *dim = &args->dims[i];
@@ -220,8 +219,7 @@ static clave_status record_way(const void *conv) {
   return cpu_launch(problem.recorder, conv, &problem.args);
 }
 
-/* Kernels that round their inputs can read rounded ones. Winograd's method widens them to floats.
- */
+/* Kernels that round their inputs can read rounded ones; Winograd's method widens them. */
 static bool always_takes_bf16(const void *conv) {
   (void)conv;
   return true;
@@ -332,8 +330,7 @@ static clave_status pack_integers(cpu_recorder *recorder, const conv_form *desc,
   return NULL;
 }
 
-/* Runs steps in place if sums and results have the same element size, otherwise via scratch memory.
- */
+/* Runs steps in place if sums and results have equal element sizes, else via scratch memory. */
 static clave_status record_integer_steps(cpu_recorder *recorder, const elementwise_form *desc,
                                          const conv_integer_args *args) {
   conv_integer_steps_args own = {.conv = *args};

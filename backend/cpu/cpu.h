@@ -53,16 +53,15 @@ bool cpu_ask(backend *backend, cpu_bf16_rule rule, const node *node, uint32_t sl
 /* Returns an operand for a struct of arguments. Until a run, its data pointer is a placeholder for
  * the slot. If tensor is NULL, data is NULL, too. */
 ktensor cpu_operand(cpu_recorder *recorder, const bound_tensor *tensor);
-/* Returns operand with the dims and strides of tensor. The view starts at operand's first element.
- */
+/* Returns operand with the dims and strides of tensor, from operand's first element on. */
 ktensor cpu_view(cpu_recorder *recorder, const bound_tensor *operand, const tensor *tensor);
 klayout cpu_layout(const tensor *tensor);
 
 /* Records a kernel, by the name that KERNEL declares, with a pointer to its arguments. */
 #define cpu_launch(r, name, ...) \
   cpu_record_kernel(r, &kernel_##name, 1 ? (__VA_ARGS__) : (const name##_kernel_args *)NULL)
-/* Requests a constant operand packed in a layout of the op. The kernel `desc` packs it once per
- * device, into its scratch memory (see packed_weight_request). size: everything that the packed
+/* A request for a constant operand packed in a layout of the op. The kernel `desc` packs it once
+ * per device, into its scratch memory (see packed_weight_request). size: everything that the packed
  * bytes depend on besides x's dims, strides and dtype. */
 typedef enum cpu_packed_kind {
   CPU_PACKED_CONV,

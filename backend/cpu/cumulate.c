@@ -1,4 +1,4 @@
-/* Cumulate. */
+/* Records Cumulate. */
 #include "ops/cumulate.h"
 
 #include "backend/cpu/kernels/cumulate.h"

@@ -1,7 +1,6 @@
 #ifndef BACKEND_CPU_CUT_H
 #define BACKEND_CPU_CUT_H
-/* Cuts of the products of gemm.c into tasks: a tuning family shared by matmul and convolution.
- */
+/* Cuts of gemm.c's products into tasks: a tuning family shared by matmul and convolution. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/kernels/gemm/gemm_cut.h"
 

@@ -1,4 +1,4 @@
-/* Dequantize, and IndexSelect of encoded constants. */
+/* Records Dequantize, and IndexSelect of encoded constants. */
 #include "ops/dequantize.h"
 
 #include "backend/cpu/dequantize.h"

@@ -1,4 +1,4 @@
-/* Distance. */
+/* Records Distance. */
 #include "ops/distance.h"
 
 #include "backend/cpu/kernels/distance.h"

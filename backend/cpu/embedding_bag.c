@@ -1,4 +1,4 @@
-/* EmbeddingBag. */
+/* Records EmbeddingBag. */
 #include "ops/embedding_bag.h"
 
 #include "backend/cpu/kernels/embedding_bag.h"

@@ -1,4 +1,4 @@
-/* Fft. */
+/* Records Fft. */
 #include "ops/fft.h"
 
 #include "backend/cpu/kernels/fft.h"

@@ -1,4 +1,4 @@
-/* Im2col and Col2im. */
+/* Records Im2col and Col2im. */
 #include "ops/fold.h"
 
 #include "backend/cpu/kernels/fold.h"

@@ -1,4 +1,4 @@
-/* GridSample. */
+/* Records GridSample. */
 #include "ops/grid_sample.h"
 
 #include "backend/cpu/kernels/grid_sample.h"

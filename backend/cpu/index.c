@@ -1,4 +1,4 @@
-/* IndexSelect, Gather, Index and RavelIndex. */
+/* Records IndexSelect, Gather, Index and RavelIndex. */
 #include "ops/index.h"
 
 #include <string.h>

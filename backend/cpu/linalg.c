@@ -1,4 +1,4 @@
-/* Linalg, TriangularSolve, PivotOrder. */
+/* Records Linalg, TriangularSolve, PivotOrder. */
 #include "ops/linalg.h"
 
 #include "backend/cpu/kernels/linalg/linalg.h"

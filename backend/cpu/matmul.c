@@ -1,4 +1,4 @@
-/* Matmul and GroupedMatmul. */
+/* Records Matmul and GroupedMatmul. */
 #include "ops/matmul.h"
 
 #include "backend/cpu/cut.h"

@@ -1,4 +1,4 @@
-/* MatmulInteger. */
+/* Records MatmulInteger. */
 #include "backend/cpu/kernels/gemm/matmul_integer.h"
 
 #include "backend/cpu/elementwise.h"
@@ -8,8 +8,7 @@
 #include "ops/epilogue.h"
 #include "ops/matmul.h"
 
-/* Runs steps in place if sums and results have the same element size, otherwise via scratch memory.
- */
+/* Runs steps in place if sums and results have equal element sizes, else via scratch memory. */
 static clave_status record_steps(cpu_recorder *recorder, const elementwise_form *desc,
                                  const matmul_integer_args *args) {
   matmul_integer_steps_args own = {.product = *args};

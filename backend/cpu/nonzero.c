@@ -1,4 +1,4 @@
-/* Nonzero. */
+/* Records Nonzero. */
 #include "ops/nonzero.h"
 
 #include "backend/cpu/kernels/nonzero.h"

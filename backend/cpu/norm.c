@@ -1,4 +1,4 @@
-/* LayerNorm, RmsNorm, GroupNorm, BatchNorm. */
+/* Records LayerNorm, RmsNorm, GroupNorm, BatchNorm. */
 #include "ops/norm.h"
 
 #include "backend/cpu/kernels/norm.h"

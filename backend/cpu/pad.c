@@ -1,4 +1,4 @@
-/* Pad. */
+/* Records Pad. */
 #include "ops/pad.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Pool and AdaptivePool. */
+/* Records Pool and AdaptivePool. */
 #include "ops/pool.h"
 
 #include <string.h>

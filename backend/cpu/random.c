@@ -1,4 +1,4 @@
-/* Random tensors. */
+/* Records random tensors. */
 #include "ops/random.h"
 
 #include "backend/cpu/kernels/random.h"

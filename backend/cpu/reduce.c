@@ -1,4 +1,4 @@
-/* Reduce and ArgReduce. */
+/* Records Reduce and ArgReduce. */
 #include "ops/reduce.h"
 
 #include "backend/cpu/kernels/reduce.h"

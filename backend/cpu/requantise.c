@@ -36,8 +36,7 @@ typedef struct pattern {
 
 /* ---------------------------------------------------------------- operands */
 
-/* Returns the step that computes an operand if it has this kind and is F32 throughout, otherwise
- * NULL. */
+/* Returns the step that computes an operand if it is of this kind and all F32, otherwise NULL. */
 static const elementwise_step *step_of(const elementwise_form *desc, operand_ref o,
                                        ir_step_kind kind) {
   if (o->source != IR_OPERAND_SOURCE_STEP) return NULL;
@@ -52,8 +51,7 @@ static bool take_number(operand_ref o, float *values) {
   return true;
 }
 
-/* True if an input has these strides per image, channel and element of a row. A stride of 0
- * broadcasts. */
+/* True if an input has these strides, per image, channel and element of a row (0: broadcast). */
 static bool has_strides(const pattern *pattern, int input, int64_t image, int64_t channel,
                         int64_t row) {
   const tensor *tensor = &pattern->shapes[1 + input], *out = &pattern->shapes[0];
@@ -172,8 +170,7 @@ static bool take_codes(pattern *pattern, operand_ref o) {
   return zero.input < 0 && inverse.input < 0 && take_limited(pattern, o);
 }
 
-/* Removes limits of the first clamp that the final one implies. The steps between them are
- * monotone. */
+/* Removes limits of the first clamp that the final one implies, as all between is monotone. */
 static void drop_clamp(pattern *pattern) {
   if (!(pattern->inverse > 0)) return;
   if (rintf(pattern->low * pattern->inverse) + pattern->zero <= pattern->least)

@@ -1,4 +1,4 @@
-/* Rope: rotary position embedding. */
+/* Records Rope: rotary position embedding. */
 #include "ops/rope.h"
 
 #include "backend/cpu/kernels/rope.h"

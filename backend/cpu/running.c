@@ -7,8 +7,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/kernels/support/features.h"
 
-/* A stream's copy of the arguments of a recording's commands, in order, each aligned to 16 bytes.
- */
+/* A stream's copy of the arguments of all commands, in order, each aligned to 16 bytes. */
 typedef struct cpu_state {
   uint64_t serial; /* identifies the recording */
   _Alignas(16) char args[];

@@ -1,4 +1,4 @@
-/* SearchSorted. */
+/* Records SearchSorted. */
 #include "ops/search.h"
 
 #include "backend/cpu/kernels/search.h"

@@ -1,4 +1,4 @@
-/* Softmax and log-softmax. */
+/* Records softmax and log-softmax. */
 #include "ops/softmax.h"
 
 #include "backend/cpu/kernels/softmax.h"

@@ -1,4 +1,4 @@
-/* Sort. */
+/* Records Sort. */
 #include "ops/sort.h"
 
 #include "backend/cpu/kernels/sort.h"

@@ -1,4 +1,4 @@
-/* SsmScan. */
+/* Records SsmScan. */
 #include "ops/ssm_scan.h"
 
 #include "backend/cpu/kernels/ssm_scan.h"

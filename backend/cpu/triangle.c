@@ -1,4 +1,4 @@
-/* Triangle: tril and triu. */
+/* Records Triangle: tril and triu. */
 #include "ops/triangle.h"
 
 #include "backend/cpu/kernels/triangle.h"

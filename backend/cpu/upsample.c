@@ -1,4 +1,4 @@
-/* Upsample. */
+/* Records Upsample. */
 #include "ops/upsample.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_WINOGRAD_H
 #define BACKEND_CPU_WINOGRAD_H
-/* Convolutions by Winograd's method. */
+/* Records convolutions by Winograd's method. */
 #include "backend/cpu/cpu.h"
 #include "ops/conv.h"
 

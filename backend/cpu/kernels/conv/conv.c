@@ -1,9 +1,9 @@
-/* Conv, in four ways (conv_way). Per group out (outputs, images * cells) = weight (outputs, patch)
- * * patches (patch, images * cells), packed straight from the image. With one input channel per
- * group (depthwise) it is a direct sum over the taps. A transposed convolution gathers: the outputs
- * of one phase (their position modulo the stride) are an ordinary convolution of stride 1 by every
- * stride-th tap, in reverse. Packed weight: gemm.h's packed a for each set of taps, or code panels.
- * Loop order: part (phase), then that of the way. */
+/* Conv, in four ways (conv_way). Per group, out (outputs, images * cells) is weight (outputs,
+ * patch) times patches (patch, images * cells), packed straight from the image. With one input
+ * channel per group (depthwise) it is a direct sum over the taps. A transposed convolution gathers:
+ * the outputs of one phase (their position modulo the stride) are an ordinary convolution of stride
+ * 1 by every stride-th tap, in reverse. Packed weight: gemm.h's packed a for each set of taps, or
+ * code panels. Loop order: part (phase), then that of the way. */
 #include "backend/cpu/kernels/conv/conv.h"
 
 #include <string.h>

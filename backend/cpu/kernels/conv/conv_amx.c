@@ -159,8 +159,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void store_some(const stored_sums *sums, const 
 
 TARGET_AVX512_BF16 static void store_sums(const stored_sums *of) {
   enum { LANES = 16 };
-  const stored_sums sums =
-      *of; /* a local copy, so that the compiler knows that no store changes it */
+  const stored_sums sums = *of; /* a copy that no store can change */
   for (int64_t o = 0; o < sums.outputs; o++) {
     const __m512 bias = _mm512_set1_ps(sums.bias ? sums.bias[o] : -0.0F);
     for (int64_t row = 0; row < sums.rows; row++) {

@@ -36,8 +36,7 @@ struct conv_amx {
   /* A task is one part of the strips at one place. A place is a patch of at most most_columns
    * columns, or what find_place finds. */
   int64_t places, strip_parts;
-  bool
-      strips_first; /* consecutive tasks share a place; otherwise they share a part of the strips */
+  bool strips_first; /* consecutive tasks share a place; otherwise a part of the strips */
   void (*find_place)(const conv_amx *amx, int64_t place, conv_amx_patch *patch);
   int64_t most_columns;
   int64_t row_step; /* columns from a row of outputs to the next */

@@ -11,10 +11,7 @@
 #include "backend/cpu/kernels/gemm/pairs.h"
 #include "backend/cpu/kernels/support/counts.h"
 
-enum {
-  CONV_MOST_TAPS = 256,
-  CONV_FEW_CHANNELS = 12 /* fewer leave blocks mostly zeros */
-};
+enum { CONV_MOST_TAPS = 256, CONV_FEW_CHANNELS = 12 /* fewer leave blocks mostly zeros */ };
 /* Returns true if AMX can make rounded convolutions of these sizes on this processor. */
 bool conv_tiles_fit(int64_t channels, const conv_dim dims[]);
 static inline bool conv_is_tiled(const conv_args *args) {

@@ -25,8 +25,8 @@ enum {
   BLOCK_WORDS = 2 * GEMM_BLOCK_K, /* of rounded inputs, whose sums need no short chains */
   MOST_CELLS = 128, /* positions of a task; their sums of a panel stay in the first-level cache */
   LEAST_OUTPUTS = 16,
-  MEDIUM_PLANE = 256,     /* positions; below this, direct sums with many channels are not slower */
-  DEEP = 256,             /* channels that count as many, unless there are fewer than outputs */
+  MEDIUM_PLANE = 256,     /* positions; with fewer, deep sums are not slower than by gemm.c */
+  DEEP = 256,             /* channels of a deep sum; more channels than outputs also make one */
   SMALL_PLANE = 64,       /* positions; fewer fill the columns of gemm.c badly */
   WORK = 256 * 1024,      /* multiplications that justify waking a thread */
   COPY_WORK = 8 * 1024,   /* copied elements that justify waking a thread */
@@ -44,8 +44,9 @@ static int64_t reach_of(const conv_dim *dim) {
   return dim->out > 0 && dim->kernel > 0 ? conv_dim_reach(dim, dim->out) : 0;
 }
 
-/* True if the kernel has one tap and its inputs are copied in the order of outputs, as one long row
- * per channel. Floats with a stride are, as each would be in another cache line or page. */
+/* True for a kernel of one tap whose inputs are copied in the order of outputs, as one long row per
+ * channel: rounded inputs, and floats with a stride, each of which would be in another cache line
+ * or page. */
 static bool is_one_row(const conv_args *args) {
   bool copies = conv_is_rounded(args);
   for (int d = 0; d < CONV_DIMS; d++) {
@@ -100,10 +101,9 @@ typedef struct direct {
   direct_kernel kernel;
   int64_t seen[CONV_DIMS]; /* sizes of the planes that are read: copies, or x itself */
   bool copies;
-  int64_t
-      strides[CONV_DIMS];    /* from an output's inputs to the next output's, in elements of seen */
-  int64_t steps[CONV_DIMS];  /* elements between neighbours along each dimension */
-  int64_t depth, depth_step; /* channels of a group, or pairs of them; elements between them */
+  int64_t strides[CONV_DIMS]; /* from an output to the next, in elements as read */
+  int64_t steps[CONV_DIMS];   /* elements between neighbours along each dimension */
+  int64_t depth, depth_step;  /* channels of a group, or pairs of them; elements between them */
   int64_t cells, taps, k, panels;
   int64_t chunk, chunks; /* positions per task; tasks per panel */
   int64_t image;

@@ -4,7 +4,7 @@
  * Outputs are vector lanes, so that small images and strides cost nothing. */
 #include "backend/cpu/kernels/conv/conv_window.h"
 
-/* The weight is packed by kernel_conv_direct_pack. */
+/* Reads the weight that kernel_conv_direct_pack has packed. */
 KERNEL(conv_direct, conv_args);
 /* Packs the weight into its scratch memory; reads nothing else. */
 KERNEL(conv_direct_pack, conv_args);

@@ -316,8 +316,7 @@ KERNEL_INLINE TARGET_I8MM void multiply_i8mm_rows(int rows, const weight_rows *w
 #pragma GCC unroll 4
     for (int v = 0; v < NEON_VECTORS; v++) acc[p][v][0] = acc[p][v][1] = vdupq_n_s32(0);
   for (int64_t i = 0; i < word_count(weights); i += 2, patches += 2 * TILE) {
-    const uint32_t *next =
-        i + 1 < word_count(weights) ? patches + TILE : patches; /* its weight is 0 */
+    const uint32_t *next = i + 1 < word_count(weights) ? patches + TILE : patches; /* weight 0 */
     int8x16_t y[NEON_ROWS / 2];
 #pragma GCC unroll 2
     for (int p = 0; p < pairs; p++) y[p] = weight_pair(rows, weights, 2 * p, i);

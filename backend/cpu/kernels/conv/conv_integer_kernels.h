@@ -48,8 +48,7 @@ typedef struct integer_kernel {
   void (*begin)(void), (*end)(void);
   bool is_signed; /* of patch bytes */
   bool fills;     /* fewer outputs than `rows` take longer than `rows` outputs */
-  int rows,
-      step; /* outputs at a time; bytes of k per step, to which patches are padded with any value */
+  int rows, step; /* outputs at a time; bytes of k per step, to which patches are padded */
 } integer_kernel;
 integer_kernel choose_integer_kernel(int64_t k /* elements per row of the weight */);
 

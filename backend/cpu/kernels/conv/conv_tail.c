@@ -45,8 +45,7 @@ TARGET_AVX2 static void finish_avx2(const conv_tail *tail, float bias, const flo
 
 TARGET_AVX512 static void finish_avx512(const conv_tail *tail, float bias, const float *added,
                                         int64_t n, const float *from, float *to) {
-  const float low = tail->low,
-              high = tail->high; /* copied, so that the compiler knows that no store changes them */
+  const float low = tail->low, high = tail->high; /* copies that no store can change */
   for (int64_t i = 0; i < n; i += 16) {
     const __mmask16 there = n - i < 16 ? (__mmask16)bits_between(0, n - i) : 0xffff;
     const __m512 sum = _mm512_maskz_loadu_ps(there, from + i) + _mm512_set1_ps(bias);

@@ -10,10 +10,9 @@ void conv_join_row(bool bf16, const void *even, const void *odd, int64_t step, i
 /* One row of several pairs of neighbouring BF16 channels. Each pair makes `left` zeros, n words,
  * and zeros up to `width`. Requires cpu_has_amx(). */
 typedef struct conv_planes {
-  const uint16_t *x; /* elements from one to the next; missing channels are zeros */
-  int64_t channels,
-      channel;  /* channel: elements from one to the next. Missing channels are zeros */
-  int64_t step; /* between elements that are read: 1 or 2 */
+  const uint16_t *x; /* (channels, ...): first element of the first channel; NULL: all zeros */
+  int64_t channels, channel; /* channel: elements per channel; missing channels are zeros */
+  int64_t step;              /* between elements that are read: 1 or 2 */
   int64_t left, n, width, words;
   uint32_t *to; /* (words, width), `plane` words apart */
   int64_t plane;

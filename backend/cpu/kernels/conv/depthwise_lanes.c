@@ -143,11 +143,10 @@ TARGET_AVX512_BF16 static void store_narrow(const conv_part *part, int64_t plane
 
 /* Neighbouring outputs of a row. */
 typedef struct lane_cells {
-  const float *x,
-      *weight; /* first output's inputs; weights of the first row of taps inside the image */
-  int64_t taps, pitch; /* rows of taps; floats per transposed row */
-  const float *bias;   /* (lanes) */
-  float *sums;         /* (cells, lanes) */
+  const float *x, *weight; /* of the first output; of the first row of taps in the image */
+  int64_t taps, pitch;     /* rows of taps; floats per transposed row */
+  const float *bias;       /* (lanes) */
+  float *sums;             /* (cells, lanes) */
 } lane_cells;
 
 TARGET_AVX512 KERNEL_INLINE void sum_some(const lane_cells *cells, const int n, const int side,

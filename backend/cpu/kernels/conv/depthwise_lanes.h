@@ -10,8 +10,8 @@ enum { DEPTHWISE_LANES = 16 };
 bool depthwise_lanes_fit(const conv_part *part, int n_threads);
 /* Computes output rows [row, row + rows) of planes [plane, plane + count), count <=
  * DEPTHWISE_LANES, with depthwise_lanes_bytes of scratch memory. Returns false, and does nothing,
- * if a weight is not finite. The caller then uses depthwise_kernels.h, which copies no rows
- * here. */
+ * if a weight is not finite. The caller then uses depthwise_kernels.h, which needs no scratch
+ * memory with AVX-512. */
 bool depthwise_lanes_run(const conv_part *part, int64_t plane, int64_t count, int64_t row,
                          int64_t rows, char *scratch);
 size_t depthwise_lanes_bytes(const conv_part *part, int64_t rows);

@@ -21,9 +21,8 @@ enum {
   TASK_PANELS = 8, /* columns of a task, in tiles, so that a row of them is in few pages */
   CACHED_WEIGHT = 256 << 10, /* bytes that the second-level cache keeps besides planes */
   FEW_STRIPS = 4,
-  TASKS = 4, /* at least, per thread, so that all threads end at about the same time */
-  LARGE_PLANE =
-      512, /* from this many columns on, only columns are cut: threads then read what they wrote */
+  TASKS = 4,         /* at least, per thread, so that all threads end at about the same time */
+  LARGE_PLANE = 512, /* from here on only columns are cut: threads read what they wrote */
   LARGE_OUTPUT = 768 * 1024, /* elements per group and image that exceed second-level caches */
   TASK_WORK = 32 * 1024,     /* least multiplications of a task with few strips */
   WORK = 256 * 1024,         /* multiplications that justify waking a thread */

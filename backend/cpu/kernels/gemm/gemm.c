@@ -1,7 +1,7 @@
 /* Blocked matrix multiplication c (m, n) = a (m, k) * b (k, n). Packed a: strips (k, height);
  * packed b: panels (k, nr). Loop order: batch, slab of rows, task (columns of b by rows of the
- * slab), block of k, panel of b, strip of a. Slabs of a and panels of b are packed on the way
- * unless all of them are packed. Sums go to a tile that is stored at the end, or directly to c. */
+ * slab), run of k, panel of b, block of k, strip of a. Slabs of a and panels of b are packed on the
+ * way if not before. Sums go to a tile that is stored at the end, or directly to c. */
 #include "backend/cpu/kernels/gemm/gemm.h"
 
 #include <string.h>
@@ -18,10 +18,10 @@ enum {
   SLAB_BYTES = 16 << 20, /* upper bound of a packed slab, whatever k */
   SMALL_SLAB_BYTES = 1 << 20,  /* the same if each thread packs its own */
   CACHED_A = 128 << 10,        /* elements of a that the second-level cache keeps */
-  READS_PER_THREAD = 64 << 10, /* of a packed b; these justify waking a thread */
+  READS_PER_THREAD = 64 << 10, /* elements of a packed b that justify waking a thread */
   PACK_GRAIN = 16 << 10
 };
-static const int64_t MULTIPLIES_PER_THREAD = 256 * 1024; /* these justify waking a thread */
+static const int64_t MULTIPLIES_PER_THREAD = 256 * 1024; /* that many justify waking a thread */
 
 typedef struct gemm_tiling {
   const kgemm *g;

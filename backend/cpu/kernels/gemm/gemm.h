@@ -14,8 +14,7 @@ typedef void (*gemm_store)(const void *user, int64_t batch, int64_t row, int64_t
                            void *values);
 
 enum {
-  GEMM_BLOCK_K =
-      64, /* products per chain of additions; summing chains keeps rounding errors small */
+  GEMM_BLOCK_K = 64, /* products per chain; summing chains keeps rounding errors small */
   GEMM_STRIP = 16
 };
 /* Writes rows [row, row + rows) of a, from k on, as consecutive strips (kn, height) of floats; rows
@@ -76,8 +75,7 @@ typedef struct kgemm {
    * batch. Otherwise pack_a and pack_b pack on the way. a_type, b_type: dtypes of packed operands,
    * F32, F16 or BF16, or that of another class. */
   bool a_is_packed, b_is_packed;
-  gemm_kernel
-      kernel; /* if run is set, replaces gemm_kernel_for; elements have the compute type's size */
+  gemm_kernel kernel; /* if run: in place of gemm_kernel_for's; elements of c's size */
   dtype a_type, b_type;
   const void *packed_a, *packed_b;
   gemm_cut cut;

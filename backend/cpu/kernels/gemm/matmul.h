@@ -24,8 +24,7 @@ typedef struct matmul_args {
   int64_t m, n, k, batches;
   int64_t a_m, a_k, b_k, b_n, bias_m, bias_n; /* strides */
   klayout a_batch, b_batch, bias_batch;       /* layouts of the batches, with equal dims */
-  double alpha,
-      beta; /* beta is 0 without bias, as scratch memory is sized before addresses are known */
+  double alpha, beta; /* beta is 0 without bias: scratch is sized before addresses are known */
   gemm_cut cut;
   conv_tail tail;               /* if matmul_takes_tail: applied to the result */
   short_elementwise_args steps; /* applied in place after the tail */

@@ -23,10 +23,9 @@ typedef struct product {
   const matmul_integer_args *args;
   integer_kernel kernel;
   integer_rows rows;
-  int64_t tiles, blocks,
-      block;           /* groups of TILES tiles of rows; blocks of columns; columns per block */
-  int32_t *begin;      /* (n): initial values of the sums */
-  unsigned char *rest; /* (n, step): see integer_rest */
+  int64_t tiles, blocks, block; /* groups of TILES tiles; blocks of columns; columns per block */
+  int32_t *begin;               /* (n): initial values of the sums */
+  unsigned char *rest;          /* (n, step): see integer_rest */
 } product;
 
 /* Returns 1 or -1 if word bytes are a + 128 or a - 128, otherwise 0. */

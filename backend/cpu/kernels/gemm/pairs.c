@@ -467,9 +467,7 @@ gemm_kernel pairs_kernel(void) {
 
 gemm_kernel pairs_kernel_for(int64_t m) {
 #if KERNEL_X86
-  enum {
-    FEW_ROWS = 2
-  }; /* with so few rows, products without the tile's other rows are not slower */
+  enum { FEW_ROWS = 2 }; /* products of so few rows are not slower without AMX */
   if (cpu_has_amx() && m > FEW_ROWS)
     return (gemm_kernel){.mr = AMX_TILE_ROWS, .nr = 32, .run = run_amx, .blocks = &blocks_amx};
 #endif

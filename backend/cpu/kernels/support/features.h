@@ -61,8 +61,7 @@ typedef enum cpu_level { CPU_PORTABLE, CPU_AVX2, CPU_AVX512, CPU_AMX } cpu_level
 void cpu_use_at_most(cpu_level level);
 
 /* Makes cpu_has_*() answer for another kind of processor, in the calling thread only, until
- * KIND_OWN restores it. Meanwhile kernels may be queried for their scratch size, but must not run.
- */
+ * KIND_OWN ends it. Meanwhile kernels may be queried for their scratch size, but must not run. */
 typedef enum cpu_kind {
   KIND_OWN = -1,
   KIND_PORTABLE,

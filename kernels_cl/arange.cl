@@ -1,5 +1,5 @@
-/* out[i] = start + i * step, and out[i] = value; out is contiguous. Integers have numbers of their
- * own: a double does not hold all of theirs. */
+/* arange: out[i] = start + i * step. full: out[i] = value. out is contiguous. Integer dtypes have
+ * integer arguments, since a double does not represent all 64-bit integers. */
 #include "common.h"
 #ifndef OUT_TYPE
 #define OUT_TYPE F32

@@ -1,6 +1,6 @@
-/* out[k] = x[k] for k over equal dims, any strides on both sides: the parts of cat, a slice that is
- * replaced. A work-item copies CHUNK neighbours of the innermost dimension; DENSE: it has stride 1
- * on both sides. */
+/* out[k] = x[k] over equal dims, any strides on both sides: copies an operand of cat, or a replaced
+ * slice. A work-item copies CHUNK neighbours of the innermost dimension. DENSE: that dimension has
+ * stride 1 on both sides. */
 #include "common.h"
 #ifndef TYPE
 #define TYPE I32
@@ -12,7 +12,7 @@
 #define DENSE 1
 #endif
 
-/* dims and strides are those of the outer dimensions; n is the innermost one's size. */
+/* dims and strides describe the outer dimensions; n is the size of the innermost one. */
 __kernel void cat_part(const __global STORAGE(TYPE) * x, const long x_offset,
                        __global STORAGE(TYPE) * out, const long out_offset, const index8 dims,
                        const index8 x_strides, const index8 out_strides, const index_t items,

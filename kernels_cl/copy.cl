@@ -1,12 +1,12 @@
 /* out = x, contiguous; x may have any strides. Elements are moved as unsigned integers of SIZE
  * bytes.
  *
- * copy_lines   the inner dimension is long: one line is one row of the range (i, row); on a CPU a
- *              work-item copies a block of `each` lines by `span` elements
- * copy_points  it is short: one division chain per element
- * copy_tiles   the inner dimension of out and that of x differ: tiles of TILE x TILE, so that both
- *              sides use whole cache lines; one work-item a tile on a CPU, TILE_ROWS x TILE through
- *              local memory on a GPU */
+ *   copy_lines   for a long inner dimension: one line is one row of the range (i, row). On a CPU a
+ *                work-item copies a block of `each` lines by `span` elements, on a GPU one element
+ *   copy_points  for a short inner dimension: one division chain per element
+ *   copy_tiles   for different inner dimensions of out and x: tiles of TILE x TILE, so that both
+ *                sides use whole cache lines; one work-item per tile on a CPU, TILE_ROWS x TILE
+ *                work-items through local memory on a GPU */
 #include "common.h"
 #ifndef SIZE
 #define SIZE 4
@@ -27,7 +27,7 @@ typedef uint element;
 typedef ulong element;
 #endif
 
-/* dims, strides: of the dimensions but the inner one. */
+/* dims and strides describe all dimensions except the inner one. */
 __kernel void copy_lines(__global const element *x, const long x_offset, const index8 dims,
                          const index8 strides, const index_t stride, __global element *out,
                          const long out_offset, const index_t n, const index_t rows,
@@ -55,8 +55,8 @@ __kernel void copy_points(__global const element *x, const long x_offset, const 
   if (i < n) out[out_offset + i] = x[x_offset + strided_offset(i, dims, strides)];
 }
 
-/* Element (r, c) of a plane lies at x[r + c * x_stride] and goes to out[r * out_stride + c]; r <
- * rows, c < columns. dims, x_strides, out_strides: of the other dimensions. */
+/* Element (r, c) of a plane is at x[r + c * x_stride] and goes to out[r * out_stride + c], for r <
+ * rows and c < columns. dims, x_strides and out_strides describe the other dimensions. */
 __kernel void copy_tiles(__global const element *x, const long x_offset, const index_t x_stride,
                          __global element *out, const long out_offset, const index_t out_stride,
                          const index_t rows, const index_t columns, const index8 dims,

@@ -1,11 +1,12 @@
 /* out[k, i] = the fold of x[k, 0 .. i]: sum, product, maximum, minimum, or the logarithm of the sum
- * of exponentials. k counts the kept dimensions, i the axis; indices[k, i]: where the extreme so
- * far stands, the last of equal ones. A work-item takes W neighbours of k and walks its share of i:
- * where there are few of them, the axis is divided among n_splits, cumulate_parts leaves the fold
- * of each part, and cumulate begins with those of the parts before its own. Float sums are taken
- * over BLOCK elements of i and added to the sum of the blocks before, which is kept with what
- * rounding lost: a - b. The extremes and logsumexp have W = 1; the latter is a + log(b), with a the
- * greatest x. */
+ * of exponentials. k counts the kept dimensions, i is the axis. indices[k, i] is the position of
+ * the extreme so far, the last of equal ones.
+ *
+ * A work-item processes W neighbours of k and walks its share of i. With few work-items the axis is
+ * divided among n_splits: cumulate_parts stores the fold of each split, and cumulate starts from
+ * the folds of the splits before its own. Float sums are taken over BLOCK elements of i and added
+ * to the sum of the blocks before, with compensation: the sum is a - b, where b is what rounding
+ * added. Extremes and logsumexp have W = 1; the latter is a + log(b), where a is the greatest x. */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
@@ -33,7 +34,7 @@ DEFINE_KEEP(OUT_TYPE)
 
 typedef struct fold {
   realw a, b;
-  long at; /* of the extreme; -1: nothing yet */
+  long at; /* position of the extreme; -1: no element yet */
 } fold;
 
 static inline fold fold_start(void) {
@@ -50,11 +51,11 @@ static inline fold fold_start(void) {
   return f;
 }
 
-/* g: the fold of what comes right after what f has. */
+/* Appends g, the fold of the elements directly after those of f. */
 static inline void fold_append(fold *f, const fold *g) {
 #if IS_FLOAT_SUM
   const realw y = g->a - (f->b + g->b), t = f->a + y, lost = (t - f->a) - y;
-  f->b = (lost - lost) == 0 ? lost : (realw)0; /* not after an infinity */
+  f->b = (lost - lost) == 0 ? lost : (realw)0; /* no compensation after an infinity */
   f->a = t;
 #elif KIND == SUM
   f->a += g->a;
@@ -86,7 +87,7 @@ static inline realw fold_value(const fold *f) {
 #endif
 }
 
-/* Element i alone. */
+/* Returns the fold of element i alone. */
 static inline fold fold_of(realw v, long i) {
   fold g;
   g.a = v;
@@ -95,7 +96,7 @@ static inline fold fold_of(realw v, long i) {
   return g;
 }
 
-/* Appends elements [from, end) to f; out, indices: NULL, or where the folds so far go. */
+/* Appends elements [from, end) to f. out and indices receive the folds so far, or are NULL. */
 static inline void walk(fold *f, const __global STORAGE(X_TYPE) * x,
                         __global STORAGE(OUT_TYPE) * out, __global long *indices, index_t from,
                         index_t end, index_t x_step, index_t out_step, int some) {
@@ -136,7 +137,8 @@ static inline void walk(fold *f, const __global STORAGE(X_TYPE) * x,
       const index8 kept_dims, const index8 x_strides, const index_t groups,      \
       const index_t row_size, const index_t n, const index_t x_step, const int n_splits
 
-/* parts: (n_splits, groups, 2, W); places (extremes only): (n_splits, groups). */
+/* Stores each split's fold. parts: (n_splits, groups, 2, W); extremes' places: (n_splits,
+ * groups). */
 __kernel void cumulate_parts(CUMULATE_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
   const int split = (int)get_global_id(1);

@@ -1,5 +1,5 @@
-/* Rows of an encoded constant as plain floats: out[p] = row index[p], or row p where HAS_INDEX is
- * 0. A work-item decodes 32 elements. An index out of range is reported and clamped. */
+/* Rows of an encoded constant as plain floats: out[p] = row index[p], or row p if HAS_INDEX is 0. A
+ * work-item decodes 32 elements. An index out of range is reported and replaced by 0. */
 #include "common.h"
 #include "encoded.h"
 #include "picked.h"

@@ -1,16 +1,16 @@
-/* out[batch, i, j] = the p-norm of a[batch, i, :] - b[batch, j, :]. KIND: 0, 1, 2 and 3 are that p,
- * 4 is infinity, 5 any other.
+/* out[batch, i, j] = the p-norm of a[batch, i, :] - b[batch, j, :]. KIND 0, 1, 2 and 3 are that p,
+ * 4 is infinity, 5 is any other p.
  *
- * distance_rows: a work-item makes ROWS neighbours of j, W terms at a time; float sums are taken
- * over BLOCK terms of a lane, then added up, then over the lanes.
+ * distance_rows: a work-item computes ROWS neighbours of j, W terms at a time. Float sums are taken
+ * over BLOCK terms of a lane, then over the blocks, then over the lanes.
  *
- * distance_panels, on CPUs, of KIND 1, 2 and 4 in floats: a work-item makes CHUNK of i by W of j,
- * the lanes, TILE of i at once; the rows of b lie transposed in private memory, DEPTH terms of
- * each, whose sums are then added up.
+ * distance_panels, on CPUs, for KIND 1, 2 and 4 in floats: a work-item computes CHUNK of i by W of
+ * j (the lanes), TILE of i at once. Private memory holds DEPTH terms of the rows of b, transposed.
+ * Their sums are then added to the totals.
  *
- * distance_products, of KIND 2 in floats: the same of VECTORS panels by products, as |x - y|^2 =
- * |x|^2 + |y|^2 - 2 xy. Where that loses more than four bits, or makes an infinity or NaN, a TILE
- * is made again as above. */
+ * distance_products, for KIND 2 in floats: the same for VECTORS panels by products, since |x - y|^2
+ * = |x|^2 + |y|^2 - 2 xy. If this loses more than four bits or yields an infinity or NaN, a TILE is
+ * recomputed by differences. */
 #include "common.h"
 #ifndef TYPE
 #define TYPE F32
@@ -53,7 +53,7 @@ DEFINE_KEEP(TYPE)
 #define ADD(a, b) ((a) + (b))
 #endif
 
-/* The norm, of what the lanes have. */
+/* Returns the norm from the totals of the lanes. */
 static inline real norm_of(const realw v, const real p) {
 #if KIND == INFINITE && W > 1
   real lanes[W];
@@ -87,7 +87,7 @@ __kernel void distance_rows(const __global STORAGE(TYPE) * a, const long a_offse
                 first = item % per_row * ROWS;
   a += a_offset + row * m;
   b += b_offset + row / n_a * n_b * m;
-  index_t at[ROWS]; /* of the rows of b; beyond the last one, the last one again */
+  index_t at[ROWS]; /* offsets of the rows of b; rows beyond the last repeat it */
   realw total[ROWS];
   for (int r = 0; r < ROWS; r++) {
     at[r] = min(first + r, n_b - 1) * m;
@@ -122,7 +122,7 @@ __kernel void distance_rows(const __global STORAGE(TYPE) * a, const long a_offse
 #define ROOT(v) (v)
 #endif
 
-/* columns[k] lane j: term k of row j of b, of `rows` that there are. */
+/* Transposes a panel of b: columns[k] lane j = term k of row j. Missing rows repeat the last. */
 static inline void take_panel(const __global STORAGE(TYPE) * b, index_t m, int rows, int depth,
                               realw *columns) {
   for (int k = 0; k < depth; k += W) {
@@ -134,10 +134,10 @@ static inline void take_panel(const __global STORAGE(TYPE) * b, index_t m, int r
   }
 }
 
-/* Adds to the sums of TILE rows of a, of `rows` that there are: those beyond are the last one. */
+/* Adds `depth` terms to the sums of TILE rows of a. Rows beyond the last of `rows` repeat it. */
 static inline void add_terms(const __global STORAGE(TYPE) * a, index_t m, int rows, int depth,
                              const realw *columns, realw *sums) {
-  const __global STORAGE(TYPE) * row[TILE]; /* offsets would be vectors of PoCL's */
+  const __global STORAGE(TYPE) * row[TILE]; /* PoCL would make offsets vectors */
   realw part[TILE];
   for (int r = 0; r < TILE; r++) {
     row[r] = a + min(r, rows - 1) * m;
@@ -183,9 +183,9 @@ __kernel void distance_panels(const __global STORAGE(TYPE) * a, const long a_off
 }
 
 #if KIND == 2
-#define LEAST_EXPONENT (1 << 23) /* added to the bits of infinities and NaNs it makes the sign */
+#define LEAST_EXPONENT (1 << 23) /* sets the sign bit of infinity and NaN when added */
 
-/* Adds to the products of TILE rows of a with VECTORS panels. */
+/* Adds `depth` terms to the dot products of TILE rows of a with VECTORS panels. */
 static inline void add_products(const __global STORAGE(TYPE) * a, index_t m, int rows, int depth,
                                 realw panels[VECTORS][DEPTH], realw sums[][VECTORS]) {
   const __global STORAGE(TYPE) * row[TILE];
@@ -209,7 +209,7 @@ static inline void add_products(const __global STORAGE(TYPE) * a, index_t m, int
     for (int v = 0; v < VECTORS; v++) sums[r][v] += part[r][v];
 }
 
-/* Of a row of m. */
+/* Returns the sum of squares of a row of m elements. */
 static inline real squares_of(const __global STORAGE(TYPE) * a, index_t m) {
   realw sum = (realw)0;
   for (index_t k = 0; k < m; k += W) {
@@ -219,7 +219,7 @@ static inline real squares_of(const __global STORAGE(TYPE) * a, index_t m) {
   return fold_add(sum);
 }
 
-/* TILE rows of a with a panel of b, by differences. */
+/* Computes the distances of TILE rows of a to a panel of b by differences. */
 static inline void distances_again(const __global STORAGE(TYPE) * a,
                                    const __global STORAGE(TYPE) * b, index_t m, int rows,
                                    int columns, realw *panel, realw *out) {

@@ -1,6 +1,6 @@
 /* out[b, k] = sum, mean or maximum over i in [offsets[b], offsets[b + 1]) of weight[indices[i], k]
- * * factors[i]. A work-item takes CHUNK neighbours of k in one bag. Behind the last offset all
- * entries remain. SKIP: indices equal to `skipped` do not count. An index or offset out of range is
+ * * factors[i]. A work-item computes CHUNK neighbours of k in one bag. The last bag ends with the
+ * last index. SKIP: indices equal to `skipped` do not count. An index or offset out of range is
  * reported and left out. An empty bag is 0. */
 #include "common.h"
 #ifndef TYPE
@@ -29,7 +29,7 @@
 #define MEAN 1
 #define MAX 2
 
-/* offset if it lies in [0, high], else a fault and -1 */
+/* Returns the offset if it is in [0, high]; else reports a fault and returns -1. */
 static inline long checked_offset(long offset, long high, volatile __global fault_record *fault,
                                   uint fault_node) {
   if (offset >= 0 && offset <= high) return offset;

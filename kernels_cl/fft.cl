@@ -1,11 +1,12 @@
 /* Discrete Fourier transforms of n points: see backend/cpu/kernels/fft.c for the passes and the
- * chirp. Scratch memory holds rows of `length` points, each a real and an imaginary part, of W rows
- * interleaved: point i of a block of W rows has its real parts at 2 i W and its imaginary ones at
- * (2 i + 1) W.
+ * chirp. Scratch memory holds rows of `length` points, each a real and an imaginary part, with W
+ * rows interleaved: point i of a block of W rows has its real parts at 2 i W and its imaginary
+ * parts at (2 i + 1) W.
  *
- *   fft_roots     roots[t] = exp(-2 pi i t / n), conjugated where inverse
- *   fft_chirp     chirp[j] = exp(-pi i j^2 / n), conjugated where inverse; spectrum: (length) its
- * conjugate over length, around 0 fft_rows      whole transforms of W rows at a time, in `work`
+ *   fft_roots     roots[t] = exp(-2 pi i t / n), conjugated if inverse
+ *   fft_chirp     chirp[j] = exp(-pi i j^2 / n), conjugated if inverse; spectrum: (length) its
+ *                 conjugate over length, around 0
+ *   fft_rows      whole transforms of W rows at a time, in `work`
  *   fft_load      rows of x to points (W is 1 in this and all that follow), times the chirp
  *   fft_pass      one pass of radix RADIX over all rows
  *   fft_multiply  points times the spectrum, conjugated
@@ -18,7 +19,7 @@
 #define KIND 0
 #endif
 #ifndef INVERSE
-#define INVERSE 0 /* of the passes: with a chirp they never are */
+#define INVERSE 0 /* direction of the passes; always 0 with a chirp */
 #endif
 #ifndef CHIRP
 #define CHIRP 0
@@ -27,7 +28,7 @@
 #define RADIX 4
 #endif
 #ifndef ODD
-#define ODD 1 /* whether fft_rows has odd radices */
+#define ODD 1 /* 1 if fft_rows has odd radices */
 #endif
 #include "vector.h"
 
@@ -77,7 +78,7 @@ static inline points conjugate(points a) {
   a.im = -a.im;
   return a;
 }
-/* a times element i of w. */
+/* Returns a times element i of w. */
 static inline points times(points a, const __global real *w, index_t i) {
   const real c = w[2 * i], s = w[2 * i + 1];
   points b;
@@ -92,8 +93,8 @@ typedef struct root {
   real re, im;
 } root;
 
-/* Cosine and sine of pi / 4 * rest / n, rest <= n < 2^35. In floats the angle is a quotient of
- * integers, rounded once: theirs may be off by 2.5 units in the last place. */
+/* Returns cosine and sine of pi / 4 * rest / n, rest <= n < 2^35. In floats the angle is a quotient
+ * of integers, rounded once: a float division may be off by 2.5 units in the last place. */
 static inline root small_root(ulong rest, ulong n) {
 #if IS_F64(COMPUTE)
   const real angle = (real)rest / (real)n / 4;
@@ -106,7 +107,7 @@ static inline root small_root(ulong rest, ulong n) {
   return w;
 }
 
-/* exp(-2 pi i k / n), k < n, conjugated where inverse: by an angle of at most pi / 4. */
+/* Returns exp(-2 pi i k / n), k < n, conjugated if inverse, by an angle of at most pi / 4. */
 static inline root root_of_unity(ulong k, ulong n, int inverse) {
   const ulong octant = 8 * k / n, rest = 8 * k % n;
   const root w = small_root(octant % 2 ? n - rest : rest, n);
@@ -156,7 +157,8 @@ static inline void radix_four(points *a) {
   a[3] = minus(c, e);
 }
 
-/* w: roots[j * step] is the radix's j-th. Of j and r - j the roots are conjugates. */
+/* Transform of odd radix r in place: roots[j * step] is the j-th root of order r. The roots of j
+ * and r - j are conjugates. */
 static inline void radix_odd(const int r, const __global real *roots, const index_t step,
                              points *a) {
   points sum[MAX_RADIX / 2 + 1], rest[MAX_RADIX / 2 + 1];
@@ -181,7 +183,7 @@ static inline void radix_odd(const int r, const __global real *roots, const inde
   }
 }
 
-/* The butterflies of p, for q in [first, end). */
+/* Computes butterfly p for the sub-transforms q in [first, end). */
 static inline void butterflies(const int r, const __global real *from, __global real *to,
                                const __global real *roots, const index_t length,
                                const index_t stride, const index_t p, const index_t first,
@@ -217,10 +219,10 @@ __kernel void fft_pass(const __global real *from, const long from_offset, __glob
 
 /* ---------------------------------------------------------------- rows */
 
-/* Of a real signal's transform these have no imaginary part. */
+/* True if point k of a real signal's transform has no imaginary part. */
 #define IS_REAL_POINT(k) ((k) == 0 || 2 * (k) == n)
 
-/* Where W rows begin in a tensor; those from `some` on are none. */
+/* Offsets of W rows in a tensor; only the first `some` exist. */
 typedef struct places {
   index_t at[W];
   int some;
@@ -233,8 +235,8 @@ static inline places places_of(index_t row, index_t n_rows, index8 dims, index8 
   return p;
 }
 
-/* Point j < n of the rows; of n_in elements, `step` apart, the imaginary part `pair` after the
- * real. */
+/* Loads point j < n of the rows. They have n_in elements, `step` apart; the imaginary part is
+ * `pair` after the real one. */
 static inline points load(const __global real *x, const places *p, index_t j, index_t n,
                           index_t n_in, index_t step, index_t pair) {
   const int mirrored = j >= n_in, real_point = KIND == TO_REAL && IS_REAL_POINT(j);
@@ -310,12 +312,12 @@ __kernel void fft_store(const __global real *from, const long from_offset,
 
 /* ---------------------------------------------------------------- whole rows */
 
-/* A row's points, and memory to write them to. */
+/* Points of the rows and a second buffer to write the next pass to. */
 typedef struct buffers {
   __global real *data, *beside;
 } buffers;
 
-/* `count` passes of radix r over W rows; gives the stride behind them. */
+/* Runs `count` passes of radix r over W rows and returns the stride after them. */
 static inline index_t run_passes(const int r, int count, buffers *b, const __global real *roots,
                                  index_t length, index_t stride) {
   for (int i = 0; i < count; i++) {
@@ -346,7 +348,7 @@ static inline void transform(RADIX_PARAMS, buffers *b, const __global real *root
 #endif
 }
 
-/* work: (items, 2, 2 W length). A work-item takes every items-th block of W rows. */
+/* work: (items, 2, 2 W length). A work-item transforms every items-th block of W rows. */
 __kernel void fft_rows(FFT_IN_PARAMS, FFT_OUT_PARAMS, RADIX_PARAMS, const __global real *roots,
                        const long roots_offset, const __global real *spectrum,
                        const long spectrum_offset, __global real *work, const long work_offset,

@@ -1,9 +1,9 @@
-/* Sliding blocks: blocks[p, a, b, i, j] = planes[p, i * stride_y - padding_y + a * dilation_y, the
- * same for b, j], 0 outside.
+/* Sliding blocks: blocks[p, a, b, i, j] = planes[p, i * stride_y - padding_y + a * dilation_y,
+ * likewise for b, j], 0 outside.
  *
- *   im2col   planes to blocks; MOVED is any dtype of the size
- *   col2im   planes[p, y, x] = the sum of all blocks' elements from there, rounded after each, in
- *            the order of a, b
+ *   im2col   planes to blocks; MOVED is any dtype of the same size
+ *   col2im   planes[p, y, x] = the sum of the elements that im2col would read from there, rounded
+ *            after each, in the order of a, b
  *
  * A work-item computes CHUNK neighbours of a row. */
 #include "common.h"
@@ -23,7 +23,7 @@
       const int k_y, const int k_x, const int stride_y, const int stride_x, const int padding_y, \
       const int padding_x, const int dilation_y, const int dilation_x
 
-/* rows, columns: of the planes; n_y, n_x: positions of the window; k_y, k_x: its size. */
+/* rows, columns: size of the planes; n_y, n_x: positions of the window; k_y, k_x: its size. */
 __kernel void im2col(const __global STORAGE(MOVED) * x, const long x_offset,
                      __global STORAGE(MOVED) * out, const long out_offset, WINDOWS_PARAMS) {
   const index_t item = (index_t)get_global_id(0);
@@ -43,7 +43,7 @@ __kernel void im2col(const __global STORAGE(MOVED) * x, const long x_offset,
   }
 }
 
-/* The window position whose element k stands at i, or -1. */
+/* Returns the window position whose element k covers cell i, or -1. */
 static inline int find_position(int i, int padding, int k, int dilation, int stride, int n) {
   const long from = (long)i + padding - (long)k * dilation;
   const long position = from / stride;

@@ -1,8 +1,9 @@
-/* out[n, c, p] = sum_k w[k] * x[n, c, o[k]], with elements o and weights w that follow from point p
- * of the grid: grid[n, p] has N_DIMS coordinates in [-1, 1], the last dimension's first. A
- * work-item computes all channels of a point. MODE 0 linear, 1 nearest, 2 cubic. PADDING 0: x is 0
- * outside, 1: its border, 2: its reflection. ALIGN: -1 and 1 are the centers of the outer elements,
- * else their edges. */
+/* out[n, c, p] = sum_k w[k] * x[n, c, o[k]]. Offsets o and weights w follow from point p of the
+ * grid: grid[n, p] has N_DIMS coordinates in [-1, 1], that of the last dimension first. A work-item
+ * computes all channels of a point.
+ *
+ * MODE: 0 linear, 1 nearest, 2 cubic. PADDING: x continues outside as 0 (0), its border (1) or its
+ * reflection (2). ALIGN: -1 and 1 are the centers of the outer elements, else their edges. */
 #include "common.h"
 #ifndef TYPE
 #define TYPE F32
@@ -29,11 +30,11 @@
 
 typedef struct tap_list {
   int n;
-  index_t offset[N_TAPS]; /* -1: nothing is there */
+  index_t offset[N_TAPS]; /* -1: outside of x */
   real weight[N_TAPS];
 } tap_list;
 
-/* NaN: the first element of a plane, the last one of a volume, as in torch. */
+/* NaN selects the first element of a plane and the last one of a volume, as in torch. */
 static inline real clip(real v, int size) {
   const real last = (real)(size - 1);
   if (v != v) return N_DIMS == 2 ? 0 : last;
@@ -62,8 +63,8 @@ static inline real unnormalize(real v, int size) {
 #endif
 }
 
-/* Whole-numbered positions. In a volume what lies outside has no weight; in a plane it is 0 with
- * its weight, which may be NaN. */
+/* Appends the tap at the whole-numbered position `at`. A tap outside of x has weight 0 in a volume;
+ * in a plane it keeps its weight, which may be NaN, and multiplies 0. */
 static inline void add_tap(tap_list *taps, const int *in, const real *at, real weight) {
   int inside = 1;
   index_t offset = 0;
@@ -137,7 +138,7 @@ static inline void find_taps(tap_list *taps, const int *in, const real *point) {
 #endif
 }
 
-/* in0 is the last dimension's size. */
+/* in0 is the size of the last dimension. */
 __kernel void grid_sample(const __global STORAGE(TYPE) * x, const long x_offset,
                           const __global STORAGE(TYPE) * grid, const long grid_offset,
                           __global STORAGE(TYPE) * out, const long out_offset, const index_t items,

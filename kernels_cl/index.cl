@@ -1,9 +1,11 @@
-/* Reading by index tensors (I32 or I64). An index out of range is reported and clamped.
- *   index_pick    out[f, b, k] = x[f, i0[b], i1[b], ..., k]: f over the dimensions in front, b over
- *                 the broadcast index shape, k behind. WRAP: negative indices count from the end.
- *                 N_INDICES index tensors; `kinds` has bit j set where index j is I64. A work-item
- *                 copies CHUNK neighbours of k; DENSE: k is one dimension of stride 1
- *   index_ravel   out[b] = i0[b] * steps.s0 + i1[b] * steps.s1 + ...: one index over joined
+/* Reads elements by index tensors (I32 or I64). An index out of range is reported and replaced by
+ * 0.
+ *   index_pick    out[f, b, k] = x[f, i0[b], i1[b], ..., k]: f over the dimensions before the
+ *                 indexed ones, b over the broadcast index shape, k over the dimensions after them.
+ *                 WRAP: negative indices count from the end. N_INDICES index tensors; bit j of
+ *                 `kinds` is set if index j is I64. A work-item copies CHUNK neighbours of k;
+ *                 DENSE: k is one dimension of stride 1
+ *   index_ravel   out[b] = i0[b] * steps.s0 + i1[b] * steps.s1 + ...: one index into the joined
  *                 dimensions
  *   index_gather  out[k] = x[k with its axis replaced by index[k]] */
 #include "common.h"
@@ -26,7 +28,7 @@
 #define WRAP 0
 #endif
 #ifndef CHECK
-#define CHECK 1 /* 0: for bench/bench.py only, which measures what checking costs */
+#define CHECK 1 /* 0 only in bench/bench.py, which measures the cost of checking */
 #endif
 
 static inline index_t checked_index(long i, index_t size, volatile __global fault_record *fault,
@@ -43,7 +45,7 @@ static inline long read_index(const __global uchar *p, long at, int is_long) {
   return is_long ? ((const __global long *)p)[at] : (long)((const __global int *)p)[at];
 }
 
-/* Index tensor j, its digit sj of sizes and steps. */
+/* Adds the offset of index tensor j, whose dimension has size sizes.sj and stride steps.sj. */
 #define PICK(j)                                                                                    \
   if (N_INDICES > j)                                                                               \
   source +=                                                                                        \
@@ -88,7 +90,7 @@ __kernel void index_pick(const __global STORAGE(TYPE) * x, const long x_offset,
   PICK_ALL;
   if (IS_EMPTY(0) || IS_EMPTY(1) || IS_EMPTY(2) || IS_EMPTY(3) || IS_EMPTY(4) || IS_EMPTY(5) ||
       IS_EMPTY(6) || IS_EMPTY(7))
-    return; /* there is nothing to read */
+    return; /* x is empty */
   x += x_offset + source;
   out += out_offset + row * n_back;
 #if DENSE

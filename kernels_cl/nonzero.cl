@@ -1,9 +1,9 @@
-/* Positions of what is not zero, in row-major order. A work-item takes a chunk of x.
- *   nonzero_count  counts[c] = how many of chunk c's elements are not zero
- *   nonzero_write  out[j] = the coordinates of the j-th of them; 0 behind the last; count = how
- *                  many there are
- * TYPE has the elements' size; SHIFT moves an element's bits to the top of 64, a float's sign out
- * of them. */
+/* Positions of the nonzero elements, in row-major order. A work-item processes a chunk of x.
+ *   nonzero_count  counts[c] = the number of nonzero elements in chunk c
+ *   nonzero_write  out[j] = the coordinates of the j-th nonzero element, 0 after the last; count =
+ *                  the number of nonzero elements
+ * TYPE has the size of the elements. SHIFT moves the bits of an element to the top of 64 bits, and
+ * the sign of a float out of them. */
 #include "common.h"
 #ifndef TYPE
 #define TYPE I32

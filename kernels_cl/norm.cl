@@ -1,12 +1,12 @@
-/* Normalisation by the moments of rows of n contiguous elements, or of given moments (batch_norm).
- *   norm_rows     layer_norm: out[r, i] = (x[r, i] - mean[r]) / sqrt(var[r] + eps) * weight[i]
- *                 + bias[i]
- *                 RMS, rms_norm: out[r, i] = x[r, i] / sqrt(mean of squares + eps) * weight[i]
- *   norm_groups   row r = (sample, group) of n = channels * spatial; weight, bias by channel;
- *                 IN_PARTS: its sums are made by norm_part before, of several parts of each row
+/* Normalisation by the moments of rows of n contiguous elements, or by given moments (batch_norm).
+ *    norm_rows     layer_norm: out[r, i] = (x[r, i] - mean[r]) / sqrt(var[r] + eps) * weight[i]
+ *                  + bias[i]
+ *                  RMS, rms_norm: out[r, i] = x[r, i] / sqrt(mean of squares + eps) * weight[i]
+ *   norm_groups   row r = (sample, group) of n = channels * spatial; weight, bias by channel.
+ *                 IN_PARTS: norm_part has summed the parts of each row before
  *   norm_batch    row r = (sample, channel) of n = spatial; mean, var, weight, bias by channel
- * mean first, then the mean of squares of deviations. A work-item or a TEAM takes a row, W
- * neighbours at once. */
+ * Moments are computed in two passes: the mean, then the mean of squared deviations. A work-item or
+ * a TEAM processes a row, W neighbours at once. */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
@@ -36,7 +36,7 @@
 
 typedef const __global STORAGE(X_TYPE) * x_pointer;
 
-/* This lane's sum of (x - mean)^2 (SQUARES) or x over a row. */
+/* Returns this lane's sum of x or of (x - mean)^2 (SQUARES) over a row. */
 #define DEFINE_ROW_SUM(name, TAKE)                                                   \
   static inline real PASTE(sum_, name)(x_pointer x, index_t n, real mean) {          \
     real total = 0;                                                                  \
@@ -79,7 +79,7 @@ DEFINE_ROW_SUM(squares, TAKE_SQUARE)
       const __global STORAGE(PARAM_TYPE) * bias, const long bias_offset,     \
       __global STORAGE(OUT_TYPE) * out, const long out_offset, const index_t rows, const real eps
 
-/* A row of n that this lane has a part of: as the loops over out have it. */
+/* Applies the epilogue to this lane's elements of a row of n, as the store loops walk them. */
 #if TEAM == 1
 #define EPILOGUE_ROW(out, first, n) EPILOGUE(out, first, n)
 #else
@@ -132,15 +132,16 @@ static inline void scale_row(x_pointer x, __global STORAGE(OUT_TYPE) * out, inde
   }
 }
 
-/* Of rows in parts (n_parts, part_size elements each): what norm_part wrote of a row's. */
+/* Returns the sum over a row's parts of what norm_part stored. */
 static inline real add_sums(const __global real *sums, index_t n_parts) {
   real total = 0;
   for (index_t p = 0; p < n_parts; p++) total += sums[p];
   return total;
 }
 
-/* sums: (2, rows, n_parts), of the values of a part of a row, then of the squares of their
- * deviations from the mean, for which (SQUARES) the first must be there. items: rows * n_parts */
+/* Sums each of the n_parts parts (part_size elements) of a row. sums: (2, rows, n_parts), first of
+ * the values, then of their squared deviations from the mean. The second pass (SQUARES) reads the
+ * results of the first. items: rows * n_parts. */
 __kernel void norm_part(const __global STORAGE(X_TYPE) * x, const long x_offset,
                         __global real *sums, const long sums_offset, const index_t items,
                         const index_t n, const index_t n_parts, const index_t part_size) {
@@ -160,7 +161,7 @@ __kernel void norm_part(const __global STORAGE(X_TYPE) * x, const long x_offset,
   if (LANE == 0) sums[SQUARES * items + item] = sum;
 }
 
-/* sums: of norm_part, if n_parts is not 1. */
+/* sums: results of norm_part, if n_parts is not 1. */
 __kernel void norm_groups(NORM_PARAMS, const index_t groups, const index_t channels,
                           const index_t spatial, const __global real *sums, const long sums_offset,
                           const index_t n_parts, const index_t part_size) {

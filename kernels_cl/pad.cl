@@ -1,5 +1,5 @@
-/* out[k] = x[m(k)], per dimension m(k) = k - before brought into [0, size): MODE 0 `value` where it
- * is outside, 1 reflected without repeating the edge, 2 clamped, 3 modulo the size. A work-item
+/* out[k] = x[m(k)]. In each dimension, m(k) is k - before mapped into [0, size): MODE 0 writes
+ * `value` outside, 1 reflects without repeating the edge, 2 clamps, 3 wraps around. A work-item
  * writes CHUNK neighbours of a row. dims, before and sizes are innermost first. */
 #include "common.h"
 #ifndef TYPE
@@ -12,7 +12,7 @@
 #define MODE 0
 #endif
 
-/* -1: outside. */
+/* Returns the source position of i, or -1 if it is outside. */
 static inline index_t source_index(index_t i, index_t size) {
 #if MODE == 0
   return i >= 0 && i < size ? i : -1;
@@ -28,7 +28,7 @@ static inline index_t source_index(index_t i, index_t size) {
 #endif
 }
 
-/* One outer dimension: takes its digit off `row`, moves the source or leaves. */
+/* Takes one outer dimension's digit off `row` and advances the source, or clears `inside`. */
 #define STEP(d)                                                                \
   if (n_dims > 0x##d) {                                                        \
     const index_t i = source_index(row % dims.s##d - before.s##d, sizes.s##d); \

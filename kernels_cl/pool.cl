@@ -1,8 +1,8 @@
-/* Pooling of planes (depth, rows, columns); missing dimensions in front are 1. A work-item makes an
- * output row (BY_ROW) or one cell of it.
+/* Pooling of planes (depth, rows, columns); missing leading dimensions are 1. A work-item computes
+ * an output row (BY_ROW) or one cell of it.
  *
- *   pool_max       the maximum of the window (NaN wins); HAS_INDICES: where, flat in the plane
- *                  (first, but the last NaN)
+ *   pool_max       the maximum of the window (NaN wins). HAS_INDICES: also its flat position in the
+ *                  plane (the first of equal ones, but the last NaN)
  *   pool_average   the sum of the window / divisor (0: the window's size, COUNT_PAD: with its
  *                  padding)
  *   pool_adaptive  cell i of a dimension covers [floor(i * in / out), ceil((i + 1) * in / out))
@@ -14,7 +14,7 @@
 #define X_TYPE F32
 #endif
 #ifndef OUT_TYPE
-#define OUT_TYPE X_TYPE /* floats may be BF16 in memory alone, on either side */
+#define OUT_TYPE X_TYPE /* x and out may each hold floats as BF16 */
 #endif
 #ifndef HAS_INDICES
 #define HAS_INDICES 0
@@ -41,7 +41,7 @@ typedef const __global STORAGE(X_TYPE) * x_pointer;
 #define IS_NAN(v) 0
 #endif
 
-/* The maximum of a window of plane p. */
+/* Returns the maximum of a window of plane p and stores its position in *where. */
 static inline real window_max(x_pointer p, int rows, index_t columns, range z, range y, range x,
                               long *where) {
   real best = LOWEST;
@@ -78,14 +78,14 @@ static inline real window_sum(x_pointer p, int rows, index_t columns, range z, r
 
 static inline int range_size(range r) { return max(r.end - r.begin, 0); }
 
-/* Cell i of an adaptive dimension. */
+/* Returns the input range of cell i of an adaptive dimension. */
 static inline range adaptive_range(int i, int in, int out) {
   const range r = {(int)((long)i * in / out), (int)((((long)i + 1) * in + out - 1) / out), 1};
   return r;
 }
 
-/* item: a row or cell of all planes. Leaves its plane, slice z, row y and columns [cell, cell_end).
- */
+/* Splits item, a row or cell of all planes, into its plane, slice z, row y and columns [cell,
+ * cell_end). */
 #define BEGIN_CELLS                                                                     \
   const index_t item = (index_t)get_global_id(0);                                       \
   if (item >= items) return;                                                            \
@@ -116,7 +116,7 @@ __kernel void pool_max(const __global STORAGE(X_TYPE) * x, const long x_offset,
   }
 }
 
-/* The size of a window from `start` on, with the padding that it covers. */
+/* Returns the size of a window from `start` on, including the padding that it covers. */
 static inline long padded_size(int start, int kernel_size, int pad, int size) {
   return min(start + kernel_size, size + pad) - start;
 }

@@ -1,4 +1,4 @@
-/* What kernels of pooling are told of planes and windows. */
+/* Parameters and ranges that the pooling kernels share. */
 #ifndef POOL_H
 #define POOL_H
 #define PLANES_PARAMS                                                                           \
@@ -13,7 +13,7 @@ typedef struct range {
   int begin, end, step;
 } range;
 
-/* What lies inside [0, size) of a window with taps start, start + d, ... */
+/* Returns the taps start, start + d, ... of a window that are inside [0, size). */
 static inline range window_inside(int start, int kernel_size, int d, int size) {
   const range r = {start >= 0 ? start : start + (-start + d - 1) / d * d,
                    min(start + (kernel_size - 1) * d + 1, size), d};

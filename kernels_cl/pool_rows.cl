@@ -1,17 +1,18 @@
-/* Maxima of windows, without where they are, for CPUs: pool_max of pool.cl. A work-item makes a row
- * of outputs, up to CHUNK cells at a time: of the rows that their windows see the largest of each
- * column, between the lowest value where the padding is, then the largest of the columns of each
- * window, W windows at once. NaN wins. Floats are compared as `real`, integers as they are. */
+/* Maxima of windows without their positions, for CPUs: pool_max of pool.cl. A work-item computes a
+ * row of outputs, up to CHUNK cells at a time. It first computes the maximum of each column over
+ * the rows of the window, with the lowest value in the padding. It then computes the maximum over
+ * the columns of each window, W windows at once. NaN wins. Floats are compared as `real`, integers
+ * in their own type. */
 #include "common.h"
 #include "pool.h"
 #ifndef X_TYPE
 #define X_TYPE F32
 #endif
 #ifndef OUT_TYPE
-#define OUT_TYPE X_TYPE /* floats may be BF16 in memory alone, on either side */
+#define OUT_TYPE X_TYPE /* x and out may each hold floats as BF16 */
 #endif
 #ifndef STRIDE
-#define STRIDE 1 /* of columns, 1 or 2 */
+#define STRIDE 1 /* stride of the columns, 1 or 2 */
 #endif
 #ifndef CHUNK
 #define CHUNK 128
@@ -44,7 +45,7 @@ typedef PASTE(STORAGE(X_TYPE), W) cells;
 #define STORE_CELL(p, l, v) (p)[l] = (v)
 #endif
 
-/* Every STRIDE-th of STRIDE * W neighbours. */
+/* Loads every STRIDE-th of STRIDE * W neighbours. */
 static inline cells load_windows(const cell *p) {
 #if STRIDE == 1
   return vload16(0, p);
@@ -53,7 +54,7 @@ static inline cells load_windows(const cell *p) {
 #endif
 }
 
-/* W neighbours at p, of which n are in memory. */
+/* Loads W neighbours at p, of which only n are in memory. The others are LOWEST. */
 static inline cells load_cells(const __global STORAGE(X_TYPE) * p, index_t n) {
   if (n >= W) return LOAD_CELLS(p);
   cell lanes[W];
@@ -61,7 +62,7 @@ static inline cells load_cells(const __global STORAGE(X_TYPE) * p, index_t n) {
   return vload16(0, lanes);
 }
 
-/* The first n of W neighbours. */
+/* Stores the first n of W neighbours. */
 static inline void store_cells(__global STORAGE(OUT_TYPE) * p, int n, cells v) {
   if (n >= W) {
     STORE_CELLS(p, v);
@@ -72,8 +73,8 @@ static inline void store_cells(__global STORAGE(OUT_TYPE) * p, int n, cells v) {
   for (int l = 0; l < n; l++) STORE_CELL(p, l, lanes[l]);
 }
 
-/* The rows that a row of outputs sees, of a plane at x that is `size` cells from the end of the
- * memory. */
+/* The input rows of one row of outputs, in a plane at x. `size` is the number of cells from x to
+ * the end of the buffer. */
 typedef struct seen {
   const __global STORAGE(X_TYPE) * x;
   index_t size;
@@ -81,7 +82,7 @@ typedef struct seen {
   int rows, columns;
 } seen;
 
-/* The largest of the W columns from `column` on. */
+/* Returns the maximum of each of the W columns from `column` on. */
 static inline cells largest_of_columns(const seen *s, int column) {
   cells best = (cells)(cell)LOWEST;
   for (int z = s->z.begin; z < s->z.end; z += s->z.step)
@@ -93,7 +94,7 @@ static inline cells largest_of_columns(const seen *s, int column) {
   return best;
 }
 
-/* to[i] becomes the largest of column first + i, i < width. */
+/* Sets to[i] to the maximum of column first + i, for i < width. */
 static inline void make_columns(const seen *s, int first, int width, cell *to) {
   const int begin = max(-first, 0), end = max(min(s->columns - first, width), begin);
   for (int i = 0; i < begin; i += W) vstore16((cells)(cell)LOWEST, 0, to + i);

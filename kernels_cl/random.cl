@@ -1,7 +1,7 @@
-/* Random numbers by Philox 4x32-10: see docs/random.md, which says which words become which
- * element, and backend/cpu/kernels/random.h. A work-item makes the elements of one block: four of
- * 32 bits, or two of 64 (I64, F64); with VECTOR, for elements of 32 bits, of 16 blocks.
- * RANDOM_PARAMS are the session's. */
+/* Random numbers by Philox 4x32-10. docs/random.md defines which words make which element; see also
+ * backend/cpu/kernels/random.h. A work-item computes the elements of one block: four of 32 bits, or
+ * two of 64 (I64, F64). With VECTOR, for elements of 32 bits, it computes those of 16 blocks.
+ * RANDOM_PARAMS belong to the session. */
 #include "common.h"
 #ifndef OUT_TYPE
 #define OUT_TYPE F32
@@ -41,7 +41,7 @@ static inline void normals16(uint16 a, uint16 b, float16 *e) {
   e[1] = radius * sinpi(2 * v);
 }
 
-/* The numbers of 16 blocks, four of each. */
+/* Converts the words of 16 blocks to numbers, four per block. */
 static inline void numbers16(words16 a, float16 *e) {
 #if KIND == UNIFORM
   const float unit = 1.0f / (1 << BITS);
@@ -67,7 +67,7 @@ static inline uint4 philox(uint4 w, uint k0, uint k1) {
 }
 
 #if KIND != INTEGER
-/* After Box and Muller: u in (0, 1], v in [0, 1) */
+/* Box-Muller transform: u in (0, 1], v in [0, 1) */
 static inline void normal_pair(real u, real v, real *e) {
   const real radius = sqrt(-2 * log(u));
   e[0] = radius * cospi(2 * v);

@@ -1,11 +1,13 @@
-/* out[k] = finish(fold over r of map(x[k, r])): k counts the kept dimensions, r the reduced ones,
- * both row-major. r is (outer, inner): inner is the last of the collapsed reduced dimensions. ROW:
- * inner has stride 1 and a work-item (or a TEAM of them) folds W neighbours of r at once; else a
- * work-item folds STRIP times W neighbours of k, block by block. A unit is a block of at most BLOCK
- * * W * TEAM (ROW) or BLOCK elements of inner; float sums and moments of units are merged with
- * compensation, so that no chain of additions is long. Dimension 1 of the grid divides the units
- * among n_splits work-items, which leave partial states (component, split, k) for reduce_merge.
- * var, std: per unit the mean, then the squares of deviations from it; merged after Chan et al. */
+/* out[k] = finish(fold over r of map(x[k, r])). k counts the kept dimensions, r the reduced ones,
+ * both row-major. r is (outer, inner); inner is the last of the collapsed reduced dimensions.
+ *
+ * ROW: inner has stride 1, and a work-item (or a TEAM of them) folds W neighbours of r at once.
+ * Else a work-item folds STRIP times W neighbours of k, block by block. A unit is a block of at
+ * most BLOCK * W * TEAM (ROW) or BLOCK elements of inner. Float sums and moments of units are
+ * merged with compensation, so that no chain of additions is long. Dimension 1 of the grid divides
+ * the units among n_splits work-items, which leave partial states (component, split, k) for
+ * reduce_merge. var, std: per unit the mean, then the squared deviations from it, merged after Chan
+ * et al. */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
@@ -91,8 +93,8 @@ typedef real total_t;
 #else
 typedef realw total_t;
 #endif
-/* sums: a - b is the sum, b what rounding added. moments: a mean, b sum of squared deviations, n
- * count. arg: i where. */
+/* Members by kind. Sums: a - b is the sum, b is what rounding added. Moments: a mean, b sum of
+ * squared deviations, n count. Arg: i position. */
 typedef struct state {
   total_t a, b;
   real n;
@@ -132,7 +134,7 @@ static inline void state_merge(state *s, const state *o) {
   const total_t y = o->a - (s->b + o->b);
   const total_t t = s->a + y;
   const total_t lost = (t - s->a) - y;
-  s->b = (lost - lost) == 0 ? lost : (total_t)0; /* not after an infinity */
+  s->b = (lost - lost) == 0 ? lost : (total_t)0; /* no compensation after an infinity */
   s->a = t;
 #elif IS_MOMENT
   const real n = s->n + o->n;
@@ -225,8 +227,8 @@ static inline realw fold_unit(const __global STORAGE(X_TYPE) * p, index_t n, ind
 }
 #endif
 
-/* The state of the n elements at p, `stride` apart; r is the number of the first among the reduced
- * ones. */
+/* Returns the state of the n elements at p, `stride` apart. r is the position of the first among
+ * the reduced elements. */
 static inline state reduce_unit(const __global STORAGE(X_TYPE) * p, index_t n, index_t stride,
                                 int some, long r) {
   state u = state_start();
@@ -296,7 +298,7 @@ static inline void store_lanes(__global real *p, int some, const total_t v) {
 #endif
 }
 
-/* The components of a partial state are `step` apart. */
+/* Stores a partial state, whose components are `step` apart. */
 static inline void store_parts(__global real *parts, long step, __global long *places,
                                const state *s, int some) {
 #if IS_SUM && IS_FLOAT(COMPUTE)
@@ -313,11 +315,11 @@ static inline void store_parts(__global real *parts, long step, __global long *p
 #endif
 }
 
-/* How many of the W columns of vector v of a strip there are. */
+/* Number of columns, of W, that exist in vector v of a strip. */
 #define SOME(v) (left - (v)*W)
 
 /* parts: (1 or 3, n_splits, n_kept); places (arg only): (n_splits, n_kept). groups: work-items (or
- * teams) in dimension 0; not ROW: each takes STRIP * W of the row_size neighbours that the
+ * teams) in dimension 0. Unless ROW, each computes STRIP * W of the row_size neighbours that the
  * innermost kept dimension has. */
 __kernel void reduce(const __global STORAGE(X_TYPE) * x, const long x_offset,
                      __global STORAGE(OUT_TYPE) * out, const long out_offset, __global real *parts,

@@ -1,6 +1,6 @@
-/* (a, b) -> (a cos - b sin, a sin + b cos) for the pairs of each row of head_dim; the
- * n_heads rows of place i use row i % n_angles of cos, sin (n_angles, head_dim / 2). INTERLEAVED:
- * pairs (2i, 2i + 1), else (i, i + head_dim / 2). A work-item takes CHUNK pairs. */
+/* Rotates the pairs of each row of head_dim: (a, b) -> (a cos - b sin, a sin + b cos). The n_heads
+ * rows of position i use row i % n_angles of cos, sin (n_angles, head_dim / 2). INTERLEAVED: pairs
+ * are (2i, 2i + 1), else (i, i + head_dim / 2). A work-item rotates CHUNK pairs. */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
@@ -15,7 +15,7 @@
 #define CHUNK 64
 #endif
 
-/* dims, strides: of x without its last dimension, heads first. */
+/* dims and strides describe x without its last dimension, heads first. */
 __kernel void rope(const __global STORAGE(X_TYPE) * x, const long x_offset,
                    const __global STORAGE(TABLE_TYPE) * cosines, const long cosines_offset,
                    const __global STORAGE(TABLE_TYPE) * sines, const long sines_offset,

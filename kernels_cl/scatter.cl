@@ -1,14 +1,14 @@
-/* out[f, index[f, i], k] = KIND(out[f, index[f, i], k], source[f, i, k]): i along the axis, k over
- * the dimensions behind it over which the index stays the same, f over all others. Equal indices
- * combine in their order. An index out of range is reported and left out. Sums and products of F16
- * and BF16 are kept in F32 and rounded once.
+/* out[f, index[f, i], k] = KIND(out[f, index[f, i], k], source[f, i, k]). i is along the axis, k
+ * over the dimensions after it along which the index does not change, f over all others. Equal
+ * indices combine in their order. An index out of range is reported and left out. Sums and products
+ * of F16 and BF16 are kept in F32 and rounded once.
  *
  *   scatter_walk      a work-item walks all i for CHUNK neighbours of k and one of `parts` ranges
  *                     of destinations. WRAP: negative indices count from the end. DENSE: k is one
- *                     dimension of stride 1 in source and out. IN_F32: `wide` has the offsets of
- *                     out, and holds the destinations meanwhile
- *   scatter_segments  places has each line's i in the order of their indices: the work-item of the
- *                     first of equal ones combines them all */
+ *                     dimension of stride 1 in source and out. IN_F32: `wide` holds the
+ *                     destinations in F32 meanwhile, at the same offsets as out
+ *   scatter_segments  places lists the i of each line in the order of their indices; the work-item
+ *                     of the first of equal indices combines them all */
 #include "common.h"
 #ifndef TYPE
 #define TYPE F32
@@ -74,8 +74,9 @@ static inline void combine(__global STORAGE(SUM) * sums, const index_t to,
 #define AT(k, strides) strided_offset(k, back_dims, strides)
 #endif
 
-/* Does FOR_EACH(row) for the rows of out that destinations [low, high) have: where there are fewer
- * entries, only those that entries write to, some several times. */
+/* Executes FOR_EACH(row) for the rows of out that have destinations in [low, high). If there are
+ * fewer entries than destinations, it visits only rows that entries write to, some of them
+ * repeatedly. */
 #define EACH_DESTINATION(FOR_EACH)                                       \
   if (n < high - low) {                                                  \
     for (index_t i = 0; i < n; i++) {                                    \

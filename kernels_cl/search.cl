@@ -1,6 +1,6 @@
-/* out[row, k] = how many of the boundaries b[row, 0 .. n) are below x[row, k], or with RIGHT not
- * above it. A NaN x is above all. SHARED: one row of boundaries for all. SORTER: b[row, sorter[row,
- * i]] ascend; an index out of range is reported. */
+/* out[row, k] = the number of boundaries b[row, 0 .. n) that are below x[row, k], or with RIGHT not
+ * above it. A NaN x is above all. SHARED: one row of boundaries serves all rows. SORTER: b[row,
+ * sorter[row, i]] ascends; an index out of range is reported. */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32

@@ -1,7 +1,7 @@
-/* out[k, i] = exp(x[k, i] - m[k]) / sum over j of exp(x[k, j] - m[k]), m[k] the maximum; LOG: x - m
- * - log(sum). k counts the kept dimensions, i the axis. ROW: the axis has stride 1 in x and out,
- * and a work-item (or a TEAM) takes one k, W neighbours of i at once; else a work-item takes W
- * neighbours of k. A row of -INFINITY gives NaN. */
+/* out[k, i] = exp(x[k, i] - m[k]) / sum over j of exp(x[k, j] - m[k]), where m[k] is the maximum.
+ * LOG: x - m - log(sum). k counts the kept dimensions, i is the axis. ROW: the axis has stride 1 in
+ * x and out, and a work-item (or a TEAM) computes one k, W neighbours of i at once. Else a
+ * work-item computes W neighbours of k. A row of -INFINITY yields NaN. */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
@@ -18,7 +18,7 @@ DEFINE_SOME(X_TYPE)
 DEFINE_KEEP(X_TYPE)
 #endif
 
-/* The exponentials may wait in out where storing does not round them. */
+/* The exponentials are kept in out if storing does not round them. */
 #define KEEP_EXP (!LOG && (IS_F32(X_TYPE) || IS_F64(X_TYPE)))
 
 typedef __global STORAGE(X_TYPE) * out_pointer;
@@ -100,7 +100,8 @@ static inline void write_row(x_pointer x, out_pointer out, index_t n, real m, re
   }
 }
 #else
-/* `some` <= W neighbours of k at x and out, their elements x_step and out_step apart. */
+/* Computes `some` <= W neighbours of k at x and out; their elements are x_step and out_step
+ * apart. */
 static inline void softmax_columns(x_pointer x, out_pointer out, index_t n, index_t x_step,
                                    index_t out_step, int some) {
   realw m = (realw)(-INFINITY), total = (realw)0;
@@ -129,7 +130,7 @@ static inline void softmax_columns(x_pointer x, out_pointer out, index_t n, inde
 }
 #endif
 
-/* groups: work-items (or teams); strides are per kept dimension, x_step and out_step per i. */
+/* groups: work-items (or teams). Strides are per kept dimension, x_step and out_step per i. */
 __kernel void softmax(const __global STORAGE(X_TYPE) * x, const long x_offset,
                       __global STORAGE(X_TYPE) * out, const long out_offset, const index8 kept_dims,
                       const index8 x_strides, const index8 out_strides, const index_t groups,

@@ -1,15 +1,15 @@
 /* Stable merge sort along a dimension, of which the first k elements are wanted. An entry is a key,
- * an unsigned integer in the order wanted, and the place of its element: a vector of both, so that
- * one load and one store move it. Scratch holds `pitch` entries a row.
+ * an unsigned integer that ascends in the wanted order, and the position of its element. Both form
+ * a vector, so that one load and one store move it. Scratch memory holds `pitch` entries per row.
  *
  *   sort_runs    a work-item sorts a stretch of elements by insertion and keeps its first `keep` <=
  *                RUN entries
  *   sort_digits  a work-item sorts a stretch by digits of 8 bits, the lowest first (LSD radix
- *                sort), without those whose highest digit comes after the first `keep` entries
- *   sort_merge   pairs of runs of `length` entries become runs of the first `keep` entries of both.
- *                A work-item makes `chunk` of them, from where its part begins in the two runs (the
- *                merge path)
- *   sort_store   out and indices from the places */
+ *                sort), without entries whose highest digit comes after the first `keep` entries
+ *   sort_merge   merges pairs of runs of `length` entries to runs of the first `keep` entries of
+ *                both. A work-item writes `chunk` of them, from where its share begins in the two
+ *                runs (the merge path)
+ *   sort_store   writes out and indices from the positions */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
@@ -47,7 +47,7 @@ typedef uint2 sort_entry;
 #define KEY y
 #define PLACE x
 
-/* NaN is the greatest number; -0.0 has the key of 0.0. */
+/* Returns the key of element i. NaN is the greatest number; -0.0 has the key of 0.0. */
 static inline sort_key key_of(const __global STORAGE(X_TYPE) * x, index_t i) {
 #if IS_FLOAT(X_TYPE)
   const real v = ELEMENT(x, i);
@@ -60,9 +60,9 @@ static inline sort_key key_of(const __global STORAGE(X_TYPE) * x, index_t i) {
 }
 
 #if ON_CPU && !LONG_KEY
-#define MARGIN 16 /* ahead of the keys and places: what sorts first */
-/* Puts e before what is greater in the sorted keys, of which `keep` stay; returns how many there
- * are. What is beyond them has the greatest key. */
+#define MARGIN 16 /* elements before the keys and positions; key[-1] is 0, which sorts first */
+/* Inserts e before the greater of the sorted keys, of which `keep` stay. Returns their new number.
+ * Keys beyond them are the greatest key. */
 static inline int insert(sort_key *key, uint *place, int count, int keep, sort_key e, uint from) {
   if (count == keep && e >= key[keep - 1]) return count;
   if (e == UINT_MAX) {
@@ -101,7 +101,7 @@ static inline int insert(sort_key *key, uint *place, int count, int keep, sort_k
 
 #if ON_CPU && !LONG_KEY && IS_FLOAT(X_TYPE)
 #define SIXTEEN 1
-/* As key_of. */
+/* Vector version of key_of. */
 static inline uint16 keys_of_16(const __global STORAGE(X_TYPE) * x) {
   const uint16 bits = as_uint16(LOAD16F(X_TYPE, x)), size = bits & 0x7fffffffu;
   uint16 keys = bits ^ (as_uint16(as_int16(bits) >> 31) | SIGN_BIT);
@@ -110,8 +110,8 @@ static inline uint16 keys_of_16(const __global STORAGE(X_TYPE) * x) {
   return DESCENDING ? ~keys : keys;
 }
 
-/* Inserts those of 16 neighbours, the first at place `from`, that belong before the last of `keep`
- * keys, which are there. */
+/* Inserts those of 16 neighbours that sort before the last of `keep` keys, all of which exist. The
+ * first neighbour is at position `from`. */
 static inline void insert_16(const __global STORAGE(X_TYPE) * x, sort_key *key, uint *place,
                              int keep, uint from) {
   const uint16 keys = keys_of_16(x);
@@ -170,7 +170,8 @@ __kernel void sort_runs(const __global STORAGE(X_TYPE) * x, const long x_offset,
 #define N_DIGITS (LONG_KEY ? 8 : 4)
 #define DIGIT_OF(key, d) ((int)((key) >> 8 * (d)) & (DIGITS - 1))
 
-/* Counts of digits become the places of the first of each; 0 where there is one digit only. */
+/* Replaces the count of each digit by the position of its first entry. Returns 0 if all n entries
+ * have the same digit. */
 static inline int place_digits(uint *counts, uint n) {
   uint sum = 0;
   for (int i = 0; i < DIGITS; i++) {
@@ -182,7 +183,7 @@ static inline int place_digits(uint *counts, uint n) {
   return 1;
 }
 
-/* The digit of the keep-th entry; those of greater ones are counted as none. */
+/* Returns the digit of the keep-th entry and zeroes the counts of greater digits. */
 static inline int last_digit(uint *counts, uint keep) {
   uint sum = 0;
   int last = 0;
@@ -191,7 +192,7 @@ static inline int last_digit(uint *counts, uint keep) {
   return last;
 }
 
-/* The entries go to and fro between `entries` and entries_b and end in the former. */
+/* Each pass moves the entries between `entries` and entries_b. The result is in `entries`. */
 __kernel void sort_digits(const __global STORAGE(X_TYPE) * x, const long x_offset,
                           __global sort_entry *entries, const long entries_offset,
                           __global sort_entry *entries_b, const long entries_b_offset,
@@ -235,7 +236,7 @@ __kernel void sort_digits(const __global STORAGE(X_TYPE) * x, const long x_offse
     for (uint i = 0; i < kept; i++) entries[i] = entries_b[i];
 }
 
-/* m: entries of a row before, in runs of `length` (the last one shorter). per_row: pairs of runs,
+/* m: entries of an input row, in runs of `length` (the last one shorter). per_row: pairs of runs,
  * each in per_pair chunks. */
 __kernel void sort_merge(const __global sort_entry *entries, const long entries_offset,
                          __global sort_entry *out, const long out_offset, const index_t items,

@@ -1,7 +1,7 @@
 /* h[t] = exp(log_decay[t] * rate) * h[t - 1] + x[t] * b[t], out[t] = the sum over n of h[t] * c[t].
- * A work-item has one row of the state, (n_state) of a batch element, head and place in the head,
- * and takes TOKENS tokens at a time through it, W neighbours of n at a time; W divides n_state.
- * RATE: rate is given, else it is 1. */
+ * A work-item has one row (n_state) of the state, of a batch element, head and position in the
+ * head. It processes TOKENS tokens at a time, W neighbours of n at a time; W divides n_state. RATE:
+ * rate is given, else it is 1. */
 #include "common.h"
 #ifndef TYPE
 #define TYPE F32
@@ -14,7 +14,7 @@
 #endif
 #include "vector.h"
 
-/* Strides: innermost first. state: (B, n_heads, head_dim, n_state). */
+/* Strides are innermost first. state: (B, n_heads, head_dim, n_state). */
 __kernel void ssm_scan(const __global STORAGE(TYPE) * x, const long x_offset,
                        const __global STORAGE(TYPE) * log_decay, const long log_decay_offset,
                        const __global STORAGE(TYPE) * b, const long b_offset,

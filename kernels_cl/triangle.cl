@@ -11,7 +11,7 @@
 #define UPPER 0
 #endif
 
-/* dims, strides: all but the last dimension (i first); rows, columns: sizes of i and j. */
+/* dims, strides: all dimensions except the last (i first); rows, columns: sizes of i and j. */
 __kernel void triangle(const __global STORAGE(TYPE) * x, const long x_offset,
                        __global STORAGE(TYPE) * out, const long out_offset, const index8 dims,
                        const index8 strides, const index_t items, const index_t columns,

@@ -1,14 +1,14 @@
 /* Resizing: out[i, j, k] = sum_r u[i, r] * sum_s v[j, s] * sum_t w[k, t] * x[I[i, r], J[j, s], K[k,
  * t]] per plane.
  *
- *   upsample_taps    the tables I and w of all dimensions, one after the other: N_TAPS entries for
- *                    each position, index -1 after the last one
+ *   upsample_taps    writes the tables I and w of all dimensions, one after the other: N_TAPS
+ *                    entries per position, index -1 after the last one
  *   upsample_blend   dimensions of N_TAPS taps each (1: copies; TYPE then is any of the size)
  *   upsample_axis    one dimension of n_taps taps; PRECISE: weights are integers, sums have
  *                    `precision` fractional bits
  *
- * MODE as the schema's UpsampleMode; ALIGN: align_corners. Positions and weights are `real`; cubic
- * weights are rounded to X_TYPE, as torch does. */
+ * MODE is the schema's UpsampleMode; ALIGN: align_corners. Positions and weights are `real`; cubic
+ * weights are rounded to X_TYPE, as in torch. */
 #include "common.h"
 #ifndef X_TYPE
 #define X_TYPE F32
@@ -78,7 +78,7 @@ static inline void write_taps(const axis *a, int at, __global int *index, __glob
   index[0] = min((int)floor((float)p), a->in - 1);
 }
 #elif ANTIALIAS
-/* (int)(t + 0.5) without rounding of the sum; 0 for what is negative. */
+/* Returns (int)(t + 0.5) without rounding the sum; 0 for negative t. */
 static inline int round_half_up(real t) {
   if (t <= 0) return 0;
   const int i = (int)t;
@@ -167,11 +167,10 @@ __kernel void upsample_taps(__global int *index, const long index_offset, __glob
 #endif
 }
 
-/* Sums begin at -0, which adds nothing to any number. */
+/* Initial value of sums: -0, which leaves every number unchanged, including -0. */
 #define ZERO ((real)-0.0f)
 
-/* A work-item computes CHUNK neighbours of a row of out. Dimensions that are not there have in =
- * out = 1. */
+/* A work-item computes CHUNK neighbours of a row of out. Missing dimensions have in = out = 1. */
 __kernel void upsample_blend(const __global STORAGE(X_TYPE) * x, const long x_offset,
                              __global STORAGE(X_TYPE) * out, const long out_offset,
                              const __global int *index, const long index_offset,
@@ -216,8 +215,8 @@ __kernel void upsample_blend(const __global STORAGE(X_TYPE) * x, const long x_of
 #endif
 }
 
-/* x: (outer, in, inner), out: (outer, size, inner). A work-item computes CHUNK neighbours of out.
- */
+/* x: (outer, in, inner), out: (outer, size, inner). A work-item computes CHUNK neighbours of
+ * out. */
 __kernel void upsample_axis(const __global STORAGE(X_TYPE) * x, const long x_offset,
                             __global STORAGE(X_TYPE) * out, const long out_offset,
                             const __global int *index, const long index_offset,

@@ -2,16 +2,16 @@
  * j]) v[b, g, j]
  *
  * Heads h of q share head g = h / share of k and v; their queries together are the rows r = (h %
- * share) * n_queries + i of g. A work-item takes ROWS rows of one g, a SPLIT of the keys, and V_MAX
- * columns of v; it walks the keys KEYS at a time and keeps per row the running maximum, the sum of
+ * share) * n_queries + i of g. A work-item has ROWS rows of one g, a SPLIT of the keys, and V_MAX
+ * columns of v. It walks the keys KEYS at a time and keeps per row the running maximum, the sum of
  * exponentials and the sum of weighted values (Dao et al.). Lanes beyond the last row repeat it and
- * are not stored. attention_row.cl does the same for fewer rows (decoding). Q_MAX: head_dim up to
- * it, the queries are kept in private memory; 0: any, read again each time. Private layout: lane =
- * row, PARTS vectors per column. */
+ * are not stored. attention_row.cl does the same for fewer rows (decoding). Q_MAX: if head_dim is
+ * at most Q_MAX, the queries are kept in private memory; 0: any head_dim, queries are read each
+ * time. Private layout: lane = row, PARTS vectors per column. */
 #include "attention.h"
 
-/* Rows lie in the lanes of vectors, W in each of PARTS: queries come in, scores are masked, sums go
- * out. */
+/* Rows are the lanes of vectors, W in each of PARTS vectors. The following functions move queries,
+ * masked scores and sums to and from this layout. */
 #define PARTS (ROWS / W)
 #define EACH_PART _Pragma("unroll") for (int r = 0; r < PARTS; r++)
 
@@ -30,14 +30,15 @@ DEFINE_KEEP(X_TYPE)
 #define FROM_LANES(lanes) vload16(0, lanes)
 #endif
 
-/* Column d of W rows, times the scale: a score then overflows only where it is too large. */
+/* Returns column d of W rows times the scale. Scaling first avoids overflow of intermediate
+ * scores. */
 static inline realw gather_rows(x_pointer q, const index_t *rows, index_t d, real scale) {
   real lanes[W];
   for (int l = 0; l < W; l++) lanes[l] = LOAD(X_TYPE, q, rows[l] + d) * scale;
   return FROM_LANES(lanes);
 }
 
-/* All columns of the rows. */
+/* Loads all n columns of the rows. */
 static inline void fill_query(realw query[][PARTS], x_pointer q, const index_t *rows, index_t n,
                               real scale) {
   for (int r = 0; r < PARTS; r++) {
@@ -55,8 +56,8 @@ static inline void fill_query(realw query[][PARTS], x_pointer q, const index_t *
   }
 }
 
-/* The scores of key j in W lanes from `first` on after mask and hiding; at: of the key in a row of
- * the mask; alike: all rows have that of the first. */
+/* Returns the scores of key j in the W lanes from `first` on after mask and hiding. at: offset of
+ * the key in a row of the mask. alike: all rows share the mask of the first. */
 static inline realw mask_score(realw score, const __global STORAGE(MASK_TYPE) * mask,
                                const some_rows *rows, int first, bool alike, index_t at, index_t j,
                                index_t window, real masked) {
@@ -76,7 +77,7 @@ static inline realw mask_score(realw score, const __global STORAGE(MASK_TYPE) * 
 #endif
 }
 
-/* Lane l of each vector d is column d of row l in out, whose rows are `step` apart. */
+/* Stores normalised sums: lane l of vector d is column d of row l of out. Rows are `step` apart. */
 static inline void store_rows(__global STORAGE(X_TYPE) * out, const some_rows *rows, index_t step,
                               const realw sums[][PARTS], index_t columns,
                               const realw total[PARTS]) {
@@ -95,7 +96,7 @@ static inline void store_rows(__global STORAGE(X_TYPE) * out, const some_rows *r
   }
 }
 
-/* The same of unfinished sums, in rows that follow one another. */
+/* Stores unfinished sums to parts, whose rows are consecutive. */
 static inline void store_parts(__global real *parts, index_t step, const some_rows *rows,
                                const realw sums[][PARTS], index_t columns) {
   for (index_t d = 0; d < columns; d++)
@@ -107,7 +108,7 @@ static inline void store_parts(__global real *parts, index_t step, const some_ro
     }
 }
 
-/* The sums of a split, and where their columns begin the maxima and totals. */
+/* Stores the sums of a split and, by the work-item of column 0, the maxima and totals. */
 static inline void store_split(__global real *parts, const some_rows *rows, index_t v_dim,
                                index_t column, index_t columns, const realw sums[][PARTS],
                                const realw largest[PARTS], const realw total[PARTS],
@@ -123,8 +124,8 @@ static inline void store_split(__global real *parts, const some_rows *rows, inde
 #endif
 #define EACH_KEY _Pragma("unroll") for (int j = 0; j < KEYS; j++)
 
-/* KEYS keys and values that are no floats lie as such in private memory, so that they become so
- * once, not for each column anew. */
+/* KEYS keys and values that are not F32 are converted to private memory, so that this happens once
+ * instead of for each column. */
 #define TILED (W > 1 && Q_MAX > 0 && !IS_F32(KEY_TYPE))
 #if TILED
 typedef const real *tile_pointer;
@@ -141,7 +142,7 @@ typedef key_pointer tile_pointer;
 #endif
 
 #if TILED
-/* The first n columns of the rows at from + at[j]. */
+/* Converts the first n columns of the rows at from + at[j]. */
 static inline void fill_tile(real *tile, int width, key_pointer from, const index_t at[KEYS],
                              index_t n) {
   for (int j = 0; j < KEYS; j++) {
@@ -158,7 +159,7 @@ static inline void fill_tile(real *tile, int width, key_pointer from, const inde
 #define TILE(name, width, from, at, n) const tile_pointer name = from
 #endif
 
-/* scores[j] = the rows, scaled, times the key at keys + key_at[j]. */
+/* scores[j] = the scaled rows times the key at keys + key_at[j]. */
 static inline void score_keys(realw scores[KEYS][PARTS], x_pointer q, const index_t *q_rows,
                               const realw query[][PARTS], tile_pointer keys,
                               const index_t key_at[KEYS], index_t head_dim, real scale) {
@@ -179,8 +180,8 @@ static inline void score_keys(realw scores[KEYS][PARTS], x_pointer q, const inde
   }
 }
 
-/* Scores become exponentials relative to the new maxima, which pass over NaN, as their exponentials
- * do not. fade: what the sums so far shrink by. */
+/* Replaces scores by exponentials relative to the new maxima. The maxima ignore NaN, but its
+ * exponentials do not. fade: factor of the previous sums. */
 static inline void soften(realw p[KEYS][PARTS], realw largest[PARTS], realw total[PARTS],
                           realw fade[PARTS]) {
   EACH_PART {
@@ -197,7 +198,8 @@ static inline void soften(realw p[KEYS][PARTS], realw largest[PARTS], realw tota
   }
 }
 
-/* Of the first n keys: behind the last one a weight is 0, and times an infinite value NaN. */
+/* Adds the weighted values of the first n keys. Others are skipped: 0 times an infinite value is
+ * NaN. */
 static inline void add_values(realw sums[][PARTS], const realw p[KEYS][PARTS],
                               const realw fade[PARTS], tile_pointer values,
                               const index_t value_at[KEYS], index_t n, index_t columns) {
@@ -219,7 +221,7 @@ static inline void add_values(realw sums[][PARTS], const realw p[KEYS][PARTS],
   }
 }
 
-/* What some rows, of one sequence, make of the keys of a split. */
+/* Computes attention of rows of one sequence over the keys of a split. */
 static inline void attend(ATTENTION_PARAMS, const place *here, const some_rows *rows,
                           const key_range *seen, index_t split, index_t column) {
   const key_span span = find_span(seen, rows, split, n_splits, window);
@@ -261,9 +263,9 @@ static inline void attend(ATTENTION_PARAMS, const place *here, const some_rows *
 #endif
 }
 
-/* Strides of q and mask: s0 row, s1 head, then batch; of k, v: s0 row, s1 head, then batch.
- * batch_dims: innermost first. out (batch, heads, out_rows, v_dim) and parts (split, row of all
- * heads, v_dim + 2) are row-major. k_scale, v_scale: (batch, n_kv, n_keys). */
+/* Strides of q, k, v and mask: s0 row, s1 head, then batch. batch_dims: innermost first. out
+ * (batch, heads, out_rows, v_dim) and parts (split, row of all heads, v_dim + 2) are row-major.
+ * k_scale, v_scale: (batch, n_kv, n_keys). */
 __kernel void attention(ATTENTION_PARAMS) {
   const index_t item = (index_t)get_global_id(0), split = (index_t)get_global_id(1),
                 column = (index_t)get_global_id(2) * V_MAX;

@@ -1,20 +1,21 @@
-/* What the kernels of attention share; attention.cl says what they compute.
+/* Parameters, masks and caches that the attention kernels share; attention.cl states the formula.
  *   MASK       0 none, 1 BOOL (true = attend, else the score is `masked`), 2 added
  *   CAUSAL     j <= i
- *   EMPTY_NAN  a row of scores -inf gives NaN, else 0
- *   SOFTCAP    a score s becomes softcap * tanh(s / softcap)
+ *   EMPTY_NAN  a row of scores -inf yields NaN, else 0
+ *   SOFTCAP    a score s is replaced by softcap * tanh(s / softcap)
  *   CACHED     k and v are caches of n_keys rows of KEY_TYPE, written by attention_store; query i
- *              stands at position + skip + i. I8 rows have factors in k_scale, v_scale: (batch,
- *              n_kv, n_keys)
- *   PAGED      k and v are pools of pages, (pages, n_kv, 2^page_shift, size), I8 rows' factors
- *              likewise; query i stands at position[i] of sequence[i], whose keys are in the pages
- *              of row sequence[i] of page_table, (n_sequences, most_pages). n_keys: what these have
- *              room for. What should be a fault is read from another place of the pool
+ *              is at position + skip + i. I8 rows have factors in k_scale, v_scale: (batch, n_kv,
+ *              n_keys)
+ *   PAGED      k and v are pools of pages, (pages, n_kv, 2^page_shift, size), and so are the
+ *              factors of I8 rows. Query i is at position[i] of sequence[i], whose keys are in the
+ *              pages of row sequence[i] of page_table, (n_sequences, most_pages). n_keys: capacity
+ *              of these pages. An invalid position or page is not reported here; another one is
+ *              read
  *   BY_TOKEN   the rows of a work-item are heads of one query
- *   WINDOWED   it sees the last `window` positions, and position p is row p mod n_keys
- *   SPLIT      what comes of some of the keys goes to parts, for attention_merge: (split, row of
+ *   WINDOWED   a query sees the last `window` positions, and position p is row p mod n_keys
+ *   SPLIT      the results over some of the keys go to parts, for attention_merge: (split, row of
  *              all heads, v_dim + 2), the weighted values, the maximum, the sum of exponentials
- *   ROWS       of a work-item */
+ *   ROWS       rows per work-item */
 #ifndef ATTENTION_H
 #define ATTENTION_H
 #include "common.h"
@@ -68,9 +69,9 @@
 #define ROWS W
 #endif
 #define SCALED IS_INT(KEY_TYPE)
-/* So many keys, from a multiple of it on, are in one page. */
+/* The keys from a multiple of PAGE_KEYS to the next are in one page. */
 #define PAGE_KEYS 16
-/* A split begins at a multiple of so many. */
+/* A split begins at a multiple of SPAN_KEYS. */
 #ifndef SPAN_KEYS
 #define SPAN_KEYS W
 #endif
@@ -78,13 +79,13 @@
 typedef const __global STORAGE(X_TYPE) * x_pointer;
 typedef const __global STORAGE(KEY_TYPE) * key_pointer;
 
-/* The last position at which `total` tokens fit. */
+/* Returns the last position at which `total` tokens fit. */
 static inline long last_position(index_t total, index_t n_rows) {
   return (WINDOWED ? LONG_MAX - n_rows : n_rows) - total;
 }
 
-/* exp may not see -INFINITY - -INFINITY: with nothing to attend to so far, any finite number will
- * do. */
+/* Replaces a maximum of -INFINITY, since exp must not see -INFINITY - -INFINITY. With nothing to
+ * attend to so far, any finite number works. */
 #define FINITE(T, m) ((m) == (T)(-INFINITY) ? (T)0 : (m))
 #if IS_F32(COMPUTE)
 #if W == 1
@@ -94,8 +95,8 @@ static inline long last_position(index_t total, index_t n_rows) {
 #define AS_INTW as_int16
 #define AS_REALW as_float16
 #endif
-/* exp of x <= 0 or NaN, off by at most 1 ulp; below e^-86 it is 0. 2^n e^r, |r| < 0.35, by the
- * polynomial of the CPU backend's attention. */
+/* Returns exp of x <= 0 or NaN, within 1 ulp; below e^-86 the result is 0. Computed as 2^n e^r, |r|
+ * < 0.35, by the polynomial of the CPU backend's attention. */
 static inline realw exp_of_negative(const realw x) {
   const realw shifted = fma(x, (realw)0x1.715476p+0F, (realw)0x1.8p23F),
               n = shifted - (realw)0x1.8p23F;
@@ -112,23 +113,23 @@ static inline realw exp_of_negative(const realw x) {
 #else
 #define exp_of_negative(x) exp(x)
 #endif
-/* What sums of `total` exponentials are divided by; of a row without any they are 0, and so is
- * that, or infinite. */
+/* Reciprocal of `total`, the sum of exponentials of a row. For a row without any keys the weighted
+ * sums are 0, and the reciprocal is 0 or infinite. */
 #if EMPTY_NAN
 #define INVERSE(T, total) (1 / (total))
 #else
 #define INVERSE(T, total) ((total) == (T)0 ? (T)0 : 1 / (total))
 #endif
-/* By exp, which is faster than tanh; what counts inside of exp is the absolute error. */
+/* Computes tanh by exp, which is faster. The absolute error is what matters inside of exp. */
 #if SOFTCAP
 #define CAP(score) (softcap - 2 * softcap / (exp((score) * (2 / softcap)) + 1))
 #else
 #define CAP(score) (score)
 #endif
 
-/* ---------------------------------------------------------------- where a work-item works */
+/* ---------------------------------------------------------------- rows of a work-item */
 
-/* n rows, `step` apart from `first` on, of one group of heads, of which `pair` counts those of all
+/* n rows of one group of heads, `step` apart from `first` on. `pair` counts the groups of all
  * batches. */
 typedef struct place {
   index_t batch, group, pair, n_pairs, first, step;
@@ -161,34 +162,33 @@ static inline place find_place(index_t item, index_t items, index_t share, index
 #endif
 }
 
-/* The offset of a batch: strides s0 and s1 are those of rows and heads. */
+/* Returns the offset of a batch. Strides s0 and s1 are those of rows and heads. */
 static inline index_t batch_offset(index_t batch, index8 dims, index8 strides) {
   return strided_offset(batch, dims, strides.s23456701 * (index8)(1, 1, 1, 1, 1, 1, 0, 0));
 }
 
-/* The offset of a group of k or v. */
+/* Returns the offset of a group of k or v. */
 static inline long group_offset(const place *here, index8 dims, index8 strides) {
   return (long)batch_offset(here->batch, dims, strides) + here->group * strides.s1;
 }
 
-/* The offset in parts of row r of those of a work-item. */
+/* Returns the offset in parts of row r of a work-item. */
 static inline long part_offset(const place *here, index_t split, index_t n_rows, index_t r,
                                index_t v_dim) {
   return (long)((split * here->n_pairs + here->pair) * n_rows + here->first + r * here->step) *
          (v_dim + 2);
 }
 
-/* The first row of a group in a cache, counted over all groups; rows of pages are counted from the
- * group's first in page 0 on. */
+/* First row of a group in a cache, counted over all groups; PAGED: in a page. */
 #define GROUP_ROW (PAGED ? (long)here->group << page_shift : here->pair * (long)n_keys)
-/* What an I8 row of a cache is multiplied by. */
+/* The factor of an I8 row of a cache; 1 for other types. */
 #define FACTOR(scales, row) (SCALED ? scales[scales##_offset + GROUP_ROW + (row)] : 1)
 
-/* ---------------------------------------------------------------- which keys there are */
+/* ---------------------------------------------------------------- keys */
 
-/* The keys that someone may see: n of them, key j in row `first` + j, after the last row again in
- * row 0; query i sees those up to before + i. PAGED: key j in row j of the pages, of which one is
- * `step` rows behind the one before in the pool. */
+/* The n keys that any query may see. Key j is in row `first` + j, modulo n_rows; query i sees the
+ * keys up to before + i. PAGED: key j is in row j of the sequence's pages, and consecutive pages of
+ * the pool are `step` rows apart. */
 typedef struct key_range {
   index_t n, first, before;
 #if PAGED
@@ -198,7 +198,7 @@ typedef struct key_range {
 #endif
 } key_range;
 
-/* PAGED: of no sequence yet. */
+/* PAGED: the pages and n are set later, for each sequence. */
 static inline key_range find_keys(const __global long *position, index_t n_queries, index_t n_keys,
                                   index_t total, index_t skip, index_t window, index_t n_kv,
                                   index_t n_pages, index_t page_shift) {
@@ -225,7 +225,8 @@ static inline index_t row_of_key(const key_range *seen, index_t j, index_t n_row
 #endif
 }
 
-/* The rows of n keys from a multiple of n on, of which those behind the last are the last. */
+/* Sets `at` to the rows of n keys from `from`, a multiple of n, on. Keys beyond `end` repeat the
+ * last. */
 #define ROWS_OF_KEYS(at, seen, from, end, n, n_rows)                        \
   do {                                                                      \
     const index_t rows_from = PAGED ? row_of_key(seen, from, n_rows) : 0;   \
@@ -239,8 +240,8 @@ typedef struct key_span {
   index_t begin, end;
 } key_span;
 
-/* The rows of a work-item: where they begin in q, mask and out, the last key that each may see, and
- * the least and most of those. PAGED: rows [begin, n) of one sequence; those of others see none. */
+/* The rows of a work-item: their offsets in q, mask and out, the last key that each may see, and
+ * the least and greatest of these. PAGED: only rows [begin, n), of one sequence, see keys. */
 typedef struct some_rows {
   int begin, n;
   index_t q[ROWS], mask[ROWS], out[ROWS], last[ROWS];
@@ -250,7 +251,7 @@ typedef struct some_rows {
 #endif
 } some_rows;
 
-/* Of the keys of a split those that some of the rows may see. */
+/* Returns the keys of a split that at least one of the rows may see. */
 static inline key_span find_span(const key_range *seen, const some_rows *rows, index_t split,
                                  index_t n_splits, index_t window) {
   const index_t block = PAGED ? PAGE_KEYS : SPAN_KEYS,
@@ -263,7 +264,8 @@ static inline key_span find_span(const key_range *seen, const some_rows *rows, i
   };
 }
 
-/* Those behind the last row repeat it. out_rows: of a head in out. */
+/* Returns the rows of a work-item; those beyond the last repeat it. out_rows: rows per head of
+ * out. */
 static inline some_rows find_rows(const place *here, index_t n_kv, index_t share, index_t n_queries,
                                   const key_range *seen, index8 q_strides, index8 mask_strides,
                                   index_t out_rows) {
@@ -290,8 +292,8 @@ static inline some_rows find_rows(const place *here, index_t n_kv, index_t share
 }
 
 #if PAGED
-/* Of the rows behind those of `all` that were taken before, or of all, those of the first's
- * sequence, and its keys. n: how many rows the work-item has. */
+/* Returns `all` limited to the rows from `begin` on that belong to the same sequence as row
+ * `begin`, and sets the pages and n of `seen` to those of this sequence. */
 static inline some_rows take_sequence(const some_rows *all, int begin, key_range *seen,
                                       const __global long *position, const __global int *sequence,
                                       const __global int *page_table, index_t n_keys,
@@ -319,12 +321,12 @@ static inline some_rows take_sequence(const some_rows *all, int begin, key_range
 }
 #endif
 
-/* Whether key j lies outside of what a row may see whose last key is `last`. */
+/* True if a row whose last key is `last` may not see key j. */
 static inline bool is_hidden(index_t j, index_t last, index_t window) {
   return j > last ? true : WINDOWED ? j <= last - window : false;
 }
 
-/* A score after the mask; at: of its row and key. */
+/* Returns a score after the mask. at: offset of its row and key. */
 static inline real mask_one(real score, const __global STORAGE(MASK_TYPE) * mask, long at,
                             real masked) {
 #if MASK == 1
@@ -336,7 +338,7 @@ static inline real mask_one(real score, const __global STORAGE(MASK_TYPE) * mask
 #endif
 }
 
-/* The same for several rows that share it. */
+/* The same for several rows that share a mask row. */
 #if MASK == 1
 #define MASK_ALL(score, mask, at, masked) ((mask)[at] ? (score) : (realw)(masked))
 #elif MASK == 2
@@ -347,7 +349,7 @@ static inline real mask_one(real score, const __global STORAGE(MASK_TYPE) * mask
 
 /* ---------------------------------------------------------------- new rows */
 
-/* Whether a token's place is there, and with `all` the pages before it; else a fault. */
+/* True if a token's position and page (with `all`: its pages) are valid; else reports a fault. */
 static inline bool is_placed(long position, int sequence, const __global int *page_table,
                              index_t n_keys, index_t n_sequences, index_t most_pages,
                              index_t n_pages, index_t page_shift, bool all, FAULT_PARAMS) {
@@ -369,7 +371,8 @@ static inline bool is_placed(long position, int sequence, const __global int *pa
   return true;
 }
 
-/* A row, or of a float cache `chunk` columns of it, becomes a row of the cache. */
+/* Stores columns [begin, end) of a row to a row of the cache. Rows of an I8 cache are rounded as a
+ * whole, and their factor goes to *scale. */
 static inline void store_columns(x_pointer x, __global STORAGE(KEY_TYPE) * to,
                                  __global float *scale, index_t begin, index_t end) {
 #if SCALED
@@ -386,7 +389,7 @@ static inline void store_columns(x_pointer x, __global STORAGE(KEY_TYPE) * to,
 #endif
 }
 
-/* What attention and attention_row take, and the same to hand on. */
+/* Parameters of the attention kernels. ATTENTION_ARGS passes them on. */
 #define ATTENTION_PARAMS                                                                          \
   const __global STORAGE(X_TYPE) * q, const long q_offset, const __global STORAGE(KEY_TYPE) * k,  \
       const long k_offset, const __global STORAGE(KEY_TYPE) * v, const long v_offset,             \

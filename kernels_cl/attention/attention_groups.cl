@@ -1,10 +1,12 @@
-/* As attention.cl, for devices with many work-items: a group of SIDE x SIDE of them takes QUERIES
- * rows of one g and a SPLIT of the keys, KEYS of them at a time (Dao et al.). Queries lie in local
- * memory, keys by DEPTH columns and values by STEP rows are staged there once for all rows. A
- * work-item makes the scores of ROWS rows and four keys, and of these rows keeps the maximum, its
- * own part of the sum of exponentials, and every SIDE-th four columns of the weighted values.
- * Blocks of keys that no row may see are left out. head_dim is at most Q_MAX, v_dim at most V_MAX.
- */
+/* The attention of attention.cl for devices with many work-items. A group of SIDE x SIDE work-items
+ * has QUERIES rows of one g and a SPLIT of the keys, KEYS at a time (Dao et al.). Queries are kept
+ * in local memory. Keys (by DEPTH columns) and values (by STEP rows) are staged there once for all
+ * rows.
+ *
+ * A work-item computes the scores of ROWS rows and four keys. Of these rows it keeps the maximum,
+ * its own part of the sum of exponentials, and every SIDE-th four columns of the weighted values.
+ * Blocks of keys that no row may see are skipped. head_dim is at most Q_MAX, v_dim at most
+ * V_MAX. */
 #ifndef W
 #define W 1
 #endif
@@ -19,35 +21,34 @@
 #define KEYS (4 * SIDE)
 #define DEPTH 32
 #define STEP (DEPTH * KEYS / V_MAX)
-#define QUADS (V_MAX / 4 / SIDE) /* of a work-item */
-/* Columns are this far apart, so that neighbours of a row and of a column are in different banks.
- */
+#define QUADS (V_MAX / 4 / SIDE) /* quads per work-item */
+/* Distances between columns that put neighbours of a row and of a column into different banks. */
 #define QUERY_PITCH (QUERIES + 1)
 #define KEY_PITCH (KEYS + 1)
 #define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
 #define EACH_QUAD _Pragma("unroll") for (int c = 0; c < QUADS; c++)
 
-/* A group's local memory. */
+/* A group's arrays in local memory. */
 typedef struct room {
-  __local real *queries; /* (Q_MAX, QUERY_PITCH), times the scale; behind head_dim 0 */
+  __local real *queries; /* (Q_MAX, QUERY_PITCH), times the scale; 0 beyond head_dim */
   __local real *tile;    /* (DEPTH, KEY_PITCH) of keys, or (STEP, V_MAX) of values */
   __local real *weights; /* (KEYS, QUERIES) */
   __local real *ends;    /* (QUERIES, SIDE) */
   __local index_t *at;   /* (KEYS): rows of the keys */
 } room;
 
-/* What a work-item keeps of its rows. */
+/* A work-item's state of its rows. */
 typedef struct kept {
   real4 sums[ROWS][QUADS];
   real largest[ROWS], total[ROWS];
 } kept;
 
-/* The work-item, and the first of its rows among those of the group. */
+/* Position of the work-item, and its first row within the group. */
 #define WORKER ((int)get_local_id(0))
 #define TEAM_LANE (WORKER % SIDE)
 #define FIRST_ROW (WORKER / SIDE * ROWS)
 
-/* Rows from `first` on, of which those behind the last repeat it. */
+/* Stages the rows from `first` on; those beyond the last repeat it. */
 static inline void stage_queries(const room *m, x_pointer q, index_t first, index_t n_rows,
                                  index_t head, index_t n_queries, index_t head_step,
                                  index_t row_step, index_t head_dim, real scale) {
@@ -59,7 +60,7 @@ static inline void stage_queries(const room *m, x_pointer q, index_t first, inde
   }
 }
 
-/* Columns [column, column + DEPTH) of `some` keys; others are 0. */
+/* Stages columns [column, column + DEPTH) of `some` keys; other elements are 0. */
 static inline void stage_keys(const room *m, key_pointer keys, index_t step, index_t column,
                               index_t head_dim, int some) {
   for (int e = WORKER; e < KEYS * DEPTH / 4; e += WORKERS) {
@@ -74,8 +75,8 @@ static inline void stage_keys(const room *m, key_pointer keys, index_t step, ind
   }
 }
 
-/* Of values [first, first + STEP); those from `some` on, and columns behind v_dim, are 0: times a
- * weight of 0 an infinite one would be NaN. */
+/* Stages values [first, first + STEP). Values from `some` on and columns beyond v_dim are 0,
+ * because an infinite value times a weight of 0 would be NaN. */
 static inline void stage_values(const room *m, key_pointer values, index_t step, index_t v_dim,
                                 int first, int some) {
   for (int e = WORKER; e < STEP * V_MAX / 4; e += WORKERS) {
@@ -102,7 +103,7 @@ static inline void score_keys(real4 scores[ROWS], const room *m, key_pointer key
   }
 }
 
-/* Scores become weights in local memory, relative to the new maxima, and sums shrink. */
+/* Writes the scores' weights, relative to the new maxima, to local memory and rescales the sums. */
 static inline void soften(real4 scores[ROWS], const room *m, kept *k, const real4 factors) {
   EACH_ROW m->ends[(FIRST_ROW + r) * SIDE + TEAM_LANE] =
       larger(larger(scores[r].s0, scores[r].s1), larger(scores[r].s2, scores[r].s3));
@@ -142,7 +143,7 @@ static inline void add_values(kept *k, const room *m, key_pointer values, index_
   }
 }
 
-/* Sums of exponentials of all keys, from each work-item's own. */
+/* Replaces each total by the sum over all work-items of the row. */
 static inline void join_totals(kept *k, const room *m) {
   barrier(CLK_LOCAL_MEM_FENCE);
   EACH_ROW m->ends[(FIRST_ROW + r) * SIDE + TEAM_LANE] = k->total[r];
@@ -154,7 +155,7 @@ static inline void join_totals(kept *k, const room *m) {
   }
 }
 
-/* The work-item's columns of a row, as `real` in parts or as X_TYPE in out. */
+/* Stores the work-item's columns of a row to parts as `real`; store_row: to out as X_TYPE. */
 static inline void store_parts(__global real *to, const real4 sums[QUADS], index_t v_dim) {
   EACH_QUAD {
     real lanes[4];
@@ -173,7 +174,7 @@ static inline void store_row(__global STORAGE(X_TYPE) * to, const real4 sums[QUA
   }
 }
 
-/* The four keys of a work-item as its rows see them. */
+/* Applies factors, softcap, mask and hiding to the scores of the work-item's four keys. */
 static inline void mask_scores(real4 scores[ROWS], const some_rows *rows, const room *m,
                                const __global STORAGE(MASK_TYPE) * mask, index_t mask_step,
                                index_t from, index_t end, index_t window, real masked, real softcap,
@@ -196,8 +197,8 @@ static inline void mask_scores(real4 scores[ROWS], const some_rows *rows, const 
   (real4)(FACTOR(scales, m->at[4 * TEAM_LANE]), FACTOR(scales, m->at[4 * TEAM_LANE + 1]), \
           FACTOR(scales, m->at[4 * TEAM_LANE + 2]), FACTOR(scales, m->at[4 * TEAM_LANE + 3]))
 
-/* What rows [rows->begin, rows->n) of a work-item, all of one sequence, make of the keys of a
- * split. */
+/* Computes attention of rows [rows->begin, rows->n) of a work-item, all of one sequence, over the
+ * keys of a split. */
 static inline void attend(ATTENTION_PARAMS, const place *here, const some_rows *rows,
                           const key_range *seen, const room *m) {
   const index_t split = (index_t)get_group_id(1);
@@ -238,8 +239,8 @@ static inline void attend(ATTENTION_PARAMS, const place *here, const some_rows *
 }
 
 #if PAGED
-/* Of rows [begin, n) of the group those of the first's sequence, and its keys; of the work-item's
- * rows the others see none. Returns where they end. */
+/* Selects those of the group's rows [begin, n) that belong to the sequence of row `begin`, and the
+ * pages of its keys. Other rows see no keys. Returns the end of the selected rows. */
 static inline index_t take_block(some_rows *rows, index_t begin, index_t n, index_t first,
                                  index_t n_queries, key_range *seen, const __global long *position,
                                  const __global int *sequence, const __global int *page_table,
@@ -264,8 +265,8 @@ static inline index_t take_block(some_rows *rows, index_t begin, index_t n, inde
   return end;
 }
 #else
-/* The least and most of the keys that the group's n rows from `first` on see last, and which of
- * the work-item's are there. */
+/* Finds the least and greatest last key of the group's n rows from `first` on, and how many rows of
+ * the work-item exist. */
 static inline void see_block(some_rows *rows, const key_range *seen, index_t first, index_t n,
                              index_t n_queries) {
   const index_t last = first + n - 1;
@@ -278,8 +279,7 @@ static inline void see_block(some_rows *rows, const key_range *seen, index_t fir
 }
 #endif
 
-/* Parameters as those of attention; items = groups = batches * n_kv * (rows / QUERIES, rounded up).
- */
+/* Parameters as in attention; items = groups = batches * n_kv * (rows / QUERIES, rounded up). */
 __kernel void attention_groups(ATTENTION_PARAMS) {
   __local real queries[Q_MAX * QUERY_PITCH], tile[DEPTH * KEY_PITCH], weights[KEYS * QUERIES],
       ends[QUERIES * SIDE];

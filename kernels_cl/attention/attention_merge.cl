@@ -1,7 +1,7 @@
 #include "attention.h"
 
-/* A work-item joins the splits of `chunk` neighbouring elements of a row. Those without keys have
- * written no sums. items: rows * n_chunks. */
+/* Joins the splits of `chunk` neighbouring elements of a row per work-item. Splits without keys
+ * have written no sums. items: rows * n_chunks. */
 __kernel void attention_merge(const __global real *parts, const long parts_offset,
                               __global STORAGE(X_TYPE) * out, const long out_offset,
                               const index_t items, const index_t n_chunks, const index_t chunk,

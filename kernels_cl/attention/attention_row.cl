@@ -1,5 +1,5 @@
-/* As attention.cl, for few rows: ROWS rows of a group a work-item, W neighbours of head_dim and
- * v_dim at once, W keys at a time. */
+/* The attention of attention.cl for few rows. A work-item has ROWS rows of a group and processes W
+ * neighbours of head_dim or v_dim at once, W keys at a time. */
 #include "attention.h"
 #define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
 
@@ -9,7 +9,7 @@ DEFINE_SOME(KEY_TYPE)
 #endif
 DEFINE_KEEP(X_TYPE)
 
-/* A row of q times the scale, and no sums yet. */
+/* Loads a row of q times the scale and zeroes its sums. */
 static inline void load_row(realw *query, realw *sums, x_pointer q, int full, int rest,
                             real scale) {
   for (int c = 0; c <= V_MAX / W; c++) sums[c] = (realw)0;
@@ -33,7 +33,7 @@ static inline void score_key(real scores[ROWS], const realw query[ROWS][Q_MAX / 
   EACH_ROW scores[r] = fold_add(sums[r]);
 }
 
-/* As soften, for one row and its scores of W keys. */
+/* soften of attention.cl for one row and its scores of W keys. */
 static inline real soften_row(real p[W], real *largest, real *total) {
   real highest = *largest;
   for (int j = 0; j < W; j++) highest = larger(highest, p[j]);
@@ -46,8 +46,8 @@ static inline real soften_row(real p[W], real *largest, real *total) {
 }
 
 /* sums of `full` whole vectors and one of `rest` columns = sums * fade + p[r][j] times the values
- * of `some` keys, rows at[j] of values. Value by value: many rows at once are too many streams
- * for the memory. */
+ * of `some` keys, in rows at[j] of values. Goes value by value, because many rows at once are too
+ * many streams for the memory. */
 static inline void add_row_values(realw sums[ROWS][V_MAX / W + 1], real p[ROWS][W],
                                   const real *fade, key_pointer values, index_t step,
                                   const index_t *at, int some, int full, int rest) {
@@ -65,14 +65,14 @@ static inline void add_row_values(realw sums[ROWS][V_MAX / W + 1], real p[ROWS][
   }
 }
 
-/* A finished row of sums to out. */
+/* Stores a finished row of sums to out. */
 static inline void store_row(__global STORAGE(X_TYPE) * out, realw *sums, real inverse, int full,
                              int rest) {
   for (int c = 0; c < full; c++) STOREW(X_TYPE, out + c * W, sums[c] * inverse);
   if (rest) STORE_SOME(X_TYPE, out + full * W, rest, sums[full] * inverse);
 }
 
-/* Unfinished sums to parts: their first n columns, unless there were no keys. */
+/* Stores unfinished sums to parts: the first n columns, unless there were no keys. */
 static inline void store_sums(__global real *to, const realw *sums, index_t n, real largest,
                               real total, bool is_empty) {
   real lanes[W];
@@ -84,7 +84,7 @@ static inline void store_sums(__global real *to, const realw *sums, index_t n, r
   to[n + 1] = total;
 }
 
-/* new_k and new_v, the one new row of a group, become this row of its caches. */
+/* Stores new_k and new_v, the one new row of a group, to row `row` of its caches. */
 static inline void store_token(x_pointer new_k, x_pointer new_v, long row, index_t head_dim,
                                index_t v_dim, key_pointer k, key_pointer v,
                                __global const float *k_scale, __global const float *v_scale) {
@@ -94,8 +94,8 @@ static inline void store_token(x_pointer new_k, x_pointer new_v, long row, index
                 (__global float *)v_scale + row, 0, v_dim);
 }
 
-/* Row n of keys and values and the W - 1 behind it are asked for: the processor itself does not
- * foresee in which page they are. */
+/* Prefetches rows [n, n + W) of keys and values. The hardware prefetcher does not predict their
+ * page. */
 static inline void ask_for_rows(key_pointer keys, key_pointer values, index_t n, index_t k_step,
                                 index_t v_step) {
   const index_t line = 64 / (index_t)sizeof(*keys);
@@ -103,7 +103,7 @@ static inline void ask_for_rows(key_pointer keys, key_pointer values, index_t n,
   for (index_t d = 0; d < W * v_step; d += line) ASK_FOR(values + n * v_step + d);
 }
 
-/* new_k, new_v: NULL where the caches have their rows already. */
+/* new_k, new_v: NULL if the caches already have their rows. */
 static inline void attend_rows(ATTENTION_PARAMS, x_pointer new_k, x_pointer new_v,
                                index8 new_k_strides, index8 new_v_strides) {
   const index_t item = (index_t)get_global_id(0), split = (index_t)get_global_id(1);
@@ -164,14 +164,14 @@ static inline void attend_rows(ATTENTION_PARAMS, x_pointer new_k, x_pointer new_
   }
 }
 
-/* Parameters as those of attention; items = batches * n_kv * (rows / ROWS, rounded up). */
+/* Parameters as in attention; items = batches * n_kv * (rows / ROWS, rounded up). */
 __kernel void attention_row(ATTENTION_PARAMS) {
   attend_rows(ATTENTION_ARGS, 0, 0, (index8)0, (index8)0);
 }
 
-/* With the one new row of k and v, which goes to the caches first: a group has one work-item, and
- * of its splits the one that sees the row stores it. Strides of new_k and new_v as those of k and
- * v. */
+/* Attention with one new row of k and v, which is stored in the caches first. A group has one
+ * work-item per split, and the split that sees the row stores it. Strides of new_k and new_v as
+ * those of k and v. */
 __kernel void attention_token(ATTENTION_PARAMS, const __global STORAGE(X_TYPE) * new_k,
                               const long new_k_offset, const __global STORAGE(X_TYPE) * new_v,
                               const long new_v_offset, const index8 new_k_strides,

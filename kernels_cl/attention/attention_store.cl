@@ -1,5 +1,5 @@
-/* New rows of k and v go to their caches, from row `position` on: of a ring, modulo its rows.
- * PAGED: each to its own position of its sequence. */
+/* Stores new rows of k and v in their caches from row `position` on, modulo the rows of a ring.
+ * PAGED: each row goes to its own position of its sequence. */
 #include "attention.h"
 
 /* x: k for second index 0, v for 1. items: batch, head, new row, chunk of columns. Strides of k and
@@ -25,7 +25,7 @@ __kernel void attention_store(
   const long at = position[position_offset + i];
   const int of = sequence[sequence_offset + i];
   page_table += page_table_offset;
-  const bool all = !is_value && group == 0 && item % n_chunks == 0; /* once for a token */
+  const bool all = !is_value && group == 0 && item % n_chunks == 0; /* true once per token */
   if (!is_placed(at, of, page_table, n_keys, n_sequences, most_pages, n_pages, page_shift, all,
                  fault, fault_node))
     return;

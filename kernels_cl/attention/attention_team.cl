@@ -1,7 +1,8 @@
-/* As attention.cl, for few rows on devices with many work-items: a group of WORKERS takes ROWS rows
- * of one g, which share all loads, and a SPLIT of the keys, KEYS of them at a time. Of the scores,
- * SHARERS neighbours read one key, four columns each; then eight work-items a row make weights of
- * them; then each takes four columns of the values, of every SLICES-th key. */
+/* The attention of attention.cl for few rows on devices with many work-items. A group of WORKERS
+ * has ROWS rows of one g, which share all loads, and a SPLIT of the keys, KEYS at a time. First,
+ * SHARERS neighbouring work-items compute the scores of one key, four columns each. Then eight
+ * work-items per row turn scores into weights. Then each work-item sums four columns of the values,
+ * of every SLICES-th key. */
 #ifndef W
 #define W 1
 #endif
@@ -9,18 +10,18 @@
 #include "quads.h"
 #define WORKERS 64
 #define KEYS WORKERS
-#define SHARERS 8 /* of a key, and of a row */
+#define SHARERS 8 /* work-items per key, and per row */
 #define QUADS (V_MAX / 4)
 #define SLICES (WORKERS / QUADS)
-#define PITCH (SHARERS + 1) /* neighbouring keys are in different banks */
+#define PITCH (SHARERS + 1) /* puts neighbouring keys into different banks */
 #define WORKER ((int)get_local_id(0))
-#define ROW (WORKER / SHARERS) /* whose weights it makes; there may be fewer */
+#define ROW (WORKER / SHARERS) /* row of this work-item; may be beyond the last */
 #define SHARER (WORKER % SHARERS)
 #define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
 
-/* A group's local memory. */
+/* A group's arrays in local memory. */
 typedef struct room {
-  __local real *queries; /* (ROWS, Q_MAX), times the scale; behind head_dim 0 */
+  __local real *queries; /* (ROWS, Q_MAX), times the scale; 0 beyond head_dim */
   __local real *shares;  /* (ROWS, KEYS, PITCH) of scores, or (SLICES, ROWS, V_MAX) of sums */
   __local real *weights; /* (ROWS, KEYS) */
   __local real *ends;    /* (ROWS, SHARERS) */
@@ -40,7 +41,7 @@ static inline void stage_queries(const room *m, x_pointer q, const some_rows *ro
       m->queries[r * Q_MAX + d] = d < head_dim ? LOAD(X_TYPE, q, rows->q[r] + d) * scale : (real)0;
 }
 
-/* Every SHARERS-th four columns of each row times a key, for the keys that there are. */
+/* Multiplies every SHARERS-th four columns of each row by those of the first `some` keys. */
 static inline void share_scores(const room *m, key_pointer keys, index_t step, index_t head_dim,
                                 int some) {
   for (int key = ROW; key < some; key += WORKERS / SHARERS) {
@@ -56,7 +57,7 @@ static inline void share_scores(const room *m, key_pointer keys, index_t step, i
   }
 }
 
-/* The scores of the work-item's own key, -INFINITY where there is none. */
+/* Sums the scores of the work-item's key. They are -INFINITY for missing or hidden keys. */
 static inline void join_scores(const room *m, const some_rows *rows,
                                const __global STORAGE(MASK_TYPE) * mask, index_t mask_step,
                                index_t from, int some, index_t window, real factor, real masked,
@@ -74,7 +75,7 @@ static inline void join_scores(const room *m, const some_rows *rows,
   }
 }
 
-/* Scores of row ROW become weights relative to the new maximum; by eight work-items. */
+/* Turns the scores of row ROW into weights relative to the new maximum, by eight work-items. */
 static inline void soften(const room *m, real *largest, real *total) {
   __local real *weights = m->weights + ROW * KEYS, *ends = m->ends + ROW * SHARERS;
   real highest = *largest;
@@ -99,8 +100,8 @@ static inline void soften(const room *m, real *largest, real *total) {
   barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-/* Four columns of the values, of the keys of the work-item's slice. factors: NULL, or of the rows
- * of values. */
+/* Adds four columns of the weighted values, over the keys of the work-item's slice. factors: those
+ * of the rows of values, or NULL. */
 static inline void add_values(real4 sums[ROWS], const room *m, key_pointer values, index_t step,
                               index_t v_dim, int some, const __global float *factors) {
   const index_t d = 4 * (WORKER % QUADS);
@@ -112,19 +113,19 @@ static inline void add_values(real4 sums[ROWS], const room *m, key_pointer value
   }
 }
 
-/* Column d of a row, of all slices. */
+/* Returns the sum of column d of a row over all slices. */
 static inline real join_slices(const room *m, int r, index_t d) {
   real sum = 0;
   for (int slice = 0; slice < SLICES; slice++) sum += m->shares[(slice * ROWS + r) * V_MAX + d];
   return sum;
 }
-/* The sum of a row's exponentials. */
+/* Returns the sum of a row's exponentials. */
 static inline real join_totals(const room *m, int r) {
   const __local real *ends = m->ends + r * SHARERS;
   return ((ends[0] + ends[1]) + (ends[2] + ends[3])) + ((ends[4] + ends[5]) + (ends[6] + ends[7]));
 }
 
-/* What the work-items have of sums, totals and maxima goes to local memory. */
+/* Writes the sums, totals and maxima of the work-items to local memory. */
 static inline void put_together(const room *m, const real4 sums[ROWS], real largest, real total) {
   barrier(CLK_LOCAL_MEM_FENCE);
   EACH_ROW vstore4(sums[r], 0,
@@ -200,15 +201,15 @@ static inline void attend(ATTENTION_PARAMS, const view *w, const room *m) {
   }
 }
 
-/* Parameters as those of attention; items = groups = batches * n_kv * (rows / ROWS, rounded up). */
+/* Parameters as in attention; items = groups = batches * n_kv * (rows / ROWS, rounded up). */
 __kernel void attention_team(ATTENTION_PARAMS) {
   MAKE_ROOM(m);
   const view w = find_view(ATTENTION_ARGS);
   attend(ATTENTION_ARGS, &w, &m);
 }
 
-/* new_k and new_v, the one new row of a group, become this row of its caches; of I8 each by one
- * work-item, for its scale. */
+/* Stores new_k and new_v, the one new row of a group, to row `row` of its caches. An I8 row is
+ * stored by one work-item because of its scale. */
 static inline void store_token(x_pointer new_k, x_pointer new_v, long row, index_t head_dim,
                                index_t v_dim, key_pointer k, key_pointer v,
                                __global const float *k_scale, __global const float *v_scale) {
@@ -227,9 +228,9 @@ static inline void store_token(x_pointer new_k, x_pointer new_v, long row, index
 #endif
 }
 
-/* With the one new row of k and v, which goes to the caches first: a group of heads has one group
- * of work-items, and of its splits the one that sees the row stores it. Strides of new_k and new_v
- * as those of k and v. */
+/* Attention with one new row of k and v, which is stored in the caches first. A group of heads has
+ * one group of work-items per split, and the split that sees the row stores it. Strides of new_k
+ * and new_v as those of k and v. */
 __kernel void attention_team_token(ATTENTION_PARAMS, const __global STORAGE(X_TYPE) * new_k,
                                    const long new_k_offset, const __global STORAGE(X_TYPE) * new_v,
                                    const long new_v_offset, const index8 new_k_strides,
@@ -239,7 +240,7 @@ __kernel void attention_team_token(ATTENTION_PARAMS, const __global STORAGE(X_TY
   const place *here = &w.here;
   const long at = position[position_offset];
 #if PAGED
-  bool placed = true; /* of all work-items alike; the pages before its own are one's business */
+  bool placed = true; /* the same for all work-items; only the first one checks the earlier pages */
   for (int all = get_global_id(0) + get_global_id(1) == 0; all >= 0; all--)
     placed = is_placed(at, sequence[sequence_offset], page_table + page_table_offset, n_keys,
                        n_sequences, most_pages, n_pages, page_shift, all, fault, fault_node);

@@ -1,22 +1,26 @@
 /* out[n, o, z, y, x] = bias[o] + sum over c, h, i, j of weight[o, c, h, i, j] *
  *     padded[n, c, z sz + h dz, y sy + i dy, x sx + j dx]
- * One and two dimensions have a depth (and a height) of 1.
- * TRANSPOSED: input i and tap k meet at output i * stride - pad + k * dilation. Outputs of one
- * phase (their position modulo the stride) make an ordinary convolution of stride 1 with every
- * tap_step-th tap, backward: outputs gather.
+ * One and two dimensions have a depth (and a height) of 1. TRANSPOSED: input i and tap k meet at
+ * output i * stride - pad + k * dilation. The outputs of one phase (their position modulo the
+ * stride) form an ordinary convolution of stride 1 with every tap_step-th tap, backward: outputs
+ * gather.
  *
  * conv_pad_planes lays the input out padded and by phase: padded row y of a channel's slice goes to
  * phase y % sy, row y / sy, and columns likewise: (n, c, slices, sy, sx, plane_rows,
- * plane_columns), as `real`, of the phases that taps meet. There the inputs that one tap (i, j)
- * needs for neighbouring outputs are neighbours too, whatever stride and dilation are. Depth is
- * neither padded nor split. conv_direct makes OUTPUTS channels of VECTORS vectors of W neighbouring
- * positions p = y * plane_columns + x a work-item, for each tap and channel VECTORS loads and
- * OUTPUTS * VECTORS multiply-adds. BY_ROW: a vector begins at a multiple of W of an output row;
- * else vectors follow each other over the padded width. Positions with x beyond the output's width
- * are dropped. Sums are taken over at most BLOCK taps at a time. Weights are of W_TYPE, each made
- * `real` once for all positions of a work-item. INTEGER: x and weight have 8 bits, bias and out 32.
- * Floats hold the sum of a block exactly: 512 products are at most 512 * 255 * 128 < 2^24. Blocks
- * are added as ints. Around x is `padding`. */
+ * plane_columns), as `real`, for the phases that taps read. In this layout, the inputs of one tap
+ * (i, j) for neighbouring outputs are neighbours too, for any stride and dilation. Depth is neither
+ * padded nor split.
+ *
+ * conv_direct computes OUTPUTS channels of VECTORS vectors of W neighbouring positions p = y *
+ * plane_columns + x per work-item: for each tap and channel VECTORS loads and OUTPUTS * VECTORS
+ * multiply-adds. BY_ROW: a vector begins at a multiple of W of an output row; else vectors follow
+ * each other over the padded width. Positions beyond the output's width are dropped. Sums are taken
+ * over at most BLOCK taps at a time. Weights are of W_TYPE, each converted to `real` once for all
+ * positions of a work-item.
+ *
+ * INTEGER: x and weight have 8 bits, bias and out 32. Floats hold the sum of a block exactly: 512
+ * products are at most 512 * 255 * 128 < 2^24. Blocks are added as ints. x is padded by
+ * `padding`. */
 #include "common.h"
 #include "phase_row.h"
 #ifndef X_TYPE
@@ -48,7 +52,7 @@
 #define HAS_BIAS 1
 #endif
 #ifndef FROM_X
-#define FROM_X 0 /* conv_direct reads x itself: nothing to pad, stride 1, no conversion */
+#define FROM_X 0 /* conv_direct reads x itself: no padding, stride 1 */
 #endif
 
 #ifndef BY_ROW
@@ -110,7 +114,7 @@ typedef PASTE(PASTE(real_, COMPUTE), 16) realw;
 typedef int16 intw;
 #endif
 
-/* What blocks are added in, one lane of it, and the dtype of the bias and of out. */
+/* Type of the sum over blocks, type of one lane of it, and dtype of the bias and of out. */
 #if INTEGER
 typedef intw totalw;
 typedef int total1;
@@ -126,8 +130,8 @@ typedef real total1;
 #endif
 
 /* A work-item writes one row of plane_columns. Items count, innermost last: channel, slice z,
- * phase_y, phase_x, row. Slice z of the planes is slice first_slice + z of the `depth` ones of x.
- */
+ * phase_y, phase_x, row. Slice z of the planes is slice first_slice + z of the `depth` slices of
+ * x. */
 __kernel void conv_pad_planes(const __global STORAGE(X_TYPE) * x, const long x_offset,
                               __global real *planes, const long planes_offset, const index_t items,
                               const int depth, const int first_slice, const int slices,
@@ -156,7 +160,7 @@ __kernel void conv_pad_planes(const __global STORAGE(X_TYPE) * x, const long x_o
   for (int k = r.end; k < plane_columns; k++) to[k] = padding;
 }
 
-/* Weights of another type as `real`, for devices where making one of them is slow. */
+/* Converts weights to `real`, for devices where converting single elements is slow. */
 __kernel void conv_widen(const __global STORAGE(W_TYPE) * weight, const long weight_offset,
                          __global real *out, const long out_offset, const index_t items) {
   const index_t from = (index_t)get_global_id(0) * 64, end = from + 64 < items ? from + 64 : items;
@@ -164,18 +168,18 @@ __kernel void conv_widen(const __global STORAGE(W_TYPE) * weight, const long wei
     out[out_offset + i] = LOAD(W_TYPE, weight, weight_offset + i);
 }
 
-/* How the taps of one slice are walked, in the planes and in the weight. */
+/* Strides of the taps of one slice, in the planes and in the weight. */
 typedef struct taps {
   int count_y, count_x;
   int skip_y, skip_x;          /* plane rows and columns from tap to tap: dilation / stride */
   int phase_y, phase_x;        /* phases from tap to tap: dilation % stride */
   int stride_y, stride_x;      /* number of phases */
   index_t columns, plane;      /* plane_columns, plane_rows * plane_columns */
-  index_t w_row, w_column;     /* weights from tap to tap; w_column: where TRANSPOSED */
+  index_t w_row, w_column;     /* weights from tap to tap; w_column is used if TRANSPOSED */
   index_t w_output, w_channel; /* weights from channel to channel */
 } taps;
 
-/* The input for W positions from p on; `left` of them are inside of the buffer. */
+/* Returns the input for W positions from p on; `left` of them are inside of the buffer. */
 static inline realw load_positions(const __global real *p, index_t left) {
 #if FROM_X && W > 1
   if (left < W) {
@@ -190,7 +194,7 @@ static inline realw load_positions(const __global real *p, index_t left) {
 #define EACH_OUTPUT _Pragma("unroll") for (int o = 0; o < OUTPUTS; o++)
 #define EACH_VECTOR _Pragma("unroll") for (int v = 0; v < VECTORS; v++)
 
-/* sums += `channels` channels from x (their first plane) on, vector v at base[v]. whole: all
+/* Adds to sums `channels` channels from x (their first plane) on, vector v at base[v]. whole: all
  * positions may be read, else only `positions` of them. */
 static inline void add_channels(realw sums[OUTPUTS][VECTORS], const __global real *x,
                                 const __global STORAGE(W_TYPE) * weight, int channels,
@@ -235,14 +239,14 @@ static inline void add_channels(realw sums[OUTPUTS][VECTORS], const __global rea
   }
 }
 
-/* Where the outputs of one slice and phase go: cell (y, x) of them to y * row + x * column. */
+/* Layout of the outputs of one slice and phase: output (y, x) is at y * row + x * column. */
 typedef struct target {
   __global STORAGE(OUT_TYPE) * out;
   int rows, columns, row, column;
 } target;
 
-/* W positions from p on, without those beyond the width. BY_ROW: those of the next row are
- * another vector's. */
+/* Stores W positions from p on, without those beyond the width. BY_ROW: positions of the next row
+ * belong to another vector. */
 static inline void store_positions(const target *t, const totalw v, index_t p, int plane_columns) {
   int y = (int)(p / plane_columns), x = (int)(p % plane_columns);
 #if W > 1
@@ -261,10 +265,10 @@ static inline void store_positions(const target *t, const totalw v, index_t p, i
 #endif
 }
 
-/* One dimension of a transposed convolution: of the outputs whose position modulo the stride is
+/* One dimension of a transposed convolution, for the outputs whose position modulo the stride is
  * `phase`. */
 typedef struct gather {
-  int first, taps; /* of the taps that meet them; every step-th */
+  int first, taps; /* first and number of the taps that contribute; they are `step` apart */
   int origin;      /* the input that output 0 reads at the first tap */
 } gather;
 static inline gather gather_of(int phase, int kernel_size, int stride, int pad, int dilation,
@@ -277,15 +281,15 @@ static inline gather gather_of(int phase, int kernel_size, int stride, int pad, 
   return g;
 }
 
-/* What a work-item makes: channels of a group from `first` on. The last block of channels begins
- * earlier if it would not be full: those before first_kept are made twice, with the same result,
- * and stored once. */
+/* The outputs of a work-item: channels of a group from `first` on. The last block of channels
+ * begins earlier if it would not be full. Channels before first_kept are then computed twice, with
+ * the same result, and stored once. */
 typedef struct tile {
-  index_t first_vector, n_vectors; /* of a phase's outputs */
+  index_t first_vector, n_vectors; /* vectors of a phase's outputs */
   int first, first_kept;
   int z, y, x; /* output slice; row and column of the first output */
   index_t group, image;
-  int part_y, part_x, columns; /* from output to output of a phase; outputs in a row of it */
+  int part_y, part_x, columns; /* a phase's strides and outputs per row */
   index_t positions;
 } tile;
 static inline tile tile_of(index_t item, int groups, int n_outputs, int first_out, int out_slices,
@@ -315,7 +319,7 @@ static inline tile tile_of(index_t item, int groups, int n_outputs, int first_ou
   return t;
 }
 
-/* Where its vectors begin in a plane; those beyond the last repeat it. */
+/* Sets the offsets of the vectors in a plane; those beyond the last repeat it. */
 static inline void find_bases(index_t base[VECTORS], const tile *t, int plane_columns) {
   EACH_VECTOR {
     const index_t k = min(t->first_vector + v, t->n_vectors - 1),
@@ -335,8 +339,8 @@ static inline target target_of(__global STORAGE(OUT_TYPE) * out, const tile *t, 
 }
 
 #ifdef EPILOGUE_RANK
-/* The epilogue of the outputs at positions [p, end) of a plane whose output at position 0 is number
- * `cell` in out. BY_ROW: in one row. */
+/* Applies the epilogue to the outputs at positions [p, end) of a plane whose output at position 0
+ * is number `cell` in out. BY_ROW: the positions are in one row. */
 #define EPILOGUE_POSITIONS(t, cell, p, end, plane_columns)                         \
   for (index_t p_ = p, n_; p_ < (end); p_ += n_) {                                 \
     const int y_ = (int)(p_ / (plane_columns)), x_ = (int)(p_ % (plane_columns));  \
@@ -348,7 +352,7 @@ static inline target target_of(__global STORAGE(OUT_TYPE) * out, const tile *t, 
     if ((t).column > 1) n_ = min(n_, (index_t)1), kept_ = min(kept_, (index_t)1);  \
     if (y_ < (t).rows && kept_ > 0) EPILOGUE((t).out + at_, (cell) + at_, kept_);  \
   }
-/* Of what store_outputs stored, the first channel's plane being at `cell`. */
+/* Applies the epilogue to what store_outputs stored. `cell`: start of the first channel's plane. */
 #define EPILOGUE_OUTPUTS(to, plane_step, cell, t, base, plane_columns)                           \
   for (int o_ = 0; o_ < OUTPUTS; o_++, (to).out += (plane_step)) {                               \
     const index_t cell_ = (cell) + o_ * (plane_step);                                            \
@@ -363,7 +367,7 @@ static inline target target_of(__global STORAGE(OUT_TYPE) * out, const tile *t, 
 #define EPILOGUE_OUTPUTS(to, plane_step, cell, t, base, plane_columns)
 #endif
 
-/* plane_step: from a channel of out to the next. */
+/* plane_step: elements from a channel of out to the next. */
 static inline void store_outputs(target to, index_t plane_step,
                                  const __global STORAGE(OUT_TYPE) * bias,
                                  totalw total[OUTPUTS][VECTORS], const tile *t,
@@ -376,14 +380,14 @@ static inline void store_outputs(target to, index_t plane_step,
   }
 }
 
-/* Depth, where the taps of output slice `out` meet slices [first, first + count) of the input,
+/* Depth dimension: the taps of output slice `out` read slices [first, first + count) of the input,
  * `step` apart. */
 typedef struct slices_of_x {
   int out, kernel_size, stride, pad, dilation, first, count;
   index_t step;
 } slices_of_x;
 
-/* A slice before the first or behind the last of the input. */
+/* Adds the taps of a slice of padding, before the first or after the last input slice. */
 static inline void add_padding(totalw total[OUTPUTS][VECTORS], int padding,
                                const __global STORAGE(W_TYPE) * weight, int channels, const taps *t,
                                index_t n_taps) {
@@ -396,8 +400,8 @@ static inline void add_padding(totalw total[OUTPUTS][VECTORS], int padding,
   }
 }
 
-/* total = the sum over all channels and slices, a block of at most BLOCK taps (or one channel of a
- * slice) at a time. */
+/* total = the sum over all channels and slices, at most BLOCK taps (or one channel of a slice) at a
+ * time. */
 static inline void add_slices(totalw total[OUTPUTS][VECTORS], const __global real *x,
                               const __global STORAGE(W_TYPE) * weight, int channels,
                               const slices_of_x *d, const taps *t, index_t n_taps,
@@ -437,11 +441,11 @@ static inline void add_slices(totalw total[OUTPUTS][VECTORS], const __global rea
       const int dilation_y, const int dilation_x, const int step_y, const int step_x,              \
       const int lead_y, const int lead_x, const int padding
 
-/* x: planes of n_channels input channels an image; weight (n_outputs, channels, kernel...),
- * TRANSPOSED: (channels, n_outputs, kernel...), n_outputs and channels of one group; n_outputs >=
- * OUTPUTS. out: slices [first_out, first_out + out_slices) of out_depth ones. items = images *
- * groups * out_slices * phases * output_blocks * position_blocks. step and lead are of TRANSPOSED:
- * step_y-th taps are of one phase, and the planes begin with lead_y rows of padding. */
+/* x: planes of n_channels input channels per image. weight: (n_outputs, channels, kernel...),
+ * TRANSPOSED: (channels, n_outputs, kernel...), with n_outputs >= OUTPUTS and channels of one
+ * group. out: slices [first_out, first_out + out_slices) of out_depth. items = images * groups *
+ * out_slices * phases * output_blocks * position_blocks. step and lead apply to TRANSPOSED: every
+ * step_y-th tap is of one phase, and the planes begin with lead_y rows of padding. */
 __kernel void conv_direct(const __global real *x, const long x_offset,
                           const __global STORAGE(W_TYPE) * weight, const long weight_offset,
                           const __global STORAGE(OUT_TYPE) * bias, const long bias_offset,

@@ -1,15 +1,15 @@
-/* The sums of a convolution of integers (conv.cl, INTEGER) as dot products of bytes, four
- * neighbouring elements k of a patch (channel, then tap) at once.
+/* Convolution of integers (conv.cl, INTEGER) by dot products of four bytes, which are neighbouring
+ * elements k of a patch (channel, then tap).
  *
- * conv_dots_planes lays x out padded and by phase, as conv_pad_planes does, as unsigned bytes: of
- * SIGNED x 128 more, which `less` of the weight's form makes up for. Cell (z, y, x) of an image is
- * position (z rows + y) columns + x of its planes, where what a tap sees of neighbouring positions
- * are neighbours. Positions behind the end of a row of outputs are dropped.
+ * conv_dots_planes lays x out padded and by phase, as conv_pad_planes does, as unsigned bytes.
+ * SIGNED bytes are biased by 128, for which `less` compensates. Cell (z, y, x) of an image is
+ * position (z rows + y) columns + x of its planes. A tap reads neighbouring bytes for neighbouring
+ * positions. Positions after the end of a row of outputs are dropped.
  *
- * The weight's form: (n_outputs, words) words of four bytes, zeros behind the last, then `less`
- * (n_outputs): what SIGNED x has too much.
+ * form is the packed weight: (n_outputs, words) words of four bytes, padded with zeros, then `less`
+ * (n_outputs): the excess of the sums of a SIGNED x.
  *
- * conv_dots_lanes: a work-item makes LANE_OUTPUTS outputs of one position. */
+ * conv_dots_lanes: a work-item computes LANE_OUTPUTS outputs of one position. */
 #include "add_dots.h"
 #include "common.h"
 #include "phase_row.h"
@@ -25,7 +25,7 @@
 #define LANE_OUTPUTS 4
 #define FLIP (SIGNED ? 128 : 0)
 
-/* A work-item writes the words of an output. */
+/* A work-item packs the words of an output. */
 __kernel void conv_dots_weight(const __global char *weight, const long weight_offset,
                                __global int *form, const long form_offset, const index_t items,
                                const int k_size, const int words) {
@@ -45,7 +45,7 @@ __kernel void conv_dots_weight(const __global char *weight, const long weight_of
   form[form_offset + items * words + item] = FLIP * sum;
 }
 
-/* n neighbours. */
+/* Copies n neighbouring bytes. */
 static inline void copy_bytes(const __global uchar *from, int n, __global uchar *to) {
   if (n >= 16) {
     for (int k = 0; k < n; k += 16) {
@@ -61,7 +61,7 @@ static inline void copy_bytes(const __global uchar *from, int n, __global uchar 
   }
 }
 
-/* n elements that are `stride` apart. */
+/* Copies n bytes that are `stride` apart. */
 static inline void copy_steps(const __global uchar *from, int stride, int n, __global uchar *to) {
   int k = 0;
   for (; stride == 2 && k + 16 < n; k += 16) {
@@ -71,7 +71,7 @@ static inline void copy_steps(const __global uchar *from, int stride, int n, __g
   for (; k < n; k++) to[k] = from[k * stride] ^ (uchar)FLIP;
 }
 
-/* A slice of the planes: item counts images and channels, phases z, y, x, slices. */
+/* A work-item writes a slice of the planes. item: images and channels, phases z, y, x, slices. */
 __kernel void conv_dots_planes(const __global uchar *x, const long x_offset, __global uchar *planes,
                                const long planes_offset, const index_t items, const int depth,
                                const int rows, const int columns, const int stride_z,
@@ -108,7 +108,7 @@ __kernel void conv_dots_planes(const __global uchar *x, const long x_offset, __g
   }
 }
 
-/* What both kernels are told of the planes, the outputs and the taps. */
+/* Geometry of the planes, the outputs and the taps. */
 #define GEOMETRY_PARAMS                                                                            \
   const int groups, const int n_outputs, const int channels, const int words, const int positions, \
       const int plane_bytes, const int phase_bytes, const int plane_rows, const int plane_columns, \
@@ -117,7 +117,7 @@ __kernel void conv_dots_planes(const __global uchar *x, const long x_offset, __g
       const int stride_x, const int dilation_z, const int dilation_y, const int dilation_x,        \
       const int phases_y, const int phases_x
 
-/* How far what a tap sees is from its position. */
+/* Returns the distance of the byte that a tap reads from its position. */
 static inline int tap_at(int z, int y, int x, int phase_bytes, int plane_rows, int plane_columns,
                          int stride_z, int stride_y, int stride_x, int phases_y, int phases_x) {
   const int phase = (z % stride_z * phases_y + y % stride_y) * phases_x + x % stride_x;
@@ -125,7 +125,8 @@ static inline int tap_at(int z, int y, int x, int phase_bytes, int plane_rows, i
          x / stride_x;
 }
 
-/* The row of outputs that a position is in: its first output's number of a channel, and where. */
+/* A position's row of outputs: number of its first output within the channel, column in it, and
+ * whether the position is an output. */
 typedef struct cell {
   int first, column;
   bool inside;

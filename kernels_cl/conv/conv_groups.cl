@@ -1,11 +1,11 @@
 /* out[n, o, z, y, x] = bias[o] + sum over c, h, i, j of weight[o, c, h, i, j] *
- *     x[n, c, z sz - pz + h dz, y sy - py + i dy, x sx - px + j dx], cells around x being 0
- * Convolution in float for devices with many work-items, from x as it lies. A group of WORKERS
- * makes BLOCK_OUTPUTS channels by a tile of LANES * POSITIONS cells of one slice: the inputs that
- * the tile sees, and the weights, are staged through local memory, some channels at a time. A
- * work-item makes OUTPUTS neighbouring channels by POSITIONS cells, LANES apart, so that neighbours
- * load and store neighbours: OUTPUTS + POSITIONS loads from local memory for OUTPUTS * POSITIONS
- * products. What is staged at once is summed on its own, which keeps rounding errors small.
+ *     x[n, c, z sz - pz + h dz, y sy - py + i dy, x sx - px + j dx], where x is 0 outside
+ * Convolution in float for devices with many work-items, from x in its own layout. A group of
+ * WORKERS computes BLOCK_OUTPUTS channels by a tile of LANES * POSITIONS cells of one slice. The
+ * inputs that the tile reads, and the weights, are staged through local memory, some channels at a
+ * time. A work-item computes OUTPUTS neighbouring channels by POSITIONS cells, LANES apart, so that
+ * neighbours load and store neighbours: OUTPUTS + POSITIONS loads from local memory for OUTPUTS *
+ * POSITIONS products. Each stage is summed separately, which keeps rounding errors small.
  * conv_groups_depthwise: one channel, whose inputs are staged once for all of its outputs. */
 #include "quads.h"
 #ifndef X_TYPE
@@ -31,26 +31,26 @@
 #endif
 #define WORKERS 64
 #define BLOCK_OUTPUTS (WORKERS / LANES * OUTPUTS)
-#define PITCH (BLOCK_OUTPUTS + 1) /* neighbouring taps are in different banks */
+#define PITCH (BLOCK_OUTPUTS + 1) /* puts neighbouring taps into different banks */
 #define QUADS (OUTPUTS / 4)
 #define SHARERS 16 /* work-items that read neighbouring weights */
 #define WORKER ((int)get_local_id(0))
 #define EACH_POSITION _Pragma("unroll") for (int p = 0; p < POSITIONS; p++)
 #define EACH_QUAD _Pragma("unroll") for (int q = 0; q < QUADS; q++)
 
-/* The kernel, and how it goes over x. */
+/* Size, stride, padding and dilation of the kernel. */
 #define KERNEL_PARAMS                                                                            \
   const int kernel_z, const int kernel_y, const int kernel_x, const int stride_z,                \
       const int stride_y, const int stride_x, const int pad_z, const int pad_y, const int pad_x, \
       const int dilation_z, const int dilation_y, const int dilation_x
-/* x and out, a tile of out, and the rows and columns of x that one sees. */
+/* Sizes of x, of out, of a tile of out, and of the rows and columns of x that a tile reads. */
 #define VOLUMES_PARAMS                                                                         \
   const int groups, const int n_outputs, const int channels, const int in_depth,               \
       const int in_rows, const int in_columns, const int out_depth, const int out_rows,        \
       const int out_columns, const int tile_rows, const int tile_columns, const int seen_rows, \
       const int seen_columns
 
-/* Where a tile lies in out. */
+/* Position of a tile in out. */
 typedef struct place {
   index_t image;
   int z, y, x;
@@ -65,8 +65,8 @@ static inline place find_place(index_t item, int out_depth, int out_rows, int ou
                  tile % across * tile_columns};
 }
 
-/* Rows of `columns` cells from (y, column) of a plane on, `rows` of each of some planes, of
- * in_rows x in_columns and `step` apart. */
+/* Stages `rows` rows of `columns` cells from (y, column) of `planes` planes on. The planes are
+ * in_rows x in_columns and `step` apart; cells outside are 0. */
 static inline void stage_cells(__local real *cells, const __global STORAGE(X_TYPE) * x,
                                index_t step, int planes, int rows, int columns, int y, int column,
                                int in_rows, int in_columns) {
@@ -86,8 +86,8 @@ static inline void stage_cells(__local real *cells, const __global STORAGE(X_TYP
   }
 }
 
-/* Weights of `planes` channels, `volume` apart, of n outputs, `step` apart: (planes * taps, PITCH);
- * zeros for outputs that are not there. */
+/* Stages the weights of `planes` channels, `volume` apart, and n outputs, `step` apart, to (planes
+ * * taps, PITCH). Missing outputs are 0. */
 static inline void stage_weights(__local real *factors, const __global STORAGE(W_TYPE) * weight,
                                  index_t step, int planes, int taps, int volume, int n) {
   for (int k = WORKER % SHARERS; k < planes * taps; k += SHARERS) {
@@ -97,7 +97,7 @@ static inline void stage_weights(__local real *factors, const __global STORAGE(W
   }
 }
 
-/* Where a work-item's positions begin among the staged cells. */
+/* Sets the offsets of a work-item's positions in the staged cells. */
 static inline void find_bases(int base[POSITIONS], int lane, int tile_columns, int row_step,
                               int stride_x) {
   EACH_POSITION {
@@ -106,7 +106,7 @@ static inline void find_bases(int base[POSITIONS], int lane, int tile_columns, i
   }
 }
 
-/* sums += the staged channels; factors: of the work-item's first output. */
+/* Adds the staged channels to sums. factors: from the work-item's first output on. */
 static inline void add_channels(real4 sums[POSITIONS][QUADS], const __local real *cells,
                                 const __local real *factors, const int base[POSITIONS], int planes,
                                 int plane, int columns, int kernel_y, int kernel_x, int dilation_y,
@@ -125,14 +125,14 @@ static inline void add_channels(real4 sums[POSITIONS][QUADS], const __local real
     }
 }
 
-/* A work-item's cells of out: of channels from `channel` on, of which `n` are of the group. */
+/* A work-item's cells of out: channels from `channel` on, of which `n` belong to the group. */
 typedef struct target {
   place at;
   int lane, n;
   index_t channel;
 } target;
 
-/* The number in out of output o of a work-item at its position p; -1: there is none. */
+/* Returns the number in out of output o of a work-item at its position p; -1 if it is missing. */
 static inline index_t cell_of(const target *t, int p, int o, index_t all_channels, int out_depth,
                               int out_rows, int out_columns, int tile_columns) {
   const int at = t->lane + p * LANES, y = t->at.y + at / tile_columns,
@@ -143,10 +143,11 @@ static inline index_t cell_of(const target *t, int p, int o, index_t all_channel
          (index_t)y * out_columns + x;
 }
 
-/* Groups of work-items: tiles, blocks of outputs, groups of channels times n_parts, into which
- * their channels are cut, part_channels each. IN_PARTS, of several: a part is (part_size), as out.
- * x: (images, groups * channels, in...), weight: (groups * n_outputs, channels, kernel...). cells:
- * (some, seen_rows, seen_columns), factors: (some * kernel_y * kernel_x, PITCH). */
+/* Groups of work-items: tiles, blocks of outputs, groups of channels times n_parts. The channels of
+ * a group are split into n_parts of part_channels. IN_PARTS, with several: a part has the layout of
+ * out, part_size elements. x: (images, groups * channels, in...), weight: (groups * n_outputs,
+ * channels, kernel...). cells: (some, seen_rows, seen_columns), factors: (some * kernel_y *
+ * kernel_x, PITCH). */
 __kernel void conv_groups(const __global STORAGE(X_TYPE) * x, const long x_offset,
                           const __global STORAGE(W_TYPE) * weight, const long weight_offset,
                           const __global STORAGE(X_TYPE) * bias, const long bias_offset,
@@ -206,8 +207,8 @@ __kernel void conv_groups(const __global STORAGE(X_TYPE) * x, const long x_offse
   }
 }
 
-/* The work-item's position p of one output: all taps of the staged slices, those that lie outside
- * of x being 0 there. */
+/* Returns one output of the work-item: the sum over all taps of the staged slices, which are 0
+ * outside of x. */
 static inline real sum_taps(const __local real *cells, const __global STORAGE(W_TYPE) * weight,
                             int slices, int plane, int columns, int kernel_y, int kernel_x,
                             int dilation_y, int dilation_x) {
@@ -221,8 +222,8 @@ static inline real sum_taps(const __local real *cells, const __global STORAGE(W_
   return sum;
 }
 
-/* Groups of work-items: tiles, (none), channels. cells: (kernel_z, seen_rows, seen_columns). LANES
- * is WORKERS. */
+/* Groups of work-items: tiles, 1, channels. cells: (kernel_z, seen_rows, seen_columns). LANES is
+ * WORKERS. */
 __kernel void conv_groups_depthwise(const __global STORAGE(X_TYPE) * x, const long x_offset,
                                     const __global STORAGE(W_TYPE) * weight,
                                     const long weight_offset, const __global STORAGE(X_TYPE) * bias,

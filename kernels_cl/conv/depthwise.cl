@@ -1,9 +1,9 @@
 /* out[n, o, y, x] = bias[o] + sum over i, j of weight[o, i, j] *
  *     padded[n, o / multiplier, y STRIDE + i, x STRIDE + j], i, j < SIDE
- * Depthwise convolution in float for CPUs. A work-item makes `block` rows of a plane: it sums all
- * taps of ROWS vectors of W neighbours at a time, from x as it lies, and masks what is beside a
- * row. The last vector of a row begins earlier where it would go beyond the end; a row shorter than
- * a vector is stored with what the next row overwrites. */
+ * Depthwise convolution in float for CPUs. A work-item computes `block` rows of a plane. It sums
+ * all taps of ROWS vectors of W neighbours at a time, from x in its own layout, and masks cells
+ * outside of a row. The last vector of a row begins earlier if it would cross the end. A row
+ * shorter than a vector is stored with excess cells, which the next row overwrites. */
 #include "common.h"
 #ifndef SIDE
 #define SIDE 3
@@ -33,14 +33,14 @@ typedef PASTE(int, W) intw;
 #define LANES_ (intw)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #endif
 
-/* The cells that a work-item makes of a plane, which lies at x. */
+/* The cells of a plane that a work-item computes. x points to the plane. */
 typedef struct cells {
-  int first, rows, columns; /* of outputs */
+  int first, rows, columns; /* of the outputs */
   int in_rows, in_columns, top, left;
-  index_t before, there; /* elements of x that lie before the plane, and from it on */
+  index_t before, there; /* elements of x before the plane, and from it on */
 } cells;
 
-/* Every STRIDE-th of what lies from x[at] on, and of what is not there zeros. */
+/* Loads every STRIDE-th element from x[at] on; elements outside of the buffer are 0. */
 static inline realw load_cells(const __global float *x, int at, const cells *t) {
   if (at + t->before >= 0 && at + W * STRIDE <= t->there) {
 #if STRIDE == 1
@@ -54,7 +54,7 @@ static inline realw load_cells(const __global float *x, int at, const cells *t) 
   return LOAD_LANES(lanes);
 }
 
-/* ROWS rows of W outputs from row y and column c on. */
+/* Sums the taps of ROWS rows of W outputs from row y and column c on. */
 static inline void sum_taps(realw sums[ROWS], const __global float *x, const float *weight,
                             const cells *t, int y, int c) {
   intw masks[SIDE];
@@ -82,7 +82,7 @@ static inline void sum_taps(realw sums[ROWS], const __global float *x, const flo
   }
 }
 
-/* A vector, of which `size` outputs are left. */
+/* Stores a vector, of which the first `size` outputs exist. */
 static inline void store_cells(__global float *to, realw sum, int size) {
   if (size >= W) {
     STORE_LANES(to, sum);
@@ -93,15 +93,15 @@ static inline void store_cells(__global float *to, realw sum, int size) {
   }
 }
 
-/* Rows from `to` on, of `size` outputs that are left. What a short row has too much the next one
- * covers. */
+/* Stores rows from `to` on; `size` outputs are left. The next row overwrites the excess cells of a
+ * short row. */
 static inline void store_rows(__global float *to, realw sums[ROWS], float shift, int columns,
                               int size) {
   for (int y = 0; y < ROWS && size > 0; y++, to += columns, size -= columns)
     store_cells(to, sums[y] + shift, size);
 }
 
-/* ROWS rows and W columns at a time. */
+/* Computes all rows, ROWS rows and W columns at a time. */
 static inline void make_rows(const __global float *x, const float *weight, float shift,
                              __global float *out, const cells *t) {
   const int last = max(t->columns - W, 0);
@@ -114,7 +114,7 @@ static inline void make_rows(const __global float *x, const float *weight, float
     }
 }
 
-/* Cell by cell, taps in the padding left out: infinite weights make no number of zeros there. */
+/* Computes cell by cell and skips taps in the padding: 0 times an infinite weight is NaN. */
 static inline void make_directly(const __global float *x, const float *weight, float shift,
                                  __global float *out, const cells *t) {
   for (int y = t->first; y < t->first + t->rows; y++)

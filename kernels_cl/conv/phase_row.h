@@ -1,9 +1,9 @@
-/* A row with padding around it that is laid out by phases of a stride: element k of one is element
- * first + k * stride of the row. */
+/* Layout of a padded row by phases of a stride: element k of a phase is element first + k * stride
+ * of the row. */
 #ifndef PHASE_ROW_H
 #define PHASE_ROW_H
 
-/* Of its n elements those that lie in the row, of `columns`; the others are padding. */
+/* Elements [begin, end) of a phase's n are inside of a row of `columns`; others are padding. */
 typedef struct phase_row {
   int begin, end;
 } phase_row;

@@ -1,30 +1,30 @@
-/* out[n, o, p] = bias[o] + sum over c of weight[o, c] * x[n, c, p]
- * Convolution in float with a kernel of one element, for CPUs. The planes of x are rows of a matrix
- * that is read where it lies. The weight is in panels of ROWS outputs, as gemm_pack writes them. A
- * work-item makes `columns_each` positions of some panels: `block` of them, whose inputs stay in
- * the first-level cache, for one panel after the other, ROWS by COLUMNS sums at a time. The last
- * tile of a row begins earlier where it would go beyond the end, and stores what is left. */
+/* out[n, o, p] = bias[o] + sum over c of weight[o, c] * x[n, c, p] Convolution in float with a
+ * kernel of one element, for CPUs. The planes of x are rows of a matrix that is read in place. The
+ * weight is in panels of ROWS outputs, as gemm_pack writes them. A work-item computes
+ * `columns_each` positions of some panels: `block` positions, whose inputs stay in the first-level
+ * cache, for one panel after the other, ROWS by COLUMNS sums at a time. The last tile of a row
+ * begins earlier if it would cross the end, and stores only what is missing. */
 #include "common.h"
 #include "gemm_tile.h"
 #ifndef HAS_BIAS
 #define HAS_BIAS 1
 #endif
 
-/* What is multiplied: x from a position on, `x_step` from channel to channel; and a panel of the
- * weight, of which each block of DEPTH of them is followed by those of the other
- * panels. */
+/* Operands of a product: x from a position on, x_step elements from channel to channel, and a panel
+ * of the weight. A panel is stored in blocks of DEPTH channels; between its blocks are those of the
+ * other panels. */
 typedef struct product {
   const __global float *x;
   __global const float *weight;
   index_t x_step;
-  int channels, panel, padded; /* padded: outputs of all panels */
+  int channels, panel, padded; /* padded: number of outputs of all panels */
 } product;
 
 #define EACH_SUM                                   \
   _Pragma("unroll") for (int r = 0; r < ROWS; r++) \
       _Pragma("unroll") for (int v = 0; v < 2; v++) if (v < vectors)
 
-/* ROWS outputs of `vectors` vectors of positions, 1 or 2. */
+/* Computes ROWS outputs of `vectors` vectors of positions, 1 or 2. */
 static inline void sum_channels(floatw sums[ROWS][2], const product *p, const int vectors) {
   const __global float *x = p->x;
   floatw total[ROWS][2];
@@ -40,7 +40,7 @@ static inline void sum_channels(floatw sums[ROWS][2], const product *p, const in
       for (int v = 0; v < 2; v++)
         if (v < vectors) {
           in[v] = vloadw(v, x);
-          ASK_FOR(x + (vectors + v) * WIDTH); /* the next tile's */
+          ASK_FOR(x + (vectors + v) * WIDTH); /* prefetches the next tile */
         }
       EACH_SUM sums[r][v] = fma((floatw)w[r], in[v], sums[r][v]);
     }
@@ -49,7 +49,7 @@ static inline void sum_channels(floatw sums[ROWS][2], const product *p, const in
   }
 }
 
-/* The first `rows` of them, without `skipped` positions, to rows of `out` that are `step` apart. */
+/* Stores the first `rows` rows, without `skipped` positions, to rows of `out`, `step` apart. */
 static inline void store_sums(const floatw sums[ROWS][2], __global const float *bias,
                               __global float *out, index_t step, int rows, int skipped,
                               const int vectors) {
@@ -79,7 +79,7 @@ static inline void make_tile(const product *p, __global const float *bias, __glo
   store_sums(sums, bias, out, step, rows, skipped, vectors);
 }
 
-/* A tile of positions [at, end): how many it makes, and the first of those that it reads. */
+/* A tile of positions [at, end): its width and the first position that it reads. */
 typedef struct tile {
   int width;
   index_t first;
@@ -89,7 +89,7 @@ static inline tile tile_at(index_t at, index_t end, index_t positions) {
   return (tile){width, min(at, positions - width)};
 }
 
-/* Positions [begin, end) of a panel's outputs; x and out: at position 0. */
+/* Computes positions [begin, end) of a panel's outputs. x and out are at position 0. */
 static inline void make_positions(product *p, const __global float *x, __global const float *bias,
                                   __global float *out, index_t positions, int rows, index_t begin,
                                   index_t end) {

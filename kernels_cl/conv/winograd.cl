@@ -1,11 +1,11 @@
-/* Convolutions of images in float with a 3x3 kernel, stride 1, by winograd.h on CPUs, the tiles of
- * some rows at a time.
+/* Convolutions of images in float with a 3x3 kernel, stride 1, by winograd.h on CPUs, some rows of
+ * tiles at a time.
  *
- * winograd_factors makes factors [group][N * N][block of LANES channels][tile][LANES] of x, with
- * channels as the lanes of vectors, so that narrow images fill them, too. In winograd, a work-item
- * multiplies those of a part of the tiles by a panel of winograd_pack.cl, a tile as a row and an
- * output as a column: sums [N * N][tile][COLUMNS] stay in local memory. They become outputs with
- * LANES of them in a vector. */
+ * winograd_factors transforms x to factors [group][N * N][block of LANES channels][tile][LANES].
+ * The lanes of vectors are channels, so that images with few columns fill them, too. In winograd, a
+ * work-item multiplies the factors of a part of the tiles by a panel of winograd_pack.cl, with a
+ * tile as a row and an output as a column. The sums [N * N][tile][COLUMNS] stay in local memory.
+ * They are then transformed to outputs, with LANES outputs in a vector. */
 #include "common.h"
 #define B_PACKED 1
 #include "gemm_tile.h"
@@ -24,7 +24,7 @@
 #define load_lanes(p) PASTE(vload, LANES)(0, p)
 #define store_lanes(v, p) PASTE(vstore, LANES)(v, 0, p)
 
-/* r[i] lane j: what r[j] lane i was. */
+/* Transposes: r[i] lane j and r[j] lane i change places. */
 static inline void turn_lanes(lanes r[LANES]) {
 #if LANES == 16
   transpose_16(r);
@@ -38,10 +38,10 @@ static inline void turn_lanes(lanes r[LANES]) {
 
 /* ---------------------------------------------------------------- factors */
 
-#define RUN 16 /* tiles of a row that are made of one copy of what they see */
+#define RUN 16 /* tiles of a row that are transformed from one copy of their inputs */
 #define SEEN (RUN * TILE + SIDE - 1)
 
-/* Floats from `from` on, of which n are in memory. */
+/* Loads floats from `from` on, of which n are in memory; the others are 0. */
 static inline lanes load_there(const __global float *from, index_t n) {
   if (n >= LANES) return load_lanes(from);
   float some[LANES];
@@ -49,8 +49,8 @@ static inline lanes load_there(const __global float *from, index_t n) {
   return load_lanes(some);
 }
 
-/* n neighbours of `here` channels, which lie `plane` apart, to (n, LANES), channels that there are
- * not as zeros. there: floats from `from` on. Behind n there is room for LANES more. */
+/* Transposes n neighbours of `here` channels, `plane` apart, to (n, LANES). Missing channels are 0.
+ * there: floats from `from` to the end of the buffer. `to` has space for LANES more than n. */
 static inline void turn_row(const __global float *from, index_t plane, int here, int n,
                             index_t there, float *to) {
   for (int k = 0; k < n; k += LANES) {
@@ -69,7 +69,7 @@ static inline void clear_cells(float *to, int n) {
   for (int i = 0; i < n; i++) store_lanes((lanes)0, to + i * LANES);
 }
 
-/* Factors of a tile, factor_step apart; from: rows of `width` cells of LANES channels. */
+/* Computes a tile's factors, factor_step apart. from: rows of `width` cells of LANES channels. */
 static inline void make_factors(const float *from, int width, __global float *to,
                                 index_t factor_step) {
   lanes half_made[N][N], d[N], f[N];
@@ -89,14 +89,14 @@ static inline void make_factors(const float *from, int width, __global float *to
   }
 }
 
-/* Floats between factors: those of a block of channels lie pitch * LANES apart, and a vector more
- * makes them begin in different lines of a cache's sets. */
+/* Returns the number of floats between two factors. Blocks of channels of a factor are pitch *
+ * LANES apart. One more vector makes factors begin in different cache sets. */
 static inline index_t step_of_factors(int channels, index_t pitch) {
   return ((channels + LANES - 1) / LANES * pitch + 1) * LANES;
 }
 
-/* Global ids: a row of [first_row, first_row + rows), a block of channels of a group. pitch: a tile
- * more than the rows have. */
+/* Global ids: a row of [first_row, first_row + rows), a block of channels of a group. pitch: number
+ * of tiles of the rows, plus one. */
 __kernel void winograd_factors(const __global float *x, const long x_offset,
                                __global float *factors, const long factors_offset, const int images,
                                const int groups, TILES_PARAMS) {
@@ -135,16 +135,16 @@ __kernel void winograd_factors(const __global float *x, const long x_offset,
 /* ---------------------------------------------------------------- products */
 
 #if WIDTH == 16
-#define MOST_ROWS 12 /* 24 of 32 registers */
+#define MOST_ROWS 12 /* uses 24 of 32 registers */
 #else
 #define MOST_ROWS ROWS
 #endif
-#define DEEP 64 /* channels whose weights of a panel the first-level cache keeps */
+#define DEEP 64 /* channels whose weights of a panel fit the first-level cache */
 
-/* sums (rows, COLUMNS) of a factor of `rows` tiles at a by n channels of the weight at b; adds: to
- * what they are. Blocks of channels, a_step apart, are summed alone, which keeps rounding errors
- * small. With each channel next_step floats from `next` on are asked for, which the next channel's
- * follow. */
+/* sums (rows, COLUMNS) = a factor of `rows` tiles at a by n channels of the weight at b; adds: +=
+ * instead of =. Blocks of channels, a_step apart, are summed separately, which keeps rounding
+ * errors small. Each channel prefetches next_step floats from `next` on, which advances by as
+ * many. */
 static inline void multiply_rows(__global const float *a, index_t a_step, __global const float *b,
                                  int n, __global const float *next, int next_step,
                                  __local float *sums, int adds, const int rows) {
@@ -156,7 +156,7 @@ static inline void multiply_rows(__global const float *a, index_t a_step, __glob
     for (int k = 0; k < deep; k++, b += COLUMNS, next += next_step) {
       const floatw x = vloadw(0, b), y = vloadw(1, b);
       ASK_FOR(next);
-      if (next_step > 16) ASK_FOR(next + 16); /* the next line of the cache */
+      if (next_step > 16) ASK_FOR(next + 16); /* the next cache line */
 #pragma unroll
       for (int r = 0; r < MOST_ROWS; r++) {
         if (r >= rows) continue;
@@ -178,8 +178,8 @@ static inline void multiply_rows(__global const float *a, index_t a_step, __glob
   }
 }
 
-/* Of `count` tiles, in strips of about the same even number; of an odd count one more. Each strip
- * asks for its share of the weights of the DEEP channels that follow. */
+/* Multiplies `count` tiles in strips of about the same even height; an odd count is rounded up.
+ * Each strip prefetches its share of the weights of the next DEEP channels. */
 static inline void multiply_tiles(__global const float *a, index_t a_step, __global const float *b,
                                   int channels, int count, __local float *sums) {
   const int strips = (count + MOST_ROWS - 1) / MOST_ROWS, even = (count + 1) / 2,
@@ -220,14 +220,14 @@ static inline void multiply_tiles(__global const float *a, index_t a_step, __glo
 /* ---------------------------------------------------------------- outputs */
 
 #define CELLS 16                        /* outputs of a channel that are stored at once */
-#define AT_ONCE (CELLS / (TILE * TILE)) /* their tiles */
+#define AT_ONCE (CELLS / (TILE * TILE)) /* tiles of these outputs */
 #define vloadt PASTE(vload, TILE)
 #define vstoret PASTE(vstore, TILE)
 
-/* Tiles [first, first + count) of those of all images, row by row. */
+/* Tiles [first, first + count) of all images, row by row. */
 typedef struct part {
   int first, count;
-  int rows, columns; /* of the tiles of an image */
+  int rows, columns; /* tiles of an image */
 } part;
 
 static inline place tile_of(const part *p, int tile) {
@@ -235,7 +235,7 @@ static inline place tile_of(const part *p, int tile) {
   return place_of(tile / p->columns, tile % p->columns, p->rows);
 }
 
-/* Outputs (LANES) of CELLS cells to [lane][cell]. */
+/* Transposes outputs (LANES) of CELLS cells to [lane][cell]. */
 static inline void turn_cells(lanes cells[CELLS], float turned[LANES * CELLS]) {
   for (int h = 0; h < CELLS; h += LANES) {
     turn_lanes(cells + h);
@@ -243,7 +243,7 @@ static inline void turn_cells(lanes cells[CELLS], float turned[LANES * CELLS]) {
   }
 }
 
-/* The outputs (TILE, TILE) of a tile, but for those beyond the image. */
+/* Stores the outputs (TILE, TILE) of a tile, except those beyond the image. */
 static inline void store_tile(__global float *plane, const image *s, const place *p,
                               const float *cells) {
   const int y0 = p->row * TILE, x0 = p->column * TILE, rows = min(TILE, s->out_rows - y0),
@@ -257,7 +257,7 @@ static inline void store_tile(__global float *plane, const image *s, const place
   }
 }
 
-/* The outputs of a tile, whose sums are `step` apart. */
+/* Computes the outputs of a tile, whose sums are `step` apart. */
 static inline void make_cells(const __local float *sums, int step, lanes bias,
                               lanes cells[TILE * TILE], lanes *check) {
   lanes half_made[TILE][N], s[N], y[TILE];
@@ -277,8 +277,8 @@ static inline void make_cells(const __local float *sums, int step, lanes bias,
   }
 }
 
-/* Of LANES outputs, `here` of which there are, all tiles of a part. out: the first one's plane in
- * the first image. check: becomes infinite or no number where an output is. */
+/* Stores the tiles of a part for LANES outputs, `here` of which exist. out: plane of the first one
+ * in the first image. check: set to infinity or NaN for an output that has one. */
 static inline void store_outputs(const part *t, const image *s, const __local float *sums, int step,
                                  __global float *out, index_t image_step, int here, lanes bias,
                                  float check[LANES]) {
@@ -302,7 +302,8 @@ static inline void store_outputs(const part *t, const image *s, const __local fl
   store_lanes(seen, check);
 }
 
-/* An output of a part whose check is not finite. x, weight, out: in the first image. */
+/* Recomputes the tiles of an output that are not finite; called if its check is not finite. x,
+ * weight, out: in the first image. */
 static inline void mend(const part *t, const image *s, const __global float *x, index_t x_step,
                         const __global float *weight, float bias, __global float *out,
                         index_t image_step) {
@@ -313,8 +314,8 @@ static inline void mend(const part *t, const image *s, const __global float *x, 
   }
 }
 
-/* Tiles of a part from `tile` on whose outputs are `rows` rows of `cells` neighbours; at: where
- * those begin in the images of an output. Whole rows of tiles are one row. */
+/* Tiles of a part from `tile` on whose outputs are `rows` rows of `cells` neighbours; at: their
+ * offset in the images of an output. Whole rows of tiles form one row. */
 typedef struct run {
   int tiles, rows, cells;
   index_t at;
@@ -337,8 +338,8 @@ static inline run run_of(const part *t, const image *s, int tile, index_t image_
   return r;
 }
 
-/* The epilogue of what a part has of one output; cell: the number in out of its plane in the first
- * image, which lies at `out`. */
+/* Applies the epilogue to one output's cells of a part. cell: number in out of its plane in the
+ * first image, which is at `out`. */
 #define EPILOGUE_PART(t, s, out, cell, image_step)               \
   for (int i_ = 0; i_ < (t).count;) {                            \
     const run r_ = run_of(&(t), &(s), i_, image_step);           \

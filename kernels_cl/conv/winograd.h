@@ -1,8 +1,8 @@
-/* Winograd's method on a tile of TILE x TILE outputs of a 3x3 kernel, N = TILE + 2: the N x N
- * inputs become factors, each is multiplied with that of the weight and summed over channels, and
- * the N x N sums become outputs; rows and columns one after the other. The points are 0, 1, -1 and
- * infinity, or 0, +-POINT_A, +-POINT_B and infinity: products and quotients of these stay near 1,
- * so that few digits are lost. */
+/* Winograd's method on a tile of TILE x TILE outputs of a 3x3 kernel, N = TILE + 2. The N x N
+ * inputs are transformed to factors. Each factor is multiplied by that of the weight and summed
+ * over channels, and the N x N sums are transformed to outputs; rows and columns one after the
+ * other. The points are 0, 1, -1 and infinity, or 0, +-POINT_A, +-POINT_B and infinity. Products
+ * and quotients of these stay near 1, so that few digits are lost. */
 #ifndef TILE
 #define TILE 4 /* or 2 */
 #endif
@@ -23,7 +23,7 @@ typedef float lanes;
 typedef PASTE(float, LANES) lanes;
 #endif
 
-/* Of N inputs of a row or column. */
+/* Transforms N inputs of a row or column to factors. */
 static inline void factors_of(const lanes d[N], lanes f[N]) {
 #if TILE == 2
   f[0] = d[0] - d[2];
@@ -44,7 +44,7 @@ static inline void factors_of(const lanes d[N], lanes f[N]) {
 #endif
 }
 
-/* TILE outputs of N sums of a row or column. */
+/* Transforms N sums of a row or column to TILE outputs. */
 static inline void outputs_of(const lanes s[N], lanes y[TILE]) {
 #if TILE == 2
   y[0] = s[0] + s[1] + s[2];
@@ -58,36 +58,37 @@ static inline void outputs_of(const lanes s[N], lanes y[TILE]) {
 #endif
 }
 
-/* What kernels are told of the tiles of x, of rows from first_row on of those of all images; pitch:
- * floats of a channel of a factor. */
+/* Parameters of the tiles of x. They are those of the rows from first_row on, counted over all
+ * images. pitch: floats per channel of a factor. */
 #define TILES_PARAMS                                                                          \
   const int channels, const int in_rows, const int in_columns, const int top, const int left, \
       const int tile_rows, const int tile_columns, const int first_row, const index_t pitch
-/* And those that make outputs. Weight and bias as they are in memory, of all groups. */
+/* Additional parameters of kernels that write outputs. Weight and bias are in the layout of the
+ * model, for all groups. */
 #define IMAGES_PARAMS                                                                    \
   const __global float *x, const long x_offset, const __global float *weight,            \
       const long weight_offset, const __global float *bias, const long bias_offset,      \
       __global float *out, const long out_offset, const int groups, const int n_outputs, \
       const int out_rows, const int out_columns
 
-/* The image that tiles are of. */
+/* Sizes of the images that tiles belong to. */
 typedef struct image {
-  int channels, outputs; /* of a group */
+  int channels, outputs; /* per group */
   int in_rows, in_columns, out_rows, out_columns;
   int top, left; /* padding */
 } image;
 
-/* Where a tile lies: of an image, by rows and columns of tiles. */
+/* Position of a tile: its image, and its row and column among the tiles of the image. */
 typedef struct place {
   int image, row, column;
 } place;
 
-/* Row `row` of the tiles of all images. */
+/* Returns the position of a tile of row `row`, counted over all images. */
 static inline place place_of(int row, int column, int tile_rows) {
   return (place){row / tile_rows, row % tile_rows, column};
 }
 
-/* Whether what was stored of a tile in a plane is finite. */
+/* True if the outputs of a tile that were stored in a plane are finite. */
 static inline int tile_is_finite(const __global float *plane, const image *s, const place *p) {
   for (int y = p->row * TILE; y < min((p->row + 1) * TILE, s->out_rows); y++)
     for (int x = p->column * TILE; x < min((p->column + 1) * TILE, s->out_columns); x++)
@@ -95,8 +96,9 @@ static inline int tile_is_finite(const __global float *plane, const image *s, co
   return 1;
 }
 
-/* A tile whose sums are infinite or no number, directly, as only its own inputs decide what it is.
- * x: the planes of the group's channels, weight: of the output, plane: where the output lies. */
+/* Recomputes directly a tile whose sums are infinite or NaN, because an output may depend on its
+ * own inputs alone. x: the planes of the group's channels, weight: of the output, plane: of the
+ * output. */
 static inline void make_directly(const __global float *x, const __global float *weight, float bias,
                                  __global float *plane, const image *s, const place *p) {
   for (int y = p->row * TILE; y < min((p->row + 1) * TILE, s->out_rows); y++)

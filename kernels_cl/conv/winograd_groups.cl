@@ -1,15 +1,15 @@
-/* Convolutions of images in float with a 3x3 kernel, stride 1, by winograd.h, the tiles of some
- * rows at a time, for devices with many work-items: one makes the factors of a tile and channel, a
- * group multiplies a block of outputs and tiles, staged through local memory, one makes a tile of
- * outputs. Factors are [group][N * N][channel][tile], sums [group][N * N][output][tile], each of
- * `pitch` tiles. */
+/* Convolutions of images in float with a 3x3 kernel, stride 1, by winograd.h, for devices with many
+ * work-items, some rows of tiles at a time. A work-item computes the factors of a tile and channel.
+ * A group multiplies a block of outputs and tiles, staged through local memory. A work-item
+ * computes a tile of outputs. Factors are [group][N * N][channel][tile], sums [group][N *
+ * N][output][tile], each with a pitch of `pitch` tiles. */
 #include "common.h"
 #ifndef HAS_BIAS
 #define HAS_BIAS 1
 #endif
 #define COLUMNS 32 /* outputs of a panel of winograd_pack.cl, and of a block */
-#define TILES 32   /* of a block */
-#define DEPTH 16   /* channels at once, whose products are a sum: keeps rounding errors small */
+#define TILES 32   /* tiles of a block */
+#define DEPTH 16   /* channels per separate sum, which keeps rounding errors small */
 #define BLOCK 4    /* outputs and tiles of a work-item */
 #define WORKERS (COLUMNS / BLOCK * TILES / BLOCK)
 #include "winograd.h"
@@ -44,7 +44,7 @@ __kernel void winograd_tile_factors(const __global float *x, const long x_offset
   }
 }
 
-/* Groups: a block of tiles, a panel, a factor of a group. */
+/* Groups of work-items: a block of tiles, a panel, a factor of a group. */
 __kernel void winograd_products(const __global float *factors, const long factors_offset,
                                 const __global float *packed, const long packed_offset,
                                 __global float *sums, const long sums_offset, const int channels,

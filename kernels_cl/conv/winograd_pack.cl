@@ -1,14 +1,14 @@
-/* The constant weight of winograd.cl: its factors as [panel of COLUMNS outputs][N * N][channels]
- * [COLUMNS], panels of one group after those of another, outputs beyond the last of a group as
- * zeros. A work-item writes a channel of a panel. */
+/* Packs the constant weight of winograd.cl: its factors as [panel of COLUMNS outputs][N *
+ * N][channels][COLUMNS]. The panels of one group follow those of another; outputs beyond the last
+ * of a group are 0. A work-item writes a channel of a panel. */
 #include "common.h"
 #ifndef COLUMNS
 #define COLUMNS 32
 #endif
 #include "winograd.h"
 
-/* Three elements: the polynomial that they are at each point, over the product of the point's
- * differences from the others; infinity: the last. */
+/* Transforms three elements: the value of their polynomial at each point, divided by the product of
+ * the point's differences from the others. The last factor, at infinity, is the last element. */
 static inline void factors_of_3(const float k[SIDE], float f[N]) {
 #if TILE == 2
   f[0] = k[0];

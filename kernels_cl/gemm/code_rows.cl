@@ -1,6 +1,7 @@
-/* out[p] = row index[p] of an encoded table that products read as their b: of the panels that
- * gemm_codes_pack.cl has packed, else of the rows as stored; the same bits, as groups have no
- * zeros. A work-item decodes 32 elements. An index out of range is reported and clamped. */
+/* out[p] = row index[p] of an encoded table that is also the b of products. It is read from the
+ * panels that gemm_codes_pack.cl has packed, if any, else from the stored rows. Both yield the same
+ * bits, as groups have no zeros. A work-item decodes 32 elements. An index out of range is reported
+ * and replaced by 0. */
 #include "codes.h"
 #include "encoded.h"
 #include "picked.h"
@@ -24,7 +25,7 @@ static inline float load_factor(__global const uchar *from, int i) {
 #endif
 }
 
-/* What gemm_codes_pack.cl has stored of part `within` of a block. */
+/* Loads the factors of part `within` of a block, as gemm_codes_pack.cl has stored them. */
 static inline code_factors load_factors(__global const uchar *block, int within, int lane) {
   code_factors f = scale_of(0);
   for (int half16 = 0; half16 < 2; half16++) {

@@ -1,6 +1,6 @@
-/* Panels of codes (base/code_panels.h): CODE_BITS (4 or 8), LEAST, SPANS, HAS_SUBS, HAS_LOWS,
- * BLOCK, PERIOD, and WIDE_FACTORS, 1 where d and m are F32. FLOAT_CODES: 0, or the bits of the
- * mantissa of codes that are floats, 3 of E4M3 and 2 of E5M2. */
+/* Layout of panels of codes (base/code_panels.h), described by CODE_BITS (4 or 8), LEAST, SPANS,
+ * HAS_SUBS, HAS_LOWS, BLOCK, PERIOD, and WIDE_FACTORS, which is 1 if d and m are F32. FLOAT_CODES:
+ * 0, or the mantissa bits of codes that are floats, 3 for E4M3 and 2 for E5M2. */
 #include "common.h"
 #ifndef CODE_BITS
 #define CODE_BITS 4
@@ -14,12 +14,12 @@
 #define FLOAT_CODES 0
 #endif
 #define PANEL 16
-#define PART 32 /* k */
+#define PART 32 /* k per part */
 #define VECTORS CODE_BITS
-#define CODES (32 / CODE_BITS) /* of a word */
+#define CODES (32 / CODE_BITS) /* codes per word */
 #define VECTOR_BYTES (PANEL * 4)
 #define PART_BYTES (VECTORS * VECTOR_BYTES)
-/* What a block has, and where. */
+/* Sizes and offsets of the sections of a block. */
 #define FACTOR_BYTES (BLOCK * SPANS / PERIOD * PANEL * (WIDE_FACTORS ? 4 : 2))
 #define SUB_BYTES (HAS_SUBS * BLOCK * SPANS * PANEL)
 #define D_AT (BLOCK * PART_BYTES)
@@ -28,7 +28,7 @@
 #define L_AT (S_AT + SUB_BYTES)
 #define LINE_BYTES 64
 #define BLOCK_BYTES ((L_AT + HAS_LOWS * SUB_BYTES + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES)
-/* The block of a panel that has a part. */
+/* Address of the block of a panel that contains a part. */
 #define BLOCK_OF(panel, part) ((panel) + (long)((part) / BLOCK) * BLOCK_BYTES)
 
 #define CODES_PARAMS \
@@ -46,9 +46,9 @@
 #define SMALLEST 0x1p-14f
 #endif
 #define NORMAL (1 << 23)
-/* Byte j of words as floats: all but its sign, where a float has mantissa and exponent, is one but
- * for what exponents count from, and for the two ends: below NORMAL there is one more exponent and
- * no first bit, which is taken off; from SPECIAL on there is no number. */
+/* Returns byte j of the words, an 8-bit float, as float. Exponent and mantissa are shifted into
+ * place and the exponent bias is adjusted. Codes below NORMAL are subnormal: they get one more
+ * exponent, and the implicit first bit is subtracted. Codes from SPECIAL on are infinite or NaN. */
 static inline float16 float_codes(uint16 w, int j) {
   const int16 code = as_int16(w >> (uint16)(8 * j)), size = (code & 127) << MOVE;
   const int16 small = size < NORMAL;
@@ -59,13 +59,14 @@ static inline float16 float_codes(uint16 w, int j) {
 }
 #define CODE_OF(w, j) float_codes(w, j)
 #else
-/* Codes of one k as floats, from the bits [at, at + CODE_BITS) of a word, at <= 16: a float that
- * has them where its mantissa counts ones, less what that adds, which is exact. */
+/* Converts the codes of one k, the bits [at, at + CODE_BITS) of the words, at <= 16, to floats plus
+ * LEAST. It ORs them into the mantissa of a float where they count ones, then subtracts that float,
+ * which is exact. */
 #define CODE_MASK ((1u << CODE_BITS) - 1)
 #define CODE_AT(w, at)                                                               \
   (as_float16(((w) & (uint16)(CODE_MASK << (at))) | (uint16)((150u - (at)) << 23)) - \
    ((float)(1 << (23 - (at))) - (float)LEAST))
-/* Those below bit 20 where they are; others 16 or 20 bits further down. */
+/* Codes below bit 20 are converted in place; others are shifted down by 20 or 16 bits first. */
 #if CODE_BITS == 4
 #define LOW_CODES 5
 #else
@@ -82,7 +83,7 @@ static inline float16 float_codes(uint16 w, int j) {
 #define FACTORS16(p, i) vload_half16(i, (__global const half *)(p))
 #endif
 
-/* Scales of a span of a block, and what is added to its elements. */
+/* Returns the scales of a span of a block. span_low returns what is added to its elements. */
 static inline float16 span_scale(__global const uchar *block, int span) {
   const float16 d = FACTORS16(block + D_AT, span / PERIOD);
 #if HAS_SUBS

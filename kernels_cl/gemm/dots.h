@@ -1,17 +1,17 @@
 /* Rows of a, rounded to 8 bits (base/rounded.h), and their dot products with panels of codes, on
  * GPUs. A group of base/rounded.h is a part of code_panels.h.
  *
- * M rows side by side are a tile, of words of 32 bits: for each part WORDS of M, which hold the
- * rounded elements q, the scales (M floats), then for each span M of sums of q: times the scale, as
- * floats, if panels have lows; else times LEAST, as ints. A row that is not finite has scales of
+ * M neighbouring rows form a tile of 32-bit words. For each part it has WORDS * M words of rounded
+ * elements q, then the M scales (floats), then M sums of q for each span. A sum is a float, times
+ * the scale, if panels have lows; else an int, times LEAST. A row that is not finite has scales of
  * NaN and q of 0.
  *
- * A word has four q that meet the codes of a word of b, in its order. 8 bits: byte j of word i is
- * k = 4 i + j; 4 bits: bytes of a word of b hold two codes each, and words 2 v and 2 v + 1 meet the
- * low and the high ones: k = 8 v + 2 j and 8 v + 2 j + 1.
+ * A word has four q, in the order of the codes of the word of b that they multiply. 8 bits: byte j
+ * of word i is k = 4 i + j. 4 bits: bytes of a word of b hold two codes each, and words 2 v and 2 v
+ * + 1 multiply the low and the high ones: k = 8 v + 2 j and 8 v + 2 j + 1.
  *
- * Products take rows and results as DOTS_PARAMS has them; b is in CODES_PARAMS. GROUPED: product z
- * is a tile of group_tiles (matmul_groups.cl), each with its own matrix of b. */
+ * Products have rows and results as in DOTS_PARAMS; b is in CODES_PARAMS. GROUPED: product z is a
+ * tile of group_tiles (matmul_groups.cl), each with its own matrix of b. */
 #include "add_dots.h"
 #include "codes.h"
 #ifndef M
@@ -35,8 +35,8 @@
       const index_t m_size, const index_t n_size, const float alpha, const float beta,             \
       const __global long *row_tiles, const long row_tiles_offset
 
-/* Of product z: how many rows it has, where its matrix and its results begin, and whether it has a
- * matrix; else results are 0. */
+/* Product z: number of rows, offsets of its matrix of b and of its results. Without a matrix the
+ * results are 0. */
 typedef struct dots_product {
   index_t rows;
   long b, out;

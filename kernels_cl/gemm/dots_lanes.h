@@ -1,7 +1,8 @@
-/* Rows in tiles of dots.h by panels of codes: a work-item has a column of each of PANELS panels, so
- * that neighbours read neighbouring words of a panel, and the same of a. Products within a span of
- * a part are added as integers, which are scaled and added in the order of parts, in f32: neither
- * what adds the integers nor M or PANELS changes a bit. */
+/* Multiplies rows in tiles of dots.h by panels of codes. A work-item has one column of each of
+ * PANELS panels, so that neighbours read neighbouring words of a panel and the same words of a.
+ * Products within a span of a part are added as integers. Their sums are scaled and added in the
+ * order of parts, in f32. Hence neither the instruction that adds the integers nor M or PANELS
+ * changes a bit. */
 #include "dots.h"
 #pragma OPENCL FP_CONTRACT OFF
 #define SUMS (PANELS * M)
@@ -12,7 +13,7 @@
 #define FACTOR(p, i) vload_half(i, (__global const half *)(p))
 #endif
 
-/* d * s of a span of a block, or m * l, of a column: those that begin at `at` and `subs_at`. */
+/* Returns d * s, or m * l, of a column in a span of a block, from offsets `at` and subs_at. */
 static inline float column_factor(__global const uchar *block, int at, int subs_at, int span,
                                   int column) {
   const float d = FACTOR(block + at, span / PERIOD * PANEL + column);
@@ -23,8 +24,8 @@ static inline float column_factor(__global const uchar *block, int at, int subs_
 #endif
 }
 
-/* sum (PANELS, M) of a span of a part, whose words of the tile begin at a, and of the columns at
- * words[p]. */
+/* sum (PANELS, M) = the integer sums of a span of a part. The part's words of the tile begin at a,
+ * those of the columns at words[p]. */
 static inline void sum_columns(__global const int *a, __global const uint *const *words, int span,
                                int *sum) {
   __global const int *a_sums = a + (WORDS + 1 + span) * M;
@@ -47,7 +48,7 @@ static inline void sum_columns(__global const int *a, __global const uint *const
   }
 }
 
-/* total + the sums of a span, scaled; m: a row of the tile whose part begins at a. */
+/* Returns total + the scaled sums of a span. m: row of the tile whose part begins at a. */
 static inline float add_scaled(float total, float sum, float scale, float low,
                                __global const int *a, int span, int m) {
   total = fma(sum, scale * as_float(a[WORDS * M + m]), total);

@@ -3,17 +3,17 @@
  *
  * gemm_pack writes a as [z][k block][panel of ROWS rows][k][ROWS]. In gemm, a work-item owns
  * `strip` columns of out and some panels of rows. Per block of DEPTH k it packs its part of b into
- * local memory as [panel of 2 WIDTH columns][k] [2 WIDTH], so that a panel stays in the first-level
- * cache, and runs the panels of a past it: ROWS x 2 accumulators of WIDTH floats, one broadcast and
- * two multiply-adds a step. Between blocks the sums wait in `sums` (out itself for f32), or with
- * SUMS_LOCAL in local memory, as (row, column of the strip): rows of out are a page apart.
- * B_PACKED: b is in the panels of gemm_panels.cl, which are read where they are, or made floats in
- * local memory. */
+ * local memory as [panel of 2 WIDTH columns][k][2 WIDTH], so that a panel stays in the first-level
+ * cache. It then multiplies the panels of a by it: ROWS x 2 accumulators of WIDTH floats, one
+ * broadcast and two multiply-adds per step. Between blocks the sums are stored in `sums` (out
+ * itself for f32), or with SUMS_LOCAL in local memory, as (row, column of the strip), because rows
+ * of out are a page apart. B_PACKED: b is in the panels of gemm_panels.cl, which are read in place
+ * or converted to floats in local memory. */
 #include "gemm.h"
 #include "matmul.h"
 
 #if WIDTH == 16 && A_ORDER == 1
-/* 16 k of ROWS rows to to[k * ROWS + row]. */
+/* Packs 16 k of ROWS rows to to[k * ROWS + row]. */
 static inline void pack_16(__global const STORAGE(A_TYPE) * a, index_t a_m, __global float *to) {
   float16 r[ROWS];
 #pragma unroll
@@ -43,7 +43,7 @@ __kernel void gemm_pack(__global const STORAGE(A_TYPE) * a, const long a_offset,
   packed +=
       packed_offset + (long)z * padded * k_size + (long)k0 * padded + (long)panel * ROWS * depth;
   a += a_offset + strided_offset(z, batch_dims, a_batch) + k0 * a_k;
-  int from = 0; /* k that are done */
+  int from = 0; /* number of k packed so far */
 #if WIDTH == 16 && A_ORDER == 1
   if ((panel + 1) * ROWS <= m_size)
     for (; from + 16 <= depth; from += 16)
@@ -65,7 +65,7 @@ __kernel void gemm_pack(__global const STORAGE(A_TYPE) * a, const long a_offset,
 }
 
 #if WIDTH >= 8 && B_ORDER == 1
-/* 16 columns (contiguous in k) by 16 k at b into to[k * COLUMNS + column]. */
+/* Packs 16 columns (contiguous in k) by 16 k at b to to[k * COLUMNS + column]. */
 static inline void transpose16(__global const STORAGE(B_TYPE) * b, index_t b_n, __local float *to) {
   float16 r[16];
 #pragma unroll
@@ -74,7 +74,7 @@ static inline void transpose16(__global const STORAGE(B_TYPE) * b, index_t b_n, 
 }
 #endif
 
-/* Columns [0, n) of depth rows of b into `to`, columns up to a multiple of COLUMNS zero. */
+/* Packs columns [0, n) of `depth` rows of b into `to`, zero-padded to a multiple of COLUMNS. */
 static inline void pack_b(__global const STORAGE(B_TYPE) * b, index_t b_k, index_t b_n, int n,
                           int depth, __local float *to) {
   for (int n0 = 0; n0 < n; n0 += COLUMNS, to += COLUMNS * depth) {
@@ -86,7 +86,7 @@ static inline void pack_b(__global const STORAGE(B_TYPE) * b, index_t b_k, index
       continue;
     }
 #endif
-    int k0 = 0; /* rows that are done */
+    int k0 = 0; /* number of rows packed so far */
 #if WIDTH >= 8 && B_ORDER == 1
     if (count == COLUMNS)
       for (; k0 + 16 <= depth; k0 += 16)
@@ -106,15 +106,14 @@ static inline void pack_b(__global const STORAGE(B_TYPE) * b, index_t b_k, index
   }
 }
 
-/* `depth` k of packed panels, k_size of which are there, into `to`. */
+/* Converts `depth` k of packed panels, which have k_size k each, to floats in `to`. */
 static inline void widen_panels(__global const STORAGE(B_TYPE) * b, index_t k_size, int n,
                                 int depth, __local float *to) {
   for (int n0 = 0; n0 < n; n0 += COLUMNS, to += COLUMNS * depth, b += COLUMNS * (long)k_size)
     for (int i = 0; i < COLUMNS * depth; i += WIDTH) vstorew(LOADWF(B_TYPE, b + i), 0, to + i);
 }
 
-/* memory: DEPTH * strip floats for b, unless it is read where it is, and with SUMS_LOCAL those of
- * the sums. */
+/* memory: DEPTH * strip floats for b, unless it is read in place, then the sums if SUMS_LOCAL. */
 __kernel void gemm(PANELS_PARAMS, DENSE_PARAMS, __local float *memory) {
   const index_t n0 = (index_t)get_global_id(0) * strip, z = (index_t)get_global_id(2);
   const index_t panels = (m_size + ROWS - 1) / ROWS,

@@ -1,4 +1,4 @@
-/* What the CPU's GEMMs share: their operands, and what becomes of a tile of sums. */
+/* Operands of the GEMMs for CPUs, and the epilogue of a tile of sums. */
 #include "common.h"
 #ifndef SUMS_LOCAL
 #define SUMS_LOCAL 0
@@ -19,11 +19,11 @@
 #ifndef A_ORDER
 #define A_ORDER 1 /* 1: k is contiguous */
 #endif
-#define LINE 16 /* floats of a line of a cache */
+#define LINE 16 /* floats per cache line */
 #define LOADWF(T, p) PASTE(PASTE(LOAD, WIDTH), F)(T, p)
 
-/* What is multiplied but b; a is packed. a_stride: elements from one packed matrix to the next; 0:
- * all batches have the same. */
+/* The operands except b; a is packed. a_stride: elements from one packed matrix to the next, or 0
+ * if all batches share one. */
 #define PANELS_PARAMS                                                                            \
   __global const float *a, const long a_offset, const long a_stride,                             \
       __global const STORAGE(BIAS_TYPE) * bias, const long bias_offset, const index8 bias_batch, \
@@ -32,8 +32,8 @@
       const index8 batch_dims, const index_t m_size, const index_t n_size, const index_t k_size, \
       const index_t panels_each, const index_t strip, const float alpha, const float beta
 
-/* Columns [0, n) of a row of sums to out, with what the blocks of k before (unless first) left in
- * sums; unless last, to sums instead. */
+/* Adds to columns [0, n) of a row the sums of the previous blocks of k (unless first) and writes
+ * the results to out, or the sums to `sums` unless last. */
 static inline void store_row(SUMS_SPACE float *row, int n, bool first, bool last,
                              __global float *sums, __global STORAGE(OUT_TYPE) * out, float alpha,
                              float beta, __global const STORAGE(BIAS_TYPE) * bias, index_t bias_n) {
@@ -51,20 +51,21 @@ static inline void store_row(SUMS_SPACE float *row, int n, bool first, bool last
 #endif
 }
 
-/* Floats of the next panel of b that each k of panels [first, last) of a asks for. */
+/* Returns the floats of b's next panel to prefetch with each k of panels [first, last) of a. */
 static inline int next_step(__global const float *next, index_t first, index_t last) {
   return next ? (COLUMNS + (int)(last - first) - 1) / (int)(last - first) : 0;
 }
 
 #if !SUMS_LOCAL
-/* Behind multiply_column of the last block of k, in a kernel with PANELS_PARAMS: out is column n of
- * product z. */
+/* Epilogue, after multiply_column of the last block of k, in a kernel with PANELS_PARAMS. out is
+ * column n of product z. */
 #define EPILOGUE_COLUMNS(out, z, n, columns)                        \
   for (index_t m = first * ROWS; m < min(last * ROWS, m_size); m++) \
   EPILOGUE((out) + m * n_size, ((z)*m_size + m) * n_size + (n), columns)
 
-/* Panels [first, last) of a by one panel of b, of which `columns` are there, `depth` k from k0 on.
- * next: what is read after that panel, asked for meanwhile, some floats with each k; or 0. */
+/* Multiplies panels [first, last) of a by `columns` columns of one panel of b, `depth` k from k0
+ * on. next: the panel that is read afterwards, of which some floats are prefetched with each k; or
+ * NULL. */
 static inline void multiply_column(__global const float *a, B_SPACE const float *b,
                                    __global const float *next, int columns, index_t first,
                                    index_t last, index_t k0, int depth, index_t m_size,
@@ -76,7 +77,7 @@ static inline void multiply_column(__global const float *a, B_SPACE const float 
   const int step = next_step(next, first, last);
   for (index_t panel = first; panel < last; panel++, next += step * depth) {
     float tile[ROWS * COLUMNS];
-    for (int r = 0; r < ROWS; r++) /* sums of a column of panels are far apart in memory */
+    for (int r = 0; r < ROWS; r++) /* prefetch: these sums are far apart */
       for (int at = 0; at < COLUMNS; at += LINE) ASK_FOR(sums + (panel * ROWS + r) * n_size + at);
     multiply_panels(a + (long)k0 * padded + (long)panel * ROWS * depth, b, depth, true, tile,
                     COLUMNS, next, step);
@@ -89,8 +90,8 @@ static inline void multiply_column(__global const float *a, B_SPACE const float 
   }
 }
 #else
-/* sums (rows of panels [first, last) of a, strip): a column of panels of them, from that of the
- * first row on, is multiplied by one panel of b, `depth` k from k0 on. next: as above. */
+/* Adds the products of panels [first, last) of a and one panel of b, `depth` k from k0 on, to sums
+ * (rows of these panels, strip). next: as above. */
 static inline void add_column(__global const float *a, B_SPACE const float *b,
                               __global const float *next, index_t first, index_t last, index_t k0,
                               int depth, index_t m_size, __local float *sums, int strip) {

@@ -1,9 +1,9 @@
-/* As gemm.cl's gemm for a b in panels of codes, which become floats on the way to local memory. */
+/* The gemm of gemm.cl for a b in panels of codes, which are decoded to floats in local memory. */
 #include "codes.h"
 #include "gemm.h"
 
-/* Columns [0, n) of `depth` k from part `first` on into `to`: panels of COLUMNS, of which PANEL are
- * a multiple or a divisor. */
+/* Decodes columns [0, n) of `depth` k from part `first` on into `to`, as panels of COLUMNS. PANEL
+ * is a multiple or a divisor of COLUMNS. */
 static inline void widen_codes(__global const uchar *b, long panel_bytes, index_t first, int n,
                                int depth, __local float *to) {
   for (int n0 = 0; n0 < n; n0 += PANEL, b += panel_bytes) {

@@ -1,9 +1,9 @@
-/* An encoded b (n, k) as panels of codes, or several, one behind the other. A work-item writes a
+/* Packs an encoded b (n, k), or several consecutive ones, as panels of codes. A work-item writes a
  * part of a panel. */
 #include "codes.h"
 #include "encoded.h"
 
-/* What a panel has of a code. */
+/* Returns a code as panels store it. */
 static inline uint stored_code(float x) {
 #if FLOAT_CODES
   return PASTE(encode_, CODE)(x);

@@ -1,9 +1,10 @@
-/* out[z][m][n] = alpha * sum_k a[z][m][k] * b[k][n] + beta * bias[z][m][n] on GPUs without local
- * memory worth using: floats up to f32, sums in f32, one b for all batches.
+/* out[z][m][n] = alpha * sum_k a[z][m][k] * b[k][n] + beta * bias[z][m][n] on GPUs whose local
+ * memory is not fast: floats up to f32, sums in f32, one b for all batches.
  *
- * b is in words of 16 bytes, VECTOR(B_TYPE) neighbours of n: (k, words of a row), k rounded up to
- * DEPTH, zeros where nothing is; it is read as a buffer, or as an image. A work-item makes ROWS
- * rows of a word's columns; those of a group that are behind each other read the same words. */
+ * b is packed in words of 16 bytes, VECTOR(B_TYPE) neighbours of n: (k, words of a row). k is
+ * rounded up to DEPTH with zeros. b is read as a buffer, or as an image. A work-item computes ROWS
+ * rows of a word's columns; work-items of a group that follow each other along m read the same
+ * words. */
 #include "fetch.h"
 #include "matmul.h"
 #ifndef ROWS
@@ -24,7 +25,7 @@
 #define WORD_OF(words, i) (words)[i]
 #endif
 
-/* DEPTH elements of a row from k on, of which n are there, the rest 0. */
+/* Returns DEPTH elements of a row from k on, of which n exist; the rest are 0. */
 static inline float4 load_row(__global const STORAGE(A_TYPE) * a, index_t a_k, index_t n) {
   if (a_k == 1 && n >= DEPTH) return LOAD4F(A_TYPE, a);
   float v[DEPTH];
@@ -32,7 +33,7 @@ static inline float4 load_row(__global const STORAGE(A_TYPE) * a, index_t a_k, i
   return vload4(0, v);
 }
 
-/* sum (ROWS, COLUMNS) of rows [0, rows) from a on by word `word` of each of k's rows of words. */
+/* sum (ROWS, COLUMNS) = rows [0, rows) from a on by word `word` of each k. */
 static inline void sum_block(__global const STORAGE(A_TYPE) * a, index_t a_m, index_t a_k,
                              index_t rows, index_t depth, WORDS_TYPE words, index_t word,
                              index_t row_words, float *sum) {
@@ -60,7 +61,7 @@ static inline void sum_block(__global const STORAGE(A_TYPE) * a, index_t a_m, in
   }
 }
 
-/* In a kernel with GEMM_PARAMS and DENSE_PARAMS: all of a work-item, whose words are WORDS_TYPE. */
+/* The body of a work-item in a kernel with GEMM_PARAMS and DENSE_PARAMS. words: of WORDS_TYPE. */
 #define MULTIPLY_BLOCK(words)                                                                  \
   const index_t z = (index_t)get_global_id(2), m0 = (index_t)get_global_id(1) * ROWS,          \
                 word = (index_t)get_global_id(0), n0 = word * COLUMNS;                         \

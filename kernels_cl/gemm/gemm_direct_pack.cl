@@ -1,5 +1,5 @@
-/* b in words of 16 bytes for gemm_direct.cl: a work-item packs one. B_ORDER: 0, n is contiguous in
- * b; 1: k is, or neither. */
+/* Packs b in words of 16 bytes for gemm_direct.cl; a work-item packs one word. B_ORDER: 0, n is
+ * contiguous in b; 1: k is, or neither. */
 #include "common.h"
 #include "fetch.h"
 #ifndef B_TYPE

@@ -1,4 +1,4 @@
-/* Rows of a in tiles of dots.h. A work-item writes a part of one. */
+/* Packs rows of a in tiles of dots.h. A work-item writes a part of one row. */
 #include "dots.h"
 #ifndef A_TYPE
 #define A_TYPE F32
@@ -19,8 +19,8 @@ static inline int sum_of(int16 x) {
   return b.x + b.y + b.z + b.w;
 }
 
-/* x / y of normal numbers, as long as it is one: rounded once, as a GPU's own division need not be.
- */
+/* Returns x / y from the bits of normal numbers, correctly rounded if the quotient is normal. The
+ * division of a GPU need not be. */
 static inline float quotient(uint x, uint y) {
   const ulong a = (ulong)(x & 0x7fffffu | 0x800000u) << 26, b = y & 0x7fffffu | 0x800000u,
               q = a / b;
@@ -31,7 +31,7 @@ static inline int span_sum(int sum, float scale) {
   return HAS_LOWS ? as_int(scale * (float)sum) : LEAST * sum;
 }
 
-/* 16 q as words of a tile. */
+/* Stores 16 q as words of a tile. */
 static inline void store_words(int16 q, __global int *to) {
   const char16 x = convert_char16(q);
 #if CODE_BITS == 8
@@ -45,7 +45,7 @@ static inline void store_words(int16 q, __global int *to) {
   to[3 * M] = words.w;
 }
 
-/* x: a part of a row; to: its first word. As base/rounded.c. */
+/* Rounds x0 and x1, a part of a row, as base/rounded.c does. to: its first word. */
 static inline void store_part(float16 x0, float16 x1, __global int *to) {
   const int16 size0 = as_int16(x0) & 0x7fffffff, size1 = as_int16(x1) & 0x7fffffff;
   const int largest = largest_of(max(size0, size1)), infinity = 0x7f800000;

@@ -1,9 +1,9 @@
-/* As gemm.cl's gemm for an encoded b (n, k), which is decoded on the way to local memory. */
+/* The gemm of gemm.cl for an encoded b (n, k), which is decoded to local memory. */
 #include "encoded.h"
 #include "gemm.h"
 
-/* Columns [0, n) of depth k from part `first` on into `to`; those up to a multiple of COLUMNS
- * repeat the last. */
+/* Decodes columns [0, n) of `depth` k from part `first` on into `to`. Columns up to a multiple of
+ * COLUMNS repeat the last. */
 static inline void decode_panels(code_bytes rows, long row_bytes, long scales_at, index_t groups,
                                  index_t group, index_t first, int n, int depth,
                                  __local float *to) {

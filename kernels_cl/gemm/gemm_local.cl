@@ -1,10 +1,10 @@
 /* out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n] on GPUs: floats up to
  * f32, sums in f32; a and b are contiguous along k (ORDER 1) or along the other axis (0).
  *
- * A group of SIDE x SIDE work-items makes TILE x TILE of out. DEPTH k of a and b at a time are
- * staged in local memory as f32, while the next are on their way, in registers. A work-item has
- * EACH x EACH elements: blocks of 4 x 4, SIDE * 4 apart, so that neighbours read neighbouring words
- * of local memory. IN_PARTS: of some of the k (parts.h). */
+ * A group of SIDE x SIDE work-items computes TILE x TILE of out. DEPTH k of a and b at a time are
+ * staged in local memory as f32, while the next are loaded to registers. A work-item has EACH x
+ * EACH elements: blocks of 4 x 4, SIDE * 4 apart, so that neighbours read neighbouring words of
+ * local memory. IN_PARTS: the k are split (parts.h). */
 #include "fetch.h"
 #include "matmul.h"
 #include "parts.h"
@@ -19,12 +19,12 @@
 #define BLOCKS (EACH / 4)
 #define GROUP (SIDE * SIDE)
 #define TILE (SIDE * EACH)
-#define PITCH (TILE + 4) /* of a staged k: whole float4, and neighbouring k in other banks */
+#define PITCH (TILE + 4) /* whole float4 per staged k; neighbouring k are in different banks */
 #define DEPTH 16
 #define CHAIN 64 /* additions in a row before their sum is added to the total */
-#define WORDS (TILE * DEPTH / 4 / GROUP) /* that a work-item fetches of an operand, at most */
+#define WORDS (TILE * DEPTH / 4 / GROUP) /* most words of an operand per work-item */
 
-/* Where word w of a stage begins. */
+/* row_of and k_of return the position of word w in a stage. */
 static inline int row_of(const operand *o, int w) {
   const int vector = 8 / o->halves;
   return o->order ? w / (DEPTH / vector) : w % (TILE / vector) * vector;
@@ -35,7 +35,7 @@ static inline int k_of(const operand *o, int w) {
 }
 static inline bool is_in_stage(const operand *o, int w) { return w < TILE * DEPTH * o->halves / 8; }
 
-/* This work-item's words of the stage that begins at k0. */
+/* Loads this work-item's words of the stage that begins at k0. */
 static inline void fetch_stage(const operand *o, index_t k0, int lane, uint4 *words) {
 #pragma unroll
   for (int i = 0; i < WORDS; i++) {
@@ -87,7 +87,8 @@ static inline void end_chain(float4 (*part)[BLOCKS], float4 (*sum)[BLOCKS]) {
     }
 }
 
-/* Row i, or column, of a work-item in the tile; lane: its place in that direction. */
+/* Returns the row or column in the tile of a work-item's row or column i. lane: its position in
+ * that direction. */
 static inline int place_of(int i, int lane) { return i / 4 * SIDE * 4 + lane * 4 + i % 4; }
 
 __kernel void gemm_local(GEMM_PARAMS, DENSE_PARAMS, PARTS_PARAMS) {

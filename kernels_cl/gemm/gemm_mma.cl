@@ -1,10 +1,10 @@
 /* out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n] on GPUs that multiply
- * blocks of F16 or BF16 by an instruction (mma.h): a and b are of MMA_TYPE or rounded to it; each
+ * blocks of F16 or BF16 by an instruction (mma.h). a and b are of MMA_TYPE or rounded to it. Each
  * is contiguous along k (ORDER 1) or along the other axis (0).
  *
- * A group of WARPS_M x WARPS_N warps makes a tile of out, a warp BLOCKS_M x BLOCKS_N blocks of 16 x
- * 8. DEPTH k of a and b at a time are staged in local memory, in words of two k, while the next are
- * on their way, in registers. */
+ * A group of WARPS_M x WARPS_N warps computes a tile of out, a warp BLOCKS_M x BLOCKS_N blocks of
+ * 16 x 8. DEPTH k of a and b at a time are staged in local memory, in words of two k, while the
+ * next are loaded to registers. */
 #include "fetch.h"
 #include "matmul.h"
 #include "mma.h"
@@ -23,14 +23,15 @@
 #define WARPS_M 2
 #define BLOCKS_N 4
 #define GROUP (WARPS_M * WARPS_N * WARP)
-#define TILE (WARPS_N * BLOCKS_N * 8) /* rows, which are as many, and columns */
+#define TILE (WARPS_N * BLOCKS_N * 8) /* rows, and as many columns */
 #define DEPTH 32
-#define PITCH (DEPTH / 2 + 4)            /* words of a staged row: 8 rows lie in other banks */
-#define CHAIN 64                         /* k of a sum before it is added to the total */
-#define WORDS (TILE * DEPTH / 4 / GROUP) /* of 16 bytes that a work-item fetches, at most */
+#define PITCH (DEPTH / 2 + 4)            /* words per staged row; 8 rows are in different banks */
+#define CHAIN 64                         /* k per sum before it is added to the total */
+#define WORDS (TILE * DEPTH / 4 / GROUP) /* words of 16 bytes that a work-item fetches, at most */
 
-/* Where word i of a work-item is in a stage. Along k: one of its row; else the words of an even k
- * and the next follow each other. False: there is none. */
+/* Finds the position of word i of a work-item in a stage; returns false if there is no such word.
+ * If k is contiguous, it is a word of one row; else the words of an even k and the next k follow
+ * each other. */
 static inline bool find_word(const operand *o, int item, int i, int *row, int *k) {
   const int vector = 8 / o->halves;
   if (o->order) {
@@ -53,7 +54,7 @@ static inline void fetch_stage(const operand *o, index_t k0, int item, uint4 *wo
   }
 }
 
-/* Neighbours along k. to: of their row. */
+/* Stores neighbours along k to `to`, in their row. */
 static inline void store_row(const operand *o, uint4 word, __local uint *to) {
   if (o->kind == KIND(MMA_TYPE)) {
     vstore4(word, 0, to);
@@ -64,7 +65,7 @@ static inline void store_row(const operand *o, uint4 word, __local uint *to) {
   for (int j = 0; j < 4 / o->halves; j++) to[j] = PAIR(MMA_TYPE, v[2 * j], v[2 * j + 1]);
 }
 
-/* Neighbouring rows of an even k and the next. to: of the first row. */
+/* Stores neighbouring rows of an even k and the next k. to: in the first row. */
 static inline void store_rows(const operand *o, uint4 even, uint4 odd, __local uint *to) {
   if (o->kind == KIND(MMA_TYPE)) {
     uint low[4], high[4];
@@ -97,7 +98,7 @@ static inline void store_stage(const operand *o, int item, const uint4 *words,
   }
 }
 
-/* part += the products of a stage. as, bs: the warp's rows and columns. */
+/* part += the products of a stage. as, bs: the rows and columns of the warp. */
 static inline void add_products(const __local uint *as, const __local uint *bs,
                                 __local uint *memory, int lane, float (*part)[BLOCKS_N][4]) {
   const int g = lane / 4, t = lane % 4;

@@ -1,10 +1,10 @@
 /* out[z][m][n] = alpha * sum_k a[z][m][k] * b[k][n] + beta * bias[z][m][n] on a CPU, for floats up
- * to f32, few rows of a, and a b that gemm_panels_pack.cl has packed. A work-item makes `each`
- * panels of columns, whose sums (each, rows, COLUMNS) wait in local memory, `depth` k at a time, M
- * rows and P panels at once. Behind the sums are those k of a as floats, unless a is f32. */
+ * to f32, few rows of a, and a b that gemm_panels_pack.cl has packed. A work-item computes `each`
+ * panels of columns, `depth` k at a time, M rows and P panels at once. Local memory holds their
+ * sums (each, rows, COLUMNS), followed by those k of a as floats, unless a is f32. */
 #include "matmul.h"
 #ifndef WIDTH
-#define WIDTH 16 /* floats of a register */
+#define WIDTH 16 /* floats per register */
 #endif
 #ifndef A_ORDER
 #define A_ORDER 1 /* 1: k is contiguous */
@@ -17,7 +17,7 @@
 #endif
 #define COLUMNS (2 * WIDTH)
 #define CHAIN 64 /* additions in a row before their sum is added to the total */
-#define AHEAD 16 /* k of a panel that it is asked for ahead of its use */
+#define AHEAD 16 /* prefetch distance in k of a panel */
 
 #define floatw PASTE(float, WIDTH)
 #define vloadw PASTE(vload, WIDTH)
@@ -36,8 +36,8 @@ typedef __local const float *a_pointer;
 #define A_STEP 1
 #endif
 
-/* sums[p] (M, COLUMNS) += M rows of a by n k of panel p, P panels b_panel apart, sums `step` apart;
- * rows beyond the last repeat it. */
+/* sums[p] (M, COLUMNS) += M rows of a by n k of panel p. The P panels are b_panel apart, their sums
+ * `step`. Rows beyond the last repeat it. */
 static inline void multiply_rows(a_pointer a, index_t a_m, index_t a_k, int last,
                                  __global const STORAGE(B_TYPE) * b, long b_panel, index_t n,
                                  __local float *sums, int step) {
@@ -75,7 +75,7 @@ static inline void multiply_rows(a_pointer a, index_t a_m, index_t a_k, int last
   }
 }
 
-/* n of each row of a to (rows, depth). */
+/* Copies n elements of each row of a to (rows, depth). */
 static inline void copy_rows(__global const STORAGE(A_TYPE) * a, index_t a_m, index_t a_k, int rows,
                              index_t n, index_t depth, __local float *to) {
   for (int m = 0; m < rows; m++) {
@@ -88,8 +88,8 @@ static inline void copy_rows(__global const STORAGE(A_TYPE) * a, index_t a_m, in
   }
 }
 
-/* What a row of a panel's sums is with its bias; 16 at a time where a panel has those and they are
- * neighbours. */
+/* Stores a row of a panel's sums with its bias, 16 at a time if the panel is full and the bias is
+ * contiguous. */
 static inline void store_columns(__local const float *sum, int columns, float alpha, float beta,
                                  __global const STORAGE(BIAS_TYPE) * bias, index_t bias_n,
                                  __global STORAGE(OUT_TYPE) * out) {
@@ -135,7 +135,7 @@ __kernel void gemm_panels(GEMM_PARAMS, __global const STORAGE(B_TYPE) * b, const
     const index_t step = depth;
     copy_rows(a + k0 * a_k, a_m, a_k, rows, n, depth, from);
 #endif
-#if HAS_BIAS /* which is far away for each row */
+#if HAS_BIAS /* prefetch, since rows of the bias are far apart */
     for (int m = 0; m < rows && k0 + depth >= k_size; m++)
       for (int j = 0; j < count * COLUMNS; j += 16)
         ASK_FOR(bias + m * bias_m + min(first * COLUMNS + j, n_size - 1) * bias_n);

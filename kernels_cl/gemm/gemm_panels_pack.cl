@@ -1,11 +1,11 @@
-/* Packs the constant b of products: as [panel of COLUMNS columns][k][COLUMNS], columns beyond the
- * last as zeros, in the type it has. A work-item writes `depth` k of a panel. */
+/* Packs the constant b of products as [panel of COLUMNS columns][k][COLUMNS], in its own type, with
+ * zeros for columns beyond the last. A work-item writes `depth` k of a panel. */
 #include "common.h"
 #ifndef B_TYPE
-#define B_TYPE I32 /* one of its size */
+#define B_TYPE I32 /* any type of its size */
 #endif
 #ifndef WIDTH
-#define WIDTH 16 /* floats of a register */
+#define WIDTH 16 /* floats per register */
 #endif
 #ifndef B_ORDER
 #define B_ORDER 1 /* 1: k is contiguous */

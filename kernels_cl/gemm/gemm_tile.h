@@ -1,22 +1,22 @@
-/* Panels of matrices on CPUs: [panel of ROWS rows of a][k][ROWS], [panel of COLUMNS columns of
- * b][k][COLUMNS], and the tile of sums that two of them make. */
+/* Panels of matrices on CPUs: [panel of ROWS rows of a][k][ROWS] and [panel of COLUMNS columns of
+ * b][k][COLUMNS], and the tile of sums of two of them. */
 #include "transpose.h"
 #ifndef B_TYPE
 #define B_TYPE F32
 #endif
 #ifndef WIDTH
-#define WIDTH 16 /* floats of a register */
+#define WIDTH 16 /* floats per register */
 #endif
 #ifndef B_PACKED
 #define B_PACKED 0
 #endif
 #if WIDTH == 8
-#define ROWS 6 /* 12 of 16 registers */
+#define ROWS 6 /* uses 12 of 16 registers */
 #else
-#define ROWS 8 /* 16 of 32 registers */
+#define ROWS 8 /* uses 16 of 32 registers */
 #endif
 #define COLUMNS (2 * WIDTH)
-#define DEPTH 128 /* its panel of b and the one behind it fit the first-level cache */
+#define DEPTH 128 /* a panel of b and the next one fit the first-level cache */
 #define CHAIN 64  /* additions in a row before their sum is added to the total */
 
 #define floatw PASTE(float, WIDTH)
@@ -29,11 +29,11 @@
 #define B_SPACE __local
 #endif
 #ifndef SUMS_SPACE
-#define SUMS_SPACE __private /* where tiles of sums are */
+#define SUMS_SPACE __private /* address space of tiles of sums */
 #endif
 
 #if WIDTH >= 8
-/* r[i]: 16 neighbours in k of column i; to to[k * COLUMNS + column]. */
+/* r[i] holds 16 neighbours in k of column i; stores them to to[k * COLUMNS + column]. */
 static inline void store_transposed(float16 *r, __local float *to) {
   transpose_16(r);
 #pragma unroll
@@ -41,9 +41,9 @@ static inline void store_transposed(float16 *r, __local float *to) {
 }
 #endif
 
-/* tile (ROWS, COLUMNS), whose rows are `pitch` apart, = a panel of a (depth, ROWS) by a panel of b
- * (depth, COLUMNS), on top of what it was unless `first`. With each k the line at `next` is asked
- * for, and `next_step` floats behind it with the one that follows; next_step 0: none is. */
+/* tile (ROWS, COLUMNS) = a panel of a (depth, ROWS) by a panel of b (depth, COLUMNS), added to the
+ * previous tile unless `first`. Rows of the tile are `pitch` apart. Each k prefetches the line at
+ * `next`, which advances by next_step floats; next_step 0: no prefetch. */
 static inline void multiply_panels(__global const float *a, B_SPACE const float *b, int depth,
                                    bool first, SUMS_SPACE float *tile, int pitch,
                                    __global const float *next, int next_step) {

@@ -1,12 +1,12 @@
 /* out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n] on CPUs for few rows
- * of a (m_size <= M), floats up to f32. Bound by reading b once, in the type it has.
+ * of a (m_size <= M), floats up to f32. Bound by reading b once, in its own type.
  *
- * gemv_rows     k is contiguous in b (a transposed weight) and in a: a work-item makes `each`
- *               neighbours of n, ROWS at a time, walking k a register at a time; with several rows
- *               of a in chunks of k that it copies to local memory, where they do not fight for the
- *               same cache sets.
- * gemv_columns  n is contiguous in b: a work-item makes `each` neighbours of n, their sums in local
- *               memory, DEEP rows of b at a time: long reads, few pages.
+ *   gemv_rows     k is contiguous in b (a transposed weight) and in a. A work-item computes `each`
+ *                 neighbours of n, ROWS at a time, and walks k a register at a time. Several rows
+ *                 of a are copied to local memory in chunks of k, where they do not compete for the
+ *                 same cache sets.
+ *   gemv_columns  n is contiguous in b. A work-item computes `each` neighbours of n, with their
+ *                 sums in local memory, DEEP rows of b at a time: long reads, few pages.
  * Local memory on a CPU is the core's own cached memory (PoCL). */
 #include "matmul.h"
 #ifndef M
@@ -68,7 +68,7 @@ static inline void dot_rows(a_pointer a, __global const STORAGE(B_TYPE) * b, ind
     }
 }
 
-/* n of each row of a to chunk (M, CHUNK); rows beyond m_size repeat the last. */
+/* Copies n elements of each row of a to chunk (M, CHUNK). Rows beyond m_size repeat the last. */
 static inline void copy_chunk(__global const STORAGE(A_TYPE) * a, index_t a_m, index_t m_size,
                               index_t n, __local float *chunk) {
   for (int m = 0; m < M; m++) {
@@ -127,8 +127,8 @@ static inline float16 load_some(__global const STORAGE(B_TYPE) * p, index_t n) {
   return vload16(0, v);
 }
 
-/* sums[m][j] += a[m][0..DEEP) . b[0..DEEP)[j], j in whole vectors below count; rows of sums are
- * `each` apart. */
+/* sums[m][j] += a[m][0..DEEP) . b[0..DEEP)[j] for the whole vectors of j below count. Rows of sums
+ * are `each` apart. */
 static inline void add_deep(const float *a, __global const STORAGE(B_TYPE) * b, index_t b_k,
                             int count, int each, __local float *sums) {
   for (int j = 0; j + 16 <= count; j += 16) {
@@ -145,8 +145,8 @@ static inline void add_deep(const float *a, __global const STORAGE(B_TYPE) * b, 
   }
 }
 
-/* The same for `deep` rows of b and columns from `first` on, the last vector in part: sums has room
- * for all of it. */
+/* The same for `deep` rows of b and columns from `first` on. The last vector may be partial, but
+ * sums has space for all of it. */
 static inline void add_rest(const float *a, __global const STORAGE(B_TYPE) * b, index_t b_k,
                             int deep, int first, int count, int each, __local float *sums) {
   for (int i = 0; i < deep; i++)

@@ -1,18 +1,18 @@
 /* out[z][m][n] = alpha * sum_k a[z][m][k] * b[k][n] + beta * bias[z][m][n] on a CPU, for floats up
- * to f32, few rows of a, and a b in panels of codes. A work-item makes `each` panels, whose sums
- * (each, padded, PANEL) wait in local memory, `depth` parts of k at a time, M rows at once. Behind
- * the sums are those k of a as floats, and with lows the sums of their spans. */
+ * to f32, few rows of a, and a b in panels of codes. A work-item computes `each` panels, `depth`
+ * parts of k at a time, M rows at once. Local memory holds their sums (each, padded, PANEL),
+ * followed by those k of a as floats and, with lows, by the sums of their spans. */
 #include "codes.h"
 #include "matmul.h"
 #ifndef M
 #define M 1
 #endif
-#define CHAINS (M == 1 ? 4 : M == 2 ? 2 : 1) /* independent sums of a row */
+#define CHAINS (M == 1 ? 4 : M == 2 ? 2 : 1) /* independent sums per row */
 #define SPAN (PART / SPANS)
-#define AHEAD 8192 /* bytes that a panel is asked for ahead of its use */
+#define AHEAD 8192 /* prefetch distance in bytes of a panel */
 
-/* sums (M, PANEL) += M rows of a, each n parts, by those of a panel from `first` on; rows beyond
- * the last repeat it. */
+/* sums (M, PANEL) += M rows of a by n parts of a panel from `first` on. Rows beyond the last repeat
+ * it. */
 static inline void multiply_codes(__local const float *a, int a_m, __local const float *a_sums,
                                   int last, __global const uchar *panel, index_t first, int n,
                                   __local float *sums) {
@@ -65,7 +65,8 @@ static inline void multiply_codes(__local const float *a, int a_m, __local const
   for (int m = 0; m < M; m++) vstore16(total[m] + vload16(m, sums), m, sums);
 }
 
-/* n of each row of a to (rows, depth), zeros behind them; with lows, the sums of their spans. */
+/* Copies n elements of each row of a to (rows, depth), padded with zeros; with lows, also the sums
+ * of their spans. */
 static inline void copy_rows(__global const STORAGE(A_TYPE) * a, index_t a_m, index_t a_k, int rows,
                              int n, int depth, __local float *to, __local float *a_sums) {
   for (int m = 0; m < rows; m++) {

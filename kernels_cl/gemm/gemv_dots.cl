@@ -1,6 +1,6 @@
-/* As matmul_dots.cl, for few rows: a group makes a tile of a panel. Its LANES work-items of each
- * column sum the parts of a round, TURNS each, which wait in local memory to be scaled and added in
- * their order, by one work-item for each row and column. */
+/* The product of matmul_dots.cl for few rows. A group computes a tile of a panel. LANES work-items
+ * per column compute the integer sums of a round, TURNS parts each, in local memory. One work-item
+ * per row and column then scales and adds them in order. */
 #define PANELS 1
 #ifndef LANES
 #define LANES 4
@@ -12,7 +12,7 @@
 #endif
 #define ROUND (LANES * TURNS)
 #define TILE (PANEL * M)
-#define CHAINS ((TILE + GROUP - 1) / GROUP) /* of a work-item */
+#define CHAINS ((TILE + GROUP - 1) / GROUP) /* row and column pairs per work-item */
 
 __kernel void gemv_dots(DOTS_PARAMS, CODES_PARAMS) {
   __local float sums[ROUND * SPANS][TILE], scales[ROUND * SPANS][PANEL],

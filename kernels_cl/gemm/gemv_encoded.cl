@@ -1,10 +1,12 @@
-/* out[z][m][n] = alpha * sum_k a[z][m][k] * b[n][k] + beta * bias[z][m][n] for an encoded b, M rows
- * of a at a time: what few rows need. CPU: a work-item makes `each` neighbours of n. GPU: a group
- * of GROUP work-items makes GROUP / LANES neighbours of n; LANES of them share one, each with every
- * LANES-th part, then add up. So neighbours read neighbouring parts of a row, and all rows the same
- * of a, which the cache has then; with few parts no work-item is without one. Of 4 bits and k =
- * 4096 the codes of 32 neighbours are 512 bytes behind each other, 4 loads of a word for each (not
- * measured on a GPU). GROUPED: z is a tile of the rows of a, each with its own n_size rows of b. */
+/* out[z][m][n] = alpha * sum_k a[z][m][k] * b[n][k] + beta * bias[z][m][n] for an encoded b and few
+ * rows, M rows of a at a time. CPU: a work-item computes `each` neighbours of n.
+ *
+ * GPU: a group of GROUP work-items computes GROUP / LANES neighbours of n. LANES work-items share
+ * one n, each with every LANES-th part, then add up. So neighbours read neighbouring parts of a
+ * row, and all rows read the same part of a from the cache; with few parts no work-item is idle.
+ * With 4 bits and k = 4096 the codes of 32 neighbours are 512 contiguous bytes, 4 loads of a word
+ * for each (not measured on a GPU). GROUPED: z is a tile of the rows of a, each with its own n_size
+ * rows of b. */
 #include "encoded.h"
 #include "matmul.h"
 #ifndef M
@@ -18,7 +20,7 @@
 #define LANES 64
 #endif
 
-/* PART elements of a row of a from k on, zeros behind the last. */
+/* Loads PART elements of a row of a from k on, padded with zeros. */
 static inline void load_part(__global const STORAGE(A_TYPE) * a, index_t a_k, index_t k, index_t n,
                              float *x) {
 #if A_ORDER == 1

@@ -1,11 +1,12 @@
 /* out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n] on GPUs for few rows
- * of a (m_size <= M), floats up to f32. Bound by reading b once, 16 bytes at a time, in the type it
- * has. A group has GROUP work-items.
+ * of a (m_size <= M), floats up to f32. Bound by reading b once, 16 bytes at a time, in its own
+ * type. A group has GROUP work-items.
  *
- * gemv_row_lanes     k is contiguous in b (a transposed weight) and in a: LANES work-items share
- *                    ROWS neighbours of n, each with its own k, 8 at a time.
- * gemv_column_lanes  n is contiguous in b: a work-item has 8 neighbours of n, of which LANES lie
- *                    side by side; those behind each other share the rows of b. */
+ *   gemv_row_lanes     k is contiguous in b (a transposed weight) and in a. LANES work-items share
+ *                      ROWS neighbours of n, each with its own k, 8 at a time.
+ *   gemv_column_lanes  n is contiguous in b. A work-item has 8 neighbours of n; LANES work-items
+ *                      cover neighbouring columns. GROUP / LANES such rows of work-items share the
+ *                      rows of b. */
 #include "fetch.h"
 #include "matmul.h"
 #include "subgroups.h"
@@ -21,10 +22,10 @@
 #define GROUP 64
 #define TEAMS (GROUP / LANES)
 #define SUMS (ROWS * M)
-#define COLUMNS 8 /* of a work-item */
+#define COLUMNS 8 /* columns per work-item */
 
-/* memory (n, GROUP): the first `width` work-items of every `span` get the sums over those that are
- * width, 2 width ... behind them. */
+/* Sums over work-items. memory: (n, GROUP). The first `width` work-items of every `span` get the
+ * sums over those at distances of width, 2 width ... from them. */
 static inline void add_halves(__local float *memory, int n, int span, int width) {
   const int item = (int)get_local_id(0);
   for (int half_span = span / 2; half_span >= width; half_span /= 2) {
@@ -35,7 +36,7 @@ static inline void add_halves(__local float *memory, int n, int span, int width)
   barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-/* sums[j * M + m] of this work-item's k: from_b's row n0 + j by from_a's row m. */
+/* sums[j * M + m] += row n0 + j of from_b by row m of from_a, over this work-item's k. */
 static inline void add_rows(const operand *from_a, const operand *from_b, index_t n0, int lane,
                             float *sums) {
   for (index_t k = lane * 8; k < from_b->depth; k += LANES * 8) {
@@ -53,7 +54,7 @@ static inline void add_rows(const operand *from_a, const operand *from_b, index_
   }
 }
 
-/* memory (SUMS, GROUP): the sums of a team end where its first work-item is. */
+/* Sums over a team's lanes. memory: (SUMS, GROUP); the result is at its first work-item. */
 static inline void add_lanes(const float *sums, __local float *memory) {
   const int item = (int)get_local_id(0);
 #if SUBGROUPS

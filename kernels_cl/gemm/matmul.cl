@@ -1,8 +1,8 @@
 /* out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta * bias[z][m][n]: any dtype, any
- * strides, batches broadcast. out is contiguous.
+ * strides, broadcast batches. out is contiguous.
  *
- * CPU: a work-item makes BLOCK x BLOCK of out. GPU: a group of 8 x 8 work-items makes a tile of 8
- * BLOCK squared, staged through local memory DEPTH columns of a at a time. */
+ * CPU: a work-item computes BLOCK x BLOCK of out. GPU: a group of 8 x 8 work-items computes a tile
+ * of 8 BLOCK squared, staged through local memory DEPTH columns of a at a time. */
 #include "matmul.h"
 #define BLOCK 4
 #define DEPTH 16
@@ -89,7 +89,7 @@ __kernel void matmul(GEMM_PARAMS, DENSE_PARAMS) {
     }
 }
 
-/* out[z][m][n] = bias[z][m][n], for an implementation that only scales what lies in out. */
+/* out[z][m][n] = bias[z][m][n], for an implementation that only scales the contents of out. */
 __kernel void broadcast_bias(__global const STORAGE(BIAS_TYPE) * bias, const long bias_offset,
                              const index8 bias_batch, const index_t bias_m, const index_t bias_n,
                              __global STORAGE(OUT_TYPE) * out, const long out_offset,

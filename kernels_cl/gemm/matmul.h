@@ -1,6 +1,6 @@
-/* The operands of a product of matrices: out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] +
- * beta * bias[z][m][n], z over the batch dimensions. GROUPED: z is a tile of the rows of a, each
- * with its own matrix of b; m_size is the most rows of one. */
+/* Operands of a product of matrices: out[z][m][n] = alpha * sum_k a[z][m][k] * b[z][k][n] + beta *
+ * bias[z][m][n], z over the batch dimensions. GROUPED: z is a tile of the rows of a, each with its
+ * own matrix of b; m_size is the largest number of rows of a tile. */
 #include "common.h"
 #ifndef A_TYPE
 #define A_TYPE F32
@@ -15,8 +15,8 @@
 #define GROUPED 0
 #endif
 
-/* GEMM_PARAMS are the operands and sizes of any product, without b, and DENSE_PARAMS a b of plain
- * elements. Other kernels have ENCODED_PARAMS, CODES_PARAMS or packed panels in their place. */
+/* GEMM_PARAMS are the operands and sizes of any product except b; DENSE_PARAMS is a b of plain
+ * elements. Other kernels have ENCODED_PARAMS, CODES_PARAMS or packed panels in its place. */
 #define GEMM_PARAMS                                                                                \
   __global const STORAGE(A_TYPE) * a, const long a_offset, const index8 a_batch,                   \
       const index_t a_m, const index_t a_k, __global const STORAGE(BIAS_TYPE) * bias,              \
@@ -28,7 +28,7 @@
   __global const STORAGE(B_TYPE) * b, const long b_offset, const index8 b_batch, \
       const index_t b_k, const index_t b_n
 
-/* Where product z begins in its operands, and its sizes. */
+/* Sizes of product z and its offsets in the operands. */
 typedef struct product {
   index_t a, b, rows, depth;
   long out;
@@ -59,15 +59,16 @@ static inline product product_at(index_t z, const __global long *tile, index8 a_
   product_at(z, tiles + tiles_offset + 3 * (long)(z), a_batch, a_m, b_batch, batch_dims, m_size, \
              n_size, k_size)
 
-/* In a kernel with GEMM_PARAMS and DENSE_PARAMS, of its PRODUCT_AT: the rows of a, or the columns
- * of b, from `first` on, and `depth` of their k (fetch.h). order: whether k is contiguous. */
+/* The rows of a, or the columns of b, from `first` on, and `depth` of their k, as operands
+ * (fetch.h). For a kernel with GEMM_PARAMS and DENSE_PARAMS; at: its PRODUCT_AT. order: 1 if k is
+ * contiguous. */
 #define ROWS_OF_A(at, first, depth, order)                                                     \
   OPERAND(A_TYPE, a + a_offset + (at).a + (first)*a_m, a_m, a_k, (at).rows - (first), (depth), \
           order)
 #define COLUMNS_OF_B(at, first, depth, order) \
   OPERAND(B_TYPE, b + b_offset + (at).b + (first)*b_n, b_n, b_k, n_size - (first), (depth), order)
 
-/* An element of out, of the sum of its products. at: of its bias. */
+/* Returns an element of out from the sum of its products. at: offset of its bias. */
 static inline real finish(real sum, __global const STORAGE(BIAS_TYPE) * bias, index_t at,
                           real alpha, real beta) {
 #if HAS_BIAS

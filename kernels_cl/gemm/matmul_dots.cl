@@ -1,7 +1,6 @@
 /* out[z][m][n] = alpha * sum_k a[z][m][k] * b[k][n] + beta * bias[z][m][n] for a packed in tiles of
  * dots.h and a b in panels of codes, on GPUs. A work-item multiplies a tile by a column of each of
- * PANELS panels; a group has PANEL columns and some tiles, which share what they read of b in the
- * cache. */
+ * PANELS panels. A group has PANEL columns and some tiles, which share the cached part of b. */
 #ifndef PANELS
 #define PANELS 2
 #endif

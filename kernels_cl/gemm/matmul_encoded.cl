@@ -1,18 +1,18 @@
 /* out[z][m][n] = alpha * sum_k a[z][m][k] * b[n][k] + beta * bias[z][m][n] for an encoded b, on
- * GPUs. A group of SIDE x SIDE work-items makes a tile of ROWS x COLUMNS, through local memory PART
- * of k at a time. Each decodes a part of one column, so that a code is decoded once for ROWS rows,
- * and makes every SIDE-th row and column: neighbours read neighbouring words of local memory and
- * write neighbouring elements of out. */
+ * GPUs. A group of SIDE x SIDE work-items computes a tile of ROWS x COLUMNS through local memory,
+ * PART of k at a time. Each work-item decodes a part of one column, so that a code is decoded once
+ * for ROWS rows. It computes every SIDE-th row and column: neighbours read neighbouring words of
+ * local memory and write neighbouring elements of out. */
 #include "encoded.h"
 #include "matmul.h"
 #define SIDE 8
 #define BLOCK_M 4
 #define BLOCK_N 8
 #define ROWS (SIDE * BLOCK_M)
-#define COLUMNS (SIDE * BLOCK_N) /* as many as work-items */
+#define COLUMNS (SIDE * BLOCK_N) /* equals the number of work-items */
 
-/* sum += the product of the staged columns, added up by themselves: short chains bound the rounding
- * error. */
+/* sum += the product of the staged columns, which is added up separately: short chains bound the
+ * rounding error. */
 static inline void add_products(const __local float (*as)[ROWS + 1],
                                 const __local float (*bs)[COLUMNS], float (*sum)[BLOCK_N]) {
   float part[BLOCK_M][BLOCK_N] = {{0}};

@@ -1,7 +1,7 @@
-/* The tiles of a grouped product: at most tile_rows neighbouring rows of one group each, which end
- * at `ends`. A work-item writes one: its first row, how many there are (0: none is left) and the
- * group, -1 for the rows behind the last one. An end out of range is reported and its group left
- * out. */
+/* Computes the tiles of a grouped product: at most tile_rows neighbouring rows of one group each.
+ * Groups end at `ends`. A work-item writes one tile: its first row, its number of rows (0 after the
+ * last tile) and its group, -1 for rows after the last group. An end out of range is reported and
+ * its group left out. */
 #include "common.h"
 #ifndef INDEX_TYPE
 #define INDEX_TYPE I64

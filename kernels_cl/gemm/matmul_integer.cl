@@ -1,5 +1,5 @@
-/* out[m][n] = bias[n] + sum over k of a[m][k] b[n][k], of bytes: a work-item makes COLUMNS columns
- * of a row. */
+/* out[m][n] = bias[n] + sum over k of a[m][k] b[n][k], of bytes. A work-item computes COLUMNS
+ * columns of a row. */
 #include "common.h"
 #ifndef SIGNED
 #define SIGNED 0

@@ -1,15 +1,14 @@
 /* Products of 16 x 8 blocks over 16 k, of F16 or BF16 with sums in f32, by the 32 work-items of a
  * warp. Words hold two k: the lower 16 bits are the even one. MMA:
  *   MMA_PTX    the instruction of NVIDIA's GPUs since compute capability 8.0
- *   MMA_LOCAL  the same sums by way of local memory, on any device: for tests
+ *   MMA_LOCAL  the same sums through local memory, on any device: for tests
  *
  * Lane l of a warp, with g = l / 4 and t = l % 4, has:
- *   of a, 16 rows of 8 words    a[0], a[1]: word t of rows g and g + 8
- *                               a[2], a[3]: word t + 4 of the same
- *   of b, 8 columns of 8 words  b[0], b[1]: words t and t + 4 of column g
- *   of the sums                 c[0], c[1]: row g, columns 2 t and 2 t + 1
- *                               c[2], c[3]: row g + 8, the same
- */
+ *    of a, 16 rows of 8 words    a[0], a[1]: word t of rows g and g + 8
+ *                                a[2], a[3]: word t + 4 of the same
+ *    of b, 8 columns of 8 words  b[0], b[1]: words t and t + 4 of column g
+ *    of the sums                 c[0], c[1]: row g, columns 2 t and 2 t + 1
+ *                                c[2], c[3]: row g + 8, the same */
 #ifndef MMA_H
 #define MMA_H
 #include "common.h"
@@ -23,11 +22,11 @@
 #if MMA == MMA_PTX
 #define UNROLL_MMA _Pragma("unroll")
 #else
-#define UNROLL_MMA _Pragma("unroll 1") /* of calls with barriers */
+#define UNROLL_MMA _Pragma("unroll 1") /* for loops with barriers */
 #endif
-#define SHARED_WORDS 6 /* of a lane, in the memory of MMA_LOCAL */
+#define SHARED_WORDS 6 /* words per lane in the memory of MMA_LOCAL */
 
-/* A word of two floats, rounded to nearest even. */
+/* Returns a word of two floats, rounded to nearest even. */
 static inline uint pair_BF16(float even, float odd) {
   return float_to_bf16(even) | (uint)float_to_bf16(odd) << 16;
 }
@@ -62,7 +61,7 @@ static inline float2 unpair_F16(uint word) {
 #elif MMA == MMA_LOCAL
 #define MMA_MEMORY(name, warps) __local uint name[(warps)*WARP * SHARED_WORDS]
 #define MEMORY_OF_WARP(name, warp) ((name) + (warp)*WARP * SHARED_WORDS)
-/* memory: the warp's. All warps of a group must be here at once. */
+/* memory: that of the warp. All warps of a group must call it together. */
 #define DEFINE_MULTIPLY(T)                                                                 \
   static inline void PASTE(multiply_, T)(float *c, const uint *a, const uint *b,           \
                                          __local uint *memory, int lane) {                 \

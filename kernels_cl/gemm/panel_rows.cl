@@ -1,10 +1,10 @@
-/* out[p] = row index[p] of a table of floats that products read as their b: of the panels that
- * gemm_panels_pack.cl has packed, else of x. A work-item copies 32 elements. An index out of range
- * is reported and clamped. */
+/* out[p] = row index[p] of a table of floats that is also the b of products. It is read from the
+ * panels that gemm_panels_pack.cl has packed, if any, else from x. A work-item copies 32 elements.
+ * An index out of range is reported and replaced by 0. */
 #include "common.h"
 #include "picked.h"
 #ifndef TYPE
-#define TYPE I32 /* one of its size */
+#define TYPE I32 /* any type of its size */
 #endif
 #define PART 32
 

@@ -1,5 +1,6 @@
-/* out[z][m][n] = alpha * (the sum of parts[p][z][m][n] over p) + beta * bias[z][m][n]: the end of
- * products whose k were cut in n_parts. z over the batch dimensions; items: all elements of out. */
+/* out[z][m][n] = alpha * (the sum of parts[p][z][m][n] over p) + beta * bias[z][m][n]: joins the
+ * n_parts of a product whose k was split. z runs over the batch dimensions; items: all elements of
+ * out. */
 #include "matmul.h"
 
 __kernel void add_parts(const __global real *parts, const long parts_offset,

@@ -1,9 +1,9 @@
-/* add_dot(sum, w, q): sum and the products of four bytes of w, which are unsigned, by those of q,
- * which are signed; DOTS says by what. */
+/* add_dot(sum, w, q) returns sum plus the dot product of the four unsigned bytes of w and the four
+ * signed bytes of q. DOTS selects the implementation. */
 #ifndef ADD_DOTS_H
 #define ADD_DOTS_H
-#define DOTS_BYTES 0  /* one by one */
-#define DOTS_PACKED 1 /* a function of cl_khr_integer_dot_product */
+#define DOTS_BYTES 0  /* byte by byte */
+#define DOTS_PACKED 1 /* by a function of cl_khr_integer_dot_product */
 #ifndef DOTS
 #define DOTS DOTS_BYTES
 #endif

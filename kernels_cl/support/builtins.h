@@ -1,8 +1,8 @@
-/* The types and functions of OpenCL C 1.2 that the kernels use, as its specification declares them.
- * Some drivers parse a header of all that there are for each program, which takes longer than the
- * kernel itself; with OWN_BUILTINS they are told to leave it out (backend/opencl/device/quirks.c).
- * A kernel that needs a function which is not here does not build so, and is built with the
- * driver's header. */
+/* Declares the types and functions of OpenCL C 1.2 that the kernels use, as its specification does.
+ * Some drivers parse a header of all built-ins for each program, which takes longer than the kernel
+ * itself. With OWN_BUILTINS they are told to leave it out (backend/opencl/device/quirks.c). A
+ * kernel that needs a function not declared here fails to build this way and is built again with
+ * the driver's header. */
 #ifndef BUILTINS_H
 #define BUILTINS_H
 #if OWN_BUILTINS

@@ -1,24 +1,22 @@
 /* Prefix of every kernel file (#include "common.h"): dtypes, index types, the error record. OpenCL
  * C 1.2.
  *
- * A dtype macro (X_TYPE, ...) holds one of the tokens F32 F16 BF16 F64 I8 U8 I16 I32 I64 BOOL, in
- * kernels that only move or cast elements also U16 U32 U64 and, with float8.h, F8_E4M3 F8_E5M2.
+ * A dtype macro (X_TYPE, ...) holds one of the tokens F32 F16 BF16 F64 I8 U8 I16 I32 I64 BOOL.
+ * Kernels that only move or cast also accept U16 U32 U64 and, with float8.h, F8_E4M3 F8_E5M2.
  *   STORAGE(T)         the type in memory: __global const STORAGE(X_TYPE) *x
  *   LOAD(T, p, i)      element i of __global p as `real`; BOOL as 0 or 1; U64 as a long of its bits
  *   STORE(T, p, i, v)  v of type `real`, rounded to nearest even; integers wrap; BOOL is v != 0
  *   LOADF(T, p, i)     a float dtype as float, whatever `real` is
  *   LOAD4F LOAD8F LOAD16F(T, p)  4, 8, 16 neighbours of F32, F16 or BF16 as floatN; p: unaligned
  *   STORE16F(T, p, v)  the reverse
- *   ROUND(T, v)        v as it is after a store and a load
+ *   ROUND(T, v)        the value of v after a store and a load
  *   IS_FLOAT(T) IS_INT(T) IS_BOOL(T) IS_F16(T) IS_BF16(T) IS_F64(T)  for #if
  * COMPUTE is F32, F64 or I64: `real` is float, double or long.
- *   EPILOGUE(y, first, n)  behind the stores of n neighbours of out, the first of which is number
- *                      `first` in out and lies at y: they become what the node's epilogue makes of
- * them
- *   STORE_RESULT(y, from, first, n)  stores what lies at `from`, in private memory, or of an op
- * whose epilogue makes another dtype what the epilogue makes of it index_t is int, or long where
- * WIDE is 1; index8 its vector of 8, innermost dimension in s0.
- */
+ *   EPILOGUE(y, first, n)  applies the node's epilogue in place to n stored neighbours of out at y,
+ *                      the first of which is element number `first` of out
+ *   STORE_RESULT(y, from, first, n)  stores n values from private memory to y, or, if the node's
+ *                      epilogue changes the dtype, its results
+ * index_t is int, or long if WIDE is 1. index8 is its vector of 8, innermost dimension in s0. */
 #ifndef COMMON_H
 #define COMMON_H
 #include "builtins.h"
@@ -35,7 +33,7 @@
 #ifndef WIDE
 #define WIDE 0
 #endif
-#ifndef EPILOGUE /* the node's, see backend/opencl/launch/epilogue.c */
+#ifndef EPILOGUE /* set per node, see backend/opencl/launch/epilogue.c */
 #define EPILOGUE(y, first, n)
 #endif
 #ifndef STORE_RESULT
@@ -46,9 +44,9 @@
 #define ON_CPU 1
 #endif
 
-/* Asks for a line of memory that is read later, into the second cache, as the first has few places
- * for lines on their way: in PoCL, whose compiler is clang. (oclgrind's is, too, and knows no such
- * instruction.) */
+/* Prefetches a cache line that is read later. It goes to the second-level cache, because the first
+ * level tracks few outstanding lines. Only PoCL has it, whose compiler is clang. (The compiler of
+ * oclgrind is also clang, but does not support this instruction.) */
 #ifdef POCL_DEVICE_ADDRESS_BITS
 #define ASK_FOR(p) __builtin_prefetch(p, 0, 2)
 #else
@@ -126,21 +124,20 @@ typedef int index_t;
 typedef int8 index8;
 #endif
 
-/* For float8.h and decode.h. */
+/* FLOAT_OF and BITS_OF are used by float8.h and decode.h. */
 #define FLOAT_OF(u) as_float((uint)(u))
 #define BITS_OF(f) as_uint(f)
 
 static inline float bf16_to_float(ushort h) { return as_float((uint)h << 16); }
-/* Round to nearest even; NaN stays NaN (quieted). */
+/* Rounds to nearest even; NaN stays NaN (quieted). */
 static inline ushort float_to_bf16(float f) {
   uint u = as_uint(f);
   uint rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
   return (ushort)((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : rounded);
 }
 
-/* f16 by integer arithmetic where that is faster: PoCL converts one element at a time by a call,
- * this vectorises. p is
- * __global then. */
+/* Converts f16 by integer arithmetic on CPUs: PoCL converts one element at a time by a call,
+ * whereas this code vectorises. p must be __global. */
 #if ON_CPU
 static inline float half_to_float(ushort h) {
   const uint w = (uint)(h & 0x7fffu) << 13, e = h & 0x7c00u;
@@ -249,11 +246,11 @@ static inline float round_half(float v) {
 #define round_F8_E5M2(v) ((real)decode_E5M2((int)encode_E5M2((float)(v))))
 #define ROUND(T, v) PASTE(round_, T)(v)
 
-/* The bits of what is infinite or no number have all of these. */
+/* True if x is neither infinite nor NaN: their exponent bits are all ones. */
 static inline int is_finite(float x) { return (as_uint(x) & 0x7f800000u) != 0x7f800000u; }
 
-/* Offset of row-major element i of a shape under `strides`; both innermost first. Unused dimensions
- * are 1. */
+/* Returns the offset of row-major element i of a shape under `strides`. Both are innermost first;
+ * unused dimensions are 1. */
 static inline index_t strided_offset(index_t i, index8 dims, index8 strides) {
   index_t o = 0;
   o += i % dims.s0 * strides.s0;
@@ -279,17 +276,17 @@ static inline index_t strided_offset(index_t i, index8 dims, index8 strides) {
   return o + i % dims.s7 * strides.s7;
 }
 
-/* The error record of a stream. Kernels take FAULT_PARAMS as their last parameter and go on with a
- * clamped value. */
+/* The error record of a stream. Kernels accept FAULT_PARAMS as their last parameters and continue
+ * with a valid value in place of the faulty one. */
 typedef struct fault_record {
-  int kind; /* 0 none, FAULT_INDEX, FAULT_DIVISION, FAULT_ROWS */
+  int kind; /* 0 (no fault), FAULT_INDEX, FAULT_DIVISION or FAULT_ROWS */
   uint node;
-  long value, low, high; /* value should have been in [low, high]; rows: see base/kernel.h */
+  long value, low, high; /* value is not in [low, high]; FAULT_ROWS: see base/kernel.h */
 } fault_record;
 #define FAULT_INDEX 1
 #define FAULT_DIVISION 2
 #define FAULT_ROWS 3
-/* Whether a buffer is not there: the record stands for it. */
+/* True if an optional buffer is absent: the host passes the error record in its place. */
 #define IS_ABSENT(p) ((__global const uchar *)(p) == (__global const uchar *)fault)
 #define FAULT_PARAMS volatile __global fault_record *fault, const uint fault_node
 static inline void set_fault(volatile __global fault_record *fault, uint fault_node, int kind,

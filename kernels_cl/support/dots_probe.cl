@@ -1,9 +1,10 @@
-/* Whether the driver's compiler takes the function of add_dots.h, and the device does what it says:
- * sums of products of all kinds of bytes (backend/opencl/launch/instructions.c has the same). */
+/* Tests that the driver's compiler accepts the function of add_dots.h and that the device computes
+ * it correctly: sums of products of all kinds of bytes. backend/opencl/launch/instructions.c
+ * compares them with its own. */
 #include "add_dots.h"
 #include "common.h"
 
-/* sums: 16, then `turns` words of q. */
+/* sums: 16 results, then `turns` words of q. */
 __kernel void dots_probe(__global int *sums, const long sums_offset, const int turns) {
   if (get_global_id(0) != 0) return;
   sums += sums_offset;

@@ -1,6 +1,6 @@
-/* Rows of encoded constants (base/encoding.h), 32 elements at a time. ENCODING is a name of
- * llama.cpp's blocks; undefined for groups, which have BITS of a CODE (INT, E4M3, E5M2),
- * SCALE_TYPE, HAS_ZEROS. */
+/* Decodes rows of encoded constants (base/encoding.h), 32 elements at a time. ENCODING names one of
+ * the block formats of llama.cpp. If it is undefined, the rows are groups with BITS per code, CODE
+ * (INT, E4M3, E5M2), SCALE_TYPE and HAS_ZEROS. */
 #include "common.h"
 
 #define ENCODED_PARAMS                                                        \
@@ -23,7 +23,7 @@
 #ifndef HAS_ZEROS
 #define HAS_ZEROS 0
 #endif
-#define PART 32 /* elements */
+#define PART 32 /* elements per part */
 
 typedef __global const uchar *code_bytes;
 #define DECODE_HALF(p) LOADF(F16, (__global const half *)(p), 0)
@@ -46,8 +46,8 @@ typedef struct group_factors {
   float scale, zero;
 } group_factors;
 
-/* Of the group that element `at` is in, or of the last: scales of a row from scales_at on, then
- * zeros. */
+/* Returns the factors of the group that contains element `at`, clamped to the last group. A row
+ * stores its scales from scales_at on, followed by its zeros. */
 static inline group_factors factors_at(code_bytes row, index_t at, long scales_at, index_t groups,
                                        index_t group) {
   __global const STORAGE(SCALE_TYPE) *scales =
@@ -62,8 +62,8 @@ static inline group_factors factors_at(code_bytes row, index_t at, long scales_a
   return f;
 }
 
-/* Rows begin at multiples of 4 bytes, and a part has BITS words: a load for each, not one for each
- * byte. */
+/* Decodes a part of codes without factors. Rows begin at multiples of 4 bytes and a part has BITS
+ * words, so whole words are loaded instead of bytes. */
 static inline void decode_stream(code_bytes row, index_t part, float *x) {
   __global const uint *words = (__global const uint *)row + (long)part * BITS;
 #if IS_INTEGER
@@ -94,7 +94,7 @@ static inline void decode_part(code_bytes row, index_t part, long scales_at, ind
   }
 }
 
-/* As encoding_split of base/encoding.h. */
+/* Counterpart of encoding_split in base/encoding.h. */
 static inline code_factors split_part(code_bytes row, index_t part, long scales_at, index_t groups,
                                       index_t group, float *x) {
   code_factors of = scale_of(0);
@@ -111,7 +111,7 @@ static inline code_factors split_part(code_bytes row, index_t part, long scales_
   return of;
 }
 #else
-/* groups: parts of a block; group: its bytes. */
+/* groups: parts per block; group: bytes per block. */
 static inline code_factors split_part(code_bytes row, index_t part, long scales_at, index_t groups,
                                       index_t group, float *x) {
   (void)scales_at;

@@ -1,17 +1,18 @@
-/* Operands of F32, F16 or BF16 in words of 16 bytes, as kernels for GPUs read them.
- *   KIND(T)     of a type, a constant that the functions below take
- *   VECTOR(T)   its elements in a word
- * A word is read by one load where it is aligned, which is asked of its address: for neighbours it
- * is the same. */
+/* Loads operands of F32, F16 or BF16 in words of 16 bytes, for kernels on GPUs.
+ *   KIND(T)     number of a type, a constant argument of the functions below
+ *   VECTOR(T)   elements per word
+ * An aligned word is read by one load. The alignment is tested on the address at run time;
+ * neighbouring work-items take the same branch. */
 #ifndef FETCH_H
 #define FETCH_H
 #include "common.h"
 
 #define KIND(T) PASTE(number_, T)
-#define HALVES(T) (IS_F32(T) ? 2 : 1) /* 16-bit words of an element */
+#define HALVES(T) (IS_F32(T) ? 2 : 1) /* 16-bit words per element */
 #define VECTOR(T) (IS_F32(T) ? 4 : 8)
 
-/* The word at p, of which n 16-bit words are there, the rest 0. is_wide: of elements of 32 bits. */
+/* Returns the word at p, of which n 16-bit words exist; the rest are 0. is_wide: 32-bit
+ * elements. */
 static inline uint4 fetch_word(const __global ushort *p, bool is_wide, index_t n) {
   if (n >= 8) {
     if (((size_t)p & 15) == 0) return *(const __global uint4 *)p;
@@ -22,7 +23,7 @@ static inline uint4 fetch_word(const __global ushort *p, bool is_wide, index_t n
   return as_uint4(vload8(0, some));
 }
 
-/* The elements of a word, to[0..VECTOR). */
+/* Converts the elements of a word to floats in to[0..VECTOR). */
 static inline void expand_word(int kind, uint4 word, float *to) {
   if (kind == KIND(F32)) {
     vstore4(as_float4(word), 0, to);
@@ -36,12 +37,12 @@ static inline void expand_word(int kind, uint4 word, float *to) {
   }
 }
 
-/* An operand of a product from a place on: rows of a, or columns of b, by k. Steps are in 16-bit
- * words. order: 1, k is contiguous; 0, rows are. */
+/* An operand of a product from a given position on: rows of a, or columns of b, by k. Steps are in
+ * 16-bit words. order: 1, k is contiguous; 0, rows are. */
 typedef struct operand {
   const __global ushort *p;
-  index_t row_step, k_step, rows, depth; /* and how many are there */
-  int kind, halves, order;               /* constants */
+  index_t row_step, k_step, rows, depth; /* steps in 16-bit words; number of rows and k */
+  int kind, halves, order;               /* compile-time constants */
 } operand;
 #define OPERAND(T, p, row_step, k_step, rows, depth, order)                                       \
   {                                                                                               \
@@ -49,15 +50,15 @@ typedef struct operand {
         HALVES(T), order                                                                          \
   }
 
-/* The word whose first element is at (row, k): its neighbours are along the contiguous axis. What
- * is not there is 0. */
+/* Returns the word whose first element is at (row, k) and whose others follow along the contiguous
+ * axis. Elements outside of the operand are 0. */
 static inline uint4 fetch_at(const operand *o, index_t row, index_t k) {
   if (row >= o->rows || k >= o->depth) return (uint4)0;
   return fetch_word(o->p + row * o->row_step + k * o->k_step, o->halves == 2,
                     (o->order ? o->depth - k : o->rows - row) * o->halves);
 }
 
-/* The 8 elements from (row, k) on along the contiguous axis, as floats. */
+/* Loads 8 elements from (row, k) on along the contiguous axis, as floats. */
 static inline void fetch_floats(const operand *o, index_t row, index_t k, float *to) {
   const int vector = 8 / o->halves;
 #pragma unroll

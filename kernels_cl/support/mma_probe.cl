@@ -1,10 +1,9 @@
-/* Whether the driver's compiler takes the instruction of mma.h, and the device does what it says:
- * sums of products of small integers, which are exact (backend/opencl/launch/instructions.c has the
- * same).
- */
+/* Tests that the driver's compiler accepts the instruction of mma.h and that the device computes it
+ * correctly: sums of products of small integers, which are exact.
+ * backend/opencl/launch/instructions.c compares them with its own. */
 #include "mma.h"
 
-/* Small signed integers in the lowest bytes of a word. */
+/* A pair of small signed integers from the two lowest bytes of a word. */
 #define WORD_OF(T, bytes) PAIR(T, (float)((bytes) << 28 >> 28), (float)((bytes) << 20 >> 28))
 #define PROBE(T, at)                                                            \
   {                                                                             \
@@ -17,8 +16,8 @@
   }
 #define IN (WARP * 8)
 
-/* sums: 128 of F16, 128 of BF16, then 6 words of each lane: bits 0 to 3 and 8 to 11 are two
- * integers. A group of a warp. */
+/* sums: 128 results for F16 and 128 for BF16, then 6 input words per lane, of which bits 0 to 3 and
+ * 8 to 11 are two integers. A group is one warp. */
 __kernel void mma_probe(__global int *sums, const long sums_offset) {
   MMA_MEMORY(memory, 1);
   const int lane = (int)get_local_id(0);

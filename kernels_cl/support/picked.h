@@ -1,11 +1,11 @@
-/* Rows of a table that are picked by an index of INDEX_TYPE. */
+/* Selects rows of a table by an index of INDEX_TYPE. */
 #ifndef PICKED_H
 #define PICKED_H
 #ifndef INDEX_TYPE
 #define INDEX_TYPE I64
 #endif
 
-/* The row that an element of the index names. One out of range is reported, and is row 0. */
+/* Returns the row that an index element names. If it is out of range, reports it and returns 0. */
 static inline long picked_row(__global const STORAGE(INDEX_TYPE) * at, index_t rows, FAULT_PARAMS) {
   const long row = *at;
   if (row >= 0 && row < rows) return row;

@@ -1,8 +1,8 @@
-/* Four neighbours at once, which is 16 bytes of floats: what a load of a GPU takes, and the width
- * of those that have vectors.
+/* Four neighbouring elements at once. Four floats are 16 bytes: the widest load of a GPU, and the
+ * register width of GPUs that have vectors.
  *
  *   real4               four reals
- *   LOAD_QUAD(T, p, n)  the first n of four neighbours at __global p, the rest 0; n may be any */
+ *   LOAD_QUAD(T, p, n)  the first n of four neighbours at __global p, the rest 0; any integer n */
 #ifndef QUADS_H
 #define QUADS_H
 #include "common.h"

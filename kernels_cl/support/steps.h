@@ -1,7 +1,7 @@
 /* The step_* functions that the expressions of ops/elementwise.tsv use, for float, double and long,
- * with PyTorch's meaning: the OpenCL counterpart of backend/cpu/kernels/elementwise/steps.h, same
- * names. The generator of fused kernels appends the suffix (_f32, _f64, _i64) of the step's compute
- * type. Integers wrap; an integer division by zero gives 0. */
+ * with PyTorch's meaning. They are the counterparts of backend/cpu/kernels/elementwise/steps.h,
+ * with the same names. The generator of fused kernels appends the suffix (_f32, _f64, _i64) of the
+ * step's compute type. Integers wrap; an integer division by zero returns 0. */
 #ifndef STEPS_H
 #define STEPS_H
 
@@ -32,22 +32,22 @@
     T f = floor(q);                                                                               \
     return q - f > (T)0.5 ? f + 1 : f;                                                            \
   }                                                                                               \
-  /* Toward zero; NaN and what is out of range give LONG_MIN, as x86 does, or for types narrower  \
-   * than long INT_MIN, which then wraps. */                                                      \
+  /* Truncates toward zero. NaN and values out of range become LONG_MIN, as on x86, or INT_MIN    \
+   * for types with fewer bits than long, which then wraps. */                                    \
   static inline long step_to_int_##S(T a) {                                                       \
     return a > (T)-2147483649.0 && a < (T)2147483648.0 ? (long)(int)a : INT_MIN;                  \
   }                                                                                               \
   static inline long step_to_long_##S(T a) {                                                      \
     return a >= (T)-9223372036854775808.0f && a < (T)9223372036854775808.0f ? (long)a : LONG_MIN; \
   }                                                                                               \
-  /* The bits of a ulong; from 2^64 on 0. */                                                      \
+  /* Returns the bits of a ulong; 0 from 2^64 on. */                                              \
   static inline long step_to_ulong_##S(T a) {                                                     \
     if (a < (T)9223372036854775808.0f || a != a) return step_to_long_##S(a);                      \
     return a < (T)18446744073709551616.0f ? as_long((ulong)a) : 0;                                \
   }
 
-/* Special functions, as in backend/cpu/kernels/elementwise/steps.h, where each is described. Mesa's
- * lgamma of -inf is -inf. */
+/* Special functions. Each is described in backend/cpu/kernels/elementwise/steps.h. Mesa's lgamma
+ * returns -inf for -inf, hence the test. */
 #define STEP_SPECIAL_FUNCTIONS(S, T)                                                       \
   static inline T step_lgamma_##S(T a) { return isinf(a) ? (T)INFINITY : lgamma(a); }      \
   static inline T step_erfinv_##S(T a) {                                                   \
@@ -101,7 +101,7 @@
     return isfinite(a) ? (T)e : (T)0;                                                      \
   }
 
-/* Its sums cancel near its zeros, so f32 is computed in f64 where there is one. */
+/* The sums of digamma cancel near its zeros, so f32 is computed in f64 if the device has it. */
 #define STEP_DIGAMMA(S, T)                                                             \
   static inline T step_digamma_##S(T a) {                                              \
     if (a == 0) return copysign((T)INFINITY, -a);                                      \
@@ -120,7 +120,7 @@
     return shift + log(a) - (T)0.5 / a - y * series;                                   \
   }
 
-/* The same holds of this one below 0. */
+/* The sums of zeta cancel likewise for q below 0. */
 #define STEP_ZETA(S, T)                                                                            \
   static inline T step_zeta_sum_##S(T s, T q) {                                                    \
     const T c[12] = {(T)(1.0 / 12),                                                                \
@@ -173,11 +173,11 @@ STEP_DIGAMMA(f32, float)
 STEP_ZETA(f32, float)
 #endif
 
-/* What sigmoids are made of, which need no more: on CPUs exp to 1.3 ulp, without branches and
- * subnormal numbers, as in backend/cpu/kernels/elementwise/steps.h, where it is described; of NaN
- * it gives anything. */
+/* exp for sigmoids, whose arguments need no exact tails. On CPUs it is accurate to 1.3 ulp, without
+ * branches and subnormal numbers; backend/cpu/kernels/elementwise/steps.h describes it. The result
+ * for NaN is unspecified. */
 #if ON_CPU
-/* e^r 2^n, where `shifted` is 0x1.8p23f + n. */
+/* Returns e^r 2^n, where `shifted` is 0x1.8p23f + n. */
 static inline float step_scaled_exp(float shifted, float r) {
   const int zero = 0x4b400000; /* the bits of 0x1.8p23f */
   float p = 0x1.6a245p-10f;
@@ -207,9 +207,9 @@ static inline double step_silu_f64(double a) { return a / (1 + exp(-a)); }
 static inline double step_sigmoid_f64(double a) { return 1 / (1 + exp(-a)); }
 #endif
 
-/* erf: PoCL's is a scalar call (20 ns an element), so CPUs get one without branches, 1.2 ulp: below
- * 1 a + a P(a^2), else 1 - exp(Q(a)), both polynomials fitted by weighted least squares at
- * Chebyshev points of [0, 1] and [1, 4]. */
+/* erf: PoCL's is a scalar call (20 ns per element), so CPUs use a version without branches,
+ * accurate to 1.2 ulp. Below 1 it is a + a P(a^2), else 1 - exp(Q(a)). Both polynomials are fitted
+ * by weighted least squares at Chebyshev points of [0, 1] and [1, 4]. */
 #if ON_CPU
 static inline float step_erf_f32(float a) {
   const float x = fabs(a), y = x * x, z = x > 4 ? 4 : x;
@@ -237,8 +237,8 @@ static inline float step_erf_f32(float a) { return erf(a); }
 static inline double step_erf_f64(double a) { return erf(a); }
 #endif
 
-/* a Phi(a) to 6 ulp by one exponential on CPUs, as in backend/cpu/kernels/elementwise/steps.h,
- * where it is described; results in (-2^-125, 0) may be 0. */
+/* GELU, a Phi(a), to 6 ulp with one exponential on CPUs. backend/cpu/kernels/elementwise/steps.h
+ * describes it. Results in (-2^-125, 0) may be 0. */
 #if ON_CPU
 static inline float step_gelu_f32(float a) {
   const uint sign = 0x80000000u, far = 0x41520000u /* 13.125 */, bits = as_uint(a);
@@ -271,7 +271,7 @@ static inline double step_gelu_f64(double a) {
 }
 #endif
 
-/* rint: PoCL's is an instruction for one number that its compiler makes no vectors of. */
+/* rint: PoCL implements it by a scalar instruction that its compiler does not vectorise. */
 #if defined(POCL_DEVICE_ADDRESS_BITS) && defined(__SSE4_1__)
 static inline float step_round_f32(float a) { return __builtin_rintf(a); }
 #else
@@ -281,8 +281,8 @@ static inline float step_round_f32(float a) { return rint(a); }
 static inline double step_round_f64(double a) { return rint(a); }
 #endif
 
-/* clamp(a, low, high) where neither limit is NaN: one instruction each; and what step_to_int_f32
- * makes of an a within limits that an int has, or that is NaN. */
+/* step_limit_f32 is clamp(a, low, high) where neither limit is NaN: one instruction per limit.
+ * step_to_int_of_limited_f32 is step_to_int_f32 for a NaN or limits that fit an int. */
 static inline float step_limit_f32(float a, float low, float high) {
   const float y = low > a ? low : a;
   return high < y ? high : y;
@@ -305,8 +305,8 @@ static inline long step_trunc_divide_i64(long a, long b) {
   if (b == 0) return 0;
   return b == -1 ? step_neg_i64(a) : a / b;
 }
-/* By the quotient and by sign bits: rusticl (Mesa 22.3) gets % and comparisons with 0 of widened
- * int wrong. */
+/* Computed by the quotient and by sign bits: rusticl (Mesa 22.3) miscompiles % and comparisons with
+ * 0 of widened int. */
 static inline long step_fmod_i64(long a, long b) {
   return b == 0 ? 0 : step_sub_i64(a, step_mul_i64(step_trunc_divide_i64(a, b), b));
 }
@@ -318,7 +318,7 @@ static inline long step_floor_divide_i64(long a, long b) {
   return step_fmod_i64(a, b) != 0 && (a ^ b) < 0 ? step_trunc_divide_i64(a, b) - 1
                                                  : step_trunc_divide_i64(a, b);
 }
-/* Negative exponents truncate 1 / a^-b toward zero (0 for a = 0 too). */
+/* Negative exponents: 1 / a^-b truncated toward zero (0 for a = 0, too). */
 static inline long step_pow_i64(long a, long b) {
   if (b < 0) {
     if (a == 1) return 1;

@@ -1,5 +1,5 @@
-/* Sums over sub-groups where SUBGROUPS is 1: the extension is there and was found right
- * (backend/opencl/launch/instructions.c). */
+/* Enables sums over sub-groups if SUBGROUPS is 1: the device has the extension, and a probe found
+ * it correct (backend/opencl/launch/instructions.c). */
 #ifndef SUBGROUPS
 #define SUBGROUPS 0
 #endif

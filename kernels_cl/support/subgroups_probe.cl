@@ -1,12 +1,11 @@
-/* Whether the driver's compiler takes the functions of subgroups.h, and sub-groups are what they
- * should be: each sum is of the words of one sub-group, and all of them together are the group's.
- */
+/* Tests that the driver's compiler accepts the functions of subgroups.h and that sub-groups work:
+ * each sub-group sums its own words, and together they sum those of the group. */
 #include "common.h"
 #include "subgroups.h"
 #define GROUP 64
 
-/* sums: of the words behind them, GROUP of 0 to 255, all; then GROUP times that of a work-item's
- * sub-group. A group of GROUP. */
+/* sums: GROUP results, each the sum of all GROUP input words, which follow and are in [0, 255].
+ * Launched with one group of GROUP work-items. */
 __kernel void subgroups_probe(__global int *sums, const long sums_offset) {
 #if SUBGROUPS
   __local int parts[GROUP];

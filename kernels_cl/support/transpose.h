@@ -1,4 +1,4 @@
-/* Squares of 16 vectors of 16 lanes, in registers: of floats unless LANES16 is another type. */
+/* Transposes 16 vectors of 16 lanes, floats unless LANES16 is another type, in registers. */
 #ifndef TRANSPOSE_H
 #define TRANSPOSE_H
 #ifndef LANES16
@@ -6,7 +6,7 @@
 #endif
 typedef LANES16 lanes16;
 
-/* Blocks of n lanes: the odd ones of a change places with the even ones of b. */
+/* Swaps blocks of n lanes: the odd blocks of a with the even blocks of b. */
 #define SWAP(n, a, b)                   \
   {                                     \
     const lanes16 low = EVEN_##n(a, b); \
@@ -26,7 +26,7 @@ typedef LANES16 lanes16;
   (lanes16)(a.s1, b.s1, a.s3, b.s3, a.s5, b.s5, a.s7, b.s7, a.s9, b.s9, a.sb, b.sb, a.sd, b.sd, \
             a.sf, b.sf)
 
-/* r[i] lane j: what r[j] lane i was. */
+/* r[i] lane j and r[j] lane i change places. */
 static inline void transpose_16(lanes16 *r) {
 #pragma unroll
   for (int i = 0; i < 8; i++) SWAP(8, r[i], r[i + 8])

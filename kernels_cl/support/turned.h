@@ -1,11 +1,11 @@
-/* Tiles of an operand of an elementwise kernel of which neighbours lie along the second dimension:
- * TURNED neighbours of the innermost one, of 16 of the second, turned. */
+/* Transposes tiles of an operand of an elementwise kernel whose contiguous axis is the second
+ * dimension. A tile has TURNED elements along the innermost dimension and 16 along the second. */
 #ifndef TURNED_H
 #define TURNED_H
 #include "transpose.h"
 #define TURNED 64
 
-/* to (16, TURNED): of x, `count` rows of `lines` neighbours, `stride` apart. */
+/* Writes to (16, TURNED) from `count` rows of x, `stride` apart, each of `lines` neighbours. */
 static inline void turn_tile(const __global float *x, index_t stride, int count, int lines,
                              float *to) {
   for (int c = 0; c < count; c += 16) {

@@ -1,13 +1,13 @@
-/* Work on W neighbouring elements at once, for kernels whose work-items loop. W is 1 or 16.
+/* Operations on W neighbouring elements at once, for kernels whose work-items loop. W is 1 or 16.
  *   realw                 W reals
  *   LOADW(T, p)           W neighbours at p; STOREW(T, p, v) the reverse
  *   LOAD_SOME(T, p, n)    the first n of them (n >= W: all), the rest 0
  *   STORE_SOME(T, p, n, v)  the reverse
  *   fold_add(v)           the sum of the W lanes, as a tree
  *   larger smaller(a, b)  maximum, minimum; NaN wins
- * BLOCK: additions in one chain before the block's sum is added to the total.
- * TEAM work-items share one row (1: none); sum_team and max_team give every one of them the total.
- * Teams are launched exactly, with no mask: PoCL makes wrong code of barriers behind a return. */
+ * BLOCK: additions in one chain before the block's sum is added to the total. TEAM: the work-items
+ * that share one row (1: no team). sum_team and max_team return the total to each of them. Teams
+ * are launched exactly, without a bounds check: PoCL miscompiles barriers after a return. */
 #ifndef VECTOR_H
 #define VECTOR_H
 #ifndef W
@@ -85,7 +85,7 @@ static inline real fold_add(realw v) {
 #define DEFINE_KEEP(T)
 #endif
 
-/* Scalars and vectors alike. */
+/* For scalars and vectors alike. */
 #define larger(a, b) ((((b) > (a)) | ((b) != (b))) ? (b) : (a))
 #define smaller(a, b) ((((b) < (a)) | ((b) != (b))) ? (b) : (a))
 

@@ -278,7 +278,7 @@ static inline void make_cells(const __local float *sums, int step, lanes bias,
 }
 
 /* Stores the tiles of a part for LANES outputs, `here` of which exist. out: plane of the first one
- * in the first image. check: set to infinity or NaN for an output that has one. */
+ * in the first image. check: a sum per output that is not finite if one of its cells is not. */
 static inline void store_outputs(const part *t, const image *s, const __local float *sums, int step,
                                  __global float *out, index_t image_step, int here, lanes bias,
                                  float check[LANES]) {

@@ -44,7 +44,7 @@ typedef struct copy_task {
   char *to;
 } copy_task;
 
-/* Of F32 and BF16. */
+/* A copy that converts between F32 and BF16. */
 typedef struct convert_task {
   copy_task c;
   dtype from, to;
@@ -90,7 +90,7 @@ static void convert_row(const convert_task *task, int64_t n, int64_t from, int64
   }
 }
 
-/* As copy_range, where both have other types. */
+/* copy_range for operands of different dtypes. */
 static void convert_range(void *ctx, int64_t begin, int64_t end) {
   const convert_task *task = ctx;
   const copy_task *copy_task = &task->c;
@@ -108,8 +108,8 @@ static void convert_range(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Copies strips of TILE of the last dimension but one; x is contiguous along that one, so a tile
- * reads whole cache lines whichever way it is written. */
+/* Copies strips of TILE of the second-to-last dimension. x is contiguous along it, so a tile reads
+ * whole cache lines however it is written. */
 static void copy_strips(void *ctx, int64_t begin, int64_t end) {
   const copy_task *task = ctx;
   int i = task->rank - 2, j = task->rank - 1;
@@ -141,8 +141,8 @@ static void swap_i64(int64_t *a, int64_t *b) {
   *b = c;
 }
 
-/* Moves the dimension that x is contiguous along to the last but one, if it is not the last; false
- * if there is none. */
+/* Moves the dimension along which x is contiguous to the second-to-last place, unless it is the
+ * last. Returns false if no such dimension is worth it. */
 static bool make_tiles(copy_task *task) {
   int last = task->rank - 1;
   if (task->rank < 2 || task->from_strides[last] == 1 || task->dims[last] < 8) return false;

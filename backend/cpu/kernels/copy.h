@@ -3,15 +3,15 @@
 /* Copies between strided layouts of the same shape and dtype. */
 #include "base/kernel.h"
 
-/* out[...] = x[...]; both may have any strides (out's elements must be distinct). Of F32 one may be
- * kept as BF16 (bf16.h). */
+/* out[...] = x[...]. Both may have any strides, but out's elements must be distinct. If the dtype
+ * is F32, one of them may be stored as BF16 (bf16.h). */
 typedef struct copy_args {
   ktensor x, out; /* of equal dims */
 } copy_args;
 KERNEL(copy, copy_args);
 
-/* The same on the calling thread, for small pieces: `size` bytes per element, strides in elements.
- */
+/* copy_piece and copy_row copy small pieces on the calling thread: `size` bytes per element,
+ * strides in elements. */
 void copy_piece(size_t size, int rank, const int64_t *dims, const void *from,
                 const int64_t *from_strides, void *to, const int64_t *to_strides);
 void copy_row(size_t size, int64_t n, const void *from, int64_t from_stride, void *to,

@@ -13,7 +13,7 @@ typedef struct cumulate_task {
   compute_class c; /* COMPUTE_F64 or COMPUTE_I64 */
 } cumulate_task;
 
-/* The fold so far. logsumexp: f is the greatest x, sum that of exp(x - f). */
+/* The fold so far. logsumexp: f is the greatest x, sum is that of exp(x - f). */
 typedef struct running {
   double f, sum;
   int64_t i, at;
@@ -27,7 +27,7 @@ static double add_exponential(running *run, double x) {
   return isfinite(top) ? top + log(run->sum) : top;
 }
 
-/* Whether x, the element after those seen, is the extreme now. */
+/* True if x, the next element, is the new extreme. */
 static bool takes_f64(const running *run, bool least, double x) {
   return !run->started || isnan(x) || (!isnan(run->f) && (least ? x <= run->f : x >= run->f));
 }
@@ -35,7 +35,7 @@ static bool takes_i64(const running *run, bool least, int64_t x) {
   return !run->started || (least ? x <= run->i : x >= run->i);
 }
 
-/* x[i] becomes the fold up to there; at[i] the place of the extreme. first: the place of x[0]. */
+/* Replaces x[i] by the fold up to it; at[i]: position of the extreme. first: position of x[0]. */
 static void fold_f64(kcumulate_kind kind, running *run, double *x, int64_t n, int64_t first,
                      int64_t *at) {
   for (int64_t i = 0; i < n && kind == KCUMULATE_SUM; i++) x[i] = run->f += x[i];
@@ -78,7 +78,7 @@ static running start(kcumulate_kind kind) {
   return run;
 }
 
-/* indices: NULL, or the row's. */
+/* indices: those of the row, or NULL. */
 static void cumulate_row(const cumulate_task *task, const char *from, char *to, int64_t *indices) {
   const cumulate_args *args = task->args;
   dtype x = args->x.type, out = args->out.type;

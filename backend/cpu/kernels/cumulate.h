@@ -12,7 +12,7 @@ typedef enum kcumulate_kind {
   KCUMULATE_LOGSUMEXP
 } kcumulate_kind;
 
-/* indices (of extremes; absent: not wanted): I64, where the extreme so far stands, the last of
+/* indices (of extremes, absent if not wanted): I64, the position of the extreme so far, the last of
  * equal ones; NaN stays. */
 typedef struct cumulate_args {
   kcumulate_kind kind;

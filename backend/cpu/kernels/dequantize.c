@@ -12,7 +12,7 @@ typedef struct dequantize_task {
   const dequantize_args *args;
 } dequantize_task;
 
-/* The row of place p. */
+/* Returns the row of place p. */
 static int64_t row_at(const dequantize_task *task, const walk *walk, int64_t p) {
   if (!task->args->index.data) return p;
   return load_row_index(task->ctx, &task->args->index, walk->offset[0], task->args->rows);

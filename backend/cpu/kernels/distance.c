@@ -1,5 +1,5 @@
-/* Distances: the usual norms of floats up to F32 by tiles of rows, whose terms are added in f32,
- * many Euclidean ones by a matrix product; else row by row, in f64. */
+/* Distances. The usual norms of floats up to F32 are computed by tiles of rows, whose terms are
+ * added in f32, many Euclidean ones by a matrix product, and others row by row in f64. */
 #include "backend/cpu/kernels/distance.h"
 
 #include <math.h>
@@ -12,12 +12,12 @@
 #include "backend/cpu/kernels/support/vector.h"
 
 enum { GRAIN = 16 * 1024, TILES_GRAIN = 8, PACK_GRAIN = 64 };
-/* Of a product: least sizes, and columns of a task, of whole panels. */
+/* Product: least number of rows and terms, and columns per task, a multiple of the panel width. */
 enum { PRODUCT_ROWS = 32, PRODUCT_TERMS = 32, PRODUCT_COLUMNS = 256 };
 
 /* ---------------------------------------------------------------- row by row */
 
-/* sum with the terms of x - y, n of each. */
+/* Returns sum plus the n terms of x - y. */
 static double add_terms(double p, double sum, const double *x, const double *y, int64_t n) {
   if (p == 1) {
     for (int64_t i = 0; i < n; i++) sum += fabs(x[i] - y[i]);
@@ -66,11 +66,11 @@ static void distance_range(void *ctx, int64_t begin, int64_t end) {
 
 typedef struct tiles {
   const distance_args *args;
-  float *b;       /* (n_panels, m, DISTANCE_LANES) of each batch: columns are rows of b, 0 beyond */
-  const float *a; /* (rows of all batches, m): as they are, or `widened` */
+  float *b; /* (n_panels, m, DISTANCE_LANES) per batch: columns are rows of b, padded with 0 */
+  const float *a; /* (rows of all batches, m): those of the operand, or `widened` */
   float *widened;
-  int64_t n_panels, n_groups;   /* of DISTANCE_ROWS rows of a, in a batch */
-  float *squares_a, *squares_b; /* the sum of each row's squares, where a product is made */
+  int64_t n_panels, n_groups;   /* per batch; groups of DISTANCE_ROWS rows of a */
+  float *squares_a, *squares_b; /* sum of the squares of each row, for the product */
 } tiles;
 
 static bool takes_tiles(const distance_args *args) {
@@ -140,9 +140,9 @@ static void run_tiles(void *ctx, int64_t begin, int64_t end) {
 
 /* ---------------------------------------------------------------- by a product */
 
-/* The squares of x, and of y, less twice the products of x and y: as exact as the sum of squared
- * differences unless that is much less than the squares, which takes_products makes unlikely. What
- * is (distance_is_near) is made by tiles. */
+/* True if |x|^2 + |y|^2 - 2 xy is used. It is as exact as the sum of squared differences unless
+ * that is much smaller than the squares, which these conditions make unlikely. Such distances
+ * (distance_is_near) are recomputed by tiles. */
 static bool takes_products(const distance_args *args) {
   return takes_tiles(args) && args->p == 2 && args->a.type == DTYPE_F32 &&
          args->m >= PRODUCT_TERMS && args->n_a >= PRODUCT_ROWS && args->n_b >= PRODUCT_ROWS;
@@ -171,7 +171,7 @@ static void pack_rows(const void *user, int64_t batch, int64_t lane, int64_t lan
   gemm_pack_strided(COMPUTE_F32, DTYPE_F32, row, tiles->args->m, 1, lanes, kn, width, to);
 }
 
-/* From panels of DISTANCE_LANES columns. */
+/* Packs columns of b from panels of DISTANCE_LANES columns. */
 static void pack_columns(const void *user, int64_t batch, int64_t lane, int64_t lanes, int64_t k,
                          int64_t kn, int64_t width, void *to) {
   enum { AT_ONCE = 8 /* divides the width of all tiles and panels */ };
@@ -191,7 +191,7 @@ static gemm_place place_products(const void *user, int64_t batch) {
                       .c_step = args->n_b};
 }
 
-/* Some rows of a, n of them, with a panel. */
+/* Computes n given rows of a with a panel by tiles. */
 static void run_rows(const tiles *tiles, int64_t batch, int64_t panel, const int64_t *rows, int n) {
   const distance_args *args = tiles->args;
   const int64_t column = panel * DISTANCE_LANES;
@@ -207,7 +207,7 @@ static void run_rows(const tiles *tiles, int64_t batch, int64_t panel, const int
            (size_t)least(DISTANCE_LANES, args->n_b - column) * sizeof(float));
 }
 
-/* By tiles, those rows of a panel of which an element is near: whatever the others. */
+/* Recomputes by tiles all distances of rows that have a near one in a panel. */
 static void run_near(const tiles *tiles, int64_t batch, int64_t row, int64_t rows, int64_t panel) {
   const distance_args *args = tiles->args;
   const int64_t first = batch * args->n_a + row, column = panel * DISTANCE_LANES,

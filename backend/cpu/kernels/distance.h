@@ -3,8 +3,8 @@
 /* Distances between the rows of two matrices. */
 #include "base/kernel.h"
 
-/* Contiguous floats. Many distances by the norms 1, 2 and infinity of floats up to F32 are
- * accumulated in float, over blocks of terms; others in double. */
+/* All operands are contiguous floats. With the norms 1, 2 and infinity, many distances of floats up
+ * to F32 are accumulated in float, over blocks of terms; others in double. */
 typedef struct distance_args {
   ktensor a, b; /* (*, n_a, m), (*, n_b, m) */
   ktensor out;  /* (*, n_a, n_b) of n_out elements */

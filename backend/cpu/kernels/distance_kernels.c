@@ -1,4 +1,4 @@
-/* Distances, a column of the others' at a time: each lane is a pair of rows. */
+/* Distances, one term of all pairs at a time: each lane is a pair of rows. */
 #include "backend/cpu/kernels/distance_kernels.h"
 
 #include <math.h>
@@ -9,11 +9,11 @@
 
 enum { ROWS = DISTANCE_ROWS, LANES = DISTANCE_LANES, BLOCK = 64 };
 
-/* In as many registers as the target needs. */
+/* The compiler splits these into as many registers as the target needs. */
 typedef float lanes __attribute__((vector_size(64)));
 typedef int32_t lane_bits __attribute__((vector_size(64)));
 
-/* *sum with another difference; NaN stays. */
+/* Adds another difference to *sum; NaN stays. */
 KERNEL_INLINE void add_difference(distance_norm norm, lanes *sum, const lanes *to) {
   if (norm == DISTANCE_EUCLIDEAN) {
     *sum += *to * *to;
@@ -55,7 +55,7 @@ KERNEL_INLINE void run_tile(distance_norm norm, const distance_tile *tile) {
     for (int i = 0; i < ROWS * LANES; i++) tile->out[i] = sqrtf(tile->out[i]);
 }
 
-/* A copy for each norm. */
+/* Calls a copy of run_tile for each norm. */
 KERNEL_INLINE void run_any(distance_norm norm, const distance_tile *tile) {
   if (norm == DISTANCE_EUCLIDEAN)
     run_tile(DISTANCE_EUCLIDEAN, tile);
@@ -89,9 +89,9 @@ void distance_run_tile(distance_norm norm, const distance_tile *tile) {
   run_portable(norm, tile);
 }
 
-/* ---------------------------------------------------------------- of products */
+/* ---------------------------------------------------------------- from products */
 
-/* Added to the bits of infinities and NaNs it makes the sign, whichever NaNs a processor makes. */
+/* Added to the bits of an infinity or NaN it sets the sign bit, for any NaN. */
 enum { LEAST_EXPONENT = 1 << 23 };
 
 KERNEL_INLINE bool of_products(float squares, const float *others, int64_t n, float *c) {

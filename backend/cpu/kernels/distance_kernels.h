@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_KERNELS_DISTANCE_KERNELS_H
 #define BACKEND_CPU_KERNELS_DISTANCE_KERNELS_H
-/* Distances of a few rows to 16 others, on the widest vectors that the processor has. */
+/* Distances of a few rows to 16 others, on the processor's widest vectors. */
 #include <float.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,7 +9,7 @@ enum { DISTANCE_ROWS = 4, DISTANCE_LANES = 16 };
 
 typedef enum distance_norm { DISTANCE_SUM, DISTANCE_EUCLIDEAN, DISTANCE_LARGEST } distance_norm;
 
-/* Sums are taken in f32 over blocks of 64 terms, then added up; the same bits on all processors. */
+/* Sums are taken in f32 over blocks of 64 terms, then added up: the same bits on all processors. */
 typedef struct distance_tile {
   const float *a[DISTANCE_ROWS]; /* (m) each */
   const float *b;                /* (m, DISTANCE_LANES) */
@@ -18,14 +18,15 @@ typedef struct distance_tile {
 } distance_tile;
 void distance_run_tile(distance_norm norm, const distance_tile *tile);
 
-/* Of a distance made of squares, that sum to `squares`, and products: not negative and finite
- * unless it has lost more than four bits, is no number or infinite, which it need not be. */
+/* True if a distance computed as |x|^2 + |y|^2 - 2 xy is unreliable. `squares` is |x|^2 + |y|^2.
+ * The distance is near if cancellation lost more than four bits, or if it is NaN or infinite. The
+ * caller then recomputes it from differences. */
 #define DISTANCE_ROOM(squares, distance) ((distance) * (distance) - (squares) * (1 / 16.0F))
 static inline bool distance_is_near(float squares, float distance) {
   const float room = DISTANCE_ROOM(squares, distance);
   return !(room >= 0 && room <= FLT_MAX);
 }
-/* c[j] = sqrt(squares + others[j] - 2 c[j]), n of them; whether any is near. */
+/* Sets c[j] = sqrt(squares + others[j] - 2 c[j]) for j < n. Returns true if any of them is near. */
 bool distance_of_products(float squares, const float *others, int64_t n, float *c);
 
 #endif

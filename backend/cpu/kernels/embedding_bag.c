@@ -18,8 +18,8 @@ static int64_t checked(const bag_task *task, int64_t i, int64_t low, int64_t hig
   return -1;
 }
 
-/* The start of bag b, or the end of the one before it; -1: out of range. The first bag starts at 0.
- */
+/* Returns the start of bag b, which is the end of the previous one, or -1 if it is out of range.
+ * The first bag must start at 0. */
 static int64_t bag_start(const bag_task *task, int64_t b) {
   const embedding_bag_args *args = task->args;
   int64_t n = args->indices.dims[0];
@@ -27,7 +27,7 @@ static int64_t bag_start(const bag_task *task, int64_t b) {
   return checked(task, load_index(&args->offsets, b * args->offsets.strides[0]), 0, b == 0 ? 0 : n);
 }
 
-/* The row of entry i; -1 where it does not count. */
+/* Returns the row of entry i, or -1 if it does not count. */
 static int64_t bag_row(const bag_task *task, int64_t i) {
   const embedding_bag_args *args = task->args;
   int64_t row = checked(task, load_index(&args->indices, i * args->indices.strides[0]), 0,
@@ -44,7 +44,7 @@ static double bag_factor(const embedding_bag_args *args, int64_t i) {
   return f;
 }
 
-/* Columns [from, from + n) of bag b. */
+/* Reduces columns [from, from + n) of bag b. */
 static void reduce_bag(const bag_task *task, int64_t b, int64_t from, int64_t n) {
   const embedding_bag_args *args = task->args;
   int64_t first = bag_start(task, b), end = bag_start(task, b + 1), count = 0;

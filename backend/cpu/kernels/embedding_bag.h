@@ -10,8 +10,8 @@ typedef struct embedding_bag_args {
   kbag_kind kind;
   ktensor weight;  /* (rows, dim) */
   ktensor indices; /* (n), I32 or I64 */
-  ktensor offsets; /* (bags) or more: starts in indices; the last bag ends where they do */
-  ktensor factors; /* (n) of weight's dtype; data NULL: none */
+  ktensor offsets; /* (bags) or more: starts in indices; the last bag ends with them */
+  ktensor factors; /* (n) of weight's dtype; data is NULL if absent */
   ktensor out;     /* (bags, dim), contiguous */
   bool skips;      /* indices equal to `skipped` do not count */
   int64_t skipped;

@@ -1,12 +1,12 @@
-/* Discrete Fourier transforms: a row goes through Stockham's passes, which leave it in order. Pass
- * by pass `stride` transforms lie interleaved, each of n = radix * m points:
+/* Discrete Fourier transforms by Stockham's passes, which leave a row in order. In each pass,
+ * `stride` transforms are interleaved, each of n = radix * m points:
  *
- *   to[q + stride * (radix * p + j)] = w_n^(p j) * sum over k of from[q + stride * (p + m k)] *
- * w_radix^(j k)
+ *   to[q + stride * (radix * p + j)] =
+ *       w_n^(p j) * sum over k of from[q + stride * (p + m k)] * w_radix^(j k)
  *
- * With a chirp c[j] = exp(-pi i j^2 / n), j k = (j^2 + k^2 - (k - j)^2) / 2 makes the transform of
- * n points c[k] * sum over j of (x[j] c[j]) * conj(c[k - j]): a convolution, by transforms of
- * `length`. */
+ * With a chirp c[j] = exp(-pi i j^2 / n), the identity j k = (j^2 + k^2 - (k - j)^2) / 2 turns the
+ * transform of n points into c[k] * sum over j of (x[j] c[j]) * conj(c[k - j]). This is a
+ * convolution, computed by transforms of `length`. */
 #include "backend/cpu/kernels/fft.h"
 
 #include <math.h>
@@ -23,10 +23,10 @@ typedef struct point {
 
 typedef struct fft_task {
   const fft_args *args;
-  point *roots;    /* (length): exp(-2 pi i t / length); conjugated where the passes are inverse */
+  point *roots;    /* (length): exp(-2 pi i t / length), conjugated if the passes are inverse */
   point *chirp;    /* (n) */
-  point *spectrum; /* (length): of the chirp's conjugate, / length */
-  bool inverse;    /* of the passes */
+  point *spectrum; /* (length): transform of the chirp's conjugate, / length */
+  bool inverse;    /* direction of the passes */
 } fft_task;
 
 static point plus(point left, point right) {
@@ -42,7 +42,7 @@ static point times_real(point factor, double s) { return (point){factor.re * s, 
 static point times_i(point factor) { return (point){-factor.im, factor.re}; }
 static point conjugate(point factor) { return (point){factor.re, -factor.im}; }
 
-/* exp(-2 pi i k / n), 0 <= k < n < 2^60: by a sine and cosine of at most pi / 4. */
+/* Returns exp(-2 pi i k / n), 0 <= k < n < 2^60, by an angle of at most pi / 4. */
 static point root_of_unity(int64_t k, int64_t n) {
   static const double quarter_pi = 0.78539816339744830962;
   int64_t octant = 8 * k / n, rest = 8 * k % n;
@@ -72,7 +72,7 @@ static void butterfly_four(bool inverse, point *factor) {
   factor[3] = minus(c, point);
 }
 
-/* weight: (r) the roots of the radix. Of k and r - k the roots are conjugates. */
+/* weight: (r) the roots of the radix. The roots of k and r - k are conjugates. */
 static void butterfly_odd(int r, const point *weight, point *left) {
   point sum[KFFT_MAX_RADIX / 2 + 1], rest[KFFT_MAX_RADIX / 2 + 1], first = left[0];
   for (int k = 1; k <= r / 2; k++) {
@@ -118,7 +118,7 @@ static void run_pass(const fft_task *task, int r, int64_t m, int64_t stride, con
   }
 }
 
-/* Transforms a, with right to write to; gives the one of both that has the result. */
+/* Transforms `left`, with `right` as second buffer. Returns the one that has the result. */
 static point *transform(const fft_task *task, point *left, point *right) {
   int64_t m = task->args->length, stride = 1;
   for (int i = 0; i < task->args->n_passes; i++) {
@@ -147,10 +147,10 @@ static void write_real(const ktensor *out, int64_t at, double v) {
   }
 }
 
-/* Of a real signal's transform these have no imaginary part. */
+/* True if point k of a real signal's transform has no imaginary part. */
 static bool is_real_point(const fft_args *args, int64_t k) { return k == 0 || 2 * k == args->n; }
 
-/* Point j < n of the row at `row`. */
+/* Returns point j < n of the row at offset `row`. */
 static point read_point(const fft_args *args, int64_t row, int64_t j) {
   int64_t step = args->x.strides[args->x.rank - 1];
   if (args->kind == KFFT_FROM_REAL) return (point){read_real(&args->x, row + j * step), 0};
@@ -169,7 +169,8 @@ static void write_point(const fft_args *args, int64_t row, int64_t k, point poin
   write_real(&args->out, at + args->out_pair, real ? 0 : point.im * args->scale);
 }
 
-/* a, a row times the chirp, becomes its convolution with the chirp's conjugate: conjugated. */
+/* Convolves `left`, a row times the chirp, with the conjugated chirp. Returns the result's
+ * conjugate. */
 static point *convolve(const fft_task *task, point *left, point *right) {
   point *found = transform(task, left, right), *other = found == left ? right : left;
   for (int64_t i = 0; i < task->args->length; i++)
@@ -205,7 +206,7 @@ static void fill_roots(fft_task *task) {
   }
 }
 
-/* factor: (length) to work in. */
+/* factor: (length), scratch. */
 static void fill_chirp(fft_task *task, point *factor) {
   const fft_args *args = task->args;
   point *sum = task->spectrum;
@@ -221,7 +222,7 @@ static void fill_chirp(fft_task *task, point *factor) {
   task->spectrum = transform(task, sum, factor);
 }
 
-/* Roots, and for a chirp itself and two of the length. */
+/* Bytes of the roots and, with a chirp, of the chirp and two tables of `length`. */
 static size_t table_bytes(const fft_args *args) {
   int64_t points = args->length + (args->chirp ? args->n + 2 * args->length : 0);
   return (size_t)points * sizeof(point);

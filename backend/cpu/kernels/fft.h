@@ -7,14 +7,14 @@ typedef enum kfft_kind { KFFT_COMPLEX, KFFT_FROM_REAL, KFFT_TO_REAL } kfft_kind;
 
 enum { KFFT_MAX_PASSES = 64, KFFT_MAX_RADIX = 13 };
 
-/* out[k] = scale * sum over j < n of x[j] * exp(-2 pi i j k / n), +2 pi i where inverse. Of n_in
- * elements of x the rest follows by symmetry (KFFT_TO_REAL); n_out are wanted. */
+/* out[k] = scale * sum over j < n of x[j] * exp(-2 pi i j k / n), +2 pi i if inverse. x has n_in
+ * elements; with KFFT_TO_REAL the rest follows by symmetry. n_out results are stored. */
 typedef struct fft_args {
   kfft_kind kind;
-  ktensor x, out; /* F32 or F64: (*, n_in) and (*, n_out) of n_rows rows, by their real parts */
-  int64_t x_pair, out_pair; /* from a real to its imaginary part, in elements */
+  ktensor x, out; /* F32 or F64: (*, n_in) and (*, n_out) of n_rows rows, the real parts */
+  int64_t x_pair, out_pair; /* elements from a real part to its imaginary part */
   int64_t n_rows, n, n_in, n_out;
-  int64_t length; /* the product of the radices: n, or for a chirp at least 2 n - 1 */
+  int64_t length; /* product of the radices: n, or with a chirp at least 2 n - 1 */
   int n_passes;
   int radices[KFFT_MAX_PASSES]; /* 2, 4 or odd */
   bool inverse, chirp;

@@ -1,5 +1,5 @@
-/* im2col copies, zeros where a window hangs over; col2im adds in the order of the kernel's
- * elements, rounding after each. */
+/* im2col copies, with zeros where a window exceeds the plane. col2im adds in the order of the
+ * kernel's elements and rounds after each. */
 #include "backend/cpu/kernels/fold.h"
 
 #include <string.h>
@@ -35,7 +35,7 @@ static bool im2col(const kernel_context *ctx, const void *args) {
   return true;
 }
 
-/* The window position whose element k stands at i of dimension d; false if there is none. */
+/* Finds the window position whose element k covers cell i of dimension d; false if none does. */
 static bool find_position(const fold_args *args, int d, int64_t i, int64_t k, int64_t *position) {
   int64_t from = i + args->padding[d] - k * args->dilation[d];
   *position = from / args->stride[d];

@@ -1,5 +1,5 @@
-/* Grid sample: per point the elements it reads and their weights, then their sum in each channel.
- * Positions and weights are rounded to float (F64: not) after each operation, as on a device. */
+/* Grid sample: finds the elements and weights of each point, then sums them in each channel.
+ * Positions and weights are rounded to float (not for F64) after each operation, as on a device. */
 #include "backend/cpu/kernels/grid_sample.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 enum { MAX_TAPS = 16 };
 
-/* What a point reads: offsets in a channel, -1 where there is nothing. */
+/* The elements that a point reads: offsets in a channel, -1 outside of x, and their weights. */
 typedef struct tap_list {
   int n;
   int64_t offset[MAX_TAPS];
@@ -19,15 +19,15 @@ static double rounded(const grid_sample_args *args, double v) {
   return args->type == DTYPE_F64 ? v : (double)(float)v;
 }
 
-/* NaN: the first element of a plane, the last one of a volume, as in torch. */
+/* NaN selects the first element of a plane and the last one of a volume, as in torch. */
 static double clip(const grid_sample_args *args, double v, int64_t size) {
   double last = (double)(size - 1);
   if (isnan(v)) return args->n_dims == 2 ? 0 : last;
   return v < 0 ? 0 : v > last ? last : v;
 }
 
-/* Folds v into the range between the first and the last element's centers (align_corners) or edges.
- */
+/* Reflects v into the range between the centers (align_corners) or edges of the first and last
+ * elements. */
 static double reflect(const grid_sample_args *args, double v, int64_t size) {
   double low = args->align_corners ? 0 : -0.5;
   double period = 2.0 * (double)(args->align_corners ? size - 1 : size);
@@ -41,15 +41,15 @@ static double pad_position(const grid_sample_args *args, double v, int64_t size)
   return clip(args, args->padding == KGRID_REFLECTION ? reflect(args, v, size) : v, size);
 }
 
-/* From [-1, 1] to elements. */
+/* Converts a coordinate in [-1, 1] to a position in elements. */
 static double unnormalize(const grid_sample_args *args, double v, int64_t size) {
   v = rounded(args, v + 1);
   if (args->align_corners) return rounded(args, v * (0.5 * (double)(size - 1)));
   return rounded(args, rounded(args, v * (0.5 * (double)size)) - 0.5);
 }
 
-/* Adds a tap at whole-numbered positions. In a volume what lies outside has no weight, in a plane
- * it is 0: a weight of NaN shows in a plane only. */
+/* Adds a tap at a whole-numbered position. A tap outside of x has weight 0 in a volume. In a plane
+ * its element is 0 instead, so that a NaN weight shows. */
 static void add_tap(const grid_sample_args *args, const double *at, double weight, tap_list *taps) {
   int64_t offset = 0;
   bool inside = true;

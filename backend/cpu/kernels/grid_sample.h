@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_KERNELS_GRID_SAMPLE_H
 #define BACKEND_CPU_KERNELS_GRID_SAMPLE_H
-/* Planes and volumes read at positions between their elements. */
+/* Samples planes and volumes at positions between their elements. */
 #include "base/kernel.h"
 
 typedef enum kgrid_mode { KGRID_BILINEAR, KGRID_NEAREST, KGRID_BICUBIC } kgrid_mode;
@@ -16,7 +16,7 @@ typedef struct grid_sample_args {
   const void *grid; /* (batch, points, n_dims): the last dimension's coordinate first */
   void *out;        /* (batch, channels, points) */
   int64_t batch, channels, points;
-  int64_t in[3]; /* the last dimension's size first; missing: 1 */
+  int64_t in[3]; /* size of the last dimension first; missing: 1 */
 } grid_sample_args;
 KERNEL(grid_sample, grid_sample_args);
 

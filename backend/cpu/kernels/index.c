@@ -1,4 +1,4 @@
-/* Reading at positions that tensors hold: each index moves a whole slice of the dimensions that it
+/* Reads at positions that tensors hold: each index moves a whole slice of the dimensions that it
  * does not touch. */
 #include "backend/cpu/kernels/index.h"
 
@@ -27,8 +27,8 @@ int64_t load_row_index(const kernel_context *ctx, const ktensor *index, int64_t 
   return 0;
 }
 
-/* The index itself if it lies in [low, size), counted from the end if negative; else a fault, and
- * the nearest one that does (0 where there is none). */
+/* Returns the index if it is in [low, size), counted from the end if negative. Else records a fault
+ * and returns the nearest valid index (0 if size is 0). */
 static int64_t check_index(const kernel_context *ctx, int64_t i, int64_t low, int64_t size) {
   if (i >= low && i < size) return i < 0 ? i + size : i;
   kernel_fault_set(ctx->fault, KERNEL_FAULT_INDEX, i, low, size - 1);
@@ -39,7 +39,7 @@ static int64_t grain_of(int64_t slice) { return GRAIN / (slice > 0 ? slice : 1) 
 
 /* ---------------------------------------------------------------- picks */
 
-/* Moves over places of the index tensors. */
+/* Returns a walk over the places of the index tensors, from place `first` on. */
 static walk walk_picks(const pick_list *list, int64_t first) {
   walk w = {.rank = list->index[0].rank, .dims = list->index[0].dims};
   for (int j = 0; j < list->n; j++) walk_add(&w, list->index[j].strides);
@@ -61,10 +61,10 @@ typedef struct pick_task {
   const kernel_context *ctx;
   const index_pick_args *args;
   int64_t n_picks, slice; /* elements of `back` */
-  bool empty;             /* there is nothing to read */
+  bool empty;             /* x is empty */
 } pick_task;
 
-/* Slices [begin, end) of (front, picks). */
+/* Copies slices [begin, end) of (front, picks). */
 static void pick_slices(void *ctx, int64_t begin, int64_t end) {
   const pick_task *task = ctx;
   const ktensor *x = &task->args->x;

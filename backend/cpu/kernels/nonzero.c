@@ -1,4 +1,4 @@
-/* Nonzero: counts per chunk, then each chunk writes behind those before it. */
+/* Nonzero: counts per chunk, then each chunk writes after the positions of those before it. */
 #include "backend/cpu/kernels/nonzero.h"
 
 #include <string.h>
@@ -10,11 +10,11 @@ enum { CHUNK = 16 * 1024 };
 typedef struct nonzero_task {
   const ktensor *x;
   int64_t n;       /* elements of x */
-  int64_t *before; /* (chunks) counts, then their sums */
+  int64_t *before; /* (chunks) counts, then their exclusive sums */
   int64_t *positions;
 } nonzero_task;
 
-/* By bits: a float is zero whatever its sign, a subnormal or NaN is not. */
+/* Tests bits: a float zero has any sign; subnormal numbers and NaN are nonzero. */
 static bool is_nonzero(const ktensor *x, int64_t i) {
   int sign = dtype_is_float(x->type);
   switch (dtype_size(x->type)) {
@@ -63,7 +63,7 @@ static size_t nonzero_scratch(const kernel_context *ctx, const void *args) {
   return kernel_scratch_size(counts_size(args));
 }
 
-/* Counts become the sums of those before them; returns that of all. */
+/* Replaces counts by their exclusive sums and returns the total. */
 static int64_t add_up(int64_t *counts, int64_t n) {
   int64_t total = 0;
   for (int64_t i = 0; i < n; i++) {

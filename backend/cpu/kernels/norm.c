@@ -1,5 +1,5 @@
-/* Normalisations: two passes of statistics over a contiguous run, then one affine pass. Floats of
- * 32 bits are read where they lie, others are made doubles block by block. */
+/* Normalisations: two passes of statistics over a contiguous run, then one affine pass. F32 is read
+ * in place; other floats are converted to doubles block by block. */
 #include "backend/cpu/kernels/norm.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ static double element_or(const ktensor *t, int64_t i, double absent) {
   return v;
 }
 
-/* Elements [at, at + n) of a contiguous tensor; absent: `fill`. */
+/* Loads elements [at, at + n) of a contiguous tensor, or `fill` if it is absent. */
 static void load_part(const ktensor *t, int64_t at, int64_t n, double fill, double *to) {
   if (t->data) {
     load_row(COMPUTE_F64, t->type, element_at(t->data, t->type, at), 1, n, to);
@@ -30,7 +30,7 @@ static double sum_lanes(const double *lane) {
   return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
 }
 
-/* Sum over elements [at, at + n) of x - shift, or of its square. */
+/* Returns the sum over elements [at, at + n) of x - shift, or of its square. */
 static double sum_part(const ktensor *x, int64_t at, int64_t n, double shift, bool square) {
   double lane[8] = {0}, block[ROW_BLOCK];
   if (x->type == DTYPE_F32)
@@ -55,7 +55,7 @@ static void measure(const ktensor *x, int64_t at, int64_t n, double eps, double 
 
 /* ---------------------------------------------------------------- over rows */
 
-/* Elements [at, at + n) of a parameter of floats; absent: `fill`, in `room`. */
+/* Returns elements [at, at + n) of a float parameter; if it is absent, `fill`, stored in `room`. */
 static const float *find_part(const ktensor *t, int64_t at, int64_t n, float fill, float *room) {
   if (t->data) return (const float *)t->data + at;
   for (int64_t i = 0; i < n; i++) room[i] = fill;
@@ -142,7 +142,7 @@ const kernel_desc kernel_rms_norm = {.name = "rms_norm",
 
 /* ---------------------------------------------------------------- over channels */
 
-/* Elements [at, at + n) of F32: x * scale + shift, and what follows. */
+/* Stores x * scale + shift for elements [at, at + n) of F32, and applies the epilogue. */
 static void scale_block(const channel_norm *norm, int64_t at, int64_t n, double scale,
                         double shift) {
   float room[ROW_BLOCK];
@@ -160,7 +160,7 @@ static void scale_block(const channel_norm *norm, int64_t at, int64_t n, double 
   narrow_row(to, n, (uint16_t *)norm->out.data + at);
 }
 
-/* Of any floats. */
+/* The same for any float dtype. */
 static void scale_any(const channel_norm *norm, int64_t at, int64_t n, double scale, double shift) {
   double x[ROW_BLOCK];
   load_part(&norm->x, at, n, 0, x);
@@ -185,7 +185,7 @@ static void normalize_plane(const channel_norm *norm, int64_t k, double mean, do
   scale_plane(norm, k, scale, element_or(&norm->bias, c, 0) - mean * scale);
 }
 
-/* As measure(), in one pass: by the sums of differences from the mean of the first elements. */
+/* measure() in one pass, by the sums of differences from the mean of the first elements. */
 static void measure_narrow(const channel_norm *norm, int64_t at, int64_t n, double *mean,
                            double *inverse) {
   const uint16_t *x = (const uint16_t *)norm->x.data + at;

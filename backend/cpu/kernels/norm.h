@@ -1,12 +1,12 @@
 #ifndef BACKEND_CPU_KERNELS_NORM_H
 #define BACKEND_CPU_KERNELS_NORM_H
 /* Normalisations of contiguous float tensors. Statistics and results are computed in double and
- * rounded once; those of BF16 in floats, of differences from the mean of a group's first elements,
- * which are infinite where a square of one is. */
+ * rounded once. Statistics of BF16 are computed in float, from differences from the mean of a
+ * group's first elements; they are infinite if the square of a difference is. */
 #include "backend/cpu/kernels/elementwise/step_rows.h"
 
-/* x, out: (n_rows, row); weight, bias: (row), may be absent. Where all others are F32, out may be
- * kept as BF16 (bf16.h). */
+/* x, out: (n_rows, row); weight, bias: (row), may be absent. If all others are F32, out may be
+ * stored as BF16 (bf16.h). */
 typedef struct row_norm {
   ktensor x, weight, bias, out;
   int64_t n_rows, row;
@@ -21,8 +21,8 @@ typedef struct channel_norm {
   ktensor x, weight, bias, mean, var, out;
   int64_t batch, channels, plane, groups;
   double eps;
-  dtype type;                   /* of x and out in the program; F32 may be kept as BF16 (bf16.h) */
-  short_elementwise_args steps; /* what follows, of results in F32 */
+  dtype type; /* dtype of x and out in the program; F32 may be stored as BF16 (bf16.h) */
+  short_elementwise_args steps; /* epilogue, applied to results in F32 */
 } channel_norm;
 KERNEL(group_norm, channel_norm); /* statistics per group of channels */
 KERNEL(batch_norm, channel_norm); /* statistics given by mean and var */

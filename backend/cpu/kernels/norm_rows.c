@@ -9,7 +9,7 @@ enum { LANES = 8, SUMS = 4 };
 typedef double doubles __attribute__((vector_size(LANES * sizeof(double))));
 typedef float floats __attribute__((vector_size(LANES * sizeof(float))));
 
-/* Of a macro: vectors as arguments are not the same for all instruction sets. */
+/* A macro, because vectors as arguments have no common ABI across instruction sets. */
 #define LOAD(to, from)                           \
   do {                                           \
     floats some;                                 \

@@ -1,11 +1,11 @@
 #ifndef BACKEND_CPU_KERNELS_NORM_ROWS_H
 #define BACKEND_CPU_KERNELS_NORM_ROWS_H
-/* What norms do with contiguous floats: in doubles, without products and sums that are rounded
- * once, so that all processors give the same bits. */
+/* Sums and scaling of contiguous floats for norms. They compute in doubles without fused
+ * multiply-add, so that all processors yield the same bits. */
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The sum of x - shift, or of its square: in 32 lanes, of which neighbours are added first. */
+/* Returns the sum of x - shift, or of its square, in 32 lanes; neighbours are added first. */
 typedef double (*norm_sum)(int64_t n, const float *x, double shift, bool squares);
 /* out = (x - mean) * inverse * weight + bias; weight, bias: (n). out may be x. */
 typedef void (*norm_scale)(int64_t n, const float *x, double mean, double inverse,

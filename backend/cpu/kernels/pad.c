@@ -1,13 +1,12 @@
-/* Pad: per output row, the source row it comes from, then filled or mapped ends around a straight
- * copy. */
+/* Pad: finds the source row of each output row, copies it and fills or maps its ends. */
 #include "backend/cpu/kernels/pad.h"
 
 #include "backend/cpu/kernels/copy.h"
 #include "backend/cpu/kernels/support/rows.h"
 #include "backend/cpu/kernels/support/walk.h"
 
-/* The index in a dimension of `size` > 0 that stands at i (i counted from x's own start); -1: the
- * pad value. */
+/* Returns the source index of position i (counted from x's own start) in a dimension of `size` > 0,
+ * or -1 for the pad value. */
 static int64_t source_index(kpad_mode mode, int64_t i, int64_t size) {
   if (i >= 0 && i < size) return i;
   if (mode == KPAD_CONSTANT) return -1;
@@ -16,7 +15,8 @@ static int64_t source_index(kpad_mode mode, int64_t i, int64_t size) {
   return i < 0 ? 0 : i >= size ? size - 1 : i;
 }
 
-/* Offset of the row of x at the outer index of `walk`; false if the whole row is the pad value. */
+/* Finds the offset of the row of x at walk's outer index; false if the whole row is the pad
+ * value. */
 static bool source_row(const pad_args *args, const walk *walk, int64_t *offset) {
   *offset = 0;
   for (int d = 0; d < walk->rank; d++) {
@@ -27,7 +27,7 @@ static bool source_row(const pad_args *args, const walk *walk, int64_t *offset) 
   return true;
 }
 
-/* Elements [from, to) of an output row that lie outside of x. */
+/* Writes elements [from, to) of an output row, which are outside of x. */
 static void pad_ends(const pad_args *args, const char *row, int64_t from, int64_t to, char *out) {
   int last = args->x.rank - 1;
   int64_t size = (int64_t)dtype_size(args->x.type);
@@ -74,7 +74,7 @@ static bool pad(const kernel_context *ctx, const void *args) {
   pad_args own = *(const pad_args *)args;
   int64_t n = ktensor_numel(&own.out);
   if (n == 0) return true;
-  if (ktensor_numel(&own.x) == 0) { /* nothing but padding */
+  if (ktensor_numel(&own.x) == 0) { /* only padding */
     fill_row(dtype_size(own.x.type), n, &own.value, own.out.data, 1);
     return true;
   }

@@ -5,12 +5,12 @@
 
 typedef enum kpad_mode { KPAD_CONSTANT, KPAD_REFLECT, KPAD_REPLICATE, KPAD_CIRCULAR } kpad_mode;
 
-/* out[i] = x[i - before] per dimension; outside of x, `value` or what the mode says. */
+/* out[i] = x[i - before] per dimension. Outside of x, out is `value` or what the mode defines. */
 typedef struct pad_args {
   kpad_mode mode;
   ktensor x, out;                  /* of equal rank, at least 1; out: contiguous */
   int64_t before[KERNEL_MAX_RANK]; /* negative: cropped, but not in circular mode */
-  uint64_t value;                  /* the bits of an element of x's dtype, in the first bytes */
+  uint64_t value;                  /* bits of an element of x's dtype, in the first bytes */
 } pad_args;
 KERNEL(pad, pad_args);
 

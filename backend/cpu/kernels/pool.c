@@ -1,5 +1,5 @@
-/* Pool: maxima alone row by row of the output, tap by tap of the window; what else there is per
- * plane, in double or int64_t, each output cell over its window. */
+/* Pooling. Maxima without indices are computed row by row of the output, tap by tap of the window.
+ * Other pooling works per plane, in double or int64_t, each output cell over its window. */
 #include "backend/cpu/kernels/pool.h"
 
 #include <math.h>
@@ -13,13 +13,13 @@
 
 enum { READS_PER_THREAD = 32 * 1024 };
 
-/* The positions first, first + step, ... below stop of a window in one dimension; padded: the
- * length of a window without dilation when padding counts. */
+/* The positions first, first + step, ... below stop of a window in one dimension. padded: length of
+ * a window without dilation if padding counts. */
 typedef struct window {
   int64_t first, stop, step, padded;
 } window;
 
-/* The windows of a cell, and the sizes of the plane they lie in. */
+/* The windows of a cell, and the sizes of its plane. */
 typedef struct cell_window {
   window d[POOL_DIMS];
   const int64_t *in;
@@ -49,12 +49,12 @@ static int64_t window_count(const window *window) {
   return window->stop > window->first ? (window->stop - window->first - 1) / window->step + 1 : 0;
 }
 
-/* The element of the plane at the beginning of row (z, y). */
+/* Returns the offset of row (z, y) in the plane. */
 static int64_t row_of(const cell_window *window, int64_t z, int64_t y) {
   return (z * window->in[1] + y) * window->in[2];
 }
 
-/* Position in the plane of the window's maximum, the last NaN if there is one; -1 for an empty
+/* Returns the position in the plane of the window's maximum, the last NaN if any; -1 for an empty
  * window. */
 static int64_t find_max_f64(const double *x, const cell_window *cell_window) {
   const window *window = cell_window->d;
@@ -135,22 +135,22 @@ static void max_cell(const pool_args *args, compute_class c, const void *plane,
   if (args->indices) args->indices[to] = at < 0 ? 0 : at;
 }
 
-/* ---------------------------------------------------------------- maxima alone, of their own dtype
- */
+/* ---------------------------------------------------------------- maxima without indices, in their
+ * own dtype */
 
-/* Cells of a row, of any dtype that maxima are taken in. */
+/* Maxima of a row of cells, in the dtype of max_type. */
 typedef union cell_row {
-  double f64[ROW_BLOCK]; /* the largest of them */
+  double f64[ROW_BLOCK]; /* large enough for any dtype */
   int64_t i64[ROW_BLOCK];
 } cell_row;
 
-/* What maxima of a dtype are taken in. */
+/* Returns the dtype in which maxima of a dtype are computed. */
 static dtype max_type(dtype t) {
   if (is_small_int(t) || t == DTYPE_F64) return t;
   return compute_class_of(t) == COMPUTE_F32 ? DTYPE_F32 : DTYPE_I64;
 }
 
-/* CALL(T, lowest) for the C type of a dtype; lowest: below all, and what an empty window gives. */
+/* Expands CALL(T, lowest, empty) for a dtype's C type; empty: the result of an empty window. */
 #define FOR_MAX_TYPE(t, CALL)                   \
   switch (t) {                                  \
     case DTYPE_I8:                              \
@@ -169,7 +169,7 @@ static dtype max_type(dtype t) {
       CALL(int64_t, INT64_MIN, INT64_MIN)       \
   }
 
-/* The first of equal ones, as zeros of both signs are; NaN wins. */
+/* Keeps the first of equal values, including zeros of both signs; NaN wins. */
 #define LARGER(T, x, y)                         \
   for (int64_t i = 0; i < n; i++) {             \
     T v = (x)[i * step];                        \
@@ -180,7 +180,7 @@ static dtype max_type(dtype t) {
   for (int64_t i = 0; i < n; i++) ((T *)values)[i] = lowest;
 #define PUT_EMPTY(T, lowest, empty) ((T *)values)[i] = empty;
 
-/* values[i] becomes x[i * step] where that is larger. */
+/* Replaces values[i] by x[i * step] if that is larger. */
 static inline void take_larger(dtype t, int64_t n, const void *restrict x, int64_t step,
                                void *restrict values) {
   FOR_MAX_TYPE(t, TAKE_LARGER)
@@ -190,7 +190,7 @@ static void fill_lowest(dtype t, int64_t n, void *values) { FOR_MAX_TYPE(t, FILL
 
 static void put_empty(dtype t, int64_t i, void *values) { FOR_MAX_TYPE(t, PUT_EMPTY) }
 
-/* Rows that cells of a row of the output see. */
+/* The input rows of a row of outputs. */
 typedef struct seen_rows {
   const char *plane;
   window z, y;
@@ -211,7 +211,7 @@ TARGET_AVX512 KERNEL_INLINE __m512 larger_avx512(__m512 best, const float *x, ui
   return _mm512_mask_mov_ps(_mm512_max_ps(v, best), _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v);
 }
 
-/* n cells from `from` on, in the order of LARGER. */
+/* Computes n cells from `from` on with the semantics of LARGER. */
 TARGET_AVX512 KERNEL_INLINE void max_floats(const pool_args *args, const seen_rows *rows,
                                             int64_t from, int64_t n, const int64_t stride,
                                             float *values) {
@@ -223,7 +223,7 @@ TARGET_AVX512 KERNEL_INLINE void max_floats(const pool_args *args, const seen_ro
     __m512 best = _mm512_set1_ps(-INFINITY);
     for (int64_t z = rows->z.first; z < rows->z.stop; z += rows->z.step)
       for (int64_t y = rows->y.first; y < rows->y.stop; y += rows->y.step) {
-        /* where the first one would be: what is not there is masked */
+        /* address of the first column, which may be outside: missing columns are masked */
         const uintptr_t row =
             (uintptr_t)rows->plane +
             (uintptr_t)((z * rows->in[1] + y) * rows->in[2] + column) * sizeof(float);
@@ -244,7 +244,7 @@ TARGET_AVX512 static void max_floats_2(const pool_args *args, const seen_rows *r
 }
 #endif
 
-/* Whether all n cells from `from` on were made at once. */
+/* Computes all n cells from `from` on at once if this is possible; returns false if not. */
 static bool max_at_once(const pool_args *args, dtype t, const seen_rows *rows, int64_t from,
                         int64_t n, cell_row *values) {
 #if KERNEL_X86
@@ -258,8 +258,8 @@ static bool max_at_once(const pool_args *args, dtype t, const seen_rows *rows, i
   return false;
 }
 
-/* n cells of a row from `from` on: values become the larger of them and of what is under them in a
- * row of the plane. */
+/* Takes the maximum of n cells from `from` on with the elements below them in a row of the
+ * plane. */
 static void take_row(const pool_args *args, dtype t, const char *row, int64_t from, int64_t n,
                      cell_row *values) {
   int64_t stride = args->stride[2], size = (int64_t)dtype_size(t);
@@ -272,7 +272,7 @@ static void take_row(const pool_args *args, dtype t, const char *row, int64_t fr
     if (stop <= first) continue;
     const char *x = row + (first * stride + shift) * size;
     char *y = (char *)values + (first - from) * size;
-    if (stride == 1) /* constants make vectors of the loops */
+    if (stride == 1) /* constant strides make the loops vectorise */
       take_larger(t, stop - first, x, 1, y);
     else if (stride == 2 && t == DTYPE_I16)
       bf16_larger_halves((const void *)x, stop - first, (void *)y);
@@ -283,7 +283,7 @@ static void take_row(const pool_args *args, dtype t, const char *row, int64_t fr
   }
 }
 
-/* The largest that n cells of a row from `from` on see. */
+/* Computes the maxima of n cells of a row from `from` on. */
 static void max_cells(const pool_args *args, dtype t, const seen_rows *rows, int64_t from,
                       int64_t n, cell_row *values) {
   const int64_t size = (int64_t)dtype_size(t);
@@ -294,7 +294,7 @@ static void max_cells(const pool_args *args, dtype t, const seen_rows *rows, int
       take_row(args, t, rows->plane + (z * rows->in[1] + y) * rows->in[2] * size, from, n, values);
 }
 
-/* Cells [from, from + n) of a row whose windows are empty, as dilated ones may be. */
+/* Sets the cells [from, from + n) of a row whose windows are empty, as dilated ones may be. */
 static void empty_cells(const pool_args *args, dtype t, bool is_row_empty, int64_t from, int64_t n,
                         cell_row *values) {
   if (!is_row_empty && args->dilation[2] == 1) return;
@@ -311,7 +311,7 @@ static bool rounds(const pool_args *args) {
   return args->type == DTYPE_F32 && is_bf16(args->out_type);
 }
 
-/* n cells from element `at` of out on. */
+/* Stores n cells from element `at` of out on. */
 static void store_cells(const pool_args *args, dtype t, int64_t at, int64_t n,
                         const cell_row *values) {
   void *to = element_at(args->out, args->out_type, at);
@@ -323,7 +323,7 @@ static void store_cells(const pool_args *args, dtype t, int64_t at, int64_t n,
     store_row(compute_class_of(t), args->type, to, 1, n, values);
 }
 
-/* The same of what bf16_larger made. */
+/* The same for results of bf16_larger. */
 static void store_ordered(const pool_args *args, int64_t at, int64_t n, const int16_t *order) {
   uint16_t narrow[ROW_BLOCK];
   uint16_t *to = rounds(args) ? (uint16_t *)args->out + at : narrow;
@@ -331,7 +331,7 @@ static void store_ordered(const pool_args *args, int64_t at, int64_t n, const in
   if (!rounds(args)) widen_row(narrow, n, (float *)args->out + at);
 }
 
-/* plane: of BF16; its rows are joined first. */
+/* plane: of BF16. First takes the maximum over its rows. */
 static void max_narrow_row(const pool_args *args, const uint16_t *plane, int64_t task, int64_t row,
                            int16_t *joined) {
   const int64_t columns = args->size[2];
@@ -412,7 +412,7 @@ static int64_t pool_work(const pool_args *args) {
   return args->planes * (reads + in) / READS_PER_THREAD;
 }
 
-/* A plane, for a thread. */
+/* Returns the bytes of a plane, for a thread. */
 static size_t plane_bytes(const pool_args *args) {
   return (size_t)volume(args->in) * sizeof(double);
 }

@@ -9,9 +9,9 @@ typedef struct pool_args {
   bool average, adaptive;
   const void *x;          /* (planes, in...) */
   void *out;              /* (planes, size...) */
-  int64_t *indices;       /* the same shape, may be absent: of each maximum in its plane */
-  dtype type;             /* of x and out in the program */
-  dtype x_type, out_type; /* as stored: of maxima alone F32 may be kept as BF16 (bf16.h) */
+  int64_t *indices;       /* the same shape, may be absent: position of each maximum in its plane */
+  dtype type;             /* dtype of x and out in the program */
+  dtype x_type, out_type; /* as stored; without indices F32 maxima may be BF16 (bf16.h) */
   int64_t planes, in[POOL_DIMS], size[POOL_DIMS];
   /* Unless adaptive: */
   int64_t kernel[POOL_DIMS], stride[POOL_DIMS], padding[POOL_DIMS], dilation[POOL_DIMS];

@@ -1,4 +1,4 @@
-/* How Philox's words become numbers. */
+/* Converts Philox's words to numbers. */
 #include "backend/cpu/kernels/random.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ typedef struct random_task {
   uint32_t run;
 } random_task;
 
-/* The four words of counter (block, stream, run). */
+/* Computes the four words of counter (block, stream, run). */
 static void words_of(const random_task *task, uint64_t block, uint32_t w[4]) {
   w[0] = (uint32_t)block;
   w[1] = (uint32_t)(block >> 32);
@@ -27,27 +27,27 @@ static void words_of(const random_task *task, uint64_t block, uint32_t w[4]) {
 
 static uint64_t pair_of(const uint32_t *w) { return w[0] | (uint64_t)w[1] << 32; }
 
-/* The high half of a 128-bit product: uniform in [0, range). */
+/* Returns the high half of a 128-bit product: uniform in [0, range). */
 static uint64_t scale(uint64_t bits, uint64_t range) {
   uint64_t a = bits >> 32, b = bits & UINT32_MAX, c = range >> 32, d = range & UINT32_MAX;
   uint64_t middle = a * d + (b * d >> 32), other = b * c + (middle & UINT32_MAX);
   return a * c + (middle >> 32) + (other >> 32);
 }
 
-/* Bits of a uniform number that its dtype holds exactly. */
+/* Returns the number of bits of a uniform number that its dtype represents exactly. */
 static int uniform_bits(dtype t) {
   if (t == DTYPE_F16) return 11;
   if (t == DTYPE_BF16) return 8;
   return t == DTYPE_F64 ? 53 : 24;
 }
 
-/* After Box and Muller: element 0 or 1 of the pair that u in (0, 1] and v in [0, 1) give. */
+/* Box-Muller transform: returns element 0 or 1 of the pair from u in (0, 1] and v in [0, 1). */
 static double normal_of(double u, double v, bool second) {
   double angle = 2 * 3.14159265358979323846 * v, radius = sqrt(-2 * log(u));
   return radius * (second ? sin(angle) : cos(angle));
 }
 
-/* Elements of 64 bits: two from each block. */
+/* Returns element i of 64 bits: each block has two. */
 static double wide_number(const random_task *task, int64_t i) {
   uint32_t w[4];
   words_of(task, (uint64_t)i / 2, w);
@@ -64,7 +64,7 @@ static int64_t integer(const random_task *task, int64_t i) {
   return (int64_t)((uint64_t)task->args->low + offset);
 }
 
-/* Elements [at, at + n) of 32 bits, four from each block; returns how many, at most n. */
+/* Fills elements [at, at + n) of 32 bits, four from each block; returns how many, at most n. */
 static int64_t fill_narrow(const random_task *task, int64_t at, int64_t n) {
   const int64_t lead = at % 4, count = least(n, 4 * RANDOM_BLOCKS - lead);
   random_blocks blocks = {

@@ -1,5 +1,5 @@
-/* Loops over blocks that the compiler makes vectors of, with elementary functions written out, in
- * f64: their errors, some units in its last place, are far below those of the rounding to f32. */
+/* Loops over blocks that the compiler vectorises, with elementary functions in f64 written out.
+ * Their errors, a few units in the last place, are far below those of rounding to f32. */
 #include "backend/cpu/kernels/random_kernels.h"
 
 #include <math.h>
@@ -26,8 +26,8 @@ KERNEL_INLINE void make_words(const random_blocks *blocks, random_words *to) {
   }
 }
 
-/* The logarithm of m / 2^24, 0 < m <= 2^24: the exponent's and, of a mantissa x in (sqrt(1/2),
- * sqrt(2)], the series of 2 artanh((x - 1) / (x + 1)). */
+/* Returns the logarithm of m / 2^24, 0 < m <= 2^24: that of the exponent plus, for a mantissa x in
+ * (sqrt(1/2), sqrt(2)], the series of 2 artanh((x - 1) / (x + 1)). */
 KERNEL_INLINE double log_of_fraction(int32_t m) {
   const double ln2 = 0.693147180559945309417, root2 = 1.41421356237309504880, value = (double)m;
   uint64_t bits, of_x;
@@ -50,7 +50,7 @@ KERNEL_INLINE double log_of_fraction(int32_t m) {
   return e * ln2 + 2 * f * sum;
 }
 
-/* Sine and cosine of 2 pi k / 2^24: of the rest of the nearest quarter, by their series. */
+/* Computes sine and cosine of 2 pi k / 2^24 by series around the nearest quarter turn. */
 KERNEL_INLINE void sine_cosine(int32_t k, double *sine, double *cosine) {
   const double unit = 6.28318530717958647693 / (1 << FRACTION);
   const int32_t quarter = (k + (1 << (FRACTION - 3))) >> (FRACTION - 2);
@@ -76,7 +76,7 @@ KERNEL_INLINE void sine_cosine(int32_t k, double *sine, double *cosine) {
   *sine = quarter & 2 ? -second : second;
 }
 
-/* After Box and Muller. */
+/* Box-Muller transform. */
 KERNEL_INLINE void make_normals(const random_words *words, double *to) {
   double radius[2][N], sines[2][N], cosines[2][N];
   for (int p = 0; p < 2; p++) {

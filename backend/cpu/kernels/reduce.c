@@ -1,5 +1,5 @@
-/* Reductions: walks the reduced dimensions of each output in blocks, or, where outputs lie side by
- * side in memory and their elements do not, of a row of outputs at once. */
+/* Reductions: walks the reduced dimensions of each output in blocks. If outputs are contiguous in
+ * memory and their elements are not, it reduces a row of outputs at once. */
 #include "backend/cpu/kernels/reduce.h"
 
 #include <math.h>
@@ -31,21 +31,21 @@ typedef struct reduce_task {
   double divisor;
   int64_t chunk, n_chunks; /* of a split reduction */
   accumulator *partial;    /* (kept.n, n_chunks) */
-  bool minimum;            /* of arg_reduce */
+  bool minimum;            /* for arg_reduce */
 } reduce_task;
 
 static part make_part(const klayout *from) {
   part part = {.rank = from->rank, .n = product_of(from->dims, from->rank)};
   memcpy(part.dims, from->dims, sizeof part.dims);
   memcpy(part.strides, from->strides, sizeof part.strides);
-  if (part.rank == 0) { /* one element: a row of it */
+  if (part.rank == 0) { /* one element: one row of it */
     part.rank = 1;
     part.dims[0] = 1;
   }
   return part;
 }
 
-/* Element offset in x of output `k`. */
+/* Returns the element offset in x of output `k`. */
 static int64_t output_offset(const part *kept, int64_t k) {
   int64_t offset = 0;
   for (int d = kept->rank - 1; d >= 0; k /= kept->dims[d], d--)
@@ -53,8 +53,8 @@ static int64_t output_offset(const part *kept, int64_t k) {
   return offset;
 }
 
-/* Reads the elements at [at, stop) of a part, up to ROW_BLOCK of them, starting at `base`; returns
- * how many. */
+/* Reads the elements [at, stop) of a part from offset `base` on, up to ROW_BLOCK; returns how
+ * many. */
 static int64_t gather_block(const reduce_task *task, const part *part, int64_t base, int64_t at,
                             int64_t stop, void *block) {
   int last = part->rank - 1;
@@ -73,14 +73,14 @@ static int64_t gather_block(const reduce_task *task, const part *part, int64_t b
   return n;
 }
 
-/* Sums of floats that lie behind one another. */
+/* True for sums of contiguous floats. */
 static bool is_float_sum(const reduce_task *task) {
   return (task->kind == KREDUCE_SUM || task->kind == KREDUCE_MEAN) &&
          (task->x->type == DTYPE_F32 || task->x->type == DTYPE_BF16) && task->reduced.rank == 1 &&
          task->reduced.strides[0] == 1;
 }
 
-/* Elements [at, at + n) of x, of F32 or BF16. */
+/* Returns the sum of elements [at, at + n) of x, F32 or BF16. */
 static double sum_neighbours(const reduce_task *task, int64_t at, int64_t n) {
   if (task->x->type == DTYPE_F32) return accumulate_floats((const float *)task->x->data + at, n);
   return bf16_sum((const uint16_t *)task->x->data + at, n);
@@ -116,7 +116,7 @@ static void reduce_outputs(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Outputs [begin, end) in rows of up to ROW_BLOCK neighbours along the last kept dimension. */
+/* Reduces outputs [begin, end) in rows of up to ROW_BLOCK along the last kept dimension. */
 static void reduce_lanes(void *ctx, int64_t begin, int64_t end) {
   const reduce_task *task = ctx;
   int last = task->kept.rank - 1;
@@ -150,7 +150,7 @@ static void reduce_chunks(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Few outputs of many elements: each range in chunks, joined in order. */
+/* True for few outputs of many elements: ranges are split into chunks, joined in order. */
 static bool is_split(const reduce_task *task) {
   return task->kept.n < SPLIT_OUTPUTS && task->reduced.n >= SPLIT_SIZE;
 }
@@ -224,8 +224,8 @@ const kernel_desc kernel_reduce = {
 
 /* ---------------------------------------------------------------- arg_reduce */
 
-/* The first position in x of a value above (below) *best, which it replaces; a NaN beats all
- * others; -1 if none. */
+/* Returns the first position in x of a value above (below) *best, and replaces *best by it; -1 if
+ * there is none. A NaN beats all others. */
 static int64_t better_f64(const double *x, int64_t n, bool minimum, double *best) {
   int64_t at = -1;
   for (int64_t i = 0; i < n && !isnan(*best); i++) {

@@ -4,12 +4,12 @@
 #include "backend/cpu/kernels/reduce_kind.h"
 #include "base/kernel.h"
 
-/* out: contiguous, one element for each place of `kept`, of x's elements in `over`. */
+/* out: contiguous, for each place of `kept` the reduction of x's elements in `over`. */
 typedef struct reduce_args {
   kreduce_kind kind;
   ktensor x, out;
-  klayout kept, over; /* of x */
-  double divisor;     /* of mean, var and std */
+  klayout kept, over; /* dims and strides of x */
+  double divisor;     /* divisor for mean, var and std */
 } reduce_args;
 KERNEL(reduce, reduce_args); /* NaN propagates through max and min */
 

@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_KERNELS_REDUCE_KIND_H
 #define BACKEND_CPU_KERNELS_REDUCE_KIND_H
-/* The reductions that there are. */
+/* Kinds of reductions. */
 
 typedef enum kreduce_kind {
   KREDUCE_SUM,

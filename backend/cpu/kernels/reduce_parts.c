@@ -27,7 +27,7 @@ static double sum_f64(const double *x, int64_t n) {
   return sum;
 }
 
-/* The same of floats: the same bits on every processor. */
+/* The same for floats, with the same bits on every processor. */
 KERNEL_INLINE double sum_floats(const float *x, int64_t n) {
   double lane[LANES] = {0}, sum = 0;
   int64_t i = 0;
@@ -38,7 +38,7 @@ KERNEL_INLINE double sum_floats(const float *x, int64_t n) {
   return sum;
 }
 
-/* By blocks, as accumulate_block is given them. */
+/* Sums by blocks, as accumulate_block receives them. */
 KERNEL_INLINE double sum_blocks(const float *x, int64_t n) {
   double sum = 0;
   for (; n > ROW_BLOCK; n -= ROW_BLOCK, x += ROW_BLOCK) sum += sum_floats(x, ROW_BLOCK);
@@ -69,7 +69,7 @@ static double sum_abs(const double *x, int64_t n) {
   return sum;
 }
 
-/* Sum of (x - mean)^2. */
+/* Returns the sum of (x - mean)^2. */
 static double sum_squares(const double *x, int64_t n, double mean) {
   double lane[LANES] = {0}, sum = 0;
   int64_t i = 0;
@@ -80,7 +80,7 @@ static double sum_squares(const double *x, int64_t n, double mean) {
   return sum;
 }
 
-/* The greatest (least) of `start` and x; NaN wins. */
+/* Returns the greatest (least) of `start` and x; NaN wins. */
 static double extreme_f64(const double *x, int64_t n, bool least, double start) {
   double lane[LANES];
   for (int k = 0; k < LANES; k++) lane[k] = start;

@@ -1,22 +1,22 @@
 #ifndef BACKEND_CPU_KERNELS_REDUCE_PARTS_H
 #define BACKEND_CPU_KERNELS_REDUCE_PARTS_H
-/* Accumulators of reductions: of one output over blocks of its elements, and of a row of outputs
- * element by element. */
+/* Accumulators of reductions: one output over blocks of its elements, or a row of outputs element
+ * by element. */
 #include "backend/cpu/kernels/reduce_kind.h"
 #include "backend/cpu/kernels/support/rows.h"
 
-/* One output so far. f: sum, product, extreme, or (var) the sum of squared differences from `mean`;
- * i: the same for integers; n: elements seen. */
+/* State of one output. f: sum, product, extreme, or (var) the sum of squared differences from
+ * `mean`; i: the same for integers; n: elements seen. */
 typedef struct accumulator {
   double f, mean;
   int64_t i, n;
 } accumulator;
 
 accumulator accumulator_start(kreduce_kind kind);
-/* x: (n), double or int64_t as `c` says, n <= ROW_BLOCK. */
+/* Adds x (n), double or int64_t according to `c`, n <= ROW_BLOCK. */
 void accumulate_block(kreduce_kind kind, compute_class c, accumulator *accumulator, const void *x,
                       int64_t n);
-/* The sum of floats as blocks of all of them, of any number, give it. */
+/* Returns the sum of n floats with the bits that accumulate_block yields over their blocks. */
 double accumulate_floats(const float *x, int64_t n);
 void accumulate_other(kreduce_kind kind, accumulator *left, const accumulator *right);
 /* Stores the result as element 0 of `to`. */

@@ -1,4 +1,4 @@
-/* Rope: each head's row in blocks of pairs; in float, or in double for F64. */
+/* Rope: rotates each head's row in blocks of pairs, in float, or in double for F64. */
 #include "backend/cpu/kernels/rope.h"
 
 #include "backend/cpu/kernels/support/rows.h"
@@ -32,7 +32,7 @@ static void turn_f64(rope_block *block, int64_t n) {
   }
 }
 
-/* The row of n_pairs pairs at x, by row `angles` of the tables. */
+/* Rotates the row of n_pairs pairs at x by row `angles` of the tables. */
 static void turn_row(const rope_task *task, const void *x, int64_t angles, void *out) {
   const rope_args *args = task->args;
   int64_t step = args->interleaved ? 2 : 1, other = args->interleaved ? 1 : args->n_pairs;

@@ -3,7 +3,7 @@
 /* Rotary position embedding. */
 #include "base/kernel.h"
 
-/* Turns the pair (a, b) into (a cos - b sin, b cos + a sin); pairs are (2i, 2i + 1) if interleaved,
+/* Rotates the pair (a, b) to (a cos - b sin, b cos + a sin). Pairs are (2i, 2i + 1) if interleaved,
  * else (i, i + n_pairs). */
 typedef struct rope_args {
   ktensor x;        /* (*, n_heads) of n_rows rows, each of 2 n_pairs neighbours */

@@ -1,6 +1,6 @@
-/* Scatter: the axis is walked in order, so that equal positions combine in a fixed order. Threads
- * share the lines across it; where these are few, each thread takes a range of the destinations and
- * skips the others. Sums and products of 16-bit floats are kept in F32 and rounded once. */
+/* Scatter: walks the axis in order, so that equal positions combine in a fixed order. Threads share
+ * the lines across it. If these are few, each thread has a range of the destinations and skips the
+ * others. Sums and products of 16-bit floats are kept in F32 and rounded once. */
 #include "backend/cpu/kernels/scatter.h"
 
 #include "backend/cpu/kernels/copy.h"
@@ -14,9 +14,9 @@ enum { GRAIN = 8 * 1024 /* elements worth a thread */ };
 typedef struct scatter_task {
   const kernel_context *ctx;
   const scatter_args *args;
-  int64_t lines, back; /* how many, and elements of each */
-  int64_t parts;       /* ranges that the destinations are cut into */
-  float *wide;         /* combined in place of out, by the offsets of out; NULL: out is combined */
+  int64_t lines, back; /* number of lines, and elements per line entry */
+  int64_t parts;       /* ranges of destinations */
+  float *wide;         /* F32 copy of out, combined in its place; NULL: out is combined */
 } scatter_task;
 
 static void combine_f32(kscatter_kind kind, int64_t n, float *a, const float *b) {
@@ -46,7 +46,7 @@ static void combine_i64(kscatter_kind kind, int64_t n, int64_t *a, const int64_t
   }
 }
 
-/* Elements of an operand: of `type`, by the strides of `back` from `data` on. */
+/* Elements of an operand: of `type`, with the strides of `back` from `data` on. */
 typedef struct scatter_side {
   void *data;
   dtype type;
@@ -148,8 +148,8 @@ static void each_entry(const scatter_task *task, const scatter_range *range,
   }
 }
 
-/* Casts the destinations: where the entries are fewer, only those that entries write to. Casting
- * one twice changes nothing. */
+/* Casts the destinations. If there are fewer entries than destinations, only those that entries
+ * write to; a second cast changes nothing. */
 static void cast_range(const scatter_task *task, const scatter_range *range,
                        scatter_action *action) {
   if (task->args->n < range->high - range->low) {
@@ -160,7 +160,7 @@ static void cast_range(const scatter_task *task, const scatter_range *range,
     action(task, 0, range->line->offset[2] + i * task->args->out_step);
 }
 
-/* Units [begin, end) of (line, range of destinations). */
+/* Processes units [begin, end) of (line, range of destinations). */
 static void scatter_units(void *ctx, int64_t begin, int64_t end) {
   const scatter_task *task = ctx;
   const scatter_args *args = task->args;

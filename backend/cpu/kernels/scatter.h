@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_KERNELS_SCATTER_H
 #define BACKEND_CPU_KERNELS_SCATTER_H
-/* Writing at positions that a tensor holds. */
+/* Writes at positions that a tensor holds. */
 #include "base/kernel.h"
 
 typedef enum kscatter_kind {
@@ -11,17 +11,17 @@ typedef enum kscatter_kind {
   KSCATTER_MIN
 } kscatter_kind;
 
-/* For every entry k < n of the axis, in this order, on every line: with i = index[line, k], which
- * lies in [0, size), or with `wrap` in [-size, size):
+/* For every entry k < n of the axis, in this order, on every line, with i = index[line, k]:
  * out[line, i, back] = kind(out[line, i, back], source[line, k, back]) for all places of `back`.
- * An index out of range is recorded as a fault and left out. */
+ * i is in [0, size), or with `wrap` in [-size, size). An index out of range is recorded as a fault
+ * and left out. */
 typedef struct scatter_args {
   kscatter_kind kind;
   bool wrap;
-  ktensor index, source, out;                /* lines: of equal dims */
-  klayout source_back, out_back;             /* of equal dims */
-  int64_t n, size;                           /* entries and destinations on the axis */
-  int64_t index_step, source_step, out_step; /* along the axis */
+  ktensor index, source, out;                /* lines: equal dims */
+  klayout source_back, out_back;             /* equal dims */
+  int64_t n, size;                           /* entries and destinations along the axis */
+  int64_t index_step, source_step, out_step; /* strides along the axis */
 } scatter_args;
 KERNEL(scatter, scatter_args);
 

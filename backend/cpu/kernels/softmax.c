@@ -1,4 +1,4 @@
-/* Softmax: passes over each row in blocks: maximum, sum of exponentials, result. F64 rows compute
+/* Softmax by passes over each row in blocks: maximum, sum of exponentials, result. F64 rows compute
  * in double, all others in float with the sum in double. */
 #include "backend/cpu/kernels/softmax.h"
 
@@ -10,7 +10,7 @@
 
 enum { GRAIN = 4 * 1024 /* elements worth a thread */ };
 
-/* n elements of the operand or the result. */
+/* A row of n elements of the operand or the result. */
 typedef struct row {
   char *data;
   dtype type;
@@ -43,7 +43,7 @@ static float max_f32(const row *row, float *block) {
 
 static void softmax_row_f32(const row *input, const row *out) {
   float block[ROW_BLOCK], max = max_f32(input, block);
-  bool keep = out->type == DTYPE_F32; /* exponentials wait in the output for the scale */
+  bool keep = out->type == DTYPE_F32; /* the output keeps the exponentials */
   double sum = 0;
   for (int64_t at = 0; at < input->n; at += ROW_BLOCK) {
     load_block(COMPUTE_F32, input, at, block);

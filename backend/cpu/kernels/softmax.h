@@ -3,8 +3,8 @@
 /* Softmax and its logarithm along the last dimension. */
 #include "base/kernel.h"
 
-/* out = exp(x - max) / sum(exp(x - max)), or (log) x - max - log(sum(exp(x - max))); float dtypes,
- * any strides. A row of -inf gives NaN. */
+/* out = exp(x - max) / sum(exp(x - max)), or (log) x - max - log(sum(exp(x - max))). Float dtypes,
+ * any strides. A row of -inf yields NaN. */
 typedef struct softmax_args {
   bool log;
   ktensor x, out; /* (*, row) of n_rows rows */

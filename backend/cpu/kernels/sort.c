@@ -1,7 +1,7 @@
-/* Stable sorting of rows, by words of 64 bits: the high half is 32 bits of a key, an unsigned
- * integer in the order wanted; the low half is the element's place, which the sort takes along.
- * Keys of 64 bits are sorted by their low half first, then by their high half. Where few elements
- * are wanted, only those are kept while a row is read. */
+/* Stable sorting of rows by words of 64 bits. The high half is 32 bits of a key, an unsigned
+ * integer that ascends in the wanted order. The low half is the position of the element. Keys of 64
+ * bits are sorted by their low half first, then by their high half. If few elements are wanted,
+ * only those are kept while a row is read. */
 #include "backend/cpu/kernels/sort.h"
 
 #include <string.h>
@@ -15,10 +15,10 @@
 
 enum {
   ROW_WORK = 4096,      /* elements that are worth a thread */
-  FEW = 8,              /* k is few where it is less than n / FEW */
-  LEAST_KEPT = 256,     /* candidates */
+  FEW = 8,              /* few elements are wanted if k < n / FEW */
+  LEAST_KEPT = 256,     /* least number of candidates */
   GROUP = 16,           /* keys that are compared at once */
-  LEAST_PART = 1 << 15, /* elements of a row that are worth a thread of their own */
+  LEAST_PART = 1 << 15, /* elements of a row that are worth an additional thread */
   MOST_PARTS = 64
 };
 static const uint64_t HIGH = UINT64_C(0xffffffff) << 32;
@@ -34,7 +34,7 @@ static uint32_t key_of_f32(uint32_t bits) {
   return size > 0x7f800000u ? UINT32_MAX : key;
 }
 
-/* A float that has the key. */
+/* Returns a float that has the key. */
 static float f32_of_key(uint32_t key) {
   const uint32_t sign = 0x80000000u, bits = key & sign ? key ^ sign : ~key;
   float x;
@@ -48,14 +48,14 @@ static uint64_t key_of_f64(uint64_t bits) {
   return size > UINT64_C(0x7ff) << 52 ? UINT64_MAX : key;
 }
 
-/* Keys of a block of a row, of which type says which are there. */
+/* Keys of a block of a row; the key type selects the member. */
 typedef union key_block {
   uint32_t bits[ROW_BLOCK];
   uint64_t long_bits[ROW_BLOCK];
   row_block x;
 } key_block;
 
-/* Of the elements in block. */
+/* Converts n elements in the block to keys in place. */
 static void make_keys(compute_class c, int64_t n, uint32_t turned, key_block *block) {
   uint32_t *to = block->bits;
   if (c == COMPUTE_F32)
@@ -71,7 +71,7 @@ static void make_long_keys(compute_class c, int64_t n, uint64_t turned, uint64_t
     for (int64_t i = 0; i < n; i++) to[i] ^= UINT64_C(1) << 63 ^ turned;
 }
 
-/* Of elements [first, first + n) of the row at x, n <= ROW_BLOCK. */
+/* Loads the keys of elements [first, first + n) of the row at x, n <= ROW_BLOCK. */
 static void load_keys(const sort_args *args, const char *x, int64_t first, int64_t n,
                       key_block *to) {
   const compute_class c = compute_class_of(args->x.type);
@@ -85,15 +85,15 @@ static void load_keys(const sort_args *args, const char *x, int64_t first, int64
 
 /* ---------------------------------------------------------------- sorting keys */
 
-/* Where the memory of a sort of at most n elements lies. */
+/* Memory of a sort of at most n elements. */
 typedef struct sort_room {
-  uint64_t *keys, *a, *b; /* (n) each; keys: whole keys, elsewhere than in rows only if long */
+  uint64_t *keys, *a, *b; /* (n) each; keys: whole keys; for rows only if keys are long */
 } sort_room;
 
 static size_t room_bytes(int64_t n, bool with_keys) {
   size_t bytes;
   if (__builtin_mul_overflow((size_t)n, (with_keys ? 3 : 2) * sizeof(uint64_t), &bytes))
-    return SIZE_MAX / 2; /* more than there is */
+    return SIZE_MAX / 2; /* more than any machine has */
   return bytes;
 }
 
@@ -102,7 +102,7 @@ static sort_room room_at(char *scratch, int64_t n) {
   return (sort_room){.a = a, .b = a + n, .keys = a + 2 * n};
 }
 
-/* Of words by the low half of their keys, those by the high half. */
+/* Replaces the low half of keys in words by the high half. */
 static void next_half(const uint64_t *keys, int64_t n, uint64_t *words) {
   for (int64_t i = 0; i < n; i++) {
     const uint64_t place = words[i] & ~HIGH;
@@ -110,7 +110,7 @@ static void next_half(const uint64_t *keys, int64_t n, uint64_t *words) {
   }
 }
 
-/* The words in room->a (n) sorted, in room->a or room->b. pool NULL: on the thread that calls. */
+/* Sorts the n words in room->a. Returns room->a or room->b. pool NULL: on the calling thread. */
 static const uint64_t *sorted_words(const sort_room *room, int64_t n, bool long_keys,
                                     const sort_pool *pool) {
   uint64_t *now = sort_words(room->a, room->b, n, pool);
@@ -119,10 +119,10 @@ static const uint64_t *sorted_words(const sort_room *room, int64_t n, bool long_
   return sort_words(now, now == room->a ? room->b : room->a, n, pool);
 }
 
-/* The word of an element by its key, of long ones by the low half. */
+/* Returns the word of an element from its key; of long keys only the low half. */
 static uint64_t first_word(uint64_t key, int64_t place) { return key << 32 | (uint64_t)place; }
 
-/* Reads elements [from, end) of a row; room as of the whole row. */
+/* Reads elements [from, end) of a row; room is that of the whole row. */
 static void read_row(const sort_args *args, const char *x, int64_t from, int64_t end,
                      const sort_room *room) {
   const bool long_keys = is_long(args->x.type);
@@ -141,13 +141,13 @@ static void read_row(const sort_args *args, const char *x, int64_t from, int64_t
 
 /* ---------------------------------------------------------------- the first few */
 
-/* The first elements of those that were read. */
+/* Candidates for the first k elements among those read so far. */
 typedef struct kept {
   uint64_t *keys, *places; /* (capacity) each */
-  uint64_t last;           /* once k are there, the key that another one must be below */
+  uint64_t last;           /* once k elements are kept, the key that a further one must be below */
   int64_t count, k, capacity;
   bool long_keys, full;
-  sort_room room; /* keys: as above */
+  sort_room room; /* keys: as in sort_room */
 } kept;
 
 static int64_t capacity_of(int64_t k) { return k < LEAST_KEPT / 2 ? LEAST_KEPT : 2 * k; }
@@ -167,7 +167,7 @@ static kept kept_at(const sort_args *args, char *scratch) {
                 .room = room};
 }
 
-/* Leaves the first k, in order. */
+/* Reduces the candidates to the first k, in order. */
 static void settle(kept *kept) {
   for (int64_t i = 0; i < kept->count; i++) kept->room.a[i] = first_word(kept->keys[i], i);
   const uint64_t *words = sorted_words(&kept->room, kept->count, kept->long_keys, NULL);
@@ -195,7 +195,7 @@ static void offer(kept *kept, uint64_t key, int64_t place) {
   if (!kept->full || key < kept->last) keep(kept, key, (uint64_t)place);
 }
 
-/* GROUP keys, the first at place at. */
+/* Offers GROUP keys, the first at position `at`. */
 static void offer_group(kept *kept, const uint32_t *keys, int64_t at) {
   if (kept->count > kept->capacity - GROUP) settle(kept);
   const uint64_t last = kept->full ? kept->last : UINT64_MAX;
@@ -206,7 +206,7 @@ static void offer_group(kept *kept, const uint32_t *keys, int64_t at) {
   }
 }
 
-/* Whether none of GROUP keys would be kept. */
+/* True if none of GROUP keys would be kept. */
 static bool passes(const kept *kept, const uint32_t *keys) {
   const int4 zero = {0}, sign = zero + INT32_MIN, last = (zero + (int32_t)kept->last) ^ sign;
   int4 below = zero;
@@ -227,8 +227,8 @@ static void keep_keys(const uint32_t *keys, int64_t n, int64_t at, kept *kept) {
   for (; i < n; i++) offer(kept, keys[i], at + i);
 }
 
-/* How many groups of x (n) are ahead of the first that may have an element to keep, which a NaN may
- * always be: without a key of each. */
+/* Returns the number of leading groups of x (n) without an element to keep, determined without
+ * computing keys. A group with a NaN always ends them. */
 static int64_t groups_to_pass(const kept *kept, const float *x, int64_t n, uint32_t turned) {
   const float last = f32_of_key((uint32_t)kept->last ^ turned);
   const vec4 sign = vec4_fill(turned ? -1 : 1), bound = vec4_fill(last) * sign;
@@ -255,7 +255,7 @@ static void keep_floats(const float *x, int64_t from, int64_t end, uint32_t turn
   }
 }
 
-/* Of equal keys the first that were read stay. */
+/* Among equal keys, the first ones read are kept. */
 static void keep_blocks(const sort_args *args, const char *x, int64_t from, int64_t end,
                         kept *kept) {
   key_block block;
@@ -295,7 +295,7 @@ static row_at find_row(const sort_args *args, int64_t row) {
                   args->indices.data ? (int64_t *)args->indices.data + w.offset[1] : NULL};
 }
 
-/* Results [from, end) of a row, whose places are the low halves of words. */
+/* Stores results [from, end) of a row; the low halves of words are the positions. */
 static void store_row_results(const sort_args *args, const row_at *at, const uint64_t *words,
                               int64_t from, int64_t end) {
   const int64_t size = (int64_t)dtype_size(args->x.type),
@@ -335,7 +335,7 @@ typedef struct row_parts {
   const sort_args *args;
   row_at at;
   sort_room room;
-  const uint64_t *words; /* once sorted */
+  const uint64_t *words; /* the sorted words */
   char *scratch;         /* kept_bytes of each part */
   int64_t parts;
 } row_parts;
@@ -372,7 +372,7 @@ static void keep_parts(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Each part leaves its first k; those of all, in the order of the parts, go through one more. */
+/* Each part keeps its first k. Those of all parts, in order, are then reduced once more. */
 static void keep_by_parts(const kernel_context *ctx, row_parts *parts) {
   const size_t bytes = kept_bytes(parts->args->k);
   ctx->parallel_for(ctx->pool, parts->parts, 1, keep_parts, parts);
@@ -394,7 +394,7 @@ static int64_t work_of(const sort_args *args) { return args->n_rows * args->n / 
 static int64_t tasks_of(const sort_args *args) { return args->k > 0 ? args->n_rows : 0; }
 static bool wants_few(const sort_args *args) { return args->k < args->n / FEW; }
 
-/* Of each row; 1 where rows are tasks. */
+/* Returns the number of parts of each row; 1 if rows are tasks. */
 static int64_t parts_of(const kernel_context *ctx, const sort_args *args) {
   if (tasks_of(args) >= ctx->n_threads) return 1;
   const int64_t parts = least(least(ctx->n_threads, MOST_PARTS), args->n / LEAST_PART);

@@ -1,5 +1,5 @@
-/* Few words: runs made by insertion, merged two by two. Many: by digits of 8 bits, the lowest first
- * (LSD radix sort); a digit that all words share costs no more than counting. */
+/* Sorts few words by runs, made by insertion and merged two by two. Sorts many by digits of 8 bits,
+ * the lowest first (LSD radix sort); a digit that all words share costs only the counting. */
 #include "backend/cpu/kernels/sort_words.h"
 
 #include <string.h>
@@ -12,8 +12,8 @@ static uint32_t high_half(uint64_t word) { return (uint32_t)(word >> 32); }
 
 /* ---------------------------------------------------------------- merging */
 
-/* A word's place in a run is how many go before it: all pairs are compared, none of them by a
- * branch. */
+/* Sorts a run. A word's position is the number of words before it: all pairs are compared, without
+ * branches. */
 static void rank_run(const uint64_t *from, int64_t n, uint64_t *to) {
   uint32_t keys[RUN], ranks[RUN] = {0};
   for (int64_t i = 0; i < RUN; i++) keys[i] = i < n ? high_half(from[i]) : UINT32_MAX;
@@ -25,7 +25,7 @@ static void rank_run(const uint64_t *from, int64_t n, uint64_t *to) {
   for (int64_t i = 0; i < n; i++) to[ranks[i]] = from[i];
 }
 
-/* The sorted a and b, which follow each other, as one. */
+/* Merges the sorted a and b, which are contiguous. */
 static void merge_two(const uint64_t *a, int64_t n_a, int64_t n_b, uint64_t *to) {
   const uint64_t *end_a = a + n_a, *b = end_a, *end_b = b + n_b;
   while (a < end_a && b < end_b) {
@@ -63,7 +63,7 @@ typedef struct digit_pass {
   uint64_t *to;
   int64_t n, parts;
   int shift;
-  uint32_t *counts; /* (parts, SORT_DIGITS): of a part's words by digit; then where they go */
+  uint32_t *counts; /* (parts, SORT_DIGITS): a part's words by digit; then their destinations */
 } digit_pass;
 
 static int64_t part_begin(const digit_pass *pass, int64_t part) {
@@ -95,8 +95,8 @@ static void move_parts(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Counts become places: digit by digit, of each the parts in order. False where all words share a
- * digit. */
+/* Replaces counts by destinations: ordered by digit, then by part. Returns false if all words share
+ * a digit. */
 static bool place_digits(const digit_pass *pass) {
   uint32_t sum = 0;
   for (int digit = 0; digit < SORT_DIGITS; digit++) {

@@ -1,6 +1,5 @@
-/* The recurrence of state space models: heads go to threads; of those that a thread has each takes
- * TOKENS tokens, then the next head does, so that what neighbouring heads read stays in the cache.
- */
+/* Recurrence of state space models. Threads share the heads. A thread processes TOKENS tokens of
+ * each of its heads in turn, so that the rows that neighbouring heads share stay in the cache. */
 #include "backend/cpu/kernels/ssm_scan.h"
 
 #include <math.h>
@@ -10,16 +9,15 @@
 
 enum { TOKENS = 16, GRAIN = 4 * 1024 /* elements of the state, times tokens, worth a thread */ };
 
-/* Up to TOKENS tokens of one head: where the first one's rows lie, and how far apart the tokens'.
- */
+/* Up to TOKENS tokens of one head: the rows of the first one, and the steps from token to token. */
 typedef struct stretch {
   const void *x, *log_decay, *b, *c, *rate; /* (head_dim), one, (n_state) each */
   void *state, *out;                        /* (head_dim, n_state), (head_dim) */
   int64_t n, x_step, decay_step, b_step, c_step, out_step;
 } stretch;
 
-/* decay: exp(log_decay * rate) of each token, (stretch->n, n) for rates [at, at + n); without rates
- * exp(log_decay), (stretch->n). */
+/* Computes decay: exp(log_decay * rate) of each token, (stretch->n, n) for rates [at, at + n);
+ * without rates exp(log_decay), (stretch->n). */
 static void decays_f32(const stretch *stretch, int64_t at, int64_t n, float *decay) {
   const float *log_decay = stretch->log_decay, *rate = stretch->rate;
   int64_t width = rate ? n : 1;
@@ -76,13 +74,13 @@ static void scan_f64(const ssm_scan_args *args, const stretch *stretch) {
       ((double *)stretch->out)[k * stretch->out_step + row] = advance_f64(args, stretch, k, row);
 }
 
-/* The row of t at (batch, token, j). */
+/* Returns the row of t at (batch, token, j). */
 static void *row_of(const ktensor *t, int64_t batch, int64_t token, int64_t j) {
   return element_at(t->data, t->type,
                     batch * t->strides[0] + token * t->strides[1] + j * t->strides[2]);
 }
 
-/* Tokens [from, from + n) of head `head`, counted over all batches. */
+/* Processes tokens [from, from + n) of head `head`, counted over all batches. */
 static void scan_head(const ssm_scan_args *args, int64_t head, int64_t from, int64_t n) {
   int64_t batch = head / args->n_heads, own = head % args->n_heads, group = own / args->share;
   dtype type = args->x.type;

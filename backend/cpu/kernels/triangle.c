@@ -1,4 +1,4 @@
-/* Triangle: each row is a copied part and a zeroed part. */
+/* Triangle: copies a part of each row and zeroes the rest. */
 #include "backend/cpu/kernels/triangle.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 enum { GRAIN = 16 * 1024 /* elements worth a thread */ };
 
-/* The first column of row i that belongs to the upper part (upper), or the first beyond the lower
+/* Returns the first column of row i in the upper part (upper), or the first one beyond the lower
  * part. */
 static int64_t boundary(const triangle_args *args, int64_t i) {
   int64_t n = args->columns, column;

@@ -1,4 +1,4 @@
-/* Upsample: per plane, converted once, the sums in float, double (F64) or integers (quantized). */
+/* Upsample: converts each plane once and sums in float, double (F64) or integers (quantized). */
 #include "backend/cpu/kernels/upsample.h"
 
 #include <string.h>
@@ -8,17 +8,17 @@
 
 enum { READS_PER_THREAD = 32 * 1024 };
 
-/* Position o of a dimension reads index[o * n_taps + k] for k < count[o]. */
+/* Taps of a dimension: position o reads index[o * n_taps + k] for k < count[o]. */
 typedef struct tap_table {
   int64_t in, out, n_taps;
   int64_t *index, *count;
-  double *weight; /* exact in the type that sums are made in */
+  double *weight; /* exact in the type of the sums */
 } tap_table;
 
 typedef struct resize {
   const upsample_args *args;
   tap_table dims[UPSAMPLE_DIMS];
-  bool twice; /* each element of a row of x, side by side */
+  bool twice; /* each element of a row of x is repeated twice */
 } resize;
 
 static int64_t in_size(const upsample_args *args) {
@@ -28,8 +28,8 @@ static int64_t out_size(const upsample_args *args) {
   return args->axes[0].out * args->axes[1].out * args->axes[2].out;
 }
 
-/* One element: the sum over the outer dimension's taps of the sums over the next one's, in this
- * order. The sums begin at -0.0, which adds nothing to any number. */
+/* Returns one element: the sum over the outer dimension's taps of the sums over the next one's, in
+ * this order. The sums begin at -0.0, which leaves every number unchanged. */
 #define DEFINE_BLEND(NAME, T, ZERO)                                               \
   static T NAME(const resize *r, const T *x, int64_t i, int64_t j, int64_t k) {   \
     const tap_table *a = &r->dims[0], *b = &r->dims[1], *c = &r->dims[2];         \
@@ -58,7 +58,7 @@ static int64_t to_byte(int64_t sum, int precision) {
   return v < 0 ? 0 : v > 255 ? 255 : v;
 }
 
-/* One row of out in the compute class; x: the plane. */
+/* Computes one row of out in the compute class. x: the plane. */
 static void blend_row(const resize *resize, const void *x, int64_t i, int64_t j, void *row) {
   const upsample_args *args = resize->args;
   int64_t n = args->axes[2].out;
@@ -87,7 +87,7 @@ static void blend_plane(const void *user, int64_t task, char *scratch) {
   }
 }
 
-/* ---------------------------------------------------------------- of x's elements */
+/* ---------------------------------------------------------------- copies of x's elements */
 
 #define DEFINE_SPREAD(T)                                                                \
   static void spread_##T(const int64_t *index, bool twice, int64_t n, const void *from, \
@@ -104,7 +104,7 @@ DEFINE_SPREAD(uint16_t)
 DEFINE_SPREAD(uint32_t)
 DEFINE_SPREAD(uint64_t)
 
-/* A row of out of one of x. */
+/* Fills a row of out from a row of x. */
 static void spread_row(const resize *r, const void *x, void *to) {
   const tap_table *table = &r->dims[2];
   switch (dtype_size(r->args->out_type)) {
@@ -122,14 +122,13 @@ static void spread_row(const resize *r, const void *x, void *to) {
   }
 }
 
-/* Which row of x's planes row i of a plane of out is. */
+/* Returns the row of x's planes that is copied to row i of a plane of out. */
 static int64_t row_under(const resize *resize, int64_t i) {
   const tap_table *table = &resize->dims[1];
   return resize->dims[0].index[i / table->out] * table->in + table->index[i % table->out];
 }
 
-/* Rows that are alike are copied; those of x that are of another type than out's are converted in
- * `scratch`. */
+/* Copies identical rows. Rows of x are converted in `scratch` if out's type differs. */
 static void copy_plane(const void *user, int64_t task, char *scratch) {
   const resize *resize = user;
   const upsample_args *args = resize->args;
@@ -169,7 +168,7 @@ static size_t table_bytes(const resample_axis *axis) {
   return taps * (sizeof(int64_t) + sizeof(double)) + (size_t)axis->out * sizeof(int64_t);
 }
 
-/* A table in memory of table_bytes. */
+/* Returns a table in memory of table_bytes. */
 static tap_table make_table(const resample_axis *axis, int precision, char *memory) {
   tap_table table = {.in = axis->in, .out = axis->out, .n_taps = axis->n_taps};
   table.index = (int64_t *)(void *)memory;
@@ -206,7 +205,7 @@ static int64_t upsample_work(const upsample_args *args) {
   return args->planes * (out_size(args) * taps_of(args) + in_size(args)) / READS_PER_THREAD;
 }
 
-/* A plane and a row, for a thread. */
+/* Returns the bytes of a plane and a row, for a thread. */
 static size_t plane_bytes(const upsample_args *args) {
   if (taps_of(args) == 1) return (size_t)args->axes[2].in * sizeof(float);
   return (size_t)(in_size(args) + args->axes[2].out) * sizeof(double);

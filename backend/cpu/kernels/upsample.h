@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_KERNELS_UPSAMPLE_H
 #define BACKEND_CPU_KERNELS_UPSAMPLE_H
-/* Resized planes of up to three dimensions: each element of out is a weighted sum over the product
+/* Resizes planes of up to three dimensions. Each element of out is a weighted sum over the product
  * of its dimensions' taps. */
 #include "base/kernel.h"
 #include "base/resample.h"
@@ -10,9 +10,9 @@ enum { UPSAMPLE_DIMS = 3 };
 typedef struct upsample_args {
   const void *x;          /* (planes, in...) */
   void *out;              /* (planes, out...) */
-  dtype x_type, out_type; /* the same, except where F32 is kept as BF16 (bf16.h) */
+  dtype x_type, out_type; /* the same, except that F32 may be stored as BF16 (bf16.h) */
   int64_t planes;
-  resample_axis axes[UPSAMPLE_DIMS]; /* missing ones: of size 1 */
+  resample_axis axes[UPSAMPLE_DIMS]; /* missing ones have size 1 */
   int precision; /* > 0: weights are integers, sums are divided by 2^precision, rounded and clamped
                     to a byte */
 } upsample_args;

@@ -1,6 +1,6 @@
-/* Attention: each task takes a few queries that read the same keys, of one head or of several,
- * computes all their scores, normalises them, and sums the values. Keys and values are read in
- * place; narrow floats compute in float with sums in double, F64 in double. */
+/* Attention for few queries. Each task has a few queries that read the same keys, of one or several
+ * heads. It computes all their scores, normalises them, and sums the values. Keys and values are
+ * read in place. Floats up to F32 compute in float with sums in double, F64 in double. */
 #include "backend/cpu/kernels/attention/attend.h"
 
 #include <math.h>
@@ -13,16 +13,16 @@
 #include "backend/cpu/kernels/support/walk.h"
 
 enum { MOST_ROWS = 8, FEW_KEYS = 8, MULTIPLIES_PER_THREAD = 128 * 1024 };
-enum { AHEAD = 16, LINE = 64 }; /* of memory that is asked for: rows ahead; bytes */
+enum { AHEAD = 16, LINE = 64 }; /* prefetch: distance in rows; bytes per cache line */
 
-/* All queries of the heads that share one of k and v are its rows. */
+/* The rows of a pair are all queries of the heads that share one head of k and v. */
 typedef struct heads {
   const attention *p;
   compute_class c;
-  int rank;                            /* of all operands but the scales */
-  int64_t l_q, l_k, head_dim, v_dim;   /* of p's sizes */
-  int64_t rows, rows_per_task, blocks; /* per head of k; blocks: tasks */
-  int64_t n_tasks, work;               /* as run_slots wants them */
+  int rank;                            /* rank of all operands except the scales */
+  int64_t l_q, l_k, head_dim, v_dim;   /* sizes of p */
+  int64_t rows, rows_per_task, blocks; /* rows and tasks (blocks) per head of k */
+  int64_t n_tasks, work;               /* arguments of run_slots */
   size_t scratch_size;
 } heads;
 
@@ -30,7 +30,7 @@ typedef struct heads {
 typedef struct work {
   const heads *h;
   query_row rows[MOST_ROWS];
-  int64_t pair, n, from, to; /* [from, to): keys that one of them may see */
+  int64_t pair, n, from, to; /* [from, to): keys that at least one row may see */
   char *q;                   /* (n, head_dim), scaled */
   char *scores;              /* (n, l_k) */
   char *line;                /* (FEW_KEYS, max(head_dim, v_dim)): keys or values */
@@ -61,16 +61,16 @@ static void find_rows(work *work, int64_t task) {
   }
 }
 
-/* Some rows from j on: those that lie behind one another where they are read as they are, else
- * FEW_KEYS at most, as floats in w->line. */
+/* Some rows from j on: contiguous ones if they can be read in place, else at most FEW_KEYS rows as
+ * floats in work->line. */
 typedef struct some_rows {
   rows_in_place x;
   int64_t n;
-  float factors[FEW_KEYS]; /* where they have scales; they are few then, too */
+  float factors[FEW_KEYS]; /* scales of the rows, if any; then there are at most FEW_KEYS rows */
 } some_rows;
 
-/* What is read after n rows from j on is asked for, if they lie in pages: the processor itself does
- * not foresee where the next one is. Many queries read the keys from the cache anyway. */
+/* Prefetches the rows after n rows from j on if they are in pages, since the hardware prefetcher
+ * does not predict the next page. Many queries read the keys from the cache anyway. */
 static void ask_for_next(const work *work, const key_rows *rows, int64_t j, int64_t n, int64_t to) {
   int64_t next = j + (rows_take(rows->t->type) ? n : AHEAD), rest;
   if (!rows->pages || work->h->l_q > 1 || next >= to) return;
@@ -182,7 +182,7 @@ static void mask_scores(const work *work, int64_t i, int64_t n, char *scores) {
   }
 }
 
-/* Scores become weights; all `empty` when every score is -inf. */
+/* Replaces scores by weights, which are all `empty` if every score is -inf. */
 static void softmax_f32(float *x, int64_t n, float empty) {
   float max = largest_f32(n, x);
   double sum = max == -INFINITY ? 0 : exponentials_f32(n, max, x, x);
@@ -211,7 +211,7 @@ static void normalize_scores(const work *work) {
   }
 }
 
-/* Values [from, to), of which row i may see [rows[i].from, rows[i].to). */
+/* Adds values [from, to) to the rows that may see them: row i sees [rows[i].from, rows[i].to). */
 static void sum_each_f32(const work *work, const key_rows *values, int64_t from, int64_t to) {
   const heads *heads = work->h;
   const float *weights = (const float *)(const void *)work->scores;
@@ -226,7 +226,7 @@ static void sum_each_f32(const work *work, const key_rows *values, int64_t from,
   }
 }
 
-/* Of all that every row sees. */
+/* Adds values [from, to), which every row may see. */
 static void sum_common_f32(const work *work, const key_rows *values, int64_t from, int64_t to) {
   const heads *heads = work->h;
   float *weights = (float *)(void *)work->scores;
@@ -248,7 +248,7 @@ static void sum_values_f32(const work *work) {
     if (work->rows[i].from > from) from = work->rows[i].from;
     if (work->rows[i].to < to) to = work->rows[i].to;
   }
-  if (from > to) from = to = work->to; /* they have none in common */
+  if (from > to) from = to = work->to; /* no key is visible to all rows */
   sum_each_f32(work, &values, work->from, from);
   sum_common_f32(work, &values, from, to);
   sum_each_f32(work, &values, to, work->to);
@@ -293,7 +293,7 @@ static void attend(const void *user, int64_t task, char *scratch) {
               heads->v_dim, work.sums + (size_t)(i * heads->v_dim) * size);
 }
 
-/* As many rows to a task as leave one for each thread. */
+/* Chooses the number of rows per task so that each thread has a task. */
 static void divide(heads *heads, int64_t n_pairs, int n_threads) {
   int64_t fair = n_pairs * heads->rows / (n_threads > 0 ? n_threads : 1);
   heads->rows_per_task = fair < 1 ? 1 : fair < MOST_ROWS ? fair : MOST_ROWS;
@@ -325,7 +325,7 @@ static int64_t count_rows(const attention *attention) {
   return attention->sizes.share * attention->sizes.n_queries;
 }
 
-/* One query's rows are left to as many threads as there are. */
+/* True if panels are used. The rows of a single query are distributed over threads instead. */
 static bool has_panels(const attention *attention) {
   return attention->q->type != DTYPE_F64 && count_rows(attention) > MOST_ROWS &&
          attention->sizes.n_queries > 1 && attention->sizes.n_keys > 0 &&
@@ -336,7 +336,7 @@ bool attend_rounds(const attention *attention) {
   return has_panels(attention) && attention->sizes.head_dim % 2 == 0;
 }
 
-/* A piece of fewer queries may have no panels: then it has few rows, or one query. */
+/* A piece with fewer queries may use no panels; it then has few rows, or one query. */
 size_t attend_scratch(const kernel_context *ctx, const attention *attention) {
   const bool panels = has_panels(attention);
   const heads heads = make_heads(

@@ -1,5 +1,4 @@
-/* Attention's products of pairs by AMX's tiles, and the exponentials of scores as words for them.
- */
+/* Attention's products of pairs by AMX tiles, and exponentials of scores as words for them. */
 #include "backend/cpu/kernels/attention/attend_amx.h"
 
 #include <math.h>
@@ -16,7 +15,7 @@ enum { DEEP = AMX_WORDS };
 TARGET_AMX static void begin(void) { amx_begin(); }
 TARGET_AMX static void end(void) { amx_end(); }
 
-/* Two tiles of rows from `row` on, by 16 halves lanes. */
+/* Computes two tiles of rows from `row` on, by 16 * halves lanes. */
 TARGET_AMX KERNEL_INLINE void tile_amx(int halves, const panel_product *product, int64_t row) {
   const int64_t a_step = product->a_row * 4, c_step = halves * AMX_ROW_BYTES;
   const char *a = (const char *)(product->a + row * product->a_row), *b = (const char *)product->b;
@@ -30,7 +29,7 @@ TARGET_AMX KERNEL_INLINE void tile_amx(int halves, const panel_product *product,
   amx_store_sums(2, halves, c, c_step);
 }
 
-/* Rows are a multiple of PANEL_PAIRS. */
+/* Requires a multiple of PANEL_PAIRS rows. */
 TARGET_AMX KERNEL_INLINE void tiles_amx(int halves, const panel_product *product) {
   for (int64_t i = 0; product->fade && i < product->rows; i++)
     for (int h = 0; h < halves; h++) {
@@ -49,7 +48,7 @@ TARGET_AMX static void multiply_amx(int lanes, const panel_product *product) {
     tiles_amx(2, product);
 }
 
-/* 16 words of 16 columns are turned at a time. */
+/* Transposes 16 words of 16 columns at a time. */
 TARGET_AMX static void join_columns(const float *x, int64_t rows, int64_t width, int64_t step,
                                     uint32_t *to) {
   const __m512i order = join_order();
@@ -71,10 +70,10 @@ TARGET_AMX static void join_columns(const float *x, int64_t rows, int64_t width,
 
 /* ---------------------------------------------------------------- exponentials */
 
-/* e^x of x <= 0 or NaN, off by less than 2^-13 of it, as BF16 has 8 digits; of 0 it is 1. The
- * polynomial was fitted by weighted least squares at Chebyshev points. */
+/* Returns e^x for x <= 0 or NaN, with a relative error below 2^-13, as BF16 has 8 digits; exactly 1
+ * for 0. The polynomial was fitted by weighted least squares at Chebyshev points. */
 TARGET_AVX512 KERNEL_INLINE __m512 exponential(__m512 x) {
-  x = _mm512_max_ps(_mm512_set1_ps(-200), x * _mm512_set1_ps(0x1.715476p+0F)); /* or NaN */
+  x = _mm512_max_ps(_mm512_set1_ps(-200), x * _mm512_set1_ps(0x1.715476p+0F)); /* keeps NaN */
   const __m512 n = nearest_integers(x), r = x - n;
   __m512 p = _mm512_set1_ps(0x1.c2a21ap-5F);
   p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.f00c4cp-3F));
@@ -83,7 +82,7 @@ TARGET_AVX512 KERNEL_INLINE __m512 exponential(__m512 x) {
   return _mm512_scalef_ps(p, n);
 }
 
-/* The largest of n scores and of `largest`, which is NaN of none. */
+/* Returns the largest of n scores and of `largest`, which is never NaN. NaN scores are ignored. */
 TARGET_AVX512 KERNEL_INLINE __m512 largest_score(const float *scores, int64_t step, int64_t n,
                                                  __m512 largest) {
   __m512 other = largest;
@@ -96,7 +95,7 @@ TARGET_AVX512 KERNEL_INLINE __m512 largest_score(const float *scores, int64_t st
   return _mm512_max_ps(other, largest);
 }
 
-/* Of 16 lanes. */
+/* soften_amx for 16 lanes. */
 TARGET_AMX KERNEL_INLINE void soften_half(int lanes, int64_t n, const float *scores,
                                           uint32_t *words, int at, panel_sums *sums) {
   const __m512 none = _mm512_set1_ps(-INFINITY);

@@ -1,22 +1,22 @@
 #ifndef BACKEND_CPU_KERNELS_ATTENTION_ATTEND_AMX_H
 #define BACKEND_CPU_KERNELS_ATTENTION_ATTEND_AMX_H
-/* Products of pairs of attend_kernels.h by AMX's tiles. */
+/* Products of pairs (attend_kernels.h) by AMX tiles. */
 #include "backend/cpu/kernels/attention/attend_kernels.h"
 
-enum { PANEL_PAIRS = 32 }; /* rows, and twice the words, of which products have a multiple */
+enum { PANEL_PAIRS = 32 }; /* divides the rows of products, and twice their words */
 
-/* Those of a thread are between begin and end. Of a, words of a row are neighbours. */
+/* Call multiply between begin and end, which configure the thread's tiles. a is row-major. */
 typedef struct panel_tiles {
   void (*begin)(void), (*end)(void);
   void (*multiply)(int lanes, const panel_product *product);
-  /* Of x (rows, width), multiples of PANEL_PAIRS, words of neighbouring rows as rows
-   * (width, rows / 2; step apart). */
+  /* Transposes x (rows, width), multiples of PANEL_PAIRS, to words of neighbouring rows: (width,
+   * rows / 2), rows `step` apart. */
   void (*join_columns)(const float *x, int64_t rows, int64_t width, int64_t step, uint32_t *to);
-  /* As soften of panel_kernels, to words of neighbouring scores (up to a multiple of 16, lanes),
-   * those behind the last as zeros. */
+  /* Like soften of panel_kernels, but writes words of neighbouring scores. They are padded with
+   * zero words to a multiple of 16: (words, lanes). */
   void (*soften)(int lanes, int64_t n, const float *scores, uint32_t *words, panel_sums *sums);
 } panel_tiles;
 
-const panel_tiles *choose_panel_tiles(void); /* NULL: the processor has none */
+const panel_tiles *choose_panel_tiles(void); /* NULL: the processor has no AMX */
 
 #endif

@@ -1,5 +1,5 @@
-/* Inner kernels of attention for many queries: products whose tiles stay in registers while the
- * elements of a are spread over the lanes, and the exponentials of scores. */
+/* Inner kernels of attention for many queries: products whose tiles stay in registers while
+ * elements of a are broadcast to the lanes, and exponentials of scores. */
 #include "backend/cpu/kernels/attention/attend_kernels.h"
 
 #include <math.h>
@@ -44,14 +44,14 @@
 
 /* ---------------------------------------------------------------- exponentials */
 
-/* a b + c, rounded once where `fuses`. */
+/* Returns a b + c, rounded once if `fuses`. */
 KERNEL_INLINE float add_product(float a, float b, float c, const bool fuses) {
   return fuses ? __builtin_fmaf(a, b, c) : a * b + c;
 }
 
-/* exp of x <= 0 or NaN, off by at most 1 ulp (1.02 where it fuses); below e^-86 it is 0. 2^n e^r,
- * |r| < 0.35, by a polynomial that was fitted by weighted least squares at Chebyshev points, to
- * 4e-9. */
+/* Returns exp of x <= 0 or NaN, within 1 ulp (1.02 if it fuses); below e^-86 it is 0. Computed as
+ * 2^n e^r, |r| < 0.35, by a polynomial that was fitted by weighted least squares at Chebyshev
+ * points, to 4e-9. */
 KERNEL_INLINE float exp_of_negative(float x, const bool fuses) {
   const float shifted = add_product(x, 0x1.715476p+0F, 0x1.8p23F, fuses), n = shifted - 0x1.8p23F;
   const float r = add_product(n, 0x1.bd0106p-13F, add_product(n, -0x1.63p-1F, x, fuses), fuses);
@@ -68,8 +68,8 @@ KERNEL_INLINE float exp_of_negative(float x, const bool fuses) {
   return x < -86 ? 0 : p * scale;
 }
 
-/* Loops over lanes in memory, which become vectors. What is NaN is passed over by the maximum, and
- * not by its exponential. */
+/* Loops over lanes in memory, which the compiler vectorises. The maximum ignores NaN, but its
+ * exponential does not. */
 KERNEL_INLINE void soften_of(int lanes, int64_t n, float *restrict scores,
                              panel_sums *restrict sums, const bool fuses) {
   float *restrict largest = sums->largest, *restrict fade = sums->fade,

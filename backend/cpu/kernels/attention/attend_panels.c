@@ -1,7 +1,7 @@
-/* Attention in floats of many queries that share keys: a panel has a query in each lane. A block of
- * keys and values becomes floats once for all panels of a task; each multiplies it, and keeps the
- * largest score of its lanes, the sum of exponentials and the sums of weighted values (Dao et al.).
- * Which queries are in a panel does not depend on the threads, nor on other panels what it does. */
+/* Attention in floats for many queries that share keys: a panel has a query in each lane. A block
+ * of keys and values is converted to floats once for all panels of a task. Each panel multiplies
+ * it, and keeps the largest score of its lanes, the sum of exponentials and the sums of weighted
+ * values (Dao et al.). Neither the threads nor other panels affect a panel. */
 #include "backend/cpu/kernels/attention/attend_panels.h"
 
 #include <math.h>
@@ -17,35 +17,35 @@
 
 enum {
   BLOCK_KEYS = 128,
-  BLOCK_SIZE = 64, /* of head_dim: additions in a row; sums of blocks keep rounding errors small */
-  COLUMNS = ROW_BLOCK / PANEL_TILE, /* of queries that are transposed at once */
-  MOST_BYTES = 17 << 15,            /* of a task's panels, which the second-level cache keeps */
+  BLOCK_SIZE = 64, /* of head_dim: chained additions; sums of blocks keep rounding errors small */
+  COLUMNS = ROW_BLOCK / PANEL_TILE, /* columns of queries that are transposed at once */
+  MOST_BYTES = 17 << 15,            /* of a task's panels: they fit the second-level cache */
   MULTIPLIES_PER_THREAD = 128 * 1024
 };
 
-/* What of all panels is the same. */
+/* Parameters that all panels share. */
 typedef struct plan {
   const attention *p;
   panel_kernels kernels;
-  int64_t rows, panels; /* that share a head of k */
+  int64_t rows, panels; /* per head of k */
   int64_t panels_per_task, tasks_per_pair;
-  bool pairs;               /* products are of words of pairs.h */
-  const panel_tiles *tiles; /* which multiply these; NULL: none do */
-  int64_t tile;             /* rows that a product has a multiple of */
-  int64_t q_width, v_width; /* head_dim, v_dim, up to multiples of `tile` */
-  int64_t k_width;          /* of a key: head_dim, with tiles q_width */
-  int64_t block;            /* keys, a multiple of `tile` */
-  int64_t n_tasks, work;    /* as run_slots wants them */
+  bool pairs;               /* products multiply words of pairs.h */
+  const panel_tiles *tiles; /* AMX kernels for these; NULL: not used */
+  int64_t tile;             /* rows of a product are a multiple of this */
+  int64_t q_width, v_width; /* head_dim, v_dim, rounded up to multiples of `tile` */
+  int64_t k_width;          /* columns of a key: head_dim, with tiles q_width */
+  int64_t block;            /* keys per block, a multiple of `tile` */
+  int64_t n_tasks, work;    /* arguments of run_slots */
   size_t scratch_size;
 } plan;
 
 typedef struct panel {
   _Alignas(KERNEL_SCRATCH_ALIGNMENT) panel_sums state;
-  query_row rows[PANEL_LANES]; /* those behind the last repeat it */
-  int64_t n;                   /* rows */
+  query_row rows[PANEL_LANES]; /* those beyond the last repeat it */
+  int64_t n;                   /* number of rows */
   int lanes;
-  int64_t from, to;         /* keys that one of them may see */
-  int64_t all_from, all_to; /* that each of them may see */
+  int64_t from, to;         /* keys that at least one row may see */
+  int64_t all_from, all_to; /* keys that every row may see */
   float *q;                 /* (q_width, lanes), scaled; words (q_width / 2, lanes) */
   float *sums;              /* (v_width, lanes) */
 } panel;
@@ -54,7 +54,7 @@ typedef struct panel {
 typedef struct work {
   const plan *s;
   key_rows k, v;
-  int64_t n, from, to; /* panels; keys that one of them may see */
+  int64_t n, from, to; /* panels; keys that at least one may see */
   panel *panels;       /* (n) */
   float *scores;       /* (block, PANEL_LANES) */
   float *keys;         /* (block, k_width) */
@@ -63,8 +63,8 @@ typedef struct work {
   uint32_t *key_words;   /* (block, k_width / 2) */
   uint32_t *value_words; /* (block / 2, v_width); with tiles (v_width, block / 2) */
   uint32_t *score_words; /* (block / 2, PANEL_LANES) */
-  bool joined; /* the block's values are in value_words, too: there is none that BF16 has not */
-  int64_t at, n_keys; /* the block's keys */
+  bool joined;           /* value_words holds the block's values, too: all fit into BF16 */
+  int64_t at, n_keys;    /* first key of the block and number of keys */
 } work;
 
 /* ---------------------------------------------------------------- queries */
@@ -85,7 +85,7 @@ static void find_panel(const attention *attention, int64_t pair, int64_t first, 
   }
 }
 
-/* n columns from d on of the queries of PANEL_TILE lanes from l on. */
+/* Loads n columns from d on of the queries of PANEL_TILE lanes from l on. */
 static void load_lanes(const attention *attention, panel *panel, const int64_t *at, int l,
                        int64_t d, int64_t n) {
   row_block some = {{0}}; /* (PANEL_TILE, COLUMNS) */
@@ -99,8 +99,8 @@ static void load_lanes(const attention *attention, panel *panel, const int64_t *
     transpose_8x8(some.f32 + c, COLUMNS, panel->q + (d + c) * panel->lanes + l, panel->lanes);
 }
 
-/* n columns from d on of the sums of the same lanes to rows of out, as far as there are; a lane
- * whose scores were all -inf has no sums. */
+/* Stores n columns from d on of the sums of these lanes to rows of out, as far as they exist. A
+ * lane whose scores were all -inf has no sums. */
 static void store_lanes(const attention *attention, const panel *panel, const int64_t *at, int l,
                         int64_t d, int64_t n) {
   row_block some; /* (PANEL_TILE, COLUMNS) */
@@ -115,14 +115,14 @@ static void store_lanes(const attention *attention, const panel *panel, const in
   }
 }
 
-/* Where the rows of PANEL_TILE lanes begin in q or out. */
+/* Finds the offsets of the rows of PANEL_TILE lanes in q or out. */
 static void find_lanes(const attention *attention, const ktensor *x, const panel *panel, int l,
                        int64_t *at) {
   for (int i = 0; i < PANEL_TILE; i++) at[i] = query_offset(attention, x, &panel->rows[l + i]);
 }
 
-/* Of magnitudes as bits: those of what is not finite are at least NOT_FINITE, and of what
- * BF16 has not, but infinity for it, NOT_BF16. */
+/* Bounds of magnitudes as bits: numbers from NOT_FINITE on are infinite or NaN. Finite numbers from
+ * NOT_BF16 on round to infinity in BF16. */
 enum { MAGNITUDE = 0x7fffffff, NOT_FINITE = 0x7f800000, NOT_BF16 = 0x7f7f8000 };
 static int32_t largest_bits(const plan *plan, int64_t n, const float *x) {
   return plan->kernels.largest_bits(n, x);
@@ -131,8 +131,8 @@ static bool all_finite(const plan *plan, int64_t n, const float *x) {
   return largest_bits(plan, n, x) < NOT_FINITE;
 }
 
-/* What is finite and rounds to infinity in BF16 becomes the largest number that BF16 has: a score
- * that a mask hides must not be infinite or NaN where it is finite in floats. */
+/* Replaces finite numbers that would round to infinity in BF16 by the largest BF16 number. A score
+ * that a mask hides must not become infinite or NaN if it is finite in floats. */
 static void keep_finite(const plan *plan, int64_t n, float *x) {
   enum { LARGEST_BF16 = 0x7f7f0000 };
   if (largest_bits(plan, n, x) < NOT_BF16) return;
@@ -146,7 +146,7 @@ static void keep_finite(const plan *plan, int64_t n, float *x) {
   }
 }
 
-/* Words of neighbouring rows of x (rows, width), which may be `to`. */
+/* Joins neighbouring rows of x (rows, width) to words; `to` may be x. */
 static void join_rows(const float *x, int64_t rows, int64_t width, uint32_t *to) {
   for (int64_t i = 0; i < rows; i += 2, x += 2 * width, to += width)
     pairs_join(x, i + 1 < rows ? x + width : NULL, width, to);
@@ -185,7 +185,7 @@ static void store_panel(const attention *attention, const panel *panel) {
 
 /* ---------------------------------------------------------------- keys and values */
 
-/* Rows [j, j + n) as floats, `width` apart, filled up with zeros: columns and `more` rows. */
+/* Loads rows [j, j + n) as floats, `width` apart; pads columns and `more` rows with zeros. */
 static void fill_rows(const key_rows *rows, int64_t j, int64_t n, int64_t more, int64_t width,
                       float *to) {
   const ktensor *t = rows->t;
@@ -226,7 +226,7 @@ static void fill_block(work *work, int64_t at) {
     join_rows(work->values, work->n_keys, plan->v_width, work->value_words);
 }
 
-/* Asks for rows [j, end). */
+/* Prefetches rows [j, end). */
 static void ask_for_rows(const key_rows *rows, int64_t j, int64_t end) {
   const ktensor *t = rows->t;
   const int64_t size = (int64_t)dtype_size(t->type), step = t->strides[t->rank - 2] * size,
@@ -238,7 +238,7 @@ static void ask_for_rows(const key_rows *rows, int64_t j, int64_t end) {
   }
 }
 
-/* Few panels wait for memory longer than they compute. */
+/* Prefetches a block, because few panels wait for memory longer than they compute. */
 static void ask_for_block(const work *work, int64_t at) {
   const int64_t end = least(at + work->s->block, work->to);
   ask_for_rows(&work->k, at, end);
@@ -261,7 +261,7 @@ static void multiply(const work *work, const panel *panel, bool pairs,
     (pairs ? kernels->multiply_pairs : kernels->multiply)(panel->lanes, product);
 }
 
-/* Scores of the span's keys, from the first of a tile on. */
+/* Computes scores of the span's keys, from the first of a tile on. */
 static void score_keys(const work *work, const panel *panel, span keys) {
   const bool pairs = work->s->pairs;
   const int64_t size = work->s->k_width / (pairs ? 2 : 1),
@@ -282,12 +282,12 @@ static void score_keys(const work *work, const panel *panel, span keys) {
                  .fade = d > 0 ? ones : NULL});
 }
 
-/* A float mask is added; where a BOOL one is false the score becomes `masked`. */
+/* Adds a float mask; where a BOOL mask is false, replaces the score by `masked`. */
 static void mask_scores(const work *work, const panel *panel, span keys) {
   const attention *attention = work->s->p;
   const ktensor *m = attention->mask;
   const int64_t n = keys.to - keys.from, stride = m->strides[m->rank - 1];
-  row_block some; /* BLOCK_KEYS at most */
+  row_block some; /* at most BLOCK_KEYS */
   for (int l = 0; l < panel->lanes; l++) {
     const int64_t at =
         query_offset(attention, m, &panel->rows[l]) + (work->at + keys.from) * stride;
@@ -310,7 +310,7 @@ static void hide_scores(const work *work, const panel *panel, span keys) {
   }
 }
 
-/* Whether a lane hides a value of the span's that is not finite: 0 times it is NaN. */
+/* True if a lane does not see a value of the span that is not finite: 0 times it is NaN. */
 static bool hides_infinite(const work *work, const panel *panel, span keys) {
   const int64_t width = work->s->v_width, first = least(panel->all_from - work->at, keys.to),
                 last = larger(panel->all_to - work->at, keys.from);
@@ -318,7 +318,7 @@ static bool hides_infinite(const work *work, const panel *panel, span keys) {
          !all_finite(work->s, (keys.to - last) * width, work->values + last * width);
 }
 
-/* As sum_values, of what each lane sees alone. */
+/* sum_values restricted to the keys that each lane may see. */
 static void sum_seen_values(const work *work, panel *panel, span keys) {
   const int64_t width = work->s->v_width;
   for (int l = 0; l < panel->lanes; l++) {
@@ -383,8 +383,8 @@ static size_t panel_bytes(const plan *plan) {
   return sizeof(panel) + (size_t)((plan->q_width + plan->v_width) * PANEL_LANES) * sizeof(float);
 }
 
-/* Of a block: scores, keys and values; words are half as many. There is room for these where
- * products may be of them, also on processors without. */
+/* Returns the bytes of a block: scores, keys, values and, with half the size, their words. It
+ * includes the words if `rounds`, even on processors that do not use them. */
 static size_t block_bytes(const plan *plan) {
   const int64_t n = plan->block * (PANEL_LANES + plan->k_width + plan->v_width);
   return (size_t)(plan->p->rounds ? n + n / 2 : n) * sizeof(float);
@@ -434,8 +434,8 @@ static void attend_task(const void *user, int64_t task, char *scratch) {
   for (int64_t i = 0; i < work.n; i++) store_panel(plan->p, &work.panels[i]);
 }
 
-/* As many panels to a task as leave one for each thread: each task makes floats or words of all
- * keys and values that it sees. */
+/* Chooses the number of panels per task so that each thread has a task: each task converts all keys
+ * and values that it sees. */
 static plan make_plan(const kernel_context *ctx, const attention *attention) {
   const attention_sizes *sizes = &attention->sizes;
   const int64_t pairs = sizes->n_batch * sizes->n_kv;
@@ -457,7 +457,7 @@ static plan make_plan(const kernel_context *ctx, const attention *attention) {
   plan.work =
       pairs * plan.rows * sizes->n_keys * (sizes->head_dim + sizes->v_dim) / MULTIPLIES_PER_THREAD;
   plan.scratch_size =
-      (size_t)each * panel_bytes(&plan) + block_bytes(&plan); /* no less for more rows */
+      (size_t)each * panel_bytes(&plan) + block_bytes(&plan); /* does not decrease with more rows */
   return plan;
 }
 

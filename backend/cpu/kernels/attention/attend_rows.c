@@ -1,7 +1,7 @@
 /* Rows of queries, keys and values of an attention. */
 #include "backend/cpu/kernels/attention/attend_rows.h"
 
-/* Offset of the matrix of flat head `head` in t, whose heads are shared by `group`. */
+/* Returns the offset of flat head `head`'s matrix in t, whose heads `group` heads share. */
 static int64_t head_offset(const attention *attention, const ktensor *t, int64_t head,
                            int64_t group) {
   const int heads = attention->q->rank - 3;

@@ -1,54 +1,55 @@
 #ifndef BACKEND_CPU_KERNELS_ATTENTION_ATTEND_ROWS_H
 #define BACKEND_CPU_KERNELS_ATTENTION_ATTEND_ROWS_H
-/* An attention, where the rows of its queries, keys and values are, and what a query may see. */
+/* Describes an attention: the rows of queries, keys and values, and the keys that a query may
+ * see. */
 #include "backend/cpu/kernels/support/rows.h"
 
-/* All operands are of one rank >= 3 with last strides 1: q (*, n_kv * share, n_queries, head_dim),
- * k (*, n_kv, n_keys, head_dim), v (*, n_kv, n_keys, v_dim); * has n_batch elements. Head h reads
- * head h / share of k and v. */
+/* All operands have the same rank >= 3 and last strides 1: q (*, n_kv * share, n_queries,
+ * head_dim), k (*, n_kv, n_keys, head_dim), v (*, n_kv, n_keys, v_dim); * has n_batch elements.
+ * Head h reads head h / share of k and v. */
 typedef struct attention_sizes {
   int64_t n_batch, n_kv, share, n_queries, n_keys, head_dim, v_dim;
 } attention_sizes;
 
-/* What is attended to: all of an op, or a piece of one with a cache. Key j is row (first_row + j)
- * mod rows of k and v, or row j mod rows of page j / rows. */
+/* An attention op, or a piece of one with a cache. Key j is row (first_row + j) mod rows of k and
+ * v, or row j mod rows of page j / rows. */
 typedef struct attention {
-  const ktensor *q, *k, *v, *mask, *out; /* mask: NULL where there is none */
+  const ktensor *q, *k, *v, *mask, *out; /* mask: NULL if absent */
   const ktensor *k_scale, *v_scale;      /* factors of the rows, or NULL */
-  attention_sizes sizes;                 /* n_keys: up to the last one that is seen */
+  attention_sizes sizes; /* n_keys: number of keys up to the last one that a query sees */
   int64_t first_row;
-  const int32_t *pages;     /* NULL: k and v are in one piece */
-  const int64_t *positions; /* of the queries; NULL: before + i */
+  const int32_t *pages;     /* NULL: k and v are not paged */
+  const int64_t *positions; /* positions of the queries; NULL: before + i */
   bool causal;              /* query i sees keys <= before + i ... */
   int64_t before, window;   /* ... and of these the last `window`; 0: all */
   double scale, softcap, masked;
-  bool rounds; /* what is multiplied, to BF16, where that is faster: attend_rounds */
+  bool rounds; /* rounds operands of products to BF16 where that is faster: attend_rounds */
   float empty; /* 0 or NaN: the weights of a query whose scores are all -inf */
 } attention;
 
 static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* A query: it may see the keys [from, to) before the mask. */
+/* A query, which may see the keys [from, to) before the mask. */
 typedef struct query_row {
   int64_t head, query, from, to; /* head: flat over (..., n_heads) */
 } query_row;
-/* Row r of those of a pair: a batch and head of k, counted flat. All queries of the heads that
- * share it are its rows. */
+/* Returns row r of a pair: a batch and head of k, counted flat. The rows of a pair are all queries
+ * of the heads that share its keys. */
 query_row find_query(const attention *attention, int64_t pair, int64_t r);
-/* Where a query's row begins in q, mask or out. */
+/* Returns the offset of a query's row in q, mask or out. */
 int64_t query_offset(const attention *attention, const ktensor *t, const query_row *row);
 
-/* Where the rows of a head of k or v are, and their scales. */
+/* Position of the rows of a head of k or v, and of their scales. */
 typedef struct key_rows {
   const ktensor *t, *scale;
   int64_t at, scale_at, first, size;
-  const int32_t *pages; /* NULL: one behind the other */
+  const int32_t *pages; /* NULL: the rows are contiguous */
 } key_rows;
 key_rows find_keys(const attention *attention, int64_t pair);
 key_rows find_values(const attention *attention, int64_t pair);
 
-/* Where row j is in t, which is rows's t or scale; *n: rows that lie behind one another from it on.
- */
+/* Returns the offset of row j in t, which is rows->t or rows->scale. *n: number of contiguous rows
+ * from it on. */
 static inline int64_t place_row(const key_rows *rows, const ktensor *t, int64_t at, int64_t j,
                                 int64_t *n) {
   int64_t row = rows->first + j < rows->size ? rows->first + j : rows->first + j - rows->size,
@@ -61,7 +62,7 @@ static inline int64_t place_row(const key_rows *rows, const ktensor *t, int64_t 
   return at + page + row * t->strides[t == rows->t ? t->rank - 2 : t->rank - 1];
 }
 
-/* n elements of class c, in place if they are stored so. */
+/* Returns n elements in class c, in place if they are stored so, else in `row`. */
 static inline const void *row_in_place(compute_class c, dtype t, const void *from, int64_t n,
                                        void *row) {
   if (t == DTYPE_F32 && c == COMPUTE_F32) return from;
@@ -70,8 +71,8 @@ static inline const void *row_in_place(compute_class c, dtype t, const void *fro
   return row;
 }
 
-/* Row j in the compute type, in `line` unless it is stored so; it is to be multiplied by *factor.
- */
+/* Returns row j in the compute type, in place if it is stored so, else in `line`. The caller
+ * multiplies it by *factor. */
 static inline const void *read_row(const key_rows *rows, compute_class c, int64_t j, void *line,
                                    double *factor) {
   int64_t rest, at = place_row(rows, rows->t, rows->at, j, &rest);

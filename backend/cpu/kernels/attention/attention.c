@@ -1,6 +1,6 @@
-/* Attention, and attention over caches: new rows are stored there, rounded where the cache is
- * narrow, then attended to by attend.c. In a cache of its own rows each sequence is a batch; in
- * pages all tokens of all sequences stand one behind the other. */
+/* Attention, and attention over caches: new rows are stored there, rounded to the dtype of the
+ * cache, then attended to by attend.c. In a cache without pages each sequence is a batch; in pages
+ * the tokens of all sequences follow each other. */
 #include <math.h>
 #include <string.h>
 
@@ -53,17 +53,17 @@ const kernel_desc kernel_attention = {
 
 /* ---------------------------------------------------------------- the cache */
 
-/* Where tokens stand in pages: token i at (outer, row) of (pages, n_kv, rows, size). */
+/* Position of tokens in pages: token i is at (outer, row) of (pages, n_kv, rows, size). */
 typedef struct page_places {
   const int64_t *positions;
   const int32_t *sequences, *table; /* table: (., most) */
-  int64_t most, rows;               /* rows: of a page */
+  int64_t most, rows;               /* rows per page */
 } page_places;
 
 typedef struct storing {
   const ktensor *x, *cache, *scale;
   int64_t at;
-  const page_places *pages; /* NULL: token i of batch b stands at (b, at + i mod rows) */
+  const page_places *pages; /* NULL: token i of batch b is at (b, (at + i) mod rows) */
 } storing;
 
 static const int32_t *pages_of(const page_places *places, int64_t token) {
@@ -72,7 +72,7 @@ static const int32_t *pages_of(const page_places *places, int64_t token) {
 
 static int64_t block_end(int64_t i, int64_t n) { return n - i < ROW_BLOCK ? n : i + ROW_BLOCK; }
 
-/* NaN where there is one. */
+/* Returns the largest magnitude, or NaN if an element is NaN. */
 static float largest_magnitude(dtype t, const void *x, int64_t n) {
   row_block block;
   float largest = 0;
@@ -87,7 +87,7 @@ static float largest_magnitude(dtype t, const void *x, int64_t n) {
   return largest;
 }
 
-/* x / scale, to even; 0 where the scale says it all: 0, infinite or NaN. */
+/* Returns x / scale, rounded to nearest even. It is 0 if the scale is 0, infinite or NaN. */
 static float quantize(float x, float scale) {
   float q = scale > 0 ? rintf(x / scale) : 0;
   return isnan(q) ? 0 : q > 127 ? 127 : q < -127 ? -127 : q;
@@ -130,7 +130,8 @@ static void store_rows(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Rows of x (B, n, L, size) to rows (at + i) mod rows of cache (B, n, rows, size), or to pages. */
+/* Stores rows of x (B, n, L, size) to rows (at + i) mod rows of cache (B, n, rows, size) or
+ * pages. */
 static void store_new(const kernel_context *ctx, const ktensor *x, int64_t at, const ktensor *cache,
                       const ktensor *scale, const page_places *pages) {
   storing storing = {x, cache, scale, at % larger(cache->dims[2], 1), pages};
@@ -140,7 +141,7 @@ static void store_new(const kernel_context *ctx, const ktensor *x, int64_t at, c
 
 /* ---------------------------------------------------------------- with a cache */
 
-/* Rows [first, first + n) of a (B, heads, L, size). */
+/* Returns rows [first, first + n) of t (B, heads, L, size). */
 static ktensor rows_from(const ktensor *t, int64_t first, int64_t n) {
   ktensor part = *t;
   part.data = element_at(t->data, t->type, first * t->strides[2]);
@@ -150,7 +151,7 @@ static ktensor rows_from(const ktensor *t, int64_t first, int64_t n) {
 
 static const ktensor *present(const ktensor *t) { return t->data ? t : NULL; }
 
-/* n rows that see up to n_keys keys; without q and out. */
+/* Returns the attention of n rows that see up to n_keys keys, still without q and out. */
 static attention piece_of(const attention_cached_args *args, int64_t n, int64_t n_keys) {
   attention attention = {.k = &args->k,
                          .v = &args->v,
@@ -166,7 +167,7 @@ static attention piece_of(const attention_cached_args *args, int64_t n, int64_t 
   return attention;
 }
 
-/* Rows [first, first + n), whose first stands at position `at`. */
+/* Stores and attends to rows [first, first + n); the first is at position `at`. */
 static void attend_piece(const kernel_context *ctx, const attention_cached_args *args,
                          int64_t first, int64_t n, int64_t at, char *scratch) {
   int64_t start = args->window && at >= args->window ? at - args->window + 1 : 0;
@@ -182,7 +183,7 @@ static void attend_piece(const kernel_context *ctx, const attention_cached_args 
   attend_heads(ctx, &attention, scratch);
 }
 
-/* That of the first piece, which has the most rows, where it sees the whole cache. */
+/* Sized for the first piece, which has the most rows, when it sees the whole cache. */
 static size_t attention_cached_scratch(const kernel_context *ctx, const void *args) {
   const attention_cached_args *own = args;
   int64_t rows = own->sizes.n_queries, n = rows < own->room ? rows : own->room;
@@ -222,7 +223,7 @@ const kernel_desc kernel_attention_cached = {
 
 /* ---------------------------------------------------------------- in pages */
 
-/* Whether the token's place, and the pages before it, are there; else a fault. */
+/* True if the token's position, and the pages up to it, are valid; else records a fault. */
 static bool is_placed(const kernel_context *ctx, const attention_paged_args *args,
                       const page_places *at, int64_t token) {
   int64_t position = at->positions[token], sequence = at->sequences[token],
@@ -244,7 +245,7 @@ static bool is_placed(const kernel_context *ctx, const attention_paged_args *arg
   return true;
 }
 
-/* Tokens [first, *to) are of one sequence. Returns how many keys the last of them sees. */
+/* Finds the tokens [first, *to) of one sequence. Returns how many keys they see together. */
 static int64_t find_run(const page_places *at, int64_t first, int64_t n, int64_t *to) {
   int64_t last = at->positions[first];
   for (*to = first + 1; *to < n && at->sequences[*to] == at->sequences[first]; ++*to)
@@ -252,7 +253,7 @@ static int64_t find_run(const page_places *at, int64_t first, int64_t n, int64_t
   return last + 1;
 }
 
-/* That of all tokens, where they are of one sequence and see all there is room for. */
+/* Sized for all tokens in one sequence that sees all n_keys keys. */
 static size_t attention_paged_scratch(const kernel_context *ctx, const void *args) {
   const attention_paged_args *own = args;
   return attention_cached_scratch(ctx, &own->cached);

@@ -11,34 +11,35 @@ typedef struct attention_args {
   ktensor out;  /* rows of v_dim */
   attention_sizes sizes;
   bool causal;          /* query i sees the keys up to i */
-  bool empty_nan;       /* a query whose scores are all -inf gets NaN, not 0 */
-  bool rounds;          /* q, k, weights and v to BF16, where attention_rounds and faster */
-  double scale, masked; /* masked: the score of a key that a BOOL mask hides */
+  bool empty_nan;       /* a query whose scores are all -inf yields NaN, not 0 */
+  bool rounds;          /* rounds q, k, weights and v to BF16 if that is faster: attention_rounds */
+  double scale, masked; /* masked: score of a key that a BOOL mask hides */
 } attention_args;
 KERNEL(attention, attention_args);
 bool attention_rounds(const attention_args *args);
 
-/* New row i becomes row (position + i) mod n_keys of k and v, which are caches of n_keys rows. The
- * query of position p sees the keys of (p - window, p], or of [0, p] where window is 0. Stores and
- * attends to `room` rows at a time, which is as many as overwrite no keys in use. A row x of an I8
- * cache is round(x / s), s = max|x| / 127 or NaN being its scale. A position of which the rows do
+/* Stores new row i as row (position + i) mod n_keys of k and v, which are caches of n_keys rows.
+ * The query of position p sees the keys of (p - window, p], or of [0, p] if window is 0. Rows are
+ * stored and attended to `room` at a time, the most that overwrite no keys in use. A row x of an I8
+ * cache is round(x / s), where its scale s is max|x| / 127 or NaN. A position at which the rows do
  * not fit is a fault. */
 typedef struct attention_cached_args {
   ktensor q, new_k, new_v;  /* (B, heads, n_queries, size) */
   ktensor position;         /* one I64 */
   ktensor k, v;             /* (B, n_kv, n_keys, size) */
-  ktensor k_scale, v_scale; /* (B, n_kv, n_keys) F32, of I8 caches, or absent */
+  ktensor k_scale, v_scale; /* (B, n_kv, n_keys) F32, for I8 caches, or absent */
   ktensor out;
   attention_sizes sizes;
   int64_t window, room;
-  double scale, softcap; /* softcap: a score s becomes softcap * tanh(s / softcap); 0: none */
+  double scale,
+      softcap; /* softcap: a score s is replaced by softcap * tanh(s / softcap); 0: none */
 } attention_cached_args;
 KERNEL(attention_cached, attention_cached_args);
 
-/* As that, of tokens in pages: token i stands at position[i], one of (n_queries) I64, of
- * sequence[i], whose position p is row p mod R of page page_table[sequence, p / R] of k and v:
- * (pages, n_kv, R, size), k_scale and v_scale: (pages, n_kv, R); n_keys = P * R. A sequence,
- * position or page that is not there is a fault, and nothing is written. */
+/* The same for tokens in pages. Token i is at position[i], one of (n_queries) I64, of sequence[i].
+ * Its position p is row p mod R of page page_table[sequence, p / R] of k and v: (pages, n_kv, R,
+ * size); k_scale and v_scale: (pages, n_kv, R); n_keys = P * R. An invalid sequence, position or
+ * page is a fault, and then nothing is written. */
 typedef struct attention_paged_args {
   attention_cached_args cached;
   ktensor sequence, page_table; /* I32 (n_queries), (n_sequences, P) */

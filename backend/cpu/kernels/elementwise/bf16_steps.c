@@ -1,10 +1,10 @@
-/* Steps with fewer digits. */
+/* Elementwise steps with reduced precision, for results in BF16. */
 #include "backend/cpu/kernels/elementwise/bf16_steps.h"
 
 #include "backend/cpu/kernels/support/avx512.h"
 
 #if KERNEL_X86
-/* 2^x by a polynomial of its fraction, within 2^-13. */
+/* Returns 2^x by a polynomial of its fraction, within 2^-13. */
 TARGET_AVX512 KERNEL_INLINE __m512 power_of_2(__m512 x) {
   const __m512 whole = nearest_integers(x), f = x - whole;
   __m512 y = _mm512_set1_ps(0.05550411F);
@@ -14,8 +14,8 @@ TARGET_AVX512 KERNEL_INLINE __m512 power_of_2(__m512 x) {
   return _mm512_scalef_ps(y, whole);
 }
 
-/* x / (1 + exp(-x)). Beyond the bound the divisor would be infinite, and its reciprocal times an
- * infinite x no number. */
+/* Returns x / (1 + exp(-x)). The exponent is bounded: beyond, the divisor would be infinite, and
+ * its reciprocal 0 times an infinite x would be NaN. */
 TARGET_AVX512 KERNEL_INLINE __m512 silu(__m512 x) {
   const __m512 least = _mm512_max_ps(_mm512_set1_ps(-126),
                                      _mm512_mul_ps(x, _mm512_set1_ps(1.44269504F))),
@@ -23,8 +23,8 @@ TARGET_AVX512 KERNEL_INLINE __m512 silu(__m512 x) {
   return _mm512_mul_ps(x, _mm512_rcp14_ps(_mm512_add_ps(power, _mm512_set1_ps(1))));
 }
 
-/* x P, P the share of a normal distribution below x: of log2(P / (1 - P)), which is odd, a
- * polynomial from -6 to 6, off by less than 2^-11. */
+/* Returns x P, where P is the share of a normal distribution below x. log2(P / (1 - P)) is odd; a
+ * polynomial approximates it from -6 to 6 with an error below 2^-11. */
 TARGET_AVX512 KERNEL_INLINE __m512 gelu(__m512 x) {
   enum { TERMS = 7 };
   static const float terms[TERMS] = {4.5362660849868064e-10F, -5.645626544037441e-08F,

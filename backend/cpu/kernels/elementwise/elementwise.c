@@ -1,4 +1,4 @@
-/* Lists of elementwise steps, shared out among threads. */
+/* Lists of elementwise steps, distributed over threads. */
 #include "backend/cpu/kernels/elementwise/elementwise.h"
 
 #include "backend/cpu/kernels/support/bf16.h"
@@ -7,13 +7,13 @@
 
 enum { GRAIN = 32 * 1024 /* element steps of the simplest kind that are worth a thread */ };
 
-/* ---------------------------------------------------------------- rows times or plus a number */
+/* ---------------------------------------------------------------- a number per row */
 
 typedef struct row_numbers {
-  const ktensor *x, *numbers; /* x lies as out does; of numbers there is one for each row */
+  const ktensor *x, *numbers; /* x has out's layout; numbers has one element per row */
   void *out;
   bool multiplies;
-  dtype out_type; /* F32 or BF16, as x */
+  dtype out_type; /* F32 or BF16; the same holds for x */
 } row_numbers;
 
 KERNEL_INLINE void combine(bool multiplies, int64_t n, const float *x, float number, float *out) {
@@ -43,7 +43,7 @@ static combine_row combine_row_for(void) {
   return combine_portable;
 }
 
-/* Elements [at, at + n) of a row, of which x or out may be BF16. */
+/* Computes elements [at, at + n) of a row; x or out may be BF16. */
 static void combine_some(const row_numbers *numbers, combine_row run, int64_t at, int64_t n,
                          float number) {
   const bool widens = numbers->x->type == DTYPE_BF16, rounds = is_bf16(numbers->out_type);
@@ -67,7 +67,7 @@ static void combine_some(const row_numbers *numbers, combine_row run, int64_t at
   }
 }
 
-/* Elements [begin, end), which may begin and end within rows. */
+/* Computes elements [begin, end), which may begin and end within rows. */
 static void combine_rows(void *ctx, int64_t begin, int64_t end) {
   const row_numbers *numbers = ctx;
   const combine_row run = combine_row_for();
@@ -83,7 +83,7 @@ static void combine_rows(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Whose dims are merged then. */
+/* True if x is contiguous in out's order; its dims are then merged into one. */
 static bool lies_as_out(const ktensor *x) { return x->rank == 1 && x->strides[0] == 1; }
 
 static bool find_rows(const elementwise_head *head, const ktensor *inputs, const kstep *kstep,
@@ -122,8 +122,8 @@ static void run_tasks(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* How many additions take as long as a step of floats: 0 is one of them. */
-enum { VECTORS = 8, CALLS = 64 /* of functions of the C library */ };
+/* Cost of a float step in additions; 0 means 1. */
+enum { VECTORS = 8, CALLS = 64 /* for functions of the C library */ };
 static const uint8_t costs[FLOAT_STEP_COUNT] = {
     [FLOAT_STEP_EXP] = VECTORS,       [FLOAT_STEP_TANH] = VECTORS,   [FLOAT_STEP_ERF] = VECTORS,
     [FLOAT_STEP_SIGMOID] = VECTORS,   [FLOAT_STEP_SILU] = VECTORS,   [FLOAT_STEP_GELU] = VECTORS,

@@ -1,5 +1,6 @@
-/* Codes of sums of products: what follows each convolution of a quantised network, in one pass. A
- * block of a row is made floats, computed and stored while it is in the first cache. */
+/* Requantisation of sums of products: everything that follows a convolution of a quantised network,
+ * in one pass. A block of a row is converted, computed and stored while it is in the first
+ * cache. */
 #include "backend/cpu/kernels/elementwise/requantise.h"
 
 #include <math.h>
@@ -18,10 +19,10 @@ enum { GRAIN = 16 * 1024 /* elements that are worth a thread */ };
 #define FORMULA_NEAREST rintf
 #define FORMULA_MAX larger_float
 #define FORMULA_MIN smaller_float
-#define FORMULA_HAS(changes) true /* loops without branches become vectors */
+#define FORMULA_HAS(changes) true /* loops without branches vectorise */
 #include "backend/cpu/kernels/elementwise/requantise_formula.h"
 
-/* (n) of either term, as floats; other may be absent. */
+/* (n) elements of each term as floats; other may be absent. */
 typedef struct floats {
   const float *first, *other;
 } floats;
@@ -39,7 +40,7 @@ TARGET_AVX2 static void compute_avx2(const floats_numbers *numbers, floats float
 }
 #endif
 
-/* All of a row; on AVX-512 what whole vectors leave of it. */
+/* Computes a block of a row; on AVX-512 only what whole vectors leave of it. */
 static void compute_block(const floats_numbers *numbers, floats floats, int64_t n, float *to) {
 #if KERNEL_X86
   if (cpu_has_avx2()) {
@@ -50,7 +51,7 @@ static void compute_block(const floats_numbers *numbers, floats floats, int64_t 
   compute(numbers, floats, n, to);
 }
 
-/* Elements [at, at + n) of a term as floats. */
+/* Returns elements [at, at + n) of a term as floats, in `block` unless they are stored so. */
 static const float *load_term(const requantise_term *term, int64_t at, int64_t n, float *block) {
   const void *from = element_at(term->x, term->type, at);
   if (term->type == DTYPE_F32) return from;
@@ -59,7 +60,7 @@ static const float *load_term(const requantise_term *term, int64_t at, int64_t n
 }
 
 #if KERNEL_X86
-/* Elements [at, at + n) of terms[0] and [1], by sixteen; how many were left. */
+/* Computes elements [at, at + n), 16 at a time. Returns how many are left. */
 KERNEL_INLINE TARGET_AVX512 int64_t run_vectors(const requantise_args *args, dtype first,
                                                 dtype other, int64_t channel, int64_t at,
                                                 int64_t n) {
@@ -89,7 +90,7 @@ static TARGET_AVX512 int64_t run_row_avx512(const requantise_args *args, int64_t
 }
 #endif
 
-/* How many elements of a row are left to do. */
+/* Computes whole vectors of a row if possible. Returns how many elements are left. */
 static int64_t run_whole_vectors(const requantise_args *args, int64_t row) {
 #if KERNEL_X86
   if (cpu_has_avx512()) return run_row_avx512(args, row % args->channels, row * args->row);
@@ -114,7 +115,7 @@ static void run_row(const requantise_args *args, int64_t row) {
 /* ---------------------------------------------------------------- sums of another kernel */
 
 #if KERNEL_X86
-/* Vector i of a row of sums, and of its other term. */
+/* Returns vector i of the other term of a row of sums. */
 KERNEL_INLINE TARGET_AVX512 __m512 other_at(const requantise_vectors *vectors, dtype type,
                                             const void *other, int i) {
   const int64_t size = type == DTYPE_F32 || type == DTYPE_I32 ? 4 : 1;
@@ -122,7 +123,7 @@ KERNEL_INLINE TARGET_AVX512 __m512 other_at(const requantise_vectors *vectors, d
                             : vectors->zero;
 }
 
-/* A tile, by saturation. */
+/* Computes a row of a tile whose codes saturation yields. */
 KERNEL_INLINE TARGET_AVX512 void pack_row(const requantise_vectors *vectors, dtype other_type,
                                           const int32_t *sums, const void *other,
                                           unsigned char *codes) {
@@ -134,7 +135,7 @@ KERNEL_INLINE TARGET_AVX512 void pack_row(const requantise_vectors *vectors, dty
   _mm512_storeu_si512(codes, requantise_pack(whole));
 }
 
-/* other_type: of terms[1], where that is there; is_plain: by requantise_is_plain. */
+/* other_type: dtype of terms[1], if present; is_plain: result of requantise_is_plain. */
 KERNEL_INLINE TARGET_AVX512 void sums_vectors(const requantise_args *args, requantise_vectors v,
                                               bool is_plain, dtype other_type, int64_t channel,
                                               int rows, int n, const int32_t *sums,

@@ -1,9 +1,9 @@
 #ifndef BACKEND_CPU_KERNELS_ELEMENTWISE_REQUANTISE_ARGS_H
 #define BACKEND_CPU_KERNELS_ELEMENTWISE_REQUANTISE_ARGS_H
-/* What codes of 8 bits are made of: one tensor, or two that are added, each scaled by channels. */
+/* Arguments of requantisation to 8 bits: one tensor or the sum of two, each scaled by channels. */
 #include "base/kernel.h"
 
-/* Per channel where the pointer is given, else one number for all. */
+/* A factor per channel if the pointer is given, else one number for all. */
 typedef struct requantise_factor {
   const float *of_channel;
   float number;
@@ -11,14 +11,14 @@ typedef struct requantise_factor {
 
 /* ((float)x - zero) * scale + bias */
 typedef struct requantise_term {
-  const void *x; /* (images, channels, row) of `type`: F32, I32, I8 or U8; NULL: there is none */
+  const void *x; /* (images, channels, row) of `type`: F32, I32, I8 or U8; NULL if absent */
   dtype type;
   float zero;
   requantise_factor scale, bias;
 } requantise_term;
 
 /* out = cast(clamp(round(clamp(sum of the terms, low, high) * inverse) + zero, least, greatest)),
- * of `type`, I8 or U8: each operation in F32, in that order. */
+ * of `type`, I8 or U8. Each operation is in F32, in that order. */
 typedef struct requantise_args {
   requantise_term terms[2];
   void *out; /* (images, channels, row) */
@@ -26,8 +26,8 @@ typedef struct requantise_args {
   float low, high, inverse, zero, least, greatest;
   int64_t images, channels, row;
 } requantise_args;
-/* The operands of requantise_args in another kernel's, `at` of its arguments: they have sums of
- * their own in the place of terms[0].x, and an out of their own. */
+/* The operands of a requantise_args that is member `at` of another kernel's arguments. That kernel
+ * has its own sums in place of terms[0].x, and its own out. */
 #define REQUANTISE_OPERANDS(args, at)                                                      \
   OPERAND(args, at.terms[0].scale.of_channel), OPERAND(args, at.terms[0].bias.of_channel), \
       OPERAND(args, at.terms[1].x), OPERAND(args, at.terms[1].scale.of_channel),           \

@@ -1,20 +1,21 @@
-/* What requantise_args say, over numbers of one kind: each operation in F32, in that order.
- * Included once for each kind, behind FORMULA(name)   the names of those that are made
- *   FORMULA_TARGET   what functions are compiled for
- *   FORMULA_NUMBER   a float, or a vector of them
- *   FORMULA_FILL(x), FORMULA_NEAREST(x)   of a float; the nearest integer
- *   FORMULA_MAX(a, b), FORMULA_MIN(a, b)   b where they cannot tell: NaN passes
- *   FORMULA_HAS(changes)   whether an operation is made that changes something, or does not */
+/* The formula of requantise_args for one kind of numbers: each operation in F32, in that order.
+ * Included once for each kind, after definitions of
+ *  FORMULA(name)   names of the functions and types
+ *  FORMULA_TARGET   instruction set of the functions
+ *  FORMULA_NUMBER   a float, or a vector of them
+ *  FORMULA_FILL(x), FORMULA_NEAREST(x)   converts a float; rounds to the nearest integer
+ *  FORMULA_MAX(a, b), FORMULA_MIN(a, b)   return b if not comparable: NaN passes
+ *  FORMULA_HAS(changes)   true if an operation with this condition is executed */
 
 typedef struct FORMULA(affine) {
   bool has_zero, has_bias;
   FORMULA_NUMBER zero, scale, bias;
 } FORMULA(affine);
 
-/* The numbers of one channel, and which of the operations change anything. */
+/* The numbers of one channel, and which operations change anything. */
 typedef struct FORMULA(numbers) {
   FORMULA(affine) terms[2];
-  bool has_other; /* terms[1] */
+  bool has_other; /* terms[1] is present */
   bool has_low, has_high, has_zero;
   FORMULA_NUMBER low, high, inverse, zero, least, greatest;
 } FORMULA(numbers);
@@ -58,7 +59,7 @@ KERNEL_INLINE FORMULA_TARGET FORMULA_NUMBER FORMULA(affine_value)(const FORMULA(
   return x;
 }
 
-/* Of elements of terms[0] and of terms[1], which are of no matter where there are none. */
+/* Returns the sum of an element of each term. An absent term's element is ignored. */
 KERNEL_INLINE FORMULA_TARGET FORMULA_NUMBER FORMULA(sum)(const FORMULA(numbers) * v,
                                                          FORMULA_NUMBER first,
                                                          FORMULA_NUMBER other) {
@@ -80,7 +81,7 @@ KERNEL_INLINE FORMULA_TARGET FORMULA_NUMBER FORMULA(scaled)(const FORMULA(number
   return FORMULA(limited)(v, FORMULA(sum)(v, first, other)) * v->inverse;
 }
 
-/* A whole number that its code has, of a sum. */
+/* Returns the code of a sum as a whole number in range. */
 KERNEL_INLINE FORMULA_TARGET FORMULA_NUMBER FORMULA(code_of)(const FORMULA(numbers) * v,
                                                              FORMULA_NUMBER sum) {
   FORMULA_NUMBER x = FORMULA_NEAREST(FORMULA(limited)(v, sum) * v->inverse);

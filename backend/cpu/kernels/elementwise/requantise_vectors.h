@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_KERNELS_ELEMENTWISE_REQUANTISE_VECTORS_H
 #define BACKEND_CPU_KERNELS_ELEMENTWISE_REQUANTISE_VECTORS_H
-/* requantise_args over 16 sums in a register, and what single numbers need. */
+/* The formula of requantise_args for 16 elements in a register, and helpers for single numbers. */
 #include <math.h>
 
 #include "backend/cpu/kernels/elementwise/requantise_args.h"
@@ -14,7 +14,7 @@ static inline float requantise_number(const requantise_factor *factor, int64_t c
   return factor->of_channel ? factor->of_channel[channel] : factor->number;
 }
 
-/* As the steps clamp, where NaN passes. */
+/* Clamp like the steps, which pass NaN. */
 static inline float larger_float(float low, float x) { return low > x ? low : x; }
 static inline float smaller_float(float high, float x) { return high < x ? high : x; }
 
@@ -31,7 +31,8 @@ static inline float smaller_float(float high, float x) { return high < x ? high 
 
 typedef requantise_vectors_numbers requantise_vectors;
 
-/* Whether it is as after most convolutions; and the same where the compiler knows that it is. */
+/* True if only scale, bias and inverse apply to one term, as after most convolutions.
+ * requantise_plain makes this known to the compiler. */
 KERNEL_INLINE TARGET_AVX512 bool requantise_is_plain(const requantise_vectors *vectors) {
   return !vectors->has_other && !vectors->has_low && !vectors->has_high &&
          !vectors->terms[0].has_zero;
@@ -41,7 +42,7 @@ KERNEL_INLINE TARGET_AVX512 requantise_vectors requantise_plain(requantise_vecto
   return v;
 }
 
-/* 16 elements of a term: F32, I32, I8 or U8. */
+/* Loads 16 elements of a term: F32, I32, I8 or U8. */
 KERNEL_INLINE TARGET_AVX512 __m512 requantise_load(dtype t, const void *x) {
   if (t == DTYPE_F32) return _mm512_loadu_ps(x);
   if (t == DTYPE_I32) return _mm512_cvtepi32_ps(_mm512_loadu_si512(x));
@@ -50,7 +51,7 @@ KERNEL_INLINE TARGET_AVX512 __m512 requantise_load(dtype t, const void *x) {
                                           : _mm512_cvtepu8_epi32(bytes));
 }
 
-/* Those of the elements that bits of `some` stand for. */
+/* Loads the elements whose bits are set in `some`; the others are 0. */
 KERNEL_INLINE TARGET_AVX512_VNNI __m512 requantise_load_some(dtype t, const void *x,
                                                              __mmask16 some) {
   if (t == DTYPE_F32) return _mm512_maskz_loadu_ps(some, x);
@@ -60,20 +61,20 @@ KERNEL_INLINE TARGET_AVX512_VNNI __m512 requantise_load_some(dtype t, const void
                                           : _mm512_cvtepu8_epi32(bytes));
 }
 
-/* Codes of elements of terms[0] and of terms[1], which are of no matter where there are none. */
+/* Returns the codes of 16 elements of each term. An absent term's elements are ignored. */
 KERNEL_INLINE TARGET_AVX512 __m128i requantise_vector(const requantise_vectors *vectors,
                                                       __m512 first, __m512 other) {
   return _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(requantise_vectors_code(vectors, first, other)));
 }
 
-/* Whether codes are the bytes that saturation makes of whole numbers. */
+/* True if saturation to unsigned bytes equals the clamp to [least, greatest]. */
 static inline bool requantise_saturates(const requantise_args *args) {
   return args->type == DTYPE_U8 && args->least == 0 && args->greatest == 255;
 }
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion"
-/* The same as 32 bits, of which saturation makes codes: what is below them is left as it is. */
+/* Returns whole numbers of 32 bits, which saturation turns into codes; not clamped from below. */
 KERNEL_INLINE TARGET_AVX512 __m512i requantise_whole(const requantise_vectors *vectors,
                                                      __m512 first, __m512 other) {
   __m512 x = requantise_vectors_scaled(vectors, first, other);
@@ -83,7 +84,7 @@ KERNEL_INLINE TARGET_AVX512 __m512i requantise_whole(const requantise_vectors *v
 }
 #pragma GCC diagnostic pop
 
-/* 64 codes of four vectors: packs take 128 bits of each at a time. */
+/* Packs four vectors to 64 codes. The pack instructions work on each 128 bits separately. */
 KERNEL_INLINE TARGET_AVX512 __m512i requantise_pack(const __m512i x[4]) {
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   const __m512i low = _mm512_packs_epi32(x[0], x[1]), high = _mm512_packs_epi32(x[2], x[3]);

@@ -1,4 +1,4 @@
-/* Elementwise steps over blocks. Floats narrower than F64 compute in float and are rounded to the
+/* Elementwise steps over blocks. Float types below F64 compute in float and are rounded to the
  * step's dtype after each step; integers and BOOL compute in int64_t and wrap. */
 #include "backend/cpu/kernels/elementwise/step_rows.h"
 
@@ -11,13 +11,13 @@
 
 enum { SLOT_SPACE = 64 /* bytes that keep row buffers out of each other's cache sets */ };
 
-/* ---------------------------------------------------------------- one step over a block
- * xa, xb, xc: (n) operands (absent ones repeat xa); out: (n), of class real, or int64_t for BOOL
- * results. out may be one of the operands, or lie apart from all of them: iterations of a loop are
- * independent, which compilers cannot see. */
+/* ---------------------------------------------------------------- one step over a block xa, xb,
+ * xc: (n) operands (absent ones repeat xa); out: (n), of class real, or int64_t for BOOL results.
+ * out is one of the operands or does not overlap any of them. Hence iterations of a loop are
+ * independent, which compilers cannot prove. */
 
 #if defined(__clang__)
-#pragma clang diagnostic ignored "-Wpass-failed" /* what calls functions has no vectors */
+#pragma clang diagnostic ignored "-Wpass-failed" /* loops with calls are not vectorised */
 #define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define INDEPENDENT _Pragma("GCC ivdep")
@@ -42,8 +42,8 @@ enum { SLOT_SPACE = 64 /* bytes that keep row buffers out of each other's cache 
     }                                             \
     break;                                        \
   }
-/* A compiled program is built with the kinds of steps that it has, as bits; the library with all.
- */
+/* A compiled program is built with only the kinds of steps that it has, given as bits; the library
+ * with all. */
 #ifndef KERNEL_FLOAT_STEPS
 #define KERNEL_FLOAT_STEPS ~UINT64_C(0), ~UINT64_C(0)
 #define KERNEL_INT_STEPS ~UINT64_C(0), ~UINT64_C(0)
@@ -53,8 +53,8 @@ static inline bool has_step(int kind, uint64_t low, uint64_t high) {
   return ((kind < 64 ? low : high) >> (kind & 63) & 1) != 0;
 }
 
-#define LOOP_WHERE(expression) break; /* by run_where */
-#define LOOP_CAST(expression) break;  /* by run_cast */
+#define LOOP_WHERE(expression) break; /* handled by run_where */
+#define LOOP_CAST(expression) break;  /* handled by run_cast */
 #define FLOAT_STEP_LOOP(NAME, name, arity, result, expression)   \
   case FLOAT_STEP_##NAME:                                        \
     if (!has_step(FLOAT_STEP_##NAME, KERNEL_FLOAT_STEPS)) break; \
@@ -124,16 +124,16 @@ static void run_where(compute_class c, int64_t n, const void *const x[STEP_ARITY
     const float *a = x[1], *b = x[2];
     float *y = out;
     for (int64_t i = 0; i < n; i++) y[i] = condition[i] != 0 ? a[i] : b[i];
-  } else { /* 8-byte elements move as bits */
+  } else { /* 8-byte elements are moved as bits */
     const uint64_t *a = x[1], *b = x[2];
     uint64_t *y = out;
     for (int64_t i = 0; i < n; i++) y[i] = condition[i] != 0 ? a[i] : b[i];
   }
 }
 
-/* Floats to integers as PyTorch on x86: through int64_t for I64 and U32, through int32_t for
- * narrower ones (then they wrap); what does not fit there gives that type's least value. Which
- * value it gives is no promise. */
+/* Converts floats to integers like PyTorch on x86: through int64_t for I64 and U32, through int32_t
+ * for smaller types, which then wrap. A value that does not fit becomes the minimum of that type,
+ * which is not a guarantee. */
 static int64_t cast_to_int(dtype to, double x) {
   if (to == DTYPE_BOOL) return x != 0;
   if (to == DTYPE_I64 || to == DTYPE_U32) return float_to_i64(x);
@@ -141,7 +141,7 @@ static int64_t cast_to_int(dtype to, double x) {
   return x > -2147483649.0 && x < 2147483648.0 ? (int64_t)x : INT32_MIN;
 }
 
-/* Between floats and integers of 32 bits processors have vectors of conversions. */
+/* Only conversions between floats and integers of 32 bits are vectorised. */
 static bool floats_fit_32_bits(int64_t n, const float *x) {
   int others = 0;
   for (int64_t i = 0; i < n; i++) others |= !(x[i] > -0x1p31F && x[i] < 0x1p31F);
@@ -167,7 +167,7 @@ static void cast_from_f32(dtype to, int64_t n, const float *x, void *out) {
     for (int64_t i = 0; i < n; i++) k[i] = cast_to_int(to, (double)x[i]);
 }
 
-/* F64 to what is narrower than F32: PyTorch rounds to F32 on the way to 8-bit floats. */
+/* F64 to a type smaller than F32: PyTorch rounds to F32 first for 8-bit floats. */
 static bool rounds_once(dtype to) { return to == DTYPE_F16 || to == DTYPE_BF16; }
 
 static void cast_from_f64(dtype to, int64_t n, const double *x, void *out) {
@@ -220,7 +220,7 @@ static void run_cast(const kstep *kstep, int64_t n, const void *x, void *out) {
 
 /* ---------------------------------------------------------------- a range of the output */
 
-/* Whether all that is done with an input of small integers is to make floats of it. */
+/* True if all uses of an input of small integers convert it to floats. */
 static bool is_made_floats(const step_list *list, int input) {
   if (!is_small_int(list->inputs[input].type)) return false;
   for (const kstep *s = list->steps; s < list->steps + list->head->n_steps; s++)
@@ -238,7 +238,7 @@ static uint32_t read_as_floats(const step_list *list) {
   return floats;
 }
 
-/* A cast of floats that is the result: it is made where it is stored. */
+/* True for a final cast of floats to small integers, which happens when the result is stored. */
 static bool is_stored_cast(const kstep *kstep) {
   return kstep->form == KSTEP_CAST && compute_class_of(kstep->operand_type) == COMPUTE_F32 &&
          is_small_int(kstep->type);
@@ -292,8 +292,8 @@ void step_slots_fill(const step_list *list, char *slots) {
     }
 }
 
-/* Elements [at, at + n) of x in row-major order, in class c: in place if that is what is stored
- * there, else gathered row by row into `slot`. */
+/* Returns elements [at, at + n) of x in row-major order, in class c: in place if they are stored
+ * so, else gathered row by row into `slot`. */
 static const void *fetch(const ktensor *x, compute_class c, int64_t at, int64_t n, char *slot) {
   int last = x->rank - 1;
   int64_t row = x->rank > 0 ? x->dims[last] : n, stride = x->rank > 0 ? x->strides[last] : 0;
@@ -334,18 +334,18 @@ static void run_step(kernel_fault *fault, const kstep *kstep, int64_t n,
   if (compute_class_of(kstep->type) == COMPUTE_I64) wrap_row(kstep->type, out, n);
 }
 
-/* The cast of an input that was read as floats. */
+/* True for the cast of an input that was read as floats. */
 static bool is_float_already(const step_list *list, const kstep *kstep) {
   return kstep->operands[0].source == KSTEP_INPUT && list->floats >> kstep->operands[0].index & 1;
 }
 
-/* True if the result is F32 that is kept as BF16. */
+/* True if the result is F32 that is stored as BF16. */
 static bool keeps_bf16(const step_list *list) {
   const elementwise_head *head = list->head;
   return is_bf16(head->out_type) && list->steps[head->n_steps - 1].type == DTYPE_F32;
 }
 
-/* Steps over elements [at, at + n), n <= block. */
+/* Runs the steps over elements [at, at + n), n <= block. */
 static void run_block(const step_list *list, kernel_fault *fault, char *slots, int64_t at,
                       int64_t n) {
   const elementwise_head *head = list->head;
@@ -389,13 +389,13 @@ void step_rows_run(const step_list *list, kernel_fault *fault, char *slots, int6
     run_block(list, fault, slots, at + i, n - i < list->block ? n - i : list->block);
 }
 
-/* Whether it is one step of one input in F32. */
+/* True if the list is one step of one input in F32. */
 static bool is_single(const short_elementwise_args *args) {
   return args->head.n_inputs + args->head.n_steps + args->head.n_constants == 2 &&
          args->steps[0].form == KSTEP_MAP && args->steps[0].operand_type == DTYPE_F32;
 }
 
-/* A row by itself, in whole vectors. */
+/* Runs a single step over a row, padded to whole vectors. */
 static void run_single(int kind, float *x, int64_t n) {
   enum { LANES = 16 };
   const int64_t whole = n / LANES * LANES, rest = n - whole;
@@ -407,18 +407,18 @@ static void run_single(int kind, float *x, int64_t n) {
   memcpy(x + whole, last, (size_t)rest * sizeof *x);
 }
 
-/* A list with row buffers on the stack. */
+/* Runs a list with row buffers on the stack. */
 static void run_list(const short_elementwise_args *args, float *values, int64_t at, int64_t n,
                      int64_t rows, int64_t pitch) {
   enum { BLOCK = 128 };
   _Alignas(64) char slots[STACK_SLOTS * (BLOCK * 8 + SLOT_SPACE)];
-  /* where element 0 would be */
+  /* address that element 0 would have */
   float *first = (float *)((uintptr_t)values - (uintptr_t)at * sizeof *values);
   elementwise_head head = args->head;
   ktensor inputs[SHORT_INPUTS];
   memcpy(inputs, args->inputs, sizeof inputs);
   head.out = first;
-  head.out_type = DTYPE_F32; /* which is rounded later */
+  head.out_type = DTYPE_F32; /* rounded later */
   inputs[0] =
       (ktensor){.data = first, .type = DTYPE_F32, .rank = 1, .dims = {INT64_MAX}, .strides = {1}};
   const step_list list = step_list_of(&head, inputs, args->steps, BLOCK);

@@ -1,8 +1,8 @@
 #ifndef BACKEND_CPU_KERNELS_ELEMENTWISE_STEPS_H
 #define BACKEND_CPU_KERNELS_ELEMENTWISE_STEPS_H
 /* The step_* functions that the expressions of ops/elementwise.tsv use, for float, double and
- * int64_t operands, with PyTorch's meaning. Integers wrap; an integer division by zero gives 0 (the
- * kernel records the fault). */
+ * int64_t operands, with PyTorch's meaning. Integers wrap; an integer division by zero returns 0
+ * (the kernel records the fault). */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -35,8 +35,8 @@ static inline float step_floor_divide_f32(float a, float b) {
   return q - f > 0.5F ? f + 1 : f;
 }
 
-/* exp in double for |x| < 700, to 2e-10: 2^n e^r with |r| < 0.35. Without branches, so that loops
- * over it become vectors; as a float it is off by at most 0.51 ulp. */
+/* exp in double for |x| < 700, to 2e-10: 2^n e^r with |r| < 0.35. It has no branches, so that loops
+ * over it vectorise. Rounded to float, the error is at most 0.51 ulp. */
 static inline double step_exp_short(double x) {
   double shifted = x * 0x1.71547652b82fep+0 + 0x1.8p52, n = shifted - 0x1.8p52;
   double r = x - n * 0x1.62e42fefa39efp-1, p = 1.0 / 40320;
@@ -61,9 +61,8 @@ static inline float step_exp_f32(float a) {
   x = x > 90 ? 90 : x;
   return (float)step_exp_short(x);
 }
-/* 2^n exp(r), |r| < 0.35, for an n in [-125, 128] that lies in the bits of 0x1.8p23 + n; what is
- * less than -125 is taken for that. exp(r) is 1 + r + r^2 P(r), P fitted by weighted least squares.
- */
+/* Returns 2^n exp(r), |r| < 0.35, where `shifted` is 0x1.8p23 + n and n is in [-125, 128]; a
+ * smaller n counts as -125. exp(r) is 1 + r + r^2 P(r), P fitted by weighted least squares. */
 static inline float step_scaled_exp(float shifted, float r) {
   const int32_t zero = 0x4b400000; /* the bits of 0x1.8p23 */
   float p = 0x1.6a245p-10F, scale;
@@ -79,9 +78,9 @@ static inline float step_scaled_exp(float shifted, float r) {
   memcpy(&scale, &e, sizeof e);
   return p * scale * 2;
 }
-/* exp to 1.3 ulp, in float alone; what is below 2^-125 is not told apart, and NaN gives anything.
- * In integers limits remain what they are: compilers make branches of those of floats, and divide
- * once for each. */
+/* exp to 1.3 ulp, in float alone. Results below 2^-125 are not distinguished, and the result for
+ * NaN is unspecified. The argument is clamped as an integer, because compilers turn float clamps
+ * into branches and then divide once per branch. */
 static inline float step_exp_near(float a) {
   const uint32_t sign = 0x80000000, most = 0x42b20000 /* 89 */;
   uint32_t bits, size;
@@ -99,9 +98,9 @@ static inline float step_sigmoid_f32(float a) {
 }
 static inline float step_silu_f32(float a) { return a / (1 + step_exp_near(-a)); }
 
-/* a Phi(a), where Phi(-t) = exp(-t^2 / 2) G(t), and G(t) = u P(u - 0.7), u = 1 / (1 + 0.26 t),
- * P fitted by weighted least squares at Chebyshev points of [0, 13.2] to 3e-8. t^2 is summed of a
- * part that is exact and the rest. Off by at most 6 ulp; results in (-2^-125, 0) may be 0. */
+/* a Phi(a), where Phi(-t) = exp(-t^2 / 2) G(t), and G(t) = u P(u - 0.7), u = 1 / (1 + 0.26 t), P
+ * fitted by weighted least squares at Chebyshev points of [0, 13.2] to 3e-8. t^2 is the sum of an
+ * exact part and the rest. The error is at most 6 ulp; results in (-2^-125, 0) may be 0. */
 static inline float step_gelu_f32(float a) {
   const uint32_t sign = 0x80000000, far = 0x41520000 /* 13.125 */;
   uint32_t bits, size, high_bits, y;
@@ -114,7 +113,7 @@ static inline float step_gelu_f32(float a) {
   memcpy(&high, &high_bits, sizeof high);
   const float square = high * high * -0.5F, rest = (t - high) * (t + high) * 0.5F;
   const float shifted = square * 0x1.715476p+0F + 0x1.8p23F, n = shifted - 0x1.8p23F;
-  const float c = 0.26F * t, u = 1 / (1 + c), v = 0.3F - c * u; /* u - 0.7, of smaller error */
+  const float c = 0.26F * t, u = 1 / (1 + c), v = 0.3F - c * u; /* u - 0.7, with a smaller error */
   float g = 0x1.fef394p-6F;
   g = g * v + 0x1.2fc216p-6F;
   g = g * v - 0x1.42f946p-4F;
@@ -132,8 +131,8 @@ static inline float step_gelu_f32(float a) {
   return a * (bits & sign ? q : 1 - q);
 }
 
-/* Below 1 a P(a^2), else 1 - exp(Q(a)), both polynomials fitted by weighted least squares at
- * Chebyshev points of [0, 1] and [1, 4], to 4e-11; off by at most 0.51 ulp. */
+/* erf: below 1 a P(a^2), else 1 - exp(Q(a)), both polynomials fitted by weighted least squares at
+ * Chebyshev points of [0, 1] and [1, 4], to 4e-11. The error is at most 0.51 ulp. */
 static inline float step_erf_f32(float a) {
   double x = fabs((double)a), y = x * x, z = x > 4 ? 4 : x;
   double p = -0x1.44978056f5c4fp-17;
@@ -157,8 +156,8 @@ static inline float step_erf_f32(float a) {
   return copysignf((float)(x < 1 ? x * p : q), a);
 }
 
-/* By exp(2 |a|), below 0.625 |a| (1 + a^2 P(a^2)), P fitted by weighted least squares at Chebyshev
- * points to 1e-8; off by at most 2 ulp. */
+/* tanh by exp(2 |a|); below 0.625 |a| (1 + a^2 P(a^2)), P fitted by weighted least squares at
+ * Chebyshev points to 1e-8. The error is at most 2 ulp. */
 static inline float step_tanh_f32(float a) {
   const uint32_t sign = 0x80000000, near = 0x3f200000 /* 0.625 */;
   uint32_t bits, size, p_bits, q_bits;
@@ -212,7 +211,7 @@ static inline double step_floor_divide_f64(double a, double b) {
   return q - f > 0.5 ? f + 1 : f;
 }
 
-/* ---- special functions: in double for float too */
+/* ---- special functions: computed in double for float, too */
 
 static inline double step_lgamma_f64(double a) {
   int sign;
@@ -222,14 +221,14 @@ static inline float step_lgamma_f32(float a) {
   int sign;
   return lgammaf_r(a, &sign);
 }
-/* tan(pi * a), |a| <= 1/2, with what rounding pi * a loses. */
+/* Returns tan(pi * a), |a| <= 1/2, corrected for the rounding of pi * a. */
 static inline double step_tanpi(double a) {
   const double pi = 0x1.921fb54442d18p+1, pi_low = 0x1.1a62633145c07p-53;
   const double angle = pi * a, low = fma(pi, a, -angle) + pi_low * a, t = tan(angle);
   return t + (1 + t * t) * low;
 }
-/* By reflection below 0, by recurrence up to 10, then by the asymptotic series in Bernoulli
- * numbers. -0 and 0 are poles of a sign, negative integers are not. */
+/* Digamma: by reflection below 0, by recurrence up to 10, then by the asymptotic series in
+ * Bernoulli numbers. -0 and 0 are poles with a sign, negative integers yield NaN. */
 static inline double step_digamma_f64(double a) {
   if (a == 0) return copysign(INFINITY, -a);
   double shift = 0;
@@ -248,9 +247,9 @@ static inline double step_digamma_f64(double a) {
   return shift + log(a) - 0.5 / a - series;
 }
 static inline float step_digamma_f32(float a) { return (float)step_digamma_f64(a); }
-/* A first value from a polynomial in 1 / sqrt(-log(1 - a^2)), or around 0 in -log(1 - a^2), both
- * fitted by weighted least squares at Chebyshev points; then Halley's method on erf, or on erfc
- * where 1 - |a| is exact. */
+/* Inverse erf: a first value from a polynomial in 1 / sqrt(-log(1 - a^2)), or around 0 in -log(1 -
+ * a^2), both fitted by weighted least squares at Chebyshev points; then Halley's method on erf, or
+ * on erfc where 1 - |a| is exact. */
 static inline double step_erfinv_f64(double a) {
   double m = fabs(a);
   if (!(m < 1)) return m == 1 ? copysign(INFINITY, a) : NAN;
@@ -288,8 +287,8 @@ static inline double step_frexp_exponent_f64(double a) {
 static inline float step_frexp_mantissa_f32(float a) { return (float)step_frexp_mantissa_f64(a); }
 static inline float step_frexp_exponent_f32(float a) { return (float)step_frexp_exponent_f64(a); }
 
-/* The modified Bessel function of order 0: up to 20 its power series in y = a^2 / 4 from the inside
- * out, with what rounding loses in every step, then the asymptotic series in 1 / a. */
+/* The modified Bessel function of order 0. Up to 20 its power series in y = a^2 / 4, innermost term
+ * first, with compensation in every step; beyond, the asymptotic series in 1 / a. */
 static inline double step_i0_near(double m) {
   const double half = m / 2, y = half * half, y_low = fma(half, half, -y);
   double sum = 1, low = 0;
@@ -303,7 +302,7 @@ static inline double step_i0_near(double m) {
   }
   return sum + low;
 }
-/* Without its factor exp(m). */
+/* The asymptotic series without its factor exp(m). */
 static inline double step_i0_far(double m) {
   double sum = 1;
   for (int k = 30; k > 0; k--) sum = 1 + sum * ((2 * k - 1) * (2 * k - 1)) / (8 * k * m);
@@ -318,8 +317,8 @@ static inline float step_i0_f32(float a) {
   return m <= 20 ? (float)step_i0_near(m) : expf(m) * (float)step_i0_far(m);
 }
 
-/* Hurwitz's zeta function, the sum of (q + k)^-s over k >= 0: terms up to 9, then by Euler and
- * Maclaurin, whose coefficients are B_2k / (2k)!. */
+/* Hurwitz's zeta function, the sum of (q + k)^-s over k >= 0: terms up to 9, then by
+ * Euler-Maclaurin, whose coefficients are B_2k / (2k)!. */
 static inline double step_zeta_sum(double s, double q) {
   static const double c[] = {1.0 / 12,
                              -1.0 / 720,
@@ -344,8 +343,8 @@ static inline double step_zeta_sum(double s, double q) {
     series = c[k] + series * ((s + 2 * k + 1) / q) * ((s + 2 * k + 2) / q);
   return sum + term * (q / (s - 1) - 0.5 + s / q * series);
 }
-/* A q far below 0: the terms of all k, on both sides of 0, without those of k < 0. Where all terms
- * are 0 torch's formula has infinity times 0 from s = 2.5e13 on. */
+/* For a q far below 0: the sum over all k, on both sides of 0, minus the terms of k < 0. Where all
+ * terms are 0, torch's formula has infinity times 0 from s = 2.5e13 on. */
 static inline double step_zeta_f64(double s, double q) {
   if (s <= 1) return s == 1 ? INFINITY : NAN;
   if (q <= 0 && q == floor(q)) return INFINITY;
@@ -389,7 +388,7 @@ static inline int64_t step_floor_divide_i64(int64_t a, int64_t b) {
   int64_t q = step_trunc_divide_i64(a, b);
   return step_fmod_i64(a, b) != 0 && (a < 0) != (b < 0) ? q - 1 : q;
 }
-/* Negative exponents truncate 1 / a^-b toward zero (0 for a = 0 too). */
+/* Negative exponents: 1 / a^-b truncated toward zero (0 for a = 0, too). */
 static inline int64_t step_pow_i64(int64_t a, int64_t b) {
   if (b < 0) {
     if (a == 1) return 1;
@@ -408,7 +407,7 @@ static inline int64_t step_shift_left(int64_t a, int64_t b) {
 static inline int64_t step_shift_right(int64_t a, int64_t b) {
   return a >> (b < 0 || b > 63 ? 63 : b);
 }
-/* With the sign that the last remainder has. */
+/* The result has the sign of the last remainder. */
 static inline int64_t step_gcd(int64_t a, int64_t b) {
   while (a != 0) {
     int64_t rest = a == -1 ? 0 : b % a;

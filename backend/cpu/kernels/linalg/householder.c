@@ -1,10 +1,10 @@
 /* QR by Householder reflections, with LAPACK's signs: a column that is 0 below the diagonal is not
- * reflected, others get the sign that does not cancel. */
+ * reflected, others get the sign without cancellation. */
 #include <math.h>
 
 #include "backend/cpu/kernels/linalg/matrix.h"
 
-/* The 2-norm of n elements, `stride` apart; scaled, so that squares neither overflow nor vanish. */
+/* Returns the 2-norm of n elements, `stride` apart. Scaling avoids overflow and underflow. */
 static double column_norm(const double *x, int64_t n, int64_t stride) {
   double most = 0, sum = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -16,7 +16,8 @@ static double column_norm(const double *x, int64_t n, int64_t stride) {
   return most * sqrt(sum);
 }
 
-/* The reflection that makes column k 0 below the diagonal: its vector goes there; returns tau. */
+/* Computes the reflection that zeroes column k below the diagonal and stores it there. Returns
+ * tau. */
 static double make_reflection(double *x, int64_t m, int64_t n, int64_t k) {
   double *column = x + k * n + k;
   int64_t below = m - k - 1;
@@ -28,8 +29,8 @@ static double make_reflection(double *x, int64_t m, int64_t n, int64_t k) {
   return (beta - alpha) / beta;
 }
 
-/* Rows k.. of y (m, n), from column `from` on, are reflected by the vector below x's element
- * (k, k); work: (n). */
+/* Reflects rows k.. of y (m, n), from column `from` on, by the vector below x's element (k, k);
+ * work: (n). */
 static void reflect(const double *x, int64_t x_step, double tau, int64_t m, int64_t k, double *y,
                     int64_t n, int64_t from, double *work) {
   if (tau == 0) return;

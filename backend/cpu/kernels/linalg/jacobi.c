@@ -1,12 +1,12 @@
-/* Eigenvalues of symmetric matrices and singular values by Jacobi's rotations: sweeps over all
- * pairs until none is worth a rotation. Quadratic at the end, accurate to the last bits also where
- * values lie close together or far apart. */
+/* Eigenvalues of symmetric matrices and singular values by Jacobi rotations: sweeps over all pairs
+ * until no rotation is significant. Convergence is quadratic. Results are accurate to the last
+ * bits, even if values are close together or differ widely. */
 #include <float.h>
 #include <math.h>
 
 #include "backend/cpu/kernels/linalg/matrix.h"
 
-enum { MOST_SWEEPS = 60 /* ten are many */ };
+enum { MOST_SWEEPS = 60 /* ten would already be many */ };
 
 static double dot(int64_t n, const double *x, const double *y) {
   double sum = 0;
@@ -14,7 +14,7 @@ static double dot(int64_t n, const double *x, const double *y) {
   return sum;
 }
 
-/* Elements `step` apart: (x, y) becomes (c x - s y, s x + c y). */
+/* Rotates elements `step` apart: (x, y) = (c x - s y, s x + c y). */
 static void rotate(int64_t n, double *x, double *y, int64_t step, double c, double s) {
   for (int64_t i = 0; i < n; i++) {
     double a = x[i * step], b = y[i * step];
@@ -23,7 +23,7 @@ static void rotate(int64_t n, double *x, double *y, int64_t step, double c, doub
   }
 }
 
-/* The rotation that makes the off-diagonal element of ((a, g), (g, b)) 0. */
+/* Finds the rotation that zeroes the off-diagonal element of ((a, g), (g, b)). */
 static void find_rotation(double a, double b, double g, double *c, double *s) {
   double zeta = (b - a) / (2 * g);
   double t = copysign(1, zeta) / (fabs(zeta) + hypot(1, zeta));
@@ -39,8 +39,8 @@ static void fill(double *x, int64_t n, double value) {
   for (int64_t i = 0; i < n; i++) x[i] = value;
 }
 
-/* Puts the values in order (sign 1: ascending, -1: descending), and with them the rows of two
- * matrices, each of which may be NULL. */
+/* Sorts the values (sign 1: ascending, -1: descending), together with the rows of two matrices,
+ * each of which may be NULL. */
 static void order_values(int64_t n, double sign, double *values, double *a, int64_t a_size,
                          double *b, int64_t b_size) {
   for (int64_t i = 0; i < n; i++) {
@@ -57,7 +57,7 @@ static void order_values(int64_t n, double sign, double *values, double *a, int6
 
 /* ---------------------------------------------------------------- eigenvalues */
 
-/* Whether any pair was rotated. */
+/* Rotates all pairs once. Returns true if any pair was rotated. */
 static bool sweep_symmetric(double *x, int64_t n, double least, double *vectors) {
   bool any = false;
   for (int64_t p = 0; p < n; p++)
@@ -85,7 +85,7 @@ static void scale(double *x, int64_t n, double factor) {
   for (int64_t i = 0; i < n; i++) x[i] *= factor;
 }
 
-/* A power of 2 near 1 / most: multiplying by it and back is exact. */
+/* Returns a power of 2 near 1 / most: multiplying by it and back is exact. */
 static double scale_for(double most) {
   if (most == 0) return 1;
   int e;
@@ -111,10 +111,10 @@ void matrix_eigh(double *x, int64_t n, double *values, double *vectors) {
 
 /* ---------------------------------------------------------------- singular values */
 
-/* Rows of w become orthogonal to each other, by rotations that shorts gathers. */
+/* Orthogonalises rows of w by rotations, which shorts accumulates. Returns true if any was made. */
 static bool sweep_rows(double *w, int64_t k, int64_t l, double *shorts) {
   bool any = false;
-  double least = DBL_EPSILON * sqrt((double)l); /* what rounding makes of a product that is 0 */
+  double least = DBL_EPSILON * sqrt((double)l); /* rounding error of a product that is 0 */
   for (int64_t p = 0; p < k; p++)
     for (int64_t q = p + 1; q < k; q++) {
       double *x = w + p * l, *y = w + q * l, c, s;
@@ -128,7 +128,7 @@ static bool sweep_rows(double *w, int64_t k, int64_t l, double *shorts) {
   return any;
 }
 
-/* The unit vector that is furthest from the span of n orthonormal rows. */
+/* Returns the unit vector that is furthest from the span of n orthonormal rows. */
 static int64_t furthest_unit(const double *rows, int64_t n, int64_t l) {
   int64_t best = 0;
   double least = INFINITY;
@@ -143,7 +143,7 @@ static int64_t furthest_unit(const double *rows, int64_t n, int64_t l) {
   return best;
 }
 
-/* Row n of w: of length 1 and orthogonal to the n before it. */
+/* Sets row n of w to a vector of length 1 that is orthogonal to the n rows before it. */
 static void add_orthonormal(double *w, int64_t n, int64_t l) {
   double *row = w + n * l;
   int64_t unit = furthest_unit(w, n, l);

@@ -11,7 +11,7 @@ enum { WORK_PER_THREAD = 1 << 14 /* multiplications */ };
 
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Matrix i, of n elements. */
+/* Loads matrix i, of n elements. */
 static void load(const ktensor *t, int64_t i, int64_t n, double *to) {
   if (n > 0) load_row(COMPUTE_F64, t->type, element_at(t->data, t->type, i * n), 1, n, to);
 }
@@ -20,7 +20,7 @@ static void store(const ktensor *t, int64_t i, int64_t n, const double *from) {
   if (t->data) store_row(COMPUTE_F64, t->type, element_at(t->data, t->type, i * n), 1, n, from);
 }
 
-/* Columns of x (rows, n) as rows of matrix i. */
+/* Stores the columns of x (rows, n) as rows of matrix i. */
 static void store_transposed(const ktensor *t, int64_t i, int64_t rows, int64_t n,
                              const double *x) {
   for (int64_t r = 0; t->data && r < rows; r++)
@@ -63,7 +63,7 @@ static void run_cholesky(const linalg_args *args, int64_t i, double *x) {
     store(&args->out, i, n * n, x);
 }
 
-/* The rows of R, and so the columns of Q. */
+/* Returns the number of rows of R, which is that of the columns of Q. */
 static int64_t qr_size(const linalg_args *args) { return args->out.dims[args->out.rank - 2]; }
 
 static void run_qr(const linalg_args *args, int64_t i, double *x) {
@@ -90,10 +90,10 @@ static void run_eigh(const linalg_args *args, int64_t i, double *x) {
   if (vectors) store_transposed(&args->b, i, n, n, vectors);
 }
 
-/* As many orthonormal rows as the outputs take: k, or all that there are room for. */
+/* Returns the number of orthonormal rows in the outputs: k, or a complete basis. */
 static int64_t svd_rows(const linalg_args *args) {
   const ktensor *t = args->m < args->n ? &args->c : &args->b;
-  if (t->rank == 0) return least(args->m, args->n); /* absent */
+  if (t->rank == 0) return least(args->m, args->n); /* the output is absent */
   return t->dims[args->m < args->n ? t->rank - 2 : t->rank - 1];
 }
 
@@ -120,7 +120,7 @@ static void run_exp(const linalg_args *args, int64_t i, double *x) {
   store(&args->out, i, size, x);
 }
 
-/* Doubles that a matrix takes. */
+/* Returns the number of doubles of scratch memory per matrix. */
 static size_t working_size(const linalg_args *args) {
   int64_t m = args->m, n = args->n, k = least(m, n);
   switch (args->kind) {
@@ -150,7 +150,7 @@ static int64_t work_of(const linalg_args *args) {
   return args->batches * (each / 64 + 1) / (WORK_PER_THREAD / 64);
 }
 
-/* Scratch memory of no bytes cannot be told from none. */
+/* One more than needed, because scratch memory of zero bytes cannot be distinguished from none. */
 static size_t task_bytes(size_t doubles) { return (doubles + 1) * sizeof(double); }
 
 static size_t linalg_scratch(const kernel_context *ctx, const void *args) {

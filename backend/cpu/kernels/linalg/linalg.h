@@ -1,6 +1,6 @@
 #ifndef BACKEND_CPU_KERNELS_LINALG_LINALG_H
 #define BACKEND_CPU_KERNELS_LINALG_LINALG_H
-/* Factors of each matrix of a batch, triangular systems. Floats, computed in double. */
+/* Factorisations of each matrix of a batch, and triangular systems. Floats, computed in double. */
 #include "base/kernel.h"
 
 typedef enum klinalg_kind {
@@ -12,11 +12,11 @@ typedef enum klinalg_kind {
   KLINALG_EXP
 } klinalg_kind;
 
-/* What out, b and c are: see Linalg in serialize/schema.fbs. */
+/* Linalg in serialize/schema.fbs defines out, b and c. */
 typedef struct linalg_args {
   klinalg_kind kind;
   bool upper;
-  ktensor x;         /* (batches, m, n) in fewer or more dimensions; all operands are contiguous */
+  ktensor x;         /* (batches, m, n), in fewer or more dimensions; all operands are contiguous */
   ktensor out, b, c; /* b, c: may be absent */
   ktensor info;      /* (batches), I32; may be absent */
   int64_t batches, m, n;
@@ -32,7 +32,7 @@ typedef struct triangular_solve_args {
 } triangular_solve_args;
 KERNEL(triangular_solve, triangular_solve_args);
 
-/* A pivot that is no row is recorded as a fault and left out. */
+/* A pivot that is not a row number is recorded as a fault and left out. */
 typedef struct pivot_order_args {
   ktensor pivots; /* (batches, k), I32 */
   ktensor out;    /* (batches, m), I64 */

@@ -23,7 +23,7 @@ static double dot(int64_t n, const double *x, const double *y) {
   return sum;
 }
 
-/* The first row from k on with the largest element of column k. */
+/* Returns the first row from k on that has the largest element of column k. */
 static int64_t pivot_row(const double *x, int64_t m, int64_t n, int64_t k) {
   int64_t best = k;
   for (int64_t i = k + 1; i < m; i++)

@@ -19,8 +19,8 @@ static const double coefficients[] = {64764752532480000.0,
                                       16380.0,
                                       182.0,
                                       1.0};
-static const double largest_norm = 5.371920351148152; /* that the approximant takes */
-enum { MOST_SQUARINGS = 1023 };                       /* of the largest double */
+static const double largest_norm = 5.371920351148152; /* largest norm for the approximant */
+enum { MOST_SQUARINGS = 1023 };                       /* exponent of the largest double */
 
 size_t matrix_exp_work(int64_t n) { return (size_t)(6 * n * n); }
 
@@ -52,7 +52,7 @@ static void even_powers(int64_t n, const double *x2, const double *x4, const dou
   for (int64_t i = 0; with_identity && i < n; i++) out[i * n + i] += c[0];
 }
 
-/* out = the terms of the approximant with even powers (parity 0) or odd ones divided by x (1). */
+/* out = the approximant's terms with even powers (parity 0), or the odd ones divided by x (1). */
 static void half_approximant(int64_t n, const double *x2, const double *x4, const double *x6,
                              int parity, double *high, double *out) {
   even_powers(n, x2, x4, x6, parity + 6, false, high);
@@ -61,7 +61,7 @@ static void half_approximant(int64_t n, const double *x2, const double *x4, cons
   for (int64_t i = 0; i < n * n; i++) out[i] += high[i];
 }
 
-/* x = q^-1 p by LU; q is destroyed. Rows are exchanged in both at once. */
+/* x = q^-1 p by LU; x holds p before, and q is destroyed. Rows are exchanged in both at once. */
 static void solve(int64_t n, double *q, double *x) {
   for (int64_t k = 0; k < n; k++) {
     int64_t best = k;
@@ -78,7 +78,7 @@ static void solve(int64_t n, double *q, double *x) {
   matrix_solve_triangular(q, n, true, false, x, n);
 }
 
-/* x becomes its approximant. */
+/* Replaces x by its approximant. */
 static void approximate(double *x, int64_t n, double *work) {
   int64_t size = n * n;
   double *x2 = work, *x4 = x2 + size, *x6 = x4 + size, *even = x6 + size, *odd = even + size,

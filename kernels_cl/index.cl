@@ -1,5 +1,5 @@
-/* Reads elements by index tensors (I32 or I64). An index out of range is reported and replaced by
- * 0.
+/* Reads elements by index tensors (I32 or I64). Index 0 replaces an index out of range, which
+ * is reported.
  *   index_pick    out[f, b, k] = x[f, i0[b], i1[b], ..., k]: f over the dimensions before the
  *                 indexed ones, b over the broadcast index shape, k over the dimensions after them.
  *                 WRAP: negative indices count from the end. N_INDICES index tensors; bit j of

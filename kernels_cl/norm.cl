@@ -1,7 +1,7 @@
 /* Normalisation by the moments of rows of n contiguous elements, or by given moments (batch_norm).
- *    norm_rows     layer_norm: out[r, i] = (x[r, i] - mean[r]) / sqrt(var[r] + eps) * weight[i]
- *                  + bias[i]
- *                  RMS, rms_norm: out[r, i] = x[r, i] / sqrt(mean of squares + eps) * weight[i]
+ *   norm_rows     layer_norm: out[r, i] = (x[r, i] - mean[r]) / sqrt(var[r] + eps) * weight[i]
+ *                 + bias[i]
+ *                 RMS, rms_norm: out[r, i] = x[r, i] / sqrt(mean of squares + eps) * weight[i]
  *   norm_groups   row r = (sample, group) of n = channels * spatial; weight, bias by channel.
  *                 IN_PARTS: norm_part has summed the parts of each row before
  *   norm_batch    row r = (sample, channel) of n = spatial; mean, var, weight, bias by channel

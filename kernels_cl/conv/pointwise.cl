@@ -1,9 +1,9 @@
-/* out[n, o, p] = bias[o] + sum over c of weight[o, c] * x[n, c, p] Convolution in float with a
- * kernel of one element, for CPUs. The planes of x are rows of a matrix that is read in place. The
- * weight is in panels of ROWS outputs, as gemm_pack writes them. A work-item computes
- * `columns_each` positions of some panels: `block` positions, whose inputs stay in the first-level
- * cache, for one panel after the other, ROWS by COLUMNS sums at a time. The last tile of a row
- * begins earlier if it would cross the end, and stores only what is missing. */
+/* out[n, o, p] = bias[o] + sum over c of weight[o, c] * x[n, c, p]
+ * Convolution in float with a kernel of one element, for CPUs. The planes of x are rows of a matrix
+ * that is read in place. The weight is in panels of ROWS outputs, as gemm_pack writes them. A
+ * work-item computes `columns_each` positions of some panels: `block` positions, whose inputs stay
+ * in the first-level cache, for one panel after the other, ROWS by COLUMNS sums at a time. The last
+ * tile of a row begins earlier if it would cross the end, and stores only what is missing. */
 #include "common.h"
 #include "gemm_tile.h"
 #ifndef HAS_BIAS

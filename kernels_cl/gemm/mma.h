@@ -4,11 +4,11 @@
  *   MMA_LOCAL  the same sums through local memory, on any device: for tests
  *
  * Lane l of a warp, with g = l / 4 and t = l % 4, has:
- *    of a, 16 rows of 8 words    a[0], a[1]: word t of rows g and g + 8
- *                                a[2], a[3]: word t + 4 of the same
- *    of b, 8 columns of 8 words  b[0], b[1]: words t and t + 4 of column g
- *    of the sums                 c[0], c[1]: row g, columns 2 t and 2 t + 1
- *                                c[2], c[3]: row g + 8, the same */
+ *   of a, 16 rows of 8 words    a[0], a[1]: word t of rows g and g + 8
+ *                               a[2], a[3]: word t + 4 of the same
+ *   of b, 8 columns of 8 words  b[0], b[1]: words t and t + 4 of column g
+ *   of the sums                 c[0], c[1]: row g, columns 2 t and 2 t + 1
+ *                               c[2], c[3]: row g + 8, the same */
 #ifndef MMA_H
 #define MMA_H
 #include "common.h"

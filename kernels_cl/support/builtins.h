@@ -55,8 +55,8 @@ VECTORS_OF(double)
 #define as_float16(x) __builtin_astype((x), float16)
 
 #define OVERLOADED __attribute__((overloadable))
-#define CONST __attribute__((overloadable, const)) /* of its arguments alone */
-#define PURE __attribute__((overloadable, pure))   /* reads memory, too */
+#define CONST __attribute__((overloadable, const)) /* reads only its arguments */
+#define PURE __attribute__((overloadable, pure))   /* also reads memory */
 size_t CONST get_global_id(uint);
 size_t CONST get_global_size(uint);
 size_t CONST get_local_id(uint);
@@ -191,8 +191,8 @@ CONVERT(double, 16, double)
 #define LOAD_AND_STORE(T, N, SPACE)            \
   T##N PURE vload##N(size_t, const SPACE T *); \
   void OVERLOADED vstore##N(T##N, size_t, SPACE T *);
-/* Wide ones are one access: drivers' own are of 16 bytes each, and what is stored so is waited for
- * where it is read at once. */
+/* Wide vectors are one access. Those of the drivers are several accesses of 16 bytes, and a wide
+ * load directly after such stores stalls. */
 #define WIDE_LOAD_AND_STORE(T, N, SPACE)                                  \
   static inline T##N OVERLOADED vload##N(size_t i, const SPACE T *p) {    \
     return *(const SPACE unaligned_##T##N *)(p + N * i);                  \

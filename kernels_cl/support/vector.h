@@ -5,9 +5,10 @@
  *   STORE_SOME(T, p, n, v)  the reverse
  *   fold_add(v)           the sum of the W lanes, as a tree
  *   larger smaller(a, b)  maximum, minimum; NaN wins
- * BLOCK: additions in one chain before the block's sum is added to the total. TEAM: the work-items
- * that share one row (1: no team). sum_team and max_team return the total to each of them. Teams
- * are launched exactly, without a bounds check: PoCL miscompiles barriers after a return. */
+ * BLOCK: additions in one chain before the block's sum is added to the total.
+ * TEAM: the work-items that share one row (1: no team). sum_team and max_team return the total to
+ * each of them. Teams are launched exactly, without a bounds check: PoCL miscompiles barriers after
+ * a return. */
 #ifndef VECTOR_H
 #define VECTOR_H
 #ifndef W

@@ -11,10 +11,10 @@
 
 enum {
   GRAIN = 16 * 1024,       /* elements worth a thread */
-  SPLIT_OUTPUTS = 16,      /* fewer outputs than this, and */
-  SPLIT_SIZE = 128 * 1024, /* more elements for each: their ranges are split */
+  SPLIT_OUTPUTS = 16,      /* split: fewer outputs than this, */
+  SPLIT_SIZE = 128 * 1024, /* with at least as many elements each */
   SPLIT_CHUNKS =
-      64 /* at most; depends on sizes only, so that results do not depend on the threads */
+      64 /* at most; the number depends on sizes only, so results do not depend on threads */
 };
 
 /* The kept or the reduced dimensions of x; rank 1 at least. */

@@ -1,9 +1,9 @@
 /* Products of panels of attention, whose sums stay in registers. Included once for each instruction
  * set, after definitions of
- *  TILE_SET   instruction set of the vectors (tile_vectors.h)
- *  TILE(name)   names of the functions
- *  TILE_ROWS   rows per tile: a divisor of PANEL_TILE
- *  TILE_LANES   most lanes per tile: PANEL_HALF or PANEL_LANES */
+ *   TILE_SET     instruction set of the vectors (tile_vectors.h)
+ *   TILE(name)   names of the functions
+ *   TILE_ROWS    rows per tile: a divisor of PANEL_TILE
+ *   TILE_LANES   most lanes per tile: PANEL_HALF or PANEL_LANES */
 
 #include "backend/cpu/kernels/support/tile_vectors.h"
 

@@ -1,11 +1,11 @@
 /* The formula of requantise_args for one kind of numbers: each operation in F32, in that order.
  * Included once for each kind, after definitions of
- *  FORMULA(name)   names of the functions and types
- *  FORMULA_TARGET   instruction set of the functions
- *  FORMULA_NUMBER   a float, or a vector of them
- *  FORMULA_FILL(x), FORMULA_NEAREST(x)   converts a float; rounds to the nearest integer
- *  FORMULA_MAX(a, b), FORMULA_MIN(a, b)   return b if not comparable: NaN passes
- *  FORMULA_HAS(changes)   true if an operation with this condition is executed */
+ *   FORMULA(name)         names of the functions and types
+ *   FORMULA_TARGET        instruction set of the functions
+ *   FORMULA_NUMBER        a float, or a vector of them
+ *   FORMULA_FILL(x), FORMULA_NEAREST(x)   converts a float; rounds to the nearest integer
+ *   FORMULA_MAX(a, b), FORMULA_MIN(a, b)   return b if not comparable: NaN passes
+ *   FORMULA_HAS(changes)  true if an operation with this condition is executed */
 
 typedef struct FORMULA(affine) {
   bool has_zero, has_bias;

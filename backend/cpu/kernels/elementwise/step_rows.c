@@ -11,9 +11,9 @@
 
 enum { SLOT_SPACE = 64 /* bytes that keep row buffers out of each other's cache sets */ };
 
-/* ---------------------------------------------------------------- one step over a block xa, xb,
- * xc: (n) operands (absent ones repeat xa); out: (n), of class real, or int64_t for BOOL results.
- * out is one of the operands or does not overlap any of them. Hence iterations of a loop are
+/* ---------------------------------------------------------------- one step over a block
+ * xa, xb, xc: (n) operands (absent ones repeat xa); out: (n), of class real, or int64_t for BOOL
+ * results. out is one of the operands or overlaps none of them. Hence iterations of a loop are
  * independent, which compilers cannot prove. */
 
 #if defined(__clang__)

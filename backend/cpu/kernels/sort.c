@@ -87,7 +87,7 @@ static void load_keys(const sort_args *args, const char *x, int64_t first, int64
 
 /* Memory of a sort of at most n elements. */
 typedef struct sort_room {
-  uint64_t *keys, *a, *b; /* (n) each; keys: whole keys; for rows only if keys are long */
+  uint64_t *keys, *a, *b; /* (n) each; keys: whole keys, none for rows of short keys */
 } sort_room;
 
 static size_t room_bytes(int64_t n, bool with_keys) {

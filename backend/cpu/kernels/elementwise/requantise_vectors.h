@@ -31,8 +31,8 @@ static inline float smaller_float(float high, float x) { return high < x ? high 
 
 typedef requantise_vectors_numbers requantise_vectors;
 
-/* True if only scale, bias and inverse apply to one term, as after most convolutions.
- * requantise_plain makes this known to the compiler. */
+/* True if there is one term without a zero point and no clamp to [low, high], as after most
+ * convolutions. requantise_plain makes this known to the compiler. */
 KERNEL_INLINE TARGET_AVX512 bool requantise_is_plain(const requantise_vectors *vectors) {
   return !vectors->has_other && !vectors->has_low && !vectors->has_high &&
          !vectors->terms[0].has_zero;

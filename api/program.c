@@ -293,11 +293,11 @@ static void describe_dim(const ir_program *program, const ir_int_or_vid *value, 
                          clave_tensor_info *info) {
   info->dims[i] = info->min_dims[i] = info->max_dims[i] = value->literal;
   if (value->vid == IR_NONE) return;
-  const ir_value *ir_value = &program->values.items[value->vid];
+  const ir_value *size = &program->values.items[value->vid];
   info->dims[i] = CLAVE_DYNAMIC;
-  info->min_dims[i] = ir_value->min.present && ir_value->min.value > 0 ? ir_value->min.value : 0;
-  info->max_dims[i] = ir_value->max.present ? ir_value->max.value : INT64_MAX;
-  info->dim_names[i] = ir_value->name;
+  info->min_dims[i] = size->min.present && size->min.value > 0 ? size->min.value : 0;
+  info->max_dims[i] = size->max.present ? size->max.value : INT64_MAX;
+  info->dim_names[i] = size->name;
 }
 
 _Static_assert(CLAVE_ENCODING_PLAIN == (int)IR_ENCODING_KIND_PLAIN &&

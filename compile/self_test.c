@@ -40,13 +40,13 @@ static dtype scalar_dtype(const ir_value *value) {
 
 /* A fixed one is none of the program's inputs: nothing is drawn for it. */
 static clave_status set_scalar(self_test *test, uint32_t i, const ir_argument *argument) {
-  const ir_value *ir_value = &test->program->ir.values.items[argument->value];
-  const compile_dim *fixed = plan_find_dim(test->options, ir_value->name);
+  const ir_value *declared = &test->program->ir.values.items[argument->value];
+  const compile_dim *fixed = plan_find_dim(test->options, declared->name);
   unsigned char bytes[8] = {0};
-  host_tensor tensor = {.t = {.type = scalar_dtype(ir_value)}, .data = bytes};
+  host_tensor tensor = {.t = {.type = scalar_dtype(declared)}, .data = bytes};
   if (fixed) {
-    scalar_value value = {.known = true, .type = ir_value->type, .i = fixed->size};
-    if (ir_value->type == IR_VALUE_TYPE_FLOAT) value.f = (double)fixed->size;
+    scalar_value value = {.known = true, .type = declared->type, .i = fixed->size};
+    if (declared->type == IR_VALUE_TYPE_FLOAT) value.f = (double)fixed->size;
     scalar_to_bytes(&value, &tensor.t, bytes);
   } else {
     draw_elements(tensor.t.type, 1, bytes, &test->seed);
@@ -56,11 +56,11 @@ static clave_status set_scalar(self_test *test, uint32_t i, const ir_argument *a
 
 static int64_t choose_dim(const self_test *test, const ir_int_or_vid *value) {
   if (value->vid == IR_NONE) return value->literal;
-  const ir_value *ir_value = &test->program->ir.values.items[value->vid];
-  const compile_dim *fixed = plan_find_dim(test->options, ir_value->name);
+  const ir_value *size = &test->program->ir.values.items[value->vid];
+  const compile_dim *fixed = plan_find_dim(test->options, size->name);
   if (fixed) return fixed->size;
-  return drawn_size(ir_value->min.present ? ir_value->min.value : 0,
-                    ir_value->max.present ? ir_value->max.value : INT64_MAX);
+  return drawn_size(size->min.present ? size->min.value : 0,
+                    size->max.present ? size->max.value : INT64_MAX);
 }
 
 static clave_status set_tensor(self_test *test, uint32_t i, const ir_argument *argument) {

@@ -182,19 +182,19 @@ clave_status delegate_observe(clave_delegate_handle instance, clave_observe_fn e
 }
 
 clave_status delegate_copy_state(clave_delegate_handle to, clave_delegate_handle from) {
-  delegate_instance *instance, *delegate_instance;
-  TRY(instance_enter(to, &instance));
+  delegate_instance *target, *source;
+  TRY(instance_enter(to, &target));
   if (to == from) {
-    instance_leave(instance);
+    instance_leave(target);
     return NULL;
   }
-  clave_status st = instance_enter(from, &delegate_instance);
+  clave_status st = instance_enter(from, &source);
   if (!st) {
-    st = instance->program == delegate_instance->program
-             ? own(clave_session_copy_state(instance->session, delegate_instance->session))
+    st = target->program == source->program
+             ? own(clave_session_copy_state(target->session, source->session))
              : INVALID("state is copied between instances of one program, these are of two");
-    instance_leave(delegate_instance);
+    instance_leave(source);
   }
-  instance_leave(instance);
+  instance_leave(target);
   return st;
 }

@@ -187,18 +187,18 @@ static clave_status eval_float(ir_scalar_kind kind, double a, double b, double *
 
 clave_status scalar_set(const ir_program *program, uint32_t vid, scalar_value value,
                         scalar_value *values, const char *what) {
-  const ir_value *ir_value = &program->values.items[vid];
-  if (ir_value->type == IR_VALUE_TYPE_INT &&
-      ((ir_value->min.present && value.i < ir_value->min.value) ||
-       (ir_value->max.present && value.i > ir_value->max.value))) {
+  const ir_value *declared = &program->values.items[vid];
+  if (declared->type == IR_VALUE_TYPE_INT &&
+      ((declared->min.present && value.i < declared->min.value) ||
+       (declared->max.present && value.i > declared->max.value))) {
     char low[24] = "-inf", high[24] = "inf";
-    if (ir_value->min.present) snprintf(low, sizeof low, "%" PRId64, ir_value->min.value);
-    if (ir_value->max.present) snprintf(high, sizeof high, "%" PRId64, ir_value->max.value);
-    return INVALID("%s is %" PRId64 "; '%s' must be in [%s, %s]", what, value.i, ir_value->name,
+    if (declared->min.present) snprintf(low, sizeof low, "%" PRId64, declared->min.value);
+    if (declared->max.present) snprintf(high, sizeof high, "%" PRId64, declared->max.value);
+    return INVALID("%s is %" PRId64 "; '%s' must be in [%s, %s]", what, value.i, declared->name,
                    low, high);
   }
   value.known = true;
-  value.type = ir_value->type;
+  value.type = declared->type;
   values[vid] = value;
   return NULL;
 }

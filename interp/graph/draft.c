@@ -436,8 +436,8 @@ static void rename_operands(draft *draft, draft_node *node, uint32_t from, uint3
 }
 
 bool draft_can_stand_for(const draft *draft, uint32_t to, uint32_t from) {
-  const draft_node *node = draft->slots[from].writer, *draft_node = draft->slots[to].writer;
-  return !draft->slots[from].kept || (node && draft_node && node->chain == draft_node->chain);
+  const draft_node *old = draft->slots[from].writer, *replacement = draft->slots[to].writer;
+  return !draft->slots[from].kept || (old && replacement && old->chain == replacement->chain);
 }
 
 void draft_replace(draft *draft, uint32_t from, uint32_t to) {

@@ -128,15 +128,15 @@ static bool same_table(const draft *draft, const ir_table *table, const void *le
 
 /* True if the results have the same dtypes and shapes, pairwise, and the same ones are present. */
 static bool same_results(const draft *draft, const draft_node *left, const draft_node *right) {
-  operand_iter iter = operands_of(&left->ins), operand_iter = operands_of(&right->ins);
+  operand_iter a = operands_of(&left->ins), b = operands_of(&right->ins);
   for (;;) {
-    bool more = next_operand(&iter);
-    if (more != next_operand(&operand_iter)) return false;
+    bool more = next_operand(&a);
+    if (more != next_operand(&b)) return false;
     if (!more) return true;
-    if (!(iter.operand.flags & IR_OUT)) continue;
-    if (iter.operand.field != operand_iter.operand.field ||
-        draft_type(draft, iter.operand.tid) != draft_type(draft, operand_iter.operand.tid) ||
-        !draft_same_shape(draft, iter.operand.tid, operand_iter.operand.tid))
+    if (!(a.operand.flags & IR_OUT)) continue;
+    if (a.operand.field != b.operand.field ||
+        draft_type(draft, a.operand.tid) != draft_type(draft, b.operand.tid) ||
+        !draft_same_shape(draft, a.operand.tid, b.operand.tid))
       return false;
   }
 }

@@ -73,19 +73,19 @@ static uint32_t add_rms_norm(match *match, uint32_t x, uint32_t weight, int n, d
  * argument of the root. */
 static bool find_rms_of(match *match, expr other_expr, const expr *rest, int n_rest,
                         uint32_t *out) {
-  expr squared, expr;
+  expr squared, x;
   double eps;
   uint32_t mean_of, weight;
   unsigned axes;
   if (!take_plus_number(match, other_expr, &squared, &eps) ||
       !take_mean(match, squared, &mean_of, &axes) ||
-      !take_square(match, tensor_expr(mean_of), &expr) || expr.kind != EXPR_TENSOR)
+      !take_square(match, tensor_expr(mean_of), &x) || x.kind != EXPR_TENSOR)
     return false;
-  int n = normalized_axes(match->draft, expr.index, axes);
-  if (!n || !one_weight(match, rest, n_rest, expr, expr.index, n, &weight) ||
-      !is_norm_of(match, expr.index, eps) || !match_is_closed(match))
+  int n = normalized_axes(match->draft, x.index, axes);
+  if (!n || !one_weight(match, rest, n_rest, x, x.index, n, &weight) ||
+      !is_norm_of(match, x.index, eps) || !match_is_closed(match))
     return false;
-  *out = add_rms_norm(match, expr.index, weight, n, eps);
+  *out = add_rms_norm(match, x.index, weight, n, eps);
   return true;
 }
 

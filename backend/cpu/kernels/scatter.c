@@ -61,18 +61,18 @@ static scatter_side side_at(void *data, dtype type, const klayout *back, int64_t
 static void combine_row(kscatter_kind kind, int64_t n, const scatter_side *from,
                         int64_t from_stride, const scatter_side *to, int64_t to_stride) {
   compute_class c = compute_class_of(to->type);
-  row_block block, row_block;
+  row_block present, added;
   for (int64_t at = 0; at < n; at += ROW_BLOCK) {
     int64_t count = n - at < ROW_BLOCK ? n - at : ROW_BLOCK;
     bool assign = kind == KSCATTER_ASSIGN;
     void *place = element_at(to->data, to->type, at * to_stride);
-    if (!assign) load_row(c, to->type, place, to_stride, count, &block);
+    if (!assign) load_row(c, to->type, place, to_stride, count, &present);
     load_row(c, from->type, element_at(from->data, from->type, at * from_stride), from_stride,
-             count, &row_block);
-    if (!assign && c == COMPUTE_F32) combine_f32(kind, count, block.f32, row_block.f32);
-    if (!assign && c == COMPUTE_F64) combine_f64(kind, count, block.f64, row_block.f64);
-    if (!assign && c == COMPUTE_I64) combine_i64(kind, count, block.i64, row_block.i64);
-    store_row(c, to->type, place, to_stride, count, assign ? &row_block : &block);
+             count, &added);
+    if (!assign && c == COMPUTE_F32) combine_f32(kind, count, present.f32, added.f32);
+    if (!assign && c == COMPUTE_F64) combine_f64(kind, count, present.f64, added.f64);
+    if (!assign && c == COMPUTE_I64) combine_i64(kind, count, present.i64, added.i64);
+    store_row(c, to->type, place, to_stride, count, assign ? &added : &present);
   }
 }
 

@@ -96,9 +96,8 @@ static bool same_key(const known_program *program, const launch *launch,
       program->n_macros != launch->n_macros || program->fast != launch->recorder->fast)
     return false;
   for (int i = 0; i < launch->n_macros; i++) {
-    const launch_macro *macro = &program->macros[i], *launch_macro = &launch->macros[i];
-    if (macro->name != launch_macro->name || macro->value != launch_macro->value ||
-        macro->kind != launch_macro->kind)
+    const launch_macro *macro = &program->macros[i], *wanted = &launch->macros[i];
+    if (macro->name != wanted->name || macro->value != wanted->value || macro->kind != wanted->kind)
       return false;
   }
   return true;

@@ -55,10 +55,8 @@ clave_status cache_info(const char *folder, cache_stats *out) {
 }
 
 static int by_age(const void *left, const void *right) {
-  const folder_entry *entry = left, *folder_entry = right;
-  return entry->modified_s < folder_entry->modified_s
-             ? -1
-             : entry->modified_s > folder_entry->modified_s;
+  const folder_entry *a = left, *b = right;
+  return a->modified_s < b->modified_s ? -1 : a->modified_s > b->modified_s;
 }
 
 static uint64_t remove_oldest(const char *folder, const folder_entry *entries, size_t n,

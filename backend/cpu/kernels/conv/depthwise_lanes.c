@@ -28,27 +28,27 @@ enum {
 
 /* Loads floats [at, at + n), n <= LANES, of each lane, transposed. */
 TARGET_AVX512 KERNEL_INLINE void load_turned(const float *const from[LANES], int64_t at, int64_t n,
-                                             __m512 *m512) {
+                                             __m512 *lanes) {
   const __mmask16 there = (__mmask16)bits_between(0, n);
 #pragma GCC unroll 16
   for (int i = 0; i < LANES; i++) {
-    m512[i] = _mm512_maskz_loadu_ps(there, from[i] + at);
+    lanes[i] = _mm512_maskz_loadu_ps(there, from[i] + at);
     ask_for(from[i] + at, AHEAD);
   }
-  turn_avx512(m512);
+  turn_avx512(lanes);
 }
 
 /* Like load_turned, for BF16. */
 TARGET_AVX512 KERNEL_INLINE void load_turned_narrow(const void *const from[LANES], int64_t at,
-                                                    int64_t n, __m512 *m512) {
+                                                    int64_t n, __m512 *lanes) {
   const __mmask16 there = (__mmask16)bits_between(0, n);
 #pragma GCC unroll 16
   for (int i = 0; i < LANES; i++) {
     const uint16_t *x = (const uint16_t *)from[i] + at;
-    m512[i] = n == LANES ? load_avx512(DTYPE_BF16, x, 0) : load_narrow_avx512(there, x);
+    lanes[i] = n == LANES ? load_avx512(DTYPE_BF16, x, 0) : load_narrow_avx512(there, x);
     ask_for(x, AHEAD);
   }
-  turn_avx512(m512);
+  turn_avx512(lanes);
 }
 
 /* Transposes (lanes, n) to (n, lanes). */
@@ -89,10 +89,10 @@ TARGET_AVX512 static void turn_rows(const conv_part *part, const void *const fro
 }
 
 /* Loads sums [i, i + LANES) of (n, lanes), transposed to one vector per lane. */
-TARGET_AVX512 KERNEL_INLINE void load_sums(const float *sums, int64_t i, __m512 *m512) {
+TARGET_AVX512 KERNEL_INLINE void load_sums(const float *sums, int64_t i, __m512 *lanes) {
 #pragma GCC unroll 16
-  for (int k = 0; k < LANES; k++) m512[k] = _mm512_loadu_ps(sums + (i + k) * LANES);
-  turn_avx512(m512);
+  for (int k = 0; k < LANES; k++) lanes[k] = _mm512_loadu_ps(sums + (i + k) * LANES);
+  turn_avx512(lanes);
 }
 
 /* Stores n sums (n, lanes) as outputs from `cell` on of `count` planes. */

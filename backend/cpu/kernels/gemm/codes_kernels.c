@@ -115,32 +115,32 @@ typedef struct constants_avx512 {
 TARGET_AVX512 KERNEL_INLINE constants_avx512 constants_of_avx512(code_form form,
                                                                  const code_panels *panels) {
   const __m512i codes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  constants_avx512 avx512 = {.base = _mm512_set1_ps((float)((1 << 23) - panels->least))};
+  constants_avx512 constants = {.base = _mm512_set1_ps((float)((1 << 23) - panels->least))};
   if (form == NIBBLES)
-    avx512.base = _mm512_cvtepi32_ps(_mm512_add_epi32(codes, _mm512_set1_epi32(panels->least)));
+    constants.base = _mm512_cvtepi32_ps(_mm512_add_epi32(codes, _mm512_set1_epi32(panels->least)));
   if (form == FLOATS) {
     const float_codes float_codes = float_codes_of(panels);
-    avx512.smallest = _mm512_set1_ps(float_codes.smallest);
-    avx512.up = _mm512_set1_epi32(23 - float_codes.mantissa);
-    avx512.exponents = _mm512_set1_epi32(float_codes.exponents);
-    avx512.special = _mm512_set1_epi32(float_codes.special);
+    constants.smallest = _mm512_set1_ps(float_codes.smallest);
+    constants.up = _mm512_set1_epi32(23 - float_codes.mantissa);
+    constants.exponents = _mm512_set1_epi32(float_codes.exponents);
+    constants.special = _mm512_set1_epi32(float_codes.special);
   }
-  return avx512;
+  return constants;
 }
 
 /* See floats_of. */
-TARGET_AVX512 KERNEL_INLINE __m512 floats_avx512(__m512i codes, const constants_avx512 *avx512) {
+TARGET_AVX512 KERNEL_INLINE __m512 floats_avx512(__m512i codes, const constants_avx512 *constants) {
   const __m512i normal = _mm512_set1_epi32(NORMAL), not_finite = _mm512_set1_epi32(NOT_FINITE);
   const __m512i size =
-      _mm512_sllv_epi32(_mm512_and_si512(codes, _mm512_set1_epi32(SIGN - 1)), avx512->up);
+      _mm512_sllv_epi32(_mm512_and_si512(codes, _mm512_set1_epi32(SIGN - 1)), constants->up);
   const __mmask16 small = _mm512_cmplt_epi32_mask(size, normal),
-                  special = _mm512_cmpge_epi32_mask(size, avx512->special);
-  __m512i bits = _mm512_add_epi32(size, avx512->exponents);
+                  special = _mm512_cmpge_epi32_mask(size, constants->special);
+  __m512i bits = _mm512_add_epi32(size, constants->exponents);
   bits = _mm512_mask_add_epi32(bits, small, bits, normal);
   bits = _mm512_mask_or_epi32(bits, special, bits, not_finite);
   const __m512 x = _mm512_castsi512_ps(bits);
   const __m512i sign = _mm512_slli_epi32(codes, 24);
-  const __m512 size_of = _mm512_mask_sub_ps(x, small, x, avx512->smallest);
+  const __m512 size_of = _mm512_mask_sub_ps(x, small, x, constants->smallest);
   return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(
       _mm512_castps_si512(size_of), sign, _mm512_set1_epi32(INT32_MIN), 0xF8)); /* a | (sign & c) */
 }
@@ -148,14 +148,14 @@ TARGET_AVX512 KERNEL_INLINE __m512 floats_avx512(__m512i codes, const constants_
 /* Returns code j of each word. An 8-bit code is placed in the last bits of a float whose exponent
  * makes them integers; subtracting the base is exact. */
 TARGET_AVX512 KERNEL_INLINE __m512 code_avx512(code_form form, __m512i w, int j,
-                                               const constants_avx512 *avx512) {
+                                               const constants_avx512 *constants) {
   const __m512i at = j ? _mm512_srli_epi32(w, (unsigned)(j * bits_of(form))) : w;
   if (form == NIBBLES)
-    return _mm512_permutexvar_ps(at, avx512->base); /* indexed by the lowest 4 bits */
-  if (form == FLOATS) return floats_avx512(at, avx512);
+    return _mm512_permutexvar_ps(at, constants->base); /* indexed by the lowest 4 bits */
+  if (form == FLOATS) return floats_avx512(at, constants);
   const __m512i mask = _mm512_set1_epi32(255), ones = _mm512_set1_epi32(150 << 23);
   return _mm512_sub_ps(_mm512_castsi512_ps(_mm512_ternarylogic_epi32(at, mask, ones, 0xEA)),
-                       avx512->base);
+                       constants->base);
 }
 
 #define TILE_SET TILE_AVX512

@@ -73,12 +73,13 @@ TARGET_AVX2 static void dots_avx2(int64_t rows, int64_t columns, int64_t k, cons
 }
 
 /* Returns the sums of vectors 0 .. 3, each added in the same order. */
-TARGET_AVX512 KERNEL_INLINE __m128 sums_of_lanes(const __m512 *m512) {
+TARGET_AVX512 KERNEL_INLINE __m128 sums_of_lanes(const __m512 *vectors) {
   __m256 half[DOTS_COLUMNS];
 #pragma GCC unroll 4
   for (int j = 0; j < DOTS_COLUMNS; j++)
-    half[j] = _mm256_add_ps(_mm512_castps512_ps256(m512[j]),
-                            _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(m512[j]), 1)));
+    half[j] =
+        _mm256_add_ps(_mm512_castps512_ps256(vectors[j]),
+                      _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(vectors[j]), 1)));
   const __m256 s =
       _mm256_hadd_ps(_mm256_hadd_ps(half[0], half[1]), _mm256_hadd_ps(half[2], half[3]));
   return _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));

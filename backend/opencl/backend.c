@@ -44,14 +44,14 @@ static void check_steps(support_check *check, const ir_instruction *ins) {
     if ((dtype)steps->items[i].dtype == DTYPE_F64) check->needs_fp64 = true;
 }
 
-/* Weights of resized 8-bit images are computed in doubles and then rounded to integers. */
+/* Resizing 8-bit images needs doubles: weights are computed in them, then rounded to integers. */
 static void check_quantized(support_check *check, const ir_instruction *ins) {
   if (ins->op_type != IR_OP_UPSAMPLE) return;
   const ir_upsample *op = ins->op;
   if (upsample_is_quantized(op, check->rules->tensors[op->x].type)) check->needs_fp64 = true;
 }
 
-/* Why the device runs no kernel of a custom op, or NULL. */
+/* Returns why the device runs no kernel of a custom op, or NULL. */
 static const char *refuse_custom(const support_check *check, const ir_custom *op) {
   const device_entry *entry = check->device->entry;
   const ir_custom_kernel *kernel = custom_kernel_for(op, entry->info.type);
@@ -117,7 +117,7 @@ static const backend_vtable opencl_vtable = {
     .profile = &profiling,
 };
 
-/* The "flags" line of the first CPU, or nothing. */
+/* Appends the "flags" or "Features" line of the first CPU, if there is one. */
 static void append_cpu_flags(text *text) {
   FILE *file = fopen("/proc/cpuinfo", "r");
   if (!file) return;
@@ -130,7 +130,7 @@ static void append_cpu_flags(text *text) {
   fclose(file);
 }
 
-/* With the CPU's flags: PoCL's code for one machine may be illegal on another. */
+/* Includes the CPU's flags, because PoCL's code for one machine may be illegal on another. */
 static clave_status find_platform_key(cl_device *device) {
   const backend_info *info = &device->base.info;
   text text = {0};
@@ -142,7 +142,7 @@ static clave_status find_platform_key(cl_device *device) {
   return st;
 }
 
-/* A cache that cannot be used costs time, never a run. */
+/* Opens the cache folder. An unusable cache costs time but fails no run: it only leaves a note. */
 static clave_status open_cache(cl_device *device, const char *folder) {
   if (!folder) return NULL;
   clave_status st = cache_open(folder);
@@ -163,7 +163,7 @@ static clave_status create_context(cl_device *device) {
   return opencl_status(code, "clCreateContext");
 }
 
-enum { LAYOUTS_VERSION = 5 }; /* grows when a kernel packs otherwise: test_packed_files.py */
+enum { LAYOUTS_VERSION = 5 }; /* raise it when a packed layout changes: test_packed_files.py */
 
 static clave_status init_device(cl_device *device, const opencl_options *options) {
   TRY(mutex_create(&device->lock));

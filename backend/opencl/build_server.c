@@ -1,6 +1,6 @@
-/* The other end of builders.c, in a process of its own: builds what is ordered and launches each
- * kernel once, since some drivers compile then. All numbers of such a launch are 1 and all buffers
- * are one of zeros, so that kernels do next to nothing. */
+/* The process that builds kernels for builders.c. It builds what is ordered and launches each
+ * kernel once, since some drivers compile only then. All numbers of such a launch are 1 and all
+ * buffers hold zeros, so that kernels do next to nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ typedef struct server {
   cl_device *device;
   stream *stream;
   buffer *zeros;
-  bool saves; /* asked to, and not yet done */
+  bool saves; /* was told to save, and has not finished */
 } server;
 
 /* ---------------------------------------------------------------- a launch */
@@ -87,7 +87,7 @@ static clave_status launch_order(server *server, const order *order, kernel_prog
 
 /* ---------------------------------------------------------------- messages */
 
-/* The strings behind the order; false if they are not three. */
+/* Finds the three strings after the order. Returns false if there are not exactly three. */
 static bool split_texts(const char *at, size_t size, const char *texts[3]) {
   for (int i = 0; i < 3; i++) {
     const char *end = memchr(at, 0, size);
@@ -99,7 +99,7 @@ static bool split_texts(const char *at, size_t size, const char *texts[3]) {
   return size == 0;
 }
 
-/* A buffer's offset comes behind it. */
+/* Checks one kind; a buffer must be followed by its offset. */
 static bool is_sound_kind(const order *order, uint32_t i) {
   bool has_offset = i + 1 < order->n_args && order->kinds[i + 1] == ARG_LONG;
   return order->kinds[i] <= ARG_FAULT_NODE && (order->kinds[i] != ARG_BUFFER || has_offset);
@@ -115,7 +115,7 @@ static bool is_sound(const order *order) {
   return good;
 }
 
-/* An order that cannot be done is answered like any other: who ordered it tries by itself. */
+/* An order that cannot be built is answered like any other; the sender then builds it itself. */
 static bool serve_order(server *server, const message *message, const char *payload) {
   order order;
   const char *texts[3];
@@ -143,7 +143,7 @@ static bool serve_message(server *server, int timeout_ms) {
   return good;
 }
 
-/* Orders go before what is to be kept. */
+/* Serves messages until one is late, bad or cannot be answered. Orders go before saving. */
 static void serve(server *server) {
   for (;;) {
     bool waits = !server->saves || socket_wait(&server->socket, 1, 0) >= 0;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Sees to it that whoever initialises a struct of kernel_args.h names each of its fields: C would leave one out
-without a word, as zero. The fields are const, so an initialiser is the only way to make such a struct.
+"""Checks that each initialiser of a struct of kernel_args.h names all of its fields: C would silently set a missing
+one to zero. The fields are const, so an initialiser is the only way to make such a struct.
 
     check_args.py --kernels kernels_cl/*/* --sources backend/opencl/*/*.c
 
-Closes with a line per mistake: file, line, struct, field. Standard library only.
+Prints a line per mistake: file, line, struct, field. Standard library only.
 """
 
 import argparse
@@ -16,13 +16,13 @@ import embed
 
 
 def blank_out(source: str) -> str:
-    """The source with comments and strings as blanks of their length."""
+    """The source with comments and strings replaced by blanks of equal length."""
     pattern = r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"'
     return re.sub(pattern, lambda m: re.sub(r"[^\n]", " ", m.group()), source, flags=re.S)
 
 
 def items_of(source: str, start: int) -> list[str]:
-    """What stands between the commas of the braces that open at start."""
+    """The parts between commas within the braces that open at start."""
     items, depth, current = [], 0, ""
     for c in source[start:]:
         depth += (c in "([{") - (c in ")]}")
@@ -38,7 +38,7 @@ def items_of(source: str, start: int) -> list[str]:
 
 
 def mistakes_of(structs: dict[str, dict[str, str]], struct: str, source: str, start: int) -> list[str]:
-    """Of an initialiser that opens at start; a group's may stand inside."""
+    """Checks the initialiser that opens at start, and those of groups inside it."""
     found, named = [], set()
     for item in filter(None, items_of(source, start)):
         match = re.match(r"\.(\w+)\s*=\s*(.*)", item, re.S)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes kernels_embed.c: the kernel files as bytes, the signature of every kernel in them, and their block sizes; and
-kernel_args.h: a struct of each kernel's arguments.
+"""Writes kernels_embed.c (the kernel files as bytes, the signature of every kernel in them, and their block sizes) and
+kernel_args.h (a struct of each kernel's arguments).
 
-A signature is parsed from a line that begins `__kernel void name(`: no preprocessor lines between the parentheses, no
-two kernels of a name. Its parameters end with the next line that ends with `) {`, a kernel at the next line that is a
-brace: sources.c cuts it out so. A pointer `x` to global memory is followed by the `long x_offset` of its element 0:
-one argument; a `__read_only image1d_buffer_t` is one, too. A macro `NAME_PARAMS` among the parameters is a group of
-them, a struct of its own that several kernels can share. Standard library only.
+A signature begins at a line `__kernel void name(`. There are no preprocessor lines between the parentheses, and kernel
+names are unique. The parameters end at the next line that ends with `) {`, the kernel at the next line that is a brace:
+sources.c extracts kernels by the same rule. A pointer `x` to global memory and the `long x_offset` of its element 0,
+which follows it, are one argument, and so is a `__read_only image1d_buffer_t`. A macro `NAME_PARAMS` among the parameters
+is a group, which becomes a struct that several kernels can share. Standard library only.
 """
 
 import argparse
@@ -28,7 +28,7 @@ SCALARS = {
     "index8": "ARG_INDEX8",
 }
 QUALIFIERS = {"const", "restrict", "volatile", "__restrict", "unsigned"}
-# What an argument is in C; those of no type here are bound by the backend itself.
+# The C type of an argument; arguments without a type here are bound by the backend itself.
 FIELD_TYPES = {
     "ARG_BUFFER": "arg_buffer",
     "ARG_LOCAL": "arg_local",
@@ -57,7 +57,7 @@ def without_comments(source: str) -> str:
 
 
 def split_parameters(body: str) -> list[str]:
-    """At commas outside of parentheses (STORAGE(X_TYPE))."""
+    """Splits at commas outside of parentheses (STORAGE(X_TYPE))."""
     parts, depth, current = [], 0, ""
     for c in body:
         depth += (c == "(") - (c == ")")
@@ -84,11 +84,11 @@ class Parameter:
     name: str
     kind: str
     type: str
-    group: str = ""  # that it is of
+    group: str = ""  # group that it belongs to
 
     @property
     def field(self) -> str:
-        """Its place in the kernel's struct."""
+        """Its field in the kernel's struct."""
         return f"{self.group}.{self.name}" if self.group else self.name
 
 
@@ -114,7 +114,7 @@ def parse_parameter(text: str, where: str) -> tuple[str, str, str]:
 
 
 def parse_parameters(body: str, groups: dict[str, str], where: str, group: str = "") -> list[Parameter]:
-    """The parameters of a list of them, those of its groups in their place."""
+    """Parses a list of parameters and expands its groups in place."""
     found: list[Parameter] = []
     for text in split_parameters(body):
         if text in BOUND:
@@ -208,7 +208,7 @@ def parse_files(paths: list[str]) -> tuple[dict[str, str], dict[str, str], dict[
 
 
 def arguments(parameters: list[Parameter]) -> list[Parameter]:
-    """What an op gives: without offsets, which are their buffers', and what is bound by the backend."""
+    """The arguments that an op passes: without offsets, which belong to buffers, and those bound by the backend."""
     names = {p.name for p in parameters if p.kind == "ARG_BUFFER"}
     return [p for p in parameters if p.kind in FIELD_TYPES and p.name.removesuffix("_offset") not in names - {p.name}]
 
@@ -236,8 +236,8 @@ LARGEST_BLOCK = 65536
 
 
 def parse_blocks(source: str) -> list[tuple[str, int]]:
-    """The macros that are numbers, with their defaults: what kernels walk sizes in steps of is among them. Those that
-    stand on either side of `KIND == SUM` are names of choices."""
+    """The numeric macros with their defaults; the block sizes that kernels walk in are among them. Macros on either
+    side of `KIND == SUM` are excluded: they name choices."""
     choices = {name for pair in ENUMERATED.findall(source) for name in pair}
     values: dict[str, int] = {}
     rows = set()
@@ -251,7 +251,7 @@ def parse_blocks(source: str) -> list[tuple[str, int]]:
 
 
 def headers_of(name: str, texts: dict[str, str]) -> list[str]:
-    """The files that one includes, and those include, but common.h."""
+    """The files that a file includes, directly or not, except common.h."""
     direct = [h for h in INCLUDE.findall(texts[name]) if h != "common.h"]
     return [h for d in direct for h in [*headers_of(d, texts), d]]
 
@@ -296,7 +296,7 @@ def emit_signature(stem: str, kernel: str, parameters: list[Parameter], n_blocks
 
 
 def place_of(path: str) -> str:
-    """Where a file stands in a folder of kernels, "conv/winograd.cl"; headers of other rooms stand at its top."""
+    """The path of a file in a folder of kernels, "conv/winograd.cl"; headers of other rooms are at its top."""
     _, room, place = path.rpartition("kernels_cl/")
     return place if room else os.path.basename(path)
 

@@ -1,5 +1,5 @@
-/* The caller's OpenCL objects in place of our own: whether they are what they should be, and a hold
- * on them. A handle that is none of OpenCL's at all cannot be told. */
+/* Adopts the caller's OpenCL objects: checks that they suit the device, and retains them. A handle
+ * that is not an OpenCL object cannot be detected. */
 #include "backend/opencl/device/device.h"
 
 /* ---------------------------------------------------------------- devices, contexts, queues */
@@ -51,13 +51,13 @@ clave_status adopt_context(cl_device *device, const opencl_options *options) {
 
 /* ---------------------------------------------------------------- memory */
 
-/* Of a buffer, and of the one that it is a part of. */
+/* Describes a buffer, and its parent if it is a sub-buffer. */
 typedef struct memory_info {
-  cl_mem whole;  /* itself, or the buffer that it is a part of */
-  size_t origin; /* where it begins there */
+  cl_mem whole;  /* the parent, or the buffer itself */
+  size_t origin; /* byte offset within `whole` */
   size_t bytes;
-  cl_mem_flags flags; /* of both */
-  void *host;         /* CL_MEM_USE_HOST_PTR: where it begins; else NULL */
+  cl_mem_flags flags; /* of the buffer and its parent */
+  void *host;         /* start of host memory (CL_MEM_USE_HOST_PTR), or NULL */
 } memory_info;
 
 static clave_status ask(const cl_device *device, cl_mem memory, cl_mem_info what, void *to,
@@ -94,7 +94,7 @@ static clave_status describe_memory(const cl_device *device, cl_mem memory, memo
   return NULL;
 }
 
-/* A result may be read by what follows. */
+/* A write-only buffer is refused even for results, because later commands may read them. */
 static clave_status check_access(const memory_info *info, bool writable) {
   if (info->flags & CL_MEM_WRITE_ONLY) return INVALID("the buffer is CL_MEM_WRITE_ONLY");
   if (writable && info->flags & CL_MEM_READ_ONLY) return INVALID("the buffer is CL_MEM_READ_ONLY");

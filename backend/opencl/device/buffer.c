@@ -5,7 +5,7 @@
 #include "backend/opencl/device/device.h"
 #include "base/memory.h"
 
-/* A zero-size buffer is legal above, not in OpenCL. */
+/* Callers may use buffers of size zero; OpenCL does not allow them. */
 static size_t at_least_one(size_t bytes) { return bytes ? bytes : 1; }
 
 clave_status opencl_buffer_of(cl_device *device, cl_mem memory, size_t bytes, buffer **out) {
@@ -43,8 +43,8 @@ static void CL_CALLBACK free_memory(cl_mem memory, void *host) {
   free(host);
 }
 
-/* In memory of our own, in large pages, which drivers of CPUs do not ask for: a stream of reads
- * through small ones is half as fast. It goes with the last command that uses it. */
+/* Allocates the memory here, in large pages, which CPU drivers do not request: streaming reads
+ * through small pages are half as fast. It is freed after the last command that uses it. */
 static clave_status create_in_large_pages(backend *backend, size_t bytes, buffer **out) {
   *out = NULL;
   void *host = memory_alloc(bytes);
@@ -78,7 +78,7 @@ clave_status opencl_buffer_wrap(backend *backend, const void *host, size_t bytes
       backend->info.shares_host_memory && (uintptr_t)host % backend->info.alignment == 0;
   cl_mem_flags how = in_place ? CL_MEM_USE_HOST_PTR : CL_MEM_COPY_HOST_PTR;
   how |= writable ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY;
-  union { /* OpenCL takes a plain pointer; CL_MEM_READ_ONLY keeps the promise */
+  union { /* OpenCL takes a non-const pointer; CL_MEM_READ_ONLY ensures that nothing writes */
     const void *from;
     void *to;
   } pointer = {.from = host};

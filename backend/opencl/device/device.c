@@ -1,4 +1,4 @@
-/* Notes about a device, which go to whoever opened it. */
+/* Notes about a device, sent to whoever opened it. */
 #include "backend/opencl/device/device.h"
 
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 #ifndef BACKEND_OPENCL_DEVICE_DEVICE_H
 #define BACKEND_OPENCL_DEVICE_DEVICE_H
-/* Devices and their memory: the loader's table of OpenCL functions, the list of devices and what is
- * known of each, an opened device, its buffers. */
+/* Devices and their memory: the loader's table of OpenCL functions, the list of devices and their
+ * quirks, an opened device, its buffers. */
 #include "backend/opencl/opencl.h"
 #include "base/threads.h"
 
@@ -31,15 +31,16 @@ typedef struct cl_functions {
 #define X(f) __typeof__(&f) f;
   CL_FUNCTIONS(X)
 #undef X
-  create_with_properties_fn create_with_properties; /* of OpenCL 3.0; or NULL */
+  create_with_properties_fn create_with_properties; /* OpenCL 3.0; NULL if missing */
 } cl_functions;
 
-/* The functions of libOpenCL.so.1, opened once per process and never closed (drivers keep threads).
- * NULL: there is no loader, *reason says which package has one. An error, when memory is out, is
- * not remembered. */
+/* Returns the functions of libOpenCL.so.1, which is opened once per process and never closed, since
+ * drivers keep threads. Without a loader *out is NULL and *reason names the package to install. An
+ * out-of-memory error is not remembered: the next call tries again. */
 clave_status opencl_functions(const cl_functions **out, const char **reason) STATUS_CHECK;
-/* "clFinish: CL_OUT_OF_RESOURCES (-5)"; CL_OUT_OF_HOST_MEMORY and the like become STATUS_NO_MEMORY,
- * a kernel that the driver does not take STATUS_UNSUPPORTED. */
+/* Returns an error such as "clFinish: CL_OUT_OF_RESOURCES (-5)". CL_OUT_OF_HOST_MEMORY and
+ * CL_MEM_OBJECT_ALLOCATION_FAILURE map to STATUS_NO_MEMORY, a kernel that the driver rejects to
+ * STATUS_UNSUPPORTED, all others to STATUS_DEVICE. */
 clave_status opencl_status(cl_int code, const char *call) STATUS_CHECK;
 
 #define CL_TRY(call, name)                                      \
@@ -55,29 +56,29 @@ typedef struct device_entry {
   cl_device_id id;
   backend_info info; /* strings owned */
   device_traits traits;
-  bool correct_division; /* -cl-fp32-correctly-rounded-divide-sqrt */
+  bool correct_division; /* the device supports -cl-fp32-correctly-rounded-divide-sqrt */
 } device_entry;
 typedef struct device_list {
-  device_entry *entries; /* owned, as all here */
+  device_entry *entries; /* owned, as are infos and reason */
   backend_info *infos;
   int count;
-  bool explained; /* why a platform has no device */
-  bool has_files; /* a platform keeps files, see quirk_files */
-  char *reason;   /* why count is 0; else the devices that were left out and why, or NULL */
+  bool explained; /* the reason tells why a platform has no device */
+  bool has_files; /* a platform keeps files on disk, see quirk_files */
+  char *reason;   /* why count is 0; else which devices were left out and why, or NULL */
 } device_list;
-/* Made once per process. */
+/* Returns the list, which is made once per process. */
 clave_status opencl_device_list(const device_list **out) STATUS_CHECK;
 
-/* True if `word` is one of `words`, which spaces separate. */
+/* True if `word` is one of the words of `words`, which are separated by spaces. */
 bool has_word(const char *words, const char *word);
 
 /* ---------------------------------------------------------------- quirks.c */
 
-/* Says why a device must not be used, or returns NULL. */
+/* Returns why a device must not be used, or NULL. */
 const char *quirk_refusal(const char *platform, const char *device);
-/* The program that the compiler of a device's platform needs in a folder of PATH, or NULL. */
+/* Returns the program in PATH that the compiler of the device's platform needs, or NULL. */
 const char *quirk_linker(const char *platform, const char *device);
-/* Explains why a platform has no device, or NULL. */
+/* Returns why a platform has no device, or NULL. */
 const char *quirk_empty(const char *platform);
 /* True if a CPU device runs the kernels for GPUs. */
 bool quirk_lanes(const char *platform, const char *device);
@@ -87,29 +88,29 @@ bool quirk_first_alone(const char *platform);
 bool quirk_serial_builds(const char *platform);
 /* True if binaries are written when a session ends instead of after each run. */
 bool quirk_slow_binaries(const char *platform);
-/* The global size from which on a kernel is compiled anew, as for each local size; 0: never. */
+/* Returns the global size from which on the driver compiles a kernel again, or 0 if never. */
 size_t quirk_large_grid(const char *platform);
-/* Names the libraries of a compiler in this process, for release_code, or returns NULL. */
+/* Returns the names of the compiler's libraries in this process, for release_code, or NULL. */
 const char *quirk_compiler(const char *platform);
-/* The most groups of work-items in the second and third dimension of a launch. */
+/* Returns the largest number of groups in the second and third dimension of a launch. */
 size_t quirk_most_groups(const char *platform);
-/* The variable that names the folder where the platform keeps files, or NULL; and of the platform
- * that does. */
+/* Returns the environment variable that names the folder where the platform keeps files, or NULL.
+ * quirk_files_variable returns that of any platform that has one, or "". */
 const char *quirk_files(const char *platform);
 const char *quirk_files_variable(void);
-/* quirk_images: constants are read faster as images. quirk_local: local memory is as slow as global
- * memory. */
+/* quirk_images: true if constants are read faster as images. quirk_local: true if local memory is
+ * as slow as global memory. */
 bool quirk_images(const char *platform);
 bool quirk_local(const char *platform, const char *device);
 /* True if a map must wait before its memory is unmapped. */
 bool quirk_blocking_maps(const char *platform);
-/* The guard of the header that kernels_cl/support/builtins.h replaces, or NULL. */
+/* Returns the guard of the header that kernels_cl/support/builtins.h replaces, or NULL. */
 const char *quirk_header(const char *platform);
 
 /* ---------------------------------------------------------------- an opened device */
 
-/* Classes whose results were right: sorted hashes. What does not fit is not in it, and is compared
- * again. */
+/* Shape classes whose results were right, as sorted hashes. A class beyond MAX_PROOFS is not stored
+ * and is compared again. */
 enum { MAX_PROOFS = 1024 };
 typedef struct proof_set {
   uint64_t *items; /* owned */
@@ -120,7 +121,7 @@ typedef struct proof_set {
 typedef struct kernel_program kernel_program; /* program.h */
 typedef struct builders builders;             /* program.h */
 
-/* An instruction that kernels may use: absent, held back or wrong; not tried yet; right. */
+/* The state of an instruction that kernels may use. UNUSED: absent, disabled or wrong. */
 typedef enum instruction_state {
   INSTRUCTION_UNUSED,
   INSTRUCTION_UNTRIED,
@@ -131,41 +132,41 @@ struct cl_device {
   backend base;
   const cl_functions *cl;
   const device_entry *entry;
-  cl_context context;           /* held */
-  cl_command_queue callers;     /* held: commands of streams follow those in it; or NULL */
-  char *cache_dir, *kernel_dir; /* owned; NULL: none, embedded */
+  cl_context context;           /* retained */
+  cl_command_queue callers;     /* retained; runs wait for its commands; NULL if none */
+  char *cache_dir, *kernel_dir; /* owned; NULL: no cache on disk, embedded kernels */
   void (*message)(void *ctx, const char *line); /* may be NULL */
   void *message_ctx;
-  uint64_t platform_key[2]; /* of device, driver, CPU flags: part of every cache key */
-  mutex *lock;              /* of the list of programs */
-  mutex *note_lock;         /* of message */
-  mutex *first_lock; /* held while a kernel is launched for the first time, see quirk_first_alone */
+  uint64_t platform_key[2]; /* hash of device, driver and CPU flags; part of every cache key */
+  mutex *lock;              /* protects the list of programs */
+  mutex *note_lock;         /* serialises calls of message */
+  mutex *first_lock;        /* held during a kernel's first launch, see quirk_first_alone */
   bool first_alone;
   size_t large_grid; /* see quirk_large_grid */
   kernel_program **programs;
   int n_programs;
   size_t cap_programs;
-  const void *binaries; /* borrowed: binaries.c's; NULL: there are none for this device */
+  const void *binaries; /* borrowed: packed binaries for this device, or NULL */
   size_t binaries_size;
-  bool cache_noted;       /* an unwritable cache is mentioned once */
+  bool cache_noted;       /* an unwritable cache was reported */
   int index;              /* N of opencl:N */
-  char weight_layout[32]; /* base.info's */
-  builders *builders;     /* owned; NULL: the driver builds well in this process */
-  void *blas;             /* clblast.c's */
-  proof_set blas_proven;  /* CLBlast's launches, compared in this process. Under `lock` */
-  bool blas_refused;      /* CLBlast failed: our own kernels run instead. Atomic */
-  instruction_state instructions[4]; /* of the table in instructions.c. Under `lock` */
+  char weight_layout[32]; /* base.info.weight_layout points here */
+  builders *builders;     /* owned; NULL if the driver builds in parallel in this process */
+  void *blas;             /* owned by clblast.c */
+  proof_set blas_proven; /* classes of CLBlast launches that passed in this process. Under `lock` */
+  bool blas_refused;     /* CLBlast failed, so our own kernels run instead. Atomic */
+  instruction_state instructions[4]; /* indexed as the table in instructions.c. Under `lock` */
 };
 
 /* ---------------------------------------------------------------- device.c */
 
-/* A line for whoever opened the device. */
+/* Sends a line to the message callback of the opened device, if there is one. */
 void device_note(cl_device *device, const char *format, ...) STATUS_PRINTF(2, 3);
 
 /* ---------------------------------------------------------------- adopt.c: the caller's objects */
 
 enum { MAX_CONTEXT_DEVICES = 64 };
-/* Its context, and its queue if there is one, in the device. */
+/* Checks and retains the caller's context, and its queue if there is one, for the device. */
 clave_status adopt_context(cl_device *device, const opencl_options *options) STATUS_CHECK;
 clave_status opencl_buffer_adopt(backend *backend, void *handle, size_t offset, size_t bytes,
                                  bool writable, memory_start *place, buffer **out) STATUS_CHECK;
@@ -175,20 +176,20 @@ clave_status opencl_buffer_adopt(backend *backend, void *handle, size_t offset, 
 typedef struct cl_buffer {
   buffer base;
   cl_mem memory;
-  uint64_t serial;     /* no two of a process have the same, nor 0 */
-  const char *host;    /* the memory that it is in place in; or NULL */
+  uint64_t serial;     /* unique in the process, never 0 */
+  const char *host;    /* host memory that the buffer uses in place, or NULL */
   bool is_closed;      /* to the host, which reads and writes a copy on the device */
-  bool is_external;    /* runs acquire and release it */
-  cl_mem image;        /* held: of its words of 16 bytes; or NULL. Under the device's lock */
-  bool is_for_kernels; /* alone: not for commands that copy, fill or map */
+  bool is_external;    /* imported: runs acquire and release it */
+  cl_mem image;        /* owned: image in words of 16 bytes, or NULL. Under the device's lock */
+  bool is_for_kernels; /* only kernels can use it; not commands that copy, fill or map */
 } cl_buffer;
-/* Takes over a reference to the memory, on failure too. */
+/* Takes ownership of a reference to the memory, on failure too. */
 clave_status opencl_buffer_of(cl_device *device, cl_mem memory, size_t bytes,
                               buffer **out) STATUS_CHECK;
 clave_status opencl_buffer_create(backend *backend, size_t bytes, buffer **out) STATUS_CHECK;
 clave_status opencl_buffer_wrap(backend *backend, const void *host, size_t bytes, bool writable,
                                 buffer **out) STATUS_CHECK;
-/* An image of its words of 16 bytes, made at the first call; the buffer's. */
+/* Returns the buffer's image in words of 16 bytes, made at the first call and owned by it. */
 clave_status opencl_buffer_image(cl_device *device, cl_buffer *buf, cl_mem *out) STATUS_CHECK;
 void opencl_buffer_destroy(backend *backend, buffer *buf);
 

@@ -1,5 +1,5 @@
-/* The list of OpenCL devices: every platform's, in order, less those that cannot serve, with what
- * the rest needs to know of each. Made once per process. */
+/* The list of OpenCL devices of every platform, in order, without those that cannot be used, and
+ * the traits of each. Made once per process. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 enum { MAX_PLATFORMS = 32, MAX_PLATFORM_DEVICES = 64 };
 
-/* Extensions that are used where they are there. */
+/* Extensions that are used if a device has them. */
 static const char *const used_extensions[] = {"cl_khr_fp64",
                                               "cl_khr_fp16",
                                               "cl_khr_integer_dot_product",
@@ -19,7 +19,7 @@ static const char *const used_extensions[] = {"cl_khr_fp64",
                                               "cl_khr_subgroups",
                                               "cl_intel_subgroups"};
 
-/* A device string, one line, trimmed; NULL when memory is out. */
+/* Returns a device string as one line, or NULL when memory is out. */
 static char *device_text(const cl_functions *cl, cl_device_id id, cl_device_info what) {
   size_t size = 0;
   if (cl->clGetDeviceInfo(id, what, 0, NULL, &size) != CL_SUCCESS) size = 0;
@@ -40,7 +40,7 @@ static char *platform_text(const cl_functions *cl, cl_platform_id id, cl_platfor
 
 static uint64_t device_number(const cl_functions *cl, cl_device_id id, cl_device_info what,
                               size_t size) {
-  uint64_t v = 0; /* little-endian hosts only: the low bytes are filled */
+  uint64_t v = 0; /* the low bytes are filled, so this needs a little-endian host */
   return cl->clGetDeviceInfo(id, what, size, &v, NULL) == CL_SUCCESS ? v : 0;
 }
 static uint64_t device_uint(const cl_functions *cl, cl_device_id id, cl_device_info what) {
@@ -64,7 +64,7 @@ static const char *type_name(cl_device_type type) {
   return "custom";
 }
 
-/* Whether "OpenCL <major>.<minor> ..." is at least that. */
+/* True if "OpenCL <major>.<minor> ..." is at least this version. */
 static bool version_is(const char *version, int least, int least_minor) {
   int major = 0, minor = 0;
   const char *at = strncmp(version, "OpenCL ", 7) == 0 ? version + 7 : "";
@@ -73,7 +73,7 @@ static bool version_is(const char *version, int least, int least_minor) {
   return major > least || (major == least && minor >= least_minor);
 }
 
-/* *reason: why the device cannot serve, or NULL. Its strings are in `entry`. */
+/* Sets *reason to why the device cannot be used, or NULL. `entry` has its names. */
 static clave_status find_refusal(const cl_functions *cl, const device_entry *entry,
                                  const char **reason) {
   const char *linker = quirk_linker(entry->info.platform, entry->info.name);
@@ -130,7 +130,7 @@ static clave_status describe_platform(const cl_functions *cl, device_entry *entr
   return st;
 }
 
-/* The largest work-group of any shape that we ask for: one or two dimensions. */
+/* Returns the largest work-group of one or two dimensions, of any shape. */
 static size_t largest_group(const cl_functions *cl, cl_device_id id) {
   enum { MAX_DIMS = 16 };
   size_t most = (size_t)device_number(cl, id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof(size_t)),
@@ -143,9 +143,8 @@ static size_t largest_group(const cl_functions *cl, cl_device_id id) {
   return most;
 }
 
-/* What kernels choose by: by the device's type, or by CLAVE_DEVICE_CLASS. A device of several types
- * counts as a GPU: its kernels are right everywhere, but where work-groups are smaller than they
- * need. */
+/* Sets is_cpu and is_gpu by the device's type or by CLAVE_DEVICE_CLASS. A device of several types
+ * counts as a GPU: GPU kernels are right everywhere, unless groups are smaller than they need. */
 static clave_status describe_class(cl_device_type type, device_entry *entry) {
   device_traits *traits = &entry->traits;
   traits->is_gpu = (type & CL_DEVICE_TYPE_GPU) != 0;
@@ -231,7 +230,7 @@ static void free_list(device_list *list) {
   free(list);
 }
 
-/* Adds the device, or the reason why not to `left_out`. */
+/* Adds the device to the list, or appends the reason why not to `left_out`. */
 static clave_status add_device(const cl_functions *cl, device_list *list, cl_platform_id platform,
                                cl_device_id id, text *left_out) {
   device_entry entry = {.platform = platform, .id = id};
@@ -277,7 +276,7 @@ static clave_status add_platform(const cl_functions *cl, device_list *list, cl_p
   cl_uint n = 0;
   note_files(cl, platform, list);
   cl_int code = cl->clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MAX_PLATFORM_DEVICES, ids, &n);
-  if (code != CL_SUCCESS) { /* CL_DEVICE_NOT_FOUND, or a broken platform: the others may serve */
+  if (code != CL_SUCCESS) { /* CL_DEVICE_NOT_FOUND, or a broken platform: others may work */
     explain_empty(cl, platform, list, left_out);
     return NULL;
   }
@@ -331,7 +330,7 @@ clave_status opencl_device_list(const device_list **out) {
   device_list *mine, *expected = NULL;
   driver_folder_enter();
   clave_status st = make_list(&mine);
-  driver_folder_leave(st || mine->has_files); /* what an error leaves undone may use it later */
+  driver_folder_leave(st || mine->has_files); /* after an error a later call may use the folder */
   if (st) return st;
   *out = mine;
   if (!__atomic_compare_exchange_n(&published, &expected, mine, false, __ATOMIC_ACQ_REL,

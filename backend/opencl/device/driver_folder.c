@@ -1,4 +1,4 @@
-/* The folder of a process for what drivers keep: a lock in it says that the process lives. */
+/* A process's folder for files of drivers. A lock in it shows that the process is alive. */
 #include "backend/opencl/device/driver_folder.h"
 
 #include <stdlib.h>
@@ -10,21 +10,21 @@
 
 enum { LOCK_TIMEOUT_MS = 2000 };
 static const char stem[] = "driver-";
-static const char lock_name[] = "lock";        /* in a folder: held while its process lives */
+static const char lock_name[] = "lock"; /* in each driver folder; held while its process is alive */
 static const char all_lock_name[] = "drivers"; /* held while folders are made or swept */
 
-/* PoCL waits for the disk after each file that it writes. */
+/* Preferred because PoCL waits for the disk after each file that it writes. */
 static const char memory_place[] = "/dev/shm";
 
 static struct {
   once made;
-  char *parent, *path; /* owned; NULL: none */
+  char *parent, *path; /* owned; NULL if there is none */
   file_lock *alive;
-  long process; /* that made it: what fork() made of that removes nothing */
-  bool is_set;  /* the variable. Atomic */
+  long process; /* process that made the folder; a forked child does not remove it */
+  bool is_set;  /* the environment variable is set. Atomic */
 } own;
 
-/* ---------------------------------------------------------------- all of a folder */
+/* ---------------------------------------------------------------- all driver folders */
 
 static file_lock *lock_in(const char *folder, const char *name, int timeout_ms) {
   char *path = path_join(folder, name);
@@ -68,7 +68,7 @@ static uint64_t sweep(const char *folder) {
   return bytes;
 }
 
-/* The user's own folder within `place`; owned, NULL without memory. */
+/* Returns the user's folder in `place`, owned by the caller; NULL when memory is out. */
 static char *users_folder(const char *place) {
   text path = {0};
   text_printf(&path, "%s/clave-%lu", place, user_number());
@@ -103,7 +103,7 @@ void driver_folders_measure(const char *folder, uint64_t *bytes, uint64_t *files
   status_free(st);
 }
 
-/* ---------------------------------------------------------------- our own */
+/* ---------------------------------------------------------------- this process's folder */
 
 static bool make_locked(const char *parent) {
   (void)sweep_locked(parent);

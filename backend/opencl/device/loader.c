@@ -1,4 +1,4 @@
-/* Opens libOpenCL.so.1 at run time, through one table, and turns OpenCL's error codes into
+/* Opens libOpenCL.so.1 at run time as a table of functions, and turns OpenCL's error codes into
  * statuses. */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 typedef struct loaded {
   cl_functions functions;
   library *library;
-  const char *reason; /* NULL: usable */
+  const char *reason; /* why it is unusable, or NULL */
 } loaded;
 
 static const char *const no_loader =

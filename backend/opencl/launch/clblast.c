@@ -45,7 +45,7 @@ void clblast_close(cl_device *device) {
   device->blas = NULL;
 }
 
-/* A matrix of a run. */
+/* A matrix with the current buffer of its slot. */
 typedef struct placed_matrix {
   cl_mem memory;
   size_t offset;

@@ -1,7 +1,7 @@
-/* An op's epilogue as the last part of one of its kernels: behind its stores the kernel says
- * EPILOGUE(y, first, n), and n neighbours of out from y on, which is number `first` in out, become
- * what the steps make of them, by the work-item that stored them. The kernel's file is compiled
- * with the steps written out before it and their operands behind its own parameters. */
+/* Runs an op's epilogue as the last part of one of its kernels. After its stores the kernel invokes
+ * EPILOGUE(y, first, n): the work-item applies the steps to n neighbours of out from y on, the
+ * first of which has index `first` in out. The kernel's file is compiled after the text of the
+ * steps, whose operands follow the kernel's parameters. */
 #include "ops/epilogue.h"
 
 #include <stdio.h>
@@ -10,19 +10,19 @@
 #include "backend/opencl/launch/steps.h"
 #include "backend/opencl/launch/stream.h"
 
-/* Where the steps make another dtype of the op's result, a kernel that has it in private memory
- * says STORE_RESULT(y, from, first, n) instead: of n neighbours from `from` on the steps make those
- * of out from y on. Other ops' launches write the result to scratch memory, which the steps read.
- */
+/* If the steps change the dtype of the result, a kernel that has the result in private memory
+ * invokes STORE_RESULT(y, from, first, n) instead. It applies the steps to n neighbours from `from`
+ * on and stores them from y on. Other kernels write the result to scratch memory, which a separate
+ * launch of the steps reads. */
 
 struct epilogue_part {
   steps_text text;
-  const kernel_signature *base; /* of the kernel that has it */
+  const kernel_signature *base; /* signature of the kernel that runs it */
 };
 
 /* ---------------------------------------------------------------- source text */
 
-/* , TYPE NAME for each parameter, or , NAME. */
+/* Writes ", TYPE NAME" for each parameter, or ", NAME". */
 static void write_list(text *text, const arg_info *args, int n, bool types) {
   for (int i = 0; i < n; i++) text_printf(text, ", %s %s", types ? args[i].type : "", args[i].name);
 }
@@ -110,7 +110,7 @@ void launch_epilogue_of_result(launch *launch) {
   join(launch, part);
 }
 
-/* The result's place in scratch memory, once it is known how much the op asks for. */
+/* Places the result in scratch memory after all that the op requested, now that this is known. */
 static clave_status place_result(cl_recorder *recorder, const bound_tensor *result) {
   const int64_t size = (int64_t)dtype_size(result->tensor.type),
                 at = ((int64_t)recorder->out->base.scratch_bytes + size - 1) / size;

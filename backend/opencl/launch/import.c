@@ -1,4 +1,4 @@
-/* dma-bufs as buffers of a device, by cl_khr_external_memory_dma_buf or, without it,
+/* Imports dma-bufs as buffers of a device, by cl_khr_external_memory_dma_buf or else
  * cl_arm_import_memory_dma_buf. */
 #include <fcntl.h>
 #include <string.h>
@@ -6,9 +6,9 @@
 
 #include "backend/opencl/launch/stream.h"
 
-/* Of CL/cl_ext.h, which names some of them otherwise in older versions. */
+/* Constants of CL/cl_ext.h, some of which have other names in older versions. */
 enum {
-  MEM_DEVICE_HANDLE_LIST = 0x2051, /* ends with 0 */
+  MEM_DEVICE_HANDLE_LIST = 0x2051, /* a list that ends with 0 */
   HANDLE_DMA_BUF = 0x2067,
   IMPORT_TYPE_ARM = 0x40B2,
   IMPORT_TYPE_DMA_BUF_ARM = 0x40B4
@@ -31,7 +31,7 @@ static cl_mem_flags access_of(bool writable) {
   return writable ? CL_MEM_READ_WRITE : CL_MEM_READ_ONLY;
 }
 
-/* The driver takes the descriptor over. */
+/* Imports the dma-buf. The driver takes ownership of the duplicated descriptor. */
 static clave_status import_external(const cl_device *device, int fd, size_t bytes, bool writable,
                                     cl_mem *out) {
   cl_int code;
@@ -47,7 +47,7 @@ static clave_status import_external(const cl_device *device, int fd, size_t byte
                                  MEM_DEVICE_HANDLE_LIST,
                                  (cl_ulong)(uintptr_t)device->entry->id,
                                  0,
-                                 /* of the list */ 0};
+                                 /* ends the list of properties */ 0};
   cl_mem memory = device->cl->create_with_properties(device->context, properties,
                                                      access_of(writable), bytes, NULL, &code);
   if (code == CL_SUCCESS) {
@@ -100,7 +100,7 @@ clave_status opencl_buffer_import(backend *backend, int fd, size_t bytes, bool w
 
 /* ---------------------------------------------------------------- runs */
 
-/* What the other extension imports, the driver itself keeps in step with the host. */
+/* Acquires or releases an external buffer. Buffers of the Arm extension need neither. */
 static clave_status hand_over(cl_stream *stream, const buffer *imported, const char *call) {
   const cl_buffer *memory = (const cl_buffer *)imported;
   hand_over_fn f;
@@ -120,7 +120,7 @@ clave_status opencl_release(stream *stream, buffer *imported) {
 
 /* ---------------------------------------------------------------- copies */
 
-/* The bytes as elements of the largest size that all three are multiples of. */
+/* Describes the bytes as elements of the largest size that divides both offsets and the length. */
 static bound_tensor as_elements(buffer *buffer, uint32_t slot, size_t offset, size_t bytes,
                                 size_t together) {
   static const dtype units[] = {DTYPE_U8, DTYPE_I16, DTYPE_I32, DTYPE_I64};

@@ -13,12 +13,12 @@ typedef struct probe {
   size_t group;
   uint32_t out, in;
   uint32_t (*input)(uint32_t i);
-  int32_t (*right)(uint32_t i); /* result i */
+  int32_t (*right)(uint32_t i); /* the right result i */
 } probe;
 
 enum { LANES = 16, TURNS = 16 };
 
-/* As in kernels_cl/support/dots_probe.cl. */
+/* Same values as in kernels_cl/support/dots_probe.cl. */
 static uint32_t probe_word(uint32_t turn, uint32_t lane) {
   return (turn * LANES + lane) * UINT32_C(2654435761) ^ (turn == 0 ? UINT32_MAX : 0);
 }
@@ -35,7 +35,7 @@ static int32_t dots_sum(uint32_t lane) {
   return sum;
 }
 
-/* As in kernels_cl/support/subgroups_probe.cl. */
+/* Same size as in kernels_cl/support/subgroups_probe.cl. */
 enum { MEMBERS = LOCAL_SIZE };
 static uint32_t subgroups_input(uint32_t i) { return probe_word(1, i) >> 24; }
 static int32_t subgroups_sum(uint32_t i) {
@@ -45,11 +45,10 @@ static int32_t subgroups_sum(uint32_t i) {
   return sum;
 }
 
-/* As in kernels_cl/support/mma_probe.cl: a lane has 4 words of a and 2 of b, by the order of mma.h.
- */
+/* As in kernels_cl/support/mma_probe.cl: a lane has 4 words of a, 2 of b, ordered as in mma.h. */
 enum { WARP = 32, FRAGMENT = 6, MMA_SUMS = 4 };
 static uint32_t mma_input(uint32_t i) { return probe_word(i, 3) >> 7; }
-/* Factor k of row `row` of a, or of column `row` of b: of a word of the lane that has it. */
+/* Returns factor k of row `row` of a, or of column `row` of b, from its lane's words. */
 static int32_t mma_factor(bool is_b, uint32_t row, uint32_t k) {
   uint32_t word = k / 2, lane = row % 8 * 4 + word % 4,
            at = is_b ? 4 + word / 4 : row / 8 + word / 4 * 2,
@@ -68,14 +67,14 @@ static const probe dots_probe = {1, LANES, TURNS, probe_factor, dots_sum},
                    subgroups_probe = {MEMBERS, MEMBERS, MEMBERS, subgroups_input, subgroups_sum},
                    mma_probe = {WARP, 2 * WARP *MMA_SUMS, WARP *FRAGMENT, mma_input, mma_sum};
 
-/* By the name of an extension or of PTX, the best of a probe first. */
+/* An instruction, named by an extension or as in PTX. The best one for each probe comes first. */
 typedef struct instruction {
   const char *name;
   const probe *probe;
-  int how;                   /* dots_kind, mma_kind */
-  const char *extensions[2]; /* one of which the device has */
-  const char *platform;      /* part of its name; NULL: any */
-  bool must_be_named;        /* by CLAVE_ASM: for tests */
+  int how;                   /* a dots_kind or mma_kind; 1 for sub-groups */
+  const char *extensions[2]; /* the device must have one of these */
+  const char *platform;      /* part of the platform's name; NULL matches any */
+  bool must_be_named;        /* used only if CLAVE_ASM names it: for tests */
 } instruction;
 static const instruction instructions[] = {
     {.name = "cl_khr_integer_dot_product",
@@ -156,7 +155,7 @@ static clave_status record_probe(cl_device *device, const instruction *tried, cl
   return st;
 }
 
-/* words: the probe's results, then its input. */
+/* Runs the probe. words: receives its results, followed by its input. */
 static clave_status run_probe(stream *stream, const recording *recording, const probe *probe,
                               buffer *memory, int32_t *words) {
   const run_operands operands = {.scratch = memory};
@@ -192,14 +191,14 @@ static clave_status try_probe(cl_device *device, const instruction *tried, bool 
   return NULL;
 }
 
-/* Runs the probe of instruction `i` unless that was done; *right: its results were correct. */
+/* Runs the probe of instruction `i` once. Sets *right if its results are correct. */
 static clave_status try_instruction(cl_device *device, int i, bool *right) {
   mutex_lock(device->lock);
   instruction_state known = device->instructions[i];
   mutex_unlock(device->lock);
   *right = known == INSTRUCTION_RIGHT;
   if (known != INSTRUCTION_UNTRIED) return NULL;
-  TRY(try_probe(device, &instructions[i], right)); /* by two threads at once: the same */
+  TRY(try_probe(device, &instructions[i], right)); /* two threads may both do this */
   if (!*right)
     device_note(device, "%s does not work in kernels on %s: others run instead",
                 instructions[i].name, device->base.info.name);
@@ -209,7 +208,7 @@ static clave_status try_instruction(cl_device *device, int i, bool *right) {
   return NULL;
 }
 
-/* Sets *how to that of the first instruction with this probe that works, or to 0. */
+/* Sets *how to the `how` of the first working instruction with this probe, or to 0. */
 static clave_status find_right(const cl_recorder *recorder, const probe *probe, int *how) {
   *how = 0;
   for (int i = 0; i < INSTRUCTIONS && !*how; i++) {

@@ -1,5 +1,5 @@
-/* The one way to a kernel: collects what a launch needs, finds the program by its key, has the
- * arguments checked (args.c), and records it (submit.c runs what was recorded). */
+/* The only way to run a kernel: collects what a launch needs, finds the program by its key, checks
+ * the arguments (args.c), and records the launch (submit.c runs recordings). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,7 +72,7 @@ void launch_wide(launch *launch) { launch->wide = true; }
 
 /* ---------------------------------------------------------------- finding the program */
 
-/* A program that an instruction uses, found by the key of the launch: no text is made again. */
+/* A node's program and the launch key that finds it again without generating any text. */
 typedef struct known_program {
   struct known_program *next;
   const char *stem, *kernel;
@@ -136,8 +136,8 @@ void opencl_cache_destroy(backend *backend, void *cache) {
 
 /* ---------------------------------------------------------------- recording */
 
-/* No kernel for CPUs depends on the size of its groups: smaller ones do where the device has no
- * larger. */
+/* Shrinks a group that is too large for the device. This is safe because no kernel for CPUs depends
+ * on the group size. */
 static void shrink_group(const device_traits *traits, size_t group[3]) {
   enum { SMALL = 16 };
   if (!traits->is_cpu || group[0] * group[1] * group[2] <= traits->max_local) return;

@@ -1,5 +1,5 @@
-/* Recordings of nodes: made, their programs built ahead, in parallel, and asked about what was
- * proven of them. */
+/* Recordings of nodes: makes them, builds their programs ahead in parallel, and tracks which of
+ * their launches are proven. */
 #include <stdlib.h>
 
 #include "backend/opencl/launch/stream.h"
@@ -51,15 +51,15 @@ clave_status opencl_request(stream *base, const recording *recording) {
 
 typedef struct build_job {
   cl_stream *stream;
-  mutex *lock; /* of what follows */
+  mutex *lock; /* protects the following members */
   clave_status status;
-  int done, ahead; /* ahead: by children */
-  bool is_stopped; /* by progress */
+  int done, ahead; /* ahead: built by children */
+  bool is_stopped; /* progress returned false */
   build_progress progress;
   void *progress_ctx;
 } build_job;
 
-/* Under the lock, or before other threads have the job. */
+/* Reports progress. The caller holds the lock, or is the only thread with the job. */
 static bool report_build(void *ctx, int done, int total) {
   build_job *job = ctx;
   if (job->progress && !job->progress(job->progress_ctx, done, total)) job->is_stopped = true;
@@ -88,7 +88,7 @@ static void build_some(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* A driver's compiler has run, or begun with the process: what is packed next needs the memory. */
+/* Releases the driver's compiler after it has run, because packing needs the memory next. */
 static void release_compiler(const cl_device *device) {
   const char *libraries = quirk_compiler(device->base.info.platform);
   if (libraries) release_code(libraries);
@@ -154,7 +154,7 @@ clave_status opencl_is_unproven(stream *base, const recording *recording, bool p
       *unproven = !blas_is_proven(device, launch->class);
       continue;
     }
-    TRY(program_build(device, launch->program)); /* what was proven lies with the binary */
+    TRY(program_build(device, launch->program)); /* proven classes are stored with the binary */
     *unproven = !program_is_proven(launch->program, launch->class);
   }
   return NULL;

@@ -1,5 +1,5 @@
-/* The recorder, which each op function is given: it answers questions about the device and collects
- * the op's launches in a recording. */
+/* The recorder that each op function receives: answers questions about the device and collects the
+ * op's launches in a recording. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ bool recorder_may_pack(const cl_recorder *recorder, const bound_tensor *tensor) 
   return tensor->is_constant && recorder->out->base.n_weights < MAX_PACKED_WEIGHTS;
 }
 
-/* pack: owned from here on; NULL */
+/* Appends the request and returns its number. Takes ownership of `pack`, which may be NULL. */
 static int request_weight(cl_recorder *recorder, const pack_request *request, recording *pack) {
   recording *recording = &recorder->out->base;
   recording->weights[recording->n_weights] =

@@ -1,4 +1,4 @@
-/* Text and arguments of elementwise steps. */
+/* Source text and arguments of elementwise steps. */
 #include "backend/opencl/launch/steps.h"
 
 #include <math.h>
@@ -70,7 +70,7 @@ static bool add_number(steps_text *text, const elementwise_operand *operand) {
   return true;
 }
 
-/* Values first: they cannot be written into the source. */
+/* Collects host scalars or immediates. The former come first: they cannot be part of the source. */
 static clave_status collect_numbers(steps_text *text, bool values) {
   for (int i = 0; i < text->desc.n_steps; i++) {
     const elementwise_step *step = &text->desc.steps[i];
@@ -134,7 +134,7 @@ static int find_number(const steps_text *text, const elementwise_operand *operan
   return -1;
 }
 
-/* Bit-exact, whatever the number. */
+/* Writes a literal that is exact to the bit. */
 static void write_literal(text *text, const elementwise_operand *operand) {
   union {
     double d;
@@ -165,7 +165,7 @@ static void write_operand(const steps_text *steps_text, text *text,
     write_literal(text, operand);
 }
 
-/* The expression, with the suffix of the compute type on each step_ function. */
+/* Writes the expression, adding the suffix of the compute type to each step_ function. */
 static void write_expression(text *text, const char *end, dtype compute) {
   static const char prefix[] = "step_";
   while (*end) {
@@ -179,14 +179,14 @@ static void write_expression(text *text, const char *end, dtype compute) {
   text_printf(text, "%s", end);
 }
 
-/* A number of the program's own, which is known not to be NaN, and whether within an int. */
+/* True if the operand is an F32 immediate and not NaN. Sets *in_int if it fits an int. */
 static bool is_known(const elementwise_operand *operand, bool *in_int) {
   *in_int = fabs(operand->f) < 0x1p31;
   return is_number(operand) && operand->source != IR_OPERAND_SOURCE_VALUE &&
          operand->compute == DTYPE_F32 && !isnan(operand->f);
 }
 
-/* clamp(x, low, high) of floats between numbers that are known. */
+/* True for clamp(x, low, high) of floats with known limits. Sets *in_int if both fit an int. */
 static bool is_limited(const elementwise_step *step, bool *in_int) {
   bool low_in = false, high_in = false;
   const bool is = step->kind == IR_STEP_KIND_CLAMP && step->result != STEP_CAST &&
@@ -201,7 +201,8 @@ static bool is_limited_to_int(const steps_text *text, const elementwise_operand 
          is_limited(&text->desc.steps[operand->index], &in_int) && in_int;
 }
 
-/* Step i, where it takes what step i - 1 made and, of `kind`, a number that is known. */
+/* Returns step i if it is of `kind` in F32, of the result of step i - 1 and a known number; or
+ * NULL. */
 static const elementwise_step *known_step(const elementwise_form *desc, int i, ir_step_kind kind) {
   bool in_int;
   if (i >= desc->n_steps) return NULL;
@@ -224,8 +225,8 @@ static bool is_read_once(const elementwise_form *desc, int step) {
   return n == 1;
 }
 
-/* Whether a clamp changes nothing, as what follows, round(x scale) + zero, is clamped within what
- * its limits become: the functions do not decrease, and NaN stays what it is. */
+/* True if clamp i is redundant: round(x scale) + zero, which follows, is clamped again within the
+ * images of its limits. All these functions are non-decreasing and keep NaN. */
 static bool is_limited_again(const elementwise_form *desc, int i) {
   bool in_int;
   const elementwise_step *step = &desc->steps[i],
@@ -245,13 +246,13 @@ static bool is_limited_again(const elementwise_form *desc, int i) {
          low <= (float)again->operands[1].f && high >= (float)again->operands[2].f;
 }
 
-/* Which function makes integers of floats. */
+/* Returns the function that converts floats to integers of dtype `to`. */
 static const char *to_integer(dtype to) {
   if (to == DTYPE_U64) return "step_to_ulong";
   return to == DTYPE_I64 || to == DTYPE_U32 ? "step_to_long" : "step_to_int";
 }
 
-/* a cast: from the operand's compute type to that of the result. */
+/* Writes a cast from the operand's compute type to the result's. */
 static void write_cast(const steps_text *steps_text, text *text, const elementwise_step *step) {
   if (step->type == DTYPE_BOOL)
     text_printf(text, "a != 0");
@@ -291,8 +292,7 @@ static void write_step(const steps_text *steps_text, text *text, int index) {
     write_expression(text, step_table[step->kind].cl, compute);
   text_printf(text, ";\n    s%d = value;\n  }\n", index);
   bool exact = dtype_size(step->type) == dtype_size(result);
-  if (index + 1 == steps_text->desc.n_steps || exact)
-    return; /* the last step is rounded by the store */
+  if (index + 1 == steps_text->desc.n_steps || exact) return; /* the store rounds the last step */
   text_printf(text, "  {\n    typedef %s real;\n    s%d = ROUND(%s, s%d);\n  }\n",
               compute_type(result), index, dtype_name(step->type), index);
 }
@@ -328,7 +328,7 @@ void steps_write(const steps_text *steps_text, text *text) {
 
 /* ---------------------------------------------------------------- lines */
 
-/* i0 of the first element, how many lie behind it in the same line, and i1, ... of the line. */
+/* Writes i0 of the first element, the elements left in its line, and the line's indices i1, ... */
 static void write_line(const steps_text *steps_text, text *text) {
   const char *dims = steps_text->names->dims;
   if (steps_text->rank <= 1) {
@@ -344,7 +344,7 @@ static void write_line(const steps_text *steps_text, text *text) {
   text_printf(text, "  const index_t i%d = r;\n", steps_text->rank - 1);
 }
 
-/* Where the line's elements of an input begin. */
+/* Writes p<input>, the address of the line's elements of an input. */
 static void write_start(const steps_text *steps_text, text *text, int input) {
   const char *type = dtype_name(steps_text->desc.inputs[input]->tensor.type);
   const char *strides = steps_text->names->strides[input];
@@ -357,7 +357,7 @@ static void write_start(const steps_text *steps_text, text *text, int input) {
   text_printf(text, ";\n");
 }
 
-/* Whether input 0 is `from`, in private memory. */
+/* True if input 0 is `from`, in private memory. */
 static bool reads_from(const steps_text *text, int first) {
   return first > 0 && steps_change_dtype(text);
 }
@@ -385,7 +385,7 @@ static void write_loads(const steps_text *steps_text, text *text, int first) {
   "#ifdef __clang__\n#pragma clang loop vectorize(assume_safety) vectorize_width(16) " \
   "interleave_count(1)\n#endif\n"
 
-/* Over `count` neighbours from y on. */
+/* Writes the loop over `count` neighbours from y on. */
 static void write_loop(const steps_text *steps_text, text *text, int first_input) {
   text_printf(text, VECTORS "  for (index_t j = 0; j < count; j++) {\n");
   write_loads(steps_text, text, first_input);
@@ -403,7 +403,7 @@ void steps_write_lines(const steps_text *steps_text, text *text, int first_input
               reads_from(steps_text, first_input) ? "  from += count;\n" : "");
 }
 
-/* The block's part of the innermost dimension, its lines, and i2, ... of them. */
+/* Writes the block's part of the innermost dimension, its lines, and their indices i2, ... */
 static void write_block(const steps_text *steps_text, text *text) {
   const char *dims = steps_text->names->dims;
   text_printf(text,

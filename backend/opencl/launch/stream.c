@@ -1,4 +1,4 @@
-/* A session's side of the device: in-order queue, copies, error record, times. */
+/* A session's side of the device: in-order queue, fault record, event times. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,8 +11,8 @@ static void drop_before(cl_stream *stream) {
   stream->before = NULL;
 }
 
-/* The two queues meet in a marker, so that the caller's is never waited for as a whole, and may
- * run out of order. */
+/* Makes the run wait for the caller's commands by a marker. Marker and barrier avoid a wait for the
+ * caller's whole queue, which may be out of order. */
 clave_status opencl_begin(stream *base) {
   cl_stream *queue = (cl_stream *)base;
   cl_command_queue callers = queue->device->callers;
@@ -29,7 +29,7 @@ clave_status opencl_begin(stream *base) {
   return NULL;
 }
 
-/* Once all is over: what followed commands that failed is void. */
+/* Fails if the caller's commands failed, since the run's results are then void. */
 static clave_status check_before(cl_stream *stream) {
   cl_int outcome = CL_COMPLETE;
   if (!stream->before) return NULL;
@@ -127,7 +127,7 @@ static clave_status take_fault(cl_stream *stream, device_fault *fault) {
   return clear_fault(stream);
 }
 
-/* With the fault record: one wait for both. */
+/* Waits for the queue and reads the fault record in the same wait. */
 static clave_status wait_for_all(cl_stream *stream) {
   stream->found.kind = KERNEL_FAULT_NONE;
   if (stream->fault_armed)

@@ -1,19 +1,19 @@
 #ifndef BACKEND_OPENCL_LAUNCH_STREAM_H
 #define BACKEND_OPENCL_LAUNCH_STREAM_H
-/* Launches: how an op's are recorded, and how a session's stream runs what was recorded. Op
- * families see opencl.h only. */
+/* Launches: how those of an op are recorded, and how a session's stream runs recordings. Op
+ * families include opencl.h only. */
 #include "backend/opencl/program/program.h"
 
 typedef struct cl_stream cl_stream;
 
 /* ---------------------------------------------------------------- instructions.c */
 
-/* Which instructions kernels may use, by CLAVE_ASM. */
+/* Chooses which instructions kernels may use. Fails if CLAVE_ASM names an unknown one. */
 clave_status instructions_choose(cl_device *device) STATUS_CHECK;
 
 /* ---------------------------------------------------------------- launch.c */
 
-void opencl_cache_destroy(backend *backend, void *cache); /* of an instruction's programs */
+void opencl_cache_destroy(backend *backend, void *cache); /* frees a node's cache of programs */
 
 /* ---------------------------------------------------------------- recorder.c, record.c */
 
@@ -29,16 +29,16 @@ struct cl_recorder {
   cl_device *device;
   bool fast; /* kernels may round less exactly */
   cl_recording *out;
-  epilogue_part *epilogue;  /* borrowed: of the node, until a launch has it; NULL */
+  epilogue_part *epilogue;  /* borrowed: the node's epilogue until a launch runs it, then NULL */
   variant_choices *choices; /* node.choices */
-  cl_recorder *pack;        /* borrowed: for the launches that pack a weight; NULL in itself */
+  cl_recorder *pack;        /* borrowed: for launches that pack a weight; NULL in itself */
 };
-/* The op's launches, and its epilogue, if none of them has it: in place, or out of scratch memory,
- * where it makes another dtype. */
+/* Records the op's launches. If none of them runs the epilogue, a separate launch does: in place,
+ * or from scratch memory if it changes the dtype. */
 clave_status record_with_epilogue(cl_recorder *recorder, const node *node) STATUS_CHECK;
 clave_status launch_epilogue_alone(cl_recorder *recorder, const node *node) STATUS_CHECK;
 
-/* Takes `blas` and `instead` over; copies values. */
+/* Takes ownership of `blas` and `instead`, on failure too; copies values. */
 clave_status recorder_add(cl_recorder *recorder, const recorded_launch *launch,
                           const launch_value *values) STATUS_CHECK;
 clave_status opencl_record(backend *backend, const node *node, bool fast,
@@ -53,7 +53,7 @@ clave_status opencl_prove(stream *stream, const recording *recording, bool packs
 
 /* ---------------------------------------------------------------- stream.c */
 
-/* As in kernels_cl/support/common.h. */
+/* Same layout as in kernels_cl/support/common.h. */
 typedef struct fault_record {
   cl_int kind;
   cl_uint node;
@@ -71,17 +71,17 @@ struct cl_stream {
   const cl_functions *cl;
   cl_command_queue queue;
   cl_mem fault;       /* one fault_record */
-  fault_record found; /* what finish reads of it */
-  bool fault_armed;   /* a kernel that may write it was enqueued since the last finish */
-  cl_event before;    /* owned: when the caller's commands before the run are over; or NULL */
+  fault_record found; /* a copy of `fault` that finish reads */
+  bool fault_armed;   /* a kernel that may write `fault` was enqueued since the last finish */
+  cl_event before;    /* owned: complete when the caller's commands before the run are; or NULL */
   uint32_t number;    /* of the node being run */
   bool profiling;
   timed_event *events;
   size_t n_events, cap_events;
-  bool unsaved;               /* a kernel variant ran that the cache on disk lacks */
-  bool saves_late;            /* at the end */
-  bool blocking_maps;         /* see quirk_blocking_maps */
-  kernel_program **requested; /* for build_all */
+  bool unsaved;       /* a program or proof is new and may be missing in the cache on disk */
+  bool saves_late;    /* binaries are saved when the stream is destroyed, see quirk_slow_binaries */
+  bool blocking_maps; /* see quirk_blocking_maps */
+  kernel_program **requested; /* programs for build_all to build */
   int n_requested;
   size_t cap_requested;
 };
@@ -105,8 +105,8 @@ clave_status opencl_finish(stream *stream, device_fault *fault) STATUS_CHECK;
 clave_status opencl_profile(stream *stream, bool on) STATUS_CHECK;
 clave_status opencl_times(stream *stream, uint32_t number, int64_t *start_ns,
                           int64_t *end_ns) STATUS_CHECK;
-/* Where the next command's event goes, counted by n_events++ once it was enqueued; NULL unless
- * profiling. */
+/* Returns where to store the next command's event, or NULL unless profiling. Increment n_events
+ * once the command was enqueued. */
 cl_event *stream_event(cl_stream *stream, clave_status *st);
 
 /* ---------------------------------------------------------------- submit.c */
@@ -127,7 +127,7 @@ clave_status opencl_buffer_import(backend *backend, int fd, size_t bytes, bool w
                                   buffer **out) STATUS_CHECK;
 clave_status opencl_acquire(stream *stream, buffer *imported) STATUS_CHECK;
 clave_status opencl_release(stream *stream, buffer *imported) STATUS_CHECK;
-/* Of buffers that no other command takes. */
+/* Copies between buffers that copy commands cannot use. */
 clave_status copy_by_kernel(cl_stream *stream, buffer *to, size_t to_offset, const buffer *from,
                             size_t from_offset, size_t bytes) STATUS_CHECK;
 
@@ -135,10 +135,10 @@ clave_status copy_by_kernel(cl_stream *stream, buffer *to, size_t to_offset, con
 
 clave_status blas_run(cl_stream *stream, const blas_call *call,
                       const run_operands *operands) STATUS_CHECK;
-/* Returns true once the library has failed on the device; clave's own kernels multiply from then
- * on. */
+/* True once the library has failed on the device; clave's own kernels multiply from then on. */
 bool blas_is_refused(const cl_device *device);
-void blas_refuse(cl_device *device, const struct clave_error *why); /* leaves a note */
+/* Leaves a note the first time. */
+void blas_refuse(cl_device *device, const struct clave_error *why);
 void clblast_close(cl_device *device);
 
 #endif

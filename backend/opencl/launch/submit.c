@@ -1,21 +1,20 @@
-/* Running what was recorded. A stream has kernel objects of its own for each recording that it
- * runs, with their arguments set: the steady state sets those that changed, which are few, and
- * enqueues. */
+/* Runs recordings. A stream has separate kernel objects for each recording, with their arguments
+ * set. In the steady state it sets the few arguments that changed, and enqueues. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/opencl/launch/stream.h"
 
 typedef struct bound_launch {
-  cl_kernel handle;  /* owned; NULL until it is made */
-  bool has_run;      /* all arguments were set */
-  uint64_t *serials; /* owned (n_pointers): of the buffers that were set */
-  uint8_t *numbers;  /* behind them: the struct as it was set */
-  void *instead;     /* owned: the state of what runs instead of CLBlast */
+  cl_kernel handle;  /* owned; NULL until made */
+  bool has_run;      /* all arguments have been set */
+  uint64_t *serials; /* owned (n_pointers): serials of the buffers that were set */
+  uint8_t *numbers;  /* in the same allocation: the struct of numbers as last set */
+  void *instead;     /* owned: state of the recording that replaces CLBlast */
 } bound_launch;
 
 typedef struct cl_state {
-  uint64_t serial; /* of the recording */
+  uint64_t serial; /* serial of the recording */
   int n;
   bound_launch launches[];
 } cl_state;
@@ -34,7 +33,7 @@ void opencl_state_destroy(stream *base, void *state) {
   free(c);
 }
 
-/* A state of the recording, in place of another's. */
+/* Ensures that *state is a state of this recording; replaces one of another recording. */
 static clave_status state_of(stream *stream, const cl_recording *recording, void **state) {
   cl_state *c = *state;
   if (c && c->serial == recording->base.serial) return NULL;
@@ -48,7 +47,7 @@ static clave_status state_of(stream *stream, const cl_recording *recording, void
 
 /* ---------------------------------------------------------------- arguments */
 
-/* i: of the signature. */
+/* Sets argument i of the signature. */
 static clave_status set(const cl_stream *stream, const recorded_launch *launch,
                         const bound_launch *bound_launch, int i, size_t size, const void *data) {
   cl_int code = stream->cl->clSetKernelArg(bound_launch->handle, launch->places.at[i], size, data);
@@ -57,8 +56,8 @@ static clave_status set(const cl_stream *stream, const recorded_launch *launch,
                       launch->signature->kernel, i, launch->signature->args[i].name);
 }
 
-/* NULL: the stream's fault record, which stands for a tensor of nothing as well. A buffer is known
- * by its serial, since its handle may be that of one that was released. */
+/* Sets a buffer; NULL sets the stream's fault record, which also stands for absent tensors. Buffers
+ * are compared by serial, since a new handle may equal a released one. */
 static clave_status set_memory(const cl_stream *stream, const recorded_launch *launch,
                                bound_launch *bound_launch, int i, const cl_buffer *buf) {
   const cl_mem *memory = buf ? &buf->memory : &stream->fault;
@@ -69,7 +68,7 @@ static clave_status set_memory(const cl_stream *stream, const recorded_launch *l
   return NULL;
 }
 
-/* bytes: of the number, 4 or 8. True: it changed. */
+/* Stores a number of 4 or 8 bytes. Returns true if it changed. */
 static bool put_number(const recorded_launch *launch, const bound_launch *bound_launch, int i,
                        uint64_t number, size_t bytes) {
   uint32_t narrow = (uint32_t)number;
@@ -80,7 +79,7 @@ static bool put_number(const recorded_launch *launch, const bound_launch *bound_
   return true;
 }
 
-/* The buffer that value i holds at present, or NULL, and the offset of element 0. */
+/* Returns the current buffer of value i, or NULL, and the offset of element 0. */
 static const cl_buffer *launch_memory(const recorded_launch *launch, int i,
                                       const run_operands *operands, int64_t *offset) {
   const launch_value *value = &launch->values[i];
@@ -93,7 +92,7 @@ static const cl_buffer *launch_memory(const recorded_launch *launch, int i,
   return (const cl_buffer *)tensor->buf;
 }
 
-/* A buffer, and behind it the offset of element 0. changed: set where a number is another. */
+/* Sets a buffer, and the offset of element 0 after it. Sets *changed if the offset changed. */
 static clave_status set_operand(const cl_stream *stream, const recorded_launch *launch,
                                 bound_launch *bound_launch, int i, const run_operands *operands,
                                 bool *changed) {
@@ -103,7 +102,7 @@ static clave_status set_operand(const cl_stream *stream, const recorded_launch *
   return set_memory(stream, launch, bound_launch, i, buf);
 }
 
-/* An image of a packed weight's words, which is made once and stays as long as the weight. */
+/* Sets an image of a packed weight, which is made once and lives as long as the weight. */
 static clave_status set_image(const cl_stream *stream, const recorded_launch *launch,
                               bound_launch *bound_launch, int i, const run_operands *operands) {
   cl_buffer *weight = (cl_buffer *)operands->weights[launch->values[i].as.i];
@@ -118,8 +117,8 @@ static clave_status set_image(const cl_stream *stream, const recorded_launch *la
 
 static bool is_memory(const launch_value *value) { return value->kind <= VALUE_ABSENT; }
 
-/* The struct of numbers, which is the last argument. rusticl (Mesa 22.3) takes no bytes behind the
- * last number, though the struct has them. */
+/* Sets the struct of numbers, which is the last argument. rusticl (Mesa 22.3) rejects the padding
+ * after the last number, although the struct has it. */
 static clave_status set_numbers(const cl_stream *stream, const recorded_launch *launch,
                                 const bound_launch *bound_launch) {
   const arg_places *places = &launch->places;
@@ -156,7 +155,7 @@ static clave_status set_changed(cl_stream *stream, const recorded_launch *launch
   return changed ? set_numbers(stream, launch, bound_launch) : NULL;
 }
 
-/* Numbers that stay, and local memory. */
+/* Sets numbers that never change, and local memory. */
 static clave_status set_constants(const cl_stream *stream, const recorded_launch *launch,
                                   bound_launch *bound_launch) {
   for (int i = 0; i < launch->n_values; i++) {
@@ -175,7 +174,7 @@ static clave_status set_constants(const cl_stream *stream, const recorded_launch
 
 /* ---------------------------------------------------------------- launches */
 
-/* Of what a launch asks its device may take less, of work-items in a group its kernel, too. */
+/* Fails if the launch has more groups than the device allows, or larger ones than the kernel. */
 static clave_status check_groups(const cl_stream *stream, const recorded_launch *launch,
                                  cl_kernel kernel) {
   size_t most = stream->device->entry->traits.most_groups;
@@ -218,8 +217,8 @@ static clave_status enqueue(cl_stream *stream, const recorded_launch *launch,
   return NULL;
 }
 
-/* A kernel object's first launch: where the driver wants it, a kernel's first one is over before
- * another thread's. */
+/* Enqueues the first launch of a kernel object. If the driver requires it, waits until a program's
+ * first launch is done before another thread launches. */
 static clave_status enqueue_first(cl_stream *stream, const recorded_launch *launch,
                                   const bound_launch *bound_launch) {
   cl_device *device = stream->device;
@@ -257,7 +256,7 @@ static clave_status run_launch(cl_stream *stream, const recorded_launch *launch,
   clave_status st = bound_launch->handle ? NULL : make_kernel(stream, launch, bound_launch);
   if (!st) st = set_changed(stream, launch, bound_launch, operands);
   if (st) {
-    drop_kernel(stream, bound_launch); /* half of its arguments may be set */
+    drop_kernel(stream, bound_launch); /* some of its arguments may be set */
     return st;
   }
   bound_launch->has_run = true;
@@ -288,7 +287,7 @@ clave_status opencl_run(stream *base, const recording *recording, void **state,
   const cl_recording *recorded = (const cl_recording *)recording;
   const cl_state *before = *state;
   if (!before || before->serial != recording->serial)
-    TRY(opencl_prepare(base, recording, state)); /* all first */
+    TRY(opencl_prepare(base, recording, state)); /* makes all kernels before any runs */
   cl_state *b = *state;
   queue->number = number;
   for (int i = 0; i < recorded->n; i++)

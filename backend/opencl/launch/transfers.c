@@ -1,9 +1,9 @@
-/* Bytes of buffers: written, read, filled and copied by a stream. */
+/* Writes, reads, fills and copies buffers on a stream. */
 #include <string.h>
 
 #include "backend/opencl/launch/stream.h"
 
-/* Memory that a buffer lies in: the device and the host see each other's changes through a map. */
+/* Maps and unmaps a buffer in host memory, so that the device and host see each other's changes. */
 static clave_status pass_over(const cl_stream *stream, const cl_buffer *buffer, size_t offset,
                               size_t bytes, cl_map_flags flags, cl_bool waits) {
   cl_int code;
@@ -25,7 +25,7 @@ static bool lies_in(const cl_buffer *buffer, size_t offset, const void *host) {
   return buffer->host && buffer->host + offset == (const char *)host;
 }
 
-/* Commands that use the buffer in between keep it. */
+/* Writes through a temporary buffer, which the commands that use it keep alive. */
 static clave_status write_closed(cl_stream *stream, buffer *to, size_t offset, const void *from,
                                  size_t bytes, cl_bool waits) {
   backend *backend = &stream->device->base;
@@ -94,7 +94,7 @@ clave_status opencl_enqueue_read(stream *stream, const buffer *from, size_t offs
   return read_buffer((cl_stream *)stream, from, offset, to, bytes, CL_FALSE);
 }
 
-/* Commands that use the zeros keep them. */
+/* Fills with zeros by a copy. Commands that use the zeros keep their buffer alive. */
 static clave_status fill_by_kernel(cl_stream *stream, buffer *to, size_t offset, size_t bytes) {
   backend *backend = &stream->device->base;
   buffer *zeros;

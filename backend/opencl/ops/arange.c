@@ -1,4 +1,4 @@
-/* Arange and Full: tensors made of numbers alone. */
+/* Arange and Full: tensors computed from numbers alone. */
 #include "ops/arange.h"
 
 #include "opencl_ops.h"

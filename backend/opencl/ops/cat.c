@@ -1,4 +1,4 @@
-/* Concatenation, and the strided move that it is made of: kernels_cl/cat.cl. */
+/* Concatenation, and the strided move that it consists of: kernels_cl/cat.cl. */
 #include "ops/cat.h"
 
 #include "backend/opencl/ops/families.h"

@@ -4,8 +4,7 @@
 #include "backend/opencl/ops/families.h"
 #include "opencl_ops.h"
 
-/* Below MIN_LINE an inner dimension does not fill a vector. PART: elements of a work-item of a CPU.
- */
+/* Below MIN_LINE an inner dimension fills no vector. PART: elements per work-item of a CPU. */
 enum { MIN_LINE = 16, TILE = 16, TILE_ROWS = 4, PART = 4096 };
 
 static void begin(launch *launch, cl_recorder *recorder, const node *node, const tensor *tensor) {
@@ -13,7 +12,7 @@ static void begin(launch *launch, cl_recorder *recorder, const node *node, const
   launch_define(launch, "SIZE", (int)dtype_size(tensor->type));
 }
 
-/* value without dimension `axis`. */
+/* Returns value without dimension `axis`. */
 static tensor without_axis(const tensor *value, int axis) {
   tensor tensor = *value;
   for (int i = axis; i + 1 < tensor.rank; i++) {
@@ -91,8 +90,7 @@ static clave_status copy_tiles(cl_recorder *recorder, const node *node, const co
                     (size_t[]){TILE, TILE_ROWS, 1});
 }
 
-/* The dimension that is contiguous in tensor, if it is not the inner one and a tile fits; else -1.
- */
+/* Returns the contiguous dimension if it is not the inner one and a tile fits, else -1. */
 static int transposed_axis(const tensor *tensor) {
   if (tensor->rank < 2 || tensor->strides[tensor->rank - 1] == 1 ||
       tensor->dims[tensor->rank - 1] < TILE)

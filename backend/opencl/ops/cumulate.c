@@ -1,4 +1,4 @@
-/* Running folds: kernels_cl/cumulate.cl. Few long rows are divided into parts. */
+/* Cumulative folds: kernels_cl/cumulate.cl. Long rows are split into parts if there are few. */
 #include "ops/cumulate.h"
 
 #include "backend/opencl/ops/families.h"
@@ -45,7 +45,7 @@ static void define_fold(launch *launch, const cumulating *cumulating) {
   launch_define(launch, "W", cumulating->width);
 }
 
-/* Scratch memory: parts, then places; both of 8 bytes at most. */
+/* Scratch memory holds the parts, then the indices; each takes at most 8 bytes. */
 static cumulate_params arguments_of(const cumulating *cumulating) {
   bool split = cumulating->n_splits > 1;
   int64_t places = 2 * cumulating->n_splits * cumulating->items * cumulating->width;

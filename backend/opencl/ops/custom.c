@@ -1,5 +1,5 @@
-/* Custom ops: kernels of the user's, whose text lies in the program. Their head is written here, of
- * the parameters that the program lists, so that tensors may lie anywhere in a buffer. */
+/* Custom ops: the user's kernels, whose text is in the program. Their head is written here from the
+ * parameters that the program lists, so that a tensor may begin at any offset of a buffer. */
 #include "ops/custom.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "opencl_ops.h"
 
-/* Pointers to a tensor's elements as they are stored. */
+/* The pointer types of a tensor's stored elements. */
 #define POINTERS(to)                                                                               \
   {                                                                                                \
     [DTYPE_F32] = to " float *", [DTYPE_F16] = to " half *", [DTYPE_BF16] = to " ushort *",        \
@@ -36,7 +36,7 @@ typedef struct custom_launch {
   const node *node;
   const ir_custom *op;
   const ir_custom_kernel *kernel;
-  char (*offsets)[OFFSET_NAME]; /* by parameter: what the offset of its tensor is named */
+  char (*offsets)[OFFSET_NAME]; /* indexed by parameter: the name of its tensor's offset */
 } custom_launch;
 
 /* ---------------------------------------------------------------- the text */

@@ -1,4 +1,4 @@
-/* Dequantize, IndexSelect of encoded constants, and constants that other ops decode;
+/* Dequantize, IndexSelect of encoded constants, and decoding of constants for other ops;
  * kernels_cl/dequantize.cl. */
 #include "ops/dequantize.h"
 
@@ -24,7 +24,7 @@ encoded_params encoded_operand(const bound_tensor *tensor) {
                           .group = encoding->group ? encoding->group : max_i64(row, 1)};
 }
 
-/* Without an index: out, of type `type`, has all rows. */
+/* Decodes the picked rows, or all rows if there is no index, to out, whose dtype is `type`. */
 static clave_status launch_parts(cl_recorder *recorder, const node *node,
                                  const dequantize_form *desc, dtype type, arg_buffer out) {
   int64_t parts = ceil_div(desc->row, DECODED_AT_ONCE);

@@ -7,9 +7,9 @@
 #include "opencl_ops.h"
 
 enum { KIND_INFINITE = 4, KIND_ANY = 5, CPU_ROWS = 4, CPU_WIDTH = 16 };
-/* Of distance_panels: rows of a work-item, and of a tile. */
+/* distance_panels: rows per work-item, and rows per tile. */
 enum { CHUNK = 120, WIDE_TILE = 8, NARROW_TILE = 4 };
-/* Of distance_products: least sizes, and a tile's rows and vectors. */
+/* distance_products: least sizes, and rows and vectors per tile. */
 enum { PRODUCT_ROWS = 32, PRODUCT_TERMS = 32, PRODUCT_TILE = 6, PRODUCT_VECTORS = 4 };
 
 static int kind_of(double p) {
@@ -17,14 +17,14 @@ static int kind_of(double p) {
   return isinf(p) ? KIND_INFINITE : KIND_ANY;
 }
 
-/* A tile of few rows is mostly done for nothing. */
+/* A tile of few rows would waste most of its work. */
 static bool takes_panels(const cl_recorder *recorder, const distance_form *desc, int kind) {
   const bool usual = kind == 1 || kind == 2 || kind == KIND_INFINITE;
   return recorder_traits(recorder)->is_cpu && usual && desc->a->tensor.type != DTYPE_F64 &&
          desc->m > 0 && desc->n_a >= NARROW_TILE && desc->n_b >= NARROW_TILE;
 }
 
-/* Fewer terms are often near to each other. */
+/* With fewer terms, rows are often close together, where products lose precision. */
 static bool takes_products(const distance_form *desc, int kind) {
   return kind == 2 && desc->a->tensor.type == DTYPE_F32 && desc->m >= PRODUCT_TERMS &&
          desc->n_a >= PRODUCT_ROWS && desc->n_b >= PRODUCT_ROWS;
@@ -75,7 +75,7 @@ clave_status opencl_distance(cl_recorder *recorder, const node *node) {
   int kind = kind_of(desc.p);
   if (takes_panels(recorder, &desc, kind)) return launch_panels(recorder, node, &desc, kind);
   bool vector =
-      recorder_traits(recorder)->is_cpu && kind != KIND_ANY; /* PoCL: pow of double16 is wrong */
+      recorder_traits(recorder)->is_cpu && kind != KIND_ANY; /* PoCL's pow of double16 is wrong */
   int rows = vector ? CPU_ROWS : 1;
   int64_t items = desc.n_out / desc.n_b * ceil_div(desc.n_b, rows);
   launch launch;

@@ -1,10 +1,10 @@
-/* Elementwise lists: one generated kernel per list of steps, dtypes and way of walking, never per
+/* Elementwise lists: one kernel is generated for each list of steps, dtypes and walk, never for a
  * shape.
  *
- * Four ways of walking the collapsed shape: LINES, a 2-D range of (inner dimension, all others),
- * inner strides 0 and 1 known to the compiler; POINTS, one division chain per element, where the
- * inner dimension is short; and on CPUs LOOPS, a part of out for each work-item, line by line, or
- * TILES, parts of 16 lines, where neighbours of an input lie across the lines. */
+ * There are four walks over the collapsed shape. LINES is a 2-D range of (inner dimension, all
+ * others), with inner strides 0 and 1 known to the compiler. POINTS is for short inner dimensions
+ * and divides indices for each element. On CPUs, LOOPS assigns each work-item a part of out, line
+ * by line, and TILES a part of 16 lines, if neighbours of an input are stored across the lines. */
 #include "ops/elementwise.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ typedef enum walk { LINES, POINTS, LOOPS, TILES } walk;
 typedef struct elementwise_kernel {
   steps_text text;
   walk how;
-  int64_t each; /* LOOPS, TILES: neighbours of a work-item */
+  int64_t each; /* LOOPS, TILES: neighbours per work-item */
 } elementwise_kernel;
 
 /* ---------------------------------------------------------------- source text */
@@ -44,7 +44,7 @@ static int list_parameters(const elementwise_kernel *kernel, arg_info *args) {
   return n;
 }
 
-/* Sets i0 (inner) ... of the element, and `o`, its place in out. */
+/* Writes the indices of the element: i0 (inner), ..., and `o`, its index in out. */
 static void write_indices(const elementwise_kernel *kernel, text *text) {
   text_printf(text, "  const index_t i = (index_t)get_global_id(0);\n  if (i >= n) return;\n");
   bool lines = kernel->how == LINES;
@@ -120,14 +120,14 @@ static clave_status write_kernel(const void *ctx, text *text, arg_info *args, in
 
 /* ---------------------------------------------------------------- launch */
 
-/* Neighbours of a work-item that loops. */
+/* Limits on the neighbours per work-item that loops. */
 enum { LEAST_EACH = 1024, MOST_EACH = 16384, ITEMS_PER_CORE = 8 };
 static int64_t share_of(const cl_recorder *recorder, int64_t n) {
   int64_t items = ITEMS_PER_CORE * (int64_t)recorder_traits(recorder)->compute_units;
   return min_i64(max_i64(ceil_div(n, items), LEAST_EACH), MOST_EACH);
 }
 
-/* Work-items by TILES. */
+/* Returns the number of work-items of TILES. */
 static int64_t count_tiles(const elementwise_kernel *kernel) {
   const tensor *out = &kernel->text.desc.shapes[0];
   const int64_t line = out->dims[out->rank - 1], lines = out->dims[out->rank - 2];
@@ -147,7 +147,7 @@ static void push_arguments(launch *launch, const elementwise_kernel *kernel) {
   steps_push_numbers(&kernel->text, launch);
 }
 
-/* Which inputs are read by tiles; false: none. */
+/* Marks the inputs that are read by tiles. Returns false if there are none. */
 static bool find_turned(elementwise_kernel *kernel) {
   const tensor *out = &kernel->text.desc.shapes[0];
   bool any = false;
@@ -157,7 +157,7 @@ static bool find_turned(elementwise_kernel *kernel) {
   return any;
 }
 
-/* One number for all of `turned`. */
+/* Encodes all of `turned` in one number. */
 static int turned_code(const elementwise_kernel *kernel) {
   int code = 0;
   for (int i = 0; i < kernel->text.desc.n_inputs; i++) code = code * 2 + kernel->text.turned[i];

@@ -1,5 +1,5 @@
-/* What several op families share: operands, dimensions split into walked and kept ones, group sizes
- * for loops. */
+/* Helpers that several op families share: operands, dimensions split into walked and kept ones,
+ * group sizes for loops. */
 #include "backend/opencl/ops/families.h"
 
 dtype moved_type(dtype t) {
@@ -8,8 +8,8 @@ dtype moved_type(dtype t) {
   return by_size[dtype_size(t)];
 }
 
-/* A CPU device runs groups on its cores: enough of them, but not tiny ones. Where there is little
- * to do any size is good: the one that more work gets, too, since each is compiled (PoCL). */
+/* A CPU device runs groups on its cores: there should be enough of them, but not tiny ones. With
+ * little work any size will do; 16 is also used for more work, which saves PoCL a compilation. */
 size_t choose_local(const cl_recorder *recorder, int64_t items, int64_t work) {
   const device_traits *traits = recorder_traits(recorder);
   if (!traits->is_cpu) return LOCAL_SIZE;
@@ -21,7 +21,7 @@ size_t choose_local(const cl_recorder *recorder, int64_t items, int64_t work) {
   return 1;
 }
 
-/* parameters: work-items of a group. Kernels for CPUs are right in groups of any size. */
+/* parameters: work-items per group. Kernels for CPUs work with any group size. */
 static bool takes_group(const void *traits, const kernel_variant *variant) {
   const device_traits *device_traits = traits;
   return device_traits->is_cpu && (size_t)variant->parameters[0] <= device_traits->max_local;
@@ -58,15 +58,15 @@ clave_status launch_rows(launch *launch, int64_t rows, int64_t row_size, int tea
                   : launch_loops(launch, rows, 1, row_size);
 }
 
-/* A sum is of blocks of up to 64 W TEAM elements, whose lanes are added in pairs: each sum of n has
- * an error of at most (n / (W TEAM) + log2(W TEAM)) roundings of its elements' magnitudes, so no
- * more than n + 8, which is what results are held against. */
+/* A sum consists of blocks of up to 64 W TEAM elements, whose lanes are added in pairs. Its error
+ * is at most n / (W TEAM) + log2(W TEAM) roundings of its elements' magnitudes. This is less than n
+ * + 8, the bound that results are checked against. */
 typedef struct rows_problem {
   const device_traits *traits;
   int64_t size;
 } rows_problem;
 
-/* parameters: team and width of a row_walk. A team has something to do for each of its lanes. */
+/* parameters: team and width of a row_walk. A row must have elements for each lane of the team. */
 static bool takes_team(const void *problem, const kernel_variant *variant) {
   const rows_problem *rows_problem = problem;
   const int64_t team = variant->parameters[0], width = variant->parameters[1];

@@ -1,68 +1,68 @@
 #ifndef BACKEND_OPENCL_OPS_FAMILIES_H
 #define BACKEND_OPENCL_OPS_FAMILIES_H
-/* What several op families share: operands, dimensions split into walked and kept ones, group sizes
- * for loops. */
+/* Helpers that several op families share: operands, dimensions split into walked and kept ones,
+ * group sizes for loops. */
 #include "backend/opencl/opencl.h"
 
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* The dtype that stands for all of a size, for kernels that only move elements. */
+/* Returns one dtype for all dtypes of equal size, for kernels that only move elements. */
 dtype moved_type(dtype t);
 
-/* The local size for `items` work-items that each loop over about `work` elements. */
+/* Returns the local size for `items` work-items that each loop over about `work` elements. */
 size_t choose_local(const cl_recorder *recorder, int64_t items, int64_t work);
 /* Launches (items, others) work-items, `work` elements each. */
 clave_status launch_loops(launch *launch, int64_t items, int64_t others, int64_t work) STATUS_CHECK;
-/* n tensors of rows_along: their last dimension, and the rest. */
+/* Splits each of n tensors of rows_along into its last dimension (over) and the rest (kept). */
 void split_rows(const tensor *rows, int n, tensor *kept, tensor *over);
-/* Launches `rows` groups of `team` work-items, or where that is 1 one work-item a row. */
+/* Launches `rows` groups of `team` work-items, or one work-item per row if team is 1. */
 clave_status launch_rows(launch *launch, int64_t rows, int64_t row_size, int team) STATUS_CHECK;
 
-/* Who walks a row of contiguous elements: `team` work-items, W neighbours at a time. */
+/* A walk over a row of contiguous elements: by `team` work-items, W neighbours at a time. */
 typedef struct row_walk {
   int team, width;
 } row_walk;
-/* Of `rows` rows of `size` elements: as the tuning table has it for the family, else by_rule. */
+/* Returns the walk for `rows` rows of `size` elements: from the tuning table, else by_rule. */
 row_walk choose_row_walk(cl_recorder *recorder, const char *family, const node *node,
                          const tensor *tensor, int64_t rows, int64_t size, row_walk by_rule);
 
-/* How a kernel with vector.h walks rows: W neighbours at a time, alone or as a team. */
+/* The walk of a kernel with vector.h over rows: W neighbours at a time, alone or as a team. */
 typedef struct row_class {
   bool row;  /* the walked dimension is contiguous in every tensor */
-  int team;  /* TEAM: work-items that share a row; 1: none */
+  int team;  /* TEAM: work-items that share a row; 1 if they do not */
   int width; /* W */
-  int strip; /* STRIP: vectors of kept elements that a work-item without ROW takes; 0 and 1: one */
+  int strip; /* STRIP: vectors of kept elements per work-item without ROW; 0 and 1 mean one */
 } row_class;
-/* over[0..n): the walked dimension(s), kept[0..n): the rest. */
+/* over[0..n): the walked dimensions; kept[0..n): the rest. */
 row_class choose_row_class(const cl_recorder *recorder, const tensor *kept, const tensor *over,
                            int n);
-void launch_row_class(launch *launch, row_class class); /* macros ROW, TEAM, W */
-/* Elements of the innermost kept dimension, of which a work-item without ROW takes STRIP * W. */
+void launch_row_class(launch *launch, row_class class); /* defines ROW, TEAM, W */
+/* Returns the innermost kept dimension. Without ROW, a work-item has STRIP * W elements of it. */
 int64_t kept_row_size(const tensor *kept);
-/* Work-items (or teams) for the kept dimensions. */
+/* Returns the number of work-items (or teams) for the kept dimensions. */
 int64_t row_class_items(row_class class, const tensor *kept);
 
-/* The places along `axis` of every row of x in ascending order of their elements, equal ones in
- * their own order: 32-bit integers in the stream's scratch memory, `step` apart. */
+/* Sorted positions along `axis` of every row of x: ascending by element, stable. They are 32-bit
+ * integers in the stream's scratch memory, `step` apart. */
 typedef struct sorted_places {
-  int64_t offset, pitch, step; /* in 32-bit integers; pitch: from a row to the next */
+  int64_t offset, pitch, step; /* in 32-bit integers; pitch: distance between rows */
 } sorted_places;
 clave_status launch_sort(cl_recorder *recorder, const node *node, const bound_tensor *tensor,
                          int axis, sorted_places *out) STATUS_CHECK;
 
-/* out[i] = the mean of row i of tensor (rows, size), both contiguous, of floats, size > 0. */
+/* out[i] = the mean of row i of tensor (rows, size). Both are contiguous floats, size > 0. */
 clave_status launch_means(cl_recorder *recorder, const node *node, const bound_tensor *tensor,
                           const bound_tensor *out, int64_t rows, int64_t size) STATUS_CHECK;
 
-/* Images [first, first + count) of a dense tensor. */
+/* Returns a view of the images [first, first + count) of a dense tensor. */
 bound_tensor take_images(const bound_tensor *tensor, int64_t first, int64_t count);
 
 /* Copies tensor into `out` elementwise (equal dims and dtypes, any strides); kernels_cl/cat.cl. */
 clave_status move_elements(cl_recorder *recorder, const node *node, const bound_tensor *tensor,
                            const bound_tensor *out) STATUS_CHECK;
-/* tensor, of any strides, to `to`, contiguous, by rows of its inner dimension. */
+/* Copies tensor, with any strides, to the contiguous `to`, by rows of its inner dimension. */
 clave_status opencl_copy_lines(cl_recorder *recorder, const node *node, const bound_tensor *tensor,
                                arg_buffer to) STATUS_CHECK;
 

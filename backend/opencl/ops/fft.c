@@ -1,13 +1,12 @@
-/* Discrete Fourier transforms: kernels_cl/fft.cl. Tables of roots first; then rows, as many at once
- * as scratch memory of a reasonable size holds, are loaded, go through the passes and are stored.
- */
+/* Discrete Fourier transforms: kernels_cl/fft.cl. The tables of roots are made first. Then rows are
+ * loaded, go through the passes and are stored, as many at once as fit POINTS_AT_ONCE. */
 #include "ops/fft.h"
 
 #include "backend/opencl/ops/families.h"
 #include "opencl_ops.h"
 
-/* A CPU takes ROW_WIDTH rows through all passes, in its cache; a GPU, or a CPU of few or long rows,
- * all rows pass by pass. */
+/* A CPU takes ROW_WIDTH rows through all passes in its cache. A GPU, or a CPU with few or long
+ * rows, runs each pass over all rows. */
 enum { POINTS_AT_ONCE = 1 << 22, ROW_WIDTH = 16, FEW_ROWS = 3, LONG_ROW = 1 << 16 };
 
 typedef struct transforming {
@@ -16,11 +15,11 @@ typedef struct transforming {
   fft_form desc;
   tensor kept[2], over[2]; /* of x and out */
   int radices[FFT_MAX_PASSES], n_passes;
-  /* Places in scratch memory, in reals. spectrum and work change hands with the buffers beside them
-   * from pass to pass. */
+  /* Offsets in scratch memory, in reals. Each pass swaps spectrum and work with the buffers beside
+   * them. */
   int64_t roots, chirp, spectrum, work, beside_spectrum, beside_work;
   int64_t rows_at_once;
-  int64_t items; /* work-items that take rows through all passes; 0: pass by pass */
+  int64_t items; /* work-items that take rows through all passes; 0 if each pass is a launch */
 } transforming;
 
 static int64_t take_points(int64_t *reals, int64_t points) {
@@ -84,7 +83,7 @@ static clave_status launch_pass(const transforming *transforming, int radix, int
   return launch_loops(&launch, items, 1, 4 * radix);
 }
 
-/* *data: where the rows are; *beside: another buffer of their size. */
+/* Runs all passes. *data: offset of the rows; *beside: of an equal buffer. Passes swap them. */
 static clave_status launch_passes(const transforming *transforming, int64_t rows, int64_t *data,
                                   int64_t *beside) {
   int64_t stride = 1;
@@ -213,7 +212,7 @@ static radix_params radices_of(const fft_plan *plan) {
 
 static bool has_odd_radix(const transforming *transforming) {
   return transforming->radices[transforming->n_passes > 0 ? transforming->n_passes - 1 : 0] % 2 !=
-         0; /* they come last */
+         0; /* odd radices come last */
 }
 
 static clave_status launch_whole_rows(const transforming *transforming) {

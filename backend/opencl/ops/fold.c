@@ -1,4 +1,4 @@
-/* Sliding blocks: kernels_cl/fold.cl. */
+/* Im2col and col2im: kernels_cl/fold.cl. */
 #include "ops/fold.h"
 
 #include "backend/opencl/ops/families.h"
@@ -6,7 +6,7 @@
 
 enum { CPU_CHUNK = 64 };
 
-/* items: of `chunk` elements of a row. */
+/* items: number of chunks of rows. */
 static windows_params windows_of(const fold_form *desc, int64_t items) {
   return (windows_params){.items = items,
                           .rows = desc->size[0],
@@ -23,7 +23,7 @@ static windows_params windows_of(const fold_form *desc, int64_t items) {
                           .dilation_x = desc->dilation[1]};
 }
 
-/* Of a row that a work-item makes. */
+/* Returns the elements of a row per work-item. */
 static int64_t chunk_of(const cl_recorder *recorder) {
   return recorder_traits(recorder)->is_cpu ? CPU_CHUNK : 1;
 }

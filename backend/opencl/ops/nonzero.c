@@ -1,10 +1,10 @@
-/* Positions of what is not zero: kernels_cl/nonzero.cl. */
+/* Positions of nonzero elements: kernels_cl/nonzero.cl. */
 #include "ops/nonzero.h"
 
 #include "backend/opencl/ops/families.h"
 #include "opencl_ops.h"
 
-enum { GPU_CHUNK = 64, MAX_CHUNKS = 4096 /* each work-item reads all of their counts */ };
+enum { GPU_CHUNK = 64, MAX_CHUNKS = 4096 /* each work-item reads the counts of all chunks */ };
 
 static int64_t choose_chunk(const cl_recorder *recorder, int64_t n) {
   const device_traits *traits = recorder_traits(recorder);

@@ -12,7 +12,7 @@ static row_walk choose_walk(cl_recorder *recorder, const node *node, const norm_
   return choose_row_walk(recorder, "norm", node, &desc->x->tensor, desc->rows, desc->row, by_rule);
 }
 
-/* A missing weight or bias is one of the kernel's classes. */
+/* The kernel is compiled separately with and without a weight or bias. */
 static void begin_norm(launch *launch, cl_recorder *recorder, const node *node,
                        const norm_form *desc, row_walk walk, bool rms) {
   const bound_tensor *param = desc->weight ? desc->weight : desc->bias;
@@ -63,10 +63,10 @@ clave_status opencl_rms_norm(cl_recorder *recorder, const node *node) {
   return norm_rows(recorder, node, &desc, true);
 }
 
-/* Rows are few and long where channels are in few groups: they are cut in parts, which several
- * teams add. */
+/* With few groups of channels, rows are few and long. They are split into parts, each added by a
+ * separate team. */
 static int64_t count_parts(cl_recorder *recorder, const norm_form *desc) {
-  enum { LEAST = 1024, OF_A_UNIT = 8 }; /* elements of a part; teams */
+  enum { LEAST = 1024, OF_A_UNIT = 8 }; /* elements per part; teams per compute unit */
   if (recorder_traits(recorder)->is_cpu) return 1;
   tuning_key key = recorder_key(recorder);
   tuning_key_text(&key, "x", dtype_name(desc->x->tensor.type));

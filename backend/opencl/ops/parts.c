@@ -1,11 +1,11 @@
-/* Sums in parts: kernels_cl/gemm/parts.cl joins them. */
+/* Split sums; kernels_cl/gemm/parts.cl adds the parts. */
 #include "backend/opencl/ops/parts.h"
 
 #include "backend/opencl/ops/families.h"
 
 enum { MOST_BYTES = 64 << 20 };
 
-/* parameters: how many parts. */
+/* parameters: number of parts. */
 static bool takes_parts(const void *most, const kernel_variant *variant) {
   return variant->parameters[0] <= *(const int64_t *)most;
 }

@@ -1,10 +1,10 @@
-/* Pooling: kernels_cl/pool.cl; on CPUs maxima without indices by pool_rows.cl. */
+/* Pooling: kernels_cl/pool.cl. On CPUs, maxima without indices use pool_rows.cl. */
 #include "ops/pool.h"
 
 #include "backend/opencl/ops/families.h"
 #include "opencl_ops.h"
 
-enum { CHUNK = 128, REACH = 64 }; /* of pool_rows: cells at a time, columns of a window */
+enum { CHUNK = 128, REACH = 64 }; /* pool_rows: elements at a time, columns of a window */
 
 static void begin_pool(launch *launch, cl_recorder *recorder, const node *node,
                        const pool_form *desc) {
@@ -15,7 +15,7 @@ static void begin_pool(launch *launch, cl_recorder *recorder, const node *node,
   launch_define(launch, "BY_ROW", recorder_traits(recorder)->is_cpu);
 }
 
-/* Rows or cells of out. */
+/* Returns the number of rows of out on a CPU, else of its elements. */
 static int64_t count_items(const cl_recorder *recorder, const pool_form *desc) {
   return desc->planes * desc->size[0] * desc->size[1] *
          (recorder_traits(recorder)->is_cpu ? 1 : desc->size[2]);
@@ -62,8 +62,8 @@ static void pass_average(launch *launch, const pool_form *desc, int64_t items) {
                                            .divisor = desc->divisor});
 }
 
-/* Maxima row by row. Without dilation no window of an input that is not empty is empty, of which
- * integers are 0. */
+/* True if max_rows can compute the maxima. The kernel does not handle empty windows of integers,
+ * whose result is 0. Without dilation, windows of a nonempty input are never empty. */
 static bool takes_rows(const cl_recorder *recorder, const pool_form *desc) {
   for (int d = 0; d < SPATIAL_DIMS; d++)
     if ((desc->dilation[d] != 1 || desc->in[d] == 0) && dtype_is_int(desc->x->tensor.type))

@@ -1,5 +1,5 @@
-/* Reductions and argmax, argmin: see kernels_cl/reduce.cl. Chooses rows or columns, teams, and how
- * many work-items share one output where there are few. */
+/* Reductions, argmax and argmin: kernels_cl/reduce.cl. Chooses rows or columns, teams, and how many
+ * work-items share one output if there are few outputs. */
 #include "ops/reduce.h"
 
 #include "backend/opencl/ops/families.h"
@@ -9,7 +9,7 @@ enum {
   KIND_ARGMAX = 11,
   KIND_ARGMIN = 12,
   MAX_SPLITS = 256,
-  MIN_SPLIT_WORK = 16384, /* elements of a part: of a CPU's work-item, of one among many */
+  MIN_SPLIT_WORK = 16384, /* least elements per part on a CPU; MIN_ITEM_WORK: on a GPU */
   MIN_ITEM_WORK = 128,
   CPU_STRIP = 8
 };
@@ -25,7 +25,7 @@ static bool is_arg(int kind) { return kind >= KIND_ARGMAX; }
 
 static int64_t magnitude(int64_t stride) { return stride < 0 ? -stride : stride; }
 
-/* Order does not matter to these folds: walk the memory forwards. */
+/* Sorts dimensions so that memory is walked forwards. The order does not matter to these folds. */
 static void sort_dims(tensor *tensor) {
   for (int i = 1; i < tensor->rank; i++)
     for (int j = i; j > 0 && magnitude(tensor->strides[j]) > magnitude(tensor->strides[j - 1]);
@@ -39,7 +39,7 @@ static void sort_dims(tensor *tensor) {
   tensors_collapse(tensor, 1);
 }
 
-/* Outputs that a work-item makes. */
+/* Returns the number of outputs per work-item. */
 static int64_t lanes_of(const reduction *reduction) {
   return reduction->rows.row ? 1 : reduction->rows.width * reduction->rows.strip;
 }
@@ -57,9 +57,9 @@ static int64_t count_splits(const cl_recorder *recorder, const reduction *reduct
   return min_i64(min_i64(wanted / items, total * lanes / least), MAX_SPLITS);
 }
 
-/* parameters: how many splits. */
+/* parameters: number of splits. */
 static bool takes_splits(const void *problem, const kernel_variant *variant) {
-  enum { LEAST = 64 }; /* elements of a part */
+  enum { LEAST = 64 }; /* elements per part */
   const reduction *reduction = problem;
   return variant->parameters[0] * LEAST <= reduction->n_outer * reduction->n_inner;
 }
@@ -95,7 +95,7 @@ static void lay_out(cl_recorder *recorder, reduction *reduction) {
   if (!is_arg(reduction->kind)) sort_dims(&reduction->desc.over);
   reduction->rows = choose_row_class(recorder, &reduction->desc.kept, &reduction->desc.over, 1);
   if (is_arg(reduction->kind) && !reduction->rows.row)
-    reduction->rows.width = 1; /* finding the place goes element by element */
+    reduction->rows.width = 1; /* the index of an extreme is found element by element */
   reduction->rows.strip =
       !reduction->rows.row && reduction->rows.width > 1 &&
               kept_row_size(&reduction->desc.kept) >= CPU_STRIP * reduction->rows.width
@@ -115,7 +115,7 @@ static void define_types(launch *launch, const reduction *reduction) {
   launch_compute(launch, reduction->desc.x->tensor.type);
 }
 
-/* Scratch: states of 8 bytes a part, then places. */
+/* Scratch memory holds states of 8 bytes per part, then the indices. */
 static int64_t places_offset(const reduction *reduction) {
   return 3 * reduction->n_splits * reduction->desc.n_kept;
 }

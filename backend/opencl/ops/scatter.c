@@ -1,4 +1,4 @@
-/* Writing at positions that an index tensor holds: scatter; kernels_cl/scatter.cl. */
+/* Scatter: writes at positions that an index tensor holds; kernels_cl/scatter.cl. */
 #include "backend/opencl/ops/scatter.h"
 
 #include "opencl_ops.h"
@@ -6,15 +6,15 @@
 enum {
   CPU_CHUNK = 64,
   GPU_ITEMS = 1 << 14,
-  MIN_SORTED = 1024,   /* entries of a line that are worth a sort */
-  MAX_SORTED = 1 << 24 /* entries of all lines: bounds the scratch memory of the sort */
+  MIN_SORTED = 1024,   /* least entries per line for which a sort pays off */
+  MAX_SORTED = 1 << 24 /* most entries of all lines, which bounds the sort's scratch memory */
 };
 
 static bool is_dense(const tensor *tensor) {
   return tensor->rank == 0 || (tensor->rank == 1 && tensor->strides[0] == 1);
 }
 
-/* Ranges of destinations, so that there are enough work-items: each walks the whole index. */
+/* Returns the number of ranges of destinations. A work-item has one range and walks all indices. */
 static int64_t count_parts(const cl_recorder *recorder, int64_t items, int64_t size) {
   const device_traits *traits = recorder_traits(recorder);
   int64_t wanted =
@@ -95,7 +95,7 @@ static clave_status launch_segments(cl_recorder *recorder, const node *node,
   return launch_loops(&launch, items, 1, 8);
 }
 
-/* Where there are few lines, a GPU is busy only with a work-item for each entry. */
+/* True on a GPU with few lines, which is busy only with one work-item per entry. */
 static bool wants_sort(const cl_recorder *recorder, const scatter_form *desc) {
   int64_t front = tensor_numel(&desc->front[SCATTER_OUT]),
           rows = front * tensor_numel(&desc->back[SCATTER_OUT]);

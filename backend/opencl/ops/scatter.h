@@ -1,6 +1,6 @@
 #ifndef BACKEND_OPENCL_OPS_SCATTER_H
 #define BACKEND_OPENCL_OPS_SCATTER_H
-/* The scatter that several ops are made of. */
+/* The scatter kernel that several ops use. */
 #include "backend/opencl/ops/families.h"
 #include "ops/scatter.h"
 

@@ -1,14 +1,14 @@
-/* Stable merge sort: kernels_cl/sort.cl. Of every run only the first k entries go on, so that a
- * small k costs little more than one pass over x. On CPUs runs are as long as the rows, or as
- * leaves some for every core: made by insertion where few entries are wanted, else by digits. */
+/* Stable merge sort: kernels_cl/sort.cl. Only the first k entries of each run are kept, so a small
+ * k costs little more than one pass over x. On CPUs runs span whole rows, or parts of rows so that
+ * all cores have some. They are sorted by insertion if few entries are wanted, else by radix. */
 #include "ops/sort.h"
 
 #include "backend/opencl/ops/families.h"
 #include "opencl_ops.h"
 
-enum { CPU_RUN = 128, GPU_RUN = 16 }; /* entries that are sorted by insertion at most */
+enum { CPU_RUN = 128, GPU_RUN = 16 }; /* most entries that are sorted by insertion */
 enum { CPU_CHUNK = 1024, GPU_CHUNK = 16 };
-enum { CPU_STRETCH = 4096, GPU_STRETCH = 1024 }; /* elements: at least; at most */
+enum { CPU_STRETCH = 4096, GPU_STRETCH = 1024 }; /* elements per run: least on CPUs, most on GPUs */
 
 typedef struct sorting {
   cl_recorder *recorder;
@@ -16,8 +16,8 @@ typedef struct sorting {
   sort_form desc;
   tensor kept[2], over[2]; /* of x and out */
   bool long_key, by_digits;
-  int64_t stretch, length, m, pitch; /* length: of a run; m: entries of a row, first `pitch` */
-  int now;                           /* which half of the scratch memory has the entries */
+  int64_t stretch, length, m, pitch; /* length: of a run; m: entries of a row, at first `pitch` */
+  int now;                           /* half of the scratch memory that holds the entries */
 } sorting;
 
 static bool has_long_key(dtype t) { return t == DTYPE_F64 || t == DTYPE_I64; }
@@ -26,7 +26,7 @@ static int run_of(const sorting *sorting) {
   return recorder_traits(sorting->recorder)->is_cpu ? CPU_RUN : GPU_RUN;
 }
 
-/* Scratch memory: entries of both halves, each a key and a place as large. */
+/* Scratch memory has two halves of entries, each of a key and a position of the same size. */
 static size_t entry_bytes(const sorting *sorting) { return sorting->long_key ? 16 : 8; }
 static int64_t entries_offset(const sorting *sorting, int half) {
   return half * sorting->desc.n_rows * sorting->pitch;
@@ -40,13 +40,13 @@ static clave_status make_entries(sorting *sorting) {
   return recorder_scratch(sorting->recorder, bytes);
 }
 
-/* Work-items that are worth having: enough for every core, and of what is merged later one. */
+/* Returns the useful number of runs: enough for all cores or lanes, but runs must be merged. */
 static int64_t wanted_runs(const sorting *sorting) {
   const device_traits *traits = recorder_traits(sorting->recorder);
   return (int64_t)traits->compute_units * (!traits->is_cpu ? 512 : sorting->by_digits ? 1 : 4);
 }
 
-/* A row's stretches are as long as each other. */
+/* Returns the run size, so that all runs of a row have about the same size. */
 static int64_t cpu_stretch(const sorting *sorting) {
   int64_t least = max_i64(
       CPU_STRETCH, ceil_div(sorting->desc.n_rows * sorting->desc.size, wanted_runs(sorting)));

@@ -1,4 +1,4 @@
-/* Writing a part of a tensor whose rest is there already: slice_update, index_copy. */
+/* Writes a part of a tensor whose other elements are in place: slice_update, index_copy. */
 #include "ops/update.h"
 
 #include "backend/opencl/ops/families.h"

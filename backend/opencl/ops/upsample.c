@@ -1,5 +1,5 @@
-/* Resizing: kernels_cl/upsample.cl. The taps of all dimensions are computed into scratch memory,
- * then applied. */
+/* Resizing: kernels_cl/upsample.cl. Computes the taps of all dimensions into scratch memory, then
+ * applies them. */
 #include "ops/upsample.h"
 
 #include "backend/opencl/ops/families.h"
@@ -9,10 +9,10 @@ enum { CPU_CHUNK = 64 };
 
 typedef struct resize {
   upsample_form desc;
-  resample_axis axes[SPATIAL_DIMS]; /* those with a table: all, or the one that changes */
+  resample_axis axes[SPATIAL_DIMS]; /* the axes with a table */
   int n_axes;
-  int64_t inner;     /* elements of a plane behind the one that changes */
-  int64_t positions; /* of all tables */
+  int64_t inner;     /* elements of a plane after the axis that changes */
+  int64_t positions; /* total size of all tables */
 } resize;
 
 static void begin(launch *launch, cl_recorder *recorder, const node *node, const resize *resize) {
@@ -30,10 +30,10 @@ static void begin(launch *launch, cl_recorder *recorder, const node *node, const
   launch_define(launch, "CHUNK", recorder_traits(recorder)->is_cpu ? CPU_CHUNK : 1);
 }
 
-/* Scratch memory: weights, then indices. */
+/* Scratch memory holds the weights, then the indices. */
 static arg_buffer index_table(const resize *resize) {
   const resample_axis *axis = &resize->axes[0];
-  int64_t reals = axis->compute == DTYPE_F64 ? 2 : 1; /* in ints */
+  int64_t reals = axis->compute == DTYPE_F64 ? 2 : 1; /* size of a real in ints */
   return scratch_arg(resize->positions * axis->n_taps * reals);
 }
 static arg_buffer weight_table(void) { return scratch_arg(0); }

@@ -1,17 +1,17 @@
-/* Arguments: made of tensors, read from a kernel's struct, checked by its signature, and as
- * clSetKernelArg takes them. */
+/* Arguments of kernels: made from tensors, read from a kernel's struct, checked against its
+ * signature, and converted for clSetKernelArg. */
 #include "backend/opencl/program/args.h"
 
 #include <string.h>
 
 #include "backend/opencl/program/program.h"
 
-/* Beyond this many elements int indices could overflow when a kernel rounds up to its tile. */
+/* With more elements than this, int indices could overflow when a kernel rounds up to its tile. */
 static const int64_t max_narrow = INT32_MAX - (1 << 20);
 
-/* ---------------------------------------------------------------- given by an op */
+/* ---------------------------------------------------------------- passed by an op */
 
-/* Whether an index into the tensor, or its count of elements, may not fit an int. */
+/* True if an index into the tensor, or its count of elements, may not fit an int. */
 static bool needs_wide(const tensor *tensor) {
   int64_t count = 1, extent = 0;
   for (int i = 0; i < tensor->rank; i++) {
@@ -63,7 +63,7 @@ arg_index8 strides_arg(const tensor *tensor) {
 arg_image image_arg(int weight) { return (arg_image){weight}; }
 arg_local local_arg(size_t bytes) { return (arg_local){bytes}; }
 
-/* ---------------------------------------------------------------- taken by a launch */
+/* ---------------------------------------------------------------- recorded by a launch */
 
 static launch_value *add_value(launch *launch, value_kind kind) {
   static launch_value nowhere;
@@ -135,17 +135,17 @@ void launch_take(launch *call, const kernel_signature *signature, const void *ar
   for (int i = 0; i < signature->n_args; i++) {
     const arg_info *arg = &signature->args[i];
     if (takers[arg->kind]) takers[arg->kind](call, (const char *)args + arg->at);
-    if (arg->kind == ARG_BUFFER) i++; /* with its offset */
+    if (arg->kind == ARG_BUFFER) i++; /* skips the offset */
   }
 }
 
-/* ---------------------------------------------------------------- as the driver takes them */
+/* ---------------------------------------------------------------- passed to the driver */
 
 bool arg_is_pointer(arg_kind kind) {
   return kind == ARG_BUFFER || kind == ARG_LOCAL || kind == ARG_IMAGE || kind == ARG_FAULT;
 }
 
-/* Bytes of a number, of an index8's each. */
+/* Returns the bytes of a number, or of each element of an index8. */
 static size_t number_size(arg_kind kind, bool wide, dtype compute) {
   bool is_large = kind == ARG_LONG || kind == ARG_ULONG || kind == ARG_DOUBLE || kind == ARG_SEED;
   if (kind == ARG_INDEX || kind == ARG_INDEX8) is_large = wide;
@@ -178,8 +178,8 @@ static const char *const number_types[] = {
     [ARG_REAL] = "real",   [ARG_INDEX] = "index_t", [ARG_INDEX8] = "index_t",
     [ARG_SEED] = "ulong",  [ARG_RUN] = "uint",      [ARG_FAULT_NODE] = "uint"};
 
-/* An index8 is eight of index_t: a vector in a struct wants more alignment than drivers have been
- * seen to give. */
+/* An index8 is written as eight index_t: a vector in a struct needs more alignment than some
+ * drivers provide. */
 static void write_struct(text *text, const kernel_signature *signature) {
   text_printf(text, "typedef struct %s_numbers {\n", signature->kernel);
   for (int i = 0; i < signature->n_args; i++) {
@@ -211,7 +211,7 @@ void args_write_head(text *text, const kernel_signature *signature) {
   write_names(text, signature);
 }
 
-/* ---------------------------------------------------------------- checked */
+/* ---------------------------------------------------------------- checks */
 
 static const char *const arg_kind_names[] = {[ARG_BUFFER] = "a buffer",
                                              [ARG_LOCAL] = "local memory",
@@ -276,7 +276,7 @@ static bool raw_index8(raw_arg *arg, const int64_t v[8], bool wide) {
   return fits;
 }
 
-/* real is what COMPUTE says; a long one has whole numbers. */
+/* `real` has the type COMPUTE; as a long it holds whole numbers. */
 static bool raw_real(raw_arg *arg, double v, arg_kind kind, dtype compute) {
   if (kind == ARG_REAL && compute == DTYPE_I64) return raw_long(arg, (int64_t)v);
   bool is_double = kind == ARG_DOUBLE || (kind == ARG_REAL && compute == DTYPE_F64);

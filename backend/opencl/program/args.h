@@ -1,7 +1,7 @@
 #ifndef BACKEND_OPENCL_PROGRAM_ARGS_H
 #define BACKEND_OPENCL_PROGRAM_ARGS_H
-/* Arguments of kernels: what an op gives by name, what of it is recorded, and the signatures that
- * it is held against. kernel_args.h (generated) has a struct for each kernel. */
+/* Arguments of kernels: what an op passes by name, what is recorded of it, and the signatures
+ * against which it is checked. kernel_args.h (generated) has a struct for each kernel. */
 #include "backend/backend.h"
 #include "base/memory.h"
 
@@ -10,14 +10,14 @@ enum { MAX_LAUNCH_ARGS = 64 };
 /* ---------------------------------------------------------------- recorded */
 
 typedef enum value_kind {
-  VALUE_OPERAND, /* a slot's buffer; what follows is the offset from where the slot begins */
+  VALUE_OPERAND, /* a slot's buffer; the next value is the offset from the slot's start */
   VALUE_SCRATCH,
-  VALUE_RESULT, /* scratch memory behind all that the op asks for; recorded as VALUE_SCRATCH */
-  VALUE_PACKED, /* of a constant, by its number in the recording */
-  VALUE_ABSENT, /* any buffer */
-  VALUE_IMAGE,  /* of words of 16 bytes: of a packed weight, by its number */
-  VALUE_SEED,   /* of the session's random numbers */
-  VALUE_RUN,    /* how far they are */
+  VALUE_RESULT, /* scratch memory after all that the op requests; recorded as VALUE_SCRATCH */
+  VALUE_PACKED, /* packed weight, by its number in the recording */
+  VALUE_ABSENT, /* any buffer will do */
+  VALUE_IMAGE,  /* image of a packed weight in words of 16 bytes, by its number */
+  VALUE_SEED,   /* seed of the session's random numbers */
+  VALUE_RUN,    /* the session's run counter for random numbers, see random_key */
   VALUE_INT,
   VALUE_FLOAT,
   VALUE_INDEX8,
@@ -28,7 +28,7 @@ typedef struct launch_value {
   union {
     struct {
       uint32_t slot;
-      dtype type; /* offsets count its elements */
+      dtype type; /* offsets count elements of this type */
     } operand;
     int64_t i;
     double f;
@@ -37,44 +37,43 @@ typedef struct launch_value {
   } as;
 } launch_value;
 
-/* ---------------------------------------------------------------- given by an op */
+/* ---------------------------------------------------------------- passed by an op */
 
-/* The fields of kernel_args.h: int64_t for int, uint, long, ulong and index_t, double for float,
- * double and real, and these. */
+/* The field types of kernel_args.h: int64_t for int, uint, long, ulong and index_t; double for
+ * float, double and real; and the following structs. */
 typedef struct arg_buffer { /* two parameters: __global pointer, long offset of element 0 */
   launch_value value;
   int64_t offset; /* in elements */
-  bool wide;      /* an index into it may not fit an int */
+  bool wide;      /* an index into the buffer may not fit an int */
 } arg_buffer;
 typedef struct arg_index8 {
   int64_t v[8];
 } arg_index8;
-typedef struct arg_image { /* of a packed weight's words of 16 bytes */
+typedef struct arg_image { /* words of 16 bytes of a packed weight */
   int weight;
 } arg_image;
 typedef struct arg_local {
   size_t bytes;
 } arg_local;
 
-/* The slot of a tensor that is no operand: the op's own result, where the steps of its epilogue
- * make another dtype of it. */
+/* The slot number of a result that is not an operand: the op's own result, where the epilogue
+ * changes its dtype. */
 enum { RESULT_SLOT = INT32_MAX };
 arg_buffer buffer_arg(const bound_tensor *tensor);
-arg_buffer absent_arg(void);                         /* for an optional operand that is not there */
+arg_buffer absent_arg(void);                         /* for an optional operand that is missing */
 arg_buffer optional_arg(const bound_tensor *tensor); /* buffer_arg, or absent_arg for NULL */
 arg_buffer scratch_arg(int64_t offset);
-arg_buffer packed_arg(int number); /* see recorder_pack */
+arg_buffer packed_arg(int number); /* number: from recorder_pack */
 arg_index8 index8_arg(const int64_t values[8]);
-arg_index8 dims_arg(const tensor *tensor);    /* innermost dimension first; the rest 1 */
-arg_index8 strides_arg(const tensor *tensor); /* innermost dimension first; the rest 0 */
+arg_index8 dims_arg(const tensor *tensor);    /* innermost dimension first; padded with 1 */
+arg_index8 strides_arg(const tensor *tensor); /* innermost dimension first; padded with 0 */
 arg_image image_arg(int weight);
 arg_local local_arg(size_t bytes);
 
 /* ---------------------------------------------------------------- signatures */
 
 /* Kinds of kernel parameters, by their type in the kernel. real is float, double or long by
- * COMPUTE; index_t and index8 are int and int8, or long and long8 where a tensor is too large
- * (WIDE). */
+ * COMPUTE. index_t and index8 are int and int8, or long and long8 if a tensor is large (WIDE). */
 typedef enum arg_kind {
   ARG_BUFFER,
   ARG_LOCAL,
@@ -95,12 +94,12 @@ typedef enum arg_kind {
 } arg_kind;
 typedef struct arg_info {
   const char *name;
-  const char *type; /* in OpenCL C, with its qualifiers */
+  const char *type; /* type in OpenCL C, with its qualifiers */
   arg_kind kind;
-  size_t at; /* in the kernel's struct */
+  size_t at; /* byte offset in the kernel's struct */
 } arg_info;
-/* A macro of the kernel's file that is a number, unless the launch defines it otherwise: sizes are
- * told apart by such, see shape_class.c. */
+/* A numeric macro of the kernel's file, which the launch may redefine. shape_class.c classifies
+ * sizes by these values. */
 typedef struct block_info {
   const char *name;
   int value;
@@ -112,20 +111,20 @@ typedef struct kernel_signature {
   const block_info *blocks;
   int n_blocks;
 } kernel_signature;
-extern const kernel_signature kernel_signatures[]; /* generated; by the numbers of kernel_args.h */
+extern const kernel_signature kernel_signatures[]; /* generated; indexed as in kernel_args.h */
 
-/* ---------------------------------------------------------------- as the driver takes them */
+/* ---------------------------------------------------------------- passed to the driver */
 
-/* A kernel takes its pointers in their order, and behind them one struct of all numbers: drivers
- * spend time on each argument of each launch. */
+/* A compiled kernel has its pointers in their order, followed by one struct of all numbers, because
+ * drivers spend time on each argument of each launch. */
 typedef struct arg_places {
-  uint16_t at[MAX_LAUNCH_ARGS]; /* of a pointer, which it is; of a number, its byte in the struct */
+  uint16_t at[MAX_LAUNCH_ARGS]; /* a pointer's argument index, or a number's byte offset */
   uint16_t n_pointers, size;    /* bytes of the struct */
-  uint16_t end;                 /* behind its last number */
+  uint16_t end;                 /* byte offset after its last number */
 } arg_places;
 void args_place(const kernel_signature *signature, bool wide, dtype compute, arg_places *out);
 bool arg_is_pointer(arg_kind kind);
-/* The kernel's first lines: the struct, the parameters, and every number under its name. */
+/* Writes the kernel's first lines: the struct, the parameters, and a variable for every number. */
 void args_write_head(text *out, const kernel_signature *signature);
 
 #endif

@@ -1,14 +1,14 @@
-/* Kernel binaries: of a program, and many in one piece of memory. */
+/* Kernel binaries: of one program, and many packed in one block of memory. */
 #include "backend/opencl/program/binaries.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---------------------------------------------------------------- of a program */
+/* ---------------------------------------------------------------- one program */
 
-/* Which of a program's binaries is the device's. In a context of several a program made of source
- * is of all; PoCL counts only those that it was built for. */
+/* Sets *out to the index of the device's binary among those of a program. In a shared context a
+ * program from source has one for each device; PoCL counts only those it was built for. */
 static clave_status own_binary(const cl_device *device, cl_program handle, size_t count,
                                size_t *out) {
   cl_device_id ids[MAX_CONTEXT_DEVICES];
@@ -39,20 +39,20 @@ clave_status binary_read(const cl_device *device, cl_program handle, unsigned ch
   return NULL;
 }
 
-/* ---------------------------------------------------------------- together */
+/* ---------------------------------------------------------------- packed */
 
-/* Entries follow, each behind its size and ended at a multiple of 8 bytes. */
+/* Entries follow the header, each after its size and padded to a multiple of 8 bytes. */
 typedef struct pack_header {
   char magic[8];
   uint64_t platform[2]; /* cl_device.platform_key */
-  uint64_t size;        /* of what follows */
-  char device[256];     /* for people */
+  uint64_t size;        /* bytes after the header */
+  char device[256];     /* readable name, for messages */
 } pack_header;
 static const char magic[8] = "clvpack1";
 
 static size_t padded(size_t n) { return (n + 7) / 8 * 8; }
 
-/* The entry that begins at *at, which goes on behind it. False: it does not end within `size`. */
+/* Reads the entry at *at and advances *at past it. Returns false if it exceeds `size`. */
 static bool next_entry(const uint8_t *data, size_t size, size_t *at, const uint8_t **entry,
                        uint64_t *bytes) {
   if (size - *at < sizeof *bytes) return false;

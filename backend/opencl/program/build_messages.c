@@ -1,4 +1,4 @@
-/* Messages between a process and those that build kernels for it. */
+/* Messages between a process and its kernel builders. */
 #include "backend/opencl/program/build_messages.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum { TRANSFER_MS = 5000 };
 
-/* Of all that both ends must have alike. */
+/* Hashes everything that both ends must have alike. */
 static void library_version(uint64_t out[2]) {
   static const char version[] = CLAVE_VERSION;
   uint64_t all[6] = {sizeof(order), sizeof(greeting)};

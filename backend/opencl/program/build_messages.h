@@ -1,16 +1,16 @@
 #ifndef BACKEND_OPENCL_PROGRAM_BUILD_MESSAGES_H
 #define BACKEND_OPENCL_PROGRAM_BUILD_MESSAGES_H
-/* What a process and those that build kernels for it say to each other: a head, then so many bytes.
- * Both ends are of one build, which the greeting sees to, and neither trusts the other's sizes. */
+/* Messages between a process and its kernel builders: a head, then a payload. The greeting ensures
+ * that both ends are of one build. Neither end trusts the sizes that the other sends. */
 #include "backend/opencl/program/program.h"
 
 typedef enum message_kind {
-  MESSAGE_GREETING = 1, /* a greeting; the folder of kernel binaries, or nothing */
-  MESSAGE_ORDER,        /* an order; its kernel, options, source: each with its NUL */
-  MESSAGE_SAVE,         /* keep the binaries of what was built */
-  MESSAGE_READY,        /* the builder's: its own greeting */
-  MESSAGE_BUILT,        /* the builder's: the order of that number was tried */
-  MESSAGE_SAVED         /* the builder's: all is kept */
+  MESSAGE_GREETING = 1, /* payload: a greeting, then the folder of kernel binaries or nothing */
+  MESSAGE_ORDER, /* payload: an order, then its kernel, options and source, each NUL-terminated */
+  MESSAGE_SAVE,  /* keep the binaries of what was built */
+  MESSAGE_READY, /* from the builder; payload: its own greeting */
+  MESSAGE_BUILT, /* from the builder: the order of that number was tried */
+  MESSAGE_SAVED  /* from the builder: all binaries are kept */
 } message_kind;
 
 typedef struct message {
@@ -25,20 +25,20 @@ typedef struct greeting {
 
 enum { MAX_ORDER_BYTES = 4 << 20 };
 
-/* A program to build, and to launch once. */
+/* A program to build, and sizes to launch it with once. */
 typedef struct order {
   uint32_t n_args, is_wide, compute, spare;
-  uint64_t local_bytes; /* of a parameter in local memory */
+  uint64_t local_bytes; /* size of a parameter in local memory */
   uint64_t global[3], local[3];
   uint8_t kinds[MAX_LAUNCH_ARGS]; /* (n_args) arg_kind */
 } order;
 
 void build_greeting(const cl_device *opened, int device, greeting *out);
-/* left, right: one behind the other. False: the other end is gone, or does not read. */
+/* Sends left, then right, as one payload. False if the other end is gone or does not read. */
 bool message_send(int socket, message_kind kind, uint32_t number, const void *left, size_t a_size,
                   const void *right, size_t b_size);
-/* *payload: owned by the caller, message->size bytes and a NUL behind them. False, and no payload:
- * nothing in time, the other end is gone, or what it says is no message. */
+/* Receives a message. *payload is owned by the caller: message->size bytes and a terminating NUL.
+ * Returns false and no payload on a timeout, a closed socket or an invalid message. */
 bool message_receive(int socket, int timeout_ms, message *message, char **payload);
 
 #endif

@@ -1,5 +1,5 @@
-/* Child processes that build kernels for this one. A child has one order at a time; the longest
- * sources go first. One that says nothing, or nonsense, is ended, and its order is left to us. */
+/* Child processes that build kernels for this one. A child has one order at a time, and the longest
+ * sources go first. A child that is silent or sends nonsense is ended. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,29 +19,29 @@ enum {
 enum { NO_ORDER = -1 };
 
 typedef struct builder {
-  child *process; /* owned; NULL: there is none */
+  child *process; /* owned; NULL if there is none */
   bool is_greeted, is_saving;
-  int order;        /* that it has, or NO_ORDER */
-  int64_t deadline; /* ns: by when it must have said something; INT64_MAX: whenever it likes */
+  int order;        /* its current order, or NO_ORDER */
+  int64_t deadline; /* ns: time by which it must send a message; INT64_MAX if there is no limit */
 } builder;
 
 struct builders {
-  mutex *lock;     /* of all */
-  char *helper;    /* owned */
+  mutex *lock;     /* protects all members but n_alive */
+  char *helper;    /* owned path */
   bool is_useless; /* there is no helper, or it is another version or program */
-  bool is_unsaved; /* binaries are not yet asked for: the run that waits for the kernels goes first
-                    */
+  bool is_unsaved; /* children have not yet been told to save: the run that waits for the kernels
+                      goes first */
   builder all[MAX_BUILDERS];
   int n_alive; /* atomic */
 };
 
-/* What is built in one call. */
+/* The programs to build in one call. */
 typedef struct batch {
   cl_device *device;
-  kernel_program **programs; /* those to order, the longest source first */
+  kernel_program **programs; /* programs to order, longest source first */
   size_t *lengths;
   int n, next, done;
-  int others; /* steps that follow, for progress */
+  int others; /* further steps that the caller does, for progress */
   build_progress progress;
   void *ctx;
 } batch;
@@ -76,13 +76,13 @@ static void set_deadline(builder *one, int timeout_ms) {
   one->deadline = timeout_ms < 0 ? INT64_MAX : clock_ns() + (int64_t)timeout_ms * 1000000;
 }
 
-/* The driver's files must be the same for all. */
+/* True if all processes share one folder of driver files. */
 static bool has_shared_files(void) {
   const char *given = getenv(quirk_files_variable());
   return driver_folder_path() || (given && *given);
 }
 
-/* It starts none of its own, whatever program it is. */
+/* Starts the helper. CLAVE_HELPER=off keeps it from starting builders, whatever program it is. */
 static clave_status start_helper(const char *helper, child **out) {
   static const char *const arguments[] = {"clave", "build-kernels", NULL};
   const char *files = driver_folder_path();
@@ -123,7 +123,7 @@ static bool goes_on(const batch *batch) {
   return !batch->progress || batch->progress(batch->ctx, batch->done, batch->n + batch->others);
 }
 
-/* One that never greeted has no successor. */
+/* Ends a builder. If it never sent its greeting, no further builder is started. */
 static void drop(batch *batch, builder *one) {
   builders *builders = batch->device->builders;
   if (!one->is_greeted) builders->is_useless = true;
@@ -131,7 +131,7 @@ static void drop(batch *batch, builder *one) {
   end_builder(builders, one, 0);
 }
 
-/* Gives it the next order; one that does not take it is ended. */
+/* Sends the builder the next order that is still needed. Ends a builder that does not accept it. */
 static void give_order(batch *batch, builder *one) {
   order order;
   text texts = {0};
@@ -159,7 +159,7 @@ static bool is_same_library(const batch *batch, const char *payload, uint32_t si
   return memcmp(&mine, &its, sizeof its) == 0;
 }
 
-/* False: it is of no use. */
+/* Receives one message. Returns false if the builder is of no more use. */
 static bool take_message(batch *batch, builder *one) {
   message message;
   char *payload;
@@ -185,8 +185,8 @@ static bool take_message(batch *batch, builder *one) {
   return true;
 }
 
-/* Hears one message of whoever. waits: for it, until one is late, or a moment. False: there is
- * none. */
+/* Receives one message from any builder. If `waits`, waits until one arrives, a deadline passes, or
+ * MOMENT_MS is over. Returns false if there is no builder, or no message without waiting. */
 static bool hear_one(batch *batch, bool waits) {
   builders *builders = batch->device->builders;
   int sockets[MAX_BUILDERS], n = 0;
@@ -210,14 +210,14 @@ static bool hear_one(batch *batch, bool waits) {
 
 /* ---------------------------------------------------------------- a batch */
 
-/* Waits while another session's batch is built. False: progress says not to. */
+/* Waits while another session's batch is built. Returns false if progress says to stop. */
 static bool lock_builders(builders *builders, const batch *batch) {
   while (!mutex_lock_within(builders->lock, MOMENT_MS))
     if (!goes_on(batch)) return false;
   return true;
 }
 
-/* Those that must be built, the longest source first. False: none. */
+/* Selects the programs that must be built, longest source first. False if there are none. */
 static bool choose_programs(batch *batch, kernel_program *const *programs, int n) {
   order order;
   text texts = {0};
@@ -235,7 +235,7 @@ static bool choose_programs(batch *batch, kernel_program *const *programs, int n
   return batch->n > 0;
 }
 
-/* Builders beyond `most` stay as they are. */
+/* Builds the batch with up to `most` builders; further ones stay idle. */
 static void run_batch(batch *batch, int most) {
   builders *builders = batch->device->builders;
   for (int i = 0; i < MAX_BUILDERS && i < most && batch->next < batch->n; i++) {
@@ -309,7 +309,7 @@ void builders_reap(cl_device *device) {
   builders *builders = device->builders;
   if (!builders || !__atomic_load_n(&builders->n_alive, __ATOMIC_RELAXED)) return;
   batch none = {.device = device};
-  if (!mutex_try_lock(builders->lock)) return; /* another session waits for kernels */
+  if (!mutex_try_lock(builders->lock)) return; /* another session is building kernels */
   ask_to_save(device);
   while (hear_one(&none, false)) continue;
   mutex_unlock(builders->lock);

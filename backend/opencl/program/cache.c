@@ -1,5 +1,5 @@
-/* The folder of kernel binaries: named by key, checked by hash, written whole under a lock, bounded
- * in size. */
+/* The folder of kernel binaries: files are named by key, checked by hash, and written whole under a
+ * lock. The folder is bounded in size. */
 #include "backend/opencl/program/cache.h"
 
 #include <fcntl.h>
@@ -21,11 +21,11 @@ typedef struct header {
   char magic[8];
   uint64_t key[2];
   uint64_t n_proven;
-  uint64_t size; /* of the binary, which follows the proven classes */
-  uint64_t hash; /* of both */
+  uint64_t size; /* bytes of the binary, which follows the proven classes */
+  uint64_t hash; /* hash of both */
 } header;
 static const char magic[8] = "clvbin4";
-/* What the magic of every version starts with. */
+/* The prefix of the magic that all versions share. */
 enum { MAGIC_STEM = 6 };
 
 static char *entry_path(const char *folder, const uint64_t key[2]) {
@@ -162,8 +162,7 @@ bool cache_load(const char *folder, const uint64_t key[2], cache_entry *out, boo
   const bool good = cache_entry_read(map.data, map.size, key, out);
   out->map = map;
   if (good) {
-    (void)utimensat(AT_FDCWD, path, NULL,
-                    0); /* used now: what trimming goes by; a failure only ages it */
+    (void)utimensat(AT_FDCWD, path, NULL, 0); /* marks the entry as used, for trimming; may fail */
   } else {
     *damaged = !is_other_version(&map);
     file_map_close(&out->map);

@@ -1,23 +1,23 @@
 #ifndef BACKEND_OPENCL_PROGRAM_PROGRAM_H
 #define BACKEND_OPENCL_PROGRAM_PROGRAM_H
-/* Programs of a device: their source text, their builds in this process and in children, the
- * classes of launches whose results were compared. */
+/* Programs of a device: their source text, their builds in this process and in children, and the
+ * launch classes whose results were compared. */
 #include "backend/opencl/device/device.h"
 
 typedef struct blas_call blas_call;       /* a product that CLBlast runs: launch/clblast.h */
 typedef struct cl_recording cl_recording; /* launch/stream.h */
 
-/* A launch but for the buffers. */
+/* A launch without its buffers. */
 typedef struct recorded_launch {
-  kernel_program *program; /* NULL: CLBlast's */
-  blas_call *blas;         /* owned; or NULL */
-  cl_recording *instead;   /* owned, of blas: what runs where CLBlast fails */
+  kernel_program *program; /* NULL if CLBlast runs it */
+  blas_call *blas;         /* owned; NULL if a kernel runs it */
+  cl_recording *instead;   /* owned, only with blas: runs instead if CLBlast fails */
   const kernel_signature *signature;
   arg_places places;
   launch_value *values; /* owned (n_values), in the parameters' order */
   int n_values, dims;
   size_t global[3], local[3];
-  size_t items[3]; /* those of `global` that the op asked for */
+  size_t items[3]; /* `global` before it was rounded up */
   bool wide;
   dtype compute;  /* F32, F64 or I64: what `real` is */
   uint64_t class; /* see launch_class */
@@ -25,8 +25,8 @@ typedef struct recorded_launch {
 
 /* ---------------------------------------------------------------- sources.c */
 
-/* Text of one kernel of kernels_cl/<stem>.cl, or of a generated source, with the includes written
- * out, and the kernel's head as args_write_head has it. */
+/* Appends the text of one kernel of kernels_cl/<stem>.cl, or of a generated source. Includes are
+ * expanded, and the kernel's head is written by args_write_head. */
 clave_status source_of_kernel(const cl_device *device, const kernel_signature *signature,
                               text *out) STATUS_CHECK;
 clave_status source_expand(const cl_device *device, const text *generated,
@@ -34,8 +34,8 @@ clave_status source_expand(const cl_device *device, const text *generated,
 
 /* Embedded files, written by embed.py (build/gen/kernels_embed.c). */
 typedef struct kernel_file {
-  const char *name; /* "winograd.cl": no two files have the same */
-  const char *path; /* "conv/winograd.cl": in a kernel folder, as in kernels_cl */
+  const char *name; /* "winograd.cl"; unique */
+  const char *path; /* "conv/winograd.cl": path in kernels_cl and in a kernel folder */
   const unsigned char *bytes;
   size_t size;
 } kernel_file;
@@ -44,7 +44,7 @@ extern const int n_kernel_files;
 
 /* ---------------------------------------------------------------- args.c */
 
-/* An argument as clSetKernelArg takes it. */
+/* An argument in the form of clSetKernelArg. */
 typedef struct raw_arg {
   union {
     int32_t i;
@@ -55,87 +55,87 @@ typedef struct raw_arg {
     int64_t l8[8];
   } as;
   size_t size;
-  const void *data; /* NULL: local memory */
+  const void *data; /* NULL for local memory */
 } raw_arg;
-/* The bytes of a value for a parameter; of buffers and what changes by run there are none. False:
- * it does not fit. */
+/* Converts a value to the bytes of a parameter; buffers and values that change between runs have
+ * none. Returns false if the value does not fit. */
 bool launch_raw(const launch_value *value, arg_kind kind, bool wide, dtype compute, raw_arg *out);
-/* Whether the values are those that the kernel takes; says which is not. */
+/* Checks that the kernel accepts the launch's values; the error names the first wrong one. */
 clave_status launch_check(const launch *launch, const kernel_signature *signature,
                           dtype compute) STATUS_CHECK;
 
 /* ---------------------------------------------------------------- shape_class.c */
 
-/* A hash of the kernel's name, local size and the classes of the sizes it is launched with. */
+/* Returns a hash of the kernel's name, the local size and the classes of the launch's sizes. */
 uint64_t launch_class(const launch *launch, const kernel_signature *signature,
                       const size_t global[3], const size_t local[3]);
 
-/* Classes whose results were right: proof_set of device.h. */
+/* Operations on the set of classes whose results were right: proof_set of device.h. */
 bool proof_set_has(const proof_set *set, uint64_t launch_class);
 void proof_set_add(proof_set *set, uint64_t launch_class);
 
 /* ---------------------------------------------------------------- programs.c */
 
-/* What of a launch's sizes the driver compiles for, see quirk_large_grid: such launches have a
- * program of their own, since one made from a binary gives that binary again, without what was
- * compiled since. All 0 where a driver compiles once. */
+/* The launch sizes that the driver compiles for, see quirk_large_grid. Such launches have separate
+ * programs, because a program made from a binary returns the same binary again, without code
+ * compiled since. All fields are 0 if the driver compiles once. */
 typedef struct launch_variant {
   uint64_t local[3], is_large;
 } launch_variant;
 launch_variant variant_of(const cl_device *device, const size_t global[3], const size_t local[3]);
 
-/* The program of a kernel and its options, or of a generated source. Made known, not built. */
+/* Finds or registers the program of a kernel and options, or a generated source. Builds nothing. */
 clave_status program_find(cl_device *device, const launch *launch, const launch_variant *variant,
                           kernel_program **out) STATUS_CHECK;
-/* Builds it unless that was done, from the cache on disk if it is there. UNSUPPORTED: the driver's
- * compiler does not take it, which is remembered. */
+/* Builds the program unless it is built, from the cache on disk if possible. Fails with UNSUPPORTED
+ * if the driver's compiler rejects it, which is remembered. */
 clave_status program_build(cl_device *device, kernel_program *program) STATUS_CHECK;
-/* Its kernel, built if need be. The caller releases it. */
+/* Creates a kernel, building the program if needed. The caller releases it. */
 clave_status program_kernel(cl_device *device, kernel_program *program,
                             cl_kernel *out) STATUS_CHECK;
 const kernel_signature *program_signature(const kernel_program *program);
-/* It was launched: PoCL's binary holds code now. True: that is not yet in the cache on disk. */
+/* Notes that the program was launched: PoCL's binary has code now. True the first time. */
 bool program_mark_run(kernel_program *program);
-/* It is launched: true the first time in this process. */
+/* Notes a launch. Returns true the first time in this process. */
 bool program_first_launch(kernel_program *program);
-/* Whether results of launches of that class were compared with the CPU backend's, now or when the
- * binary was kept. */
+/* True if results of this launch class were compared with the CPU backend's, now or when the binary
+ * was saved. */
 bool program_is_proven(kernel_program *program, uint64_t launch_class);
 void program_prove(kernel_program *program, uint64_t launch_class);
 bool program_is_built(const kernel_program *program);
-bool program_was_tried(const kernel_program *program); /* it is built, or was refused */
-void programs_save(
-    cl_device *device); /* writes new binaries to the cache; never fails, may leave a note */
-bool programs_save_next(cl_device *device); /* one of them; false: all are there */
-/* Appends the binaries of all that have run in this process, as binaries.h has them. */
+bool program_was_tried(const kernel_program *program); /* true if it is built or was refused */
+/* Writes new binaries to the cache; never fails, may leave a note. */
+void programs_save(cl_device *device);
+bool programs_save_next(cl_device *device); /* saves one of them; false if all are saved */
+/* Appends the binaries of all programs that have run here, in the format of binaries.h. */
 clave_status programs_append(cl_device *device, text *to) STATUS_CHECK;
 void programs_destroy(cl_device *device);
 
-/* ---------------------------------------------------------------- orders: programs.c, builders.c
+/* ---------------------------------------------------------------- programs.c, builders.c: orders
  */
 
 typedef struct order order; /* build_messages.h */
-/* A launch that will be enqueued: builders make it, too. */
+/* Records a launch that will be enqueued, so that builders compile for it too. */
 void program_want(const cl_device *device, kernel_program *program, const recorded_launch *launch);
-/* What a builder needs to know. texts: kernel, options, source, each with its NUL. False: it is
- * built, or in the cache on disk, or memory is out. */
+/* Fills in what a builder needs. texts: kernel, options and source, each NUL-terminated. Returns
+ * false if the program is built, or its binary is on disk, or memory is out. */
 bool program_order(cl_device *device, kernel_program *program, order *order, text *texts);
 clave_status program_of_order(cl_device *device, const order *order, const char *const texts[3],
                               kernel_program **out) STATUS_CHECK;
 
-/* Child processes that build kernels, where a driver builds one at a time in a process: they fill
- * the driver's own files, from which this process then loads, and the cache on disk. Whatever they
- * do not do is done here, later. */
+/* Child processes that build kernels, where a driver builds one at a time in a process. They fill
+ * the driver's own files, from which this process then loads, and the cache on disk. What they fail
+ * to build is built here later. */
 clave_status builders_create(builders **out) STATUS_CHECK;
-void builders_destroy(builders *builders); /* takes NULL */
-/* Returns when the programs are built, or cannot be there: how many were tried. At most `most`
- * children; progress counts n steps more, which follow, may be called twice for a step, and once
- * it says false the children that still build are ended. */
+void builders_destroy(builders *builders); /* accepts NULL */
+/* Returns the number of programs tried, once they are built or cannot be built by children. Runs at
+ * most `most` children. progress counts n further steps, which the caller does, and may be called
+ * twice for a step. Once it returns false, children that still build are ended. */
 int builders_build(cl_device *device, kernel_program *const *programs, int n, int most,
                    build_progress progress, void *ctx);
 /* Waits until the children have kept all binaries. */
 void builders_wait(cl_device *device);
-/* A run is over: they may keep what they built. Takes leave of those that have ended. */
+/* Call it after a run: children may save what they built. Reaps those that have ended. */
 void builders_reap(cl_device *device);
 
 #endif

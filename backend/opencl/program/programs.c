@@ -1,6 +1,6 @@
-/* Programs of a device: one per kernel and options (or generated source), shared by its streams,
- * built lazily or ahead, their binaries kept on disk. The only place that builds programs and
- * creates kernels. */
+/* Programs of a device: one per kernel and options, or per generated source. All streams of the
+ * device share them. They are built lazily or ahead, and their binaries are kept on disk. Only this
+ * file builds programs and creates kernels. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,26 +13,26 @@
 
 struct kernel_program {
   const char *stem, *kernel; /* string literals, or `name` */
-  char *name;                /* owned; of an order, else NULL */
-  char *arg_names;           /* owned; of a generated program, one behind the other */
+  char *name;                /* owned; set for orders, else NULL */
+  char *arg_names;           /* owned: argument names of a generated program, each NUL-terminated */
   char *options;             /* owned */
-  char *source; /* owned; the full text of a generated program, else NULL until built */
+  char *source; /* owned; the full text of a generated program, else NULL except during a build */
   bool generated;
-  kernel_signature signature; /* args owned if it is generated */
-  launch_variant variant;     /* of its launches */
-  uint64_t identity[2];       /* of stem, kernel, options, generated source and variant */
-  mutex *lock;                /* of what follows */
-  cl_program handle;          /* NULL: not built */
-  bool was_refused;           /* once. Atomic */
-  char *refusal;              /* owned; why the driver does not take the text of refused_key */
+  kernel_signature signature; /* args are owned if generated */
+  launch_variant variant;     /* variant of its launches */
+  uint64_t identity[2];       /* hash of stem, kernel, options, generated source and variant */
+  mutex *lock;                /* protects the following members */
+  cl_program handle;          /* NULL until built */
+  bool was_refused;           /* the driver has refused it once. Atomic */
+  char *refusal;              /* owned: why the driver refused the source that refused_key names */
   uint64_t refused_key[2];
-  uint64_t key[2];       /* in the cache on disk */
-  bool has_run;          /* so that PoCL's binary holds code. Atomic */
-  bool is_saved;         /* that binary is in the file, or cannot be */
-  bool was_launched;     /* in this process. Atomic */
-  proof_set proven;      /* classes of launches that gave right results */
-  uint32_t saved_proven; /* how many of them the file has */
-  order wanted;          /* the launch to make ready for */
+  uint64_t key[2];       /* key in the cache on disk */
+  bool has_run;          /* it was launched, so PoCL's binary holds code. Atomic */
+  bool is_saved;         /* the binary is in the file, or saving failed */
+  bool was_launched;     /* launched in this process. Atomic */
+  proof_set proven;      /* launch classes with right results */
+  uint32_t saved_proven; /* number of them that the file has */
+  order wanted;          /* launch that builders should prepare */
 };
 
 const char custom_kernel_name[] = "custom";
@@ -53,7 +53,7 @@ static void program_destroy(cl_device *device, kernel_program *program) {
   free(program);
 }
 
-/* What a macro that is no number stands for; NULL: a number. */
+/* Returns the name that a macro stands for, or NULL if its value is a number. */
 static const char *macro_name(const launch_macro *macro) {
   static const char *const codes[CODE_COUNT] = {"INT", "E4M3", "E5M2"};
   if (macro->kind == DEFINE_DTYPE) return dtype_name((dtype)macro->value);
@@ -79,7 +79,7 @@ static clave_status write_options(const cl_device *device, const launch *launch,
   return text_status(out);
 }
 
-/* args: owned by the program, their names by whoever generated it. */
+/* Copies the arguments' names into arg_names; the generator owns the originals. */
 static clave_status copy_names(kernel_program *program, arg_info *args, int n) {
   text names = {0};
   for (int i = 0; i < n; i++) text_append(&names, args[i].name, strlen(args[i].name) + 1);
@@ -102,7 +102,7 @@ static clave_status generate_source(const cl_device *device, const launch *launc
   if (!st) st = text_status(&body);
   program->signature =
       (kernel_signature){.stem = launch->stem, .kernel = launch->kernel, .args = args, .n_args = n};
-  if (launch->signature) { /* a file with an epilogue: sizes are told apart as without */
+  if (launch->signature) { /* a file with an epilogue: sizes are classified as without it */
     program->signature.blocks = launch->signature->blocks;
     program->signature.n_blocks = launch->signature->n_blocks;
   }
@@ -194,8 +194,8 @@ const kernel_signature *program_signature(const kernel_program *program) {
 
 /* ---------------------------------------------------------------- building */
 
-/* The first line of the build log that speaks of an error, else the first line; empty if there is
- * none. */
+/* Copies the first line of the build log that mentions an error, else the first line; empty if the
+ * log is. */
 static void first_error(const char *log, char *line, size_t size) {
   const char *at = strstr(log, "error");
   while (at && at > log && at[-1] != '\n') at--;
@@ -224,8 +224,8 @@ static clave_status build_error(cl_device *device, const kernel_program *program
                       program->options, line);
 }
 
-/* header: of the driver, which builtins.h replaces; NULL: the driver's own. Releases `handle` on
- * failure; code is the driver's. */
+/* Builds a program. header: guard of the driver's header that builtins.h replaces, or NULL to use
+ * the driver's. Releases `handle` on failure; *code is the driver's result. */
 static clave_status build_handle(cl_device *device, const kernel_program *program,
                                  const char *header, cl_program handle, cl_int *code) {
   text options = {0};
@@ -241,7 +241,7 @@ static clave_status build_handle(cl_device *device, const kernel_program *progra
   return st;
 }
 
-/* From now on other sessions take the program for built: all else of it is in place. */
+/* Makes the program visible as built to other sessions. All its other members must be in place. */
 static void publish(kernel_program *program, cl_program handle) {
   __atomic_store_n(&program->handle, handle, __ATOMIC_RELEASE);
 }
@@ -255,7 +255,7 @@ static void find_key(const cl_device *device, kernel_program *program) {
   hash_bytes_128(all, sizeof all, program->key);
 }
 
-/* True if the driver took the entry's binary; the program is published with its marks. */
+/* If the driver accepts the binary, publishes the program with its proven classes; else false. */
 static bool build_from_entry(cl_device *device, kernel_program *program, const cache_entry *entry) {
   const unsigned char *data = entry->data;
   cl_int code, loaded = CL_SUCCESS;
@@ -279,7 +279,7 @@ static bool build_from_entry(cl_device *device, kernel_program *program, const c
   return true;
 }
 
-/* True if a usable binary was there. */
+/* Returns true if a usable binary was found. */
 static bool build_from_cache(cl_device *device, kernel_program *program) {
   cache_entry entry;
   bool damaged;
@@ -296,7 +296,7 @@ static bool build_from_cache(cl_device *device, kernel_program *program) {
   return good;
 }
 
-/* refused: the compiler does not take the source. */
+/* Builds from source. Sets *refused if the compiler rejects it. */
 static clave_status build_with(cl_device *device, kernel_program *program, const char *header,
                                bool *refused) {
   cl_int code;
@@ -312,7 +312,7 @@ static clave_status build_with(cl_device *device, kernel_program *program, const
 
 static clave_status build_from_source(cl_device *device, kernel_program *program) {
   bool refused = false;
-  bool is_custom = strcmp(program->kernel, custom_kernel_name) == 0; /* may call any builtin */
+  bool is_custom = strcmp(program->kernel, custom_kernel_name) == 0; /* calls any builtin */
   const char *header = is_custom ? NULL : quirk_header(device->base.info.platform);
   clave_status st = build_with(device, program, header, &refused);
   if (!header || !refused) return st;
@@ -323,7 +323,7 @@ static clave_status build_from_source(cl_device *device, kernel_program *program
   return st;
 }
 
-/* Builds the text, unless the driver has refused it. */
+/* Builds the program unless the driver has refused this source before. */
 static clave_status build_text(cl_device *device, kernel_program *program) {
   if (program->refusal && memcmp(program->key, program->refused_key, sizeof program->key) == 0)
     return UNSUPPORTED("%s", program->refusal);
@@ -336,7 +336,7 @@ static clave_status build_text(cl_device *device, kernel_program *program) {
   return st;
 }
 
-/* Its text, and where it is in the cache on disk. */
+/* Loads the program's text, and its key in the cache on disk. */
 static clave_status find_source(cl_device *device, kernel_program *program) {
   if (!program->source) {
     text full = {0};
@@ -496,8 +496,8 @@ bool program_was_tried(const kernel_program *program) {
   return program_is_built(program) || __atomic_load_n(&program->was_refused, __ATOMIC_RELAXED);
 }
 
-/* True if there is a file, of this process or another that built it for us: it is kept, with what
- * we know of it. */
+/* Returns true if the cache has a file, from this process or from a builder. Keeps its binary and
+ * adds our proven classes. */
 static bool save_again(cl_device *device, kernel_program *program, clave_status *st) {
   cache_entry entry;
   bool damaged;
@@ -527,7 +527,7 @@ static clave_status save_program(cl_device *device, kernel_program *program) {
   return st;
 }
 
-/* True if it was. */
+/* Saves the program if it has news. Returns true if it had. */
 static bool save_if_new(cl_device *device, kernel_program *program) {
   mutex_lock(program->lock);
   bool has_run = __atomic_load_n(&program->has_run, __ATOMIC_RELAXED);
@@ -535,7 +535,7 @@ static bool save_if_new(cl_device *device, kernel_program *program) {
   bool is_new = has_run && (!program->is_saved || program->proven.count != program->saved_proven);
   if (is_new) {
     st = save_program(device, program);
-    program->is_saved = true; /* not tried again when it cannot be */
+    program->is_saved = true; /* if saving failed, it is not tried again */
     program->saved_proven = program->proven.count;
   }
   mutex_unlock(program->lock);
@@ -560,7 +560,7 @@ void programs_save(cl_device *device) {
   while (programs_save_next(device)) continue;
 }
 
-/* Of those that have run, whose binaries hold code. */
+/* Appends the program's binary if it has run, so that the binary holds code. */
 static clave_status append_program(const cl_device *device, kernel_program *program, text *to) {
   unsigned char *data = NULL;
   size_t size = 0;

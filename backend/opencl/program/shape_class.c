@@ -1,8 +1,8 @@
-/* What of a launch decides the path that a kernel takes: the classes of its sizes. Kernels walk
- * sizes in blocks (vectors of W, chains of BLOCK, teams of TEAM) with a loop for the rest, so a
- * size is described by where it lies among the kernel's block sizes and their products (below, at,
- * above), and by which of them divide it. Launches of one class take the same branches; a kernel
- * that was right for one launch is trusted for its class only (self_check.c). */
+/* The class of a launch: which path a kernel takes for its sizes. Kernels walk sizes in blocks
+ * (vectors of W, chains of BLOCK, teams of TEAM) and finish the rest in a loop. A size is
+ * classified by its position (below, at, above) among the kernel's block sizes and their products,
+ * and by which of them divide it. Launches of one class take the same branches. A kernel that was
+ * right for one launch is trusted for its class only (self_check.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,12 +12,12 @@
 enum { MAX_BLOCKS = 16, MAX_THRESHOLDS = MAX_BLOCKS + MAX_BLOCKS * MAX_BLOCKS / 2 };
 
 typedef struct block_sizes {
-  int64_t blocks[MAX_BLOCKS];         /* what a size may be a multiple of */
-  int64_t thresholds[MAX_THRESHOLDS]; /* those, and where a loop over blocks ends its first turn */
+  int64_t blocks[MAX_BLOCKS];         /* block sizes that may divide a size */
+  int64_t thresholds[MAX_THRESHOLDS]; /* these and their products */
   int n_blocks, n_thresholds;
 } block_sizes;
 
-/* Beyond these, sums and indices in 32 bits or in floats get close to their limits. */
+/* Beyond these sizes, 32-bit or float sums and indices get close to their limits. */
 static const int64_t large[] = {1 << 16, 1 << 24};
 
 static bool has(const int64_t *items, int n, int64_t v) {
@@ -65,7 +65,7 @@ static uint64_t class_of(const block_sizes *sizes, int64_t v) {
   return divisors << 32 | below << 1 | at;
 }
 
-/* Where a kernel only finds its way in memory: negative, none, one, more. */
+/* Classifies a value that only affects addressing: negative, zero, one, or more. */
 static uint64_t sign_class(int64_t v) { return v < 0 ? 3 : v > 1 ? 2 : (uint64_t)v; }
 
 static uint64_t float_class(double v) { return v == 0 ? 0 : v == 1 ? 1 : 2; }
@@ -95,7 +95,7 @@ uint64_t launch_class(const launch *launch, const kernel_signature *signature,
 
 /* ---------------------------------------------------------------- sets of classes */
 
-/* Where it is, or belongs. */
+/* Returns the index of the class, or where to insert it. */
 static uint32_t place_of(const proof_set *set, uint64_t class) {
   uint32_t low = 0, high = set->count;
   while (low < high) {

@@ -1,5 +1,5 @@
-/* Kernel source text: the embedded files, or those of the device's kernel folder, with #include
- * "..." written out and one kernel each: some drivers compile all that a program has. */
+/* Kernel source text from the embedded files or the device's kernel folder. Includes are expanded
+ * and other kernels removed, because some drivers compile everything that a program has. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ enum { MAX_INCLUDE_DEPTH = 6 };
 static clave_status append_file(const cl_device *device, const char *name,
                                 const kernel_signature *signature, int depth, text *out);
 
-/* The name in a line `#include "name"`, or false. */
+/* Extracts the name from a line `#include "name"`. Returns false for other lines. */
 static bool included_name(const char *line, size_t n, char *name, size_t size) {
   static const char head[] = "#include \"";
   size_t h = sizeof head - 1;
@@ -29,11 +29,11 @@ static bool begins_with(const char *line, size_t n, const char *head) {
   return n >= h && memcmp(line, head, h) == 0;
 }
 
-/* embed.py has seen that all heads are written so, and end with a line's end; and that a kernel
- * ends where a line is a brace. */
+/* embed.py ensures that all kernel heads are written so and end at a line end, and that a kernel
+ * ends at a line that is a brace. */
 static const char kernel_head[] = "__kernel void ";
 
-/* Whether the kernel that begins in this line is `kernel`. */
+/* True if the kernel that begins in this line is `kernel`. */
 static bool begins_kernel(const char *line, size_t n, const char *kernel) {
   line += sizeof kernel_head - 1, n -= sizeof kernel_head - 1;
   return n > strlen(kernel) && begins_with(line, n, kernel) && line[strlen(kernel)] == '(';
@@ -44,10 +44,10 @@ static bool ends_head(const char *line, size_t n) {
   return n >= sizeof end - 1 && memcmp(line + n - (sizeof end - 1), end, sizeof end - 1) == 0;
 }
 
-/* What the lines are of, as far as has been read. */
+/* The part of the file that the current line belongs to. */
 typedef enum line_place { IN_FILE, IN_HEAD, IN_OTHER_KERNEL } line_place;
 
-/* signature: NULL for a file without kernels. The head of the kernel is as args.c has it. */
+/* Appends a file's lines, of kernels only that of `signature`, with the head of args.c. */
 static clave_status append_lines(const cl_device *device, const char *bytes, size_t size,
                                  const kernel_signature *signature, int depth, text *out) {
   char name[64];
@@ -69,14 +69,14 @@ static clave_status append_lines(const cl_device *device, const char *bytes, siz
   return NULL;
 }
 
-/* The embedded file of that name, or NULL. */
+/* Returns the embedded file of that name, or NULL. */
 static const kernel_file *find_file(const char *name) {
   for (int i = 0; i < n_kernel_files; i++)
     if (strcmp(kernel_files[i].name, name) == 0) return &kernel_files[i];
   return NULL;
 }
 
-/* A kernel folder has its files at its top, or where kernels_cl has them. place: such a place. */
+/* Appends a file of the kernel folder. place: its name there, or its path as in kernels_cl. */
 static clave_status append_from_folder(const cl_device *device, const char *place,
                                        const kernel_signature *signature, int depth, text *out) {
   char *path = path_join(device->kernel_dir, place);
@@ -95,7 +95,7 @@ static bool is_header(const char *name) {
   return end && strcmp(end, ".h") == 0;
 }
 
-/* Headers that the kernel folder lacks are the embedded ones: some lie in base/. */
+/* Appends a file. Headers that the kernel folder lacks are embedded ones; some are from base/. */
 static clave_status append_file(const cl_device *device, const char *name,
                                 const kernel_signature *signature, int depth, text *out) {
   if (depth > MAX_INCLUDE_DEPTH) return INVALID("kernel file %s is included too deeply", name);

@@ -1,8 +1,10 @@
 /* Attention: kernels_cl/attention*.cl. Chooses the kernel and the class of head sizes, and splits
- * the keys where there are few rows. With a cache: rows are stored, then attended to, by one kernel
- * where there is one new row; where a ring has no room for all of them, piece by piece. In pages:
- * token by token where there are few for each sequence, else those that stand together and are of
- * one. On CPUs floats of many keys whose rows lie apart are copied before. */
+ * the keys if there are few rows.
+ *
+ * With a cache, new rows are stored and then attended to. One kernel does both if there is one new
+ * row. If a ring cannot hold all new rows, they are processed in pieces. With pages, rows are
+ * processed token by token if each sequence has few, else in blocks of rows of one sequence. On
+ * CPUs, F32 keys and values with strided rows are first copied if there are many keys. */
 #include "ops/attention.h"
 
 #include "backend/opencl/ops/families.h"
@@ -10,28 +12,28 @@
 
 enum { SPLIT_KEYS = 128, LARGEST_CLASS = 256, FEW_ROWS = 8, FEW_ITEMS = 3, FEW_TOKENS = 2 };
 
-/* With a cache: a piece of its queries, [skip, skip + f.n_queries), and of its new rows. */
+/* An attention, or with a cache a piece: queries and new rows [skip, skip + desc.n_queries). */
 typedef struct attention {
   cl_recorder *recorder;
   attention_form desc;
-  const attention_cached_form *cache; /* NULL without */
-  const attention_paged_form *pages;  /* NULL: the cache is in one piece */
+  const attention_cached_form *cache; /* NULL without a cache */
+  const attention_paged_form *pages;  /* NULL if the cache is contiguous */
   int64_t skip;
   int64_t items, n_splits;
   int kernel;
-  bool is_few;     /* rows, as a token's are */
-  int width, rows; /* rows: of a work-item, or of a group of them */
-  bool by_token;   /* work-items, or groups, have rows of one token each */
-  bool one_token;  /* a kernel stores the one new row, too */
-  bool one_block;  /* keys and values are copied to where each head's follow each other */
+  bool is_few;     /* few rows, as for one token */
+  int width, rows; /* rows: per work-item, or per group of work-items */
+  bool by_token;   /* each work-item or group has the rows of one token */
+  bool one_token;  /* the kernel also stores the one new row */
+  bool one_block;  /* keys and values are first copied to make each head's rows contiguous */
 } attention;
 
-/* Private arrays come in few sizes: the kernel's key must not depend on shapes. */
+/* Rounds up the size of private arrays, because the kernel's key must not depend on shapes. */
 static int size_class(int64_t n) { return n <= 64 ? 64 : n <= 128 ? 128 : LARGEST_CLASS; }
-/* One token's heads that share keys, for one program at all lengths. */
+/* Returns the rows per work-item for one token's heads that share keys. */
 static int rows_class(int64_t share) { return share > 4 ? 8 : share > 2 ? 4 : share > 1 ? 2 : 1; }
 
-/* How many rows there are of the queries in all pieces. */
+/* Returns the number of query rows in all pieces. */
 static int64_t count_rows(const attention *attention) {
   return attention->cache ? attention->cache->attention.n_queries : attention->desc.n_queries;
 }
@@ -57,8 +59,8 @@ static tuning_key attention_key(const cl_recorder *recorder, const attention *at
   return key;
 }
 
-/* Local memory of attention_groups and attention_team: queries, keys or values, weights, and what
- * rows share. */
+/* True if local memory suffices for attention_groups with `rows`, or attention_team with 0:
+ * queries, keys or values, weights, and what rows share. */
 static bool fits_group(const attention *attention, int rows) {
   enum { KEYS = 32, DEPTH = 32, TEAM_KEYS = 64, SIDE = 8 };
   const device_traits *traits = recorder_traits(attention->recorder);
@@ -69,15 +71,15 @@ static bool fits_group(const attention *attention, int rows) {
   return (uint64_t)(columns * (is_wide ? 8 : 4) + keys * 8) <= traits->local_memory;
 }
 
-/* Sums of a work-item of attention_groups, which have to stay in its registers. */
+/* True if the sums of a work-item of attention_groups fit its registers. */
 static bool fits_registers(const attention *attention, int rows) {
   enum { LARGEST = 32 * 128 };
   return rows * size_class(attention->desc.v_dim) <= LARGEST;
 }
 
-/* The kernels: a work-item for a block of rows of one head, or for the few rows of one token;
- * groups of work-items for few rows, and for blocks. parameters: the kernel; rows of a group's
- * block. */
+/* The kernels. BLOCK: a work-item has a block of rows of one head. ROW: it has the few rows of one
+ * token. TEAM and GROUPS: groups of work-items do the same for few rows and for blocks. parameters:
+ * the kernel; rows per block of GROUPS. */
 enum { BLOCK, ROW, TEAM, GROUPS };
 
 static bool fits_classes(const attention *attention) {
@@ -124,7 +126,7 @@ static const kernel_variant *choose_variant(const attention *attention) {
   return recorder_choose(attention->recorder, &all, &key);
 }
 
-/* parameters: how many splits. */
+/* parameters: number of splits. */
 static bool takes_splits(const void *problem, const kernel_variant *variant) {
   enum { LEAST_KEYS = 16 };
   return variant->parameters[0] <= ((const attention *)problem)->desc.n_keys / LEAST_KEYS;
@@ -140,17 +142,17 @@ static const kernel_variant splits_variants[] = {{.name = "rule"},
                                                  {"64", takes_splits, .parameters = {64}},
                                                  {"128", takes_splits, .parameters = {128}}};
 
-/* Whether groups of work-items make what single ones do elsewhere. */
+/* True if groups of work-items share what single ones do elsewhere. */
 static bool by_groups(const attention *attention) {
   return attention->kernel == TEAM || attention->kernel == GROUPS;
 }
-/* Whether there are few rows, of one token's heads. */
+/* True if the kernel is for the few rows of one token. */
 static bool by_row(const attention *attention) {
   return attention->kernel == ROW || attention->kernel == TEAM;
 }
 
-/* A CPU's cores get one work-item each, if there are as few as that: more splits would cost a
- * launch that joins them, for what is done in time as it is. */
+/* Returns the number of splits. A CPU core gets one work-item: more splits would not be faster, but
+ * would cost a launch that merges them. */
 static int64_t splits_by_rule(const cl_recorder *recorder, const attention *attention) {
   const device_traits *traits = recorder_traits(recorder);
   int64_t items = max_i64(attention->items, 1) * (by_groups(attention) ? LOCAL_SIZE : 1),
@@ -170,8 +172,8 @@ static void choose_splits(attention *attention, const char *variant) {
   attention->n_splits = n ? n : splits_by_rule(attention->recorder, attention);
 }
 
-/* Whether keys and values, which many work-items read, are copied before: rows that are a step
- * apart in memory fall on few places of the caches. */
+/* True if keys and values are first copied. Many work-items read them, and rows at a large stride
+ * map to few sets of the caches. */
 static bool copies_keys(const cl_recorder *recorder, const attention *attention) {
   enum { LEAST_KEYS = 512, LEAST_READERS = 4, MOST_FLOATS = 16 << 20 };
   const attention_form *desc = &attention->desc;
@@ -211,7 +213,7 @@ static void choose_kernel(attention *attention) {
 
 /* ---------------------------------------------------------------- launches */
 
-/* Strides of all but the last dimension, innermost first. */
+/* Returns the strides of all dimensions but the last, innermost first. */
 static arg_index8 row_strides(const tensor *value) {
   tensor rows = take_dims(value, 0, value->rank > 0 ? value->rank - 1 : 0);
   return strides_arg(&rows);
@@ -223,19 +225,19 @@ static int64_t page_shift(const attention_paged_form *desc) {
   return shift;
 }
 
-/* Elements of scratch memory that hold keys and values. */
+/* Returns the number of scratch elements for copied keys and values. */
 static int64_t count_copied(const attention *attention) {
   return attention->one_block
              ? tensor_numel(&attention->desc.k->tensor) + tensor_numel(&attention->desc.v->tensor)
              : 0;
 }
 
-/* In scratch memory, behind those. */
+/* Returns the parts, which follow the copies in scratch memory. */
 static arg_buffer parts_of(const attention *attention) {
   return scratch_arg(count_copied(attention));
 }
 
-/* operand as it lies in scratch memory. */
+/* Returns the contiguous layout of operand in scratch memory. */
 static tensor contiguous_of(const bound_tensor *operand) {
   tensor tensor = operand->tensor;
   tensor_set_contiguous(&tensor);
@@ -420,7 +422,7 @@ clave_status opencl_attention(cl_recorder *recorder, const node *node) {
 
 /* ---------------------------------------------------------------- with a cache */
 
-/* The new rows go to the caches. Those of I8 need all of a row for its scale. */
+/* Stores the new rows in the caches. The scale of an I8 row depends on the whole row. */
 static clave_status launch_store(cl_recorder *recorder, const node *node,
                                  const attention *attention) {
   const attention_form *desc = &attention->desc;
@@ -466,7 +468,7 @@ static clave_status launch_store(cl_recorder *recorder, const node *node,
   return launch_loops(&launch, items, 2, chunk);
 }
 
-/* Rows [first, first + n) of tensor: (B, heads, L, size). */
+/* Returns rows [first, first + n) of tensor: (B, heads, L, size). */
 static bound_tensor rows_from(const bound_tensor *tensor, int64_t first, int64_t n) {
   bound_tensor part = *tensor;
   part.tensor.offset += first * tensor->tensor.strides[2];

@@ -19,11 +19,10 @@ static double cost_of_winograd(const void *conv, const kernel_variant *variant) 
              : ON_REQUEST;
 }
 
-/* The order of costs is that of measurements. In strict f32 on two cores of Zen 4 under PoCL
- * (ci/variants.py opencl conv=product -- build/clave bench PROGRAM, and with conv=planes),
- * MobileNetV2 is 1.46 times as fast by planes as by products. With `depthwise` it is 1.9 times as
- * fast as with that row ON_REQUEST, which leaves direct sums, and EfficientNet-B0 1.7 times (user
- * time of `clave bench`, AVX2). */
+/* Costs are ordered by measurement. In strict f32 on two cores of Zen 4 under PoCL (ci/variants.py
+ * opencl conv=product -- build/clave bench PROGRAM, and with conv=planes), MobileNetV2 is 1.46
+ * times as fast with planes as with products. `depthwise` is 1.9 times as fast as direct sums,
+ * and 1.7 times for EfficientNet-B0 (user time of `clave bench`, AVX2). */
 static const kernel_variant conv_variants[] = {
     {"product", conv_product_usable, .cost = 4, .record = conv_product},
     {"direct", .cost = 6, .record = conv_direct},
@@ -62,7 +61,7 @@ static const kernel_variant conv_variants[] = {
     {"planes", conv_planes_usable, .cost = 3, .record = conv_planes},
     {"groups", conv_groups_usable, .cost = 5, .record = conv_groups}};
 
-/* Kernels tell places along a dimension, padding and strides among them, by ints. */
+/* Fails if a position along a dimension, with padding and strides, exceeds the kernels' int. */
 static clave_status check_places(const conv_form *desc) {
   for (const conv_dim *d = desc->dims; d < desc->dims + SPATIAL_DIMS; d++)
     if (d->in + d->out + 2 * d->padding + (d->kernel - 1) * d->dilation + d->stride > INT32_MAX)

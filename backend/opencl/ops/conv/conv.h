@@ -1,7 +1,7 @@
 #ifndef BACKEND_OPENCL_OPS_CONV_CONV_H
 #define BACKEND_OPENCL_OPS_CONV_CONV_H
-/* Convolutions: what the rows of the table in conv.c name. A row `x` has conv_x, which records it,
- * and conv_x_usable, unless it runs any convolution; conv is a const conv_problem *. */
+/* Convolutions: the functions that rows of the table in conv.c name. A row `x` has conv_x, which
+ * records it, and conv_x_usable unless it runs any convolution. conv is a const conv_problem *. */
 #include "backend/opencl/opencl.h"
 #include "ops/conv.h"
 
@@ -10,8 +10,8 @@ typedef struct conv_problem {
   cl_recorder *recorder;
   const node *node;
   conv_form desc;
-  bool takes_dots, has_dots; /* conv_probe_dots */
-  const int64_t *parameters; /* those of the row that is being recorded */
+  bool takes_dots, has_dots; /* set by conv_probe_dots */
+  const int64_t *parameters; /* parameters of the row that is being recorded */
 } conv_problem;
 
 static inline tuning_key conv_key(const cl_recorder *recorder, const conv_form *desc) {
@@ -21,14 +21,14 @@ static inline tuning_key conv_key(const cl_recorder *recorder, const conv_form *
 }
 
 /* conv_direct.c: any convolution, by conv.cl. parameters: outputs, vectors and width of a tile of
- * sums; 0: by its own rule. */
+ * sums; 0 means chosen by rule. */
 bool conv_direct_tile_usable(const void *conv, const kernel_variant *variant);
 clave_status conv_direct(const void *conv) STATUS_CHECK;
 
-/* conv_product.c: a kernel of one element where it is, as a product of gemm.h. */
+/* conv_product.c: kernels of one element, with stride 1 and no padding, as a product of gemm.h. */
 bool conv_product_usable(const void *conv, const kernel_variant *variant);
 clave_status conv_product(const void *conv) STATUS_CHECK;
-/* The same by pointwise.cl, which reads the planes of x where they are, for CPUs. */
+/* The same by pointwise.cl for CPUs, which reads the planes of x in place. */
 bool conv_planes_usable(const void *conv, const kernel_variant *variant);
 clave_status conv_planes(const void *conv) STATUS_CHECK;
 
@@ -36,12 +36,12 @@ clave_status conv_planes(const void *conv) STATUS_CHECK;
 bool conv_depthwise_usable(const void *conv, const kernel_variant *variant);
 clave_status conv_depthwise(const void *conv) STATUS_CHECK;
 
-/* conv_winograd.c: Winograd's method. parameters: rows and columns of outputs of a tile. */
+/* conv_winograd.c: Winograd's method. parameters: rows and columns of outputs per tile. */
 bool conv_winograd_usable(const void *conv, const kernel_variant *variant);
 clave_status conv_winograd(const void *conv) STATUS_CHECK;
 
-/* conv_dots.c: integers on GPUs, by products of bytes that are added at once (conv_dots.cl). */
-/* Sets takes_dots, whether it runs there, and has_dots, whether by an instruction. */
+/* conv_dots.c: integers on GPUs, by dot products of bytes (conv_dots.cl). */
+/* Sets takes_dots if conv_dots can run it, and has_dots if by an instruction. */
 clave_status conv_probe_dots(conv_problem *problem) STATUS_CHECK;
 clave_status conv_dots(const void *conv) STATUS_CHECK;
 
@@ -49,11 +49,11 @@ clave_status conv_dots(const void *conv) STATUS_CHECK;
 bool conv_groups_usable(const void *conv, const kernel_variant *variant);
 clave_status conv_groups(const void *conv) STATUS_CHECK;
 
-/* conv_weight.c: the weight as a kernel reads it: itself, or floats: of a constant made once, else
- * in scratch memory behind `used` elements of it. *type: what it is then of. */
+/* conv_weight.c: returns the weight as a kernel reads it: itself, or converted to floats. These are
+ * packed once if constant, else in scratch memory after `used` elements. Sets *type. */
 clave_status conv_weight(const conv_problem *problem, int64_t used, arg_buffer *weight,
                          dtype *type) STATUS_CHECK;
-/* The floats of a weight: written to out; those of a constant, made once. */
+/* conv_floats writes a weight's floats to out; conv_float_form packs those of a constant, once. */
 clave_status conv_floats(cl_recorder *recorder, const node *node, const bound_tensor *weight,
                          arg_buffer out) STATUS_CHECK;
 clave_status conv_float_form(cl_recorder *recorder, const node *node, const bound_tensor *weight,

@@ -1,18 +1,17 @@
-/* Depthwise convolutions in float with kernels of 3x3 and 5x5 on CPUs:
- * kernels_cl/conv/depthwise.cl. */
+/* Depthwise float convolutions with 3x3 and 5x5 kernels on CPUs: kernels_cl/conv/depthwise.cl. */
 #include "backend/opencl/ops/conv/conv.h"
 
 #include "backend/opencl/ops/families.h"
 #include "opencl_ops.h"
 
 enum {
-  ROWS = 4,     /* of outputs that are made at once */
-  NARROW = 8,   /* columns for which vectors of so many lanes do */
-  CELLS = 4096, /* of a work-item, about, which a cache keeps for the steps behind */
-  TASKS = 4     /* work-items of a core, at least */
+  ROWS = 4,     /* output rows computed at once */
+  NARROW = 8,   /* most columns for which vectors of 8 lanes suffice */
+  CELLS = 4096, /* outputs per work-item, which stay in the cache for the epilogue */
+  TASKS = 4     /* least work-items per core */
 };
 
-/* Padding on both sides is less than the kernel. */
+/* True if the kernel supports the dimension: padding must be less than its size on both sides. */
 static bool is_small(const conv_dim *dim) {
   int64_t behind = (dim->out - 1) * dim->stride + dim->kernel - dim->padding - dim->in;
   return (dim->kernel == 3 || dim->kernel == 5) && (dim->stride == 1 || dim->stride == 2) &&
@@ -20,7 +19,7 @@ static bool is_small(const conv_dim *dim) {
          dim->in > 0;
 }
 
-/* Output rows of a work-item. */
+/* Returns the output rows per work-item. */
 static int64_t block_rows(const cl_recorder *recorder, const conv_form *desc) {
   const int64_t rows = desc->dims[1].out, cells = rows * desc->dims[2].out,
                 planes = desc->images * desc->groups * desc->outputs,

@@ -1,5 +1,5 @@
-/* Convolutions of any kind, integers and transposed ones among them: kernels_cl/conv/conv.cl.
- * Images, and of large volumes their slices, are taken in tiles whose padded copies fit a cache. */
+/* Convolutions of any kind, also of integers and transposed: kernels_cl/conv/conv.cl. Images, and
+ * slices of large volumes, are processed in tiles whose padded copies fit a cache. */
 #include "backend/opencl/ops/conv/conv.h"
 
 #include "backend/opencl/ops/families.h"
@@ -7,25 +7,25 @@
 
 enum { TILE_BYTES = 4 << 20, EXACT_TAPS = 512 /* BLOCK */ };
 
-/* A spatial dimension and that of the planes that the kernel reads. */
+/* A spatial dimension, with the size of the padded planes that the kernel reads. */
 typedef struct plane_dim {
   conv_dim d;
-  int64_t size; /* of one phase of the strides */
-  int64_t lead; /* transposed: padding in front of a plane; else `padding` is */
+  int64_t size; /* size of one phase of the strides */
+  int64_t lead; /* for transposed convolutions: padding before a plane, instead of `padding` */
 } plane_dim;
 
 typedef struct convolution {
   conv_form desc;
   plane_dim z, y, c; /* slices, rows, columns */
   bool integer, from_x, by_row, outputs_first;
-  dtype compute;     /* what launch_compute makes the kernel's numbers of */
-  dtype weight_type; /* of what the kernel reads */
+  dtype compute;     /* dtype passed to launch_compute */
+  dtype weight_type; /* dtype that the kernel reads */
   arg_buffer weight;
-  int outputs, vectors, width; /* the kernel's tile */
+  int outputs, vectors, width; /* the kernel's tile of sums */
 } convolution;
 
-/* Images [image, image + images), slices [out, out + out_slices) of their outputs, which need
- * slices [in, in + slices) of the input. */
+/* Images [image, image + images), and output slices [out, out + out_slices) of them, which need
+ * input slices [in, in + slices). */
 typedef struct tile {
   int64_t image, images, out, out_slices, in, slices;
 } tile;
@@ -46,11 +46,11 @@ static bool is_plain(const plane_dim *dim, bool transposed) {
   return transposed ? dim->size == dim->d.in : dim->d.padding == 0 && dim->d.stride == 1;
 }
 
-/* Outputs of one phase in a row or column of them. */
+/* Returns the outputs of one phase along this dimension. */
 static int64_t phase_size(const plane_dim *dim) { return ceil_div(dim->d.out, dim->d.phases); }
 
-/* OUTPUTS * VECTORS sums have to stay in registers: of CPUs with vectors of 16 floats there are 32,
- * of others mostly 16. */
+/* OUTPUTS * VECTORS sums must stay in registers. CPUs with vectors of 16 floats have 32 of them,
+ * others mostly 16. */
 static void choose_kernel_tile(const cl_recorder *recorder, convolution *convolution) {
   const device_traits *traits = recorder_traits(recorder);
   bool is_cpu = traits->is_cpu && !dtype_is_int(convolution->compute);
@@ -62,8 +62,8 @@ static void choose_kernel_tile(const cl_recorder *recorder, convolution *convolu
   convolution->vectors = !is_cpu ? 2 : convolution->outputs == 1 ? 8 : few ? 3 : narrow ? 4 : 2;
 }
 
-/* Vectors are cut out of output rows, or follow each other over the padded width, whichever loses
- * less at the ends of rows (stores like the first better). */
+/* Chooses whether vectors are cut from output rows, or run over the padded width, whichever wastes
+ * less at the ends of rows. Stores are faster with the former. */
 static void choose_walk(convolution *convolution) {
   int64_t cut = ceil_div(phase_size(&convolution->c), convolution->width) * convolution->width;
   convolution->by_row = 10 * cut <= 11 * convolution->c.size;
@@ -132,7 +132,7 @@ static void begin_conv(launch *launch, cl_recorder *recorder, const node *node,
   launch_define(launch, "INTEGER", convolution->integer);
 }
 
-/* Phases of the planes, of one dimension. */
+/* Returns the phases of the planes along one dimension. */
 static int64_t plane_phases(const convolution *convolution, const conv_dim *dim) {
   return convolution->desc.transposed ? 1 : conv_dim_phases(dim);
 }
@@ -142,7 +142,7 @@ static int64_t phase_count(const convolution *convolution) {
          plane_phases(convolution, &convolution->c.d);
 }
 
-/* Elements of one slice of all channels of an image. */
+/* Returns the elements of one slice of all channels of an image. */
 static int64_t slice_size(const convolution *convolution) {
   return convolution->desc.groups * convolution->desc.channels * phase_count(convolution) *
          convolution->y.size * convolution->c.size;
@@ -180,13 +180,13 @@ static clave_status pad_planes(cl_recorder *recorder, const node *node,
   return launch_loops(&launch, items, 1, convolution->c.size);
 }
 
-/* How far it is from a tap to the next one of the same phase, in the rows or columns of a plane. */
+/* Returns the distance between taps of the same phase, in rows or columns of a plane. */
 static int64_t skip_of(const convolution *convolution, const conv_dim *dim) {
   return (convolution->desc.transposed ? -1 : 1) * dim->tap_step * dim->dilation / dim->stride;
 }
 
-/* Kernel sizes and depth; how planes are walked from tap to tap, the strides, what transposed
- * convolutions gather by, and what is around x. */
+/* Returns kernel sizes, distances between taps, strides, the gather steps of transposed
+ * convolutions, and the padding value. */
 static taps_params taps_of(const convolution *convolution) {
   const conv_dim *dim = &convolution->z.d, *along = &convolution->y.d, *width = &convolution->c.d;
   return (taps_params){
@@ -225,7 +225,7 @@ static void define_class(launch *launch, const convolution *convolution) {
   launch_define(launch, "TRANSPOSED", convolution->desc.transposed);
 }
 
-/* Work-items of a tile. */
+/* Returns the number of work-items for a tile. */
 static int64_t count_items(const convolution *convolution, const tile *tile) {
   int64_t rows = phase_size(&convolution->y), columns = phase_size(&convolution->c),
           parts = convolution->y.d.phases * convolution->c.d.phases;
@@ -273,7 +273,7 @@ static clave_status multiply(cl_recorder *recorder, const node *node,
       convolution->desc.channels * taps * convolution->outputs * convolution->vectors);
 }
 
-/* The input slices that outputs [tile->out, tile->out + tile->out_slices) need. */
+/* Sets the input slices that outputs [tile->out, tile->out + tile->out_slices) need. */
 static void find_slices(const convolution *convolution, tile *tile) {
   const conv_dim *dim = &convolution->z.d;
   int64_t last = tile->out + tile->out_slices - 1, reach = (dim->kernel - 1) * dim->dilation, from,
@@ -290,8 +290,8 @@ static void find_slices(const convolution *convolution, tile *tile) {
   tile->slices = max_i64(to - tile->in + 1, 0);
 }
 
-/* How much is taken at once: whole images, or slices of one, a few times what a slice needs around
- * it at least. */
+/* Returns the tile size: whole images, or slices of one image, at least a few times the slices that
+ * one output needs. */
 static tile first_tile(const convolution *convolution, int64_t item) {
   int64_t slice = max_i64(slice_size(convolution) * item, 1), image = slice * convolution->z.d.in;
   tile tile = {.images = convolution->desc.images, .out_slices = convolution->z.d.out};
@@ -310,7 +310,7 @@ static tile first_tile(const convolution *convolution, int64_t item) {
   return tile;
 }
 
-/* Input slices of the largest tile. */
+/* Returns the input slices of the largest tile. */
 static int64_t most_slices(const convolution *convolution, tile tile) {
   int64_t most = 0;
   for (tile.out = 0; tile.out < convolution->z.d.out; tile.out += tile.out_slices) {

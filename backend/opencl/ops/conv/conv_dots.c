@@ -1,20 +1,20 @@
-/* Convolutions of integers as dot products, on GPUs: the weight is packed once, x laid out in
- * planes in each run, by one launch, and multiplied by another. */
+/* Integer convolutions as dot products, on GPUs. The weight is packed once. In each run one launch
+ * lays x out in planes, and another multiplies. */
 #include "backend/opencl/ops/conv/conv.h"
 
 #include "backend/opencl/ops/families.h"
 #include "opencl_ops.h"
 
-enum { LANE_OUTPUTS = 4 }; /* of a work-item, as in kernels_cl/conv/conv_dots.cl */
+enum { LANE_OUTPUTS = 4 }; /* outputs per work-item, as in kernels_cl/conv/conv_dots.cl */
 
 typedef struct dots_conv {
   const node *node;
   const conv_form *desc;
   dots_kind dots;
   int64_t k, words;
-  int64_t phases[SPATIAL_DIMS], size[SPATIAL_DIMS]; /* of the planes */
+  int64_t phases[SPATIAL_DIMS], size[SPATIAL_DIMS]; /* phases and sizes of the planes */
   int64_t phase_bytes, plane_bytes, positions;
-  bool from_x; /* planes: x itself */
+  bool from_x; /* x itself serves as the planes */
 } dots_conv;
 
 static dots_conv plan(const node *node, const conv_form *desc) {

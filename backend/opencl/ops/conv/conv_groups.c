@@ -1,5 +1,5 @@
-/* Direct convolutions by groups of work-items: kernels_cl/conv/conv_groups.cl. Cuts out into tiles
- * that lose little at its edges and whose inputs fit local memory. */
+/* Direct convolutions by groups of work-items: kernels_cl/conv/conv_groups.cl. Splits out into
+ * tiles that waste little at its edges and whose inputs fit local memory. */
 #include "backend/opencl/ops/conv/conv.h"
 
 #include "backend/opencl/ops/families.h"
@@ -7,23 +7,23 @@
 #include "opencl_ops.h"
 
 enum {
-  STAGE_BYTES =
-      16 << 10,    /* staged at once, where a channel has no more: several groups have room */
-  STAGE_TAPS = 512 /* products that are one sum, at most, but for those of one channel */
+  STAGE_BYTES = 16 << 10, /* bytes staged at once, unless one channel needs more: this leaves room
+                             for several groups */
+  STAGE_TAPS = 512        /* most products per sum, unless one channel has more */
 };
 
-/* What a group makes: channels by cells; 1: of depthwise convolutions. */
+/* The block of out of a group: channels by positions. outputs is 1 for depthwise convolutions. */
 typedef struct conv_block {
   int64_t outputs, positions;
 } conv_block;
 
-/* How a block of out is made. */
+/* The layout of a group's work on a block of out. */
 typedef struct tiling {
-  int outputs, lanes, positions;   /* of a work-item; work-items side by side along positions */
-  int64_t tile_rows, tile_columns; /* of out */
-  int64_t seen_rows, seen_columns; /* of x, that a tile sees */
-  int64_t tiles;                   /* of a slice */
-  int64_t some;                    /* channels at a time; of depthwise ones slices; 0: none fits */
+  int outputs, lanes, positions; /* per work-item; lanes: work-items side by side along positions */
+  int64_t tile_rows, tile_columns; /* tile of out */
+  int64_t seen_rows, seen_columns; /* region of x that a tile reads */
+  int64_t tiles;                   /* tiles per slice */
+  int64_t some; /* channels staged at a time, slices if depthwise; 0 if none fits */
 } tiling;
 
 static bool is_depthwise(conv_block block) { return block.outputs == 1; }
@@ -40,7 +40,7 @@ static int64_t taps_of(const conv_form *desc) {
   return desc->dims[1].kernel * desc->dims[2].kernel;
 }
 
-/* Bytes of local memory for one channel. */
+/* Returns the bytes of local memory per channel. */
 static int64_t channel_bytes(const conv_form *desc, conv_block block, const tiling *tiling) {
   int64_t weights = is_depthwise(block) ? 0 : taps_of(desc) * (block.outputs + 1);
   return (tiling->seen_rows * tiling->seen_columns + weights) * element_bytes(desc);
@@ -56,8 +56,8 @@ static int64_t count_staged(const cl_recorder *recorder, const conv_form *desc, 
   return ceil_div(desc->channels, max_i64(ceil_div(desc->channels, most), 1));
 }
 
-/* Tiles of a power of two of columns: of those that fit the one with the fewest, and then that sees
- * the least. */
+/* Returns the best tiling with a power of two of columns that fits local memory: the one with the
+ * fewest tiles, then with the smallest input region. */
 static tiling plan_tiling(const cl_recorder *recorder, const conv_form *desc, conv_block block) {
   const conv_dim *dim = &desc->dims[1], *along = &desc->dims[2];
   tiling best = {0};
@@ -102,8 +102,8 @@ static bool takes_block(const void *conv, const kernel_variant *variant) {
          plan_tiling(problem->recorder, &problem->desc, block).some > 0;
 }
 
-/* About how long it takes, to compare blocks by: the products of a group, those beyond the edges of
- * out, too, the loads for each, and how often all units have a group to make. */
+/* Estimates the time, to compare blocks: products per group (including those beyond the edges of
+ * out), loads per product, and rounds in which all compute units have a group. */
 static double cost_of_block(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
   const conv_form *desc = &problem->desc;
@@ -184,18 +184,18 @@ static int64_t channels_of_part(const conv_form *desc, const tiling *tiling, int
   return ceil_div(ceil_div(desc->channels, n_parts), tiling->some) * tiling->some;
 }
 
-/* The channels of a group of work-items, cut in parts. */
+/* Returns into how many parts the channels of a group are split. */
 static int64_t count_parts(cl_recorder *recorder, const conv_form *desc, conv_block block,
                            const tiling *tiling, const tuning_key *key) {
-  enum { OF_A_UNIT = 8 }; /* groups */
+  enum { OF_A_UNIT = 8 }; /* groups per compute unit */
   if (is_depthwise(block)) return 1;
   const int64_t n =
       choose_parts(recorder, "conv parts", key, count_groups(desc, block, tiling), OF_A_UNIT,
                    desc->channels / tiling->some, tensor_numel(&desc->out->tensor));
-  return ceil_div(desc->channels, channels_of_part(desc, tiling, n)); /* none is empty */
+  return ceil_div(desc->channels, channels_of_part(desc, tiling, n)); /* leaves no part empty */
 }
 
-/* out as a product of the weight and cells: (images, channels, cells). */
+/* Returns a product whose result has the shape of out: (images, channels, positions). */
 static matmul_form product_of(const conv_form *desc) {
   matmul_form matmul_desc = {
       .bias = desc->bias, .out = desc->out, .bias_m = 1, .alpha = 1, .beta = 1};
@@ -246,7 +246,7 @@ clave_status conv_groups(const void *conv) {
   dtype weight_type;
   TRY(conv_weight(problem, 0, &weight, &weight_type));
   const tiling tiling = plan_tiling(recorder, desc, block);
-  /* parts would lie where a weight in scratch memory does */
+  /* parts would overlap a weight in scratch memory */
   const int64_t n_parts =
       weight.value.kind == VALUE_SCRATCH ? 1 : count_parts(recorder, desc, block, &tiling, &key);
   if (n_parts > 1)

@@ -1,4 +1,4 @@
-/* Convolutions with a kernel of one element where it is, which are products of matrices. */
+/* Convolutions with kernels of one element, stride 1 and no padding, as matrix products. */
 #include "backend/opencl/ops/conv/conv.h"
 
 #include "backend/opencl/ops/families.h"
@@ -27,8 +27,8 @@ static int64_t count_positions(const conv_form *desc) {
   return desc->dims[0].in * desc->dims[1].in * desc->dims[2].in;
 }
 
-/* Of each image, the weight (outputs, channels) by its planes (channels, positions). `weight` is
- * what the product points to. */
+/* Returns the product, for each image, of the weight (outputs, channels) and its planes (channels,
+ * positions). `weight` is storage that the product points to. */
 static gemm planes_product(cl_recorder *recorder, const node *node, const conv_form *desc,
                            bound_tensor *weight) {
   const int64_t positions = count_positions(desc);
@@ -55,7 +55,7 @@ static gemm planes_product(cl_recorder *recorder, const node *node, const conv_f
   return gemm;
 }
 
-/* Of all images of one position, (images, channels), by the transposed weight. */
+/* Returns the product of images of one position (images, channels) by the weight's transpose. */
 static gemm images_product(cl_recorder *recorder, const node *node, const conv_form *desc) {
   gemm gemm = {.recorder = recorder, .node = node};
   matmul_form *matmul_desc = &gemm.desc;
@@ -80,24 +80,24 @@ clave_status conv_product(const void *conv) {
   return gemm_record(&gemm);
 }
 
-/* ---------------------------------------------------------------- planes where they lie */
+/* ---------------------------------------------------------------- planes read in place */
 
 enum {
-  CACHED_X = 32 << 10,       /* bytes of x that the first-level cache keeps beside a panel */
-  CACHED_WEIGHT = 256 << 10, /* that the second-level cache keeps beside planes */
-  TASK_PANELS = 8,           /* columns of a work-item, in tiles */
-  TASKS = 4,                 /* of a core, at least, so that all end at about the same time */
-  TASK_WORK = 32 * 1024      /* multiplications of a work-item of few panels, at least */
+  CACHED_X = 32 << 10,       /* bytes of x that stay in the first-level cache beside a panel */
+  CACHED_WEIGHT = 256 << 10, /* bytes of the weight that stay in the second-level cache */
+  TASK_PANELS = 8,           /* most columns per work-item, in tiles */
+  TASKS = 4, /* least work-items per core, so that all cores finish at about the same time */
+  TASK_WORK = 32 * 1024 /* least multiplications of a work-item with few panels */
 };
 
 static int64_t tile_columns(const cl_recorder *recorder) {
   return 2 * (int64_t)recorder_traits(recorder)->vector_width;
 }
 
-/* How it is cut into work-items. */
+/* Sizes that split the product into work-items. */
 typedef struct cutting {
-  int64_t columns, block; /* of a work-item; whose inputs are cached */
-  int64_t panels, each;   /* of the weight; of a work-item */
+  int64_t columns, block; /* columns per work-item; per block of cached inputs */
+  int64_t panels, each;   /* panels of the weight; panels per work-item */
 } cutting;
 
 static cutting cut(cl_recorder *recorder, const conv_form *desc) {

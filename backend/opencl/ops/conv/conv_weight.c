@@ -1,4 +1,4 @@
-/* Floats of weights: conv_widen of kernels_cl/conv/conv.cl, or what decodes any constant. */
+/* Converts weights to floats: conv_widen of kernels_cl/conv/conv.cl, or the decoding kernels. */
 #include "backend/opencl/ops/conv/conv.h"
 
 #include "backend/opencl/ops/encoded.h"
@@ -32,7 +32,7 @@ clave_status conv_float_form(cl_recorder *recorder, const node *node, const boun
   return NULL;
 }
 
-/* A CPU makes floats of halves slowly one by one. */
+/* True if the weight is encoded, or F16 on a CPU, which converts single halves slowly. */
 static bool widens(const conv_problem *problem) {
   const tensor *tensor = &problem->desc.weight->tensor;
   return tensor->encoding.kind ||

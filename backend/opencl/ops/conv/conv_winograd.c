@@ -1,5 +1,5 @@
-/* Convolutions by Winograd's method: kernels_cl/conv/winograd.cl for CPUs, winograd_groups.cl
- * elsewhere. Some rows of tiles are taken at once, whose factors a cache keeps. */
+/* Winograd convolutions: kernels_cl/conv/winograd.cl for CPUs, winograd_groups.cl elsewhere. A few
+ * rows of tiles are processed at once, so that a cache keeps their transformed inputs (factors). */
 #include "backend/opencl/ops/conv/conv.h"
 
 #include "backend/opencl/ops/families.h"
@@ -7,22 +7,22 @@
 #include "opencl_ops.h"
 
 enum {
-  CHUNK_BYTES = 4 << 20, /* of factors, unless a row of tiles has more */
-  MOST_PART = 32,        /* tiles whose sums of a panel a cache keeps beside weights */
+  CHUNK_BYTES = 4 << 20, /* bytes of factors, unless one row of tiles has more */
+  MOST_PART = 32,        /* most tiles whose sums of a panel stay in a cache beside the weight */
   BLOCK = 32,            /* outputs, and tiles, that a group of work-items multiplies */
-  ITEMS_EACH = 4         /* work-items for a core, where there are so many tiles */
+  ITEMS_EACH = 4         /* work-items per core, if there are enough tiles */
 };
 
-/* How a convolution is cut. Rows are those of the tiles of all images. */
+/* Sizes that split a convolution. Rows are rows of tiles of all images. */
 typedef struct tiling {
   const conv_form *desc;
   int tile;
-  int64_t factors, columns; /* of a tile; outputs of a panel */
-  int64_t panels;           /* of a group */
+  int64_t factors, columns; /* factors per tile; outputs per panel */
+  int64_t panels;           /* panels per group */
   int64_t tile_rows, tile_columns;
-  int64_t rows, chunk; /* all rows; those taken at once */
-  int64_t pitch;       /* floats of a channel of a factor */
-  int64_t part_tiles;  /* of a work-item, an even number; on CPUs */
+  int64_t rows, chunk; /* all rows; rows processed at once */
+  int64_t pitch;       /* floats between channels of a factor */
+  int64_t part_tiles;  /* tiles per work-item, an even number; on CPUs */
 } tiling;
 
 static int64_t lanes_of(const tiling *tiling) { return min_i64(tiling->columns, 16); }
@@ -30,8 +30,8 @@ static int64_t sums_of(const tiling *tiling) {
   return tiling->factors * (tiling->part_tiles * tiling->columns + lanes_of(tiling));
 }
 
-/* Tiles of a work-item: whose sums fit, and so few that there is work for all cores, but not fewer
- * than are multiplied at once; 0: those do not fit. Parts are of about the same size. */
+/* Returns the tiles per work-item: as many as have sums that fit local memory, but few enough to
+ * give all cores work. Returns 0 if not even those multiplied at once fit. */
 static int64_t tiles_of_part(const device_traits *traits, const tiling *tiling) {
   const int64_t each = tiling->factors * (int64_t)sizeof(float),
                 tiles = tiling->chunk * tiling->tile_columns,
@@ -45,8 +45,8 @@ static int64_t tiles_of_part(const device_traits *traits, const tiling *tiling) 
   return ceil_div(ceil_div(tiles, ceil_div(tiles, most)), 2) * 2;
 }
 
-/* Channels of a factor begin in different lines of a cache's sets. On CPUs a tile more may be
- * multiplied than there are. */
+/* Returns the pitch, chosen so that channels of a factor begin in different cache sets. CPUs may
+ * multiply one tile more than there are. */
 static int64_t pitch_of(const device_traits *traits, const tiling *tiling, int64_t rows) {
   enum { LINE = 16 };
   const int64_t tiles = rows * tiling->tile_columns;
@@ -63,7 +63,7 @@ static int64_t factor_floats(const device_traits *traits, const tiling *tiling) 
   return tiling->desc->groups * tiling->factors * step;
 }
 
-/* Of all sums, which lie behind the factors where local memory does not hold them. */
+/* Returns the floats of the sums, which follow the factors in scratch memory on GPUs. */
 static int64_t sum_floats(const device_traits *traits, const tiling *tiling) {
   return traits->is_cpu
              ? 0
@@ -126,7 +126,7 @@ static bool has_floats(const bound_tensor *weight) {
   return weight->tensor.type == DTYPE_F32 && !weight->tensor.encoding.kind;
 }
 
-/* Of a weight that is no floats these lie behind the form. */
+/* Packs the transformed weight. Floats of a weight that is not F32 follow it in scratch memory. */
 static clave_status transform_weight(cl_recorder *recorder, const node *node,
                                      const tiling *tiling) {
   const conv_form *desc = tiling->desc;
@@ -150,7 +150,7 @@ static clave_status transform_weight(cl_recorder *recorder, const node *node,
   return launch_loops(&launch, items, 1, tiling->columns * tiling->factors);
 }
 
-/* The factors, and what mends tiles: the weight's floats. */
+/* The packed factors, and the weight's floats, with which kernels recompute bad tiles. */
 typedef struct forms {
   int factors;
   arg_buffer weight;
@@ -194,7 +194,7 @@ static images_params images_of(const conv_form *desc, const forms *forms) {
                          .out_columns = desc->dims[2].out};
 }
 
-/* Both kernels of CPUs are of one program. */
+/* Begins a CPU launch. Both CPU kernels use one set of macros, so one program has both. */
 static void begin_vectors(launch *launch, cl_recorder *recorder, const node *node,
                           const tiling *tiling) {
   begin_winograd(launch, recorder, node, tiling);

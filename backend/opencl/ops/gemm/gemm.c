@@ -1,5 +1,5 @@
-/* The arguments that GEMM implementations share, and the one for any operands. The choice is in
- * matmul.c. */
+/* The arguments that GEMM implementations share, and the implementation for any operands. matmul.c
+ * chooses. */
 #include "backend/opencl/ops/gemm/gemm.h"
 
 void gemm_begin_a(launch *launch, const gemm *gemm) {

@@ -9,10 +9,10 @@ typedef struct gemm {
   const node *node;
   matmul_form desc;
   bool grouped;              /* its batches are tiles of rows, in the op's scratch memory */
-  const bound_tensor *codes; /* NULL, or the constant whose floats a is, which lie nowhere else: by
-                                gemm_packed alone */
+  const bound_tensor *codes; /* NULL, or the constant whose floats a is; only gemm_packed handles
+                                it, since the floats are not in memory */
   mma_kind mma;              /* see gemm_choose_mma */
-  int64_t each; /* columns of a work-item, or what else the implementation cuts n by; 0: by rule */
+  int64_t each; /* columns per work-item or another size that splits n; 0 means by rule */
 } gemm;
 
 static inline bool gemm_is_small_float(dtype t) {
@@ -23,81 +23,86 @@ static inline bool gemm_is_encoded(const gemm *gemm) {
   return gemm->desc.b->tensor.encoding.kind != ENCODING_PLAIN;
 }
 
-/* Chooses the implementation (matmul.c) and records it. */
+/* Chooses an implementation (matmul.c) and records it. */
 clave_status gemm_record(const gemm *gemm) STATUS_CHECK;
-/* The sizes and dtypes of a product. */
+/* Returns the tuning key: sizes and dtypes of a product. */
 tuning_key gemm_key(const gemm *gemm);
 
-/* The implementations, which rows of tables in matmul.c and gemm_encoded.c name: product is a const
- * gemm *. */
+/* The implementations, which rows of the tables in matmul.c and gemm_encoded.c name. product is a
+ * const gemm *. */
 
-/* Macros that all our kernels share: COMPUTE, *_TYPE, HAS_BIAS, and how b is encoded. */
+/* Defines the macros that our kernels share: COMPUTE, *_TYPE, HAS_BIAS, and the encoding of b. */
 void gemm_begin(launch *launch, const gemm *gemm);
-void gemm_begin_a(launch *launch, const gemm *gemm); /* all but what is b's */
-/* The arguments that our kernels share: all but b's, and b's where it is dense: itself, or packed
- * in a buffer. */
+void gemm_begin_a(launch *launch, const gemm *gemm); /* all of these but those of b */
+/* Arguments that our kernels share. gemm_operands has all but b's; gemm_dense has those of a dense
+ * b, gemm_dense_at those of a b packed in a buffer. */
 gemm_params gemm_operands(const gemm *gemm);
 dense_params gemm_dense(const gemm *gemm);
 dense_params gemm_dense_at(const gemm *gemm, arg_buffer buffer);
 
 clave_status gemm_tile(const void *product) STATUS_CHECK; /* matmul.cl: any dtype, any strides */
-int64_t gemm_tile_rows(const gemm *gemm);                 /* of a group of work-items */
-/* Rows of a panel of a on CPUs, as kernels_cl/gemm/gemm_tile.h has them. */
+int64_t gemm_tile_rows(const gemm *gemm);                 /* rows per group of work-items */
+/* Rows of a panel of a on CPUs, as in kernels_cl/gemm/gemm_tile.h. */
 static inline int gemm_panel_rows(const device_traits *traits) {
   return traits->vector_width == 8 ? 6 : 8;
 }
-bool gemm_packed_usable(const gemm *gemm);                 /* a CPU with enough local memory */
-bool gemm_packed_takes(const gemm *gemm, int64_t columns); /* for a work-item, other than by rule */
+bool gemm_packed_usable(const gemm *gemm); /* true on a CPU with enough local memory */
+/* True if it supports that many columns per work-item. */
+bool gemm_packed_takes(const gemm *gemm, int64_t columns);
 clave_status gemm_packed(const void *product) STATUS_CHECK; /* gemm.cl: floats up to F32, CPU */
-/* a in panels of rows: a constant once, else in scratch memory behind `used` floats of it. */
+/* Packs a in panels of rows: once if constant, else in scratch memory after `used` floats of it. */
 clave_status gemm_a_panels(const gemm *gemm, int64_t used, arg_buffer *buffer) STATUS_CHECK;
 /* gemm_local.c: GPUs, floats up to F32, each operand contiguous along an axis. */
 bool gemm_local_usable(const gemm *gemm);
-bool gemm_local_is_better(const gemm *gemm);               /* than gemm_tile, by rule */
-bool gemm_local_takes(const gemm *gemm, int64_t tile);     /* rows and columns of a tile */
-void gemm_define_orders(launch *launch, const gemm *gemm); /* which axis that is */
+bool gemm_local_is_better(const gemm *gemm); /* than gemm_tile, by rule */
+/* True if it supports tiles of that many rows and columns. */
+bool gemm_local_takes(const gemm *gemm, int64_t tile);
+/* Defines along which axis each operand is contiguous. */
+void gemm_define_orders(launch *launch, const gemm *gemm);
 clave_status gemm_local(const void *product) STATUS_CHECK;
-/* Groups of work-items of gemm_local and gemm_mma, by the rows and columns of a tile. */
+/* Returns the number of groups of gemm_local and gemm_mma for tiles of `tile` rows and columns. */
 int64_t gemm_groups(const gemm *gemm, int64_t tile);
-/* Of the same, in this order: parts that k is cut in; scratch memory for them; arguments of the
- * launch, which takes the epilogue behind them if there is one part. parts.h ends what has
- * several. */
+/* Split-k for the same kernels, called in this order: number of parts of k; scratch memory for
+ * them; arguments of the launch, which runs the epilogue itself if there is one part. parts.h adds
+ * several parts. */
 int64_t gemm_parts(const gemm *gemm, int64_t tile);
 clave_status gemm_begin_parts(const gemm *gemm, int64_t n_parts) STATUS_CHECK;
 parts_params gemm_parts_of(launch *launch, const gemm *gemm, int64_t n_parts);
-/* gemm_direct.c: a constant b, without local memory. */
+/* gemm_direct.c: constant b, without local memory. */
 bool gemm_direct_usable(const gemm *gemm);
-bool gemm_image_usable(const gemm *gemm); /* b as an image */
+bool gemm_image_usable(const gemm *gemm); /* with b as an image */
 clave_status gemm_direct(const void *product) STATUS_CHECK;
 clave_status gemm_image(const void *product) STATUS_CHECK;
 /* gemm_mma.c */
-/* Sets gemm->mma: MMA_NONE where there is no instruction for these operands, or it may not round.
- */
+/* Sets gemm->mma; MMA_NONE if no instruction suits these operands, or rounding is not allowed. */
 clave_status gemm_choose_mma(gemm *gemm) STATUS_CHECK;
 bool gemm_mma_takes(const gemm *gemm, int64_t tile);
 clave_status gemm_mma(const void *product) STATUS_CHECK;
-/* gemm_panels.c: a constant b, in panels. */
+/* gemm_panels.c: constant b, packed in panels. */
 bool gemm_panels_usable(const gemm *gemm);
 int64_t gemm_panel_columns(const cl_recorder *recorder);
-bool gemm_has_one_b(const gemm *gemm);  /* for all batches */
-bool gemm_panels_few(const gemm *gemm); /* few enough rows for gemm_panels to be fast */
-bool gemm_panels_takes(const gemm *gemm,
-                       int64_t panels); /* for a work-item; 0: as many as by rule */
+bool gemm_has_one_b(const gemm *gemm); /* true if all batches share b */
+/* True if rows are few enough for gemm_panels. */
+bool gemm_panels_few(const gemm *gemm);
+/* True if it supports that many panels per work-item; 0 means by rule. */
+bool gemm_panels_takes(const gemm *gemm, int64_t panels);
 clave_status gemm_panels(const void *product) STATUS_CHECK;
 clave_status gemm_b_panels(const gemm *gemm, arg_buffer *panels) STATUS_CHECK;
 
-/* gemm_encoded.c: an encoded b, of which it has variants of its own. */
+/* gemm_encoded.c: encoded b, with its own table of variants. */
 clave_status gemm_encoded(const void *product) STATUS_CHECK;
 
-/* Few rows of a: b by rows of k (a transposed weight), or of n; gemv.cl on CPUs, gemv_lanes.cl. */
+/* Few rows of a; b by rows of k (a transposed weight) or n. gemv.cl on CPUs, or gemv_lanes.cl. */
 clave_status gemm_row_lanes(const void *product) STATUS_CHECK;
 clave_status gemm_column_lanes(const void *product) STATUS_CHECK;
 clave_status gemm_rows(const void *product) STATUS_CHECK;
 clave_status gemm_columns(const void *product) STATUS_CHECK;
-bool gemm_columns_takes(const gemm *gemm, int64_t columns); /* for a work-item of a CPU */
+/* True if it supports that many columns per work-item of a CPU. */
+bool gemm_columns_takes(const gemm *gemm, int64_t columns);
 
 /* gemm_clblast.c */
-bool gemm_clblast_usable(const gemm *gemm); /* libclblast is there and takes these operands */
+/* True if libclblast is installed and supports these operands. */
+bool gemm_clblast_usable(const gemm *gemm);
 clave_status gemm_clblast(const void *product) STATUS_CHECK;
 
 #endif

@@ -1,10 +1,10 @@
-/* Products by CLBlast. */
+/* Products computed by CLBlast. */
 #include <stdlib.h>
 
 #include "backend/opencl/launch/clblast.h"
 #include "backend/opencl/ops/gemm/gemm.h"
 
-/* A rows x columns operand, row-major or transposed. */
+/* Describes a rows x columns operand, row-major or transposed. */
 static matrix describe_matrix(const bound_tensor *operand, const tensor *batch, int64_t rows,
                               int64_t columns, int64_t row_stride, int64_t column_stride) {
   bool plain = (column_stride == 1 || columns == 1) && row_stride >= columns;
@@ -57,7 +57,7 @@ static clave_status broadcast_bias(const gemm *gemm) {
   return launch_run(&launch, 3, global, local);
 }
 
-/* Of its temporary buffer, which is the largest where no operand is at the begin of its memory. */
+/* Requests CLBlast's temporary buffer, which is largest if no operand begins at offset 0. */
 static clave_status reserve_temporary(const gemm *gemm, const blas_call *call) {
   clblast *lib = clblast_of(gemm->recorder->device);
   size_t bytes = 0;
@@ -70,8 +70,7 @@ static clave_status reserve_temporary(const gemm *gemm, const blas_call *call) {
   return recorder_scratch(gemm->recorder, bytes);
 }
 
-/* CLBlast's kernels are not ours to look into: a launch with tiles of the usual sizes stands for
- * them. */
+/* Returns the launch class. CLBlast's tile sizes are not known, so typical ones are assumed. */
 static uint64_t blas_class(const gemm *gemm) {
   static const block_info tiles[] = {{"K", 8}, {"VECTOR", 16}, {"SMALL", 32}, {"LARGE", 128}};
   static const kernel_signature signature = {.blocks = tiles, .n_blocks = 4};
@@ -100,7 +99,7 @@ static clave_status record_instead(const gemm *product, cl_recording **out) {
   cl_recorder own = *product->recorder;
   gemm same = *product;
   own.out = recording;
-  own.epilogue = NULL; /* of both, behind them */
+  own.epilogue = NULL; /* the epilogue runs after either product */
   same.recorder = &own;
   clave_status st = gemm_tile(&same);
   if (st) {

@@ -1,11 +1,11 @@
-/* Products with an encoded constant b: its codes are packed once, in panels, a form that
- * products of any number of rows read. */
+/* Products with an encoded constant b. Its codes are packed once, in panels that products with any
+ * number of rows read. */
 #include "backend/opencl/ops/gemm/gemm_codes.h"
 
 #include "backend/opencl/ops/encoded.h"
 #include "backend/opencl/ops/families.h"
 
-enum { FEW_ROWS = 32 }; /* multiplied as they lie; more are packed, too */
+enum { FEW_ROWS = 32 }; /* most rows that are read in place; more are packed, too */
 
 bool gemm_codes_of(const gemm *gemm, code_panels *panels) {
   return gemm_is_encoded(gemm) && gemm->desc.k > 0 &&
@@ -18,7 +18,7 @@ bool gemm_codes_usable(const gemm *gemm, code_panels *panels) {
   return traits->is_cpu && traits->vector_width >= 8 && gemm_codes_of(gemm, panels);
 }
 
-/* Each has panels of its own. */
+/* Returns the number of matrices, each with separate panels. */
 static int64_t count_matrices(const gemm *gemm) {
   return gemm->grouped ? gemm->desc.b->tensor.dims[0] : 1;
 }
@@ -76,23 +76,23 @@ codes_params gemm_codes_operand(const code_panels *panels, int form) {
 
 bool gemm_codes_few(const gemm *gemm) { return gemm->desc.m <= FEW_ROWS; }
 
-/* Rows at once: a register of sums for each and as many of totals, of 32, or twice as many of 16.
- */
+/* Returns the rows at once. Each has a register of sums and one of totals, of 32 registers, or two
+ * of each if there are 16. */
 static int rows_at_once(const gemm *gemm) {
   int most = recorder_traits(gemm->recorder)->vector_width == 16 ? 8 : 4, rows = 1;
   while (rows < most && rows < gemm->desc.m) rows *= 2;
   return rows;
 }
 
-/* What a work-item of gemv_codes does. */
+/* The work of a work-item of gemv_codes. */
 typedef struct share {
-  int64_t rows;  /* rounded up to those at once */
+  int64_t rows;  /* rounded up to a multiple of rows_at_once */
   int64_t each;  /* panels */
   int64_t depth; /* parts */
   size_t floats; /* of local memory */
 } share;
 
-/* Several work-items for each core, whose sums fit in 8 KB and rows of a in 16 KB. */
+/* Assigns each core several work-items, with sums of up to 8 KB and rows of a of up to 16 KB. */
 static share share_panels(const gemm *gemm, const code_panels *panels) {
   enum { SUMS = 2048, FLOATS = 4096 };
   int64_t at_once = rows_at_once(gemm);

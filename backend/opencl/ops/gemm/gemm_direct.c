@@ -1,9 +1,9 @@
-/* Products with a constant b on GPUs, without local memory: b is packed once, in words of 16 bytes,
- * which are read as a buffer or as an image. */
+/* Products with a constant b on GPUs, without local memory. b is packed once in words of 16 bytes,
+ * which kernels read as a buffer or an image. */
 #include "backend/opencl/ops/families.h"
 #include "backend/opencl/ops/gemm/gemm.h"
 
-/* As in kernels_cl/gemm/gemm_direct.cl. */
+/* Same values as in kernels_cl/gemm/gemm_direct.cl. */
 enum { DEPTH = 4, SIDE = 8 };
 
 static int64_t columns_of(const gemm *gemm) {
@@ -54,8 +54,7 @@ static clave_status pack_words(const gemm *gemm, int *number) {
   return pack_b(pack, gemm);
 }
 
-/* Rows of a work-item: a word of b is read for all of them. More sums than these leave registers.
- */
+/* Returns the rows per work-item, which share each word of b. More sums would not fit registers. */
 static int rows_of(const gemm *gemm) {
   enum { SUMS = 32 };
   return gemm->each ? (int)gemm->each : (int)(SUMS / columns_of(gemm) / 2);

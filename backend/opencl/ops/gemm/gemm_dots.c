@@ -1,5 +1,5 @@
-/* Products of integers on GPUs: one launch rounds a to 8 bits and packs it in tiles, another
- * multiplies. */
+/* Products with rounded rows on GPUs: one launch rounds a to 8 bits and packs it in tiles, another
+ * multiplies integers. */
 #include "backend/opencl/ops/gemm/gemm_dots.h"
 
 #include "backend/opencl/ops/families.h"
@@ -10,15 +10,15 @@ bool gemm_dots_usable(const gemm *gemm, code_panels *panels) {
          gemm_codes_of(gemm, panels) && code_panels_take_rounded(panels);
 }
 
-/* What is side by side in registers, and how products are added: as in kernels_cl/gemm/dots.h. */
+/* The tile of sums in registers, and how products are added, as in kernels_cl/gemm/dots.h. */
 typedef struct tile {
   dots_kind dots;
   int rows, panels;
-  int lanes; /* of few rows: work-items that share a column; 0: by rule */
+  int lanes; /* with few rows: work-items that share a column; 0 means by rule */
 } tile;
 
-/* A work-item has a register for each sum. Up to LANES_ROWS rows are a tile, of one panel,
- * by gemv_dots; more make tiles of which a group of matmul_dots has LANES. */
+/* A work-item has a register for each sum. Up to LANES_ROWS rows are one tile of one panel, which
+ * gemv_dots runs. More rows are split into tiles, and a group of matmul_dots has LANES of them. */
 enum { LANES_ROWS = 8, LANES = 4, LANES_PANELS = 2 };
 
 static bool is_few(const gemm *gemm) { return gemm->desc.m <= LANES_ROWS; }
@@ -29,13 +29,13 @@ static void choose_lanes_tile(const gemm *gemm, tile *tile) {
   tile->panels = is_few(gemm) ? 1 : LANES_PANELS;
 }
 
-/* None changes a bit: sums are of integers, and a part's are added in order. */
+/* All variants give the same bits: sums are of integers, and those of a part are added in order. */
 typedef struct tile_problem {
   const gemm *gemm;
   const code_panels *panels;
 } tile_problem;
 
-/* parameters: rows and panels of a tile, of many rows; lanes that share a column, of few. */
+/* parameters: rows and panels of a tile, for many rows; lanes that share a column, for few. */
 static bool takes_rows(const void *problem, const kernel_variant *variant) {
   (void)variant;
   return !is_few(((const tile_problem *)problem)->gemm);
@@ -55,7 +55,7 @@ static const kernel_variant tile_variants[] = {{.name = "rule"},
                                                {"lanes 8", takes_lanes, .parameters = {0, 0, 8}},
                                                {"lanes 16", takes_lanes, .parameters = {0, 0, 16}}};
 
-/* Puts what the tuning table has in the place of tile. */
+/* Replaces members of tile by those of the tuning table, if it has any. */
 static void tune_tile(const tile_problem *problem, tile *tile) {
   const gemm *gemm = problem->gemm;
   tuning_key key = gemm_key(gemm);
@@ -94,7 +94,7 @@ static void define_tile(launch *launch, const code_panels *panels, const tile *t
   launch_define(launch, "M", tile->rows);
 }
 
-/* The tiles of rows of a grouped product lie before a, three numbers of 64 bits each. */
+/* Returns packed a. A grouped product has its tiles of rows before it, of three longs each. */
 static arg_buffer packed_a(const gemm *gemm) {
   return scratch_arg(gemm->grouped ? 6 * gemm->desc.batches : 0);
 }
@@ -151,8 +151,8 @@ static dots_params operands(const gemm *gemm) {
                        .beta = gemm->desc.beta};
 }
 
-/* Work-items that share a column: more of them where groups may be as large and k has parts for
- * them. */
+/* Returns the work-items that share a column: more if groups may be as large and k has enough parts
+ * for them. */
 static int choose_lanes(const gemm *gemm, const code_panels *panels, const tile *tile) {
   enum { MORE = 16 };
   if (tile->lanes) return tile->lanes;

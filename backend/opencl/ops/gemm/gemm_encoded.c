@@ -1,11 +1,11 @@
-/* Products with an encoded b. A few rows of a are multiplied as they lie; more by the kernels of
- * gemm.cl and matmul.cl, which decode b on their way. */
+/* Products with an encoded b. Few rows of a are read in place. More rows use the kernels of gemm.cl
+ * and matmul_encoded.cl, which decode b on the fly. */
 #include "backend/opencl/ops/encoded.h"
 #include "backend/opencl/ops/families.h"
 #include "backend/opencl/ops/gemm/gemm_codes.h"
 #include "backend/opencl/ops/gemm/gemm_dots.h"
 
-/* As in kernels_cl/gemm/gemv_encoded.cl. */
+/* Same values as in kernels_cl/gemm/gemv_encoded.cl. */
 enum { GROUP = 64, MOST_ROWS = 8 };
 
 static int rows_at_once(const gemm *gemm) {
@@ -14,7 +14,7 @@ static int rows_at_once(const gemm *gemm) {
   return rows;
 }
 
-/* Work-items of a GPU that share a row of b, of two parts each at least where that leaves 4. */
+/* Returns the work-items of a GPU that share a row of b: 4, or more if each has two parts. */
 static int lanes_of(const gemm *gemm) {
   int64_t parts = ceil_div(gemm->desc.k, DECODED_AT_ONCE);
   int lanes = 4;
@@ -22,7 +22,7 @@ static int lanes_of(const gemm *gemm) {
   return lanes;
 }
 
-/* More rows than those on GPUs. */
+/* Multiplies many rows on GPUs. */
 static clave_status multiply_tiles(const void *product) {
   const gemm *gemm = product;
   enum { BLOCK_M = 4, BLOCK_N = 8, SIDE = 8 }; /* as in kernels_cl/gemm/matmul_encoded.cl */
@@ -71,7 +71,7 @@ static bool takes_dots(const void *product, const kernel_variant *variant) {
 }
 
 static bool takes_codes(const void *product, const kernel_variant *variant) {
-  enum { MOST_CODES = 64 }; /* rows of a, whose sums fit local memory */
+  enum { MOST_CODES = 64 }; /* most rows of a whose sums fit local memory */
   const gemm *gemm = product;
   code_panels panels;
   (void)variant;
@@ -91,7 +91,7 @@ static bool has_few_rows(const gemm *gemm) {
   return gemm->desc.m <= MOST_ROWS || gemm->desc.k == 0;
 }
 
-/* Without panels of codes packing decodes b in each run, which many rows are worth. */
+/* Without panels of codes, packing decodes b in each run, which pays off only for many rows. */
 static double cost_of_packed(const void *product, const kernel_variant *variant) {
   code_panels panels;
   return gemm_codes_usable(product, &panels) || !has_few_rows(product) ? variant->cost : ON_REQUEST;
@@ -126,7 +126,7 @@ static const kernel_variant encoded_variants[] = {
     {"few", .cost = 4, .record = multiply_few},
     {"tiles", takes_tiles, .cost = 3, .cost_of = cost_of_tiles, .record = multiply_tiles}};
 
-/* Groups of rows are multiplied as they lie where digits do not do. */
+/* Grouped products without dots use the kernel for few rows, which reads them in place. */
 clave_status gemm_encoded(const void *product) {
   const gemm *gemm = product;
   if (gemm->grouped) return takes_dots(gemm, NULL) ? record_dots(gemm) : multiply_few(gemm);

@@ -1,12 +1,12 @@
-/* Products on GPUs: square tiles that groups of work-items stage in local memory. */
+/* Products on GPUs: groups of work-items stage square tiles in local memory. */
 #include "backend/opencl/ops/families.h"
 #include "backend/opencl/ops/gemm/gemm.h"
 #include "backend/opencl/ops/parts.h"
 
-/* As in kernels_cl/gemm/gemm_local.cl. */
+/* Same values as in kernels_cl/gemm/gemm_local.cl. */
 enum { SIDE = 16, GROUP = SIDE * SIDE, DEPTH = 16, SMALL = 64, LARGE = 128 };
 
-/* 1: k is contiguous, 0: rows of a, or columns of b, are, -1: neither. */
+/* Returns 1 if k is contiguous, 0 if rows of a or columns of b are, -1 if neither is. */
 static int order_of(int64_t step, int64_t k_step, int64_t rows, int64_t k) {
   return k_step == 1 || k == 1 ? 1 : step == 1 || rows == 1 ? 0 : -1;
 }
@@ -22,7 +22,7 @@ void gemm_define_orders(launch *launch, const gemm *gemm) {
   launch_define(launch, "B_ORDER", order_of_b(gemm));
 }
 
-/* Two operands of DEPTH k, each row padded by a float4. */
+/* True if local memory holds DEPTH k of both operands' tiles, with each row padded by a float4. */
 static bool fits(const device_traits *traits, int64_t tile) {
   return traits->max_local >= GROUP &&
          traits->local_memory >= 2 * sizeof(float) * DEPTH * (size_t)(tile + 4);
@@ -45,8 +45,8 @@ int64_t gemm_groups(const gemm *gemm, int64_t tile) {
   return ceil_div(gemm->desc.m, tile) * ceil_div(gemm->desc.n, tile) * gemm->desc.batches;
 }
 
-/* A tile of 128 reads half of what tiles of 64 read, and wants four times the registers: of GPUs
- * with memory of their own, where two groups for each unit remain. */
+/* Returns the tile size. A tile of 128 reads half as much as tiles of 64, but needs four times the
+ * registers. It is used on GPUs with dedicated memory if each compute unit still has two groups. */
 static int64_t tile_of(const gemm *gemm) {
   const device_traits *traits = recorder_traits(gemm->recorder);
   if (gemm->each) return gemm->each;
@@ -55,23 +55,23 @@ static int64_t tile_of(const gemm *gemm) {
   return large ? LARGE : SMALL;
 }
 
-/* Smaller products leave most of a tile empty. */
+/* Smaller products would leave most of a tile empty. */
 bool gemm_local_is_better(const gemm *gemm) {
   return gemm_local_usable(gemm) && gemm->desc.m > SMALL / 2 && gemm->desc.n > SMALL / 2;
 }
 
 static int64_t part_depth(const gemm *gemm, int64_t n_parts) {
-  enum { CHAIN = 64 }; /* as in the kernels */
+  enum { CHAIN = 64 }; /* same value as in the kernels */
   return ceil_div(ceil_div(gemm->desc.k, n_parts), CHAIN) * CHAIN;
 }
 
 int64_t gemm_parts(const gemm *gemm, int64_t tile) {
-  enum { LEAST_DEPTH = 128, OF_A_UNIT = 2 }; /* k of a part; groups */
+  enum { LEAST_DEPTH = 128, OF_A_UNIT = 2 }; /* least k per part; groups per compute unit */
   const tuning_key key = gemm_key(gemm);
   const int64_t n =
       choose_parts(gemm->recorder, "matmul parts", &key, gemm_groups(gemm, tile), OF_A_UNIT,
                    gemm->desc.k / LEAST_DEPTH, gemm->desc.batches * gemm->desc.m * gemm->desc.n);
-  return ceil_div(gemm->desc.k, part_depth(gemm, n)); /* none is empty */
+  return ceil_div(gemm->desc.k, part_depth(gemm, n)); /* leaves no part empty */
 }
 
 clave_status gemm_begin_parts(const gemm *gemm, int64_t n_parts) {

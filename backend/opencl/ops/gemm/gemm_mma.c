@@ -1,9 +1,9 @@
-/* Products on GPUs that multiply blocks of F16 or BF16 by an instruction. */
+/* Products on GPUs with an instruction that multiplies blocks of F16 or BF16. */
 #include "backend/opencl/ops/families.h"
 #include "backend/opencl/ops/gemm/gemm.h"
 #include "backend/opencl/ops/parts.h"
 
-/* As in kernels_cl/gemm/gemm_mma.cl and mma.h. */
+/* Same values as in kernels_cl/gemm/gemm_mma.cl and mma.h. */
 enum {
   WARP = 32,
   WARPS_M = 2,
@@ -17,8 +17,8 @@ enum {
 static int64_t warps_n(int64_t tile) { return tile / (BLOCKS_N * 8); }
 static size_t items(int64_t tile) { return (size_t)(WARPS_M * warps_n(tile) * WARP); }
 
-/* What the blocks are of: both operands as they are; else, where fewer digits will do, what they
- * are rounded to. False: neither. */
+/* Sets the dtype of the blocks: that of the operands, or BF16 in fast precision, to which others
+ * are rounded. Returns false if neither is possible. */
 static bool choose_type(const gemm *gemm, dtype *type, bool *rounds) {
   dtype a = gemm->desc.a->tensor.type, b = gemm->desc.b->tensor.type;
   *type = a == DTYPE_F16 && b == DTYPE_F16 ? DTYPE_F16 : DTYPE_BF16;

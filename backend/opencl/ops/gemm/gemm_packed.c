@@ -1,36 +1,36 @@
-/* The CPU's GEMM: packs a once, then one launch over strips of columns and chunks of rows. */
+/* The GEMM for CPUs: packs a, then runs one launch over strips of columns and chunks of rows. */
 #include "backend/opencl/ops/encoded.h"
 #include "backend/opencl/ops/families.h"
 #include "backend/opencl/ops/gemm/gemm_codes.h"
 
-/* k of a block of the panels of a, as in kernels_cl/gemm/gemm_tile.h; and rows of a work-item whose
- * sums lie in local memory, beside DEPTH k of its columns of b. */
+/* DEPTH: k per block of the panels of a, as in kernels_cl/gemm/gemm_tile.h. SUM_ROWS: rows per
+ * work-item whose sums are in local memory, beside DEPTH k of its columns of b. */
 enum { DEPTH = 128, SUM_ROWS = 256 };
-/* Columns of out per work-item: a block of b (64 or 128 KB) and of a stay in the second-level
+/* Columns of out per work-item: a block of b (64 or 128 KB) and one of a stay in the second-level
  * cache. */
-enum { MAX_STRIP = 128, MOST_STRIP = 256 /* by variant, as in the kernel */ };
-/* Work-items for each core, so that all are done at about the same time. */
+enum { MAX_STRIP = 128, MOST_STRIP = 256 /* limit for variants, as in the kernel */ };
+/* Work-items per core, so that all cores finish at about the same time. */
 enum { ITEMS_PER_UNIT = 8 };
 
-/* Where b is. */
+/* The buffer and layout of b. */
 typedef struct b_place {
   arg_buffer buffer;
-  bool packed; /* in panels of gemm_panels.c */
-  bool coded;  /* in panels of gemm_codes.c */
+  bool packed; /* in the panels of gemm_panels.c */
+  bool coded;  /* in the panels of gemm_codes.c */
   code_panels layout;
-  int codes; /* the form's number */
+  int codes; /* number of the packed weight */
 } b_place;
 
 static int panel_rows(const gemm *gemm) { return gemm_panel_rows(recorder_traits(gemm->recorder)); }
 static int64_t count_panels(const gemm *gemm) { return ceil_div(gemm->desc.m, panel_rows(gemm)); }
-/* What fits in local memory, whole panels; 0: not even one. */
+/* Returns the columns that fit in local memory, in whole panels; 0 if not even one panel fits. */
 static int64_t fitting_strip(const gemm *gemm, int64_t most) {
   const device_traits *traits = recorder_traits(gemm->recorder);
   int64_t fits = (int64_t)(traits->local_memory / (sizeof(float) * SUM_ROWS)),
           panel = 2 * (int64_t)traits->vector_width;
   return min_i64(fits, most) / panel * panel;
 }
-/* Whether b becomes floats, or their columns in panels, in local memory. */
+/* True if b is converted to floats, or its columns are packed in panels, in local memory. */
 static bool copies_b(const gemm *gemm) {
   return !gemm_panels_usable(gemm) || gemm->desc.b->tensor.type != DTYPE_F32;
 }
@@ -39,7 +39,7 @@ static bool sums_are_local(const gemm *gemm) {
   const size_t strip = sizeof(float) * SUM_ROWS * 2 * (size_t)traits->vector_width;
   return gemm_panels_usable(gemm) && (copies_b(gemm) ? 2 : 1) * strip <= traits->local_memory;
 }
-/* Columns of a work-item: fewer where there would be few work-items. */
+/* Returns the columns per work-item: fewer if there would be too few work-items. */
 static int64_t strip_of(const gemm *gemm) {
   const device_traits *traits = recorder_traits(gemm->recorder);
   const bool is_local = sums_are_local(gemm);
@@ -71,7 +71,7 @@ static void define_shape(launch *launch, const gemm *gemm) {
   launch_define(launch, "A_ORDER", gemm->desc.a_k == 1);
 }
 
-/* Whether all batches have the same a: a weight. */
+/* True if all batches share a, as with a weight. */
 static bool has_one_a(const gemm *gemm) {
   for (int i = 0; i < gemm->desc.batch_a.rank; i++)
     if (gemm->desc.batch_a.dims[i] > 1 && gemm->desc.batch_a.strides[i] != 0) return false;
@@ -97,9 +97,9 @@ static clave_status pack_a(const gemm *gemm, arg_buffer left, arg_buffer packed)
   return launch_run(&launch, 3, global, local);
 }
 
-/* Panels of rows per work-item: all of them where it packs b, which is then packed once, unless
- * that leaves cores idle; below MIN_PANELS packing b again costs more than another core brings.
- * Where sums are local, as many as have room there. */
+/* Returns the panels of rows per work-item: all if it packs b, which is then packed once, unless
+ * cores would be idle. Below MIN_PANELS, packing b again costs more than another core gains. If
+ * sums are local, no more than fit there. */
 static int64_t share_panels(const gemm *gemm, int64_t panels) {
   enum { MIN_PANELS = 4 };
   const bool is_local = sums_are_local(gemm);
@@ -134,7 +134,7 @@ static panels_params all_panels(const gemm *gemm, arg_buffer buffer, int64_t a_s
                          .beta = gemm->desc.beta};
 }
 
-/* The kernel for where place is, and its arguments. */
+/* Selects the kernel for the layout of b, and its arguments. */
 static void choose_kernel(launch *launch, const gemm *gemm, const panels_params *panels,
                           const b_place *place) {
   const size_t room = sizeof(float) * SUM_ROWS * (size_t)strip_of(gemm);
@@ -176,7 +176,7 @@ static clave_status multiply(const gemm *gemm, arg_buffer buffer, int64_t a_stri
   return launch_run(&launch, 3, global, local);
 }
 
-/* The floats of gemm->codes behind `used` floats of scratch memory, then panels of them in `to`. */
+/* Decodes gemm->codes after `used` floats of scratch memory, then packs the floats in `to`. */
 static clave_status pack_codes(const gemm *gemm, int64_t used, arg_buffer to) {
   const arg_buffer floats = scratch_arg(used);
   int64_t decoded = tensor_numel(&gemm->codes->tensor);

@@ -1,12 +1,12 @@
-/* Products with a constant b on a CPU: b is packed once, in panels of columns, a form that products
- * of any number of rows read; a few rows are multiplied as they lie. */
+/* Products with a constant b on a CPU. b is packed once, in panels of columns that products with
+ * any number of rows read. Few rows of a are read in place. */
 #include "backend/opencl/ops/families.h"
 #include "backend/opencl/ops/gemm/gemm.h"
 
 enum {
-  FEW_ROWS = 32,     /* multiplied as they lie; more are packed, too */
-  PACK_DEPTH = 256,  /* k of a panel that a work-item packs */
-  CACHED_DEPTH = 256 /* k of a panel that stay in the first-level cache for several rows */
+  FEW_ROWS = 32,     /* most rows that are read in place; more are packed, too */
+  PACK_DEPTH = 256,  /* k of a panel that one work-item packs */
+  CACHED_DEPTH = 256 /* k of a panel that stays in the first-level cache for several rows */
 };
 
 static int width_of(const gemm *gemm) { return (int)recorder_traits(gemm->recorder)->vector_width; }
@@ -15,8 +15,8 @@ int64_t gemm_panel_columns(const cl_recorder *recorder) {
 }
 static int columns_of(const gemm *gemm) { return (int)gemm_panel_columns(gemm->recorder); }
 static int64_t count_panels(const gemm *gemm) { return ceil_div(gemm->desc.n, columns_of(gemm)); }
-/* The most panels that a work-item reads at once, each a stream of its own; the form has whole
- * groups. */
+/* Returns the most panels that a work-item reads at once, each as a separate stream. The packed
+ * weight is padded to whole groups of them. */
 static int64_t most_at_once(const gemm *gemm) {
   return count_panels(gemm) >= 4 ? 4 : count_panels(gemm) >= 2 ? 2 : 1;
 }
@@ -61,7 +61,7 @@ clave_status gemm_b_panels(const gemm *gemm, arg_buffer *panels) {
       .x = gemm->desc.b,
       .kind = PACKED_GEMM_B,
       .size = {columns_of(gemm), gemm->desc.n,
-               gemm->desc.b_n}, /* a square matrix is not its transpose */
+               gemm->desc.b_n}, /* distinguishes a square matrix from its transpose */
       .bytes = dtype_size(gemm->desc.b->tensor.type) *
                (size_t)(padded_panels(gemm) * columns_of(gemm) * gemm->desc.k)};
   cl_recorder *pack;
@@ -72,30 +72,30 @@ clave_status gemm_b_panels(const gemm *gemm, arg_buffer *panels) {
   return NULL;
 }
 
-/* Rows at once: two registers of sums for each, of 32, or of 16 where they are narrow. */
+/* Returns the rows at once, each with two registers of sums: of 32, or of 16 narrow ones. */
 static int rows_at_once(const gemm *gemm) {
   int most = width_of(gemm) == 16 ? 8 : 4, rows = 1;
   while (rows < most && rows < gemm->desc.m) rows *= 2;
   return rows;
 }
 
-/* Eight registers of sums in all. */
+/* Returns the panels at once, for eight registers of sums in all. */
 static int64_t panels_at_once(const gemm *gemm) {
   return min_i64(rows_at_once(gemm) >= 4 ? 1 : 4 / rows_at_once(gemm), most_at_once(gemm));
 }
 
-/* What a work-item of gemm_panels does. */
+/* The work of a work-item of gemm_panels. */
 typedef struct share {
-  int64_t rows; /* rounded up to those at once */
+  int64_t rows; /* rounded up to a multiple of rows_at_once */
   int64_t each; /* panels */
   int64_t depth;
   size_t floats; /* of local memory */
 } share;
 
-/* Sums, and rows of a: 16 KB each. */
+/* Floats of sums, and of rows of a: 16 KB each. */
 enum { FLOATS = 4096 };
 
-/* Panels of a work-item whose sums fit. */
+/* Returns the panels per work-item whose sums fit. */
 static int64_t most_panels(const gemm *gemm) {
   int64_t rows = ceil_div(gemm->desc.m, rows_at_once(gemm)) * rows_at_once(gemm);
   return FLOATS / (rows * columns_of(gemm));
@@ -106,7 +106,7 @@ bool gemm_panels_takes(const gemm *gemm, int64_t panels) {
          panels <= count_panels(gemm);
 }
 
-/* Several work-items for each core. */
+/* Returns shares that give each core several work-items. */
 static share share_panels(const gemm *gemm) {
   int64_t at_once = rows_at_once(gemm), unit = panels_at_once(gemm);
   bool copies = gemm->desc.a->tensor.type != DTYPE_F32;

@@ -1,16 +1,16 @@
-/* Products with few rows of a on CPUs, bound by reading b. */
+/* Products with few rows of a on CPUs, limited by the reading of b. */
 #include "backend/opencl/ops/gemm/gemm.h"
 
-/* As in kernels_cl/gemm/gemv.cl. */
+/* Same value as in kernels_cl/gemm/gemv.cl. */
 enum { CHUNK_FLOATS = 4096 };
 
-/* Rows of a that the kernel is compiled for: the sizes are few, so that kernels are. */
+/* Returns the rows of a that the kernel is compiled for, of a few sizes to limit compilation. */
 static int class_of(int64_t m) { return m <= 1 ? 1 : m <= 2 ? 2 : m <= 4 ? 4 : 8; }
-/* Neighbours of n in registers at once: class * rows sums and `rows` weights must fit 32. */
+/* Returns the neighbours of n at once: class * rows sums and `rows` weights fit 32 registers. */
 static int rows_of(int class) { return class <= 4 ? 4 : 2; }
 
-/* Neighbours of n of one work-item on a CPU: a multiple of `unit`, at most `most`, several items
- * for each core. */
+/* Returns the neighbours of n per work-item on a CPU: a multiple of `unit`, at most `most`, so that
+ * each core has several items. */
 static int64_t share_columns(const gemm *gemm, int64_t unit, int64_t most) {
   if (gemm->each) return gemm->each;
   int64_t wanted = 4 * (int64_t)recorder_traits(gemm->recorder)->compute_units,
@@ -47,7 +47,7 @@ clave_status gemm_rows(const void *product) {
   return run(gemm, true, each, (size_t)(each * m + (m > 1 ? CHUNK_FLOATS : 0)));
 }
 
-/* OpenCL 1.2 promises 32 KB of local memory: 8 rows by 512 floats take half. */
+/* OpenCL 1.2 guarantees 32 KB of local memory: 8 rows by 512 floats take half of it. */
 static int64_t most_columns(const gemm *gemm) { return class_of(gemm->desc.m) == 8 ? 512 : 1024; }
 
 bool gemm_columns_takes(const gemm *gemm, int64_t columns) { return columns <= most_columns(gemm); }

@@ -1,13 +1,13 @@
-/* Products with few rows of a on GPUs, bound by reading b. */
+/* Products with few rows of a on GPUs, limited by the reading of b. */
 #include "backend/opencl/ops/families.h"
 #include "backend/opencl/ops/gemm/gemm.h"
 
-/* As in kernels_cl/gemm/gemv_lanes.cl. */
+/* Same values as in kernels_cl/gemm/gemv_lanes.cl. */
 enum { GROUP = LOCAL_SIZE, WORD = 8, COLUMNS = 8 };
 
 static int class_of(int64_t m) { return m <= 1 ? 1 : m <= 2 ? 2 : m <= 4 ? 4 : 8; }
 
-/* Groups that a unit should have, to hide how long memory takes. */
+/* True if each compute unit has enough groups to hide memory latency. */
 static bool has_work(const gemm *gemm, int64_t groups) {
   enum { GROUPS = 8 };
   return groups * gemm->desc.batches >=
@@ -20,7 +20,7 @@ static void begin(launch *launch, const gemm *gemm, int64_t lanes) {
   launch_define(launch, "LANES", (int)lanes);
 }
 
-/* columns: of out, of a group. */
+/* columns: columns of out per group. */
 static clave_status run(launch *launch, const gemm *gemm, int64_t columns) {
   launch_epilogue(launch);
   size_t global[2] = {(size_t)(ceil_div(gemm->desc.n, columns) * GROUP),
@@ -29,14 +29,14 @@ static clave_status run(launch *launch, const gemm *gemm, int64_t columns) {
   return launch_run(launch, 2, global, local);
 }
 
-/* Work-items that share a column: all of a group, unless k has too few words for them. */
+/* Returns the work-items that share a column: a whole group, unless k has too few words. */
 static int64_t row_lanes(const gemm *gemm) {
   enum { FEW = 16 };
   if (gemm->each) return gemm->each;
   return gemm->desc.k >= GROUP * WORD ? GROUP : FEW;
 }
 
-/* Columns at once: each word of a is read for all of them. The sums must fit registers. */
+/* Returns the columns at once, which share each word of a. Their sums must fit registers. */
 static int64_t rows_at_once(const gemm *gemm, int64_t lanes) {
   int64_t most = class_of(gemm->desc.m) <= 4 ? 4 : 2;
   return has_work(gemm, gemm->desc.n / (most * GROUP / lanes)) ? most : 1;
@@ -56,7 +56,7 @@ clave_status gemm_row_lanes(const void *product) {
   return run(&launch, gemm, GROUP / lanes * rows);
 }
 
-/* Work-items side by side: a line of memory, fewer where that leaves few groups. */
+/* Returns the work-items side by side: a line of memory, or fewer if that leaves few groups. */
 static int64_t column_lanes(const gemm *gemm) {
   enum { MANY = 8, FEW = 4 };
   if (gemm->each) return gemm->each;

@@ -1,16 +1,16 @@
-/* Matmul: the table of implementations of products (gemm.h), and groups of rows. */
+/* Matmul: the table of GEMM implementations (gemm.h), and grouped products. */
 #include "backend/opencl/ops/families.h"
 #include "backend/opencl/ops/gemm/gemm.h"
 #include "opencl_ops.h"
 
-/* Rows of a up to which reading b once in place beats packing it. */
+/* Most rows of a for which reading b once in place is faster than packing it. */
 enum { FEW_ROWS = 8 };
-/* From this size on CLBlast is faster than our tiles on integrated GPUs, less than its set-up costs
- * below (multiply-adds); on an H100 our tiles are faster, by 1.1 with 4096 on a side, and few tiles
- * are cut in parts. On CPUs it is never: 15-22 GFLOP/s on 2 Zen 4 cores, and 6 s of compiling,
- * where our packed kernel makes 200. */
+/* Multiply-adds from which CLBlast is faster than our tiles on integrated GPUs; below, its set-up
+ * costs more. On an H100 our tiles are faster, by 1.1 with 4096 on a side, and few tiles are split
+ * in parts. On CPUs CLBlast is never faster: it reaches 15-22 GFLOP/s on 2 Zen 4 cores, after 6 s
+ * of compiling, and our packed kernel 200. */
 static const double clblast_from = 1 << 21;
-enum { CLBLAST_SIDE = 64, CLBLAST_GROUP = 256 }; /* of its largest work-groups */
+enum { CLBLAST_SIDE = 64, CLBLAST_GROUP = 256 }; /* work-items of its largest groups */
 
 static bool clblast_is_better(const gemm *gemm) {
   const device_traits *traits = recorder_traits(gemm->recorder);
@@ -23,7 +23,7 @@ static bool clblast_is_better(const gemm *gemm) {
 
 typedef clave_status (*gemm_function)(const void *product);
 
-/* The implementation for a few rows of these dtypes and strides; NULL: there is none. */
+/* Returns the implementation for few rows of these dtypes and strides, or NULL if there is none. */
 static gemm_function for_few_rows(const gemm *gemm) {
   bool is_cpu = recorder_traits(gemm->recorder)->is_cpu;
   if (!gemm_is_small_float(gemm->desc.out->tensor.type) || gemm->desc.k == 0) return NULL;
@@ -36,8 +36,7 @@ static gemm_function for_few_rows(const gemm *gemm) {
   return is_cpu ? gemm_columns : gemm_column_lanes;
 }
 
-/* ---------------------------------------------------------------- what rows of the table can run
- */
+/* ---------------------------------------------------------------- usability and cost of rows */
 
 static bool takes_few(const void *product, const kernel_variant *variant) {
   const gemm *gemm = product;
@@ -52,7 +51,7 @@ static bool is_float_product(const gemm *gemm) {
   return gemm_is_small_float(gemm->desc.out->tensor.type) && gemm->desc.k > 0;
 }
 
-/* Whether the kernels for many rows, which know no groups of them, may be asked. */
+/* True if kernels for many rows may be used; they do not support grouped products. */
 static bool is_in_one_piece(const gemm *gemm) { return is_float_product(gemm) && !gemm->grouped; }
 
 static bool takes_packed(const void *product, const kernel_variant *variant) {
@@ -124,8 +123,8 @@ static double cost_of_clblast(const void *product, const kernel_variant *variant
 
 /* ---------------------------------------------------------------- the table */
 
-/* parameters: columns, panels or what else the implementation cuts n by, or the side of its tiles;
- * 0: by its own rule. The order of costs is that of measurements (docs/performance_products.md). */
+/* parameters: columns, panels or another size that splits n, or the side of tiles; 0 means by rule.
+ * Costs are ordered by measurement (docs/performance_products.md). */
 static const kernel_variant gemm_variants[] = {
     {"tile", .cost = 9, .record = gemm_tile},
     {"packed", takes_packed, .cost = 5, .record = gemm_packed},
@@ -201,9 +200,9 @@ clave_status opencl_matmul(cl_recorder *recorder, const node *node) {
   return gemm_record(&gemm);
 }
 
-/* ---------------------------------------------------------------- groups of rows */
+/* ---------------------------------------------------------------- grouped products */
 
-/* As a product whose batches are tiles of rows, before those are known. */
+/* Returns the product whose batches are tiles of rows, before their number is known. */
 static gemm begin_grouped(cl_recorder *recorder, const node *node,
                           const grouped_matmul_form *desc) {
   const tensor *tensor = &desc->a->tensor;
@@ -218,8 +217,8 @@ static gemm begin_grouped(cl_recorder *recorder, const node *node,
   return gemm;
 }
 
-/* Rows of a tile: what suits groups of the mean size. A CPU multiplies more of them in turns, which
- * is faster than tiles of columns, too; and so are all where b is encoded. */
+/* Returns the rows per tile, chosen by the mean group size. A CPU multiplies more rows in turns,
+ * which is also faster than tiles of columns; so do all devices if b is encoded. */
 static int64_t choose_tile_rows(const gemm *gemm, const grouped_matmul_form *desc) {
   int64_t mean = ceil_div(desc->rows, max_i64(desc->groups, 1)), rows = 1;
   bool few = mean <= FEW_ROWS || recorder_traits(gemm->recorder)->is_cpu;
@@ -228,7 +227,7 @@ static int64_t choose_tile_rows(const gemm *gemm, const grouped_matmul_form *des
   return rows;
 }
 
-/* parameters: rows of a tile. What multiplies few rows takes any number of them. */
+/* parameters: rows per tile. The kernels for few rows support any number. */
 static bool takes_any_rows(const void *product, const kernel_variant *variant) {
   (void)variant;
   return gemm_is_encoded(product) || for_few_rows(product);
@@ -252,7 +251,7 @@ static int64_t tile_rows(const gemm *gemm, const grouped_matmul_form *desc) {
   return rows ? rows : choose_tile_rows(gemm, desc);
 }
 
-/* The most tiles that there can be: a group begins one of its own. */
+/* Returns an upper bound on the number of tiles, since each group begins a new tile. */
 static int64_t count_tiles(const grouped_matmul_form *desc, int64_t tile_rows) {
   return min_i64(desc->rows, (desc->rows + (desc->groups + 1) * (tile_rows - 1)) / tile_rows);
 }

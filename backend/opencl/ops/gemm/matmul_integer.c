@@ -1,9 +1,9 @@
-/* Products of integers: kernels_cl/gemm/matmul_integer.cl. */
+/* Integer products: kernels_cl/gemm/matmul_integer.cl. */
 #include "backend/opencl/ops/families.h"
 #include "opencl_ops.h"
 #include "ops/matmul.h"
 
-enum { COLUMNS = 4 }; /* of a work-item, as in kernels_cl/gemm/matmul_integer.cl */
+enum { COLUMNS = 4 }; /* columns per work-item, as in kernels_cl/gemm/matmul_integer.cl */
 
 clave_status opencl_matmul_integer(cl_recorder *recorder, const node *node) {
   integer_matmul_form desc;

@@ -1,4 +1,4 @@
-/* Time that passes. */
+/* Elapsed time. */
 #include "base/clock.h"
 
 #include <time.h>

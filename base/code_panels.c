@@ -1,4 +1,4 @@
-/* Where what is in a panel of codes. */
+/* The layout of a panel of codes. */
 #include "base/code_panels.h"
 
 enum { LINE = 64 /* bytes */ };
@@ -22,14 +22,14 @@ static void of_groups(const encoding *encoding, code_panels *panels) {
   panels->wide = encoding->has_zeros || encoding->scale != DTYPE_F16;
 }
 
-/* Spans that share factors in all of a row. */
+/* Returns the spans of a row that share factors. */
 static int64_t shared_spans(const encoding *encoding, const code_panels *panels) {
   int64_t elements = encoding->group;
   if (encoding->kind == ENCODING_BLOCKS) elements = block_format_at(encoding->format)->elements;
   return elements ? elements * panels->spans / DECODED_AT_ONCE : panels->parts * panels->spans;
 }
 
-/* Groups that begin and end elsewhere than blocks have their factors again for each span. */
+/* Returns the period. If groups and blocks do not end together, each span has separate factors. */
 static int period_of_block(const code_panels *panels, int64_t shared) {
   const int spans = panels->block * panels->spans;
   if (spans % shared == 0) return (int)shared;

@@ -1,34 +1,34 @@
 #ifndef BASE_CONV_DIM_H
 #define BASE_CONV_DIM_H
-/* A spatial dimension of a convolution, as ops describe it and kernels read it. */
+/* A spatial dimension of a convolution, as in op descriptions and kernels. */
 #include <stdbool.h>
 #include <stdint.h>
 
 typedef struct conv_dim {
   int64_t in, out, kernel, stride, padding, dilation;
-  /* Outputs with the same position modulo the stride of a transposed convolution, a phase, see
-   * every tap_step-th tap. Of other convolutions both are 1. */
-  int64_t phases; /* that have outputs */
+  /* Transposed convolutions only, else both are 1: outputs with the same position modulo the stride
+   * form a phase, and read every tap_step-th tap. */
+  int64_t phases; /* number of phases that have outputs */
   int64_t tap_step;
 } conv_dim;
 
-/* One slice of depth, which convolutions of images have. */
+/* True for the depth of an image convolution, which has one slice. */
 static inline bool conv_dim_is_absent(const conv_dim *dim) {
   return dim->in == 1 && dim->out == 1 && dim->kernel == 1 && dim->padding == 0;
 }
 
-/* From the first input that an output sees to its last. */
+/* Returns the inputs from the first to the last that an output reads. */
 static inline int64_t conv_dim_span(const conv_dim *dim) {
   return (dim->kernel - 1) * dim->dilation + 1;
 }
 
-/* And of n neighbouring outputs, from the first one's first input to the last one's last. */
+/* Returns the inputs from the first that n neighbouring outputs read to the last. */
 static inline int64_t conv_dim_reach(const conv_dim *dim, int64_t n) {
   return (n - 1) * dim->stride + conv_dim_span(dim);
 }
 
-/* Where x is laid out by phases, element i of it with its padding in phase i % stride at i /
- * stride: how many phases taps meet, and how far outputs see into one. Not transposed. */
+/* If padded x is laid out by phases, with element i in phase i % stride at i / stride: the number
+ * of phases that taps read, and the elements that outputs read of one. Not if transposed. */
 static inline int64_t conv_dim_phases(const conv_dim *dim) {
   const int64_t spanned = conv_dim_span(dim);
   return spanned < dim->stride ? spanned : dim->stride;

@@ -1,18 +1,19 @@
 #ifndef BASE_DECODE_H
 #define BASE_DECODE_H
-/* Encoded numbers to floats, 32 at a time, for C (base/encoding.c) and OpenCL C (encoded.h of
- * kernels_cl) alike, which define
+/* Decodes encoded numbers to floats, 32 at a time, for C (base/encoding.c) and OpenCL C (encoded.h
+ * of kernels_cl), which define
  *   code_bytes             a pointer to constant bytes
  *   code_factors           a struct of float d[2], m[2]; int s[2], l[2]
- *   DECODE_HALF(p)         the F16 at p, of any alignment that is even, as float
- *   DECODE_TABLE           what a table of signed bytes is declared with
+ *   DECODE_HALF(p)         the F16 at p, an even address, as float
+ *   DECODE_TABLE           the declaration of a table of signed bytes
  *   FLOAT_OF(u)            a float of these bits
  *
- * Blocks are llama.cpp's: `block` begins one, the codes of whose elements [32 part, 32 part + 32)
- * go to x. An element is d * s * code + m * l, in this order bit for bit as llama.cpp's own decoder
- * makes it. Sources of the layouts: its ggml-common.h, and the numpy code of PyPI's gguf. */
+ * The blocks are those of llama.cpp: `block` is the start of one, and the codes of its elements
+ * [32 part, 32 part + 32) are written to `values`. An element is d * s * code + m * l, which equals
+ * the result of llama.cpp's decoder bit for bit if computed in this order. Sources of the layouts:
+ * its ggml-common.h, and the numpy code of PyPI's gguf. */
 
-/* Adding -0 changes nothing, a 0's sign included. */
+/* Adding -0 changes nothing, not even the sign of a zero. */
 static inline code_factors factors_of(float d, float m) {
   const code_factors factors = {{d, d}, {m, m}, {1, 1}, {1, 1}};
   return factors;
@@ -29,7 +30,7 @@ static inline void apply_factors(const code_factors *factors, float *values) {
 
 /* ---------------------------------------------------------------- blocks of 32 */
 
-/* d, 16 bytes: the low halves are the first 16 elements. */
+/* Layout: d, 16 bytes. The low halves are the first 16 elements. */
 static inline code_factors split_Q4_0(code_bytes block, int part, float *values) {
   (void)part;
   for (int i = 0; i < 16; i++) {
@@ -39,7 +40,7 @@ static inline code_factors split_Q4_0(code_bytes block, int part, float *values)
   return scale_of(DECODE_HALF(block));
 }
 
-/* d, m, 16 bytes. */
+/* Layout: d, m, 16 bytes. */
 static inline code_factors split_Q4_1(code_bytes block, int part, float *values) {
   (void)part;
   for (int i = 0; i < 16; i++) {
@@ -49,10 +50,10 @@ static inline code_factors split_Q4_1(code_bytes block, int part, float *values)
   return factors_of(DECODE_HALF(block), DECODE_HALF(block + 2));
 }
 
-/* The fifth bit of element i, in place. */
+/* Returns the fifth bit of element i, at its position in the code. */
 static inline int decode_fifth(code_bytes high, int i) { return (high[i / 8] >> i % 8 & 1) << 4; }
 
-/* d, 32 fifth bits, 16 bytes. */
+/* Layout: d, 32 fifth bits, 16 bytes. */
 static inline code_factors split_Q5_0(code_bytes block, int part, float *values) {
   (void)part;
   for (int i = 0; i < 16; i++) {
@@ -62,7 +63,7 @@ static inline code_factors split_Q5_0(code_bytes block, int part, float *values)
   return scale_of(DECODE_HALF(block));
 }
 
-/* d, m, 32 fifth bits, 16 bytes. */
+/* Layout: d, m, 32 fifth bits, 16 bytes. */
 static inline code_factors split_Q5_1(code_bytes block, int part, float *values) {
   (void)part;
   for (int i = 0; i < 16; i++) {
@@ -74,7 +75,7 @@ static inline code_factors split_Q5_1(code_bytes block, int part, float *values)
 
 static inline int decode_signed(int byte) { return (byte ^ 128) - 128; }
 
-/* d, 32 signed bytes. */
+/* Layout: d, 32 signed bytes. */
 static inline code_factors split_Q8_0(code_bytes block, int part, float *values) {
   (void)part;
   for (int i = 0; i < 32; i++) values[i] = (float)decode_signed(block[2 + i]);
@@ -84,7 +85,7 @@ static inline code_factors split_Q8_0(code_bytes block, int part, float *values)
 DECODE_TABLE decode_levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                   1,    13,   25,  38,  53,  69,  89,  113};
 
-/* d, 16 bytes: numbers of levels. */
+/* Layout: d, 16 bytes of indices of decode_levels. */
 static inline code_factors split_IQ4_NL(code_bytes block, int part, float *values) {
   (void)part;
   for (int i = 0; i < 16; i++) {
@@ -94,10 +95,10 @@ static inline code_factors split_IQ4_NL(code_bytes block, int part, float *value
   return scale_of(DECODE_HALF(block));
 }
 
-/* Twice the numbers of OCP's E2M1. */
+/* The values of OCP's E2M1, times two. */
 DECODE_TABLE decode_e2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-/* A power of two (2^(e - 127), here halved), 16 bytes. */
+/* Layout: the exponent e of a power of two (2^(e - 127), here halved), 16 bytes. */
 static inline code_factors split_MXFP4(code_bytes block, int part, float *values) {
   const unsigned e = block[0];
   (void)part;
@@ -110,7 +111,7 @@ static inline code_factors split_MXFP4(code_bytes block, int part, float *values
 
 /* ---------------------------------------------------------------- blocks of 256 */
 
-/* 16 of 4 bits for scales and as many for minima, 64 bytes of 2 bits, d, dmin. */
+/* Layout: 16 bytes of 4 bits of scale and 4 of minimum; 64 bytes of 2-bit codes; d, dmin. */
 static inline code_factors split_Q2_K(code_bytes block, int part, float *values) {
   code_factors factors = factors_of(DECODE_HALF(block + 80), -DECODE_HALF(block + 82));
   code_bytes codes = block + 16 + part / 4 * 32, scales = block + part * 2;
@@ -122,7 +123,7 @@ static inline code_factors split_Q2_K(code_bytes block, int part, float *values)
   return factors;
 }
 
-/* 32 bytes of high bits, 64 bytes of 2 bits, 12 bytes for 16 scales of 6 bits, d. */
+/* Layout: 32 bytes of high bits, 64 bytes of 2 bits, 12 bytes of 16 6-bit scales, d. */
 static inline code_factors split_Q3_K(code_bytes block, int part, float *values) {
   code_factors factors = scale_of(DECODE_HALF(block + 108));
   code_bytes codes = block + 32 + part / 4 * 32, scales = block + 96;
@@ -136,7 +137,7 @@ static inline code_factors split_Q3_K(code_bytes block, int part, float *values)
   return factors;
 }
 
-/* d, dmin, then scale and minimum of a part, of 6 bits each, in 12 bytes. */
+/* Returns the factors of a part: d, dmin, then 12 bytes of 6-bit scales and minima. */
 static inline code_factors k_factors(code_bytes block, int part) {
   code_factors factors = factors_of(DECODE_HALF(block), -DECODE_HALF(block + 2));
   code_bytes packed = block + 4;
@@ -148,14 +149,14 @@ static inline code_factors k_factors(code_bytes block, int part) {
   return factors;
 }
 
-/* d, dmin, 12 bytes of scales, 128 bytes. */
+/* Layout: d, dmin, 12 bytes of scales, 128 bytes. */
 static inline code_factors split_Q4_K(code_bytes block, int part, float *values) {
   code_bytes codes = block + 16 + part / 2 * 32;
   for (int i = 0; i < 32; i++) values[i] = (float)(codes[i] >> part % 2 * 4 & 15);
   return k_factors(block, part);
 }
 
-/* d, dmin, 12 bytes of scales, 32 bytes of fifth bits, 128 bytes. */
+/* Layout: d, dmin, 12 bytes of scales, 32 bytes of fifth bits, 128 bytes. */
 static inline code_factors split_Q5_K(code_bytes block, int part, float *values) {
   code_bytes codes = block + 48 + part / 2 * 32, high = block + 16;
   for (int i = 0; i < 32; i++)
@@ -163,7 +164,7 @@ static inline code_factors split_Q5_K(code_bytes block, int part, float *values)
   return k_factors(block, part);
 }
 
-/* 128 bytes of 4 bits, 64 of 2, 16 signed scales, d. */
+/* Layout: 128 bytes of 4 bits, 64 of 2, 16 signed scales, d. */
 static inline code_factors split_Q6_K(code_bytes block, int part, float *values) {
   code_factors factors = scale_of(DECODE_HALF(block + 208));
   const int in_half = part % 4;
@@ -176,7 +177,7 @@ static inline code_factors split_Q6_K(code_bytes block, int part, float *values)
   return factors;
 }
 
-/* d, 2 bytes of high and 4 of low halves of scales, 128 bytes: numbers of levels. */
+/* Layout: d, 2 bytes of high and 4 of low bits of scales, 128 bytes of indices of decode_levels. */
 static inline code_factors split_IQ4_XS(code_bytes block, int part, float *values) {
   const int low = block[4 + part / 2] >> part % 2 * 4 & 15,
             high = (block[2] | block[3] << 8) >> part * 2 & 3;
@@ -190,13 +191,13 @@ static inline code_factors split_IQ4_XS(code_bytes block, int part, float *value
   return factors;
 }
 
-/* Digit `place` of a byte that holds five of base 3, as a fraction of 256. */
+/* Returns digit `place`, minus 1, of a byte with five base-3 digits as a fraction of 256. */
 static inline float decode_ternary(int byte, int place) {
   const int power = place < 2 ? (place ? 3 : 1) : place == 2 ? 9 : place == 3 ? 27 : 81;
   return (float)(((byte * power & 255) * 3 >> 8) - 1);
 }
 
-/* 32 bytes of five digits, 16 of five, 4 of four, d. */
+/* Layout: 32 bytes of five digits, 16 of five, 4 of four, d. */
 static inline code_factors split_TQ1_0(code_bytes block, int part, float *values) {
   for (int i = 0; i < 32; i++) {
     const int at = part * 32 + i, rest = at - 160, last = at - 240;
@@ -207,7 +208,7 @@ static inline code_factors split_TQ1_0(code_bytes block, int part, float *values
   return scale_of(DECODE_HALF(block + 52));
 }
 
-/* 64 bytes of 2 bits, d. */
+/* Layout: 64 bytes of 2 bits, d. */
 static inline code_factors split_TQ2_0(code_bytes block, int part, float *values) {
   code_bytes codes = block + part / 4 * 32;
   for (int i = 0; i < 32; i++) values[i] = (float)((codes[i] >> part % 4 * 2 & 3) - 1);

@@ -1,16 +1,16 @@
 #ifndef BASE_DISTANCE_H
 #define BASE_DISTANCE_H
-/* How far results are apart, for whoever compares those of two devices. */
+/* Distances between results, to compare those of two devices. */
 #include <stdbool.h>
 
 #include "base/dtype.h"
 
-/* 0: they are equal, or both are NaN; infinite: one is NaN or infinite, and the other differs. */
+/* Returns 0 if both are equal or NaN, infinity if one is NaN or infinite and the other differs. */
 double number_distance(double a, double b);
-/* Whether the distance is at most relative * |want| + absolute. */
+/* True if the distance is at most relative * |want| + absolute. */
 bool number_is_close(double got, double want, double relative, double absolute);
-/* The median magnitude of those that are neither 0 nor infinite nor NaN, of at most 1,024 of the n
- * elements, evenly apart; 0: there are none. */
+/* Returns the median magnitude of up to 1,024 evenly spaced elements of n, without zeros,
+ * infinities and NaN; 0 if none is left. */
 double median_magnitude(dtype t, const void *data, int64_t n);
 
 #endif

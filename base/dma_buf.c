@@ -1,4 +1,4 @@
-/* dma-bufs: told from other files, mapped, and synchronised with the host. */
+/* dma-bufs: recognised among other files, mapped, and synchronised with the host. */
 #include "base/dma_buf.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #include "base/number.h"
 
-/* Of linux/dma-buf.h and linux/magic.h, which not every C library's headers come with. */
+/* Constants of linux/dma-buf.h and linux/magic.h, which some C libraries do not ship. */
 #define SYNC_REQUEST _IOW('b', 0, uint64_t)
 enum { SYNC_READ = 1, SYNC_WRITE = 2, SYNC_END = 4, DMA_BUF_FILES = 0x444d4142 };
 
@@ -29,14 +29,14 @@ static int synchronise(int fd, uint64_t flags) {
   }
 }
 
-/* ---------------------------------------------------------------- what it is */
+/* ---------------------------------------------------------------- recognising */
 
-/* A device's request of that number could mean anything: only other files are asked. */
+/* True if the synchronisation request is safe: on a device file its number could mean anything. */
 static bool may_be_asked(mode_t mode) {
   return !S_ISCHR(mode) && !S_ISBLK(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode) && !S_ISDIR(mode);
 }
 
-/* Where its files do not tell: caches are brought up to date for that. */
+/* If the file system does not tell, recognises a dma-buf by a harmless synchronisation. */
 static bool answers_as_dma_buf(int fd) {
   return synchronise(fd, SYNC_READ) == 0 && synchronise(fd, SYNC_READ | SYNC_END) == 0;
 }
@@ -64,7 +64,7 @@ static clave_status find_kind(int fd, const struct stat *info, dma_buf *out) {
       fd);
 }
 
-/* Before Linux 5.3 a dma-buf says its size to lseek alone, which moves nothing. */
+/* Finds the size. Before Linux 5.3, a dma-buf reports it to lseek only, which moves nothing. */
 static clave_status find_size(int fd, const struct stat *info, dma_buf *out) {
   off_t size = info->st_size;
   if (!size && out->is_synchronised) size = lseek(fd, 0, SEEK_END);
@@ -95,7 +95,7 @@ void dma_buf_close(dma_buf *buf) {
   *buf = (dma_buf){0};
 }
 
-/* ---------------------------------------------------------------- the host's side */
+/* ---------------------------------------------------------------- host access */
 
 clave_status dma_buf_map(dma_buf *dma_buf, bool writable) {
   const int how = writable ? PROT_READ | PROT_WRITE : PROT_READ;

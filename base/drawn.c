@@ -1,4 +1,4 @@
-/* Tensors that are made up, and what tells results apart. */
+/* Made-up tensors, and digests of results. */
 #include "base/drawn.h"
 
 #include <string.h>
@@ -10,8 +10,8 @@ static double draw_uniform(uint64_t *seed) {
   return (double)(*seed >> 11) / 9007199254740992.0; /* in [0, 1) */
 }
 
-/* A sum of uniform numbers, of mean 0 and variance 1: it needs no function that libraries of
- * mathematics round differently. */
+/* Returns a sum of uniform numbers, with mean 0 and variance 1. It uses no function that maths
+ * libraries round differently. */
 static double draw_normal(uint64_t *seed) {
   double sum = -6;
   for (int i = 0; i < 12; i++) sum += draw_uniform(seed);
@@ -43,7 +43,7 @@ int64_t drawn_size(int64_t min, int64_t max) {
 
 /* ---------------------------------------------------------------- digests */
 
-/* Of the bits without the sign, those above `most` are NaNs. */
+/* Bits without the sign that are above `most` are NaNs. */
 typedef struct nan_bits {
   dtype t;
   uint64_t mask, most;
@@ -66,7 +66,7 @@ static uint64_t without_nan(const nan_bits *nan, uint64_t bits) {
   return nan && (bits & nan->mask) > nan->most ? nan->mask : bits;
 }
 
-/* Little-endian hosts alone, as files are. */
+/* Needs a little-endian host, as files do. */
 void digest_elements(dtype t, size_t n, const void *data, char hex[SHA256_TEXT]) {
   enum { AT_ONCE = 512 };
   const size_t unit = dtype_size(t);

@@ -1,4 +1,4 @@
-/* Element types: one table row each, and the conversions of floats narrower than F32. */
+/* Element types: a table with one row each, and conversions of floats smaller than F32. */
 #include "base/dtype.h"
 
 #include <string.h>

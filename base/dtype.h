@@ -1,7 +1,7 @@
 #ifndef BASE_DTYPE_H
 #define BASE_DTYPE_H
-/* Element types: numbering (that of the schema), sizes, names, and scalar conversion of the floats
- * narrower than F32. */
+/* Element types: numbering (that of the schema), sizes, names, and scalar conversion of floats
+ * smaller than F32. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,15 +27,15 @@ typedef enum dtype {
 } dtype;
 
 size_t dtype_size(dtype t);      /* bytes per element */
-const char *dtype_name(dtype t); /* "F32": safetensors' names */
+const char *dtype_name(dtype t); /* "F32": the name in safetensors files */
 bool dtype_from_name(const char *name, dtype *out);
 bool dtype_is_float(dtype t); /* F32 F16 BF16 F64 */
 bool dtype_is_int(dtype t);   /* I8 U8 I16 I32 I64, not BOOL */
-/* U16 U32 U64 F8_E4M3 F8_E5M2: elements are moved and cast, nothing else is computed with them. */
+/* U16 U32 U64 F8_E4M3 F8_E5M2: elements are only moved and cast, never computed with. */
 bool dtype_is_stored(dtype t);
-bool dtype_has_fractions(dtype t); /* floats of any size */
-/* An element as a double, which need not hold all of 64 bits; BOOL: 0 or 1. memory: of any
- * alignment. */
+bool dtype_has_fractions(dtype t); /* true for floats of any size */
+/* Returns an element as a double, which may lose low bits of a 64-bit integer; BOOL is 0 or 1.
+ * memory: may be unaligned. */
 double element_number(dtype t, const void *memory);
 
 static inline uint32_t bits_of_float(float f) {
@@ -49,8 +49,8 @@ static inline float float_of_bits(uint32_t u) {
   return f;
 }
 
-/* Conversions round to nearest even, keep NaN (quieted), infinities and subnormals; 8-bit floats:
- * base/float8.h. */
+/* Conversions round to nearest even, and keep NaN (quieted), infinities and subnormals; 8-bit
+ * floats: base/float8.h. */
 float f16_to_f32(uint16_t h);
 uint16_t f32_to_f16(float f);
 float bf16_to_f32(uint16_t h);

@@ -1,4 +1,4 @@
-/* Encodings: one table row for each named block, sizes, decoding of any row. */
+/* Encodings: one table row for each named block, sizes, and decoding of any row. */
 #include "base/encoding.h"
 
 #include <string.h>
@@ -65,7 +65,7 @@ static float factor_at(dtype t, code_bytes factors, int64_t i) {
   return t == DTYPE_F16 ? f16_to_f32(h) : bf16_to_f32(h);
 }
 
-/* 32 codes of 2 to 8 bits in a stream whose lowest bits come first: eight are `bits` bytes. */
+/* Decodes 32 codes from a stream with the lowest bits first. Eight codes are `bits` bytes. */
 static inline void decode_codes(code_bytes stream, int bits, float *values) {
   for (int eight = 0; eight < 4; eight++, stream += bits, values += 8)
     for (int i = 0; i < 8; i++) {
@@ -75,7 +75,7 @@ static inline void decode_codes(code_bytes stream, int bits, float *values) {
     }
 }
 
-/* For each number of bits a loop without shifts that it decides. */
+/* Specialises the loop for each number of bits, so that all shifts are constants. */
 static void decode_integers(code_bytes stream, int bits, float *values) {
   if (bits == 2) decode_codes(stream, 2, values);
   if (bits == 3) decode_codes(stream, 3, values);
@@ -96,7 +96,7 @@ static void decode_stream(const encoding *encoding, code_bytes stream, float *va
 
 enum { HALF = DECODED_AT_ONCE / 2 };
 
-/* Scale and zero of the group that element `at` is in, or of the last. */
+/* Scale and zero of the group of element `at`, or of the last group. */
 typedef struct group_factors {
   float scale, zero;
 } group_factors;
@@ -139,7 +139,7 @@ static code_factors split_groups(const encoding *encoding, code_bytes row, int64
   return of;
 }
 
-/* ---------------------------------------------------------------- any */
+/* ---------------------------------------------------------------- groups and blocks */
 
 size_t encoding_row_bytes(const encoding *encoding, int64_t elements) {
   if (encoding->kind == ENCODING_GROUPS) return groups_row_bytes(encoding, elements);

@@ -1,13 +1,15 @@
 #ifndef BASE_ENCODING_H
 #define BASE_ENCODING_H
-/* How the elements of a constant lie in its bytes where they are not plain: quantised, in groups
- * that share a scale, or in one of llama.cpp's named blocks.
+/* The layout of a constant's bytes if its elements are not plain: quantised, in groups that share a
+ * scale, or in one of llama.cpp's named blocks.
  *
  * A tensor's dimensions before `axis` number its rows, those from `axis` on are a row's elements.
- * Rows lie one behind the other. Groups: a row holds a stream of codes, lowest bits first, padded
- * to a multiple of 32 codes, then a scale for each group, then a zero for each, then bytes up to a
- * multiple of 4; an element is (code - zero) * scale, where groups without zeros have half the
- * number of codes for one (integers) or 0 (floats). */
+ * Rows follow each other.
+ *
+ * Groups: a row has a stream of codes, lowest bits first, padded to a multiple of 32 codes; then a
+ * scale for each group, then a zero for each, then padding to a multiple of 4 bytes. An element is
+ * (code - zero) * scale. Without zeros, the zero is half the number of codes (integers) or 0
+ * (floats). */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,22 +21,22 @@ typedef enum code_kind { CODE_INT = 0, CODE_E4M3, CODE_E5M2, CODE_COUNT } code_k
 
 typedef const uint8_t *code_bytes;
 
-/* All zero: plain. */
+/* All zero means plain. */
 typedef struct encoding {
   uint8_t kind;      /* encoding_kind */
-  uint8_t axis;      /* rows are of the dimensions from here on */
-  uint8_t format;    /* blocks: of block_format_at */
+  uint8_t axis;      /* first dimension of a row's elements */
+  uint8_t format;    /* blocks: index for block_format_at */
   uint8_t code;      /* groups: code_kind */
-  uint8_t bits;      /* groups: 2 to 8, of a code; floats have 8 */
+  uint8_t bits;      /* groups: bits per code, 2 to 8; floats have 8 */
   uint8_t scale;     /* groups: dtype of scales and zeros: F32, F16, BF16 */
   uint8_t has_zeros; /* groups */
-  uint32_t group;    /* groups: elements that share a scale, a multiple of 16; 0: all of a row */
+  uint32_t group;    /* groups: elements that share a scale, a multiple of 16; 0: a whole row */
 } encoding;
 
 enum { DECODED_AT_ONCE = 32 };
 
-/* What codes become elements by: d * s * code + m * l; each of the first 16 of 32 elements, and of
- * the others. */
+/* The factors of 32 elements: an element is d * s * code + m * l. Index 0 is for the first 16,
+ * index 1 for the others. */
 typedef struct code_factors {
   float d[2], m[2];
   int s[2], l[2];
@@ -43,36 +45,34 @@ typedef struct code_factors {
 typedef struct block_format {
   const char *name;
   int elements, bytes;
-  /* Codes, which are integers, of elements [32 part, 32 part + 32) of a block. */
+  /* Writes the integer codes of 32 elements of a block, from 32 part on. Returns their factors. */
   code_factors (*split)(code_bytes block, int part, float *codes);
-  int least, bits;         /* codes are `least` and what so many bits hold */
-  int spans;               /* 2: s or l change every 16 elements */
-  bool has_subs, has_lows; /* s and l; m and l */
-  bool wide;               /* d is F32; else it and m are F16s */
+  int least, bits;         /* codes range over `bits` bits from `least` on */
+  int spans;               /* 2 if s or l change every 16 elements, else 1 */
+  bool has_subs, has_lows; /* has s and l; has m and l */
+  bool wide;               /* d is F32; else d and m are F16 */
 } block_format;
-const block_format *block_format_at(int format);           /* NULL: beyond the last */
-bool block_format_find(const char *name, uint8_t *format); /* by llama.cpp's name */
+const block_format *block_format_at(int format);           /* NULL beyond the last format */
+bool block_format_find(const char *name, uint8_t *format); /* finds llama.cpp's name */
 
-/* Bytes of a row of `elements`; 0 on overflow. */
+/* Returns the bytes of a row of `elements`, or 0 on overflow. */
 size_t encoding_row_bytes(const encoding *encoding, int64_t elements);
-/* Groups: the bytes of a row's codes, behind which its scales lie, and the number of those. */
+/* Groups: bytes of a row's codes, which its scales follow, and the number of scales. */
 size_t encoding_code_bytes(const encoding *encoding, int64_t elements);
 int64_t encoding_groups(const encoding *encoding, int64_t elements);
-/* Elements [32 part, 32 part + 32) of a row of `elements`, behind the last as codes of 0 make them.
- */
+/* Decodes elements [32 part, 32 part + 32) of a row; those beyond its end have code 0. */
 void encoding_decode(const encoding *encoding, code_bytes row, int64_t elements, int64_t part,
                      float *values);
-/* The codes and factors of these elements, as of block_format; groups with zeros have those in m,
- * codes that are floats are those. */
+/* Splits these elements into codes and factors, as block_format.split does. Groups with zeros have
+ * them in m; float codes are written as their values. */
 code_factors encoding_split(const encoding *encoding, code_bytes row, int64_t elements,
                             int64_t part, float *codes);
-/* 32 codes as elements. */
+/* Converts 32 codes to elements in place. */
 void encoding_apply(const code_factors *factors, float *codes);
-/* "Q4_0", "int4:32:zeros", as clave.export's quantize= has it, with ":f16", ":bf16" or ":f32" where
- * scales are not F16 of groups and F32 of rows; returns buf. */
+/* Writes the encoding as in clave.export's quantize=: "Q4_0", "int4:32:zeros", with ":f16", ":bf16"
+ * or ":f32" if scales differ from the default, F16 for groups and F32 for rows. Returns buf. */
 const char *encoding_text(const encoding *encoding, char *buf, size_t size);
-/* The encoding of such a text, its axis 0. Whether groups have a size that the verifier takes is
- * not checked. */
+/* Parses such a text; the axis is 0. Does not check that the verifier accepts the group size. */
 bool encoding_parse(const char *text, encoding *out);
 
 #endif

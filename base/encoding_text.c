@@ -1,4 +1,4 @@
-/* Encodings by their names. */
+/* Names of encodings. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ const char *encoding_text(const encoding *encoding, char *buf, size_t size) {
   return buf;
 }
 
-/* Whether *at begins with word, as a whole; then it is passed. */
+/* If *at begins with the whole word, skips it and returns true. */
 static bool take_word(const char **at, const char *word) {
   size_t n = strlen(word);
   if (strncmp(*at, word, n) != 0 || ((*at)[n] && (*at)[n] != ':')) return false;

@@ -1,4 +1,4 @@
-/* Data errors of kernels in words. */
+/* Messages for data errors of kernels. */
 #include "base/fault.h"
 
 #include <inttypes.h>

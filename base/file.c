@@ -58,11 +58,11 @@ const char *temporary_folder(void) {
 }
 
 typedef struct listing {
-  folder_entry *items; /* owned, with their names */
+  folder_entry *items; /* owned, with the names in it */
   size_t count, capacity;
 } listing;
 
-/* Adds `name` if it is of that type (S_IFREG, S_IFDIR); one that vanished meanwhile is skipped. */
+/* Adds `name` if it has that type (S_IFREG, S_IFDIR). Skips a file that has vanished. */
 static clave_status add_entry(const char *folder, const char *name, mode_t type, listing *listing) {
   char *path = path_join(folder, name);
   if (!path) return status_no_memory();
@@ -133,7 +133,7 @@ bool folder_exists(const char *path) {
   return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
 }
 
-/* Visits the files of a folder, and of those in it, and removes these folders. */
+/* Counts the files of a tree. If `removes`, removes them and subfolders. False if some remain. */
 static bool visit_tree(const char *path, int depth, bool removes, uint64_t *bytes,
                        uint64_t *files) {
   folder_entry *entries;
@@ -228,6 +228,6 @@ bool file_lock_take(const char *path, int timeout_ms, file_lock **out) {
 
 void file_lock_release(file_lock *lock) {
   if (!lock) return;
-  (void)close(lock->fd); /* the lock goes with the descriptor */
+  (void)close(lock->fd); /* closing the descriptor releases the lock */
   free(lock);
 }

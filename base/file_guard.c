@@ -1,4 +1,4 @@
-/* The guard of mapped files: a table of mappings, and the handler of SIGBUS that reads it. */
+/* The guard of mapped files: a table of mappings, and the SIGBUS handler that reads it. */
 #include "base/file_guard.h"
 
 #include <errno.h>
@@ -11,13 +11,13 @@
 enum { MOST_GUARDS = 256, MOST_HANDLERS = 8 };
 
 struct file_guard {
-  atomic_uintptr_t start; /* 0: free */
+  atomic_uintptr_t start; /* 0 if free */
   atomic_size_t size;
   atomic_bool is_cut;
-  volatile bool *_Atomic told; /* set with it; NULL: none. Borrowed, outlives the guard. */
+  volatile bool *_Atomic told; /* set with is_cut, or NULL. Borrowed, outlives the guard. */
 };
 
-/* The handler reads these alone. It takes no lock and allocates nothing. */
+/* The handler reads only these variables. It takes no lock and allocates nothing. */
 static file_guard guards[MOST_GUARDS];
 static atomic_int n_used; /* entries from this one on were never used */
 static uintptr_t page;
@@ -33,7 +33,7 @@ static int n_guards;
  * by longjmp does not free its entry; count_passing does. */
 enum { MOST_THREADS = 32 };
 static struct {
-  atomic_long thread; /* 0: free */
+  atomic_long thread; /* 0 if free */
   atomic_uintptr_t frame;
 } passing[MOST_THREADS];
 
@@ -150,7 +150,7 @@ static bool take_signal(void) {
   if (is_ours(&now)) return true;
   const bool is_known = n > 0 && is_same(&now, &before[n - 1]);
   if (!is_known) {
-    const int at = n < MOST_HANDLERS ? n : MOST_HANDLERS - 1; /* the first and the latest stay */
+    const int at = n < MOST_HANDLERS ? n : MOST_HANDLERS - 1; /* keeps the first and latest */
     before[at] = now;
     atomic_store(&n_before, at + 1);
   }

@@ -1,7 +1,7 @@
 #ifndef BASE_FILE_GUARD_H
 #define BASE_FILE_GUARD_H
-/* Protects readers of mapped files that another process cuts short. Reading a page after the new
- * end raises SIGBUS. While a mapping is guarded, a handler maps zeros there, and the reader checks
+/* Protects readers of mapped files that another process truncates. Reading a page after the new end
+ * raises SIGBUS. While a mapping is guarded, a handler maps zeros there, and the reader checks
  * afterwards whether it read some. Other faults go to the handler that the process had. */
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,8 +18,7 @@ void file_guard_remove(file_guard *guard);
 void file_guard_tell(file_guard *guard, volatile bool *is_cut);
 /* True if zeros have replaced some of its pages. */
 bool file_guard_is_cut(const file_guard *guard);
-/* Installs the handler again if the process has set another since, which still gets other faults.
- */
+/* Installs the handler again if the process has set another, which still gets other faults. */
 void file_guard_renew(void);
 /* Returns the guard of the mapping that contains the byte, or NULL. */
 file_guard *file_guard_of(const void *byte);

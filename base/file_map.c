@@ -1,4 +1,4 @@
-/* Files for reading, mapped; small ones are copied, so that no change of the file reaches them. */
+/* Files mapped for reading. Small ones are copied, so changes to the file do not reach them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -29,21 +29,21 @@ clave_status file_error(const char *path, int error) {
   const char *rest = reason[0] ? reason + 1 : "";
   const size_t size = strlen(path);
   if (size <= LONG_PATH) return status_new(STATUS_IO, "%s: %c%s", path, first, rest);
-  const int end = LONG_PATH / 2; /* a message has no room for all of it and the reason */
+  const int end = LONG_PATH / 2; /* a message cannot hold the whole path and the reason */
   return status_new(STATUS_IO, "%.*s...%s: %c%s", end, path, path + size - (size_t)end, first,
                     rest);
 }
 
-/* The time of the last change of bytes or attributes, which nobody can set back as st_mtim. */
+/* Returns the time of the last change to bytes or attributes. Unlike st_mtim it cannot be set. */
 static int64_t changed_ns(const struct stat *info) {
   return (int64_t)info->st_ctim.tv_sec * 1000000000 + info->st_ctim.tv_nsec;
 }
 
-/* Reads the file into memory that is unmapped as a mapped file is. */
+/* Reads the file into anonymous memory, which is unmapped like a mapped file. */
 static clave_status copy_file(int fd, const char *path, size_t size, file_map *out) {
   void *data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return file_error(path, errno);
-  *out = (file_map){.data = data, .size = size}; /* on failure all of it is unmapped */
+  *out = (file_map){.data = data, .size = size}; /* on failure the caller unmaps all of it */
   for (size_t got = 0; got < size;) {
     ssize_t n = pread(fd, (char *)data + got, size - got, (off_t)got);
     if (n < 0 && errno == EINTR) continue;
@@ -83,13 +83,13 @@ static clave_status map_descriptor(int *fd, const char *path, file_map *out) {
   if (!S_ISREG(s.st_mode)) return status_new(STATUS_IO, "%s: not a regular file", path);
   if (s.st_size == 0) return NULL;
   const size_t size = (size_t)s.st_size;
-  if ((off_t)size != s.st_size) return file_error(path, EFBIG); /* than addresses of 32 bits */
+  if ((off_t)size != s.st_size) return file_error(path, EFBIG); /* too large for 32-bit addresses */
   return size <= COPIED_BYTES ? copy_file(*fd, path, size, out) : map_file(fd, path, &s, out);
 }
 
 clave_status file_map_open(const char *path, file_map *out) {
   *out = (file_map){0};
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not make us wait */
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a pipe must not block */
   if (fd < 0) return file_error(path, errno);
   clave_status st = map_descriptor(&fd, path, out);
   if (fd >= 0) (void)close(fd);
@@ -130,7 +130,7 @@ void file_map_settle(const file_map *map) {
 void file_map_release(const file_map *map, size_t offset, size_t size) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
   size_t begin = (offset + page - 1) / page * page, end = (offset + size) / page * page;
-  if (map->guard && begin < end && end <= map->size) { /* else it is memory, which would be lost */
+  if (map->guard && begin < end && end <= map->size) { /* a copy would be lost */
     (void)madvise((void *)(uintptr_t)(map->data + begin), end - begin, MADV_DONTNEED);
   }
 }

@@ -1,4 +1,4 @@
-/* Files for writing: beside, then renamed. */
+/* Writes files to a temporary file, which is then renamed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,18 +20,18 @@ enum { WRITE_BUFFER = 64 * 1024 };
 enum { LONGEST = PATH_MAX };
 
 struct file_writer {
-  int fd;      /* -1 when closed */
-  size_t size; /* appended */
+  int fd;      /* -1 if closed */
+  size_t size; /* bytes appended */
   size_t buffered;
   bool is_cut;                  /* zeros may have been appended from a file that was cut short */
-  char path[LONGEST];           /* where it will be (links resolved) */
-  size_t name;                  /* where its last part begins */
-  int folder;                   /* descriptor of its folder; -1: written directly */
-  char temporary[NAME_MAX + 1]; /* in that folder; empty when written directly */
+  char path[LONGEST];           /* final path, with links resolved */
+  size_t name;                  /* offset of the path's last component */
+  int folder;                   /* descriptor of its folder; -1 if written directly */
+  char temporary[NAME_MAX + 1]; /* name in that folder; empty if written directly */
   uint8_t buffer[WRITE_BUFFER];
 };
 
-/* The file that `path` names: through links if it is one. */
+/* Resolves `path` to the file it names, following links. */
 static clave_status resolve_target(const char *path, char target[LONGEST]) {
   struct stat s;
   const size_t n = strlen(path);
@@ -41,14 +41,14 @@ static clave_status resolve_target(const char *path, char target[LONGEST]) {
   return NULL;
 }
 
-/* Returns where the path's last part begins. */
+/* Returns the offset of the path's last component. */
 static size_t name_at(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
-/* Opens the folder of the path. The file and its temporary file are named relative to it, as the
- * path itself may have the greatest length already. */
+/* Opens the folder of the path. The file and its temporary file are named relative to it, because
+ * the path may already have the maximum length. */
 static int open_folder(const char *path, size_t name) {
   char folder[LONGEST];
   if (!name) return open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -57,7 +57,7 @@ static int open_folder(const char *path, size_t name) {
   return open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Appends an ending to the file's name, which is cut at a character's edge if it is too long. */
+/* Appends an ending to the file's name, which is cut at a character boundary if it is too long. */
 static void name_temporary(file_writer *writer, int attempt) {
   const char *name = writer->path + writer->name;
   char ending[40];
@@ -111,7 +111,7 @@ clave_status file_writer_create(const char *path, file_writer **out) {
   return NULL;
 }
 
-/* Reads a byte of each page, so that the guard maps zeros where a mapped file was cut short.
+/* Reads a byte of each page, so that the guard maps zeros where a mapped file was truncated.
  * Returns false if the bytes are not in a guarded mapping. */
 static bool look_at(const uint8_t *bytes, size_t n) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);

@@ -1,14 +1,14 @@
 #ifndef BASE_FLOAT8_H
 #define BASE_FLOAT8_H
-/* OCP's 8-bit floats to F32 and back, for C (base/dtype.c) and OpenCL C alike, which define
+/* Conversions between OCP's 8-bit floats and F32, for C (base/dtype.c) and OpenCL C, which define
  *   FLOAT_OF(u)  a float of these bits
  *   BITS_OF(f)   the bits of a float, unsigned
  *
- * E4M3: an exponent of 4 bits, no infinities, NaN where all bits are set. E5M2: one of 5, as in
- * F16. Rounded to nearest even. What is beyond the largest becomes the largest in E4M3, an
- * infinity, too, and infinity in E5M2: PyTorch's rule. */
+ * E4M3 has an exponent of 4 bits, no infinities, and NaN where all bits are set. E5M2 has an
+ * exponent of 5 bits, as F16. Rounding is to nearest even. As in PyTorch, values beyond the
+ * largest, and infinities, become the largest in E4M3 and infinity in E5M2. */
 
-/* Written as choices among values, which vectors make. */
+/* These functions select among values instead of branching, so that vectors can do it. */
 static inline float decode_E4M3(int code) {
   const unsigned bits = (unsigned)code & 127, mantissa = bits & 7;
   const float normal = FLOAT_OF(((bits >> 3) + 120) << 23 | mantissa << 20),
@@ -32,8 +32,8 @@ static inline unsigned shift_round_even(unsigned value, int shift) {
   return result + (rest > half_way || (rest == half_way && (result & 1u)) ? 1u : 0u);
 }
 
-/* A finite F32 without its sign in a format of so many bits of mantissa and this bias. A carry into
- * the exponent is right, and gives what follows the largest number where it is too large. */
+/* Rounds a finite F32 without its sign to a format with `mantissa` bits and this bias. A carry into
+ * the exponent is correct; overflow yields the code after the largest number. */
 static inline unsigned round_float8(unsigned size, int mantissa, int bias) {
   const int exponent = (int)(size >> 23), shift = 151 - bias - mantissa - exponent;
   if (exponent > 127 - bias)
@@ -43,12 +43,12 @@ static inline unsigned round_float8(unsigned size, int mantissa, int bias) {
 
 static inline unsigned encode_E4M3(float f) {
   const unsigned sign = BITS_OF(f) >> 24 & 128u, size = BITS_OF(f) & 0x7fffffffu;
-  const unsigned code = size < 0x44000000u ? round_float8(size, 3, 7) : 126u; /* below 512 */
+  const unsigned code = size < 0x44000000u ? round_float8(size, 3, 7) : 126u; /* >= 512: largest */
   return sign | (size > 0x7f800000u ? 127u : code < 126u ? code : 126u);
 }
 static inline unsigned encode_E5M2(float f) {
   const unsigned sign = BITS_OF(f) >> 24 & 128u, size = BITS_OF(f) & 0x7fffffffu;
-  const unsigned code = size < 0x47800000u ? round_float8(size, 2, 15) : 124u; /* below 65536 */
+  const unsigned code = size < 0x47800000u ? round_float8(size, 2, 15) : 124u; /* infinity */
   return sign | (size > 0x7f800000u ? 127u : code < 124u ? code : 124u);
 }
 #endif

@@ -1,13 +1,13 @@
 #ifndef BASE_FLOAT_ENV_H
 #define BASE_FLOAT_ENV_H
-/* The floating-point environment that the library computes in, whatever its host has set: rounding
- * to nearest, subnormal numbers kept, no traps. The host's own is restored when a call returns. */
+/* The floating-point environment in which the library computes, whatever its host has set: round to
+ * nearest, subnormals kept, no traps. The host's environment is restored when a call returns. */
 #include <fenv.h>
 #include <stdbool.h>
 
 typedef struct float_env {
   fenv_t host;
-  bool is_changed; /* the host's differs from the default, and is in `host` */
+  bool is_changed; /* the host's environment differs from the default and is saved in `host` */
 } float_env;
 
 float_env float_env_enter(void);

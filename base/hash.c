@@ -1,11 +1,11 @@
-/* XXH3 behind plain functions: the only includer of xxhash. */
+/* XXH3 wrapped in plain functions: the only file that includes xxhash. */
 #include "base/hash.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 struct hash_state;
-/* hash_state is XXH3's own state; the cast keeps xxhash out of the header. */
+/* hash_state is XXH3's state; the cast keeps xxhash out of the header. */
 static XXH3_state_t *xxh(hash_state *hash) { return (XXH3_state_t *)(void *)hash; }
 
 hash_state *hash_create(void) {

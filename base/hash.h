@@ -8,7 +8,7 @@ typedef struct hash_state hash_state; /* 64-bit, streaming */
 hash_state *hash_create(void);        /* NULL when memory is out */
 void hash_update(hash_state *hash, const void *bytes, size_t n);
 uint64_t hash_value(const hash_state *hash);
-void hash_destroy(hash_state *hash); /* takes NULL */
+void hash_destroy(hash_state *hash); /* accepts NULL */
 
 uint64_t hash_bytes(const void *bytes, size_t n);
 void hash_bytes_128(const void *bytes, size_t n, uint64_t out[2]);

@@ -1,8 +1,8 @@
 #ifndef BASE_KERNEL_H
 #define BASE_KERNEL_H
-/* All that a CPU kernel file may include: tensors as pointers with sizes and strides, a
- * parallel-for, and the record of data errors. A compiled executable takes the kernel files it
- * needs together with this. */
+/* Everything that a CPU kernel file may include: tensors as pointers with sizes and strides, a
+ * parallel-for, and the record of data errors. A compiled executable contains the kernel files it
+ * needs and this header. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,15 +22,15 @@ typedef struct ktensor {
   int64_t strides[KERNEL_MAX_RANK];
 } ktensor;
 
-/* Dimensions to walk a tensor by. */
+/* Dimensions and strides for walking a tensor. */
 typedef struct klayout {
   int rank;
   int64_t dims[KERNEL_MAX_RANK];
   int64_t strides[KERNEL_MAX_RANK]; /* in elements */
 } klayout;
 
-/* The first data error of a run: an index out of range, an integer division by zero, or rows that
- * do not fit into a cache. */
+/* The kind of the first data error of a run: an index out of range, an integer division by zero, or
+ * rows that do not fit into a cache. */
 typedef enum kernel_fault_kind {
   KERNEL_FAULT_NONE = 0,
   KERNEL_FAULT_INDEX = 1,
@@ -39,8 +39,8 @@ typedef enum kernel_fault_kind {
 } kernel_fault_kind;
 typedef struct kernel_fault {
   kernel_fault_kind kind;
-  int64_t value;     /* the index that was out of range; of rows the position */
-  int64_t low, high; /* it should have been in [low, high]; how many new rows, and of the cache */
+  int64_t value;     /* the index out of range; ROWS: the position */
+  int64_t low, high; /* the valid range [low, high]; ROWS: new rows, cache rows */
 } kernel_fault;
 
 /* Runs body(ctx, begin, end) over sub-ranges of [0, n), each at least `grain` long except the last,
@@ -50,14 +50,14 @@ typedef struct kernel_context {
   void (*parallel_for)(void *pool, int64_t n, int64_t grain, kernel_body body, void *ctx);
   void *pool;
   int n_threads;
-  kernel_fault *fault;                        /* first writer wins; use kernel_fault_set */
-  uint64_t seed, stretch;                     /* of random numbers: docs/random.md */
-  void *(*scratch)(void *pool, size_t bytes); /* 64-byte aligned memory valid until the kernel
-                                                 returns; NULL = out of memory */
+  kernel_fault *fault;                        /* the first writer wins; use kernel_fault_set */
+  uint64_t seed, stretch;                     /* for random numbers: docs/random.md */
+  void *(*scratch)(void *pool, size_t bytes); /* returns 64-byte aligned memory, valid until the
+                                                 kernel returns; NULL when memory is out */
 } kernel_context;
 
-/* A kernel as data: what a command of the CPU backend runs, and a compiled executable calls. Its
- * header declares it, KERNEL(softmax, softmax_args), and its file defines it:
+/* A kernel as data, which a command of the CPU backend runs and a compiled executable calls. Its
+ * header declares it by KERNEL(softmax, softmax_args), and its file defines it:
  *
  *   const kernel_desc kernel_softmax = {
  *       .name = "softmax",
@@ -65,23 +65,23 @@ typedef struct kernel_context {
  *       .args_size = sizeof(softmax_args),
  *       .operands = {OPERAND(softmax_args, x), OPERAND(softmax_args, out)}};
  *
- * args holds operands by value: ktensors, or plain data pointers; where data is NULL an optional
- * operand is absent. All else in it is fixed when the command is made. */
+ * args holds operands by value, as ktensors or plain data pointers; an optional operand is absent
+ * if its data is NULL. All other members are fixed when the command is made. */
 enum { KERNEL_MAX_OPERANDS = 12 };
 typedef struct kernel_desc {
   const char *name;
-  bool (*run)(const kernel_context *ctx, const void *args); /* false: scratch memory is out */
-  /* Bytes that run takes of ctx's scratch memory, whatever the operands hold: the sum of the
-   * kernel_scratch_size of its requests. NULL: none. */
+  bool (*run)(const kernel_context *ctx, const void *args); /* false: no scratch memory */
+  /* Returns the bytes of scratch memory that run needs, whatever the operands hold: the sum of
+   * kernel_scratch_size over its requests. NULL if it needs none. */
   size_t (*scratch)(const kernel_context *ctx, const void *args);
   size_t args_size;
-  uint16_t operands[KERNEL_MAX_OPERANDS + 1]; /* where in args they are, by OPERAND; 0 ends */
-  uint16_t steps; /* where in args a short_elementwise_args is, by OPERAND; 0: none */
+  uint16_t operands[KERNEL_MAX_OPERANDS + 1]; /* byte offsets in args + 1; 0 ends */
+  uint16_t steps; /* byte offset in args of a short_elementwise_args, plus 1; 0 if none */
 } kernel_desc;
 #define KERNEL(name, args)         \
   typedef args name##_kernel_args; \
   extern const kernel_desc kernel_##name
-/* A ktensor begins with its data pointer. */
+/* Byte offset of an operand plus 1. A ktensor begins with its data pointer. */
 #define OPERAND(args, field) (1 + offsetof(args, field))
 
 static inline int64_t ktensor_numel(const ktensor *ktensor) {
@@ -91,7 +91,7 @@ static inline int64_t ktensor_numel(const ktensor *ktensor) {
 }
 
 enum { KERNEL_SCRATCH_ALIGNMENT = 64 };
-/* What a request for scratch memory takes of it; SIZE_MAX / 2 is more than there is. */
+/* Returns the scratch memory that a request uses with its padding, or SIZE_MAX / 2 on overflow. */
 static inline size_t kernel_scratch_size(size_t bytes) {
   const size_t unit = KERNEL_SCRATCH_ALIGNMENT;
   return bytes > SIZE_MAX / 2 - unit ? SIZE_MAX / 2 : (bytes + unit - 1) / unit * unit;
@@ -108,7 +108,7 @@ static inline bool kernel_fault_claim(kernel_fault *fault, kernel_fault_kind kin
   return is_first;
 }
 
-/* Records a fault unless one is already there (safe from several threads). */
+/* Records a fault unless one is already set (safe from several threads). */
 static inline void kernel_fault_set(kernel_fault *fault, kernel_fault_kind kind, int64_t value,
                                     int64_t low, int64_t high) {
   if (kernel_fault_claim(fault, kind)) {

@@ -1,4 +1,4 @@
-/* Memory of libraries that were loaded and are not called. */
+/* Releases memory of loaded libraries that are not being called. */
 #include "base/loaded_code.h"
 
 #ifdef __linux__
@@ -12,14 +12,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Of an entry of /proc/self/pagemap, a word of 64 bits for each page. */
+/* Bits of an entry of /proc/self/pagemap, which has a 64-bit word for each page. */
 #define PAGE_PRESENT (UINT64_C(1) << 63)
 #define PAGE_SWAPPED (UINT64_C(1) << 62)
 #define PAGE_OF_FILE (UINT64_C(1) << 61)
 
 typedef struct releasing {
   const char *names;
-  int pages; /* /proc/self/pagemap */
+  int pages; /* descriptor of /proc/self/pagemap */
   size_t page_size;
 } releasing;
 
@@ -32,8 +32,8 @@ static bool is_named(const char *path, const char *names) {
   return false;
 }
 
-/* Whether some pages are in memory, all as the file has them: what was relocated, patched or never
- * mapped from a file would not come back. */
+/* True if some pages are in memory and all equal the file's. Pages that were relocated, patched or
+ * never mapped from a file would be lost. */
 static bool can_go(const releasing *releasing, uintptr_t begin, uintptr_t end) {
   enum { ROOM = 512 };
   uint64_t entries[ROOM];
@@ -53,7 +53,7 @@ static bool can_go(const releasing *releasing, uintptr_t begin, uintptr_t end) {
   return some;
 }
 
-/* Whole pages of a segment that is read and run alone. */
+/* Releases the whole pages of a segment that is only read and executed. */
 static void release_segment(const releasing *releasing, uintptr_t at, size_t size) {
   const uintptr_t begin =
                       (at + releasing->page_size - 1) / releasing->page_size * releasing->page_size,

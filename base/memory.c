@@ -1,4 +1,4 @@
-/* The pool of decoded things, growing arrays, large memory. */
+/* The memory pool, growing arrays, and large allocations. */
 #include "base/memory.h"
 
 #include <stdalign.h>
@@ -16,13 +16,13 @@ enum { POOL_ALIGNMENT = alignof(max_align_t), POOL_CHUNK = 32 * 1024 };
 
 typedef struct pool_chunk {
   struct pool_chunk *next;
-  size_t used, capacity; /* of bytes */
+  size_t used, capacity; /* capacity of bytes */
   alignas(POOL_ALIGNMENT) unsigned char bytes[];
 } pool_chunk;
 
 struct mem_pool {
-  pool_chunk *chunks; /* owned list; the first one has room left */
-  size_t bytes;       /* handed out */
+  pool_chunk *chunks; /* owned list; only the first has space left */
+  size_t bytes;       /* bytes allocated from the pool */
 };
 
 clave_status mem_pool_create(mem_pool **out) {
@@ -39,8 +39,8 @@ void mem_pool_destroy(mem_pool *pool) {
   free(pool);
 }
 
-/* A new chunk for at least `bytes`. One that a single allocation fills goes behind the first, which
- * keeps its room. */
+/* Adds a chunk for at least `bytes`. A chunk for a single large allocation is inserted after the
+ * first, whose free space remains usable. */
 static pool_chunk *add_chunk(mem_pool *pool, size_t bytes) {
   size_t capacity = bytes > POOL_CHUNK / 4 ? bytes : POOL_CHUNK, total;
   if (!add_size(capacity, sizeof(pool_chunk), &total)) return NULL;
@@ -96,7 +96,7 @@ bool array_reserve(void *array, size_t *capacity, size_t need, size_t size) {
   if (most < FEWEST) most = FEWEST;
   if (!mul_size(most, size, &bytes)) return false;
   void *items;
-  memcpy(&items, array, sizeof items); /* the pointer may be of any type */
+  memcpy(&items, array, sizeof items); /* the pointer may have any type */
   items = realloc(items, bytes);
   if (!items) return false;
   memcpy(array, &items, sizeof items);
@@ -114,7 +114,7 @@ void *memory_alloc(size_t bytes) {
   void *memory =
       aligned_alloc(alignment, (bytes / alignment + (bytes % alignment || !bytes)) * alignment);
 #ifdef MADV_HUGEPAGE
-  /* Of whole pages alone, so that no more becomes resident; refusing is the system's right. */
+  /* Covers whole pages only, so that no further memory becomes resident. The system may refuse. */
   if (memory && bytes >= MEMORY_LARGE)
     (void)madvise(memory, bytes / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
 #endif

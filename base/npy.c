@@ -1,5 +1,4 @@
-/* NumPy's .npy files. The header is a Python dictionary, of which exactly what NumPy writes is
- * taken. */
+/* NumPy's .npy files. The header is a Python dictionary; only what NumPy writes is accepted. */
 #include "base/npy.h"
 
 #include <inttypes.h>
@@ -10,7 +9,7 @@ enum { PREFIX_SIZE = 8, HEADER_LIMIT = 65536, TYPE_LIMIT = 16 };
 
 typedef struct header {
   const char *path;
-  const char *at, *end; /* what is still to be read */
+  const char *at, *end; /* unread part of the header */
   char type[TYPE_LIMIT];
   bool fortran, has_type, has_order, has_shape;
   int rank;
@@ -37,7 +36,7 @@ static bool take(header *header, const char *word) {
   return true;
 }
 
-/* A quoted word of fewer than TYPE_LIMIT characters, without escapes. */
+/* Reads a quoted word of fewer than TYPE_LIMIT characters, without escapes. */
 static bool take_string(header *header, char *out) {
   skip_space(header);
   if (header->at == header->end || (*header->at != '\'' && *header->at != '"')) return false;
@@ -118,7 +117,7 @@ static clave_status read_dictionary(header *header) {
 /* ---------------------------------------------------------------- the tensor */
 
 static const struct {
-  const char *type; /* without its byte order */
+  const char *type; /* without the byte order character */
   dtype value;
 } types[] = {{"f4", DTYPE_F32},
              {"f2", DTYPE_F16},
@@ -132,7 +131,7 @@ static const struct {
              {"u2", DTYPE_U16},
              {"u4", DTYPE_U32},
              {"u8", DTYPE_U64},
-             /* as NumPy writes the types of ml_dtypes */
+             /* names under which NumPy writes the types of ml_dtypes */
              {"V2", DTYPE_BF16},
              {"V1", DTYPE_F8_E4M3},
              {"f1", DTYPE_F8_E5M2}};
@@ -152,7 +151,7 @@ static clave_status find_dtype(const header *header, dtype *out) {
       header->path, header->type);
 }
 
-/* The strides and the byte size; fails if that overflows. */
+/* Computes the strides and the size in bytes. Returns false on overflow. */
 static bool lay_out(const header *header, npy_array *array) {
   bool empty = false;
   array->rank = header->rank;
@@ -180,7 +179,7 @@ static clave_status check_bools(const char *path, const unsigned char *bytes, si
 
 /* ---------------------------------------------------------------- the file */
 
-/* Up to the end of the header. */
+/* Reads the file up to the end of the header. */
 static clave_status read_header(header *header, const unsigned char *file, size_t size,
                                 size_t *data_at) {
   if (size < PREFIX_SIZE) return INVALID("%s: the file ends early", header->path);
@@ -224,11 +223,11 @@ void npy_copy(const npy_array *array, void *to) {
   }
 }
 
-/* Padded, as NumPy does it, so that data begin at a multiple of 64 bytes. */
+/* Padded as by NumPy, so that the data begin at a multiple of 64 bytes. */
 size_t npy_write_header(dtype t, int rank, const int64_t *dims, char to[NPY_HEADER_BYTES]) {
   enum { BEGIN = PREFIX_SIZE + 2, UNIT = 64 };
   size_t i = 0, n = BEGIN;
-  while (types[i].value != t) i++; /* all of them are there */
+  while (types[i].value != t) i++; /* all callers' dtypes are in the table */
   n += (size_t)snprintf(to + n, NPY_HEADER_BYTES - n,
                         "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
                         dtype_size(t) > 1 ? '<' : '|', types[i].type);

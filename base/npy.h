@@ -1,7 +1,7 @@
 #ifndef BASE_NPY_H
 #define BASE_NPY_H
-/* NumPy's .npy files: formats 1 to 3, C and Fortran order, little endian, the dtypes that both
- * sides have. */
+/* NumPy's .npy files: formats 1 to 3, C and Fortran order, little endian, and the dtypes that both
+ * NumPy and clave have. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,16 +17,15 @@ typedef struct npy_array {
   int64_t dims[NPY_MAX_RANK];
   int64_t strides[NPY_MAX_RANK]; /* in elements */
   bool is_fortran;               /* the first dimension varies fastest */
-  const void *data;              /* bytes; maybe unaligned */
+  const void *data;              /* (bytes); may be unaligned */
   size_t bytes;
 } npy_array;
 
-/* A whole file in memory. name: for messages. INVALID: it is none, or does not hold what it says.
- */
+/* Reads a whole file in memory. name: for messages. Fails with INVALID on a malformed file. */
 clave_status npy_read(const char *name, const void *file, size_t size, npy_array *out) STATUS_CHECK;
-/* Elements of an array in row-major order; to: (bytes). */
+/* Copies the elements in row-major order; to: (array->bytes). */
 void npy_copy(const npy_array *array, void *to);
-/* The header of a contiguous array. Returns its bytes. */
+/* Writes the header of a contiguous array. Returns its size in bytes. */
 size_t npy_write_header(dtype t, int rank, const int64_t *dims, char to[NPY_HEADER_BYTES]);
 
 #endif

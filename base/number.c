@@ -1,4 +1,4 @@
-/* Numbers from and to text in the C locale. */
+/* Conversion of numbers from and to text in the C locale. */
 #include "base/number.h"
 
 #include <locale.h>
@@ -8,10 +8,10 @@
 
 #include "base/float_env.h"
 
-/* A static object of the C library; 0 if it has none. */
+/* Returns a static object of the C library, or 0 if it has none. */
 static locale_t c_locale(void) { return newlocale(LC_ALL_MASK, "C", (locale_t)0); }
 
-/* Makes the C locale the thread's; returns the previous one. */
+/* Switches the thread to the C locale. Returns the previous locale. */
 static locale_t enter_locale(void) {
   const locale_t c = c_locale();
   return c ? uselocale(c) : (locale_t)0;

@@ -1,4 +1,4 @@
-/* Paths: nothing is allocated, so that programs without an allocator have it, too. */
+/* Paths, without allocation, for programs that have no allocator. */
 #include <string.h>
 #include <sys/stat.h>
 

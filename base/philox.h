@@ -1,12 +1,12 @@
 #ifndef BASE_PHILOX_H
 #define BASE_PHILOX_H
 /* Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3, SC
- * 2011): encrypts a counter under a key. Header only: CPU kernels use it, which stand alone. */
+ * 2011): encrypts a counter with a key. Header only, because CPU kernels must be self-contained. */
 #include <stdint.h>
 
 enum { PHILOX_ROUNDS = 10 };
 
-/* w: the counter's four words in, 128 random bits out. */
+/* Replaces the counter's four words in w by 128 random bits. */
 static inline void philox(uint64_t key, uint32_t w[4]) {
   uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
   for (int i = 0; i < PHILOX_ROUNDS; i++) {

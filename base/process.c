@@ -1,4 +1,4 @@
-/* This process: its environment and number; child processes, and the sockets to them. */
+/* This process (its environment and number), child processes, and sockets to them. */
 #include "base/process.h"
 
 #include <dlfcn.h>
@@ -36,7 +36,7 @@ static bool path_has(const char *folders, const char *program) {
   for (const char *at = folders;; at++) {
     const size_t n = strcspn(at, ":");
     text path = {0};
-    text_append(&path, n ? at : ".", n ? n : 1); /* an empty one is the working directory */
+    text_append(&path, n ? at : ".", n ? n : 1); /* an empty entry is the working directory */
     text_printf(&path, "/%s", program);
     const bool found = !path.failed && access(path.data, X_OK) == 0;
     text_free(&path);
@@ -76,13 +76,13 @@ unsigned process_generation(void) {
 
 /* ---------------------------------------------------------------- the helper */
 
-/* The file of this library, or of the program that it is linked into, with links resolved. Empty if
- * unknown. */
+/* The file of this library, or of the program into which it is linked, with links resolved. Empty
+ * if unknown. */
 static char own_file[PATH_MAX];
 
-/* Runs when the library is loaded. The loader keeps the path by which the library was opened; a
- * relative one is wrong once the process has changed its working folder. For a program the loader
- * knows only argv[0]. */
+/* Runs when the library is loaded. The loader keeps the path with which the library was opened,
+ * which becomes wrong if it is relative and the process changes its working folder. For a program
+ * the loader knows only argv[0]. */
 __attribute__((constructor)) static void find_own_file(void) {
   Dl_info own, program;
   void *here, *headers = (void *)(uintptr_t)getauxval(AT_PHDR);
@@ -98,7 +98,7 @@ static bool is_file(const char *path, bool runs) {
   return stat(path, &s) == 0 && S_ISREG(s.st_mode) && access(path, runs ? X_OK : R_OK) == 0;
 }
 
-/* folder: n characters. */
+/* folder: its first n characters are used. */
 static char *file_in(const char *folder, size_t n, const char *name, bool runs) {
   text path = {0};
   text_append(&path, folder, n);
@@ -151,7 +151,7 @@ static bool is_one_of(const char *variable, const char *const *settings) {
   return false;
 }
 
-/* Our environment with the settings. The array is owned; what it points to is not. */
+/* Returns our environment with the settings. The caller owns the array, not its strings. */
 static const char **child_environment(const char *const *settings) {
   char **ours = environ; /* a host's thread may change it: read once, up to its end */
   size_t n = 0, kept = 0, more = 0;
@@ -164,12 +164,12 @@ static const char **child_environment(const char *const *settings) {
   return all;
 }
 
-/* What is started, and what its standard streams are. */
+/* A program to start, and its standard streams. */
 typedef struct spawning {
   const char *path;
   const char *const *arguments, *const *environment;
-  int socket;               /* of children */
-  const char *folder, *log; /* of tools; else NULL */
+  int socket;               /* children only */
+  const char *folder, *log; /* tools only; else NULL */
 } spawning;
 
 static int prepare_files(posix_spawn_file_actions_t *files, const spawning *spawning) {
@@ -178,7 +178,7 @@ static int prepare_files(posix_spawn_file_actions_t *files, const spawning *spaw
   int error = spawning->log ? 0 : posix_spawn_file_actions_adddup2(files, spawning->socket, 0);
   if (!error) error = posix_spawn_file_actions_addopen(files, 1, log, mode, 0600);
   if (!error) error = posix_spawn_file_actions_adddup2(files, 1, 2);
-  /* Last: a log in memory may be a descriptor's that was closed here, 0 too. */
+  /* This comes last: a log in memory may use a descriptor that is replaced here, even 0. */
   if (!error && spawning->log)
     error = posix_spawn_file_actions_addopen(files, 0, input, O_RDONLY, 0);
 #ifdef __GLIBC__
@@ -256,8 +256,7 @@ clave_status child_start(const char *path, const char *const *arguments,
   return NULL;
 }
 
-/* A host may have taken the child's end already: then there is nothing to wait for, and *status is
- * as it was. */
+/* True if the child has ended. If the host has already reaped it, *status is unchanged. */
 static bool has_ended(pid_t pid, int flags, int *status) {
   pid_t got;
   do {
@@ -266,7 +265,7 @@ static bool has_ended(pid_t pid, int flags, int *status) {
   return got != 0;
 }
 
-/* Waits at most so long, then kills it. */
+/* Waits up to timeout_ms for the process to exit, then kills it. */
 static void end_within(pid_t pid, int timeout_ms, int *status) {
   const struct timespec pause = {0, 2 * 1000 * 1000};
   int64_t end = clock_ns() + (int64_t)timeout_ms * 1000000;
@@ -294,7 +293,7 @@ int child_socket(const child *child) { return child->socket; }
 
 /* ---------------------------------------------------------------- tools */
 
-/* Where a descriptor has no path (/proc is not there): none. */
+/* Opens a log in memory. Returns false if the descriptor has no path, as without /proc. */
 static bool open_memory(int *memory, text *path) {
   *memory = memfd_create("clave tool log", MFD_CLOEXEC);
   if (*memory < 0) return false;

@@ -1,25 +1,25 @@
 #ifndef BASE_RANGES_H
 #define BASE_RANGES_H
-/* Work cut in one range a thread, neighbours in the same one: a thread takes from the begin of its
- * own, then from the ends of the others', so that the same cut of the next loop finds in a thread's
- * caches what it wrote, and none waits for a slow one. */
+/* Work split in one range per thread. A thread takes items from the start of its own range, then
+ * from the ends of the others. Equal splits of consecutive loops thus find in a thread's cache what
+ * it wrote, and no thread waits for a slow one. */
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/alone.h"
 
-/* In a line of the cache of its own. */
+/* A range in a cache line by itself. */
 typedef struct work_range {
-  _Alignas(64) uint64_t taken; /* from its end, in the upper half, and from its begin */
+  _Alignas(64) uint64_t taken; /* items taken from its end (upper half) and from its start */
 } work_range;
 
-enum { RANGE_ITEMS = INT32_MAX }; /* of all ranges, at most */
+enum { RANGE_ITEMS = INT32_MAX }; /* most items of all ranges */
 
 static inline int64_t range_begin(int64_t n, int64_t n_ranges, int64_t i) {
   return n / n_ranges * i + (i < n % n_ranges ? i : n % n_ranges);
 }
 
-/* Returns false if another thread has changed it; *expected is then its present value. */
+/* Returns false if another thread has changed the range; *expected is then its current value. */
 static inline bool range_set(work_range *range, uint64_t *expected, uint64_t taken) {
   if (KERNEL_ALONE) {
     range->taken = taken;
@@ -29,7 +29,7 @@ static inline bool range_set(work_range *range, uint64_t *expected, uint64_t tak
                                      __ATOMIC_RELAXED);
 }
 
-/* An item of range i of n, from its begin or its end; false: all are taken. */
+/* Takes an item of range i, from its start or its end. Returns false if all are taken. */
 static inline bool range_take(work_range *range, int64_t n, int64_t n_ranges, int64_t i,
                               bool from_end, int64_t *item) {
   const int64_t begin = range_begin(n, n_ranges, i), end = range_begin(n, n_ranges, i + 1);
@@ -47,7 +47,7 @@ static inline bool range_take(work_range *range, int64_t n, int64_t n_ranges, in
   return true;
 }
 
-/* The next item for who owns range `own`; *at is where it looks: `own` at first. */
+/* Takes the next item for the owner of range `own`. *at is the range to look in, at first `own`. */
 static inline bool ranges_take(work_range *range, int64_t n, int64_t n_ranges, int64_t own,
                                int64_t *at, int64_t *item) {
   for (int64_t tried = 0; tried < n_ranges; tried++, *at = *at + 1 == n_ranges ? 0 : *at + 1)

@@ -1,9 +1,9 @@
-/* Positions, filters and weights of resized dimensions. */
+/* Source positions, filters and weights of resized dimensions. */
 #include "base/resample.h"
 
 #include <math.h>
 
-enum { GATHERED_TAPS = 4 /* of a quantized axis that is not antialiased, at most */ };
+enum { GATHERED_TAPS = 4 /* most taps of a quantized axis that is not antialiased */ };
 
 /* ---------------------------------------------------------------- positions */
 
@@ -14,7 +14,7 @@ static double stored(const resample_axis *axis, double v) {
   return axis->stored == DTYPE_BF16 ? bf16_to_f32(f32_to_bf16((float)v)) : v;
 }
 
-/* The position in x of element `at`; not below 0 unless cubic. */
+/* Returns the position in x for element `at`; not below 0 unless cubic. */
 static double source_position(const resample_axis *axis, int64_t at) {
   double i = rounded(axis, (double)at);
   if (axis->align_corners) return rounded(axis, axis->scale * i);
@@ -22,7 +22,7 @@ static double source_position(const resample_axis *axis, int64_t at) {
   return p < 0 && axis->mode != RESAMPLE_CUBIC ? 0 : p;
 }
 
-/* Splits a position in an element of x and how far it is beyond it, in [0, 1]. */
+/* Splits a position into an element of x and the distance beyond it, in [0, 1]. */
 static int64_t split_position(const resample_axis *axis, double p, double *rest) {
   int64_t i = (int64_t)floor((double)(float)p);
   if (i > axis->in - 1) i = axis->in - 1;
@@ -59,7 +59,7 @@ static double filter(const resample_axis *axis, double x) {
   return x < 1 ? cubic_inner(axis, x, k) : x < 2 ? cubic_outer(axis, x, k) : 0;
 }
 
-/* Linear and cubic: neighbours beyond an end are the end. */
+/* Linear and cubic taps: neighbours beyond an end are replaced by the end. */
 static void clamped_taps(const resample_axis *axis, int64_t at, int64_t *index, double *weight) {
   bool linear = axis->mode == RESAMPLE_LINEAR;
   double t;
@@ -83,7 +83,7 @@ static void clamped_taps(const resample_axis *axis, int64_t at, int64_t *index, 
   for (int k = 0; k < axis->n_taps; k++) weight[k] = stored(axis, weight[k]);
 }
 
-/* The same where weights of neighbours beyond an end are added to the end's. */
+/* Computes the same, but adds the weights of neighbours beyond an end to the end's. */
 static int64_t gathered_taps(const resample_axis *axis, int64_t at, int64_t *index,
                              double *weight) {
   double t;
@@ -100,8 +100,8 @@ static int64_t gathered_taps(const resample_axis *axis, int64_t at, int64_t *ind
   return end - first;
 }
 
-/* What a position reads of an antialiased axis. The filter is stretched to cover `scale` elements
- * when shrinking, and its weights add up to 1. */
+/* The elements that a position of an antialiased axis reads. When shrinking, the filter is
+ * stretched to cover `scale` elements; its weights sum to 1. */
 typedef struct filter_span {
   int64_t first, n;
   double center, stretch, total;

@@ -1,4 +1,4 @@
-/* Memory of small things. */
+/* Memory for small objects. */
 #include "base/room.h"
 
 #if MEMORY_STATIC
@@ -9,7 +9,7 @@ enum { UNIT = alignof(max_align_t) };
 static alignas(UNIT) unsigned char room[MEMORY_STATIC];
 static size_t used;
 
-/* A block lies behind its size. */
+/* A block's size is stored before it. */
 static size_t size_of(const void *memory) {
   size_t bytes;
   memcpy(&bytes, (const unsigned char *)memory - UNIT, sizeof bytes);
@@ -26,7 +26,7 @@ static int is_last(const void *memory) {
   return begin_of(memory) + rounded(size_of(memory)) == used;
 }
 
-/* Makes the block that begins there the last one. */
+/* Makes the block at `begin` the last one. Returns NULL if it does not fit. */
 static void *place(size_t begin, size_t bytes) {
   if (begin > sizeof room || bytes > sizeof room - begin) return NULL;
   memcpy(room + begin - UNIT, &bytes, sizeof bytes);

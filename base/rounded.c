@@ -1,12 +1,12 @@
-/* Rounding of rows to 8 bits. */
+/* Rounds rows to 8 bits. */
 #include "base/rounded.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-/* 1.5 * 2^23: added to a float of less than 2^22 it leaves no bits behind the point, and rounds as
- * rintf does; taken off again, which is exact. */
+/* 1.5 * 2^23. Adding it to a float below 2^22 leaves no fraction bits, so the sum is rounded as by
+ * rintf. Subtracting it again is exact. */
 static const float TO_INTEGER = 12582912.0f;
 
 static float round_whole_group(const float *values, int8_t *queries) {
@@ -15,7 +15,7 @@ static float round_whole_group(const float *values, int8_t *queries) {
   float magnitude, scale, inverse;
   memcpy(bits, values, sizeof bits);
   for (int i = 0; i < ROUNDED_GROUP; i++) {
-    int32_t size = bits[i] & 0x7fffffff; /* of floats in the order of their magnitudes */
+    int32_t size = bits[i] & 0x7fffffff; /* integers in the order of the floats' magnitudes */
     largest = size > largest ? size : largest;
   }
   memcpy(&magnitude, &largest, sizeof magnitude);

@@ -1,6 +1,6 @@
 #ifndef BASE_SHA256_H
 #define BASE_SHA256_H
-/* SHA-256 (FIPS 180-4), for what others compare: lists of what went into a program. */
+/* SHA-256 (FIPS 180-4), for hashes that other tools compare, as in lists of a program's parts. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The bytes that both sides know. */
+/* Sets *out to the number of bytes that both sides know. */
 static clave_status common_size(const void *given, const sized_type *type, size_t *out) {
   size_t size;
   memcpy(&size, given, sizeof size);

@@ -13,11 +13,11 @@
 struct clave_error {
   status_code code;
   bool is_static;
-  size_t size;   /* of message, without its NUL */
+  size_t size;   /* length of message without its NUL */
   char *message; /* owned unless is_static */
 };
 
-/* Longest piece that one call adds; the rest is cut. */
+/* Longest text that one call adds; longer ones are cut. */
 enum { MAX_PIECE = 2048 };
 
 static char no_memory_text[] = "out of memory";
@@ -26,7 +26,7 @@ static struct clave_error no_memory = {STATUS_NO_MEMORY, true, sizeof no_memory_
 
 clave_status status_no_memory(void) { return &no_memory; }
 
-/* Copies printable UTF-8 and writes everything else as \xNN. `to` has room for 4 bytes per byte. */
+/* Copies printable UTF-8 and writes other bytes as \xNN. `to` must hold 4 bytes per byte. */
 static size_t escape_text(const char *from, size_t n, char *to) {
   size_t size = 0;
   while (n > 0) {
@@ -50,7 +50,7 @@ static size_t escape_text(const char *from, size_t n, char *to) {
   return size;
 }
 
-/* Formats into `piece` (MAX_PIECE bytes), cut at a character's edge. Returns its length. */
+/* Formats into `piece` (MAX_PIECE bytes), cut at a character boundary. Returns the length. */
 static size_t format_piece(char *piece, const char *format, va_list args) {
   int n = number_vprint(piece, MAX_PIECE, format, args);
   if (n < 0) return 0;
@@ -61,8 +61,8 @@ static size_t format_piece(char *piece, const char *format, va_list args) {
   return size + 3;
 }
 
-/* Grows error's message by `separator` and the formatted text. False when memory is out: the
- * message stays as it was. */
+/* Appends `separator` and the formatted text to the error's message. Returns false when memory is
+ * out; the message is then unchanged. */
 static bool append_message(struct clave_error *error, const char *separator, const char *format,
                            va_list args) {
   char piece[MAX_PIECE];
@@ -95,7 +95,7 @@ clave_status status_while(clave_status st, const char *format, ...) {
   if (!st || st->is_static) return st;
   va_list args;
   va_start(args, format);
-  (void)append_message(st, "; ", format, args); /* without memory the message just does not grow */
+  (void)append_message(st, "; ", format, args); /* when memory is out, the message is unchanged */
   va_end(args);
   return st;
 }

@@ -8,7 +8,7 @@
 #include "base/number.h"
 #include "base/room.h"
 
-/* Room for n more bytes and a NUL. */
+/* Reserves n more bytes and a NUL. Returns 0 and sets `failed` if it cannot. */
 static int reserve_text(text *text, size_t n) {
   size_t need;
   if (text->failed) return 0;

@@ -1,8 +1,8 @@
 /* Mutexes, one-time initialisation, threads, and the pool of parallel loops.
  *
  * The pool's workers wait for a job by spinning briefly, then asleep. A job is open while it has
- * work; workers join it and leave it by an atomic count, so that the caller waits only for those
- * who came, never for one that is still waking up. */
+ * work. Workers join and leave it by an atomic count, so that the caller waits only for those who
+ * joined, never for one that is still waking up. */
 #include "base/threads.h"
 
 #include <errno.h>
@@ -138,14 +138,14 @@ static void *run_thread(void *arg) {
   return NULL;
 }
 
-/* A thread that takes none of the signals that are sent to the process: its host's own threads may
- * wait for them. Those of faults stay, as does a profiler's. */
+/* Starts a thread that handles no signals sent to the process, since the host's own threads may
+ * wait for them. Signals of faults, and a profiler's, stay enabled. */
 static int start_thread(void *(*body)(void *), void *ctx, pthread_t *out) {
   static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF};
   sigset_t sent, before;
   (void)sigfillset(&sent);
   for (size_t i = 0; i < sizeof own / sizeof *own; i++) (void)sigdelset(&sent, own[i]);
-  (void)pthread_sigmask(SIG_BLOCK, &sent, &before); /* which the thread inherits */
+  (void)pthread_sigmask(SIG_BLOCK, &sent, &before); /* inherited by the thread */
   int code = pthread_create(out, NULL, body, ctx);
   (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
   return code;
@@ -174,12 +174,12 @@ void thread_join(thread *thread) {
 
 enum {
   MAX_THREADS = 1024,
-  CHUNKS_PER_THREAD = 4, /* dynamic chunks even out unequal threads */
+  CHUNKS_PER_THREAD = 4, /* dynamic chunks balance threads of different speed */
   SPIN_NS =
-      50 * 1000, /* longer than the gap between two nodes of a run, short for everybody else */
+      50 * 1000, /* longer than the gap between two nodes of a run, but short for other programs */
 };
 
-/* thread_pool.state: the job's number in the upper half, below it the count of workers inside and
+/* thread_pool.state: the job's number in the upper half; below it the count of workers inside, and
  * the open bit. */
 #define STATE_OPEN ((uint64_t)1)
 #define STATE_WORKER ((uint64_t)2)
@@ -193,21 +193,21 @@ typedef struct job {
 } job;
 
 typedef struct worker {
-  thread_pool *pool; /* borrowed, outlives us */
+  thread_pool *pool; /* borrowed; outlives the worker */
   pthread_t id;
-  int64_t range; /* that it owns, where a job has so many; the caller owns the first */
+  int64_t range; /* range that it owns, if a job has that many; the caller owns the first */
 } worker;
 
 struct thread_pool {
   worker *workers;    /* owned, n_workers */
-  work_range *ranges; /* owned, n_workers + 1: of the job's chunks */
-  int n_workers;      /* without the caller */
-  int64_t spin_ns;    /* 0 where there is no second CPU to spin on */
-  atomic_flag taken;  /* by the caller of the job */
+  work_range *ranges; /* owned, n_workers + 1: ranges of the job's chunks */
+  int n_workers;      /* excludes the caller */
+  int64_t spin_ns;    /* 0 if there are fewer CPUs than threads */
+  atomic_flag taken;  /* a job is running; set by its caller */
   job work;           /* written only while no worker is inside and the job is closed */
   _Atomic uint64_t state;
-  _Atomic int sleepers; /* that nobody has woken up yet */
-  int woken;            /* that are still asleep */
+  _Atomic int sleepers; /* workers asleep that nobody has woken yet */
+  int woken;            /* workers woken but still asleep */
   _Atomic bool caller_waits, stop;
   pthread_mutex_t m;
   pthread_cond_t wake, done;
@@ -231,7 +231,7 @@ static void run_chunks(thread_pool *pool, int64_t range) {
   }
 }
 
-/* Is there an open job other than the one numbered `last`? */
+/* True if a job other than number `last` is open. */
 static bool has_job(uint64_t state, uint64_t last) {
   return (state & STATE_OPEN) && state / STATE_JOB != last;
 }
@@ -247,8 +247,7 @@ static bool spin_for_job(thread_pool *pool, uint64_t last) {
   return false;
 }
 
-/* Until a job comes or somebody else's has woken us, who came too late: the next one may be near.
- */
+/* Sleeps until a job is open, or until it is woken too late for one: the next may be near. */
 static void sleep_for_job(thread_pool *pool, uint64_t last) {
   (void)pthread_mutex_lock(&pool->m);
   atomic_fetch_add(&pool->sleepers, 1);
@@ -287,7 +286,7 @@ static void *run_worker(void *arg) {
   }
 }
 
-/* Wakes up to `wanted` sleeping workers, each of them once. */
+/* Wakes up to `wanted` sleeping workers, each only once. */
 static void wake_workers(thread_pool *pool, int64_t wanted) {
   if (atomic_load(&pool->sleepers) == 0) return;
   (void)pthread_mutex_lock(&pool->m);
@@ -354,7 +353,7 @@ static int count_cpus(void) {
   return n > 0 ? (int)n : 1;
 }
 
-/* CLAVE_THREADS, else the CPUs. */
+/* Sets *out to CLAVE_THREADS, else the number of CPUs. Fails if CLAVE_THREADS is invalid. */
 static clave_status choose_threads(int *out) {
   const char *value = getenv("CLAVE_THREADS");
   if (!value || !value[0]) {

@@ -1,4 +1,4 @@
-/* Choices by a tuning table, and the keys that its rows have. */
+/* Choices by tuning tables, and the keys of their rows. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static void finish_key(const tuning_key *key, char out[TUNING_KEY]) {
   (void)snprintf(out + TUNING_KEY - 1 - HASH, HASH + 1, "#%016" PRIx64, hash_bytes(key->text, n));
 }
 
-/* The variant that a table names; NULL: none that can run. */
+/* Returns the variant that a table names, or NULL if there is none or it is not usable. */
 static const kernel_variant *find_variant(const tuning *tuning, const variants *all,
                                           const char *key) {
   tuning_row row;

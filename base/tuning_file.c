@@ -1,12 +1,12 @@
-/* Tuning tables on disk: a file for each device, of lines:
+/* Tuning tables on disk: a text file for each device:
  *
  *   clave tuning 1
  *   DEVICE
  *   FAMILY<tab>KEY<tab>VARIANT
  *   ...
- *   hash 0123456789abcdef     of all that is before this line
+ *   hash 0123456789abcdef     of everything before this line
  *
- * Nothing of a file is taken for right before its hash is. */
+ * The contents are used only if the hash is right. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ enum { LOCK_TIMEOUT_MS = 2000, HASH_LINE = 22, DEVICE_BYTES = 1024 };
 static const size_t MOST_BYTES =
     DEVICE_BYTES + (size_t)TUNING_MOST * (TUNING_FAMILY + TUNING_KEY + TUNING_VARIANT);
 static const char first_line[] = "clave tuning 1\n", stem[] = "tuning-", ending[] = ".txt";
-static const char lock_name[] = "lock"; /* the one of kernel binaries, too */
+static const char lock_name[] = "lock"; /* the lock of kernel binaries is the same */
 
 char *tuning_path(const char *folder, const char *device) {
   char name[64];
@@ -72,7 +72,7 @@ typedef struct reader {
   const char *at, *end;
 } reader;
 
-/* Up to `stop`, which is left out, into `out`; false: it is not there, or there is no room. */
+/* Reads up to `stop`, which is skipped. Returns false if it is missing or `out` is too small. */
 static bool read_text(reader *reader, char stop, char *out, size_t room) {
   const char *to = memchr(reader->at, stop, (size_t)(reader->end - reader->at));
   if (!to || (size_t)(to - reader->at) >= room) return false;
@@ -92,7 +92,7 @@ static bool read_row(reader *reader, tuning_row *row) {
   return st == NULL;
 }
 
-/* Cuts the hash off. */
+/* Checks the hash and removes it from *source. */
 static bool check_hash(const file_map *map, reader *source) {
   char want[HASH_LINE + 1];
   const char *data = (const char *)map->data;
@@ -103,7 +103,7 @@ static bool check_hash(const file_map *map, reader *source) {
   return memcmp(data + n, want, HASH_LINE) == 0;
 }
 
-/* Why a file's rows are not taken; NULL: *reader is at the first. */
+/* Returns why a file's rows are not used, or NULL with *reader at the first row. */
 static const char *read_head(const file_map *map, const char *device, reader *reader) {
   char line[DEVICE_BYTES];
   if (!check_hash(map, reader)) return "it is damaged (hash)";
@@ -115,7 +115,7 @@ static const char *read_head(const file_map *map, const char *device, reader *re
   return NULL;
 }
 
-/* Under the lock; in place of rows of the same family and key. */
+/* Adds the rows, replacing those of the same family and key. The caller holds the lock. */
 static clave_status take_rows(tuning *tuning, reader *reader, const char **why) {
   while (reader->at < reader->end) {
     tuning_row row = {0};
@@ -171,7 +171,7 @@ static clave_status write_rows(const tuning *tuning, const char *path, const cha
   return st;
 }
 
-/* What this process put, over what others have written since. */
+/* Adds this process's new rows to what others have written since. */
 static clave_status add_new_rows(tuning *own, tuning *to) {
   clave_status st = NULL;
   mutex_lock(own->lock);
@@ -181,7 +181,7 @@ static clave_status add_new_rows(tuning *own, tuning *to) {
   return st;
 }
 
-/* What the file has of them now is a later save's no more, as others may change it. */
+/* Marks rows in the file as saved: a later save must not overwrite changes by others. */
 static void settle_rows(tuning *to, const tuning *written) {
   tuning_row row;
   mutex_lock(to->lock);
@@ -194,7 +194,7 @@ static void settle_rows(tuning *to, const tuning *written) {
   mutex_unlock(to->lock);
 }
 
-/* A file that cannot be read is replaced. */
+/* Merges the new rows into the file. A file that cannot be read is replaced. */
 static clave_status merge(tuning *table, const char *path, const char *device) {
   tuning *all;
   const char *why;

@@ -51,7 +51,7 @@ static int compare(const tuning_row *row, const char *family, const char *key) {
   return by_family ? by_family : strcmp(row->key, key);
 }
 
-/* Where the row is, or belongs. */
+/* Returns the index of the row, or where to insert it. */
 static size_t place_of(const tuning *tuning, const char *family, const char *key, bool *found) {
   size_t low = 0, high = tuning->n;
   while (low < high) {

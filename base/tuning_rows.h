@@ -1,23 +1,23 @@
 #ifndef BASE_TUNING_ROWS_H
 #define BASE_TUNING_ROWS_H
-/* The inside of a tuning table, shared by tuning_rows.c and tuning_file.c. */
+/* The internals of a tuning table, shared by tuning_rows.c and tuning_file.c. */
 #include "base/threads.h"
 #include "base/tuning.h"
 
 typedef struct kept_row {
   tuning_row row;
-  bool is_new; /* put in this process, not yet in the file */
+  bool is_new; /* added in this process, not yet in the file */
 } kept_row;
 
 struct tuning {
-  mutex *lock;    /* of what follows */
+  mutex *lock;    /* protects the following members */
   kept_row *rows; /* owned; sorted by family and key */
   size_t n, capacity;
   uint64_t version;
 };
 
 clave_status tuning_check(const char *family, const char *key, const char *variant) STATUS_CHECK;
-/* Under the lock. The row is a checked one. */
+/* Adds or replaces a row that was checked. The caller holds the lock. */
 clave_status tuning_set(tuning *tuning, const tuning_row *row, bool is_new) STATUS_CHECK;
 
 #endif

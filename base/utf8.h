@@ -1,11 +1,11 @@
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
-/* UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing above U+10FFFF. */
+/* UTF-8 as in RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the well-formed sequence at the start of text (n bytes), 0 if there is none. */
+/* Returns the bytes of the well-formed sequence at the start of text (n bytes), or 0. */
 static inline size_t utf8_sequence(const char *text, size_t n) {
   const uint8_t *bytes = (const uint8_t *)text;
   if (n == 0) return 0;
@@ -21,7 +21,7 @@ static inline size_t utf8_sequence(const char *text, size_t n) {
   return length;
 }
 
-/* Reads one code point (text holds a whole one) and gives its bytes. */
+/* Reads one code point (text must hold a whole one) and returns its bytes. */
 static inline size_t utf8_read(const char *text, uint32_t *counts) {
   const uint8_t *bytes = (const uint8_t *)text;
   if (bytes[0] < 0x80) {
@@ -45,7 +45,7 @@ static inline size_t utf8_size(uint32_t c) {
   return c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
 }
 
-/* Writes a code point and gives its bytes. */
+/* Writes a code point and returns its bytes. */
 static inline size_t utf8_write(uint32_t c, char *to /* [4] */) {
   static const uint8_t lead[] = {0, 0, 0xC0, 0xE0, 0xF0};
   size_t n = utf8_size(c);

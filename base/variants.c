@@ -1,4 +1,4 @@
-/* The choice of a kernel by cost. */
+/* Selects a kernel by cost. */
 #include "base/variants.h"
 
 #include <stddef.h>

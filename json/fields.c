@@ -1,4 +1,4 @@
-/* The fields of JSON objects by type. */
+/* Reads the fields of JSON objects by type. */
 #include "json/fields.h"
 
 #include <inttypes.h>

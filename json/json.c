@@ -1,4 +1,4 @@
-/* JSON documents as values in memory: what syntax.c reads, kept. */
+/* JSON documents as values in memory, built from the events of syntax.c. */
 #include "json/json.h"
 
 #include <errno.h>
@@ -11,16 +11,16 @@
 struct json {
   json_kind kind;
   bool is_true;
-  const char *key;          /* of a member; else NULL */
-  const json *first, *next; /* of an array or object; of its entries */
-  const char *string;       /* of a string */
-  double number;            /* of a number */
+  const char *key;          /* key of a member; else NULL */
+  const json *first, *next; /* first entry of an array or object; next sibling */
+  const char *string;       /* value of a string */
+  double number;            /* value of a number */
 };
 
-/* What json_free is given: the value, and where all of it lies. */
+/* The allocation that json_free receives: the root value and the pool of all values. */
 typedef struct document {
   json root;
-  mem_pool *pool; /* owned: this document too */
+  mem_pool *pool; /* owned; also contains this document */
 } document;
 
 void json_free(json *root) {
@@ -29,7 +29,7 @@ void json_free(json *root) {
 
 /* ---------------------------------------------------------------- building */
 
-/* An array or object that is read, and its last entry. */
+/* An array or object that is being read, and its last entry. */
 typedef struct open_value {
   json *of, *last;
 } open_value;
@@ -38,11 +38,11 @@ typedef struct builder {
   document *made;
   open_value open[JSON_MAX_DEPTH + 1];
   int depth;
-  const char *key; /* of the value that comes next */
+  const char *key; /* key of the next value */
   bool is_begun;
 } builder;
 
-/* The value that comes next, in its place; NULL: no memory. */
+/* Adds the next value in its place. Returns NULL when memory is out. */
 static json *add_value(builder *builder, json_kind kind) {
   json *json = builder->is_begun ? mem_pool_alloc(builder->made->pool, 1, sizeof *json)
                                  : &builder->made->root;
@@ -114,7 +114,7 @@ static int compare_keys(const void *left, const void *right) {
   return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-/* Refuses an object that has a key twice: sorts the keys. */
+/* Fails if an object has a key twice. Sorts the keys to find it. */
 static clave_status check_keys(const json *object) {
   size_t n = json_count(object), i = 0;
   if (n < 2) return NULL;
@@ -205,7 +205,7 @@ const json *json_member(const json *object, const char *key) {
   return NULL;
 }
 
-/* Digits only, with a minus sign if `sign`. */
+/* True if the text consists of digits, after an optional minus if `sign`. */
 static bool is_digits(const char *text, bool sign) {
   if (sign && *text == '-') text++;
   if (!*text) return false;
@@ -213,7 +213,7 @@ static bool is_digits(const char *text, bool sign) {
   return !*text;
 }
 
-/* Below 2^53: the text 2^53 + 1 reads as the double 2^53 too. */
+/* True for integers below 2^53 in magnitude: the text 2^53 + 1 also reads as the double 2^53. */
 static bool exact_number(const json *json, double *out) {
   *out = json_number(json);
   return fabs(*out) < 0x1p53 && *out == floor(*out);
@@ -252,7 +252,7 @@ bool json_f64(const json *json, double *out) {
   } names[] = {{"nan", (double)NAN}, {"inf", (double)INFINITY}, {"-inf", -(double)INFINITY}};
   if (json_kind_of(json) == JSON_NUMBER) {
     *out = json_number(json);
-    return isfinite(*out); /* 1e999 is no double */
+    return isfinite(*out); /* 1e999 is not a double */
   }
   if (json_kind_of(json) != JSON_STRING) return false;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

@@ -1,7 +1,7 @@
 #ifndef JSON_JSON_H
 #define JSON_JSON_H
-/* Strict JSON documents (RFC 8259), which what follows may rely on: UTF-8, no duplicate keys, no
- * NUL in strings, nothing after the value, bounded depth. fields.h reads objects by type, writer.h
+/* Strict JSON documents (RFC 8259). The functions guarantee UTF-8, no duplicate keys, no NUL in
+ * strings, nothing after the value, and bounded depth. fields.h reads objects by type, writer.h
  * writes. */
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 enum {
   JSON_MAX_DEPTH = 64,      /* nesting of arrays and objects */
   JSON_MAX_NUMBER = 60,     /* characters of a number */
-  JSON_MAX_VALUES = 8 << 20 /* of a document: each takes 64 bytes of memory */
+  JSON_MAX_VALUES = 8 << 20 /* of a document; each uses 64 bytes of memory */
 };
 
 typedef struct json json; /* a value within a document */
@@ -25,31 +25,31 @@ typedef enum json_kind {
   JSON_OBJECT
 } json_kind;
 
-/* Errors name the column, and the line if there are several. */
+/* Parses a document. Errors name the column, and the line if there are several. */
 clave_status json_parse(const char *source, size_t size, json **out) STATUS_CHECK;
-/* As json_parse, and every number is written as an integer. */
+/* Like json_parse, but fails unless every number is written as an integer. */
 clave_status json_parse_integers(const char *source, size_t size, json **out) STATUS_CHECK;
-void json_free(json *document); /* takes NULL */
-/* A document that is one string: appends its bytes, which may hold NUL. */
+void json_free(json *document); /* accepts NULL */
+/* Reads a document that is one string: appends its bytes, which may include NUL. */
 clave_status json_read_string(const char *source, size_t size, text *out) STATUS_CHECK;
-/* A document that is an array of integers from 0 to 2^32 - 1; out: room for size / 2 of them. */
+/* Reads a document that is an array of integers from 0 to 2^32 - 1. out: capacity for size / 2. */
 clave_status json_read_u32s(const char *source, size_t size, uint32_t *out,
                             size_t *count) STATUS_CHECK;
 
-/* A document as a row of events, without building it: strings may hold NUL, numbers come as they
- * are written, and keys may come twice. `text` is valid during the call alone. take: NULL to check
- * the syntax alone. */
+/* Reads a document as a sequence of events, without building it. Strings may contain NUL, numbers
+ * are passed as written, and keys may be duplicates. `text` is valid only during the call. take:
+ * NULL to check the syntax only. */
 typedef enum json_event {
   JSON_EVENT_OBJECT,
   JSON_EVENT_ARRAY,
-  JSON_EVENT_END, /* of the innermost of both */
+  JSON_EVENT_END, /* ends the innermost object or array */
   JSON_EVENT_KEY,
   JSON_EVENT_STRING,
   JSON_EVENT_NUMBER,
   JSON_EVENT_WORD /* true, false, null */
 } json_event;
 typedef clave_status (*json_take)(void *ctx, json_event event, span text);
-typedef enum json_rules {                    /* what else is refused: any of them */
+typedef enum json_rules {                    /* flags: what else is refused */
                           JSON_INTEGERS = 1, /* numbers with a fraction or an exponent */
                           JSON_NO_NUL = 2    /* NUL in strings */
 } json_rules;
@@ -58,24 +58,24 @@ clave_status json_walk(const char *source, size_t size, unsigned rules, json_tak
 
 json_kind json_kind_of(const json *json);
 const char *json_kind_name(json_kind kind); /* "a string" */
-const json *json_first(const json *json);   /* of an array or object, NULL if empty */
+const json *json_first(const json *json);   /* first entry of an array or object, NULL if empty */
 const json *json_next(const json *json);    /* the next sibling, or NULL */
 uint32_t json_count(const json *json);      /* entries of an array or object */
-const char *json_key(const json *json);     /* of a member of an object */
+const char *json_key(const json *json);     /* key of a member of an object */
 const json *json_member(const json *object, const char *key); /* NULL if absent */
-const char *json_string(const json *json);                    /* of a string */
+const char *json_string(const json *json);                    /* value of a string */
 bool json_is_true(const json *json);
-double json_number(const json *json); /* of a number */
+double json_number(const json *json); /* value of a number */
 
-/* An exact integer: a number without fraction below 2^53 in magnitude, or a string of digits. False
- * if it is neither or does not fit. */
+/* Reads an exact integer: a number without fraction below 2^53 in magnitude, or a string of digits.
+ * Returns false if it is neither or does not fit. */
 bool json_i64(const json *json, int64_t *out);
 bool json_u64(const json *json, uint64_t *out);
-/* A number, or one of "nan", "inf", "-inf". */
+/* Reads a number, or one of "nan", "inf", "-inf". */
 bool json_f64(const json *json, double *out);
 
-/* Is the text one JSON value and nothing else? integers: no number has a fraction or an exponent.
- * NUL in a string is refused. */
+/* Checks that the text is one JSON value and nothing else. integers: no number may have a fraction
+ * or an exponent. A NUL in a string is an error. */
 clave_status json_check_syntax(const char *source, size_t size, bool integers) STATUS_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
-/* The grammar of JSON, without building anything: one pass over the text that refuses all that is
- * not RFC 8259; and documents that are one string or a list of numbers, read by the same
+/* The grammar of JSON, without building values: one pass over the text that rejects everything
+ * outside RFC 8259. Documents that are one string or a list of numbers are read by the same
  * grammar. */
 #include <string.h>
 
@@ -11,13 +11,13 @@ typedef struct scanner {
   size_t size, at;
   size_t n_values;
   unsigned rules; /* json_rules */
-  text *string;   /* takes the bytes of strings; NULL: nothing does */
-  span plain;     /* the string that was read, where it has no escapes; else data is NULL */
-  json_take take; /* is given what is read; NULL: nobody is */
+  text *string;   /* receives the bytes of strings; NULL if not needed */
+  span plain;     /* the string just read, if it has no escapes; else data is NULL */
+  json_take take; /* receives the events; NULL if not needed */
   void *ctx;
 } scanner;
 
-/* The next byte, 0 at the end (NUL itself is nowhere legal). */
+/* Returns the next byte, 0 at the end (NUL is legal nowhere). */
 static char peek(const scanner *scanner) {
   return scanner->at < scanner->size ? scanner->text[scanner->at] : '\0';
 }
@@ -75,7 +75,7 @@ static clave_status scan_number(scanner *scanner) {
   return scanner->at - begin > JSON_MAX_NUMBER ? syntax_error(scanner, "number too long") : NULL;
 }
 
-/* Four hexadecimal digits at scanner->at, or -1. */
+/* Reads four hexadecimal digits at scanner->at. Returns -1 if they are not. */
 static int scan_hex(scanner *scanner) {
   int value = 0;
   for (int i = 0; i < 4; i++, scanner->at++) {
@@ -90,7 +90,7 @@ static int scan_hex(scanner *scanner) {
   return value;
 }
 
-/* Hands an event on; what its taker refuses gets the place. */
+/* Passes an event on. An error of the receiver gets the position in the text. */
 static clave_status give(scanner *scanner, json_event event, const char *bytes, size_t size) {
   if (!scanner->take) return NULL;
   clave_status st = scanner->take(scanner->ctx, event, (span){bytes, size});
@@ -100,7 +100,7 @@ static clave_status give(scanner *scanner, json_event event, const char *bytes, 
   return where;
 }
 
-/* The string that was read. */
+/* Passes on the string that was just read. */
 static clave_status give_string(scanner *scanner, json_event event) {
   if (!scanner->take) return NULL;
   if (scanner->plain.data) return give(scanner, event, scanner->plain.data, scanner->plain.size);
@@ -118,7 +118,7 @@ static void keep_code_point(scanner *scanner, int c) {
   keep(scanner, bytes, utf8_write((uint32_t)c, bytes));
 }
 
-/* After "\u". */
+/* Scans the digits after "\\u". */
 static clave_status scan_code_point(scanner *scanner) {
   int high = scan_hex(scanner), low = 0;
   if (high < 0) return syntax_error(scanner, "expected four hexadecimal digits after \\u");
@@ -140,7 +140,7 @@ static clave_status scan_code_point(scanner *scanner) {
   return NULL;
 }
 
-/* After a backslash. */
+/* Scans an escape after its backslash. */
 static clave_status scan_escape(scanner *scanner) {
   static const char letters[] = "\"\\/bfnrtu", meant[] = "\"\\/\b\f\n\r\t";
   const char c = peek(scanner), *letter = c ? strchr(letters, c) : NULL;
@@ -151,8 +151,8 @@ static clave_status scan_escape(scanner *scanner) {
   return NULL;
 }
 
-/* How many of eight bytes, from the first on, are characters that stand for themselves: no quote,
- * backslash or control character, and of ASCII. */
+/* Returns how many of eight bytes, from the first on, are plain ASCII characters: no quote,
+ * backslash or control character. */
 static size_t count_plain(const char *bytes) {
   const uint64_t ones = 0x0101010101010101, tops = 0x80 * ones;
   uint64_t x;
@@ -162,7 +162,7 @@ static size_t count_plain(const char *bytes) {
   return special ? (size_t)__builtin_ctzll(special) / 8 : sizeof x; /* the first is exact */
 }
 
-/* Whole characters from scanner->at on that stand for themselves. */
+/* Advances scanner->at over characters that need no escape. */
 static void scan_plain_run(scanner *scanner) {
   const char *bytes = scanner->text;
   size_t at = scanner->at, n = sizeof(uint64_t);
@@ -228,7 +228,7 @@ static clave_status scan_key(scanner *scanner) {
   return NULL;
 }
 
-/* An array or object, at its opening bracket. */
+/* Scans an array or object from its opening bracket on. */
 static clave_status scan_container(scanner *scanner, bool is_object, int depth) {
   const char close = is_object ? '}' : ']';
   if (depth >= JSON_MAX_DEPTH) return syntax_error(scanner, "nested too deeply");
@@ -254,7 +254,7 @@ static clave_status scan_container(scanner *scanner, bool is_object, int depth) 
   return give(scanner, JSON_EVENT_END, "", 0);
 }
 
-/* A number or a word, given on as it is written. */
+/* Scans a number or a word, which is passed on as written. */
 static clave_status scan_plain(scanner *scanner, bool is_word) {
   size_t begin = scanner->at;
   TRY(is_word ? scan_word(scanner) : scan_number(scanner));

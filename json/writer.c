@@ -1,4 +1,4 @@
-/* JSON on growing text: escaping, separators, indentation, numbers. */
+/* Writes JSON to growing text: escaping, separators, indentation, numbers. */
 #include "json/writer.h"
 
 #include <assert.h>
@@ -129,7 +129,7 @@ void emit_number(json_writer *writer, const char *key, double value) {
 }
 
 void emit_decimal(json_writer *writer, const char *key, double value, int places) {
-  char digits[400]; /* DBL_MAX has 309 before the point */
+  char digits[400]; /* DBL_MAX has 309 digits before the point */
   assert(isfinite(value) && places < 50);
   (void)number_print(digits, sizeof digits, "%.*f", places, value);
   write_word(writer, key, digits);

@@ -45,7 +45,8 @@ static int32_t subgroups_sum(uint32_t i) {
   return sum;
 }
 
-/* As in kernels_cl/support/mma_probe.cl: a lane has 4 words of a, 2 of b, ordered as in mma.h. */
+/* Same layout as kernels_cl/support/mma_probe.cl: a lane has 4 words of a, 2 of b, ordered as in
+ * mma.h. */
 enum { WARP = 32, FRAGMENT = 6, MMA_SUMS = 4 };
 static uint32_t mma_input(uint32_t i) { return probe_word(i, 3) >> 7; }
 /* Returns factor k of row `row` of a, or of column `row` of b, from its lane's words. */

@@ -118,7 +118,7 @@ static void keep_code_point(scanner *scanner, int c) {
   keep(scanner, bytes, utf8_write((uint32_t)c, bytes));
 }
 
-/* Scans the digits after "\\u". */
+/* Scans the digits after "\u". */
 static clave_status scan_code_point(scanner *scanner) {
   int high = scan_hex(scanner), low = 0;
   if (high < 0) return syntax_error(scanner, "expected four hexadecimal digits after \\u");

@@ -3,10 +3,10 @@
 kernel_args.h (a struct of each kernel's arguments).
 
 A signature begins at a line `__kernel void name(`. There are no preprocessor lines between the parentheses, and kernel
-names are unique. The parameters end at the next line that ends with `) {`, the kernel at the next line that is a brace:
-sources.c extracts kernels by the same rule. A pointer `x` to global memory and the `long x_offset` of its element 0,
-which follows it, are one argument, and so is a `__read_only image1d_buffer_t`. A macro `NAME_PARAMS` among the parameters
-is a group, which becomes a struct that several kernels can share. Standard library only.
+names are unique. The parameters end at the next line that ends with `) {`, the kernel at the next line that is a
+brace: sources.c extracts kernels by the same rule. A pointer `x` to global memory and the `long x_offset` of its
+element 0, which follows it, are one argument, and so is a `__read_only image1d_buffer_t`. A macro `NAME_PARAMS` among
+the parameters is a group, which becomes a struct that several kernels can share. Standard library only.
 """
 
 import argparse

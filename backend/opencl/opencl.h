@@ -185,7 +185,7 @@ void launch_epilogue(launch *launch);
 void launch_epilogue_of_part(launch *launch, bool last);
 /* Returns the tensor that the op writes: `out`, or a result in scratch memory if the epilogue
  * changes its dtype. launch_epilogue_of_result is launch_epilogue for such an op, with a kernel
- * that stores by STORE_RESULT. After other launches the epilogue runs as a launch of its own. */
+ * that stores by STORE_RESULT. After other launches a separate launch runs the epilogue. */
 bound_tensor op_result(const cl_recorder *recorder, const bound_tensor *out);
 void launch_epilogue_of_result(launch *launch);
 

@@ -1,3 +1,4 @@
+/* Opens CLBlast and runs its products on a stream. */
 #include "backend/opencl/launch/clblast.h"
 
 #include <stdlib.h>

@@ -111,8 +111,7 @@ bool programs_save_next(cl_device *device); /* saves one of them; false if all a
 clave_status programs_append(cl_device *device, text *to) STATUS_CHECK;
 void programs_destroy(cl_device *device);
 
-/* ---------------------------------------------------------------- programs.c, builders.c: orders
- */
+/* ---------------------------------------------------------------- orders and builders */
 
 typedef struct order order; /* build_messages.h */
 /* Records a launch that will be enqueued, so that builders compile for it too. */

@@ -47,7 +47,7 @@ static inline int gemm_panel_rows(const device_traits *traits) {
   return traits->vector_width == 8 ? 6 : 8;
 }
 bool gemm_packed_usable(const gemm *gemm); /* true on a CPU with enough local memory */
-/* True if it supports that many columns per work-item. */
+/* True if it supports that many columns per work-item, and its rule chooses others. */
 bool gemm_packed_takes(const gemm *gemm, int64_t columns);
 clave_status gemm_packed(const void *product) STATUS_CHECK; /* gemm.cl: floats up to F32, CPU */
 /* Packs a in panels of rows: once if constant, else in scratch memory after `used` floats of it. */

@@ -72,7 +72,8 @@ clave_status gemm_b_panels(const gemm *gemm, arg_buffer *panels) {
   return NULL;
 }
 
-/* Returns the rows at once, each with two registers of sums: of 32, or of 16 narrow ones. */
+/* Returns the rows at once, each with two of 32 registers for sums (of 16 on CPUs with shorter
+ * vectors). */
 static int rows_at_once(const gemm *gemm) {
   int most = width_of(gemm) == 16 ? 8 : 4, rows = 1;
   while (rows < most && rows < gemm->desc.m) rows *= 2;

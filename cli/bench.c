@@ -23,33 +23,35 @@ typedef struct bench_arguments {
 static const flag bench_flags[] = {
     PROGRAM_FLAGS(bench_arguments),
     {"--inputs", FLAG_PATH, offsetof(bench_arguments, inputs), "I.safetensors",
-     "inputs (default: smallest legal sizes, floats from a seeded normal, integers 0)", 0, 0},
+     "input tensors (default: generated with the smallest legal sizes; floats from a seeded normal "
+     "distribution, integers 0)",
+     0, 0},
     {"--input", FLAG_INPUTS, offsetof(bench_arguments, input), "NAME=F.npy",
-     "one input; or its numbers: NAME=5, NAME=1,2,3, NAME=[[1,2],[3,4]]; repeatable, wins over "
-     "--inputs",
+     "one input from a file, or literal values: NAME=5, NAME=1,2,3, NAME=[[1,2],[3,4]]; "
+     "repeatable, overrides --inputs",
      0, 0},
     {"--dim", FLAG_LIST, offsetof(bench_arguments, dims), "NAME=N",
-     "an open size of made-up inputs (default: the smallest legal one), or an integer input; "
-     "repeatable",
+     "an open size of generated inputs (default: the smallest legal size), or the value of an "
+     "integer input; repeatable",
      0, 0},
-    {"--runs", FLAG_INT, offsetof(bench_arguments, runs), "N", "timed runs (default 20)", 1,
-     10000000},
+    {"--runs", FLAG_INT, offsetof(bench_arguments, runs), "N", "number of timed runs (default 20)",
+     1, 10000000},
     {"--warmup", FLAG_INT, offsetof(bench_arguments, warmup), "N",
-     "untimed runs before, the first one included (default 3)", 0, 10000000},
+     "number of untimed runs first, including the very first (default 3)", 0, 10000000},
     METHOD_FLAG(bench_arguments),
     DEVICE_FLAGS(bench_arguments),
     WARM_UP_FLAG(bench_arguments),
     {"--breakdown", FLAG_SWITCH, offsetof(bench_arguments, breakdown), NULL,
-     "where the time goes, by profiled runs after those: of each op, and of the slowest nodes; "
-     "--json: of all nodes",
+     "also profiles runs and prints the time per op and of the slowest nodes; with --json: of all "
+     "nodes",
      0, 0},
     {"--nodes", FLAG_INT, offsetof(bench_arguments, nodes), "N",
-     "how many nodes --breakdown lists (default 10)", 0, 1000000},
+     "number of nodes that --breakdown lists (default 10)", 0, 1000000},
     {"--svg", FLAG_WRITTEN, offsetof(bench_arguments, svg), "R.svg",
-     "with --breakdown: writes a roofline, a dot for each node", 0, 0},
+     "with --breakdown: writes a roofline plot with one point per node", 0, 0},
     {"--profile", FLAG_WRITTEN, offsetof(bench_arguments, profile), "T.json",
-     "with --breakdown: writes the last run for Perfetto or chrome://tracing", 0, 0},
-    {"--json", FLAG_SWITCH, offsetof(bench_arguments, json), NULL, "for programs", 0, 0},
+     "with --breakdown: writes a trace of the last run for Perfetto or chrome://tracing", 0, 0},
+    {"--json", FLAG_SWITCH, offsetof(bench_arguments, json), NULL, "machine-readable output", 0, 0},
 };
 
 static const bench_arguments bench_defaults = {.runs = 20, .warmup = 3, .nodes = 10};
@@ -233,15 +235,15 @@ static int bench_program(const void *arguments, page *out) {
 const command bench_command = {
     .name = "bench",
     .usage = "bench PROG [--inputs I.safetensors] [--runs N] [--warmup N] [--breakdown] ...",
-    .summary = "Measures loading, the first run and the following runs, and where the time goes.",
+    .summary = "Measures load time, the first run, later runs, and the time per op.",
     .more =
-        "load_ms: program and session; first_ms: the first run, kernel building included; a run is "
-        "inputs in,\n"
-        "run, outputs out; state is reset between runs. peak_rss_mb: of the whole process; "
-        "answered_by: the kind\nof the device of the last run.\n"
-        "--breakdown: % of limit is the time that the device would take at its peaks, of memory or "
-        "of\nmultiplying, whichever is longer, over the time taken: above 100 where caches hold "
-        "the data.\n",
+        "load_ms: loading the program and creating the session. first_ms: the first run,\n"
+        "including kernel builds. A run sets the inputs, computes, and reads the outputs; state\n"
+        "is reset between runs. peak_rss_mb: peak memory of the whole process. answered_by: the\n"
+        "kind of device that computed the last run.\n"
+        "--breakdown: % of limit is the time at the device's peak memory bandwidth or peak\n"
+        "multiply rate, whichever is longer, divided by the measured time; it exceeds 100 if\n"
+        "caches hold the data.\n",
     .flags = bench_flags,
     .n_flags = LENGTH(bench_flags),
     .arguments_size = sizeof(bench_arguments),

@@ -28,10 +28,10 @@ static int build_kernels(const void *arguments, page *out) {
 const command builder_command = {
     .name = "build-kernels",
     .usage = "build-kernels",
-    .summary = "Builds kernels for the process at the other end of its standard input, a socket.",
+    .summary = "Builds kernels for the process that is connected to its standard input, a socket.",
     .more =
-        "The library starts it where a driver builds one kernel at a time; CLAVE_HELPER=off: it "
-        "does not.\n",
+        "The library starts this command if a driver builds one kernel at a time, unless\n"
+        "CLAVE_HELPER=off.\n",
     .arguments_size = sizeof(builder_arguments),
     .run = build_kernels,
 };

@@ -11,10 +11,11 @@ typedef struct cache_arguments {
 } cache_arguments;
 
 static const flag cache_flags[] = {
-    {"--clear", FLAG_SWITCH, offsetof(cache_arguments, clear), NULL, "removes everything", 0, 0},
+    {"--clear", FLAG_SWITCH, offsetof(cache_arguments, clear), NULL,
+     "removes all files of the cache", 0, 0},
     {"--max-mb", FLAG_INT, offsetof(cache_arguments, max_mb), "N",
-     "removes the least recently used until at most N MB are left", 0, 1000000000},
-    {"--json", FLAG_SWITCH, offsetof(cache_arguments, json), NULL, "for programs", 0, 0},
+     "removes the least recently used files until at most N MB remain", 0, 1000000000},
+    {"--json", FLAG_SWITCH, offsetof(cache_arguments, json), NULL, "machine-readable output", 0, 0},
 };
 
 static const cache_arguments cache_defaults = {.max_mb = -1};
@@ -70,8 +71,8 @@ static int show_cache(const void *arguments, page *out) {
 const command cache_command = {
     .name = "cache",
     .usage = "cache [--clear | --max-mb N] [--json]",
-    .summary = "Shows, bounds or clears the kernel binaries and tuning tables on disk.",
-    .more = "CLAVE_CACHE_DIR says where they are; off: nowhere.\n",
+    .summary = "Shows, limits or clears the cache of kernel binaries and tuning tables on disk.",
+    .more = "CLAVE_CACHE_DIR sets the cache folder; off: nothing is cached.\n",
     .flags = cache_flags,
     .n_flags = LENGTH(cache_flags),
     .arguments_size = sizeof(cache_arguments),

@@ -169,16 +169,18 @@ static int end(chat *chat, const char *argument) {
 /* ---------------------------------------------------------------- the table */
 
 static const chat_command chat_commands[] = {
-    {"/reset", NULL, "begins the chat again", reset},
-    {"/undo", NULL, "takes back the last message and its answer", undo},
-    {"/regen", NULL, "answers the last message again (other words only with a temperature)",
+    {"/reset", NULL, "starts a new chat", reset},
+    {"/undo", NULL, "removes the last message and its answer", undo},
+    {"/regen", NULL,
+     "generates the last answer again (it differs only if the temperature is above 0)",
      answer_again},
-    {"/system", "TEXT", "begins the chat again, with this system message", begin_with},
-    {"/set", "NAME=VALUE", "changes an option of generate (temperature=0.7); alone: shows them",
+    {"/system", "TEXT", "starts a new chat with this system message", begin_with},
+    {"/set", "NAME=VALUE",
+     "changes an option of clave generate (temperature=0.7); without argument: shows all options",
      set},
     {"/save", "FILE", "writes the chat to a file", save},
-    {"/load", "FILE", "goes on with a chat that was saved", load},
-    {"/help", NULL, "this list", help},
+    {"/load", "FILE", "continues a saved chat", load},
+    {"/help", NULL, "prints this list", help},
     {"/exit", NULL, "ends the chat, as Ctrl-D does", end},
 };
 
@@ -195,9 +197,9 @@ static int help(chat *chat, const char *argument) {
   }
   columns_write(&table, 2, &out);
   text_puts(&out,
-            "A message of several lines: end lines with \\, or put \"\"\" before and behind it. "
-            "One that begins "
-            "with\na slash: put a space before it. Ctrl-C ends an answer, Ctrl-D the chat.\n");
+            "For a message of several lines, end each line with \\, or write \"\"\" before and "
+            "after the message. If a\nmessage begins with a slash, put a space before it. Ctrl-C "
+            "stops an answer, Ctrl-D ends the chat.\n");
   if (!has_editor) text_puts(&out, "No line editing: this clave was built without libedit.\n");
   if (!out.failed) (void)fputs(out.data, stderr);
   text_free(&out);

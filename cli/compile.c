@@ -25,63 +25,68 @@ enum { THREADS_OPEN = -1, MOST_THREADS = 1024 };
 
 static const flag compile_flags[] = {
     PROGRAM_FLAGS(compile_arguments),
-    {"CONSTS", FLAG_OPTIONAL, offsetof(compile_arguments, model.consts), NULL, "as --consts", 0, 0},
+    {"CONSTS", FLAG_OPTIONAL, offsetof(compile_arguments, model.consts), NULL, "same as --consts",
+     0, 0},
     {"-o", FLAG_WRITTEN, offsetof(compile_arguments, to), "BIN", "the executable to write", 0, 0},
     {"--emit-c", FLAG_PATH, offsetof(compile_arguments, sources), "DIR",
-     "writes its sources and a Makefile there instead", 0, 0},
+     "writes sources and a Makefile to DIR instead of building", 0, 0},
     {"--target", FLAG_TEXT, offsetof(compile_arguments, target), "T",
-     "c: runs on the CPU (the default); opencl: on the OpenCL device that CLAVE_DEVICE chooses", 0,
+     "c: runs on the CPU (default); opencl: runs on the OpenCL device that CLAVE_DEVICE selects", 0,
      0},
     {"--method", FLAG_TEXT, offsetof(compile_arguments, model.method), "M",
-     "entry point (default: forward, else the first; of a language model text); all: chosen when "
-     "it "
-     "runs",
+     "entry point (default: forward, else the first; for a language model: text generation); all: "
+     "selected at run time",
      0, 0},
     {"--dim", FLAG_LIST, offsetof(compile_arguments, dims), "NAME=N",
      "fixes an open size of the inputs; repeatable", 0, 0},
     {"--march", FLAG_TEXT, offsetof(compile_arguments, march), "M",
-     "the compiler's -march: for processors of that kind alone, and built faster", 0, 0},
+     "passes -march=M to the compiler; BIN then runs only on such processors, and builds faster", 0,
+     0},
     {"--processor", FLAG_TEXT, offsetof(compile_arguments, processor), "P",
-     "portable: for every processor, weights that are packed included; it is small, and slower "
-     "where there is AVX2",
+     "portable: runs on every processor of the architecture, also with packed weights; BIN is "
+     "smaller, and slower on processors with AVX2",
      0, 0},
     {"--shared", FLAG_SWITCH, offsetof(compile_arguments, shared), NULL,
-     "a library instead of an executable, with a header beside it", 0, 0},
+     "writes a shared library and its header instead of an executable", 0, 0},
     {"--threads", FLAG_INT, offsetof(compile_arguments, threads), "N",
-     "how many compute; 0: the caller's alone, and nothing of threads is in it", 0, MOST_THREADS},
+     "number of threads (default: set at run time); 0: only the calling thread, without any "
+     "threading code",
+     0, MOST_THREADS},
     {"--arena", FLAG_TEXT, offsetof(compile_arguments, arena), "WHERE",
-     "static: all memory is one buffer, whose size is printed, and none is allocated", 0, 0},
+     "static: all memory is one static buffer, whose size is printed; nothing is allocated", 0, 0},
     {"--bare", FLAG_SWITCH, offsetof(compile_arguments, bare), NULL,
-     "for firmware: one function in an object, without stdio, threads and allocation", 0, 0},
+     "for firmware: one function in an object file, without stdio, threads or allocation", 0, 0},
     {"--kernel-dir", FLAG_PATH, offsetof(compile_arguments, kernel_dir), "DIR",
-     "X.c there takes the place of X.c in the sources' backend/cpu/kernels", 0, 0},
+     "a file X.c in DIR replaces backend/cpu/kernels/X.c of the sources", 0, 0},
     {"--verify", FLAG_SWITCH, offsetof(compile_arguments, verify), NULL,
-     "BIN --verify compares its results of drawn inputs with what clave computes now", 0, 0},
+     "adds BIN --verify, which checks the results on random inputs against those that clave "
+     "computes now",
+     0, 0},
     {"--sbom", FLAG_WRITTEN, offsetof(compile_arguments, sbom), "FILE",
-     "writes what went in there, as CycloneDX", 0, 0},
+     "writes a software bill of materials (CycloneDX)", 0, 0},
     {"--debug", FLAG_SWITCH, offsetof(compile_arguments, debug), NULL,
-     "with debugging information, little optimised", 0, 0},
+     "builds with debugging information and little optimisation", 0, 0},
     {"--allow-custom-kernels", FLAG_SWITCH, offsetof(compile_arguments, model.allow_custom_kernels),
-     NULL, "it runs kernels that the program carries, which can do anything on the device", 0, 0},
+     NULL, "allows kernels embedded in the program; they can do anything on the device", 0, 0},
     {"--static-library", FLAG_PATH, offsetof(compile_arguments, static_library), "A",
-     "libclave.a, if it does not lie beside this tool or its library", 0, 0},
+     "path of libclave.a (default: beside this tool or its library)", 0, 0},
     {"--tune", FLAG_SWITCH, offsetof(compile_arguments, tune), NULL,
-     "measures kernels on this machine first, on the CPU or the OpenCL device here, and builds in "
-     "what is fastest",
+     "first measures kernels on this machine's CPU or OpenCL device, and embeds the fastest "
+     "choices",
      0, 0},
     {"--binaries", FLAG_SWITCH, offsetof(compile_arguments, binaries), NULL,
-     "of --target opencl: runs it on the device here first, and puts the kernels that were built "
-     "in",
+     "with --target opencl: first runs the program on this machine's device, and embeds its kernel "
+     "binaries",
      0, 0},
     {"--pack", FLAG_SWITCH, offsetof(compile_arguments, pack), NULL,
-     "weights lie in it as this processor, or the OpenCL device here, reads them, too", 0, 0},
+     "also embeds weights packed for this processor, or for this machine's OpenCL device", 0, 0},
     {"--packed-only", FLAG_SWITCH, offsetof(compile_arguments, packed_only), NULL,
-     "weights that are read packed are not there plain: for processors of this one's kind alone", 0,
-     0},
+     "embeds packed weights without their plain copies; BIN runs only on processors of this kind",
+     0, 0},
     {"--budget", FLAG_NUMBER, offsetof(compile_arguments, budget), "SECONDS",
-     "with --tune: measures for so long at most", 0, 1000000},
+     "with --tune: time limit of the measurements", 0, 1000000},
     {"--keep-build", FLAG_SWITCH, offsetof(compile_arguments, keep_build), NULL,
-     "leaves sources and objects in BIN.build", 0, 0},
+     "keeps sources and object files in BIN.build", 0, 0},
 };
 
 /* The name is copied into `names`. */
@@ -286,14 +291,13 @@ static const compile_arguments compile_defaults = {.threads = THREADS_OPEN};
 const command compile_command = {
     .name = "compile",
     .usage = "compile PROG [CONSTS] (-o BIN or --emit-c DIR) [--dim NAME=N]... [--march M]",
-    .summary = "Makes a program an executable that needs nothing beside it.",
+    .summary = "Compiles a program to a self-contained executable.",
     .more =
-        "It runs as `BIN INPUT... OUTPUT...`, each a .npy or .safetensors file, or one of raw "
-        "little-endian\nelements; its --help lists them. With a language model it takes the "
-        "options of clave generate "
-        "(`BIN --prompt TEXT`).\nWith the target c one method is written out as C, but where sizes "
-        "are open "
-        "and data, branches or\nloops decide; else it carries the runtime. CC names the C compiler "
+        "The executable runs as `BIN INPUT... OUTPUT...`; each file is a .npy, a .safetensors, or\n"
+        "raw little-endian elements. `BIN --help` lists them. A language model's executable has\n"
+        "the options of clave generate (`BIN --prompt TEXT`). With --target c, a single method is\n"
+        "emitted as C code, unless it has open sizes together with branches, loops or\n"
+        "data-dependent sizes. All other executables embed the runtime. CC is the C compiler\n"
         "(default: cc).\n",
     .flags = compile_flags,
     .n_flags = LENGTH(compile_flags),

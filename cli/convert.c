@@ -15,9 +15,9 @@ static const flag convert_flags[] = {
      0},
     {"B", FLAG_OPERAND, offsetof(convert_arguments, to), NULL, "the program to write", 0, 0},
     {"--consts", FLAG_PATH, offsetof(convert_arguments, model.consts), "FILE",
-     "constants of A if it is a .json (default: consts.safetensors beside it)", 0, 0},
+     "constants of A if it is a .json program (default: consts.safetensors beside it)", 0, 0},
     {"--pack", FLAG_TEXT, offsetof(convert_arguments, pack), "DEVICE",
-     "adds weights as that device reads them (cpu, opencl, ...); none: leaves all of them out", 0,
+     "adds weights packed for that device (cpu, opencl, ...); none: removes all packed weights", 0,
      0},
 };
 
@@ -64,13 +64,12 @@ static int convert_program(const void *arguments, page *out) {
 const command convert_command = {
     .name = "convert",
     .usage = "convert A B [--consts FILE] [--pack DEVICE]",
-    .summary = "Converts between X.json (with consts.safetensors beside it) and X.clv.",
+    .summary = "Converts a program between .json (with consts.safetensors beside it) and .clv.",
     .more =
-        "The endings say which; another program's constants are not overwritten. Packed weights "
-        "are\n"
-        "kept in a .clv beside the plain ones, and mapped where else they would be packed at the "
-        "first\nrun; a device or a version that wants others packs its own. CLAVE_PRECISION counts "
-        "as in runs.\n",
+        "The file extensions select the formats. The constants of another program are not\n"
+        "overwritten. Packed weights are stored in the .clv in addition to the plain weights. A\n"
+        "run maps them instead of packing weights on its first run; a device or version with\n"
+        "another layout packs its own. Packing follows CLAVE_PRECISION, as runs do.\n",
     .flags = convert_flags,
     .n_flags = LENGTH(convert_flags),
     .arguments_size = sizeof(convert_arguments),

@@ -11,7 +11,8 @@ typedef struct devices_arguments {
 } devices_arguments;
 
 static const flag devices_flags[] = {
-    {"--json", FLAG_SWITCH, offsetof(devices_arguments, json), NULL, "for programs", 0, 0},
+    {"--json", FLAG_SWITCH, offsetof(devices_arguments, json), NULL, "machine-readable output", 0,
+     0},
 };
 
 static void name_device(const clave_device_info *info, char *out, size_t size) {

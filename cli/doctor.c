@@ -31,10 +31,11 @@ typedef struct doctor_arguments {
 
 static const flag doctor_flags[] = {
     {"--device", FLAG_TEXT, offsetof(doctor_arguments, device), "D",
-     "checks this device alone: cpu, opencl:N", 0, 0},
+     "checks only this device: cpu, opencl:N", 0, 0},
     {"--family", FLAG_TEXT, offsetof(doctor_arguments, family), "F",
-     "checks this family of kernels alone (softmax, conv), and measures nothing", 0, 0},
-    {"--json", FLAG_SWITCH, offsetof(doctor_arguments, json), NULL, "for programs", 0, 0},
+     "checks only this family of kernels (softmax, conv), without speed measurements", 0, 0},
+    {"--json", FLAG_SWITCH, offsetof(doctor_arguments, json), NULL, "machine-readable output", 0,
+     0},
 };
 
 typedef struct doctor {
@@ -357,12 +358,11 @@ static int run_doctor(const void *arguments, page *out) {
 const command doctor_command = {
     .name = "doctor",
     .usage = "doctor [--device D] [--family F] [--json]",
-    .summary = "Examines the system, OpenCL's drivers and each device, for bug reports.",
+    .summary = "Checks the system, the OpenCL drivers and each device, for bug reports.",
     .more =
-        "Each family of kernels runs on each device and is compared with the CPU backend; speeds "
-        "are "
-        "what\na caller gets, copies included, and estimates. Drivers are asked by processes of "
-        "their own. Exit\nstatus 1 where something is broken; that there is no OpenCL is not.\n",
+        "Runs each family of kernels on each device and compares the results with the CPU\n"
+        "backend. Speeds are estimates that include copies. Each driver is queried in a separate\n"
+        "process. The exit status is 1 if something is broken; a missing OpenCL is not an error.\n",
     .flags = doctor_flags,
     .n_flags = LENGTH(doctor_flags),
     .arguments_size = sizeof(doctor_arguments),

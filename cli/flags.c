@@ -315,9 +315,9 @@ void write_help(const command *command, page *out) {
     columns_cell(&table, "%s", flag->help);
   }
   columns_cell(&table, "--help");
-  columns_cell(&table, "this text");
+  columns_cell(&table, "prints this help");
   columns_cell(&table, "--version");
-  columns_cell(&table, "the version of clave");
+  columns_cell(&table, "prints the version of clave");
   columns_write(&table, 2, out);
   if (command->more) text_printf(out, "\n%s", command->more);
 }

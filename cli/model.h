@@ -33,25 +33,27 @@ typedef struct model_arguments {
    FLAG_TEXT,                                                                                     \
    offsetof(arguments, model.device),                                                             \
    "D",                                                                                           \
-   "cpu, opencl, opencl:N, opencl:TEXT or a list (default: CLAVE_DEVICE, else the best)",         \
+   "cpu, opencl, opencl:N, opencl:TEXT or a list of these (default: CLAVE_DEVICE, else the best " \
+   "device)",                                                                                     \
    0,                                                                                             \
    0},                                                                                            \
       {"--no-fallback",                                                                           \
        FLAG_SWITCH,                                                                               \
        offsetof(arguments, model.no_fallback),                                                    \
        NULL,                                                                                      \
-       "an op that the device cannot run is an error",                                            \
+       "fails if the device cannot run an op, instead of running it on the CPU backend",          \
        0,                                                                                         \
        0},                                                                                        \
   {                                                                                               \
     "--allow-custom-kernels", FLAG_SWITCH, offsetof(arguments, model.allow_custom_kernels), NULL, \
-        "run kernels that the program carries, which can do anything on the device", 0, 0         \
+        "allows kernels embedded in the program; they can do anything on the device", 0, 0        \
   }
 
-#define WARM_UP_FLAG(arguments)                                                             \
-  {                                                                                         \
-    "--warm-up", FLAG_TEXT, offsetof(arguments, model.warm_up), "W",                        \
-        "background: the CPU backend answers while kernels are built (default: wait)", 0, 0 \
+#define WARM_UP_FLAG(arguments)                                                                    \
+  {                                                                                                \
+    "--warm-up", FLAG_TEXT, offsetof(arguments, model.warm_up), "W",                               \
+        "background: runs on the CPU backend while kernels are built (default: wait for them)", 0, \
+        0                                                                                          \
   }
 
 typedef struct model {

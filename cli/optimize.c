@@ -15,11 +15,10 @@ typedef struct optimize_arguments {
 static const flag optimize_flags[] = {
     PROGRAM_FLAGS(optimize_arguments),
     {"-o", FLAG_RENEWED, offsetof(optimize_arguments, to), "OUT",
-     "the program to write, a .clv or .json; without it nothing is written",
+     "the program to write, a .clv or .json (default: writes nothing)",
      offsetof(optimize_arguments, model.program), 0},
     {"--pass", FLAG_LIST, offsetof(optimize_arguments, passes), "NAME",
-     "runs this pass; repeatable, also with the same name, which changes nothing (default: all)", 0,
-     0},
+     "runs only this pass; repeatable, a repeated name has no effect (default: all passes)", 0, 0},
 };
 
 /* What the passes did, as they tell it. */
@@ -108,11 +107,11 @@ static int optimize_program(const void *arguments, page *out) {
 const command optimize_command = {
     .name = "optimize",
     .usage = "optimize PROG [-o OUT] [--pass NAME]...",
-    .summary = "Rewrites a program in fewer instructions; prints what each pass did.",
+    .summary = "Optimises a program's graph, and prints what each pass changed.",
     .more =
-        "A result may differ by the order of a sum, or by a 16-bit rounding that is left "
-        "out. What a pass\n"
-        "gives is verified; what is refused is not taken. clave.export has run all passes.\n",
+        "Results may differ because a sum has another order or a 16-bit rounding is omitted. The\n"
+        "output of each pass is verified, and discarded if it fails. clave.export already runs\n"
+        "all passes.\n",
     .flags = optimize_flags,
     .n_flags = LENGTH(optimize_flags),
     .arguments_size = sizeof(optimize_arguments),

@@ -13,9 +13,9 @@ const command *const all_commands[] = {
 const size_t n_commands = LENGTH(all_commands);
 
 const char devices_help[] =
-    "Devices: cpu, opencl (the best one), opencl:N, opencl:TEXT (part of a name), or a comma list, "
-    "the first preferred; by --device or CLAVE_DEVICE.";
-const char exits_help[] = "Exit status: 0 good, 1 the run failed, 2 malformed command line.";
+    "Devices: cpu, opencl (the best OpenCL device), opencl:N (by index), opencl:TEXT (by part of "
+    "its name), or a comma-separated list in order of preference. Set by --device or CLAVE_DEVICE.";
+const char exits_help[] = "Exit status: 0 success, 1 failure, 2 malformed command line.";
 
 enum { HELP_WIDTH = 100 };
 
@@ -42,8 +42,8 @@ void write_overview(page *out) {
   enum { NAME_WIDTH = 22 };
   columns table = {.n_columns = 2};
   text_puts(out,
-            "usage: clave COMMAND ...\n\nRuns exported neural networks on any OpenCL device, or "
-            "on the CPU.\n\n");
+            "usage: clave COMMAND ...\n\nRuns exported neural networks on any OpenCL device or on "
+            "the CPU.\n\n");
   for (size_t i = 0; i < n_commands; i++) {
     columns_cell(&table, "%s", all_commands[i]->name);
     columns_cell(&table, "%s", all_commands[i]->summary);
@@ -53,6 +53,7 @@ void write_overview(page *out) {
   write_wrapped(devices_help, 0, out);
   text_puts(out, "\nEnvironment variables:\n");
   for (size_t i = 0; i < n_variables; i++) {
+    if (!all_variables[i].help) continue;
     text_printf(out, "  %-*s", NAME_WIDTH - 2, all_variables[i].name);
     write_wrapped(all_variables[i].help, NAME_WIDTH, out);
   }

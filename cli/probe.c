@@ -21,11 +21,11 @@ typedef struct probe_arguments {
 
 static const flag probe_flags[] = {
     {"--device", FLAG_TEXT, offsetof(probe_arguments, device), "D",
-     "the device to look at; without: which there are", 0, 0},
-    {"--family", FLAG_TEXT, offsetof(probe_arguments, family), "F", "checks this family alone", 0,
-     0},
-    {"FILE", FLAG_OPERAND, offsetof(probe_arguments, file), NULL, "where findings are written", 0,
-     0},
+     "the device to check (default: lists all devices)", 0, 0},
+    {"--family", FLAG_TEXT, offsetof(probe_arguments, family), "F",
+     "checks only this family of kernels", 0, 0},
+    {"FILE", FLAG_OPERAND, offsetof(probe_arguments, file), NULL, "the file to write findings to",
+     0, 0},
 };
 
 /* A driver that hangs ends here: by SIGALRM. */
@@ -236,7 +236,7 @@ static int run_probe(const void *arguments, page *out) {
 const command probe_command = {
     .name = "probe",
     .usage = "probe [--device D [--family F]] FILE",
-    .summary = "Writes what clave doctor asks of a device, a line of JSON for each finding.",
+    .summary = "Writes the findings of clave doctor about a device, one JSON line each.",
     .flags = probe_flags,
     .n_flags = LENGTH(probe_flags),
     .arguments_size = sizeof(probe_arguments),

@@ -23,23 +23,23 @@ typedef struct run_arguments {
 static const flag run_flags[] = {
     PROGRAM_FLAGS(run_arguments),
     {"--inputs", FLAG_PATH, offsetof(run_arguments, inputs), "I.safetensors",
-     "inputs by the program's names, or input_0... by position", 0, 0},
+     "input tensors, named as in the program, or input_0... by position", 0, 0},
     {"--input", FLAG_INPUTS, offsetof(run_arguments, input), "NAME=F.npy",
-     "one input; or its numbers: NAME=5, NAME=1,2,3, NAME=[[1,2],[3,4]]; repeatable, wins over "
-     "--inputs",
+     "one input from a file, or literal values: NAME=5, NAME=1,2,3, NAME=[[1,2],[3,4]]; "
+     "repeatable, overrides --inputs",
      0, 0},
     {"--outputs", FLAG_WRITTEN, offsetof(run_arguments, outputs), "O.safetensors",
-     "writes output_0...; without it a summary is printed", 0, 0},
+     "writes output_0... (default: prints a summary)", 0, 0},
     METHOD_FLAG(run_arguments),
     DEVICE_FLAGS(run_arguments),
     WARM_UP_FLAG(run_arguments),
     {"--profile", FLAG_WRITTEN, offsetof(run_arguments, profile), "T.json",
-     "writes the time of every op, for Perfetto or chrome://tracing", 0, 0},
+     "writes a trace with the time of every op, for Perfetto or chrome://tracing", 0, 0},
     {"--dump", FLAG_WRITTEN, offsetof(run_arguments, dump), "D.safetensors",
-     "writes what every op gave, by node name; runs each op by itself", 0, 0},
-    {"--seed", FLAG_INT, offsetof(run_arguments, seed), "N", "of random ops (default: 0)", 0,
-     INT64_MAX},
-    {"--json", FLAG_SWITCH, offsetof(run_arguments, json), NULL, "the summary for programs", 0, 0},
+     "writes the result of every op under its node's name; disables fusion", 0, 0},
+    {"--seed", FLAG_INT, offsetof(run_arguments, seed), "N",
+     "random seed of random ops (default 0)", 0, INT64_MAX},
+    {"--json", FLAG_SWITCH, offsetof(run_arguments, json), NULL, "machine-readable summary", 0, 0},
 };
 
 enum { FIRST_VALUES = 8 };

@@ -41,6 +41,7 @@ static void write_command(json_writer *writer, const command *command) {
 }
 
 static void write_variable(json_writer *writer, const variable *variable) {
+  if (!variable->help) return;
   emit_record(writer, NULL);
   emit_string(writer, "name", variable->name);
   emit_string(writer, "value", variable->value);
@@ -68,7 +69,8 @@ static int write_tables(const void *arguments, page *out) {
 const command tables_command = {
     .name = "command-tables",
     .usage = "command-tables",
-    .summary = "Prints the tables of commands that manual pages and completions are made of.",
+    .summary =
+        "Prints the command tables from which manual pages and shell completions are generated.",
     .arguments_size = sizeof(tables_arguments),
     .run = write_tables,
 };

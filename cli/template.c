@@ -15,20 +15,26 @@ typedef struct template_arguments {
 
 static const flag template_flags[] = {
     {"FILE", FLAG_OPERAND, FIELD(file), NULL,
-     "a template, a tokenizer_config.json, a model's folder, a .clv, or a built-in's name", 0, 0},
+     "a template file, a tokenizer_config.json, a model folder, a .clv, or the name of a built-in "
+     "template",
+     0, 0},
     {"--messages", FLAG_PATH, FIELD(messages), "M.json",
      "the conversation: a list of {\"role\": ..., \"content\": ...}; -: standard input", 0, 0},
-    {"--tools", FLAG_PATH, FIELD(tools), "T.json", "a list of functions that may be called", 0, 0},
-    {"--documents", FLAG_PATH, FIELD(documents), "D.json", "a list of texts to answer from", 0, 0},
+    {"--tools", FLAG_PATH, FIELD(tools), "T.json", "a list of functions that the model may call", 0,
+     0},
+    {"--documents", FLAG_PATH, FIELD(documents), "D.json", "a list of documents to answer from", 0,
+     0},
     {"--arg", FLAG_LIST, FIELD(arguments), "NAME=JSON",
-     "what else the template asks for (enable_thinking=false); repeatable", 0, 0},
+     "a variable of the template (enable_thinking=false); repeatable", 0, 0},
     {"--no-generation-prompt", FLAG_SWITCH, FIELD(no_generation_prompt), NULL,
-     "ends behind the last message, not where the assistant begins to write", 0, 0},
-    {"--bos", FLAG_TEXT, FIELD(bos), "TEXT", "the template's bos_token, if not the file's", 0, 0},
-    {"--eos", FLAG_TEXT, FIELD(eos), "TEXT", "the template's eos_token, if not the file's", 0, 0},
+     "ends after the last message, without the start of the assistant's answer", 0, 0},
+    {"--bos", FLAG_TEXT, FIELD(bos), "TEXT", "bos_token for the template (default: from FILE)", 0,
+     0},
+    {"--eos", FLAG_TEXT, FIELD(eos), "TEXT", "eos_token for the template (default: from FILE)", 0,
+     0},
     {"--name", FLAG_TEXT, FIELD(name), "NAME",
-     "which of several templates (default: tool_use where there are tools, else default)", 0, 0},
-    {"--json", FLAG_SWITCH, FIELD(json), NULL, "prints {\"text\": ...}", 0, 0},
+     "selects one of several templates (default: tool_use if there are tools, else default)", 0, 0},
+    {"--json", FLAG_SWITCH, FIELD(json), NULL, "machine-readable output: {\"text\": ...}", 0, 0},
 };
 
 static int note_ignored(const clave_template *template, const clave_template_inputs *in) {
@@ -83,10 +89,10 @@ static int run_template(const void *arguments, page *out) {
 const command template_command = {
     .name = "template",
     .usage = "template FILE --messages M.json [--tools T.json] [--documents D.json] ...",
-    .summary = "Prints a conversation as a chat template writes it.",
+    .summary = "Prints a conversation formatted by a chat template.",
     .more =
-        "Exactly that: no line end is added. Where the template raises an exception, its "
-        "message and exit status 1.\n\n"
+        "Adds no newline at the end. If the template raises an exception, prints its message and\n"
+        "exits with status 1.\n\n"
         "clave template model/ --messages chat.json --arg enable_thinking=false\n",
     .flags = template_flags,
     .n_flags = LENGTH(template_flags),

@@ -17,21 +17,23 @@ typedef struct tokenize_arguments {
 
 static const flag tokenize_flags[] = {
     {"--tokenizer", FLAG_PATH, FIELD(tokenizer), "T",
-     "a tokenizer.json, SentencePiece model or rank file, a Hugging Face folder, or a .clv that "
-     "carries one",
+     "a tokenizer.json, SentencePiece model or tiktoken rank file, a Hugging Face model folder, or "
+     "a .clv with a tokenizer",
      0, 0},
-    {"--encode", FLAG_SWITCH, FIELD(encode), NULL, "a JSON string per line in, a list of ids out",
+    {"--encode", FLAG_SWITCH, FIELD(encode), NULL,
+     "reads one JSON string per line, prints lists of token ids", 0, 0},
+    {"--decode", FLAG_SWITCH, FIELD(decode), NULL,
+     "reads one JSON list of token ids per line, prints strings", 0, 0},
+    {"--bos", FLAG_SWITCH, FIELD(bos), NULL, "adds the tokens that the format puts before a text",
      0, 0},
-    {"--decode", FLAG_SWITCH, FIELD(decode), NULL, "a JSON list of ids per line in, a string out",
-     0, 0},
-    {"--bos", FLAG_SWITCH, FIELD(bos), NULL, "with what the format puts before a text", 0, 0},
-    {"--eos", FLAG_SWITCH, FIELD(eos), NULL, "with what the format puts behind a text", 0, 0},
+    {"--eos", FLAG_SWITCH, FIELD(eos), NULL, "adds the tokens that the format puts after a text", 0,
+     0},
     {"--special", FLAG_SWITCH, FIELD(special), NULL,
-     "special tokens written in the text become their ids (tokenizer.json: always)", 0, 0},
-    {"--skip-special", FLAG_SWITCH, FIELD(skip_special), NULL,
-     "special tokens are left out of the text", 0, 0},
+     "recognises special tokens in the text (always on for tokenizer.json)", 0, 0},
+    {"--skip-special", FLAG_SWITCH, FIELD(skip_special), NULL, "omits special tokens from the text",
+     0, 0},
     {"--pattern", FLAG_TEXT, FIELD(pattern), "NAME",
-     "of a rank file: cl100k (the default), gpt2, o200k or llama3", 0, 0},
+     "split pattern of a tiktoken rank file: cl100k (default), gpt2, o200k or llama3", 0, 0},
 };
 
 typedef struct work {
@@ -152,8 +154,8 @@ static int run_tokenize(const void *arguments, page *out) {
 const command tokenize_command = {
     .name = "tokenize",
     .usage = "tokenize --tokenizer T (--encode or --decode)",
-    .summary = "Turns text into a tokenizer's ids, or ids into text, line by line.",
-    .more = "Reads standard input; each line is one JSON value, as is each line of the answer.\n",
+    .summary = "Encodes text to token ids, or decodes token ids to text, line by line.",
+    .more = "Reads standard input. Each line of input and output is one JSON value.\n",
     .flags = tokenize_flags,
     .n_flags = LENGTH(tokenize_flags),
     .arguments_size = sizeof(tokenize_arguments),

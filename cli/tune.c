@@ -22,30 +22,34 @@ typedef struct tune_arguments {
 #define FIELD(f) offsetof(tune_arguments, f)
 static const flag tune_flags[] = {
     {"PROG", FLAG_OPTIONAL, FIELD(model.program), NULL,
-     "a .clv or .json program; may be left out with --list, --export, --import, --clear", 0, 0},
+     "a .clv or .json program; optional with --list, --export, --import or --clear", 0, 0},
     {"--consts", FLAG_PATH, FIELD(model.consts), "FILE",
      "constants of a .json program (default: consts.safetensors beside it)", 0, 0},
     METHOD_FLAG(tune_arguments),
     DEVICE_FLAGS(tune_arguments),
     {"--dim", FLAG_LIST, FIELD(dims), "NAME=N",
-     "an open size of the inputs (default: the smallest legal one); repeatable", 0, 0},
-    {"--inputs", FLAG_PATH, FIELD(inputs), "I.safetensors", "inputs, for their sizes", 0, 0},
-    {"--input", FLAG_INPUTS, FIELD(input), "NAME=F.npy", "one input, or its numbers; repeatable", 0,
-     0},
+     "an open size of the inputs (default: the smallest legal size); repeatable", 0, 0},
+    {"--inputs", FLAG_PATH, FIELD(inputs), "I.safetensors",
+     "input tensors, which set the open sizes", 0, 0},
+    {"--input", FLAG_INPUTS, FIELD(input), "NAME=F.npy",
+     "one input from a file, or literal values; repeatable", 0, 0},
     {"--precision", FLAG_TEXT, FIELD(precision), "P", "strict or fast (default: CLAVE_PRECISION)",
      0, 0},
     {"--budget", FLAG_NUMBER, FIELD(budget), "SECONDS",
-     "ends after so long; the next tune goes on (default: until all is measured)", 0, 1000000},
-    {"--again", FLAG_SWITCH, FIELD(again), NULL, "measures what is in the table, too", 0, 0},
-    {"--dry-run", FLAG_SWITCH, FIELD(dry), NULL, "shows what is chosen, and measures nothing", 0,
+     "time limit; the next clave tune continues (default: measures everything)", 0, 1000000},
+    {"--again", FLAG_SWITCH, FIELD(again), NULL,
+     "measures sizes again that are already in the table", 0, 0},
+    {"--dry-run", FLAG_SWITCH, FIELD(dry), NULL, "shows the current choices without measuring", 0,
      0},
-    {"--list", FLAG_SWITCH, FIELD(list), NULL, "shows the device's table", 0, 0},
-    {"--clear", FLAG_SWITCH, FIELD(clear), NULL, "removes it first", 0, 0},
-    {"--import", FLAG_PATH, FIELD(imported), "FILE", "adds the rows of a table first", 0, 0},
+    {"--list", FLAG_SWITCH, FIELD(list), NULL, "prints the device's tuning table", 0, 0},
+    {"--clear", FLAG_SWITCH, FIELD(clear), NULL, "first removes the device's tuning table", 0, 0},
+    {"--import", FLAG_PATH, FIELD(imported), "FILE", "first adds the rows of an exported table", 0,
+     0},
     {"--export", FLAG_RENEWED, FIELD(exported), "FILE", "writes the table as JSON at the end",
      FIELD(imported), 0},
-    {"--force", FLAG_SWITCH, FIELD(force), NULL, "imports another device's, too", 0, 0},
-    {"--json", FLAG_SWITCH, FIELD(json), NULL, "for programs", 0, 0},
+    {"--force", FLAG_SWITCH, FIELD(force), NULL, "imports a table even if it is of another device",
+     0, 0},
+    {"--json", FLAG_SWITCH, FIELD(json), NULL, "machine-readable output", 0, 0},
 };
 
 /* What was chosen, for the answer. */
@@ -255,12 +259,13 @@ static int tune(const void *arguments, page *out) {
 const command tune_command = {
     .name = "tune",
     .usage = "tune [PROG] [--device D] [--dim NAME=N]... [--budget SECONDS] [--again] [--json] ...",
-    .summary = "Measures which kernels are fastest for a program's sizes on a device.",
+    .summary = "Measures and stores the fastest kernels for a program's sizes on a device.",
     .more =
-        "Winners lie in the cache folder (CLAVE_CACHE_DIR) and are used by all runs on the device "
-        "from then on.\nA variant wins if its results are right and it is faster than the rule's "
-        "by more than noise; ratio: its\ntime to that of the rule's. What is in the table is not "
-        "measured again: a tune that was ended goes on.\n",
+        "The fastest variants are stored in the cache folder (CLAVE_CACHE_DIR); all later runs on\n"
+        "the device use them. A variant wins if its results are correct and it is faster than the\n"
+        "default choice by more than noise. ratio: its time divided by that of the default\n"
+        "choice. Sizes already in the table are not measured again, so an interrupted tune\n"
+        "continues where it stopped.\n",
     .flags = tune_flags,
     .n_flags = LENGTH(tune_flags),
     .arguments_size = sizeof(tune_arguments),

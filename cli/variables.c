@@ -4,29 +4,26 @@
 #include "cli/command.h"
 
 const variable all_variables[] = {
-    {"CLAVE_DEVICE", "DEVICE", "the device where --device does not name one"},
-    {"CLAVE_THREADS", "N", "threads of the CPU backend; default: all CPUs"},
-    {"CLAVE_CACHE_DIR", "DIR", "where kernel binaries and tuning tables are kept; off: nowhere"},
-    {"CLAVE_KERNEL_DIR", "DIR", "kernels are read from there, not from the library"},
-    {"CLAVE_MEMORY_BUDGET", "BYTES", "memory that a session may take on its device"},
-    {"CLAVE_PRECISION", "strict|fast", "how exactly kernels compute"},
+    {"CLAVE_DEVICE", "DEVICE", "the device to use if --device is not given"},
+    {"CLAVE_THREADS", "N", "number of threads of the CPU backend (default: all CPUs)"},
+    {"CLAVE_CACHE_DIR", "DIR",
+     "cache folder of kernel binaries and tuning tables; off: nothing is cached"},
+    {"CLAVE_KERNEL_DIR", "DIR",
+     "folder of OpenCL kernel sources that replace those in the library"},
+    {"CLAVE_MEMORY_BUDGET", "BYTES", "limit of the device memory of a session, in bytes"},
+    {"CLAVE_PRECISION", "strict|fast",
+     "precision of kernels: strict (default), or fast, which rounds some values to 16 bits or "
+     "fewer"},
     {"CLAVE_SELF_CHECK", "off|strict",
-     "off: kernels are not compared with the CPU backend when they first run on a device; strict: "
-     "wrong results are an error, not replaced by the CPU backend's"},
-    {"CLAVE_ASM", "0|NAME",
-     "0: kernels use no instructions that only some GPUs have; or the only one that they may use: "
-     "cl_khr_integer_dot_product, subgroups, mma_sync; or, for tests, mma_local, which computes "
-     "the "
-     "same as mma_sync in plain OpenCL C"},
+     "off: does not check the first results of each kernel against the CPU backend; strict: a "
+     "wrong result is an error (default: the op moves to the CPU backend)"},
     {"CLAVE_HELPER", "FILE",
-     "this tool, which builds kernels for processes that use the library, if it is not beside it; "
-     "off: they build by themselves"},
+     "path of this tool, which the library starts to build kernels in parallel (default: beside "
+     "the library); off: the process builds its own kernels"},
     {"CLAVE_DOT", "FILE",
-     "graphviz' program, which places the boxes of drawings, if it is not dot by PATH; off: a "
-     "layout of clave's own does, the same on every machine"},
-    {"CLAVE_DEVICE_CLASS", "CLASS",
-     "for tests; cpu or gpu: an OpenCL device gets the kernels of that class; wide: 64-bit "
-     "indices; "
-     "or both: gpu,wide; avx512, avx2 or portable: the CPU backend uses no other instructions"},
+     "Graphviz program that lays out graphs (default: dot on PATH); off: uses the built-in layout, "
+     "which is the same on every machine"},
+    {"CLAVE_ASM", NULL, NULL},          /* docs/testing.md */
+    {"CLAVE_DEVICE_CLASS", NULL, NULL}, /* docs/testing.md */
 };
 const size_t n_variables = LENGTH(all_variables);

@@ -1,10 +1,13 @@
 #ifndef CLI_VARIABLES_H
 #define CLI_VARIABLES_H
-/* The table of the environment variables that the library and the tool read. */
+/* The table of environment variables that the library and the tool read: `clave --help` and the
+ * manual page explain them, `clave doctor` reports those that are set. */
 #include <stddef.h>
 
 typedef struct variable {
-  const char *name, *value, *help; /* value: what it may be set to */
+  const char *name;
+  const char *value; /* its values, for the manual page */
+  const char *help;  /* NULL: a developer's switch, explained in docs/testing.md only */
 } variable;
 
 extern const variable all_variables[];

@@ -20,22 +20,23 @@ typedef struct verify_arguments {
 static const flag verify_flags[] = {
     PROGRAM_FLAGS(verify_arguments),
     {"--reference", FLAG_PATH, offsetof(verify_arguments, reference), "R.safetensors",
-     "input_0..., output_0... and what nodes give (node.NAME), as python -m clave.reference writes "
-     "them",
+     "reference tensors input_0..., output_0... and node results (node.NAME), as python -m "
+     "clave.reference writes them",
      0, 0},
     {"--run", FLAG_SWITCH, offsetof(verify_arguments, run), NULL,
-     "compares results without a reference, too, on seeded inputs as clave bench draws them", 0, 0},
+     "compares results without a reference, on generated inputs (as in clave bench)", 0, 0},
     {"--inputs", FLAG_PATH, offsetof(verify_arguments, inputs), "I.safetensors",
-     "the same on these inputs", 0, 0},
+     "compares results on these inputs", 0, 0},
     {"--input", FLAG_INPUTS, offsetof(verify_arguments, input), "NAME=F.npy",
-     "one input, or its numbers: NAME=1,2,3; repeatable, wins over --inputs", 0, 0},
+     "one input from a file, or literal values: NAME=1,2,3; repeatable, overrides --inputs", 0, 0},
     {"--executable", FLAG_PATH, offsetof(verify_arguments, executable), "BIN",
-     "what clave compile made of the program: runs it on the same inputs", 0, 0},
+     "also runs this executable, made by clave compile from the program, on the same inputs", 0, 0},
     {"--all", FLAG_SWITCH, offsetof(verify_arguments, all), NULL,
-     "a table of all nodes; printed also where they differ", 0, 0},
-    {"--json", FLAG_SWITCH, offsetof(verify_arguments, json), NULL, "the same for programs", 0, 0},
+     "prints a table of all nodes, even if the check fails", 0, 0},
+    {"--json", FLAG_SWITCH, offsetof(verify_arguments, json), NULL,
+     "prints the table as machine-readable output", 0, 0},
     {"--html", FLAG_WRITTEN, offsetof(verify_arguments, html), "F.html",
-     "writes the graph, coloured by error, and the table as a page", 0, 0},
+     "writes an HTML page with the table and the graph, coloured by error", 0, 0},
     METHOD_FLAG(verify_arguments),
     DEVICE_FLAGS(verify_arguments),
 };
@@ -204,14 +205,13 @@ static int verify_program(const void *arguments, page *out) {
 const command verify_command = {
     .name = "verify",
     .usage = "verify PROG [--reference R.safetensors] [--run] [--executable BIN] ...",
-    .summary = "Checks a program; if asked, also its results, node by node.",
+    .summary = "Checks a program and, on request, its results, node by node.",
     .more =
-        "Results are compared on the device and the CPU backend, joined and not, before and after "
-        "the\npasses, with the reference's and the executable's. Floats may differ by what "
-        "rounding explains, which "
-        "is measured\n(docs/verify.md); integers, and what an executable gives, are equal. The "
-        "first node beyond that is\nnamed, with what it reads and whether it or an earlier one "
-        "made the error.\n",
+        "Compares results of the device and the CPU backend, with and without fusion, before and\n"
+        "after graph passes, and with those of the reference and the executable. Floats may\n"
+        "differ by a measured bound on rounding (docs/verify.md). Integers, and the results of an\n"
+        "executable, must be equal. Names the first node beyond the bound, its inputs, and\n"
+        "whether the error arose in it or in an earlier node.\n",
     .flags = verify_flags,
     .n_flags = LENGTH(verify_flags),
     .arguments_size = sizeof(verify_arguments),

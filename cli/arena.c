@@ -1,4 +1,4 @@
-/* Draws the memory that a run was planned in: offset against command. */
+/* Draws the planned memory of a run: byte offset against command. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +13,9 @@ static const double wide = 1080, high = 360, left = 90, top = 26, bottom = 30;
 typedef struct arena {
   const char *device;
   uint32_t chunk;
-  clave_block_info *blocks; /* owned, of all arenas */
+  clave_block_info *blocks; /* owned; blocks of all arenas */
   uint32_t n_blocks, n_commands;
-  uint64_t bytes; /* of this one */
+  uint64_t bytes; /* of the drawn arena */
 } arena;
 
 static const struct {
@@ -31,7 +31,7 @@ static bool lies_here(const arena *arena, const clave_block_info *info) {
   return info->chunk == arena->chunk && strcmp(info->device, arena->device) == 0;
 }
 
-/* The command at which most bytes are alive. */
+/* Returns the command at which most bytes are alive, and their number. */
 static uint32_t find_peak(const arena *arena, uint64_t *bytes) {
   uint32_t peak = 0;
   *bytes = 0;
@@ -56,7 +56,7 @@ static double y_of(const arena *arena, uint64_t offset) {
   return top + high * (1 - (double)offset / (double)(arena->bytes ? arena->bytes : 1));
 }
 
-/* As much of a name as fits into a block, if that is wide and high enough for any. */
+/* Writes the name, cut to the block's width, if the block is wide and high enough. */
 static void label_block(const clave_block_info *info, double x, double y, double width,
                         double height, page *out) {
   char label[64];
@@ -129,7 +129,7 @@ static void draw_arena(const arena *arena, const graph *graph, page *out) {
   text_puts(out, "</svg>\n");
 }
 
-/* Is block i the first of its arena? */
+/* True if block i is the first of its arena. */
 static bool begins_arena(const arena *shown, uint32_t i) {
   const arena own = {.device = shown->blocks[i].device, .chunk = shown->blocks[i].chunk};
   for (uint32_t k = 0; k < i; k++)

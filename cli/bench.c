@@ -1,5 +1,5 @@
-/* clave bench: how long loading, the first run and the following runs of a program take, and where
- * the time goes. */
+/* clave bench: measures load time, the first run and later runs of a program, and the time per op.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,10 +60,10 @@ typedef struct measures {
   double open_ms, load_ms, first_ms, median_ms, min_ms, max_ms, peak_rss_mb;
   clave_memory_info memory;
   const char *answered_by;
-  breakdown parts; /* of --breakdown */
+  breakdown parts; /* with --breakdown */
 } measures;
 
-/* Inputs in, run, outputs out; the state is put back before, untimed. */
+/* Times setting inputs, running and reading outputs. Resets the state before, untimed. */
 static int time_run(const model *model, const input_set *inputs, double *ms) {
   TRY_STATUS(clave_session_reset(model->session));
   double start = read_clock();

@@ -1,4 +1,4 @@
-/* Kernels of a program on a device. */
+/* Runs a program's kernels on a device, so that their binaries can be saved. */
 #include "cli/binaries.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ static bool has_name(const input *in, const char *name, size_t n) {
   return has;
 }
 
-/* Those that this method has: among several methods no size is of all. */
+/* Fixes only the sizes that this method has; other methods may have the others. */
 static int fix_some(input_set *set, const text_list *dims) {
   for (uint32_t i = 0; i < dims->count; i++) {
     const size_t n = strcspn(dims->items[i], "=");
@@ -40,7 +40,7 @@ static int run_once(model *model, const text_list *dims, input_set *inputs) {
   return EXIT_GOOD;
 }
 
-/* State is as it is at first. */
+/* Runs once with the initial state. */
 static int run_method(model *model, const text_list *dims) {
   input_set inputs = {0};
   TRY_STATUS(clave_session_reset(model->session));
@@ -66,7 +66,7 @@ static int run_methods(model *model, const kernel_runs *runs) {
 
 enum { LONGEST_PROMPT = 64 };
 
-/* A prompt of so many tokens, and single ones behind it. */
+/* Prompts with n tokens and generates a few more, one at a time. */
 static clave_status write_behind(clave_llm_conversation *talk, size_t n) {
   enum { TOKENS = 4 };
   static const uint32_t prompt[LONGEST_PROMPT];
@@ -77,7 +77,7 @@ static clave_status write_behind(clave_llm_conversation *talk, size_t n) {
   return st;
 }
 
-/* Kernels of few rows are others than those of many. */
+/* Prompts of several lengths, because kernels for few rows differ from those for many. */
 static int write_text(const clave_llm *llm, clave_llm_conversation *talk) {
   static const uint32_t lengths[] = {1, 4, 16, LONGEST_PROMPT};
   clave_llm_info info = {.size = sizeof info};

@@ -1,13 +1,13 @@
 #ifndef CLI_BINARIES_H
 #define CLI_BINARIES_H
-/* Kernels of a program on a device, run so that the device has their binaries. */
+/* Runs a program's kernels on a device so that the device can save their binaries. */
 #include "cli/model.h"
 
-/* Device and program are open. Runs the method of m (all: each of the program's; text: the model
- * writes a little behind a short prompt, instead) on drawn inputs of the smallest sizes, or those
- * that dims fixes. Results go nowhere. */
+/* The device and the program are open. Runs the model's method, or all methods with `all`. With
+ * `text`, the language model instead generates a few tokens after a short prompt. Inputs are random
+ * and have the smallest legal sizes, or those that dims fixes; results are discarded. */
 typedef struct kernel_runs {
-  const char *program; /* its file */
+  const char *program; /* path of its file */
   const text_list *dims;
   bool all, text;
 } kernel_runs;

@@ -1,4 +1,4 @@
-/* Bounds of what rounding does, and comparisons that keep to them. */
+/* Bounds on rounding errors, and comparisons against these bounds. */
 #include "cli/bounds.h"
 
 #include <float.h>
@@ -11,7 +11,8 @@
 /* ---------------------------------------------------------------- dtypes */
 
 typedef struct float_kind {
-  double eps, computed, places, tiny; /* eps of what it is computed in; s; what may become zero */
+  double eps, computed, places, tiny; /* eps of the dtype and of the dtype it is computed in; s;
+                                         magnitudes that may flush to zero */
 } float_kind;
 
 static const float_kind kinds[] = {
@@ -27,7 +28,7 @@ static float_kind kind_of(clave_dtype type) {
   return is_integer(type) ? (float_kind){0} : kinds[type];
 }
 
-/* What a kernel may round operands of a product to, or leave as they are. */
+/* Returns the relative error by which a kernel may round a product's operands; 0 if it may not. */
 static double rounding_of(clave_dtype type) {
   const char *precision = getenv("CLAVE_PRECISION");
   const bool rounds = precision && !strcmp(precision, "fast");
@@ -42,7 +43,7 @@ double places_of(clave_dtype type, double terms) {
 
 /* ---------------------------------------------------------------- moving */
 
-/* Bit i of a fixed random sequence. */
+/* Returns bit i of a fixed random sequence. */
 static bool is_up(uint64_t i) {
   uint64_t x = (i + 1) * 0x9e3779b97f4a7c15;
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
@@ -69,7 +70,7 @@ static double distance_at(const clave_tensor *left, const clave_tensor *right, u
       number_distance(load_number(left->dtype, data), load_number(right->dtype, result));
   if (distance < 1 && is_integer(left->dtype) &&
       load_integer(left->dtype, data) != load_integer(right->dtype, result))
-    return 1; /* of more digits than a double has */
+    return 1; /* their difference is lost in a double */
   return distance;
 }
 

@@ -1,54 +1,57 @@
 #ifndef CLI_BOUNDS_H
 #define CLI_BOUNDS_H
-/* How far apart two right computations of a node's results may be.
+/* The bound on the difference of two correct computations of a node's results.
  *
- * With rounding, a sum of n terms t_i comes out as sum t_i (1 + e_i), where |e_i| <= c sqrt(n) u
- * but for a probability of exp(-c^2 / 2), whatever the order of the additions (Higham and Mary, A
- * new approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41(5), 2019). What
- * such e_i do to a result is measured: the CPU backend computes the node once more from operands
- * that are moved by s last places, up and down at random, and again the other way round, and
- * reach_i is how far that moves element i (small-sample condition estimates: Kenney and Laub, SIAM
- * J. Sci. Comput. 15(1), 1994). s is what OpenCL C allows a function of f32 and f64 (section
- * "relative error as ULPs"), 16; of 16-bit floats, which are computed in f32 and rounded, 2; of
- * 8-bit ones 1; in fast precision, where some kernels round operands to BF16 and others do not,
- * operands of F32 and F16 are moved by 2^-7 of their size, twice of which is more than six
- * deviations of that rounding. So for an element w of a result with n terms, and eps the distance
- * from 1 to the next number of its dtype:
+ * With rounding, a sum of n terms t_i is computed as sum t_i (1 + e_i). For any order of additions,
+ * |e_i| <= c sqrt(n) u except with a probability of exp(-c^2 / 2) (Higham and Mary, A new approach
+ * to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41(5), 2019).
+ *
+ * The effect of such e_i on a result is measured. The CPU backend computes the node again from
+ * operands that are perturbed by s last places, up and down at random, and once more in the
+ * opposite directions. reach_i is the resulting change of element i (small-sample condition
+ * estimates: Kenney and Laub, SIAM J. Sci. Comput. 15(1), 1994).
+ *
+ * s is 16 for f32 and f64, the error that OpenCL C allows functions (section "relative error as
+ * ULPs"); 2 for 16-bit floats, which are computed in f32 and rounded; and 1 for 8-bit floats. In
+ * fast precision, where only some kernels round operands to BF16, operands of F32 and F16 are
+ * perturbed by 2^-7 of their size; twice of it exceeds six standard deviations of that rounding.
+ * For an element w of a result with n terms, and eps the distance from 1 to the next number:
  *
  *   bound = s eps |w| + 2 (1 + sqrt(n) eps(computed) / (s eps)) max(reach, the usual reach)
  *
- * The usual reach, the median of those that moved, is also for elements that did not: constants,
- * which passes may have computed, are not moved. Integers and bools may differ only where they
- * moved, and by as much. */
+ * The usual reach is the median of the elements that moved. It also covers elements that did not
+ * move, because constants, which passes may have computed, are not perturbed. Integers and bools
+ * may differ only where they moved, and by as much. */
 #include "cli/values.h"
 
-/* How far elements moved in runs on moved operands. All zero: not measured. */
+/* The changes of results in the runs on perturbed operands. All zero: not measured. */
 typedef struct reach {
-  float *by; /* owned, one per element; infinite: to or from what is no number */
+  float *by; /* owned, one per element; infinite if one of the two is not finite */
   double usual;
 } reach;
 
 typedef struct difference {
-  bool found;                    /* beyond the bound */
-  uint64_t element;              /* the worst, row-major: beyond its bound by the largest factor */
+  bool found;                    /* some element is beyond the bound */
+  uint64_t element;              /* the worst, row-major: exceeds its bound by the largest factor */
   double got, expected, allowed; /* of that element */
-  double largest;                /* difference of any element; infinite where one is no number */
+  double largest;                /* over all elements; infinite if one of two is not a number */
 } difference;
 
-/* Last places that an element of a node's results is moved by: s, and sqrt(n) more. 0: it stays. */
+/* Returns s plus sqrt(n): the last places by which elements are perturbed. 0: they are not. */
 double places_of(clave_dtype type, double terms);
-/* Moves the floats of a contiguous tensor; the opposite pattern moves each the other way. */
+/* Perturbs the floats of a contiguous tensor at random; `opposite` reverses every direction. */
 void move_elements(const clave_tensor *tensor, double places, bool opposite);
 
-/* Adds how far `moved` is from `from`. False: out of memory. */
+/* Raises the reach to the distance of `moved` from `from`. Returns false if out of memory. */
 bool widen_reach(reach *reach, const clave_tensor *from, const clave_tensor *moved);
 void free_reach(reach *reach);
 
-bool same_form(const clave_tensor *left, const clave_tensor *right); /* dtype and dims */
-/* Of the same form. terms: n; factor: of the reach, 2 for one node. */
+bool same_form(const clave_tensor *left, const clave_tensor *right); /* equal dtype and dims */
+/* Compares tensors of the same dtype and dims. terms: n; factor: scales the reach, 2 for one node.
+ */
 difference compare_tensors(const clave_tensor *got, const clave_tensor *expected,
                            const reach *reach, double terms, double factor);
-/* NaN equals NaN, of any bits. */
+/* True if all elements are equal bit for bit, where any NaN equals any other. */
 bool same_elements(const clave_tensor *left, const clave_tensor *right);
 
 #endif

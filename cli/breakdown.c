@@ -1,4 +1,4 @@
-/* Profiled runs, added up node by node, and the peaks of what they ran on. */
+/* Sums profiled runs node by node, and measures the peaks of the devices used. */
 #include "cli/breakdown.h"
 
 #include <math.h>
@@ -33,11 +33,11 @@ typedef struct interval {
   double start, end; /* ns */
 } interval;
 
-/* A run that is being added. */
+/* State while a run is added. */
 typedef struct collector {
   breakdown *breakdown;
-  uint32_t run, guess; /* guess: the row that comes next if this run goes as the last */
-  interval *busy;      /* owned: when a device worked, in no order */
+  uint32_t run, guess; /* guess: the next row if this run repeats the order of the last */
+  interval *busy;      /* owned; unsorted intervals in which a device was busy */
   size_t n_busy, cap_busy;
   bool no_memory;
 } collector;
@@ -104,7 +104,7 @@ static int compare_starts(const void *left, const void *right) {
   return (interval->start > span->start) - (interval->start < span->start);
 }
 
-/* How long any device worked, in ns: two may at once. */
+/* Returns the ns in which at least one device was busy. Sorts the intervals. */
 static double busy_time(interval *all, size_t n) {
   double sum = 0, until = 0;
   if (n) qsort(all, n, sizeof *all, compare_starts);
@@ -115,7 +115,7 @@ static double busy_time(interval *all, size_t n) {
   return sum;
 }
 
-/* Runs do the same but for what data decides: what is told is the last one's. */
+/* Resets what is reported of the last run only: runs may differ where data decide. */
 static void begin_run(const breakdown *breakdown) {
   for (uint32_t i = 0; i < breakdown->n_rows; i++) {
     work_row *row = &breakdown->rows[i];
@@ -155,7 +155,8 @@ static int compare_rows(const void *left, const void *right) {
   return (int)row->kind - (int)work_row->kind;
 }
 
-/* Medians, so that a run that waited counts nowhere; they add up to the whole by what it is. */
+/* Takes medians, so that a single disturbed run has no effect. The total is the sum of the medians.
+ */
 static void sum_up(breakdown *breakdown) {
   breakdown->clock = sort_to_median(breakdown->runs, breakdown->n_runs);
   breakdown->total = breakdown->between = sort_to_median(breakdown->gaps, breakdown->n_runs);
@@ -169,7 +170,7 @@ static void sum_up(breakdown *breakdown) {
 
 /* ---------------------------------------------------------------- peaks */
 
-/* A spec for clave_device_open of the device by this name. */
+/* Writes a spec for clave_device_open that selects the device of this name. */
 static int find_spec(const char *name, char *out, size_t size) {
   int n;
   TRY_STATUS(clave_devices_count(&n));
@@ -197,7 +198,8 @@ static int measure_on(const model *model, const char *name, clave_dtype dtype, d
   return code;
 }
 
-/* Once for a device and a dtype, whether it can be measured or not; the device's bandwidth once. */
+/* Measures the peak once per device and dtype, even if it cannot be measured. Reuses the device's
+ * bandwidth. */
 static int need_peak(const model *model, const char *device, clave_dtype dtype,
                      breakdown *breakdown) {
   double bandwidth = 0;
@@ -215,7 +217,7 @@ static int need_peak(const model *model, const char *device, clave_dtype dtype,
   return EXIT_GOOD;
 }
 
-/* A dtype that a device does not multiply has no peak of its own; with F32 comes the bandwidth. */
+/* Drops dtypes that a device cannot multiply, but keeps F32, which carries the bandwidth. */
 static void drop_unknown_peaks(breakdown *breakdown) {
   size_t kept = 0;
   for (size_t i = 0; i < breakdown->n_peaks; i++)
@@ -230,7 +232,7 @@ static bool has_product(clave_dtype dtype) {
   return false;
 }
 
-/* F32 stands for dtypes that nothing is multiplied in. */
+/* Measures F32 for every device; it also stands for dtypes without products. */
 static int measure_peaks(const model *model, breakdown *breakdown) {
   show_progress("measuring the device");
   for (uint32_t i = 0; i < breakdown->n_rows; i++) {
@@ -251,7 +253,7 @@ static int run_all(model *model, const input_set *inputs, int64_t warmup, breakd
   double ignored;
   show_progress("running");
   for (int64_t i = 0; i < warmup || i < 1; i++) TRY_EXIT(run_once(model, inputs, &ignored));
-  TRY_EXIT(add_run(model, inputs, 0, out)); /* which devices and dtypes there are */
+  TRY_EXIT(add_run(model, inputs, 0, out)); /* finds the devices and dtypes */
   TRY_EXIT(measure_peaks(model, out));
   show_progress("running");
   for (uint32_t i = 0; i < out->n_rows; i++) out->rows[i].times[0] = 0;

@@ -1,4 +1,4 @@
-/* A breakdown in tables, and as JSON. */
+/* Writes a breakdown as tables and as JSON. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static bool has_devices(const breakdown *breakdown) {
   return false;
 }
 
-/* A dash for what is not known. */
+/* Writes a dash if the value is unknown. */
 static void number_cell(columns *columns, bool known, double value, const char *format) {
   page cell = {0};
   if (known) {
@@ -62,7 +62,7 @@ static void measure_cells(columns *columns, const breakdown *breakdown, const wo
                                        : "memory");
 }
 
-/* The time that no row has, and all of it. */
+/* Writes a row that has only a time: the gaps, or the total. */
 static void last_cells(columns *columns, const breakdown *breakdown, const char *title, int before,
                        double ns) {
   text_cell(columns, title);
@@ -114,7 +114,7 @@ static void write_nodes(const breakdown *breakdown, uint32_t n, page *out) {
   columns_write(&columns, 2, out);
 }
 
-/* A device's come behind that of F32, which it has first. */
+/* A device's F32 peak is its first; its other dtypes follow it. */
 static void write_peaks(const breakdown *breakdown, page *out) {
   for (size_t i = 0; i < breakdown->n_peaks; i++) {
     const clave_peak *first = &breakdown->peaks[i];

@@ -1,4 +1,4 @@
-/* clave build-kernels: the process that the library starts to build kernels in. */
+/* clave build-kernels: the process in which the library builds kernels. */
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -9,7 +9,8 @@ typedef struct builder_arguments {
   bool unused;
 } builder_arguments;
 
-/* The socket under a number that programs which a driver starts (linkers) do not get. */
+/* Moves the socket to a descriptor that child processes of a driver (linkers) do not inherit, and
+ * replaces standard input by /dev/null. */
 static int take_socket(void) {
   int socket = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   int nothing = open("/dev/null", O_RDONLY);

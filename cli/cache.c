@@ -1,4 +1,4 @@
-/* clave cache: the kernel binaries on disk. */
+/* clave cache: shows and trims the kernel binaries and tuning tables on disk. */
 #include <inttypes.h>
 
 #include "clave_files.h"

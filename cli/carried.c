@@ -1,4 +1,4 @@
-/* What a program carries besides its graph. Its metadata is JSON of anybody's. */
+/* Shows what a program contains besides its graph. Its metadata may be any JSON. */
 #include "cli/carried.h"
 
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 #include "clave_llm.h"
 #include "json/json.h"
 
-enum { LONG_TEXT = 80 }; /* bytes: of longer ones the beginning is shown, and the size told */
+enum { LONG_TEXT = 80 }; /* bytes; of longer texts only the beginning and the size are shown */
 
 /* ---------------------------------------------------------------- the tokenizer */
 
@@ -69,7 +69,7 @@ void emit_json(json_writer *writer, const char *key, const json *value) {
 
 /* ---------------------------------------------------------------- metadata in lines */
 
-/* The first line that is not empty, as far as it is no longer than a short text, and the size. */
+/* Writes the first line that is not empty, at most LONG_TEXT bytes of it, and the size. */
 static void write_long(const char *text, page *out) {
   char line[LONG_TEXT + 1];
   size_t begin = strspn(text, " \t\r\n"), n = strcspn(text + begin, "\r\n");
@@ -112,7 +112,7 @@ void write_value(const json *value, page *out) {
           page_visible(out, json_key(m));
           text_puts(out, " ");
         }
-        write_value(m, out); /* as deep as json_parse lets documents be */
+        write_value(m, out); /* depth is limited by json_parse */
       }
       break;
   }
@@ -140,7 +140,7 @@ int write_carried(const clave_program *program, json_writer *writer, page *out) 
   json *document = NULL;
   TRY_EXIT(write_tokenizer(program, writer, out));
   TRY_STATUS(clave_program_get_info(program, &info));
-  if (info.metadata && *info.metadata) /* text of another kind is nobody's business here */
+  if (info.metadata && *info.metadata) /* metadata that is not JSON is ignored */
     clave_status_free(json_parse(info.metadata, strlen(info.metadata), &document));
   const json *llm =
       document && json_kind_of(document) == JSON_OBJECT ? json_member(document, "llm") : NULL;

@@ -1,16 +1,18 @@
 #ifndef CLI_CARRIED_H
 #define CLI_CARRIED_H
-/* What a program carries besides its graph: the tokenizer, and what is said of a language model. */
+/* Shows what a program contains besides its graph: the tokenizer and the metadata of a language
+ * model. */
 #include "cli/command.h"
 #include "json/json.h"
 #include "json/writer.h"
 
-/* writer NULL: as lines of a page. Nothing that is not there is written as lines. */
+/* Writes to `writer`, or as lines on the page if `writer` is NULL. Absent items are omitted from
+ * lines. */
 int write_carried(const clave_program *program, json_writer *writer, page *out) CHECK;
 
-/* A value as it was read. */
+/* Writes a parsed value unchanged. */
 void emit_json(json_writer *writer, const char *key, const json *json);
-/* On one line, visibly; a long text by its first line. */
+/* Writes a value on one line with control characters escaped; of a long text only the beginning. */
 void write_value(const json *json, page *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* Chats: messages in, answers out. */
+/* Chats: reads messages and prints answers. */
 #include "cli/chat.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ static void write_message(json_writer *writer, const char *role, const char *con
   emit_end_object(writer);
 }
 
-/* Whether messages that come now are the first. */
+/* Sets *out to true if the conversation has no messages yet. */
 static int is_empty(const speech *speech, bool *out) {
   char *messages;
   TRY_STATUS(clave_llm_messages(speech->talk, &messages));
@@ -64,12 +64,12 @@ int answer_message(chat *chat, const char *content, size_t size) {
 /* ---------------------------------------------------------------- messages of a file */
 
 typedef struct script {
-  const char *name, *at; /* within the array's text: JSON that was checked */
-  size_t number;         /* of the message at `at`, from 1 */
+  const char *name, *at; /* within the array's text, which is valid JSON */
+  size_t number;         /* of the message at `at`, counted from 1 */
   bool ended;
 } script;
 
-/* The next element of the array, and where it ends. */
+/* Returns the next element of the array and moves past it. */
 static span next_element(script *script) {
   int depth = 0;
   bool quoted = false;
@@ -100,7 +100,7 @@ static int read_role(const script *script, span message, speaker *out) {
   TRY_STATUS(json_parse(message.data, message.size, &value));
   const json *role = json_kind_of(value) == JSON_OBJECT ? json_member(value, "role") : NULL;
   bool said = role && json_kind_of(role) == JSON_STRING;
-  *out = USER; /* other roles ask, too */
+  *out = USER; /* other roles are answered like the user */
   for (int i = SYSTEM; said && i <= TOOL; i++) {
     if (strcmp(json_string(role), roles[i]) == 0) *out = (speaker)i;
   }
@@ -110,7 +110,7 @@ static int read_role(const script *script, span message, speaker *out) {
                      script->name, script->number);
 }
 
-/* Is what `now` says answered, if `next` comes behind it? */
+/* True if `now` is to be answered when `next` follows it. */
 static bool is_asked(speaker now, speaker next) {
   if (now == TOOL) return next != TOOL && next != ASSISTANT;
   return now == USER && next != ASSISTANT && next != TOOL;
@@ -148,7 +148,7 @@ int answer_script(chat *chat, const char *name, const page *content) {
   script script = {.name = name, .at = content->data ? content->data : ""};
   size_t n_answers = 0;
   speaker now = NOBODY, next;
-  script.at += strspn(script.at, " \t\r\n") + 1; /* behind its bracket */
+  script.at += strspn(script.at, " \t\r\n") + 1; /* after the opening bracket */
   span message = next_element(&script);
   if (!script.ended) TRY_EXIT(read_role(&script, message, &now));
   TRY_EXIT(begin_script(chat, &script, now));
@@ -167,7 +167,7 @@ int answer_script(chat *chat, const char *name, const page *content) {
 
 /* ---------------------------------------------------------------- messages of a person */
 
-/* What was wrong is said, and nothing of the chat is lost. */
+/* Answers a typed message. An error is already reported and loses nothing of the chat. */
 static int answer_typed(chat *chat, const page *message) {
   if (prompt_message(chat, message->data, message->size)) return EXIT_GOOD;
   TRY_EXIT(speak_line(chat->speech));

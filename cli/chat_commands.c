@@ -1,4 +1,4 @@
-/* Commands within a chat: lines that begin with a slash. */
+/* Commands in a chat: lines that begin with a slash. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "json/writer.h"
 
 typedef struct chat_command {
-  const char *name, *value, *help; /* value: what its argument is called; NULL: it has none */
+  const char *name, *value, *help; /* value: placeholder of its argument; NULL: no argument */
   int (*run)(chat *chat, const char *argument);
 } chat_command;
 
@@ -55,7 +55,7 @@ static int save(chat *chat, const char *argument) {
   return EXIT_GOOD;
 }
 
-/* Lines as they are, other control characters as \x1b. */
+/* Keeps newlines and escapes other control characters as \x1b. */
 static void add_lines(page *out, const char *text) {
   char line[2] = {0};
   for (; *text; text++) {
@@ -68,7 +68,7 @@ static void add_lines(page *out, const char *text) {
   }
 }
 
-/* "user: Who is there?"; contents that are no text as JSON. */
+/* Writes "user: Who is there?"; contents that are not text as JSON. */
 static void add_message(page *out, const json *value) {
   const char *role = text_or_null(value, "role"), *said = text_or_null(value, "content");
   const json *content = json_member(value, "content");
@@ -91,7 +91,7 @@ static int show_messages(const chat *chat) {
   page out = {0};
   TRY_STATUS(clave_llm_messages(chat->speech->talk, &messages));
   clave_status st = json_parse(messages, strlen(messages), &document);
-  if (st) text_printf(&out, "%s\n", messages); /* NUL in a text */
+  if (st) text_printf(&out, "%s\n", messages); /* a text contains NUL */
   clave_status_free(st);
   for (const json *m = document ? json_first(document) : NULL; m; m = json_next(m))
     add_message(&out, m);

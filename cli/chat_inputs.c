@@ -1,4 +1,4 @@
-/* Messages, tools, documents and arguments of chat templates. */
+/* Reads messages, tools, documents and arguments of chat templates. */
 #include "cli/chat_inputs.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ int read_chat_file(const char *path, const char *what, page *out) {
                                                   : fail("%s: not a JSON array of %s", path, what);
 }
 
-/* What templates are given beside --arg wins over an argument of that name. */
+/* True if the template gets a value of this name from elsewhere, which would override --arg. */
 static bool is_given_otherwise(const char *name, size_t size) {
   static const char *const names[] = {"messages", "tools", "documents", "add_generation_prompt"};
   for (size_t i = 0; i < LENGTH(names); i++)

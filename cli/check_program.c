@@ -1,4 +1,4 @@
-/* Rows of fields as programs, with inputs that are the same in every process. */
+/* Builds a program from a check row, with inputs that are the same in every process. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +17,11 @@ typedef struct reader {
   check_program *out;
   clave_id inputs[CHECK_MAX_OPERANDS], outputs[CHECK_MAX_OPERANDS];
   char output_names[CHECK_MAX_OPERANDS][NAME_SIZE];
-  uint32_t random; /* of the next element */
+  uint32_t random; /* state of the generator of elements */
   bool no_memory;
 } reader;
 
-/* A field's type: "f32[2,3]<5", "f32[2,3]!". */
+/* A parsed type such as "f32[2,3]<5" or "f32[2,3]!". */
 typedef struct shape {
   char type[NAME_SIZE];
   int rank;
@@ -29,7 +29,7 @@ typedef struct shape {
   bool is_constant;
 } shape;
 
-/* Integers between commas up to `close`; how many. */
+/* Reads comma-separated integers up to `close`. Returns how many. */
 static int read_list(const char *text, char close, int64_t *out, int most) {
   int n = 0;
   while (*text && *text != close && n < most) {
@@ -63,7 +63,7 @@ static uint32_t next_random(reader *reader) {
   return (reader->random = reader->random * 1664525 + 1013904223) >> 8;
 }
 
-/* Owned by the row's program. NULL: no memory, or too many. */
+/* Allocates memory owned by the row's program. Returns NULL if out of memory or entries. */
 static void *row_memory(reader *reader, uint64_t bytes) {
   const bool fits = reader->out->n_memory < CHECK_MAX_OPERANDS && bytes < SIZE_MAX / 2;
   void *data = fits ? calloc(1, (size_t)bytes + 1) : NULL;
@@ -86,7 +86,7 @@ static clave_tensor make_data(reader *reader, const shape *shape, clave_dtype dt
   return tensor;
 }
 
-/* Rows of Q8_0: blocks of an F16 scale, here 2^-7, and 32 codes. */
+/* Adds rows of Q8_0: blocks of an F16 scale, here 2^-7, and 32 codes. */
 static clave_id add_encoded(reader *reader, const char *name, const shape *shape) {
   const int64_t dims[] = {shape->dims[0], shape->dims[1] / QUANTISED_BLOCK * QUANTISED_BYTES};
   clave_tensor rows = clave_tensor_make(CLAVE_U8, 2, dims, NULL);
@@ -130,7 +130,7 @@ static void set_operands(reader *reader, const char *name, const char *types) {
   clave_builder_set_tensors(reader->builder, name, ids, n);
 }
 
-/* kind:dtype:operands */
+/* Parses "kind:dtype:operands". */
 static void set_step(reader *reader, const char *value) {
   char kind[NAME_SIZE] = "", type[NAME_SIZE] = "", list[NAME_SIZE] = "";
   clave_dtype dtype = CLAVE_F32;
@@ -187,7 +187,7 @@ static void set_output(reader *reader, const char *name, const char *type) {
   clave_builder_set_tensor(reader->builder, name, reader->outputs[n]);
 }
 
-/* The fields of a row, each "name=value" or "name>type". */
+/* Reads the fields of a row, each "name=value" or "name>type". */
 static void read_fields(reader *reader, const char *fields) {
   char word[200];
   int taken;

@@ -1,5 +1,5 @@
-/* The rows: one or more for each family of kernels. A test compares the families with the schema's.
- */
+/* The check rows: one or more for each family of kernels. A test compares the families with the
+ * schema's. */
 #include "cli/checks.h"
 #include "cli/command.h"
 

@@ -1,5 +1,5 @@
-/* One command's arguments to its end: what the tool and executables that carry a language model
- * share. */
+/* Runs one command from its arguments to its exit status. Shared by the tool and by executables
+ * that embed a language model. */
 #include "cli/command_line.h"
 
 #include <errno.h>
@@ -12,8 +12,8 @@
 #include "cli/files.h"
 #include "cli/progress.h"
 
-/* A closed standard stream would hand its number to the next file that is opened; fill the gap so
- * that it still reads and writes as an error. */
+/* If a standard stream is closed, the next file opened would get its descriptor. Fills the gap with
+ * a descriptor that fails on reads and writes. */
 static void occupy_closed_streams(void) {
   for (int fd = 0; fd <= 2; fd++) {
     if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", fd ? O_RDONLY : O_WRONLY);
@@ -56,7 +56,7 @@ int answer_process(answer_fn answer, int argc, char *const *argv) {
   page out = {0};
   occupy_closed_streams();
   (void)signal(SIGPIPE, SIG_IGN);
-  (void)signal(SIGXFSZ, SIG_IGN); /* a limit of files' sizes is an error of writing */
+  (void)signal(SIGXFSZ, SIG_IGN); /* a file size limit is reported as a write error */
   int result = answer(argc, argv, &out);
   if (result == EXIT_GOOD) result = print_page(&out);
   text_free(&out);

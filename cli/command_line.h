@@ -1,16 +1,17 @@
 #ifndef CLI_COMMAND_LINE_H
 #define CLI_COMMAND_LINE_H
-/* From a process's arguments to a command's, and what it prints at the end. */
+/* Runs a command from a process's arguments and prints its output at the end. */
 #include "cli/command.h"
 
-/* Standard error: "usage: TOOL USAGE" and how to get help. prefix: "generate ", or "" where the
- * tool is one command. */
+/* Prints "usage: TOOL USAGE" and how to get help to standard error. prefix: "generate ", or "" if
+ * the tool has one command only. */
 void print_usage(const char *usage, const char *prefix);
-/* argv: behind the command's name. Its exit status; out: what it prints if that is good. */
+/* argv: the arguments after the command's name. Returns the command's exit status; `out` gets the
+ * text to print on success. */
 int run_command_line(const command *command, const char *prefix, int argc, char *const *argv,
                      page *out) CHECK;
 
-/* What a process does with its arguments; then prints what it has answered. */
+/* A tool's main function; answer_process runs it and then prints its page. */
 typedef int (*answer_fn)(int argc, char *const *argv, page *out);
 int answer_process(answer_fn answer, int argc, char *const *argv) CHECK;
 

@@ -1,4 +1,4 @@
-/* clave compile: a program as an executable of its own, or as its sources. */
+/* clave compile: compiles a program to an executable, or writes its sources. */
 #include "clave_compile.h"
 
 #include <stdlib.h>
@@ -89,7 +89,7 @@ static const flag compile_flags[] = {
      "keeps sources and object files in BIN.build", 0, 0},
 };
 
-/* The name is copied into `names`. */
+/* Parses "NAME=N"; the name is copied to `names`. */
 static int take_dim(const char *given, text *names, clave_compile_dim *out) {
   size_t length;
   TRY_EXIT(read_dim(given, &length, &out->size));
@@ -99,7 +99,7 @@ static int take_dim(const char *given, text *names, clave_compile_dim *out) {
   return EXIT_GOOD;
 }
 
-/* "some/libmnist.so" is mnist's. */
+/* Derives the library's name from its path: "some/libmnist.so" is mnist. */
 static void name_library(const char *path, text *to) {
   const char *slash = strrchr(path, '/'), *stem = slash ? slash + 1 : path;
   if (strncmp(stem, "lib", 3) == 0) stem += 3;
@@ -123,7 +123,7 @@ static bool wants_all(const compile_arguments *arguments) {
   return arguments->model.method && strcmp(arguments->model.method, "all") == 0;
 }
 
-/* NULL: text of a language model, or all. */
+/* Returns NULL for a language model's text, or if all methods are compiled. */
 static const char *method_of(const compile_arguments *arguments, const model *model) {
   size_t size;
   const bool has_text =
@@ -137,7 +137,8 @@ static bool is_for_opencl(const compile_arguments *arguments) {
   return arguments->target && strcmp(arguments->target, "opencl") == 0;
 }
 
-/* What is refused before anything is measured. */
+/* Returns what --tune does not support here, checked before anything is measured; NULL: it is
+ * supported. */
 static const char *why_untuned(const compile_arguments *arguments, const model *model) {
   return wants_all(arguments)          ? "--method all"
          : method_of(arguments, model) ? NULL
@@ -184,13 +185,13 @@ static int compile_with(const compile_arguments *arguments, model *model,
   return EXIT_GOOD;
 }
 
-/* Whether the executable has no threads beside the caller's. */
+/* True if the executable has no thread but the caller's. */
 static bool runs_alone(const compile_arguments *arguments) {
   return arguments->bare || arguments->arena || !arguments->threads;
 }
 
-/* What the executable will run on, as far as it is here: the OpenCL device that CLAVE_DEVICE names.
- */
+/* Opens the kind of device that the executable will use: the CPU backend, or the OpenCL device that
+ * CLAVE_DEVICE selects. */
 static int open_target(const compile_arguments *arguments, model *model) {
   const char *named = getenv("CLAVE_DEVICE");
   model_arguments with = arguments->model;
@@ -212,7 +213,7 @@ static int pack_first(const compile_arguments *arguments, model *model) {
   return pack_program(model);
 }
 
-/* For this executable alone where there is no cache folder to keep winners in. */
+/* Tunes first. Without a cache folder the winners are used for this executable only. */
 static int tune_first(const compile_arguments *arguments, model *model) {
   const char *why = why_untuned(arguments, model);
   if (why) return fail("--tune is of one method's sizes, which %s has not", why);
@@ -277,7 +278,7 @@ static int compile_program(const void *arguments, page *out) {
     return fail_usage("--budget is of --tune, which is not given");
   if (compile_arguments->processor && strcmp(compile_arguments->processor, "portable") != 0)
     return fail_usage("--processor: expected portable, got \"%s\"", compile_arguments->processor);
-  /* Kernels that plan and pack here are those that will run there. */
+  /* Makes planning and packing here use the kernels that the executable will run. */
   if (compile_arguments->processor && setenv("CLAVE_DEVICE_CLASS", "portable", 1) != 0)
     return fail_memory();
   catch_endings();

@@ -1,4 +1,5 @@
-/* clave convert: between the two forms of a program; and with weights packed ahead for a device. */
+/* clave convert: converts between the two file formats of a program, optionally with packed
+ * weights. */
 #include <string.h>
 
 #include "clave_files.h"

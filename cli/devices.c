@@ -1,4 +1,4 @@
-/* clave devices: every device in one list. */
+/* clave devices: lists all devices. */
 #include "cli/devices.h"
 
 #include <inttypes.h>
@@ -77,7 +77,7 @@ static void write_row(columns *table, const clave_device_info *info, page *cell)
   columns_cell(table, "%s", cell->data ? cell->data : "");
 }
 
-/* Under the name: a row of its own that has nothing else. */
+/* Writes a row with only a remark in the name column. */
 static void write_remark(columns *table, const char *title, const char *remark, page *cell) {
   if (!remark || !*remark) return;
   for (uint32_t i = 1; i < table->n_columns; i++) columns_cell(table, "%s", "");

@@ -4,7 +4,7 @@
 #include "clave.h"
 #include "json/writer.h"
 
-/* The members of an object that is open. */
+/* Writes the members into the open object. */
 void write_device(json_writer *out, const clave_device_info *info);
 
 #endif

@@ -1,4 +1,4 @@
-/* Findings of a device as a part of the report, and the report in lines. */
+/* Adds the findings of a device to the report, and prints the report in lines. */
 #include "cli/diagnosis.h"
 
 #include <stdlib.h>
@@ -114,7 +114,7 @@ static void print_drivers(const json *drivers, page *out) {
   }
 }
 
-/* A line for each result that there is: "  right: conv cat", families named once. */
+/* Writes one line per result, such as "  right: conv cat", with each family named once. */
 static void print_checks(const json *checks, page *out) {
   static const char *const results[] = {"right", "runs", "wrong", "error", "unsupported"};
   for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
@@ -135,7 +135,7 @@ static double speed_of(const json *value, const char *key, const char *unit) {
   return speed ? number_of(speed, unit) : 0;
 }
 
-/* Those that were measured. */
+/* Prints the measured speeds. */
 static void print_speeds(const json *json, page *out) {
   const double moved = speed_of(json, "bandwidth", "gb_s"),
                computed = speed_of(json, "compute", "gflop_s");
@@ -179,7 +179,7 @@ int diagnosis_print(const char *report, size_t size, page *out) {
   clave_status st = json_parse(report, size, &document);
   if (st) {
     status_free(st);
-    return fail_memory(); /* the report is JSON of ours */
+    return fail_memory(); /* the report is valid JSON, so this is out of memory */
   }
   print_report(document, out);
   json_free(document);

@@ -1,5 +1,6 @@
-/* clave doctor: what a bug report needs: the system, OpenCL's loader and drivers, the cache, and
- * what each device computes. Drivers are asked by child processes (probe.c), which they may end. */
+/* clave doctor: collects what a bug report needs: the system, OpenCL's loader and drivers, the
+ * cache, and the results of each device. Child processes (probe.c) query the drivers, which may
+ * crash them. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -41,8 +42,8 @@ static const flag doctor_flags[] = {
 typedef struct doctor {
   json_writer writer;
   const char *family;            /* NULL: all */
-  text problems;                 /* NUL-ended, one after the other */
-  char *folder, *findings, *log; /* owned; the files of children in it */
+  text problems;                 /* NUL-terminated, one after the other */
+  char *folder, *findings, *log; /* owned; the children's files are in the folder */
 } doctor;
 
 static void add_problem(doctor *doctor, const char *format, ...)
@@ -57,7 +58,7 @@ static void add_problem(doctor *doctor, const char *format, ...) {
 
 /* ---------------------------------------------------------------- the system */
 
-/* The first line of a file that begins so, behind the colon. */
+/* Finds the first line of a file that starts with `begin`, and copies what follows its colon. */
 static void find_line(const char *path, const char *begin, char *out, size_t size) {
   char line[512];
   FILE *file = fopen(path, "r");
@@ -144,7 +145,7 @@ static void write_vendors(doctor *doctor) {
 
 /* ---------------------------------------------------------------- the cache */
 
-/* The folder, or where it is not there yet, the nearest one above it that is. */
+/* Returns the folder, or its nearest existing parent. */
 static void find_existing(const char *path, char *out, size_t size) {
   struct stat s;
   (void)snprintf(out, size, "%s", path);
@@ -203,7 +204,7 @@ static int run_child(const doctor *doctor, const char *device, int *ended) {
   return is_interrupted(NULL) ? interrupted_exit() : EXIT_GOOD;
 }
 
-/* What a child found, line by line; the last may be cut. */
+/* Reads a child's findings, one per line; the last line may be incomplete. */
 static int read_findings(const doctor *doctor, diagnosis *out) {
   page all = {0};
   if (!file_exists(doctor->findings)) return EXIT_GOOD;
@@ -341,7 +342,7 @@ static int run_doctor(const void *arguments, page *out) {
   doctor doctor = {.writer = {.out = &report}, .family = doctor_arguments->family};
   if (doctor_arguments->family && !is_family(doctor_arguments->family))
     return fail_usage("there is no family of kernels \"%s\"", doctor_arguments->family);
-  catch_endings(); /* the folder goes, too */
+  catch_endings(); /* removes the folder on a signal, too */
   int code = make_folder(&doctor);
   if (!code) code = examine(&doctor, doctor_arguments);
   remove_folder(&doctor);

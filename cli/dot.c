@@ -1,10 +1,10 @@
-/* A method's graph in graphviz's language. */
+/* Writes a method's graph in Graphviz's DOT language. */
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "cli/graph.h"
 
-/* Inside a quoted string of dot. */
+/* Escapes text for a quoted string of DOT. */
 static void write_escaped(page *out, const char *text) {
   for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
     if (*p == '"' || *p == '\\') {

@@ -1,5 +1,5 @@
-/* Line editing and history by libedit. It reads through wait_for_input, so that Ctrl-C ends a line;
- * a paste (between ESC [200~ and ESC [201~) is taken as it is, line ends too. */
+/* Line editing and history by libedit. It reads through wait_for_input, so that Ctrl-C ends a line.
+ * A paste (between ESC [200~ and ESC [201~) is inserted unchanged, including newlines. */
 #include "cli/editor.h"
 
 #include <histedit.h>
@@ -28,7 +28,7 @@ static char *prompt_of(EditLine *el) {
   union {
     const char *in;
     char *out;
-  } shown; /* libedit does not write to it */
+  } shown; /* libedit wants char *, but does not write to it */
   editor *editor;
   (void)el_get(el, EL_CLIENTDATA, &editor);
   shown.in = editor->prompt;
@@ -37,7 +37,7 @@ static char *prompt_of(EditLine *el) {
 
 static bool read_byte(char *text) { return wait_for_input() && read(STDIN_FILENO, text, 1) == 1; }
 
-/* A character of UTF-8: 1, or 0 at the end and after Ctrl-C. */
+/* Reads one UTF-8 character. Returns 1, or 0 at the end of input and after Ctrl-C. */
 static int read_character(EditLine *el, wchar_t *out) {
   mbstate_t state = {0};
   char c;
@@ -47,11 +47,11 @@ static int read_character(EditLine *el, wchar_t *out) {
     size_t n = mbrtowc(out, &c, 1, &state);
     if (n == (size_t)-2) continue;
     if (n != (size_t)-1) return 1;
-    memset(&state, 0, sizeof state); /* no UTF-8: it is left out */
+    memset(&state, 0, sizeof state); /* skips invalid UTF-8 */
   }
 }
 
-/* Everything up to the end of the paste goes into the line. */
+/* Inserts everything up to the end of the paste into the line. */
 static unsigned char paste(EditLine *el, int key) {
   page got = {0};
   size_t n = strlen(paste_end);
@@ -107,7 +107,7 @@ editor *open_editor(void) {
   return NULL;
 }
 
-/* Ctrl-C on a line with something drops that. */
+/* If Ctrl-C was typed on a line that is not empty, discards the line and returns true. */
 static bool drops_line(const editor *editor) {
   const LineInfo *info = el_line(editor->line);
   bool drops = is_interrupted(NULL) && info && info->lastchar > info->buffer;
@@ -125,7 +125,7 @@ int edit_line(editor *editor, const char *prompt, page *line) {
   text_clear(line);
   editor->prompt = prompt;
   (void)el_set(editor->line, EL_PREP_TERM,
-               1); /* ahead of the prompt: what is typed from then on counts */
+               1); /* before the prompt, so that input typed from then on is not lost */
   (void)fputs("\x1b[?2004h", stderr);
   do typed = el_gets(editor->line, &n);
   while (!typed && drops_line(editor));

@@ -1,4 +1,4 @@
-/* Runs a compiled program in a folder of its own, which is removed again. */
+/* Runs a compiled program in a temporary folder, which is removed afterwards. */
 #include "cli/executed.h"
 
 #include <errno.h>
@@ -14,11 +14,11 @@
 #include "cli/interrupts.h"
 #include "cli/progress.h"
 
-/* Files lie in `folder`; all is owned. */
+/* The files in `folder`; all members are owned. */
 typedef struct workplace {
   char *program; /* absolute */
-  char *folder;  /* NULL: not made */
-  char **names;  /* inputs, then outputs, then the log */
+  char *folder;  /* NULL: not created */
+  char **names;  /* files of inputs, then of outputs, then the log */
   uint32_t n, n_inputs;
 } workplace;
 
@@ -67,7 +67,7 @@ static int write_tensor(const char *path, const clave_tensor *tensor) {
   return result;
 }
 
-/* Its first line, after an exit status that is not 0. */
+/* Reports the first line of the log after a nonzero exit status. */
 static int report_failure(const workplace *workplace, const char *path, int code) {
   page log = {0}, line = {0};
   TRY_EXIT(read_file(workplace->names[workplace->n - 1], &log));
@@ -80,7 +80,7 @@ static int report_failure(const workplace *workplace, const char *path, int code
   return result;
 }
 
-/* *code: its exit status. */
+/* *code: the exit status. */
 static int run_with(const workplace *workplace, const char *path, const char *const *arguments,
                     int *code) {
   tool *tool = NULL;
@@ -116,7 +116,7 @@ static int ask_in(workplace *workplace, const char *path, page *help) {
 int ask_executable(const char *path, bool *is_opencl) {
   workplace workplace = {0};
   page help = {0};
-  catch_endings(); /* the folder goes, too */
+  catch_endings(); /* removes the folder on a signal, too */
   int result = ask_in(&workplace, path, &help);
   *is_opencl = !result && help.data && strstr(help.data, " on an OpenCL device");
   remove_workplace(&workplace);
@@ -166,7 +166,7 @@ static int run_in(workplace *workplace, const char *path, const model *model,
 
 int compare_executable(const char *path, const model *model, const input_set *inputs, page *out) {
   workplace workplace = {0};
-  catch_endings(); /* the folder goes, too */
+  catch_endings(); /* removes the folder on a signal, too */
   int result = run_in(&workplace, path, model, inputs);
   remove_workplace(&workplace);
   if (result) return result;

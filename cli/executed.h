@@ -1,13 +1,13 @@
 #ifndef CLI_EXECUTED_H
 #define CLI_EXECUTED_H
-/* An executable of clave compile at work: files in, files out. */
+/* Runs an executable made by clave compile on files. */
 #include "cli/inputs.h"
 
-/* What its help says that it runs on: an OpenCL device, or the CPU. */
+/* Reads from the executable's help whether it runs on an OpenCL device. */
 int ask_executable(const char *path, bool *is_opencl) CHECK;
-/* Runs `path` on the tensors of the inputs and compares what it writes with what the model's
- * session gave in its last run, bit for bit but for which NaN a NaN is. Scalar inputs are what the
- * executable was compiled for, and no files. */
+/* Runs `path` on the input tensors and compares its outputs with those of the last run of the
+ * model's session. They must be equal bit for bit, except that any NaN equals any other. Scalar
+ * inputs were fixed at compile time and are not passed. */
 int compare_executable(const char *path, const model *model, const input_set *inputs,
                        page *out) CHECK;
 

@@ -1,4 +1,4 @@
-/* Small files, as a whole. */
+/* Reads and writes whole small files. */
 #include "cli/files.h"
 
 #include <errno.h>
@@ -53,7 +53,7 @@ int print_page(page *page) {
   return EXIT_GOOD;
 }
 
-/* Into a file that does not exist yet, or directly. */
+/* Writes to a new file, or directly, depending on `flags`. */
 static int write_to(const char *path, const char *file, int flags, const page *content) {
   int fd = open(file, flags | O_WRONLY | O_CLOEXEC, 0666);
   if (fd < 0) return fail("%s: %s", path, strerror(errno));
@@ -71,7 +71,7 @@ static int replace_file(const char *path, const page *content) {
   return st ? fail_status(st) : EXIT_GOOD;
 }
 
-/* What a path lies in; owned by the caller. */
+/* Returns the folder of a path; the caller frees it. */
 static char *folder_of(const char *path) {
   const char *slash = strrchr(path, '/');
   return slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
@@ -119,7 +119,7 @@ bool is_in_folder_of(const char *path, const char *name, const char *other) {
 int write_file(const char *path, const page *content) {
   struct stat info;
   if (content->failed) return fail_memory();
-  char *target = realpath(path, NULL); /* a link stays one */
+  char *target = realpath(path, NULL); /* writes through a link instead of replacing it */
   const char *file = target ? target : path;
   bool special = stat(file, &info) == 0 && !S_ISREG(info.st_mode);
   int result = special ? write_to(path, file, 0, content) : replace_file(file, content);

@@ -1,22 +1,22 @@
 #ifndef CLI_FILES_H
 #define CLI_FILES_H
-/* Small files, as a whole. */
+/* Reads and writes whole small files. */
 #include "cli/page.h"
 #include "cli/report.h"
 
-/* All of a file, "-": of standard input. */
+/* Reads all of a file; "-": standard input. */
 int read_file(const char *path, page *out) CHECK;
-/* Written whole or not at all; what is no regular file (/dev/stdout) is written directly. */
+/* Replaces the file atomically; writes directly to anything but a regular file (/dev/stdout). */
 int write_file(const char *path, const page *content) CHECK;
-/* Before work that may take long: whether write_file could write there. */
+/* Fails if write_file could not write to `path`. Called before long work. */
 int check_writable(const char *path) CHECK;
-/* Whether they name one regular file, there or to be made. */
+/* True if both paths name the same regular file, which need not exist yet. */
 bool is_same_file(const char *left, const char *right);
-/* Whether the path is that of a file of this name in the folder that `other` lies in. */
+/* True if `path` names a file called `name` in the folder of `other`. */
 bool is_in_folder_of(const char *path, const char *name, const char *other);
-/* All of it, to standard output, now. */
+/* Writes all bytes to standard output and flushes it. */
 int write_output(const char *bytes, size_t size) CHECK;
-/* Prints what is there and empties it: before work that may take long. */
+/* Prints the page and empties it, for output before long work. */
 int print_page(page *page) CHECK;
 
 #endif

@@ -1,5 +1,5 @@
-/* The generic reader of command lines: flags and operands by a command's table, help from the same
- * table. */
+/* Parses command lines by a command's table of flags and operands, and writes the help from the
+ * same table. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@ enum { WORD_LIMIT = 32 };
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Edits (insert, delete, replace, swap neighbours) from a to right; both shorter than WORD_LIMIT.
- */
+/* Counts the edits (insertions, deletions, replacements, swaps of neighbours) from left to right;
+ * both are shorter than WORD_LIMIT. */
 static size_t count_edits(const char *left, const char *right) {
   size_t rows[3][WORD_LIMIT + 1], n = strlen(right);
   for (size_t j = 0; j <= n; j++) rows[0][j] = j;
@@ -59,7 +59,7 @@ typedef struct parser {
   int argc, at;
   char *const *argv;
   char *arguments;
-  uint64_t seen; /* bit i: flag i was given */
+  uint64_t seen; /* bit i: flag i is given */
 } parser;
 
 static void *field_of(const parser *parser, const flag *flag) {
@@ -117,7 +117,7 @@ static int store_value(const parser *parser, const flag *flag, const char *value
   return EXIT_GOOD;
 }
 
-/* By the first `length` letters of `word`, which must be all of a flag's name. */
+/* Finds the flag whose name is the first `length` letters of `word`. */
 static const flag *find_flag(const command *command, const char *word, size_t length) {
   for (size_t i = 0; i < command->n_flags; i++) {
     const flag *flag = &command->flags[i];
@@ -126,7 +126,7 @@ static const flag *find_flag(const command *command, const char *word, size_t le
   return NULL;
 }
 
-/* The flag of "-p". */
+/* Finds the flag of a short form such as "-p". */
 static const flag *find_short(const command *command, const char *word) {
   for (size_t i = 0; i < command->n_shorts && strlen(word) == 2; i++) {
     if (command->shorts[i].letter == word[1])
@@ -135,8 +135,7 @@ static const flag *find_short(const command *command, const char *word) {
   return NULL;
 }
 
-/* The shortest that begins as `word` does behind its hyphen, for those who write a flag with one.
- */
+/* Suggests the shortest flag that begins with the letters after the single hyphen of `word`. */
 static const char *find_begun(const command *command, const char *word) {
   const char *begun = NULL;
   for (size_t i = 0; i < command->n_flags && word[1] != '-'; i++) {
@@ -161,7 +160,7 @@ static int refuse_flag(const parser *parser, const char *word) {
                  : fail_usage("%s has no flag %s", command->name, word);
 }
 
-/* Of all that store where flag does: what is given in one way is not given in another, too. */
+/* Returns the bits of all flags that store to the same field, which exclude each other. */
 static uint64_t bits_of_field(const parser *parser, const flag *flag) {
   uint64_t bits = 0;
   for (size_t i = 0; i < parser->command->n_flags; i++)
@@ -235,7 +234,7 @@ parse_result parse_arguments(const command *command, int argc, char *const *argv
   return PARSED_BADLY;
 }
 
-/* The file that a flag or an operand names; NULL: it names none, or is not given. */
+/* Returns the file named by a flag or operand; NULL if it names none or is not given. */
 static const char *file_of(const flag *flag, const void *arguments) {
   const char *path;
   if (!is_written(flag) && flag->kind != FLAG_PATH && !is_operand(flag)) return NULL;
@@ -243,10 +242,11 @@ static const char *file_of(const flag *flag, const void *arguments) {
   return path;
 }
 
-/* What is read must not be lost: it is the weights, where they are not kept elsewhere. */
+/* Fails if an output file would overwrite an input, for instance weights that exist nowhere else.
+ */
 static int refuse_over(const flag *weight, const char *written, const flag *from,
                        const char *path) {
-  static const char consts[] = "consts.safetensors"; /* of a .json, where no other is named */
+  static const char consts[] = "consts.safetensors"; /* the default file of a .json */
   if (is_written(from) && is_same_file(written, path))
     return fail("%s and %s would both be written to %s", from->name, weight->name, path);
   if (weight->kind == FLAG_RENEWED && (size_t)weight->min == from->offset) return EXIT_GOOD;

@@ -1,5 +1,5 @@
 /* Finds blocks of nodes that repeat: for each period, the longest run of nodes that equal the node
- * one period later. The repeat that hides most nodes is taken, then those before and after it. */
+ * one period later. Takes the repeat that hides most nodes, then searches before and after it. */
 #include "cli/folds.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum {
   FEWEST_HIDDEN = 8,
-  MOST_COMPARISONS = 150000000 /* of nodes, and of all searches together: a graph of 20,000 */
+  MOST_COMPARISONS = 150000000 /* per node, and in total (for 20,000 nodes) */
 };
 
 static bool is_same_tensor(const clave_tensor_info *left, const clave_tensor_info *right) {
@@ -30,7 +30,7 @@ static bool is_same_node(const graph *graph, const graph_node *left, const graph
   return true;
 }
 
-/* kinds[i]: the number of the first node that equals node i. *left: how many comparisons may still
+/* Returns kinds[i]: the index of the first node equal to node i. *left: comparisons that may still
  * be made; a node that would need more counts as different from all others. */
 static uint32_t *number_kinds(const graph *graph, uint64_t *left) {
   uint32_t *kinds = calloc((size_t)graph->n_nodes + 1, sizeof *kinds);
@@ -54,8 +54,8 @@ static uint32_t *number_kinds(const graph *graph, uint64_t *left) {
 
 static uint32_t count_hidden(const graph_fold *fold) { return (fold->count - 1) * fold->period; }
 
-/* The repeat within [begin, end) that hides most nodes; of several the one of the shortest period.
- */
+/* Returns the repeat within [begin, end) that hides most nodes; on a tie, that of the shortest
+ * period. */
 static graph_fold find_largest(const uint32_t *kinds, uint32_t begin, uint32_t end) {
   graph_fold best = {.count = 1};
   for (uint32_t period = 1; period <= (end - begin) / 2; period++) {
@@ -69,10 +69,10 @@ static graph_fold find_largest(const uint32_t *kinds, uint32_t begin, uint32_t e
   return best;
 }
 
-/* *left: comparisons that may be made; a part that would take more is not searched. */
+/* *left: comparisons that may still be made; a range that would need more is not searched. */
 static bool add_folds(const uint32_t *kinds, uint32_t begin, uint32_t end, uint64_t *left,
                       graph_folds *out) {
-  const uint64_t n = end - begin, comparisons = n * n * 3 / 8; /* of all periods up to n / 2 */
+  const uint64_t n = end - begin, comparisons = n * n * 3 / 8; /* for all periods up to n / 2 */
   if (comparisons > *left) return true;
   *left -= comparisons;
   const graph_fold best = find_largest(kinds, begin, end);

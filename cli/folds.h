@@ -4,10 +4,10 @@
  * the first of them and one box for the others. */
 #include "cli/graph.h"
 
-/* `count` equal blocks of `period` nodes each; the first block begins at node `first`. */
+/* `count` equal consecutive blocks of `period` nodes; the first begins at node `first`. */
 typedef struct graph_fold {
   uint32_t first, period, count;
-  char *note; /* owned; a further line of the box that stands for the repeats; NULL: none */
+  char *note; /* owned; an additional line in the box that stands for the repeats, or NULL */
 } graph_fold;
 
 typedef struct graph_folds {
@@ -16,13 +16,13 @@ typedef struct graph_folds {
   size_t capacity;
 } graph_folds;
 
-/* Nodes are equal if op, attributes, result dtypes and result shapes are. Only repeats that hide at
- * least eight nodes are folded. The search is quadratic and bounded: of graphs with more than
- * 20,000 nodes not all repeats are found. On failure, too, free_folds is to be called. */
+/* Finds equal blocks: nodes are equal if op, attributes, result dtypes and result shapes are. Only
+ * repeats that hide at least eight nodes are folded. The quadratic search is bounded, so not all
+ * repeats are found in graphs of more than 20,000 nodes. Call free_folds even on failure. */
 int find_folds(const graph *graph, graph_folds *folds) CHECK;
 void free_folds(graph_folds *folds);
 
-/* The fold whose repeats (all blocks but its first) contain the node, or NULL. */
+/* Returns the fold whose repeats (all blocks except its first) contain the node, or NULL. */
 graph_fold *fold_of_node(const graph_folds *folds, uint32_t node);
 
 #endif

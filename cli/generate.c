@@ -1,4 +1,4 @@
-/* clave generate: text from a language model, or a chat with it. */
+/* clave generate: generates text with a language model, or chats with it. */
 #include <errno.h>
 #include <float.h>
 #include <limits.h>
@@ -113,7 +113,7 @@ static const flag generate_flags[] = {
     WARM_UP_FLAG(generate_arguments),
 };
 
-/* As llama.cpp has them. */
+/* The same letters as in llama.cpp. */
 static const short_flag generate_shorts[] = {
     {'m', "PROG"},          {'p', "--prompt"},  {'f', "--prompt-file"}, {'n', "--max-new-tokens"},
     {'c', "--max-context"}, {'t', "--threads"}, {'s', "--seed"}};
@@ -149,11 +149,11 @@ enum { DEFAULT_NEW_TOKENS = 256, DEFAULT_TOP = 5 };
 static const generate_arguments generate_defaults = {.top_logprobs = DEFAULT_TOP,
                                                      SAMPLING_NOT_GIVEN};
 
-enum { EXIT_INTERRUPTED = 130 }; /* as shells have it: 128 + SIGINT */
+enum { EXIT_INTERRUPTED = 130 }; /* 128 + SIGINT, as in shells */
 
 /* ---------------------------------------------------------------- the command line */
 
-/* What goes with chats alone. */
+/* Rejects options that only chats have. */
 static int check_chat(const generate_arguments *arguments) {
   const struct {
     const char *name;
@@ -275,7 +275,7 @@ static int refuse_empty(const generate_arguments *arguments) {
               : fail("the prompt is empty, and the model has no token to begin with");
 }
 
-/* As clave_llm_prompt_text, but with another BOS, or none. */
+/* Same as clave_llm_prompt_text, but with the given BOS, or none. */
 static int prompt_encoded(const speech *speech, const page *content, int32_t bos) {
   clave_llm_info info = {.size = sizeof info};
   clave_ids ids;
@@ -302,7 +302,7 @@ static int prompt_text(const generate_arguments *arguments, const speech *speech
   return EXIT_GOOD;
 }
 
-/* Decimal numbers between white space. */
+/* Parses decimal numbers separated by white space. */
 static int parse_ids(const char *name, const page *content, uint32_t *ids, size_t *count) {
   static const char space[] = " \t\r\n\v\f";
   const char *at = content->data ? content->data : "", *end = at + content->size;
@@ -338,7 +338,7 @@ static int prompt_ids(const generate_arguments *arguments, const speech *speech,
   return st ? fail_status(st) : result;
 }
 
-/* A chat does not begin without a template that can be read. */
+/* Fails if the model has no chat template or it cannot be parsed. */
 static int check_template(const generate_arguments *arguments, const speech *speech) {
   clave_llm_info info = {.size = sizeof info};
   clave_template *template = NULL;
@@ -362,7 +362,8 @@ static int note_ignored(const speech *speech) {
   return note_ignored_inputs(st, tools, documents);
 }
 
-/* The template's tokens that are text to the tokenizer: the model was not trained on those. */
+/* Notes tokens of the template that the tokenizer encodes as plain text: the model was not trained
+ * on this text. */
 static int note_unknown_tokens(const speech *speech) {
   char *tokens;
   page note = {0};
@@ -377,7 +378,7 @@ static int note_unknown_tokens(const speech *speech) {
 
 /* ---------------------------------------------------------------- the command */
 
-/* Standard input may be read before the model is loaded: what is wrong with it shows at once. */
+/* Reads the prompt, before the model is loaded, so that errors in it show at once. */
 static int read_prompt(const generate_arguments *arguments, page *out) {
   if (arguments->chat_file) return read_chat_file(arguments->chat_file, "messages", out);
   if (arguments->prompt_ids) return read_file(arguments->prompt_ids, out);

@@ -1,4 +1,4 @@
-/* The command line's sampling options as the library takes them. */
+/* Converts sampling options of the command line to those of the library. */
 #include "cli/generate_arguments.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ bool is_chat(const generate_arguments *arguments) {
   return arguments->chat || arguments->chat_file;
 }
 
-/* Returns the decimal that was written: 0.8, not the nearest float's 0.800000012. */
+/* Returns the decimal that was written: 0.8 rather than the nearest float's 0.800000012. */
 static double as_written(float x) {
   char digits[32];
   (void)number_print(digits, sizeof digits, "%.7g", (double)x);

@@ -1,6 +1,6 @@
 #ifndef CLI_GENERATE_ARGUMENTS_H
 #define CLI_GENERATE_ARGUMENTS_H
-/* What the command line says of generating text, for plain prompts (generate.c) and chats. */
+/* Command line options of text generation, for plain prompts (generate.c) and chats. */
 #include "cli/model.h"
 #include "cli/speech.h"
 
@@ -15,19 +15,19 @@ typedef struct generate_arguments {
   bool chat, ignore_stop_ids, color, verbose_prompt;
 } generate_arguments;
 
-/* Sampling options that the command line leaves out, until settle_sampling. */
+/* Marks sampling options that the command line omits, until settle_sampling fills them in. */
 #define SAMPLING_NOT_GIVEN \
   .temperature = -1, .top_k = -1, .top_p = -1, .min_p = -1, .repetition = -1
 bool is_chat(const generate_arguments *arguments);
-/* Fills in options that were not given: the model's with --sampling model, the defaults of chats in
- * a chat, else none. */
+/* Fills in options that were not given: from the model with --sampling model, the chat defaults in
+ * a chat, else greedy sampling. */
 int settle_sampling(generate_arguments *arguments, const clave_llm *llm);
 
-/* Sets *bos to the token that a text begins with, as --bos or else the model says; CLAVE_NO_TOKEN:
+/* Sets *bos to the token that a text begins with, by --bos or else by the model; CLAVE_NO_TOKEN:
  * none. */
 int settle_bos(const generate_arguments *arguments, const clave_llm *llm, int32_t *bos);
 
-/* Of settled arguments. bias: as many as the arguments have. */
+/* `arguments` are settled. bias: one entry for each --logit-bias. */
 clave_sampler_options sampler_options(const generate_arguments *arguments,
                                       const clave_logit_bias *bias);
 

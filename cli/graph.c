@@ -1,5 +1,5 @@
-/* Reads a method's nodes and slots through the public API, and measures how much of them is alive
- * at once. */
+/* Reads a method's nodes and slots through the public API, and measures how many bytes are alive at
+ * the same time. */
 #include "cli/graph.h"
 
 #include <stdlib.h>
@@ -147,7 +147,7 @@ bool is_constant(const graph *graph, uint32_t slot) {
 
 /* ---------------------------------------------------------------- memory */
 
-/* The most bytes of a slot; UINT64_MAX: no bound. */
+/* Returns the largest size of a slot in bytes; UINT64_MAX: unbounded. */
 static uint64_t bound_bytes(const clave_tensor_info *info) {
   uint64_t bytes = clave_dtype_size(info->dtype);
   for (int i = 0; i < info->rank; i++) {
@@ -159,8 +159,8 @@ static uint64_t bound_bytes(const clave_tensor_info *info) {
   return bytes;
 }
 
-/* One per slot: the slot whose storage it shares (itself, if none), and the last node that touches
- * that. */
+/* For each slot: the slot whose storage it shares (itself if none), and the last node that uses
+ * this storage. */
 typedef struct lifetime {
   uint32_t owner, last;
 } lifetime;

@@ -1,5 +1,5 @@
-/* Layout by graphviz: a graph of boxes without words for `dot`, a child process in a folder of its
- * own; its answer in its plain format, of which nothing is believed that does not fit the graph. */
+/* Layout by Graphviz: runs `dot` on a graph of unlabelled boxes, as a child process in a temporary
+ * folder. Its answer in plain format is checked against the graph. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,12 +35,12 @@ static void write_question(const layout *layout, text *to) {
 
 typedef struct answer {
   layout *layout;
-  const char *at;       /* the next word, in text that a NUL ends */
-  double width, height; /* of the graph, in points */
+  const char *at;       /* the next word; the text is NUL-terminated */
+  double width, height; /* of the graph in points */
   bool *placed;         /* owned (n_boxes) */
 } answer;
 
-/* A number of at most `most` that ends in white space. */
+/* Reads a number of at most `most`, followed by white space. */
 static bool read_real(answer *answer, double most, double *out) {
   char *end;
   *out = number_read(answer->at, &end);
@@ -56,7 +56,8 @@ static bool read_index(answer *answer, uint32_t count, uint32_t *out) {
   return true;
 }
 
-/* A place in the graph: y goes up there. Splines may leave it by a little. */
+/* Reads a point in Graphviz's coordinates, where y points up. Splines may exceed the graph
+ * slightly. */
 static bool read_point(answer *answer, layout_point *out) {
   enum { BEYOND = LAYOUT_MARGIN };
   double x, y;
@@ -128,7 +129,7 @@ static bool read_line(answer *reply) {
     const size_t n = strlen(kinds[i].word);
     if (strncmp(reply->at, kinds[i].word, n) != 0) continue;
     reply->at += n;
-    /* the graph's own size comes first */
+    /* the graph line must be the first */
     if ((i == 0) != (reply->height == 0) || !kinds[i].read(reply)) return false;
     reply->at = strchr(reply->at, '\n');
     return reply->at && *++reply->at;
@@ -155,7 +156,7 @@ static bool read_answer(layout *layout, const char *words) {
   return good;
 }
 
-/* What is read of a wrong one leaves no trace. */
+/* Discards everything read from an invalid answer. */
 static void forget_lines(layout *layout) {
   layout->n_points = 0;
   for (uint32_t i = 0; i < layout->n_edges; i++) layout->edges[i].n_points = 0;
@@ -188,7 +189,8 @@ static bool write_file_of(const char *folder, const text *from) {
   return good;
 }
 
-/* Without a shell. "": there is no such program. */
+/* Runs dot without a shell. Returns NULL on success, "" if there is no such program, else the
+ * failure. */
 static const char *run_dot(const char *program, const char *folder) {
   const char *const arguments[] = {program, "-Tplain", "-oplaced", "graph", NULL};
   tool *tool;
@@ -201,7 +203,7 @@ static const char *run_dot(const char *program, const char *folder) {
   }
   const int code = tool_end_within(tool, LATEST_MS);
   if (code == 128 + 9) return "graphviz took too long: drawn without it";
-  if (code == 127) return ""; /* where spawning tells it so late */
+  if (code == 127) return ""; /* some systems report a missing program only now */
   return code ? "graphviz failed: drawn without it" : NULL;
 }
 
@@ -227,7 +229,7 @@ bool place_by_graphviz(layout *layout, const char **why) {
   if (layout->n_boxes > MOST_BOXES || layout->n_edges > MOST_EDGES) return false;
   char *folder = folder_create_unique(temporary_folder(), "clave-dot-"), *path = NULL;
   clave_status st =
-      strchr(program, '/') ? path_absolute(program, &path) : NULL; /* not from there */
+      strchr(program, '/') ? path_absolute(program, &path) : NULL; /* dot runs elsewhere */
   const char *wrong = folder && !st ? ask(layout, path ? path : program, folder) : "";
   if (folder) (void)folder_remove(folder, &removed);
   status_free(st);

@@ -1,4 +1,4 @@
-/* The frame of a page, its style, its script, and text within it. */
+/* Writes the frame of an HTML page, its style, its script, and escaped text. */
 #include "cli/html.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 
 void page_markup(page *page, const char *text) {
   for (const unsigned char *p = (const unsigned char *)text; *p;) {
-    size_t size = utf8_sequence((const char *)p, 4); /* ends at NUL */
+    size_t size = utf8_sequence((const char *)p, 4); /* stops at NUL */
     if (!size || *p < 0x20 || *p == 0x7f) {
       text_puts(page, "?");
     } else if (strchr("&<>\"'", *p)) {
@@ -29,8 +29,8 @@ static const char page_style[] =
     "tr[data-node]{cursor:pointer}tr[data-node]:hover{outline:1px solid #8a919c}"
     "</style>\n";
 
-/* For each graph: searches the texts that boxes show on hovering, zooms, and switches between the
- * folded and the whole drawing. A click on a row of a table goes to the node's box. */
+/* Script for each graph: searches the hover texts of boxes, zooms, and switches between the folded
+ * and the full drawing. A click on a table row scrolls to the node's box. */
 static const char page_script[] =
     "<script>\n"
     "for (const frame of document.querySelectorAll('.graph')) {\n"

@@ -1,12 +1,12 @@
 #ifndef CLI_HTML_H
 #define CLI_HTML_H
-/* Pages that need nothing beside them. */
+/* Self-contained HTML pages. */
 #include "cli/page.h"
 
-/* As text within XML or HTML, in attributes too; what is no character of those is a question mark.
- */
+/* Appends text escaped for XML or HTML, attributes included; characters not allowed there are
+ * written as "?". */
 void page_markup(page *page, const char *text);
-/* Everything up to the heading, and from there on. */
+/* Write everything up to the heading, and the end of the page. */
 void begin_html(page *out, const char *title);
 void end_html(page *out);
 /* Writes the frame around the drawing of a graph: its tools (search, zoom) and a box that scrolls.

@@ -1,5 +1,5 @@
-/* Inputs by name or position: reading, matching, checking. Shapes and dtypes of tensors are the
- * library's to check. */
+/* Reads inputs by name or position, matches and checks them. The library checks shapes and dtypes
+ * of tensors. */
 #include "cli/inputs.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ static input *find_by_name(const input_set *set, const char *name, size_t length
   return NULL;
 }
 
-/* "input_3" */
+/* Parses a position such as "input_3". */
 static input *find_by_position(const input_set *set, const char *name, size_t length) {
   for (uint32_t i = 0; i < set->count; i++) {
     char expected[24];
@@ -61,7 +61,8 @@ static int refuse_name(const input_set *set, const char *where, const char *name
 
 /* ---------------------------------------------------------------- values */
 
-/* A scalar may come as one element of any dtype of its class and any rank. */
+/* Stores a given value. A scalar may be given as one element of any rank and of any dtype of its
+ * class. */
 static int take_tensor(input *in, const char *where, const clave_tensor *value) {
   in->value = *value;
   if (!in->info.is_scalar) return EXIT_GOOD;
@@ -92,7 +93,7 @@ static bool parse_integer(const char *text, bool with_sign, int64_t *out) {
   return *text && !*end && !errno && (with_sign || !strchr(text, '-'));
 }
 
-/* A number on the command line, for a scalar or a tensor without dimensions. */
+/* Stores a number from the command line, for a scalar or a tensor of rank 0. */
 static int take_literal(input *in, const char *literal) {
   clave_dtype type = in->info.dtype;
   int64_t integer = 0;
@@ -125,7 +126,7 @@ static bool is_other(const char *name, const char *const *others) {
   return false;
 }
 
-/* Whether every tensor of the file has the name of an input; if not, input_N means a position. */
+/* True if every tensor of the file has the name of an input; otherwise input_N is a position. */
 static bool names_are_own(const input_set *set, const char *const *others) {
   for (uint32_t i = 0; i < clave_tensors_count(set->file); i++) {
     const char *name;
@@ -137,7 +138,7 @@ static bool names_are_own(const input_set *set, const char *const *others) {
   return true;
 }
 
-/* Copies a tensor of a mapped file, which may be cut short before the run reads it. */
+/* Copies a tensor of a mapped file, because the file may be truncated before the run reads it. */
 static int copy_value(const clave_tensor *value, npy_file *out) {
   const size_t bytes = (size_t)count_elements(value) * clave_dtype_size(value->dtype);
   *out = (npy_file){.tensor = *value, .data = malloc(bytes ? bytes : 1)};
@@ -182,7 +183,7 @@ static int read_value(input *in, const char *word) {
       in->info.name, word);
 }
 
-/* NAME=FILE.npy, or NAME=NUMBERS. */
+/* Parses NAME=FILE.npy or NAME=NUMBERS. */
 static int take_from_line(input_set *set, const char *item) {
   const char *equals = strchr(item, '=');
   if (!equals || equals == item)
@@ -245,7 +246,7 @@ void free_inputs(input_set *set) {
 
 /* ---------------------------------------------------------------- made up */
 
-/* Fixed sizes as they are, dynamic ones as small as is legal, but not empty. */
+/* Keeps fixed sizes, and sets dynamic ones to the smallest legal size that is not empty. */
 static bool choose_sizes(const clave_tensor_info *info, int64_t *dims, uint64_t *count) {
   *count = 1;
   for (int i = 0; i < info->rank; i++) {

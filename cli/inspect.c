@@ -1,4 +1,4 @@
-/* clave inspect: what a program or a .safetensors file holds. */
+/* clave inspect: shows the contents of a program or a .safetensors file. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,7 +121,7 @@ static int compare_counts(const void *left, const void *right) {
   return strcmp(count->op, op_count->op);
 }
 
-/* One entry per op, most frequent first; owned by the caller, NULL: out of memory. */
+/* Counts ops, the most frequent first. The caller frees the list; NULL if out of memory. */
 static op_count *count_ops(const graph *graph, uint32_t *count) {
   op_count *list = calloc((size_t)graph->n_nodes + 1, sizeof *list);
   uint32_t kept = 0;
@@ -318,14 +318,15 @@ static int write_method(const graph *graph, page *out) {
   return EXIT_GOOD;
 }
 
-/* What the program has packed for one kind of device, and where the forms of it begin. */
+/* Totals of the packed weights for one kind of device. */
 typedef struct packed_forms {
   const char *device;
   uint32_t count;
   uint64_t bytes;
 } packed_forms;
 
-/* Of the kind of form `first`; .count 0: it was counted with one before. */
+/* Sums all packed weights for the device kind of entry `first`. .count is 0 if an earlier entry has
+ * the same kind, and so was counted. */
 static int count_forms(const clave_program *program, uint32_t first, uint32_t n,
                        packed_forms *out) {
   for (uint32_t i = 0; i < n; i++) {
@@ -344,7 +345,7 @@ static int count_forms(const clave_program *program, uint32_t first, uint32_t n,
   return EXIT_GOOD;
 }
 
-/* writer NULL: as a table. */
+/* Writes a table if writer is NULL, else JSON. */
 static int write_forms(const model *model, json_writer *writer, page *out) {
   const uint32_t n = clave_program_count_forms(model->program);
   if (writer) emit_array(writer, "packed");
@@ -435,7 +436,7 @@ static int inspect_method(const inspect_arguments *arguments, model *model, json
   return result;
 }
 
-/* Every method, or the one asked for. */
+/* Inspects every method, or only the requested one. */
 static int inspect_methods(const inspect_arguments *arguments, model *model, json_writer *writer,
                            page *out) {
   clave_program_info info = {.size = sizeof info};

@@ -1,4 +1,4 @@
-/* Ctrl-C, and waiting for input. */
+/* Handles Ctrl-C, and waits for input. */
 #include "cli/interrupts.h"
 
 #include <errno.h>
@@ -8,19 +8,19 @@
 #include <unistd.h>
 
 static volatile sig_atomic_t interrupted;
-static int wake[2] = {-1, -1}; /* a pipe with something in it since an interrupt */
+static int wake[2] = {-1, -1}; /* a pipe that becomes readable on an interrupt */
 
-/* Runs in whichever thread the system chose, a driver's too: what waits in another sees the pipe.
- */
+/* Signal handler. It may run in any thread, including a driver's; the pipe wakes the thread that
+ * waits. */
 static void note_interrupt(int signal_number) {
   int before = errno;
   interrupted = signal_number;
-  if (write(wake[1], "", 1) < 0) errno = before; /* full: it is readable all the same */
+  if (write(wake[1], "", 1) < 0) errno = before; /* a full pipe is readable, too */
 }
 
 static void open_wake(void) {
   if (wake[0] >= 0 || pipe(wake) != 0)
-    return; /* without one, interrupts of this thread end waits */
+    return; /* without a pipe, only interrupts of the waiting thread end the wait */
   for (int i = 0; i < 2; i++) {
     (void)fcntl(wake[i], F_SETFD, FD_CLOEXEC);
     (void)fcntl(wake[i], F_SETFL, O_NONBLOCK);
@@ -28,7 +28,7 @@ static void open_wake(void) {
 }
 
 static void catch (int signal_number) {
-  struct sigaction action = {.sa_handler = note_interrupt}; /* reads are interrupted, too */
+  struct sigaction action = {.sa_handler = note_interrupt}; /* no SA_RESTART */
   open_wake();
   (void)sigemptyset(&action.sa_mask);
   (void)sigaction(signal_number, &action, NULL);
@@ -59,8 +59,8 @@ void forget_interrupt(void) {
   empty_wake();
 }
 
-/* An interrupt that comes between a look at it and the wait ends the wait, too: this thread lets it
- * through only there, and from another thread it is in the pipe. */
+/* SIGINT is blocked except during ppoll, so that an interrupt between the check and the wait is not
+ * missed. An interrupt handled by another thread is in the pipe. */
 bool wait_for_input(void) {
   struct pollfd inputs[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
                              {.fd = wake[0], .events = POLLIN}};
@@ -72,7 +72,7 @@ bool wait_for_input(void) {
   while (!inputs[0].revents && !is_interrupted(NULL)) {
     ready = ppoll(inputs, 2, NULL, &before);
     if (ready < 0 && errno != EINTR) break;
-    if (inputs[1].revents && !is_interrupted(NULL)) empty_wake(); /* of one that is forgotten */
+    if (inputs[1].revents && !is_interrupted(NULL)) empty_wake(); /* of a cleared interrupt */
   }
   (void)sigprocmask(SIG_SETMASK, &before, NULL);
   return ready > 0 && inputs[0].revents;

@@ -1,15 +1,16 @@
 #ifndef CLI_INTERRUPTS_H
 #define CLI_INTERRUPTS_H
-/* Ctrl-C where it ends an answer instead of the program, and waiting that it ends, too. */
+/* Makes Ctrl-C end an answer instead of the program, and interruptible waiting for input. */
 #include <stdbool.h>
 
 void catch_interrupts(void);
-/* Also what else asks a program to end (SIGTERM, SIGHUP), for commands that must clean up. */
+/* Also catches SIGTERM and SIGHUP, for commands that must clean up. */
 void catch_endings(void);
-int interrupted_exit(void);     /* as shells have it: 128 and the signal's number */
-bool is_interrupted(void *ctx); /* since it was last forgotten; ctx is ignored */
+int interrupted_exit(void);     /* 128 plus the signal's number, as in shells */
+bool is_interrupted(void *ctx); /* since it was last cleared; ignores ctx */
 void forget_interrupt(void);
-/* Waits until standard input has something; false: Ctrl-C was typed, or it cannot be read. */
+/* Waits until standard input is readable. Returns false if Ctrl-C was typed or it cannot be read.
+ */
 bool wait_for_input(void);
 
 #endif

@@ -1,4 +1,5 @@
-/* Summarises a language model: parameters by form, context, tokenizer, chat template, sampling. */
+/* Summarises a language model: parameters by storage format, context, tokenizer, chat template,
+ * sampling. */
 #include "cli/language.h"
 
 #include <inttypes.h>
@@ -9,7 +10,7 @@
 #include "cli/carried.h"
 #include "json/fields.h"
 
-/* A form in which weights are stored, and how many numbers are. */
+/* A storage format of weights, and the number of parameters in it. */
 typedef struct form_share {
   const char *name; /* borrowed from the graph's slots */
   uint64_t count;
@@ -17,12 +18,12 @@ typedef struct form_share {
 
 typedef struct language_model {
   const json *llm;
-  form_share *forms; /* owned, the most frequent first */
+  form_share *forms; /* owned; most frequent first */
   uint32_t n_forms;
   uint64_t n_parameters;
-  int64_t embedding; /* numbers of a token; 0: not found */
+  int64_t embedding; /* width of a token's embedding; 0: not found */
   bool has_template, sees_tools;
-  clave_tokenizer_info tokenizer; /* format NULL: none */
+  clave_tokenizer_info tokenizer; /* format NULL: no tokenizer */
 } language_model;
 
 /* ---------------------------------------------------------------- constants */
@@ -62,7 +63,8 @@ static int count_parameters(const graph *graph, language_model *model) {
   return EXIT_GOOD;
 }
 
-/* The width of the table from which tokens choose rows. */
+/* Returns the width of the embedding: of the first constant matrix that a node reads with the first
+ * input. */
 static int64_t find_embedding(const graph *graph) {
   for (uint32_t i = 0; i < graph->n_nodes && graph->n_inputs; i++) {
     const graph_node *node = &graph->nodes[i];
@@ -80,7 +82,7 @@ static int64_t find_embedding(const graph *graph) {
 
 /* ---------------------------------------------------------------- the chat template */
 
-/* Sets *out if the template writes tools. */
+/* Sets *out if the template renders tools. */
 static int look_for_tools(const clave_template *template, bool *out) {
   const clave_template_inputs in = {
       .size = sizeof in,
@@ -92,7 +94,7 @@ static int look_for_tools(const clave_template *template, bool *out) {
   clave_status st = clave_template_ignores(template, &in, &ignored, &documents);
   if (st && clave_status_code(st) == CLAVE_NO_MEMORY) return fail_status(st);
   *out = !st && !ignored;
-  clave_status_free(st); /* the template raises an exception: it is not known to write tools */
+  clave_status_free(st); /* the template raised an exception, so it is not known to render tools */
   return EXIT_GOOD;
 }
 
@@ -105,7 +107,7 @@ static int read_template(language_model *model) {
                     : is_text ? clave_template_create(said, strlen(said), &template)
                               : clave_template_load(said, &template);
   if (st && clave_status_code(st) == CLAVE_NO_MEMORY) return fail_status(st);
-  clave_status_free(st); /* a chat reports why it cannot be read */
+  clave_status_free(st); /* a chat reports parse errors */
   int result = template ? look_for_tools(template, &model->sees_tools) : EXIT_GOOD;
   clave_template_destroy(template);
   return result;
@@ -151,7 +153,7 @@ static void write_forms(const language_model *model, page *out) {
                 100 * (double)model->forms[i].count / (double)model->n_parameters);
 }
 
-/* The first line of a long text. */
+/* Writes the first line of a long text. */
 static void write_first_line(const char *text, page *out) {
   size_t begin = strspn(text, " \t\r\n");
   size_t n = strcspn(text + begin, "\r\n");
@@ -231,7 +233,7 @@ static void write_object(const language_model *model, json_writer *writer) {
   emit_member(writer, "context_length", model->llm, "max_context");
   if (model->embedding) emit_integer(writer, "embedding_length", model->embedding);
   if (!model->embedding) emit_string(writer, "embedding_length", NULL);
-  emit_record(writer, "quantisation"); /* parameters by form */
+  emit_record(writer, "quantisation"); /* parameters by storage format */
   for (uint32_t i = 0; i < model->n_forms; i++)
     emit_size(writer, model->forms[i].name, model->forms[i].count);
   emit_end_object(writer);
@@ -267,7 +269,7 @@ int write_language_model(const model *model, const graph *graph, json_writer *wr
   clave_program_info info = {.size = sizeof info};
   json *document = NULL;
   TRY_STATUS(clave_program_get_info(model->program, &info));
-  if (info.metadata && *info.metadata) /* metadata of another kind is left out */
+  if (info.metadata && *info.metadata) /* metadata that is not JSON is omitted */
     clave_status_free(json_parse(info.metadata, strlen(info.metadata), &document));
   language_model language_model = {0};
   if (document && json_kind_of(document) == JSON_OBJECT)

@@ -5,8 +5,8 @@
 #include "cli/graph.h"
 #include "json/writer.h"
 
-/* Writes the summary as lines, or to writer, if it is not NULL, as the object "language_model". A
- * program without the key "llm" in its metadata gives no lines, and null in JSON. */
+/* Writes the summary as lines, or as the object "language_model" if writer is not NULL. Without the
+ * metadata key "llm", writes no lines, and null in JSON. */
 int write_language_model(const model *model, const graph *graph, json_writer *writer,
                          page *out) CHECK;
 

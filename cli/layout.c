@@ -1,6 +1,6 @@
-/* Layered drawing in four steps: layers by longest path, a dummy item where a line passes a layer,
- * orders by the mean position of neighbours, coordinates by least squares (pooling neighbours that
- * would overlap). */
+/* Layered drawing in four steps: layers by longest path; a dummy item where a line crosses a layer;
+ * orders by the mean position of neighbours; coordinates by least squares, pooling neighbours that
+ * would overlap. */
 #include "cli/layout.h"
 
 #include <stdlib.h>
@@ -11,14 +11,14 @@ enum { LONGEST_EDGE = 12, ORDER_SWEEPS = 12, PLACE_SWEEPS = 16 };
 static const double column_gap = LAYOUT_COLUMN_GAP, row_gap = LAYOUT_ROW_GAP,
                     margin = LAYOUT_MARGIN, dummy_width = 6, dummy_weight = 4;
 
-/* A box, or a place where a line passes. */
+/* A box, or a point where a line crosses a layer. */
 typedef struct item {
   double x, width, sum; /* the centre; sum and count of the neighbours' positions */
   uint32_t layer, count;
 } item;
 
 typedef struct segment {
-  uint32_t from, to; /* items in neighbouring layers */
+  uint32_t from, to; /* items in adjacent layers */
 } segment;
 
 typedef struct ranked {
@@ -26,13 +26,13 @@ typedef struct ranked {
   uint32_t item;
 } ranked;
 
-/* A run of items that touch: their common shift from the packed positions. */
+/* A run of items that touch, with their common shift from the packed positions. */
 typedef struct pool {
   double sum, weight;
   uint32_t count;
 } pool;
 
-/* A line passes a layer that it skips at x, straight from `top` to `bottom`. */
+/* A line crosses a layer that it skips, at x, straight from `top` to `bottom`. */
 typedef struct passage {
   double x, top, bottom;
 } passage;
@@ -44,13 +44,13 @@ typedef struct passages {
 typedef struct work {
   layout *layout;
   passage *passed;  /* (n_items - n_boxes) */
-  passages *passes; /* (n_edges) of each edge: in `passed` */
+  passages *passes; /* (n_edges); the range of each edge in `passed` */
   item *items;
   uint32_t n_items, n_layers, n_segments;
   segment *segments;
-  ranked *order;           /* items layer by layer */
-  uint32_t *layer_start;   /* (n_layers + 1) into order */
-  uint32_t *segment_start; /* (n_layers + 1) into segments, by the layer of `from` */
+  ranked *order;           /* items sorted by layer */
+  uint32_t *layer_start;   /* (n_layers + 1); index into order */
+  uint32_t *segment_start; /* (n_layers + 1); index into segments, by the layer of `from` */
   pool *pools;
 } work;
 
@@ -75,7 +75,7 @@ bool find_layers(layout *layout) {
   }
   for (uint32_t i = 0; nearest && fed && i < layout->n_boxes; i++) {
     if (!fed[i] && nearest[i])
-      layout->boxes[i].layer = nearest[i] - 1; /* sources move down to their use */
+      layout->boxes[i].layer = nearest[i] - 1; /* moves sources down next to their consumers */
   }
   for (uint32_t i = 0; i < layout->n_edges; i++) {
     layout_edge *layout_edge = &layout->edges[i];
@@ -89,7 +89,7 @@ bool find_layers(layout *layout) {
   return good;
 }
 
-/* Counts what is needed: a dummy per layer passed. */
+/* Counts items: one dummy per crossed layer. */
 static void count_items(work *work) {
   layout *layout = work->layout;
   work->n_items = layout->n_boxes;
@@ -113,7 +113,7 @@ static void sort_by_layer(work *work, const segment *unsorted) {
   for (uint32_t i = work->n_segments; i-- > 0;) {
     work->segments[--next[work->items[unsorted[i].from].layer + 1]] = unsorted[i];
   }
-  /* next[k + 1] is now where layer k starts; move it to next[k] */
+  /* next[k + 1] is now the start of layer k; moves it to next[k]. */
   for (uint32_t i = 0; i < work->n_layers; i++) next[i] = next[i + 1];
   next[work->n_layers] = work->n_segments;
 }
@@ -143,7 +143,7 @@ static bool make_items(work *work) {
   return true;
 }
 
-/* Items by layer, in the order in which they were made. */
+/* Sorts items by layer; within a layer in order of creation. */
 static void make_order(work *work) {
   for (uint32_t i = 0; i < work->n_items; i++) work->layer_start[work->items[i].layer + 1]++;
   for (uint32_t i = 0; i < work->n_layers; i++) work->layer_start[i + 1] += work->layer_start[i];
@@ -164,7 +164,7 @@ static void clear_sums(work *work, uint32_t layer) {
   }
 }
 
-/* Adds, for each item of `layer`, the positions of its neighbours in the layer above, or below. */
+/* Sums, for each item of `layer`, the positions of its neighbours in the layer above or below. */
 static void sum_neighbours(work *work, uint32_t layer, bool above) {
   if (above && layer == 0) return;
   uint32_t between = above ? layer - 1 : layer;
@@ -184,7 +184,7 @@ static int compare_ranked(const void *left, const void *right) {
   return (ranked->item > y->item) - (ranked->item < y->item);
 }
 
-/* Items of a layer side by side, in order. */
+/* Places the items of a layer side by side in order. */
 static void pack_layer(work *work, uint32_t layer) {
   double x = 0;
   for (uint32_t i = work->layer_start[layer]; i < work->layer_start[layer + 1]; i++) {
@@ -205,8 +205,8 @@ static void order_layer(work *work, uint32_t layer, bool down) {
 
 /* ---------------------------------------------------------------- coordinates */
 
-/* Least squares under the order: start from the wanted positions, less the packed ones; wherever
- * they descend, pool. */
+/* Least squares with a fixed order: starts from the wanted positions minus the packed ones, and
+ * pools neighbours wherever these descend. */
 static void place_layer(work *work, uint32_t layer, bool down) {
   uint32_t start = work->layer_start[layer], end = work->layer_start[layer + 1], n = 0;
   double packed = 0;
@@ -286,7 +286,7 @@ bool add_point(layout *layout, layout_edge *edge, double x, double y) {
   return true;
 }
 
-/* From the last point on; it leaves and arrives upright. */
+/* Adds a curve from the last point to (x, y), vertical at both ends. */
 static bool add_curve(layout *layout, layout_edge *edge, double x, double y) {
   const layout_point last = layout->points[layout->n_points - 1];
   const double middle = (last.y + y) / 2;
@@ -294,14 +294,15 @@ static bool add_curve(layout *layout, layout_edge *edge, double x, double y) {
          add_point(layout, edge, x, y);
 }
 
-/* Where an edge comes from, seen from its end. */
+/* Returns the x from which an edge approaches its end. */
 static double find_approach(const work *work, uint32_t i) {
   const passages *passages = &work->passes[i];
   return passages->n ? work->passed[passages->first + passages->n - 1].x
                      : work->layout->boxes[work->layout->edges[i].from].x;
 }
 
-/* The lines into a box, edges [first, end), end side by side, in the order in which they come. */
+/* Returns the x at which edge `index` enters its box. Edges [first, end) enter side by side,
+ * ordered by their approach. */
 static double choose_port(const work *work, uint32_t first, uint32_t end, uint32_t index) {
   const layout *layout = work->layout;
   const layout_box *box = &layout->boxes[layout->edges[index].to];

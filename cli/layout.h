@@ -1,15 +1,16 @@
 #ifndef CLI_LAYOUT_H
 #define CLI_LAYOUT_H
-/* Places boxes in layers, sources above what they feed, with few crossings and short lines: by
- * graphviz where it is installed, else by a layout of our own. Knows nothing of programs. */
+/* Graph layout: places boxes in layers, each source above its consumers, with few crossings and
+ * short lines. Uses Graphviz if it is installed, else a built-in layout. Independent of programs.
+ */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 typedef struct layout_box {
-  double width, height; /* given */
-  double x, y;          /* found: the centre, the top */
-  uint32_t layer;       /* found */
+  double width, height; /* input */
+  double x, y;          /* result: centre, and top */
+  uint32_t layer;       /* result */
 } layout_box;
 
 typedef struct layout_point {
@@ -17,10 +18,10 @@ typedef struct layout_point {
 } layout_point;
 
 typedef struct layout_edge {
-  uint32_t from, to;              /* given: from < to; edges in ascending order of `to` */
-  bool cut;                       /* found: too long to be drawn */
-  uint32_t first_point, n_points; /* found, in `points`: where it begins, then three for each
-                                     Bezier curve; it ends where its arrow does */
+  uint32_t from, to;              /* input: from < to; edges are sorted by `to` */
+  bool cut;                       /* result: too long to be drawn */
+  uint32_t first_point, n_points; /* result, in `points`: the start, then three points for each
+                                     Bezier curve; the end is the arrow's tip */
 } layout_edge;
 
 typedef struct layout {
@@ -35,19 +36,19 @@ typedef struct layout {
 
 enum { LAYOUT_MARGIN = 24, LAYOUT_COLUMN_GAP = 28, LAYOUT_ROW_GAP = 40, LAYOUT_ARROW = 5 };
 
-/* All but place_by_graphviz return false when out of memory. The layers, and which edges are cut:
- * sizes are not needed yet. */
+/* All but place_by_graphviz return false if out of memory. find_layers assigns the layers and cuts
+ * edges; it does not need sizes yet. */
 bool find_layers(layout *layout);
-/* Then, with the sizes, everything else. */
+/* Computes everything else, from the sizes. */
 bool place_boxes(layout *layout);
 void free_layout(layout *layout);
-/* A further point of edge, whose points come last. */
+/* Appends a point to the edge, whose points must be the last in the layout. */
 bool add_point(layout *layout, layout_edge *edge, double x, double y);
 
 /* ---- graphviz.c ---- */
-/* place_boxes by the program `dot`: CLAVE_DOT, a path or "off", else by PATH. False: there is none,
- * the graph is too large for it, or its answer is late or wrong; *why says which, "" where that is
- * nobody's concern. Nothing is placed then. */
+/* Runs place_boxes by the program `dot`: CLAVE_DOT (a path, or "off"), else found on PATH. Returns
+ * false if it is not available, the graph is too large, or its answer is late or invalid. *why is
+ * the reason, "" if the user need not know. In this case nothing is placed. */
 bool place_by_graphviz(layout *layout, const char **why);
 
 #endif

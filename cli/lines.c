@@ -1,4 +1,4 @@
-/* Messages from a terminal: lines, edited or as they come, joined to messages. */
+/* Reads lines from a terminal, with or without editing, and joins them to messages. */
 #include "cli/lines.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "cli/interrupts.h"
 
 struct line_reader {
-  editor *editor; /* owned; NULL: none */
+  editor *editor; /* owned; NULL: no line editing */
   bool color;
   page line;
 };
@@ -24,7 +24,7 @@ static bool ends_with(const page *line, const char *end) {
   return line->size >= n && memcmp(line->data + line->size - n, end, n) == 0;
 }
 
-/* Takes the marks of a paste out. */
+/* Removes the paste markers. */
 static void take_marks(page *line) {
   const char *const marks[] = {paste_begin, paste_end};
   for (size_t at = 0; at < line->size; at++) {
@@ -37,7 +37,7 @@ static void take_marks(page *line) {
   }
 }
 
-/* A line without its end, or several of a paste. */
+/* Reads a line without its newline, or several pasted lines. */
 static int read_lines(page *line) {
   bool pasting = false;
   for (char c;; text_append(line, &c, 1)) {
@@ -87,7 +87,8 @@ static int read_line(line_reader *reader, const char *prompt) {
   return result;
 }
 
-/* Lines up to one that ends in """; line ends beside the two fences are not part of the message. */
+/* Reads lines up to one that ends in """; the newlines next to the fences are not part of the
+ * message. */
 static int read_fenced(line_reader *reader, page *out) {
   text_append(out, reader->line.data + strlen(fence), reader->line.size - strlen(fence));
   while (!ends_with(out, fence)) {

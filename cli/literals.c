@@ -1,4 +1,4 @@
-/* Tensors on the command line: numbers in nested lists, read as JSON. */
+/* Parses tensors on the command line: numbers in nested lists, read as JSON. */
 #include "cli/literals.h"
 
 #include <math.h>
@@ -21,16 +21,16 @@ bool is_literal(const char *word) {
 typedef struct literal {
   const char *name, *word;
   clave_dtype dtype;
-  int rank; /* of the lists */
+  int rank; /* nesting depth of the lists */
   int64_t dims[CLAVE_MAX_RANK];
-  char *at; /* where the next element goes */
+  char *at; /* destination of the next element */
 } literal;
 
 static int refuse(const literal *literal, const char *expected) {
   return fail("--input %s: expected %s, got \"%.60s\"", literal->name, expected, literal->word);
 }
 
-/* The sizes are those of the first list at each depth. */
+/* Derives the shape from the first list at each depth. */
 static int read_shape(literal *literal, const json *json) {
   for (literal->rank = 0; json_kind_of(json) == JSON_ARRAY; json = json_first(json)) {
     if (literal->rank == CLAVE_MAX_RANK) return refuse(literal, "a tensor of at most 8 dimensions");
@@ -40,7 +40,7 @@ static int read_shape(literal *literal, const json *json) {
   return EXIT_GOOD;
 }
 
-/* Integers of 64 bits as their bits. */
+/* Reads an integer; 64-bit integers as their bits. */
 static bool read_integer(clave_dtype dtype, const json *json, uint64_t *bits) {
   int64_t integer = 0;
   bool is_bool = dtype == CLAVE_BOOL && json_kind_of(json) == JSON_BOOL;
@@ -89,7 +89,7 @@ static int store_all(literal *literal, const clave_tensor_info *info, const json
   for (int i = 0; i < info->rank; i++) {
     int from = i - (info->rank - literal->rank);
     dims[i] = from < 0 ? 1 : literal->dims[from];
-    count *= dims[i]; /* at most as many as there are letters */
+    count *= dims[i]; /* bounded by the number of letters */
   }
   out->data = calloc((size_t)count + 1, clave_dtype_size(literal->dtype));
   if (!out->data) return fail_memory();
@@ -98,7 +98,8 @@ static int store_all(literal *literal, const clave_tensor_info *info, const json
   return store_list(literal, json, 0);
 }
 
-/* JSON of the word: commas make a list, names of floats are texts. */
+/* Converts the word to JSON: adds brackets if there are commas, and quotes names such as inf and
+ * nan. */
 static void write_json(const char *word, page *out) {
   bool list = *word != '[' && strchr(word, ','), named = strspn(word, "-infa") == strlen(word);
   text_printf(out, "%s%s%s%s%s", list ? "[" : "", named ? "\"" : "", word, named ? "\"" : "",

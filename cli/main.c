@@ -1,4 +1,4 @@
-/* The command `clave`: finds a command and gives it its arguments; help, versions. */
+/* The command `clave`: finds a command and passes it the arguments; help and version. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "cli/files.h"
 #include "cli/overview.h"
 
-/* Not in the overview: what starts them is the library, the build and clave itself. */
+/* Not in the overview, because only the library, the build and clave itself start them. */
 static const command *const hidden[] = {&builder_command, &tables_command, &probe_command};
 
 static const command *find_command(const char *name) {

@@ -1,4 +1,4 @@
-/* Time and memory, as reports give them. */
+/* Time and memory measurements for reports. */
 #include "cli/measure.h"
 
 #include <stdio.h>
@@ -11,7 +11,8 @@ double read_clock(void) {
   return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
 
-/* getrusage() would count what the process had before exec, a large parent's memory too. */
+/* Does not use getrusage(), which includes the memory of the process before exec, such as a large
+ * parent's. */
 double measure_peak(void) {
   FILE *file = fopen("/proc/self/status", "r");
   char line[256];

@@ -1,12 +1,12 @@
 #ifndef CLI_MEASURE_H
 #define CLI_MEASURE_H
-/* Time and memory, as reports give them. */
+/* Time and memory measurements for reports. */
 #include <stddef.h>
 
-double read_clock(void);   /* milliseconds, monotonic */
-double measure_peak(void); /* MB: the most memory that was resident */
+double read_clock(void);   /* monotonic time in milliseconds */
+double measure_peak(void); /* peak resident memory in MB */
 
-/* The median of the n > 0 values, which are sorted then, least first. */
+/* Sorts n > 0 values in ascending order and returns their median. */
 double sort_to_median(double *values, size_t n);
 
 #endif

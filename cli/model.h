@@ -1,16 +1,17 @@
 #ifndef CLI_MODEL_H
 #define CLI_MODEL_H
-/* A program on a device, opened as the shared flags of run, bench, inspect and verify say. */
+/* A program opened on a device, as the flags shared by run, bench, inspect, verify and others
+ * specify. */
 #include "cli/command.h"
 
 typedef struct model_arguments {
   const char *program, *consts, *method, *device, *warm_up;
   bool no_fallback, allow_custom_kernels;
-  const void *clv; /* of an executable that carries its program: a .clv's bytes; else NULL */
+  const void *clv; /* bytes of a .clv embedded in an executable; else NULL */
   size_t clv_size;
-  const void *binaries; /* likewise, as clave_device_options has them; or NULL */
+  const void *binaries; /* embedded kernel binaries, as in clave_device_options; or NULL */
   size_t binaries_size;
-  int64_t threads; /* of the CPU backend; 0: CLAVE_THREADS, else as many as there are CPUs */
+  int64_t threads; /* threads of the CPU backend; 0: CLAVE_THREADS, else one per CPU */
 } model_arguments;
 
 /* Rows of a command's flags table; `arguments` is its struct, whose member `model` is a
@@ -62,22 +63,22 @@ typedef struct model {
   clave_program *program;
   clave_session *session;
   clave_method_info method;
-  uint64_t seed; /* of the session, set before it is opened, as is warm_up */
+  uint64_t seed; /* random seed of the session; set before it is opened, like warm_up */
   clave_warm_up warm_up;
-  bool allow_custom_kernels; /* as the device was opened */
-  bool (*cancel)(void *ctx); /* of sessions' runs; NULL: none */
+  bool allow_custom_kernels; /* as given when the device was opened */
+  bool (*cancel)(void *ctx); /* stops runs of the session; NULL: none */
 } model;
 
 int read_warm_up(const model_arguments *arguments, clave_warm_up *out) CHECK;
 
-/* On failure, too, close_model is to be called. */
+/* Call close_model even if open_device fails. */
 int open_device(const model_arguments *arguments, model *model) CHECK;
-int open_program(const model_arguments *arguments, model *model) CHECK; /* and chooses the method */
+int open_program(const model_arguments *arguments, model *model) CHECK; /* and chooses a method */
 int choose_method(model *model, const char *name) CHECK; /* NULL: forward, else the first */
-int pack_program(model *model) CHECK; /* its weights for the device; before any session */
-int check_program_ending(const char *path) CHECK; /* of a program to write */
-/* Needs both. */
-/* WIDE: values between layers are kept as the program has them. */
+int pack_program(model *model) CHECK; /* packs its weights; call before opening a session */
+int check_program_ending(const char *path) CHECK; /* extension of an output program */
+/* SESSION_WIDE keeps values between layers in the program's dtypes. open_session needs an open
+ * device and program. */
 typedef enum session_kind {
   SESSION_PLAIN,
   SESSION_PROFILED,
@@ -85,7 +86,7 @@ typedef enum session_kind {
   SESSION_WIDE
 } session_kind;
 int open_session(model *model, session_kind kind) CHECK;
-/* A note, if it was not the device that answered the last run. */
+/* Prints a note if a fallback device computed the last run. */
 void note_answer(const model *model);
 void close_model(model *model);
 

@@ -1,4 +1,4 @@
-/* Built without libedit: lines are read as the terminal gives them. */
+/* Substitute for builds without libedit: there is no line editing. */
 #include "cli/editor.h"
 
 const bool has_editor = false;

@@ -1,8 +1,8 @@
-/* Errors node by node. The CPU backend runs once more with the other run's values in the place of
- * its own, so that each node computes from the same operands as the other run's: what differs then
- * was made there. Runs on moved operands measure what rounding may do (bounds.h): to one node, with
- * those values moved, and to the whole, where each node moves what it gives and nothing is forced.
- */
+/* Errors of each node. The CPU backend runs again with the other run's values in place of its own,
+ * so each node has the same operands as in the other run, and any difference arose in the node
+ * itself. Runs on perturbed operands measure the effect of rounding (bounds.h): for one node, by
+ * perturbing the forced values; for the whole run, by perturbing each node's result without forcing
+ * any. */
 #include "cli/node_errors.h"
 
 #include <math.h>
@@ -11,19 +11,19 @@
 
 #include "cli/progress.h"
 
-enum { OF_ONE_NODE = 2, OF_ALL = 3 }; /* factors of the reach */
+enum { OF_ONE_NODE = 2, OF_ALL = 3 }; /* factors applied to the reach */
 
 /* ---------------------------------------------------------------- terms of a sum */
 
 typedef enum terms_rule {
   TERMS_ONE,
   TERMS_LAST,   /* the last dimension of the first operand */
-  TERMS_FILTER, /* the elements of the second, over its first dimension */
-  TERMS_RATIO,  /* the elements of the first, over those of the result */
-  TERMS_ALL     /* the elements of the first */
+  TERMS_FILTER, /* the elements of the second operand per index of its first dimension */
+  TERMS_RATIO,  /* the elements of the first operand per element of the result */
+  TERMS_ALL     /* the elements of the first operand */
 } terms_rule;
 
-/* Of others: the longest dimension of what they read. */
+/* Rules by op. Ops not listed here have the longest dimension of their operands. */
 static const struct {
   const char *op;
   terms_rule rule;
@@ -71,7 +71,7 @@ size_t find_written(const records *base, size_t at, uint32_t slot) {
 
 static size_t first_output(const run_pair *pair) { return pair->base->count - pair->n_others; }
 
-/* The elements of a slot and its dimensions, as far as they are known. */
+/* Returns the number of elements of a slot, and sets its dimensions, as far as they are known. */
 static double count_slot(const run_pair *pair, size_t at, uint32_t slot, double *dims) {
   const clave_tensor_info *info = &pair->graph->slots[slot];
   const size_t from = find_written(pair->base, at, slot);
@@ -109,7 +109,7 @@ static double count_by(const run_pair *pair, size_t at, const graph_node *node, 
   return count;
 }
 
-/* Those of what wrote it. */
+/* Returns the terms of the record that wrote the output. */
 static double terms_of_output(const run_pair *pair, size_t at) {
   const size_t from = find_written(pair->base, first_output(pair),
                                    find_viewed(pair->graph, pair->base->items[at].slot));
@@ -134,7 +134,7 @@ static difference compare_pair(const run_pair *pair, size_t i, const clave_tenso
                                 : compare_tensors(pair->subject[i], base, reach, terms, factor);
 }
 
-/* reaches: by record, or NULL. */
+/* reaches: indexed by record, or NULL. */
 static void compare_runs(run_pair *pair, const reach *reaches) {
   for (size_t i = 0; i < pair->base->count; i++) {
     if (pair->errors[i].verdict != NODE_UNMATCHED && pair->errors[i].verdict != NODE_OTHER_FORM)
@@ -174,7 +174,8 @@ static void find_inputs_error(run_pair *pair, size_t at) {
 
 /* ---------------------------------------------------------------- what rounding does */
 
-/* Runs twice on moved values; how far each record is from where `from` has it. */
+/* Runs twice on perturbed values and measures how far each record moved from its value in `from`.
+ */
 static int measure_reach(const run_pair *pair, run_edit edit, const records *from, reach *reaches) {
   for (int opposite = 0; opposite < 2; opposite++) {
     records moved = {0};
@@ -197,7 +198,7 @@ static void free_reaches(reach *reaches, size_t n) {
   free(reaches);
 }
 
-/* places: of the dtype alone, or of the terms, too. */
+/* Returns the last places for each record; of_terms: including those for the number of terms. */
 static double *list_places(const run_pair *pair, bool of_terms) {
   double *places = calloc(pair->base->count + 1, sizeof *places);
   for (size_t i = 0; places && i < pair->base->count; i++)
@@ -241,7 +242,7 @@ static int force_subject(run_pair *pair) {
   records forced = {0};
   size_t apart;
   int result = run_nodes(pair->cpu, pair->inputs, &edit, &forced, &apart);
-  /* what is behind a point where control flow parts cannot be compared node by node */
+  /* after control flow diverged, nodes cannot be compared one by one */
   for (size_t i = apart; i < pair->base->count; i++)
     if (pair->errors[i].verdict == NODE_GOOD) pair->errors[i].verdict = NODE_UNMATCHED;
   if (!result) result = measure_nodes(pair, &forced);
@@ -264,15 +265,15 @@ static int prepare_errors(run_pair *pair) {
   return EXIT_GOOD;
 }
 
-/* Of the record that wrote what record i shows: i itself, but for outputs. */
+/* Returns the record whose bytes record i shows: i itself except for outputs. */
 static size_t find_shown(const run_pair *pair, size_t i) {
   if (pair->base->items[i].node < pair->graph->n_nodes) return i;
   return find_written(pair->base, first_output(pair),
                       find_viewed(pair->graph, pair->base->items[i].slot));
 }
 
-/* A reference may sort equal elements in another order: where the sorted values are its own to the
- * bit, so may the indices be. */
+/* A reference may sort equal elements in another order. If the sorted values are bit-identical,
+ * differing indices are accepted. */
 static bool may_be_reordered(const run_pair *pair, size_t i) {
   const size_t at = find_shown(pair, i);
   if (!pair->subject_is_right || at == SIZE_MAX) return false;
@@ -280,7 +281,7 @@ static bool may_be_reordered(const run_pair *pair, size_t i) {
   if (!is_integer(entry->value.dtype) || strcmp(pair->graph->nodes[entry->node].op, "sort") != 0 ||
       !at)
     return false;
-  const record *values = entry - 1; /* which are written first */
+  const record *values = entry - 1; /* a sort writes its values before its indices */
   return values->node == entry->node && pair->subject[at - 1] &&
          pair->errors[at - 1].own.largest == 0;
 }

@@ -1,4 +1,4 @@
-/* Runs of unfused sessions whose results are kept and edited. */
+/* Runs of unfused sessions whose results are recorded and edited. */
 #include "cli/node_run.h"
 
 #include <stdlib.h>
@@ -11,10 +11,11 @@
 typedef struct node_run {
   const run_edit *edit; /* or NULL */
   records *out;
-  size_t apart; /* the first record that is another; SIZE_MAX: none yet */
+  size_t apart; /* the first record that differs from the base in slot or shape; SIZE_MAX: none so
+                   far */
 } node_run;
 
-/* Whether the newest record is the one that the edited run has there. */
+/* True if the newest record matches the base run's record at the same position. */
 static bool follows(node_run *run) {
   const size_t at = run->out->count - 1;
   const records *base = run->edit ? run->edit->base : NULL;
@@ -83,7 +84,7 @@ int run_nodes(const model *model, const input_set *inputs, const run_edit *edit,
   TRY_STATUS(clave_session_edit(model->session, edit_value, &run));
   clave_status st = clave_session_run(model->session, model->method.name);
   if (out->no_memory) {
-    clave_status_free(st); /* the run was stopped by us */
+    clave_status_free(st); /* stopped by the observer, not an error */
     return fail_memory();
   }
   if (st) return fail_status(st);

@@ -1,4 +1,4 @@
-/* .npy files as tensors of the library's. */
+/* Reads .npy files as clave tensors. */
 #include "cli/npy.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* clave optimize: a program rewritten by the passes that no device matters to. */
+/* clave optimize: rewrites a program by the passes that do not depend on a device. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static const flag optimize_flags[] = {
      "runs only this pass; repeatable, a repeated name has no effect (default: all passes)", 0, 0},
 };
 
-/* What the passes did, as they tell it. */
+/* Collects what each pass reports. */
 typedef struct told {
   columns table;
   page refused;

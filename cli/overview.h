@@ -5,7 +5,7 @@
 
 extern const command *const all_commands[];
 extern const size_t n_commands;
-extern const char devices_help[], exits_help[]; /* paragraphs, one line each */
+extern const char devices_help[], exits_help[]; /* one paragraph each */
 
 void write_overview(page *out);
 

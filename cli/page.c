@@ -1,4 +1,4 @@
-/* Pages and aligned columns: what the commands print, before it is printed. */
+/* Pages and aligned columns: a command's output before it is printed. */
 #include "cli/page.h"
 
 #include <inttypes.h>
@@ -93,7 +93,7 @@ void columns_cell(columns *columns, const char *format, ...) {
   columns->n_cells++;
 }
 
-/* Characters, not bytes. */
+/* Counts characters, not bytes. */
 static size_t measure_text(const char *text) {
   size_t n = 0;
   for (; *text; text++) n += ((unsigned char)*text & 0xc0) != 0x80;

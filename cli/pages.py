@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""Manual pages and completions for bash, zsh and fish, made of the tool's own tables.
+"""Generates manual pages and completions for bash, zsh and fish from the tool's command tables.
 
-cli/pages.py TABLES.json FOLDER: TABLES.json is what `clave command-tables` prints; FOLDER becomes what `make install`
-puts into share/.
+cli/pages.py TABLES.json FOLDER: TABLES.json is the output of `clave command-tables`; `make install` copies FOLDER to
+share/.
 """
 
 import json
 import pathlib
 import sys
 
-FILES = ("path", "written", "operand")  # kinds of flags whose value is a file
+FILES = ("path", "written", "operand")  # kinds of flags with a file as value
 DEVICES = ("cpu", "opencl")
 
 
 def options(command):
-    """The flags that are given by name, without --help."""
+    """Returns the flags that are given by name, except --help."""
     return [f for f in command["flags"] if f["kind"] != "operand"]
 
 
@@ -23,7 +23,7 @@ def spellings(f):
 
 
 def takes_file(f):
-    """Whether a file's name can stand there: lists of NAME=FILE are completed behind the sign by the shell."""
+    """True if the value is a file name. The shell completes the part of NAME=FILE after the equals sign."""
     return f["kind"] in FILES or (f["kind"] == "list" and "." in (f["value"] or ""))
 
 
@@ -35,7 +35,7 @@ def takes_device(f):
 
 
 def roff(text):
-    """As troff reads it: no requests at the start of lines, hyphens that can be copied."""
+    """Escapes text for troff: no requests at line starts, and hyphens that can be copied."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return "\n".join("\\&" + line if line[:1] in ".'" else line for line in text.split("\n"))
 
@@ -45,7 +45,7 @@ def head(name, summary, version):
 
 
 def lead(summary):
-    """A summary as a manual page's NAME has it."""
+    """Returns a summary in the style of a manual page's NAME section."""
     return summary[0].lower() + summary[1:].rstrip(".")
 
 
@@ -84,7 +84,7 @@ def main_page(tables):
 
 
 def bash(tables):
-    """Options by the command, files for what takes a file, devices for what takes a device."""
+    """Completes options of the command, file names for file options, and devices for device options."""
     names = " ".join(c["name"] for c in tables["commands"])
     lines = [
         "# bash completion for clave",
@@ -123,7 +123,7 @@ def bash(tables):
 
 
 def zsh_quoted(text):
-    """Within single quotes, where _arguments gives brackets and colons a meaning."""
+    """Escapes text for single quotes and for _arguments, where brackets and colons are special."""
     for special in "\\[]:":
         text = text.replace(special, "\\" + special)
     return text.replace("'", "'\\''")

@@ -9,17 +9,17 @@
 #include "cli/progress.h"
 #include "json/writer.h"
 
-/* The text's tokens, and where windows of them begin. */
+/* The tokens of the text, and buffers for one window. */
 typedef struct measure {
   clave_llm_conversation *talk;
   const uint32_t *ids;
   size_t n_ids, window, stride; /* without BOS */
-  uint32_t *window_ids;         /* BOS, if there is one, and a window */
+  uint32_t *window_ids;         /* BOS, if any, followed by a window */
   double *scores;
   size_t n_bos; /* 1 or 0 */
 } measure;
 
-/* Scores ids[begin..end), of which those from `fresh` on count. */
+/* Scores ids[begin..end); only those from `fresh` on are counted. */
 static int score_window(const measure *measure, size_t begin, size_t end, size_t fresh,
                         perplexity *sum) {
   size_t n = end - begin;
@@ -29,7 +29,7 @@ static int score_window(const measure *measure, size_t begin, size_t end, size_t
       clave_llm_score(measure->talk, measure->window_ids, measure->n_bos + n, measure->scores));
   for (size_t i = fresh - begin; i < n; i++) {
     double score = measure->scores[measure->n_bos + i];
-    if (isnan(score)) continue; /* nothing stands before it */
+    if (isnan(score)) continue; /* the first token of the text has no predecessor */
     sum->nats -= score;
     sum->n_tokens++;
   }
@@ -53,7 +53,7 @@ static int score_text(const measure *measure, perplexity *sum) {
   return fail("the text has %zu tokens, of which none has one before it", measure->n_ids);
 }
 
-/* Sizes that fit: a window with its BOS into the context, a stride into the window. */
+/* Chooses sizes: a window and its BOS must fit the context, a stride the window. */
 static int choose_sizes(const clave_llm_info *info, int64_t window, int64_t stride, int32_t bos,
                         measure *measure) {
   size_t most = info->max_context;

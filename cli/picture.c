@@ -1,5 +1,4 @@
-/* clave inspect --html: a method's graph with what is fused and how long it takes, its memory, and
- * a table. */
+/* clave inspect --html: a method's graph with fused ops and times, its memory plan, and a table. */
 #include "cli/picture.h"
 
 #include <inttypes.h>
@@ -15,7 +14,7 @@
 
 /* ---------------------------------------------------------------- times */
 
-/* Of a trace event "X"; others, and what names no node, are passed over. */
+/* Adds the time of a trace event "X". Other events are ignored. */
 static void add_event(const json *event, const graph *graph, node_times *out) {
   const char *kind = text_or_null(event, "ph"), *what = text_or_null(event, "cat");
   const json *took = json_member(event, "dur"), *args = json_member(event, "args"),
@@ -63,7 +62,7 @@ void free_times(node_times *times) {
   *times = (node_times){0};
 }
 
-/* By share of the whole: 2 %, 5 %, 10 %, 20 % and more. */
+/* Returns a colour by the share of the total: from 2 %, 5 %, 10 % and 20 % on. */
 static const char *colour_of(double share) {
   static const char *const heat[] = {"#f7f7f2", "#fdecc8", "#fbd08b", "#f7a35c", "#ee6c4d"};
   return heat[(share >= 0.02) + (share >= 0.05) + (share >= 0.1) + (share >= 0.2)];
@@ -139,8 +138,8 @@ static void write_head(const model *model, const graph *graph, const node_times 
   text_free(&device);
 }
 
-/* Runs once on inputs as clave bench makes them, so that memory is planned for their sizes. *why:
- * the program's refusal, or NULL. */
+/* Runs once on generated inputs (as in clave bench), so that memory is planned for their sizes.
+ * *why: the program's error, or NULL. */
 static int run_once(model *model, const text_list *dims, clave_status *why) {
   input_set inputs = {0};
   TRY_EXIT(open_session(model, SESSION_PLAIN));
@@ -169,7 +168,7 @@ static int write_memory(model *model, const graph *graph, const text_list *dims,
   return has_run ? write_arena(model, graph, out) : EXIT_GOOD;
 }
 
-/* Notes in each fold the time of the nodes that it hides. */
+/* Adds to each fold's note the time of the nodes that it hides. */
 static int show_fold_times(const node_times *times, graph_folds *folds) {
   for (uint32_t i = 0; times && i < folds->n; i++) {
     graph_fold *fold = &folds->items[i];
@@ -185,7 +184,7 @@ static int show_fold_times(const node_times *times, graph_folds *folds) {
   return EXIT_GOOD;
 }
 
-/* Draws the graph; if blocks repeat, draws it folded too, and hides the whole one. */
+/* Draws the graph. If blocks repeat, also draws it folded and hides the full drawing. */
 static int write_graphs(graph *graph, const node_times *times, page *out) {
   graph_folds folds = {0};
   int result = find_folds(graph, &folds);

@@ -1,5 +1,5 @@
-/* clave probe: looks at one device, or for all, in a process of its own, for a driver may end it
- * (doctor.c starts it). Each finding is a line of JSON that is written at once. */
+/* clave probe: checks one device, or lists all, in a separate process, which a driver may crash
+ * (doctor.c starts it). Writes each finding at once as a line of JSON. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,13 +28,13 @@ static const flag probe_flags[] = {
      0, 0},
 };
 
-/* A driver that hangs ends here: by SIGALRM. */
+/* SIGALRM ends the process if a driver hangs. */
 enum { LIST_SECONDS = 60, DEVICE_SECONDS = 600 };
 
 typedef struct probe {
   FILE *file;
   clave_device *device, *reference; /* reference: the CPU backend */
-  bool is_reference;                /* the device is that backend itself: nothing to compare */
+  bool is_reference; /* the device is the CPU backend itself, so there is nothing to compare */
   page line;
   json_writer json;
 } probe;
@@ -57,11 +57,12 @@ static int end_line(probe *probe) {
 /* ---------------------------------------------------------------- one row on two devices */
 
 typedef struct comparison {
-  double error, largest; /* of all differences, of the reference's magnitudes */
-  uint64_t wrong, count; /* elements */
+  double error, largest; /* largest difference, and largest magnitude of the reference */
+  uint64_t wrong, count; /* numbers of elements */
 } comparison;
 
-/* Relative to the largest magnitude of an output: of F16 its rounding and a little of sums. */
+/* Returns the tolerance relative to an output's largest magnitude; for F16 its rounding and a
+ * margin for sums. */
 static double tolerance_of(const check_row *row, clave_dtype type) {
   return row->exact || is_integer(type) ? 0 : type == CLAVE_F16 ? 2e-3 : 2e-5;
 }
@@ -146,8 +147,8 @@ static int measure_rate(probe *probe, const char *kind, const char *unit, const 
   return end_line(probe);
 }
 
-/* Inputs and outputs are copied in a run where a device has memory of its own: an estimate of what
- * a caller gets, not of the hardware's peak. */
+/* Estimates the speed that a caller gets, not the hardware's peak: on a device with separate
+ * memory, runs copy inputs and outputs. */
 static int measure_device(probe *probe) {
   TRY_EXIT(measure_rate(probe, "bandwidth", "gb_s", &bandwidth_row));
   return measure_rate(probe, "compute", "gflop_s", &product_rows[0]);
@@ -183,7 +184,8 @@ static int look_at(probe *probe, const char *spec, const char *family) {
   return code;
 }
 
-/* The file that a library was loaded from, as the kernel knows it; "" if it was not. */
+/* Finds the file that a library was loaded from in the process's memory map; "" if it is not
+ * loaded. */
 static void find_loaded(const char *name, char *out, size_t size) {
   char line[4096];
   FILE *maps = fopen("/proc/self/maps", "r");
@@ -224,7 +226,7 @@ static int run_probe(const void *arguments, page *out) {
   probe probe = {.file = fopen(probe_arguments->file, "w")};
   (void)out;
   if (!probe.file) return fail("%s cannot be written", probe_arguments->file);
-  (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a doctor that was stopped leaves no process behind */
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* this process ends if the doctor is killed */
   int code = probe_arguments->device
                  ? look_at(&probe, probe_arguments->device, probe_arguments->family)
                  : list(&probe);

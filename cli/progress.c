@@ -1,5 +1,5 @@
-/* Progress on a terminal. A timer tells the seconds of work that is silent itself; its handler only
- * writes. */
+/* Progress on a terminal. A timer shows the seconds of work that reports no progress; its handler
+ * only calls write(). */
 #include "cli/progress.h"
 
 #include <signal.h>
@@ -27,7 +27,7 @@ static void write_line(const char *line) {
   if (write(STDERR_FILENO, line, strlen(line)) >= 0) shown = 1;
 }
 
-/* Async-signal-safe: write(2), and digits by hand. */
+/* Async-signal-safe: uses write(2) and converts digits by hand. */
 static void tick(int signal_number) {
   (void)signal_number;
   char line[sizeof work + 32], digits[12];

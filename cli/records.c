@@ -1,4 +1,4 @@
-/* Keeps copies of observed tensors, and writes them to a file. */
+/* Copies observed tensors, and writes them to a file. */
 #include "cli/records.h"
 
 #include <inttypes.h>
@@ -29,7 +29,7 @@ void free_records(records *records) {
   free(records->items);
 }
 
-/* seen: records of each node so far. */
+/* seen: number of records of each node so far. */
 static int name_record(const record *record, const model *model, uint32_t *seen, page *name) {
   clave_node_info node = {.size = sizeof node};
   TRY_STATUS(clave_program_node(model->program, model->method.name, record->node, &node));
@@ -39,8 +39,8 @@ static int name_record(const record *record, const model *model, uint32_t *seen,
   return name->failed ? fail_memory() : EXIT_GOOD;
 }
 
-/* Names end in `names`, one page each, so that they stay where they are. Further results of a node,
- * and of its further runs in a loop, are numbered. */
+/* Writes the names to `names`, one page each, so that their addresses stay valid. Further results
+ * of a node, and results of its later runs in a loop, are numbered. */
 static int name_records(const records *records, const model *model, page *names) {
   uint32_t *seen = calloc(model->method.n_nodes + 1, sizeof *seen);
   int result = seen ? EXIT_GOOD : fail_memory();

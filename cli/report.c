@@ -1,4 +1,4 @@
-/* Errors and notes: one visible line each, however odd the names in them are. */
+/* Errors and notes: one printable line each, even if names contain control characters. */
 #include "cli/report.h"
 
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 #include "cli/page.h"
 #include "cli/progress.h"
 
-/* Long enough for two paths; what is longer is cut. */
+/* Enough for two paths; longer lines are cut. */
 enum { LINE_LIMIT = 16384 };
 
 static const char *tool = "clave";

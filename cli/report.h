@@ -1,25 +1,25 @@
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
-/* Errors and notes on stderr. A function that can go wrong returns an exit status: EXIT_GOOD, or
- * what fail_* returned after it said why, once. */
+/* Errors and notes on stderr. A function that can fail returns an exit status: EXIT_GOOD, or the
+ * value of fail_*, which has printed the reason once. */
 #include "clave.h"
 
 enum { EXIT_GOOD = 0, EXIT_FAILED = 1, EXIT_MALFORMED = 2 };
 
 #define CHECK __attribute__((warn_unused_result))
 
-/* What lines begin with, "clave" at first; borrowed. */
+/* Sets the prefix of all lines, initially "clave"; borrowed. */
 void name_tool(const char *name);
 const char *tool_name(void);
-/* "clave: ..." on one line. */
+/* Prints "clave: ..." on one line. */
 int fail(const char *format, ...) __attribute__((format(printf, 1, 2)));       /* EXIT_FAILED */
 int fail_usage(const char *format, ...) __attribute__((format(printf, 1, 2))); /* EXIT_MALFORMED */
 int fail_status(clave_status status); /* EXIT_FAILED; frees it */
 int fail_memory(void);
-/* "clave: note: ..."; ctx is ignored: it is a clave_message_fn. */
+/* Prints "clave: note: ...". A clave_message_fn; ctx is ignored. */
 void print_note(void *ctx, const char *line);
 
-/* Leave the function if a step or a call of the library went wrong. */
+/* Return from the function if a step, or a call of the library, failed. */
 #define TRY_EXIT(step)       \
   do {                       \
     int exit_ = (step);      \

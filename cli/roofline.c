@@ -1,5 +1,5 @@
-/* A roofline: GFLOP/s over FLOP a byte, both logarithmic. A dot for each node, as large as its
- * share of the time, under the roofs that the devices' peaks are. */
+/* Draws a roofline: GFLOP/s over FLOP per byte, both logarithmic. One dot per node, sized by its
+ * share of the time, below the roofs given by the devices' peaks. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static axes find_axes(const breakdown *breakdown) {
                     1.5e-9 * peak->flops_a_second);
   }
   a = (axes){floor(a.x0), ceil(a.x1), floor(a.y0), ceil(a.y1)};
-  a.y0 = fmax(a.y0, a.y1 - 6); /* what takes no time worth it lies on the edge */
+  a.y0 = fmax(a.y0, a.y1 - 6); /* slower points are drawn at the edge */
   a.x0 = fmax(a.x0, a.x1 - 8);
   return a;
 }
@@ -102,7 +102,7 @@ static void draw_peak(const axes *axes, const clave_peak *peak, page *out) {
   text_free(&label);
 }
 
-/* From the left, or the bottom, to the highest peak of the device. */
+/* Draws the bandwidth line from the left or bottom edge to the device's highest peak. */
 static void draw_bandwidth(const axes *axes, const breakdown *breakdown, const clave_peak *of,
                            page *out) {
   const double gbytes = of->bytes_a_second * 1e-9;
@@ -158,7 +158,7 @@ static void draw_dot(const axes *axes, const breakdown *breakdown, const work_ro
   text_puts(out, "</title></circle>\n");
 }
 
-/* The ops with the largest shares, and what is not drawn. */
+/* Lists the ops with the largest shares, and those not drawn. */
 static void draw_legend(const breakdown *breakdown, const work_row *groups, uint32_t n, page *out) {
   enum { MOST = 18 };
   double hidden = breakdown->between, y = TOP + 12;
@@ -187,7 +187,7 @@ static const char style[] =
     "circle{fill-opacity:.55}circle:hover{fill-opacity:1}</style>\n"
     "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n";
 
-/* Explains dots above the roof: FLOP are counted by the definition of an op. */
+/* Explains points above the roof: FLOP are counted by an op's definition. */
 static void explain_above(const breakdown *breakdown, page *out) {
   for (uint32_t i = 0; i < breakdown->n_rows; i++) {
     const work_row *row = &breakdown->rows[i];

@@ -1,4 +1,4 @@
-/* clave run: one run of a program on given inputs. */
+/* clave run: runs a program once on given inputs. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,12 +60,12 @@ static int get_outputs(const model *model, output *list) {
 
 /* ---------------------------------------------------------------- the output file */
 
-/* What clave_tensors_save takes. */
+/* Arguments for clave_tensors_save. */
 typedef struct output_file {
   char (*keys)[24]; /* "output_0" */
   const char **names;
   clave_tensor *values;
-  const char **metadata; /* output_i, the program's name of it */
+  const char **metadata; /* pairs: output_i, and the program's name for it */
 } output_file;
 
 static int save_outputs(const char *path, const output *list, uint32_t count,
@@ -181,7 +181,7 @@ static int report_outputs(const run_arguments *arguments, const model *model, pa
   return result;
 }
 
-/* Ops that view other tensors write nothing and are not in the file. */
+/* Records all results. Ops that only view other tensors write nothing and are not in the file. */
 static int run_dumped(const char *path, const model *model) {
   records records = {0};
   clave_status st = clave_session_observe(model->session, keep_record, &records);
@@ -227,7 +227,7 @@ static int run_program(const void *arguments, page *out) {
   model model = {0};
   input_set inputs = {0};
   int result = run_on_inputs(arguments, &model, &inputs, out);
-  if (!result) result = print_page(out); /* kernels are kept when the session ends */
+  if (!result) result = print_page(out); /* before kernels are stored in the cache */
   free_inputs(&inputs);
   close_model(&model);
   return result;

@@ -1,4 +1,4 @@
-/* Answers, token by token, and their statistics. */
+/* Prints answers token by token, and their statistics. */
 #include "cli/speech.h"
 
 #include <inttypes.h>
@@ -34,7 +34,7 @@ static int write_token(const speech *speech, const clave_llm_token *token) {
 
 /* ---------------------------------------------------------------- tokens by themselves */
 
-/* null where it is none of the tokenizer's. */
+/* Writes null if the tokenizer does not have the id. */
 static void emit_token(json_writer *writer, const clave_tokenizer *tokenizer, uint32_t id) {
   char *bytes = NULL;
   size_t size = 0;
@@ -75,7 +75,7 @@ int show_prompt(const speech *speech, uint64_t count) {
   return EXIT_GOOD;
 }
 
-/* A line for the token that was chosen last. */
+/* Adds a line for the last chosen token. */
 static int keep_logprobs(speech *speech) {
   clave_llm_logprob chosen;
   const clave_tokenizer *tokenizer = NULL;
@@ -109,7 +109,7 @@ void free_speech(speech *speech) {
 
 /* ---------------------------------------------------------------- an answer */
 
-/* What was held back when the answer ends here. */
+/* Writes the text that was held back until the answer's end. */
 static int write_rest(speech *speech) {
   const char *rest;
   size_t size;
@@ -166,7 +166,7 @@ void print_statistics(const speech *speech) {
   clave_llm_get_stats(speech->talk, &stats);
   add_rate(&table, "prompt", stats.prompt_tokens, stats.prompt_ms);
   add_rate(&table, "decode", stats.decode_tokens, stats.decode_ms);
-  if (isatty(STDOUT_FILENO)) text_puts(&out, "\n"); /* the text has not ended its line */
+  if (isatty(STDOUT_FILENO)) text_puts(&out, "\n"); /* the text ended without a newline */
   columns_write(&table, 0, &out);
   text_printf(&out, "first token after %.1f ms, loaded in %.1f ms, peak memory %.1f MB; %s\n",
               stats.ttft_ms, stats.load_ms, measure_peak(), speech->stop_reason);

@@ -1,10 +1,11 @@
-/* Times of rows that move much, or multiply much, on one device. */
+/* Times rows that are bound by memory, or by multiplication, on one device. */
 #include "cli/speeds.h"
 
 #include "cli/command.h"
 #include "cli/measure.h"
 
-/* Of so many the best counts: more while they are short, since a busy machine disturbs most. */
+/* The best of up to MOST_RUNS runs counts. Short runs are repeated more often, because other load
+ * disturbs them most. */
 enum { LEAST_RUNS = 4, MOST_RUNS = 40, ENOUGH_MS = 150 };
 
 const speed_row bandwidth_row = {CLAVE_F32,
@@ -12,7 +13,7 @@ const speed_row bandwidth_row = {CLAVE_F32,
                                   "inputs=f32[8,1048576] steps=neg:f32:0 out>f32[8,1048576]", true},
                                  2.0 * 8 * 1048576 * sizeof(float)};
 
-/* By constants, as models have them, which are packed once. */
+/* Multiplies by constants, which are packed once, as in models. */
 #define PRODUCT_WORK (2.0 * 768 * 1536 * 768)
 const speed_row product_rows[] = {
     {CLAVE_F32,
@@ -33,7 +34,7 @@ const speed_row product_rows[] = {
       "out>i32[1,768,768]",
       true},
      PRODUCT_WORK},
-    /* In fast precision its rows are rounded to 8 bits. */
+    /* In fast precision, the operand's rows are rounded to 8 bits. */
     {CLAVE_I8,
      {"matmul", "Matmul", "a=f32[768,1536] b=Q8_0[768,1536] b_transposed=true out>f32[768,768]",
       false},
@@ -84,7 +85,7 @@ int time_check(const check_row *row, clave_device *device, run_time *out, clave_
   return code;
 }
 
-/* Of kernels alone, a second; 0 where the row does not run. */
+/* Measures work per second of kernels alone; 0 if the row does not run. */
 static int measure_rate(const speed_row *row, clave_device *device, double *out) {
   run_time took;
   clave_status st = NULL;

@@ -1,4 +1,4 @@
-/* What a comparison found, in words: the first node that differs, by how much, and where from. */
+/* Describes a comparison: the first node that differs, by how much, and where the error arose. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -22,7 +22,8 @@ static void describe_range(page *page, const clave_tensor *value) {
   if (summary.n_nan) text_printf(page, " with %" PRIu64 " NaN", summary.n_nan);
 }
 
-/* The value of a slot that a node reads, as the compared run has it. False: it is not known. */
+/* Finds the value that the compared run has for a slot that a node reads. Returns false if it is
+ * unknown. */
 static bool find_operand(const verification *verification, const stage *stage, size_t at,
                          uint32_t slot, clave_tensor *out) {
   const uint32_t stored = find_viewed(&verification->graph, slot);
@@ -91,7 +92,7 @@ static void describe_node(const verification *verification, const stage *stage, 
   describe_origin(verification, stage, at, out);
 }
 
-/* got: NULL: of another form. */
+/* got NULL: its dtype or shape differs. */
 static void describe_output(const verification *verification, const stage *stage, uint32_t index,
                             const clave_tensor *got, const clave_tensor *expected,
                             const difference *difference, page *out) {
@@ -108,7 +109,7 @@ static void describe_output(const verification *verification, const stage *stage
   page_shape(out, got);
 }
 
-/* Of fused runs: they have no nodes to name. */
+/* Describes outputs of fused runs, which have no nodes to name. */
 static void describe_others(const verification *verification, const stage *stage, page *out) {
   const run_pair *pair = &stage->pair;
   for (uint32_t i = 0; i < pair->n_others && !out->size; i++) {

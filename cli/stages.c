@@ -1,4 +1,4 @@
-/* Makes the pairs of runs that are compared: values of one run beside those of the other. */
+/* Makes the pairs of runs to compare, and matches values of one run with those of the other. */
 #include "cli/stages.h"
 
 #include <inttypes.h>
@@ -19,7 +19,7 @@ static int open_cpu(clave_program *program, const model *like, model *cpu) {
 }
 
 static void close_cpu(model *cpu) {
-  cpu->program = NULL; /* another's */
+  cpu->program = NULL; /* owned by the other model */
   close_model(cpu);
 }
 
@@ -58,7 +58,7 @@ static int end_stage(stage *stage) {
   return find_errors(&stage->pair);
 }
 
-/* The fused run of the model's own session. */
+/* Runs the model's own fused session and keeps its outputs. */
 static int run_plain(verification *verification, stage *stage) {
   const model *model = verification->model;
   TRY_STATUS(clave_session_reset(model->session));
@@ -75,7 +75,7 @@ static size_t output_record(const verification *verification, uint32_t index) {
 
 /* ---------------------------------------------------------------- the device */
 
-/* Both runs are in program order: mostly it is the next one. */
+/* Both runs are in program order, so the match is usually the next record. */
 static const clave_tensor *find_record(const records *records, size_t *next, const record *like) {
   for (size_t i = 0; i < records->count; i++) {
     const size_t at = (*next + i) % records->count;
@@ -124,19 +124,20 @@ int compare_fusion(verification *verification) {
 
 /* ---------------------------------------------------------------- by name */
 
-/* A node's result `which` in another run; NULL: there is none. */
+/* Finds result `which` of a node in another run; returns NULL if there is none. */
 typedef const clave_tensor *(*find_fn)(void *ctx, const char *name, uint32_t which,
                                        clave_tensor *room);
 
-/* A pass, or a lowering, gives all that it makes of a node the node's name: the last is the result.
- */
+/* A pass or lowering gives all nodes that it creates from one node the same name; the last of them
+ * computes the result. */
 static bool is_last_of_name(const graph *graph, uint32_t node) {
   for (uint32_t i = node + 1; i < graph->n_nodes; i++)
     if (strcmp(graph->nodes[i].name, graph->nodes[node].name) == 0) return false;
   return true;
 }
 
-/* Records of each node, to be freed: more than it writes are those of a loop. */
+/* Counts the records of each node; the caller frees the counts. A node in a loop has more records
+ * than results. */
 static uint32_t *count_records(const records *records, uint32_t n_nodes) {
   uint32_t *counts = calloc((size_t)n_nodes + 1, sizeof *counts);
   for (size_t i = 0; counts && i < records->count; i++)
@@ -238,7 +239,7 @@ int compare_passes(verification *verification) {
 
 /* ---------------------------------------------------------------- a file */
 
-/* "node.relu"; further results of a node "node.topk.1". */
+/* Finds "node.relu" in the file; further results of a node are "node.topk.1". */
 static const clave_tensor *find_in_file(void *ctx, const char *name, uint32_t which,
                                         clave_tensor *room) {
   page key = {0};

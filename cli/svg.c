@@ -1,6 +1,6 @@
-/* Draws a method's graph as SVG: a box per node with what it does, its constants and its result's
- * shape; inputs, outputs and state as pills. A line that would pass too many layers is replaced by
- * a reference inside the box it leads to. Blocks that repeat may be one box. */
+/* Draws a method's graph as SVG: one box per node with its op, its constants and its result's
+ * shape; inputs, outputs and state as pills. A line that would cross too many layers is replaced by
+ * a reference in its target box. Repeated blocks may be drawn as one box. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,20 +15,20 @@ static const uint32_t NONE = UINT32_MAX;
 static const double line_height = 15, padding = 9, character_width = 6.7, title_width = 7.6;
 
 typedef struct vertex {
-  const graph_node *node;        /* or NULL; the first of a fold's repeats */
-  const graph_fold *fold;        /* whose repeats it stands for; or NULL */
-  const clave_tensor_info *slot; /* of an input, output or state */
-  uint32_t first_edge, n_edges;  /* into it */
+  const graph_node *node;        /* NULL if it is not a node; the first node of a fold's repeats */
+  const graph_fold *fold;        /* the fold whose repeats it represents, or NULL */
+  const clave_tensor_info *slot; /* an input, output or state, or NULL */
+  uint32_t first_edge, n_edges;  /* edges that end in it */
 } vertex;
 
 typedef struct drawing {
   const graph *graph;
   const graph_folds *folds; /* borrowed; NULL: every node has a box */
-  vertex *vertices;         /* owned, as all below */
-  layout_box *boxes;        /* one per vertex */
+  vertex *vertices;         /* owned, as are the following */
+  layout_box *boxes;        /* one for each vertex */
   layout_edge *edges;
   uint32_t *producer; /* by slot: the vertex that last wrote it, or NONE */
-  bool *is_needed;    /* by slot: read by a node with a box of its own */
+  bool *is_needed;    /* by slot: read by a node that has its own box */
   uint32_t n_vertices, n_edges;
 } drawing;
 
@@ -39,7 +39,7 @@ static void add_vertex(drawing *drawing, const graph_node *node, const clave_ten
       (vertex){.node = node, .slot = slot, .first_edge = drawing->n_edges};
 }
 
-/* From the writer of `slot` to the newest vertex; once, and only if there is a writer. */
+/* Adds an edge from the writer of `slot`, if any, to the newest vertex, once. */
 static void add_edge(drawing *drawing, uint32_t slot) {
   vertex *vertex = &drawing->vertices[drawing->n_vertices - 1];
   uint32_t from = drawing->producer[slot];
@@ -54,7 +54,7 @@ static void add_edge(drawing *drawing, uint32_t slot) {
 static void add_node(drawing *drawing, uint32_t index) {
   const graph_node *node = &drawing->graph->nodes[index];
   const graph_fold *fold = fold_of_node(drawing->folds, index);
-  if (!fold && node->n_reads + node->n_writes == 0) return; /* host arithmetic on sizes */
+  if (!fold && node->n_reads + node->n_writes == 0) return; /* arithmetic on sizes */
   if (!fold || index == fold->first + fold->period) {
     add_vertex(drawing, node, NULL);
     drawing->vertices[drawing->n_vertices - 1].fold = fold;
@@ -120,12 +120,12 @@ static void free_drawing(drawing *drawing) {
 
 /* ---------------------------------------------------------------- what a box says */
 
-/* A line: the letter of its style class, its text cut to LINE_CHARACTERS, NUL. */
+/* Appends a line: the letter of its style class, its text cut to LINE_CHARACTERS, and NUL. */
 static void add_line(page *lines, char class, const char *words) {
   text_append(lines, &class, 1);
   const unsigned char *at = (const unsigned char *)words;
   for (int n = 0; *at; n++) {
-    size_t size = utf8_sequence((const char *)at, 4); /* ends at NUL */
+    size_t size = utf8_sequence((const char *)at, 4); /* stops at NUL */
     bool bad = !size || *at < 0x20 || *at == 0x7f;
     if (n == LINE_CHARACTERS) {
       text_puts(lines, "\xe2\x80\xa6");
@@ -168,7 +168,7 @@ static void describe_fold(const graph_fold *fold, page *lines) {
   text_free(&words);
 }
 
-/* "weight F32 [16, 8]": the last word of a constant's name is enough. */
+/* Adds "weight F32 [16, 8]": the last part of a constant's name suffices. */
 static void add_constant(page *lines, const clave_tensor_info *info) {
   const char *dot = strrchr(info->name, '.');
   page words = {0};
@@ -253,7 +253,7 @@ static const palette slot_palettes[] = {{"input", "#2f3b4c", "#2f3b4c"},
                                         {"state", "#ffffff", "#2f3b4c"},
                                         {"output", "#2f3b4c", "#2f3b4c"}};
 
-/* What runs a node: itself, or the one that it is fused with. */
+/* Returns the node that runs `node`: itself, or the node that it is fused into. */
 static const graph_node *runner_of(const drawing *drawing, const graph_node *node) {
   return &drawing->graph->nodes[node->into];
 }
@@ -271,7 +271,7 @@ static const palette *palette_of_op(const char *op) {
 
 const char *colour_of_op(const char *op) { return palette_of_op(op)->stroke; }
 
-/* One entry for each border colour that the graph's ops have. */
+/* Writes one entry for each border colour of the graph's ops. */
 void write_colours(const graph *graph, page *out) {
   static const struct {
     const char *op, *words;
@@ -302,7 +302,7 @@ static const palette *choose_palette(const drawing *drawing, const vertex *verte
   return vertex->fold ? &fold_palette : palette_of_op(runner_of(drawing, vertex->node)->op);
 }
 
-/* Writes what hovering shows: the whole description of the node. */
+/* Writes the hover text: the node's whole description. */
 static void write_hover(const drawing *drawing, const vertex *vertex, page *out) {
   page words = {0};
   const graph_node *node = vertex->fold ? NULL : vertex->node;
@@ -317,7 +317,7 @@ static void write_hover(const drawing *drawing, const vertex *vertex, page *out)
   if (node && node->where) text_printf(&words, "\nruns on %s", node->where);
   if (node && node->reason) text_printf(&words, ": %s", node->reason);
   if (node && node->note) text_printf(&words, "\n%s", node->note);
-  for (char *line = words.data; line && *line;) { /* page_markup knows no line breaks */
+  for (char *line = words.data; line && *line;) { /* page_markup does not handle newlines */
     char *end = line + strcspn(line, "\n");
     const bool is_last = !*end;
     *end = 0;
@@ -363,7 +363,7 @@ static void draw_box(const drawing *drawing, uint32_t index, page *lines, page *
   text_puts(out, "</g>\n");
 }
 
-/* Between nodes of one kernel. */
+/* True if both ends are in the same kernel. */
 static bool is_within(const drawing *drawing, const layout_edge *edge) {
   const vertex *from = &drawing->vertices[edge->from], *to = &drawing->vertices[edge->to];
   return from->node && to->node && !from->fold && !to->fold && from->node->into == to->node->into;

@@ -1,5 +1,5 @@
-/* clave command-tables: the tables of commands, flags and variables as JSON, of which the build
- * makes manual pages and completions (cli/pages.py). */
+/* clave command-tables: writes the tables of commands, flags and variables as JSON. The build
+ * generates manual pages and completions from them (cli/pages.py). */
 #include "cli/overview.h"
 #include "cli/variables.h"
 #include "json/writer.h"

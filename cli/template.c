@@ -1,4 +1,4 @@
-/* clave template: the text of a conversation by a chat template. */
+/* clave template: formats a conversation by a chat template. */
 #include <string.h>
 
 #include "clave_tokenizer.h"

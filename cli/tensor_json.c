@@ -1,4 +1,4 @@
-/* Elements of tensors, and what a program says of its tensors, as JSON. */
+/* Elements of tensors, and descriptions of tensors, as JSON. */
 #include "cli/tensor_json.h"
 
 #include "cli/values.h"
@@ -15,7 +15,7 @@ void emit_element(json_writer *writer, const char *key, clave_dtype dtype, const
   }
 }
 
-/* A bound per dimension; null where there is none. */
+/* Writes one bound per dimension; null if there is none. */
 static void write_bounds(json_writer *writer, const char *key, const clave_tensor_info *info,
                          const int64_t *bounds) {
   emit_list(writer, key);

@@ -5,7 +5,7 @@
 #include "json/writer.h"
 
 void emit_element(json_writer *writer, const char *key, clave_dtype dtype, const void *element);
-/* {"name", "dtype", "shape", ...} is built of these. */
-void emit_info(json_writer *writer, const clave_tensor_info *info); /* members of an open object */
+/* Writes the members "name", "dtype" and "shape". */
+void emit_info(json_writer *writer, const clave_tensor_info *info); /* into the open object */
 
 #endif

@@ -1,4 +1,4 @@
-/* clave tokenize: lines of text to lines of ids, and back. */
+/* clave tokenize: encodes lines of text to lines of ids, and decodes them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,8 +39,8 @@ static const flag tokenize_flags[] = {
 typedef struct work {
   const tokenize_arguments *arguments;
   clave_tokenizer *tokenizer;
-  text line;     /* that is encoded */
-  uint32_t *ids; /* owned, (capacity) that are decoded */
+  text line;     /* the input for encoding */
+  uint32_t *ids; /* owned (capacity); the input for decoding */
   size_t n_ids, capacity;
   page *out;
 } work;
@@ -121,7 +121,7 @@ static int check_flags(const tokenize_arguments *arguments) {
              : EXIT_GOOD;
 }
 
-/* A .clv carries its tokenizer. */
+/* Loads the tokenizer from its file, or from a .clv. */
 static int load_tokenizer(const tokenize_arguments *arguments, clave_tokenizer **out) {
   clave_tokenizer_options options = {.size = sizeof options, .pattern = arguments->pattern};
   const char *ending = strrchr(arguments->tokenizer, '.');

@@ -52,7 +52,7 @@ static const flag tune_flags[] = {
     {"--json", FLAG_SWITCH, FIELD(json), NULL, "machine-readable output", 0, 0},
 };
 
-/* What was chosen, for the answer. */
+/* The choices that were made, for the report. */
 typedef struct chosen {
   char *device, *family, *key, *variant, *by_rule; /* owned */
   double ratio;
@@ -234,7 +234,7 @@ static int do_tune(const tune_arguments *arguments, model *model, tuning_run *ru
   return EXIT_GOOD;
 }
 
-/* As if the environment said so: sessions look there. */
+/* Sets CLAVE_PRECISION, which sessions read. */
 static int read_precision(const tune_arguments *arguments) {
   if (!arguments->precision) return EXIT_GOOD;
   if (strcmp(arguments->precision, "strict") != 0 && strcmp(arguments->precision, "fast") != 0)

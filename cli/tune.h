@@ -1,14 +1,14 @@
 #ifndef CLI_TUNE_H
 #define CLI_TUNE_H
-/* Tuning before something else is done with a program. */
+/* Tunes a program before another command uses it. */
 #include "cli/model.h"
 
 typedef struct tune_request {
   const text_list *dims; /* NAME=N: open sizes and scalar inputs */
-  double budget;         /* seconds; 0: none */
-  bool unkept;           /* winners count for the device that is open alone */
+  double budget;         /* seconds; 0: no limit */
+  bool unkept;           /* do not store winners; only the open device uses them */
 } tune_request;
-/* Device and program are open; a session is, too, then. */
+/* The device and the program are open; afterwards a session is open, too. */
 int tune_quietly(model *model, const tune_request *request) CHECK;
 
 #endif

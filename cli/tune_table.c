@@ -1,4 +1,4 @@
-/* Tuning tables as JSON files. */
+/* Reads and writes tuning tables as JSON files. */
 #include "cli/tune_table.h"
 
 #include <stdio.h>

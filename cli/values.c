@@ -1,4 +1,4 @@
-/* Elements of host tensors: conversion of each dtype to and from double, and summaries. */
+/* Elements of host tensors: converts each dtype to and from double, and computes summaries. */
 #include "cli/values.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@ bool is_integer(clave_dtype type) { return type >= CLAVE_I8 && type <= CLAVE_U64
 bool fits_dtype(clave_dtype type, int64_t value) {
   int bits = type == CLAVE_BOOL ? 1 : 8 * (int)clave_dtype_size(type);
   if (bits == 64) return true;
-  bool is_unsigned = type >= CLAVE_BOOL || type == CLAVE_U8; /* U16 and U32 are above BOOL */
+  bool is_unsigned = type >= CLAVE_BOOL || type == CLAVE_U8; /* U16 and U32 follow BOOL */
   int64_t limit = (int64_t)1 << (is_unsigned ? bits : bits - 1);
   return value < limit && value >= (is_unsigned ? 0 : -limit);
 }
@@ -24,7 +24,7 @@ static uint16_t narrow_to_half(double value) {
   int exponent = 0;
   (void)frexp(size, &exponent); /* size in [2^(exponent-1), 2^exponent) */
   if (size == 0 || exponent < -13) return (uint16_t)(sign | (int)nearbyint(ldexp(size, 24)));
-  int fraction = (int)nearbyint(ldexp(size, 11 - exponent)); /* 1024 ... 2048 */
+  int fraction = (int)nearbyint(ldexp(size, 11 - exponent)); /* 11-bit fraction, 1024 ... 2048 */
   return (uint16_t)(sign | ((exponent + 13) * 1024 + fraction));
 }
 
@@ -51,7 +51,7 @@ int64_t load_integer(clave_dtype type, const void *element) {
 }
 
 double load_number(clave_dtype type, const void *element) {
-  return element_number((dtype)type, element); /* their numbers are the same */
+  return element_number((dtype)type, element); /* clave_dtype and dtype have the same values */
 }
 
 void store_number(clave_dtype type, double value, void *element) {

@@ -1,5 +1,5 @@
-/* clave verify: a program's structure and hashes; and its results, node by node, on a device,
- * after the passes, compiled, and as a file has them. */
+/* clave verify: checks a program's structure and hashes, and compares its results node by node: on
+ * a device, after the passes, in an executable, and with a reference file. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static const flag verify_flags[] = {
     DEVICE_FLAGS(verify_arguments),
 };
 
-/* Others than inputs in a reference. */
+/* Prefixes of names in a reference that are not inputs. */
 static const char *const others[] = {"output_", "node.", NULL};
 
 static bool wants_results(const verify_arguments *arguments) {
@@ -96,7 +96,7 @@ static void say_compared(const verification *verification, page *out) {
   text_puts(out, "\n");
 }
 
-/* What the comparisons say, after all were made that could be: the first that failed. */
+/* Reports the first comparison that failed, after all comparisons were made. */
 static int judge(const verification *verification) {
   for (int i = 0; i < N_STAGES; i++) {
     const stage *stage = &verification->stages[i];
@@ -125,7 +125,7 @@ static int compare(const verify_arguments *arguments, verification *verification
   return result;
 }
 
-/* model: with the device that the executable runs on. */
+/* model: opened on the device that the executable uses. */
 static int compare_with(const verify_arguments *arguments, const verification *verification,
                         model *model, page *out) {
   page ignored = {0};
@@ -141,7 +141,7 @@ static int compare_with(const verify_arguments *arguments, const verification *v
   return result;
 }
 
-/* The device that CLAVE_DEVICE chooses for an executable of --target opencl. */
+/* Opens the device that CLAVE_DEVICE selects for an executable of --target opencl. */
 static int open_executables_device(const verify_arguments *arguments, model *model) {
   const char *named = getenv("CLAVE_DEVICE");
   const model_arguments on = {.device = named && *named ? NULL : "opencl",

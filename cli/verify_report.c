@@ -1,4 +1,4 @@
-/* Tables of errors, in three languages. */
+/* Reports errors as a text table, JSON and HTML. */
 #include "cli/verify_report.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ static bool is_compared(const stage *stage) {
   return stage->name && stage->pair.errors && stage->compared;
 }
 
-/* "output_0" for what is no node. */
+/* Returns the node's op, or "output_0" for an output. */
 static const char *op_of(const verification *verification, const record *record) {
   return record->node < verification->graph.n_nodes ? verification->graph.nodes[record->node].op
                                                     : "output";
@@ -30,7 +30,7 @@ static const char *name_of(const verification *verification, const record *recor
              : verification->graph.outputs[record->node - verification->graph.n_nodes].name;
 }
 
-/* What an element may differ by, where it differed most, of the whole run. */
+/* Returns the allowed difference at the element that differed most, in the whole run. */
 static double bound_of(const node_error *error) { return error->total.allowed; }
 
 /* ---------------------------------------------------------------- text */
@@ -176,7 +176,7 @@ static bool is_worse(node_verdict a, node_verdict b) {
   return order[a] > order[b];
 }
 
-/* Of a node that ran more than once, or gives more than one tensor, the worst. */
+/* Colours each node by its worst record: a node may run more than once, or have several results. */
 static int colour_nodes(verification *verification, const stage *stage) {
   for (uint32_t i = 0; i < verification->graph.n_nodes; i++) {
     node_verdict worst = NODE_UNMATCHED;

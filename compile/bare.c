@@ -1,4 +1,4 @@
-/* The functions of a program for firmware, and their header. */
+/* Writes the functions of a program for firmware and their header. */
 #include "compile/bare.h"
 
 #include "compile/library.h"

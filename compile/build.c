@@ -1,5 +1,5 @@
-/* A folder of sources becomes an executable: the compiler runs for each source, for as many at once
- * as there are processors, then links. */
+/* Builds a folder of sources into an executable: compiles each source, with one job per processor,
+ * then links. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,23 +15,24 @@ enum { MOST_WORDS = 16, MOST_JOBS = 64 };
 typedef struct build {
   const compile_options *options;
   project *project;
-  char *words;                          /* owned: the compiler's, each ended by NUL */
-  char *path;                           /* owned: the first, if it is a path; or NULL */
-  const char *compiler[MOST_WORDS + 1]; /* in words; NULL ends */
-  tool_log log;                         /* of the compiler */
-  char **objects;                       /* owned (n_sources) owned: by their paths in the folder */
+  char *words; /* owned; the compiler command's words, each NUL-terminated */
+  char *path;  /* owned; the absolute path of the compiler if it has a slash; or NULL */
+  const char *compiler[MOST_WORDS + 1]; /* words of the command; NULL-terminated */
+  tool_log log;                         /* output of the compiler */
+  char **objects;                       /* owned array (n_sources) of owned paths in the folder */
   int jobs;
 } build;
 
 /* ---------------------------------------------------------------- what the compiler says */
 
-/* What the compiler says of its linker says nothing: the linker's own lines stand ahead of it. */
+/* The compiler's own summary of a linker failure is skipped, because the linker's message precedes
+ * it. */
 static bool is_error(const char *line) {
   if (strstr(line, "ld returned") || strstr(line, "linker command failed")) return false;
   return strstr(line, "error") || strstr(line, "undefined reference") || strstr(line, "failed");
 }
 
-/* Tells the log line by line; to: what is worth a line of ours, the first with an error. */
+/* Reports the log line by line. to: gets the first line with an error. */
 static void tell_log(const build *build, text *to) {
   file_map map = {0};
   text line = {0};
@@ -55,7 +56,7 @@ static void tell_log(const build *build, text *to) {
   file_map_close(&map);
 }
 
-/* source: NULL: while linking. */
+/* source: NULL if linking failed. */
 static clave_status failed(const build *build, int code, const char *source) {
   text said = {0};
   tell_log(build, &said);
@@ -75,7 +76,7 @@ static clave_status cancelled(void) { return CANCELLED("interrupted"); }
 /* ---------------------------------------------------------------- running it */
 
 typedef struct words {
-  const char **items; /* owned; NULL ends */
+  const char **items; /* owned; NULL-terminated */
   size_t n, capacity;
 } words;
 
@@ -114,7 +115,7 @@ static clave_status start_compiling(const build *build, size_t i, tool **out) {
   return start(build, &words, is_whole, out);
 }
 
-/* The first line of what the compiler answers; empty: it says nothing. */
+/* Reads the first line of the compiler's answer; empty if it prints nothing. */
 static clave_status ask_compiler(const build *build, const char *question, text *answer) {
   tool *tool;
   file_map map = {0};
@@ -152,8 +153,8 @@ static clave_status find_beside_runtime(const build *build, const char *name, ch
   return st;
 }
 
-/* A library that language models need: the static one beside the runtime, else the compiler's, else
- * "-lNAME". */
+/* Finds a library that language models need: the static library beside the runtime, else the
+ * compiler's, else "-lNAME". */
 static clave_status find_library(const build *build, const char *name, char **out) {
   text asked = {0}, found = {0};
   TRY(find_beside_runtime(build, name, out));
@@ -199,7 +200,7 @@ static void tell_done(const build *build, size_t done) {
     options->progress(options->ctx, "compiling", (int)done, (int)build->project->n_sources);
 }
 
-/* The oldest of those at work ends first. */
+/* Runs up to `jobs` compilers, and waits for the oldest first. */
 static clave_status compile_all(const build *build) {
   tool *at_work[MOST_JOBS] = {0};
   const size_t n = build->project->n_sources, jobs = (size_t)build->jobs;
@@ -220,7 +221,7 @@ static clave_status compile_all(const build *build) {
 
 /* ---------------------------------------------------------------- the build */
 
-/* It runs in the folder of sources, whereto a path from here does not lead. */
+/* Makes the compiler's path absolute, because it runs in the folder of sources. */
 static clave_status find_compiler(build *build) {
   if (!strchr(build->compiler[0], '/')) return NULL;
   TRY(path_absolute(build->compiler[0], &build->path));
@@ -240,7 +241,7 @@ static clave_status split_compiler(build *build) {
   return find_compiler(build);
 }
 
-/* "base/dtype.c" becomes "base/dtype.c.o". */
+/* Names the object of "base/dtype.c" "base/dtype.c.o". */
 static clave_status name_objects(build *build) {
   build->objects = calloc(build->project->n_sources + 1, sizeof *build->objects);
   if (!build->objects) return status_no_memory();
@@ -262,16 +263,16 @@ static clave_status make_build(build *build) {
   return link_all(build);
 }
 
-/* What is made of a program: its schedule, written out, or itself, carried. */
+/* The program to compile, emitted or carried. */
 typedef struct form {
   const program *program;
   const compile_options *options;
-  compile_plan plan; /* of what is written out */
-  char *runtime;     /* owned: libclave.a, of what is carried */
+  compile_plan plan; /* if emitted */
+  char *runtime;     /* owned; libclave.a if carried */
   bool carries;
 } form;
 
-/* Before what was made is moved. */
+/* Writes the SBOM before the result is moved to its place. */
 static clave_status write_sbom(const project *project, const program *program, const build *build,
                                file_writer **out) {
   text version = {0};
@@ -284,7 +285,7 @@ static clave_status write_sbom(const project *project, const program *program, c
   return st;
 }
 
-/* sbom: gets what is to be committed once all else is there. */
+/* sbom: gets the writer to commit after everything else. */
 static clave_status build_project(project *project, const form *desc, file_writer **sbom) {
   const int jobs = desc->carries ? 2 : (int)desc->plan.cpu->info.compute_units;
   build build = {
@@ -303,13 +304,13 @@ static clave_status build_project(project *project, const form *desc, file_write
 
 typedef bool (*remove_fn)(const char *folder, uint64_t *bytes);
 
-/* Once more where memory was out, which may be there again. */
+/* Retries once after a failure, because memory may be available again. */
 static void remove_by(remove_fn fn, const char *folder) {
   uint64_t removed;
   if (!fn(folder, &removed)) (void)fn(folder, &removed);
 }
 
-/* Beside the executable; NULL where it could not be made. */
+/* Creates a folder beside the executable. Returns NULL on failure. */
 static char *make_build_folder(const compile_options *options, const char *path) {
   text text = {0};
   if (options->keep_build) {
@@ -331,7 +332,7 @@ static char *make_build_folder(const compile_options *options, const char *path)
   return made;
 }
 
-/* NAME.h in the folder that `path` lies in. */
+/* Sets `to` to NAME.h in the folder of `path`. */
 static clave_status name_beside(const char *path, const char *name, text *to) {
   const char *slash = strrchr(path, '/');
   text_append(to, path, slash ? (size_t)(slash - path) + 1 : 0);
@@ -418,7 +419,7 @@ static clave_status check_empty(const char *folder) {
   return n_files + n_folders ? INVALID("%s: is not empty", folder) : NULL;
 }
 
-/* A folder that was there stays, as empty as it was. */
+/* On failure, keeps an existing folder and empties it again. */
 static clave_status write_to(form *desc, const char *folder) {
   const bool is_new = !folder_exists(folder);
   project project;
@@ -439,7 +440,8 @@ static clave_status write_to(form *desc, const char *folder) {
 
 /* ---------------------------------------------------------------- both */
 
-/* why: what stands against writing it out; NULL: that it is carried was asked for. Consumed. */
+/* Carries the program. why: the reason that it cannot be emitted; NULL if carrying was requested.
+ * Consumes why. */
 static clave_status carry(form *desc, clave_status why) {
   text text = {0};
   desc->carries = true;

@@ -1,4 +1,4 @@
-/* The files of an executable that carries its program. */
+/* Writes the files of an executable that embeds its program. */
 #include "compile/carry.h"
 
 #include <inttypes.h>
@@ -33,7 +33,7 @@ static clave_status check_method(const program *program, uint32_t number) {
   return NULL;
 }
 
-/* Within its bounds in each method that has it. */
+/* Checks the size's bounds in each method that has it. */
 static clave_status check_dim(const program *program, const compile_options *options,
                               const compile_dim *dim, scalar_value *values) {
   bool is_found = false;
@@ -64,7 +64,7 @@ static const char *what_carries(const compile_options *options) {
   return "a language model's text (--method M and --dim NAME=N ask for one method alone)";
 }
 
-/* The first option that is of programs which are written out alone. */
+/* Rejects options that only emitted programs support. */
 static clave_status check_options(const compile_options *options) {
   const struct {
     bool is_given;
@@ -94,7 +94,7 @@ clave_status carry_check(const program *program, const compile_options *options)
 clave_status carry_find_runtime(const compile_options *options, char **out) {
   static const char *const names[] = {"/libclave.a", "/../lib/libclave.a", "/../lib64/libclave.a"};
   if (options->runtime) {
-    TRY(path_absolute(options->runtime, out)); /* the linker runs in another folder */
+    TRY(path_absolute(options->runtime, out)); /* absolute for the linker */
   } else {
     *out = find_own(names, sizeof names / sizeof *names, false);
   }
@@ -121,7 +121,7 @@ static void write_dims(const compile_options *options, text *to) {
   text_puts(to, "};\n\n");
 }
 
-/* What fixes it; NULL: nothing does. */
+/* Returns what fixes the argument, or NULL. */
 static const compile_dim *find_fixed(const program *program, const compile_options *options,
                                      const ir_argument *argument) {
   for (uint32_t i = 0; i < options->n_dims; i++)
@@ -129,7 +129,8 @@ static const compile_dim *find_fixed(const program *program, const compile_optio
   return NULL;
 }
 
-/* By their numbers: a value may have another name than the argument. How many there are. */
+/* Writes fixed scalars by index, because a value's name may differ from its argument's. Returns how
+ * many. */
 static uint32_t write_scalars_of(const program *program, const compile_options *options,
                                  const ir_method *method, text *to) {
   uint32_t n = 0;
@@ -166,7 +167,7 @@ static void write_method(const program *program, const compile_options *options,
   }
 }
 
-/* Of a tuning table all that was found: which sizes will come is not known. How many. */
+/* Writes all rows of the tuning table, because run-time sizes are unknown. Returns how many. */
 static uint32_t write_tuned(const compile_options *options, text *to) {
   tuning_row row;
   uint32_t n = 0;
@@ -183,7 +184,7 @@ static uint32_t write_tuned(const compile_options *options, text *to) {
   return n;
 }
 
-/* Sizes of what is embedded. */
+/* Sizes of the embedded files. */
 typedef struct carried_sizes {
   size_t program, binaries;
 } carried_sizes;
@@ -245,7 +246,7 @@ static clave_status write_headers(project *project) {
   return NULL;
 }
 
-/* "some/libclave.a": "some/libclave_main.a". */
+/* Finds "some/libclave_main.a" beside "some/libclave.a". */
 static clave_status name_archives(const char *runtime, project *project) {
   const char *slash = strrchr(runtime, '/');
   text text = {0};

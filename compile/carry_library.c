@@ -1,4 +1,4 @@
-/* The functions of a shared library of open sizes, of several methods, or of text. */
+/* Writes the functions of a shared library with open sizes, with several methods, or for text. */
 #include "compile/carry_library.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include "compile/library.h"
 #include "compile/parameters.h"
 
-/* "@" stands for the library's name. */
+/* Appends `form` with each "@" replaced by the library's name. */
 static void put(text *to, const char *name, const char *form) {
   for (const char *at = strchr(form, '@'); at; at = strchr(form, '@')) {
     text_append(to, form, (size_t)(at - form));
@@ -77,7 +77,7 @@ static bool is_fixed(const program *program, const compile_options *options,
          plan_find_dim(options, program->ir.values.items[argument->value].name);
 }
 
-/* Each open size once. */
+/* Describes each open size once. */
 static void describe_sizes(const program *program, const compile_options *options,
                            const ir_method *method, text *to) {
   for (uint32_t vid = 0; vid < program->ir.values.count; vid++) {
@@ -126,7 +126,7 @@ static const char lifetime[] =
     "/* Of the last call that was not 0; \"\": there was none since. Until the next call. */\n"
     "COMPILED_API const char *@_error(const @_model *m);\n";
 
-/* Ahead of lifetime. */
+/* Writes the comment on n_threads, before that on lifetime. */
 static void describe_threads(const compile_options *options, text *to) {
   text_printf(to, "/* n_threads of %s_create: with the caller; 0: %s. */\n", options->library,
               library_threads(options));

@@ -1,8 +1,8 @@
 #ifndef COMPILE_CARRY_LIBRARY_H
 #define COMPILE_CARRY_LIBRARY_H
-/* The functions of a shared library whose callers choose sizes and methods, over
- * compile/runtime/tensors.h, or that carries a language model, over compile/carried/library.h:
- * NAME.h and library.c. */
+/* The functions of a shared library, NAME.h and library.c: either with sizes and methods chosen by
+ * the caller, on top of compile/runtime/tensors.h, or with a language model, on top of
+ * compile/carried/library.h. */
 #include "compile/plan.h"
 
 clave_status carry_library_header(const program *program, const compile_options *options,

@@ -1,17 +1,17 @@
-/* What a program that is carried has to compare its results with. */
+/* Writes the expected results of an executable that embeds its program. */
 #include "compile/carry_tests.h"
 
 #include <stdlib.h>
 
 #include "compile/self_test.h"
 
-/* Where the tests are written. */
+/* State while the tests are written. */
 typedef struct tests_writer {
   const program *program;
   const compile_options *options;
   test_bench bench;
   text *to;
-  text rows;     /* owned: of `tests` */
+  text rows;     /* owned; rows of `tests` */
   text elements; /* owned */
 } tests_writer;
 

@@ -1,10 +1,10 @@
 #ifndef COMPILE_CARRY_TESTS_H
 #define COMPILE_CARRY_TESTS_H
-/* What a program that is carried has to compare its results with. */
+/* Expected results with which an executable that embeds its program compares its own. */
 #include "compile/project.h"
 
-/* Runs its methods on the CPU backend and appends the definitions that model_tests refers to; where
- * it runs elsewhere the outputs lie in the project, too. */
+/* Runs the methods on the CPU backend and appends the definitions that model_tests refers to. For
+ * other target devices, also writes the outputs to the project. */
 clave_status carry_write_tests(const program *program, const compile_options *options,
                                project *project, text *to) STATUS_CHECK;
 

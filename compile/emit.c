@@ -1,4 +1,4 @@
-/* model.c as a whole: the functions and statements, and the tables of arguments and state. */
+/* Writes model.c: its functions and statements, and the tables of arguments and state. */
 #include "compile/emit.h"
 
 #include <inttypes.h>
@@ -20,12 +20,12 @@ static void write_dims(const tensor *tensor, text *to) {
   text_puts(to, tensor->rank ? "}" : "0}");
 }
 
-/* An argument's tensor or scalar. Scalar inputs that are fixed are none. */
+/* True if the tables list the argument: a tensor, or a scalar that is not fixed. */
 static bool is_listed(const emitter *emitter, const ir_argument *argument, bool is_input) {
   return !is_input || plan_has_input(emitter->plan, argument);
 }
 
-/* Open dimensions as model_argument has them. */
+/* Returns the type of an argument; open dimensions are encoded as in model_argument. */
 static tensor type_of(const emitter *emitter, const ir_argument *argument) {
   const program *prog = emitter->plan->prog;
   tensor tensor = {0};
@@ -54,7 +54,8 @@ static void write_argument(const emitter *emitter, const ir_argument *argument, 
   text_puts(to, "},\n");
 }
 
-/* Where in the arena; of inputs that nothing reads, nowhere. */
+/* Writes the offset in the arena; MODEL_NOWHERE if the tensor has no block there, such as an unused
+ * input. */
 static void write_offset(const emitter *emitter, uint32_t tid, text *to) {
   const uint32_t in = emitter->schedule->at[tid].storage;
   const uint32_t b = in == NO_INDEX ? NO_INDEX : emitter->schedule->storages[in].block[0];
@@ -65,7 +66,7 @@ static void write_offset(const emitter *emitter, uint32_t tid, text *to) {
   }
 }
 
-/* A host scalar is known once sizes are. */
+/* Writes the value of a host scalar that is known once sizes are. */
 static void write_known(const scalar_value *value, text *to) {
   unsigned char bytes[8];
   tensor tensor = {0};
@@ -90,7 +91,7 @@ static clave_status write_place(const emitter *emitter, const ir_argument *argum
   return NULL;
 }
 
-/* inputs[], or outputs[]. */
+/* Writes inputs[] or outputs[]. */
 static void write_arguments(const emitter *emitter, const char *what, const ir_arguments *all,
                             bool is_input, text *to) {
   bool is_empty = true;
@@ -103,7 +104,7 @@ static void write_arguments(const emitter *emitter, const char *what, const ir_a
   text_puts(to, is_empty ? "  {0}\n};\n" : "};\n");
 }
 
-/* input_places[], or those of outputs. */
+/* Writes input_places[] or output_places[]. */
 static clave_status write_argument_places(const emitter *emitter, const char *what,
                                           const ir_arguments *all, bool is_input, text *to) {
   bool is_empty = true;
@@ -169,7 +170,7 @@ static void write_packed(const emitter *emitter, text *to) {
     write_string(to, packed_level(entry));
     text_printf(to, ", model_forms + %zu, %zu},\n", entry->offset, entry->form->bytes);
   }
-  text levels = {0}; /* a file says which: any printable text */
+  text levels = {0}; /* levels come from a file and may be any printable text */
   packed_write_levels(list, &levels);
   text_puts(to, "};\nstatic const char packed_for[] = ");
   write_string(to, levels.data ? levels.data : "");
@@ -193,7 +194,7 @@ static void write_memory(const emitter *emitter, text *to) {
               emitter->forms.n + 1, emitter->plan->n_rebased + 1);
 }
 
-/* What the program takes of the processor that it is compiled for. */
+/* Writes static assertions on the target processor: byte order and address space. */
 static void write_needs(const emitter *emitter, text *to) {
   text_printf(to,
               "_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, \"weights and files are "
@@ -203,7 +204,7 @@ static void write_needs(const emitter *emitter, text *to) {
               memory_bytes(emitter) + emitter->plan->weight_bytes + emitter->used->packed.bytes);
 }
 
-/* Where its memory and its threads come from. */
+/* Writes where memory and threads come from. */
 static void write_means(const compile_options *options, text *to) {
   if (options->n_threads >= 0) text_puts(to, "    .threads = &model_pool,\n");
   text_puts(to, options->static_memory
@@ -282,7 +283,7 @@ static clave_status write_file(const emitter *emitter, const compile_options *op
   return text_status(to);
 }
 
-/* Its parts are written first, since they decide what it includes. */
+/* Writes the tables and functions first, because they decide the includes. */
 static clave_status emit_open(emitter *emitter, const compile_options *options, text *to) {
   emit_open_tables(emitter->plan, emitter->used, &emitter->functions);
   emitter->used->memory_bytes = memory_bytes(emitter);

@@ -1,5 +1,5 @@
-/* The functions of model.c: what a command calls, with arguments as its recording has them and
- * addresses in place of slots. */
+/* Writes the functions of model.c: the kernel calls of each command, with the recorded arguments,
+ * where slots become addresses. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -28,7 +28,7 @@ static void write_block(const emitter *emitter, uint32_t index, int64_t offset, 
   text_printf(to, "model_at(%s, %" PRId64 ")", base, (int64_t)at + offset);
 }
 
-/* What has no memory is of no elements. */
+/* A storage without a block has no elements; any address will do. */
 void write_storage(const emitter *emitter, uint32_t in, int64_t offset, text *to) {
   const uint32_t b = in == NO_INDEX ? NO_INDEX : emitter->schedule->storages[in].block[0];
   if (b == NO_INDEX) {
@@ -56,18 +56,18 @@ static void write_slot(const emitter *emitter, uint32_t slot, int64_t offset, te
 
 /* ---------------------------------------------------------------- calls */
 
-enum { NO_FORM = -1 }; /* of those that others make, none is made */
+enum { NO_FORM = -1 }; /* the weight is packed by no command */
 
 static int find_kernel(const kernel_desc *desc) {
   int i = 0;
-  while (kernel_infos[i].kernel != desc) i++; /* all of them are there */
+  while (kernel_infos[i].kernel != desc) i++; /* every kernel is in the table */
   return i;
 }
 
 typedef struct call_writer {
   const emitter *emitter;
   const cpu_command *command;
-  const int *forms; /* of the recording: their numbers in the model */
+  const int *forms; /* numbers in the model of the recording's packed weights */
 } call_writer;
 
 static bool write_pointer(void *ctx, size_t at, text *to) {
@@ -88,7 +88,7 @@ static bool write_pointer(void *ctx, size_t at, text *to) {
   return false;
 }
 
-/* Programs are built with the kinds of elementwise steps that they have. */
+/* Marks the kinds of elementwise steps in use; only these are compiled. */
 static void mark_steps(emitted *used, const kstep *steps, int n) {
   for (int i = 0; i < n; i++) {
     uint64_t *bits =
@@ -116,7 +116,8 @@ static void mark_used(emitted *used, int kernel, const cpu_command *command) {
   if (command->desc->steps) mark_short_steps(used, few);
 }
 
-/* call: "model_call(m" or "model_form(m, 3", to which kernel and arguments are added. */
+/* Writes a kernel call. call: "model_call(m" or "model_form(m, 3", to which kernel and arguments
+ * are appended. */
 static void write_call(emitter *emitter, const cpu_command *command, const int *forms,
                        const char *call, text *to) {
   const int kernel = find_kernel(command->desc);
@@ -157,12 +158,12 @@ static clave_status add_form(form_list *list, const packed_weight_request *reque
   return NULL;
 }
 
-/* The processors that the program may run on, as plan_scratch has them. */
+/* Returns the processor levels that the program may run on, as for plan_scratch. */
 static const char *levels_of(const compile_options *options) {
   return options->is_portable ? "portable" : NULL;
 }
 
-/* How form `number` comes about when the program starts. */
+/* Emits the packing of weight `number` at start. */
 static clave_status emit_form(emitter *emitter, const packed_weight_request *request, int number) {
   char call[48];
   bool is_packed;
@@ -183,7 +184,8 @@ static clave_status emit_form(emitter *emitter, const packed_weight_request *req
   return NULL;
 }
 
-/* request itself, or the form of another command that serves it; NULL: there is none. */
+/* Returns `request` or an equivalent packed weight of another command that packs it; NULL if there
+ * is none. */
 static const packed_weight_request *made_form(const emitter *emitter,
                                               const packed_weight_request *request) {
   if (request->pack) return request;
@@ -196,7 +198,7 @@ static const packed_weight_request *made_form(const emitter *emitter,
   return NULL;
 }
 
-/* numbers: of those that the recording reads. */
+/* numbers: set to those of the packed weights that the recording reads. */
 static clave_status emit_forms(emitter *emitter, const recording *recording,
                                int numbers[MAX_PACKED_WEIGHTS]) {
   for (int i = 0; i < recording->n_weights; i++) {
@@ -213,7 +215,7 @@ static clave_status emit_forms(emitter *emitter, const recording *recording,
 
 static void write_node(const emitter *emitter, uint32_t instruction, text *to) {
   const graph *graph = emitter->plan->graph;
-  if (instruction >= graph->n) { /* a state's update */
+  if (instruction >= graph->n) { /* the update of a state tensor */
     text_puts(to, "NULL");
     return;
   }

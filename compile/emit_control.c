@@ -1,5 +1,5 @@
-/* The statements of run_model: commands in their order, branches and loops around those of bodies,
- * as interp/run/control_flow.c runs them. */
+/* Writes the statements of run_model: commands in order, with branches and loops around those of
+ * bodies, as interp/run/control_flow.c runs them. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static void close_block(emitter *emitter) {
   line(emitter, "}");
 }
 
-/* "LEFT = ADDRESS;" */
+/* Writes "LEFT = ADDRESS;". */
 static void assign(emitter *emitter, const char *left, uint32_t in, int64_t offset) {
   begin_line(emitter);
   text_printf(&emitter->run, "%s = ", left);
@@ -40,7 +40,7 @@ static void assign(emitter *emitter, const char *left, uint32_t in, int64_t offs
 
 /* ---------------------------------------------------------------- predicates */
 
-/* const bool NAME = the truth of the control's predicate. */
+/* Writes "const bool NAME = ...;" with the value of the control's predicate. */
 static void emit_predicate(emitter *emitter, const control *control, const char *name) {
   begin_line(emitter);
   text_printf(&emitter->run, "const bool %s = model_truth(m, ", name);
@@ -75,7 +75,7 @@ static clave_status emit_if(emitter *emitter, const control *control, uint32_t n
 
 /* ---------------------------------------------------------------- what loops carry */
 
-/* Where result k of the loop is while it runs. */
+/* Name of the variable with the address of loop result k during the loop. */
 typedef struct carried_name {
   char text[40];
 } carried_name;
@@ -98,13 +98,13 @@ static size_t rebased_number(const emitter *emitter, uint32_t in) {
   return emitter->plan->place[emitter->schedule->storages[in].block[0]];
 }
 
-/* `NAME == address of a storage`, to be followed by what depends on it. */
+/* Writes the condition `NAME == address of a storage`. */
 static void write_is_at(emitter *emitter, const char *name, uint32_t in) {
   text_printf(&emitter->run, "%s == ", name);
   write_storage(emitter, in, 0, &emitter->run);
 }
 
-/* The body reads what is carried as its arg, and writes the other of two buffers. */
+/* The body reads the carried value as its argument, and writes to the other of two buffers. */
 static void rebase_carried(emitter *emitter, const control *control, uint32_t number, uint32_t k) {
   const body_result *result = &control->results[k];
   const carried_name name = name_carried(number, k);
@@ -119,7 +119,7 @@ static void rebase_carried(emitter *emitter, const control *control, uint32_t nu
   text_puts(&emitter->run, ";\n");
 }
 
-/* i: the iteration's number, in a loop over slices. */
+/* i: name of the iteration's index, in a loop over slices. */
 static void emit_rebasing(emitter *emitter, const control *control, uint32_t number) {
   for (uint32_t k = 0; k < control->n_results; k++)
     if (control->results[k].is_carried) rebase_carried(emitter, control, number, k);
@@ -144,7 +144,7 @@ static void emit_advance(emitter *emitter, const control *control, uint32_t numb
   }
 }
 
-/* The last values become the op's results. */
+/* Copies the last carried values to the op's results. */
 static clave_status end_carried(emitter *emitter, const control *control, uint32_t number) {
   const ir_u32s *tids = control_results(&emitter->plan->graph->instructions[control->instruction]);
   for (uint32_t k = 0; k < control->n_results; k++) {
@@ -204,7 +204,7 @@ static clave_status emit_scan(emitter *emitter, const control *control, uint32_t
   return end_carried(emitter, control, number);
 }
 
-/* What it declares is seen in its own block alone. */
+/* Writes a control in a block, so that its variables are local. */
 static clave_status emit_control(emitter *emitter, uint32_t number) {
   const control *control = emitter->schedule->controls[number];
   open_block(emitter, "");

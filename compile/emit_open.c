@@ -1,5 +1,5 @@
-/* model.c of open sizes: the method's instructions, slots and values as the planner reads them, and
- * the tables of the ops that it has. */
+/* Writes model.c with open sizes: the method's instructions, slots and values for the planner, and
+ * the tables of its ops. */
 #include "compile/emit_open.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@ static void write_upper(text *to, const char *name) {
   for (const char *c = name; *c; c++) text_printf(to, "%c", ascii_upper(*c));
 }
 
-/* "IR_OP_LAYER_NORM". */
+/* Writes "IR_OP_LAYER_NORM". */
 static void write_op(text *to, uint32_t op) {
   text_puts(to, "IR_OP_");
   write_upper(to, op_table[op].name);
@@ -134,7 +134,7 @@ static void write_graph(const compile_plan *plan, text *to) {
   text_puts(to, graph->n ? "};\n" : "  {{0}}\n};\n");
 }
 
-/* Where each instruction runs: on the one backend there is, or on none. */
+/* Writes where each instruction runs: on the only backend, or on none. */
 static void write_homes(const compile_plan *plan, text *to) {
   const uint8_t *where = plan->executable->methods[plan->method].where;
   text_puts(to, "static uint8_t open_where[] = {");
@@ -190,7 +190,7 @@ static void write_ops(const emitted *used, text *to) {
   text_puts(to, "};\n\n");
 }
 
-/* Kernel step kinds by schema step kind, from 1 on. */
+/* Maps schema step kinds to kernel step kinds plus 1. */
 #define FLOAT_KIND(NAME, name, arity, result, expression) \
   [IR_STEP_KIND_##NAME] = 1 + FLOAT_STEP_##NAME,
 #define INT_KIND(NAME, name, arity, result, expression) [IR_STEP_KIND_##NAME] = 1 + INT_STEP_##NAME,
@@ -201,7 +201,7 @@ static void mark_kind(uint64_t bits[2], uint8_t kind) {
   if (kind) bits[(kind - 1) / 64] |= (uint64_t)1 << (kind - 1) % 64;
 }
 
-/* An op's own steps, or those of its epilogue, whatever the dtype of their operands. */
+/* Marks an op's own steps and those of its epilogue, for all dtypes. */
 static void mark_steps(const ir_instruction *ins, emitted *used) {
   const ir_table *table = op_table[ins->op_type].table;
   for (uint32_t i = 0; i < table->n_fields; i++) {
@@ -217,7 +217,7 @@ static void mark_steps(const ir_instruction *ins, emitted *used) {
 }
 
 static void mark_used(const compile_plan *plan, emitted *used) {
-  used->ops[IR_OP_COPY] = true; /* the planner's */
+  used->ops[IR_OP_COPY] = true; /* inserted by the planner */
   for (uint32_t i = 0; i < plan->graph->n; i++) {
     used->ops[plan->graph->instructions[i].op_type] = true;
     mark_steps(&plan->graph->instructions[i], used);

@@ -1,4 +1,4 @@
-/* Structs of arguments as C initialisers. */
+/* Writes structs of kernel arguments as C initialisers. */
 #include "compile/fields.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 typedef struct printer {
   text *to;
   const pointer_writer *pointers;
-  const char *data; /* of the outermost struct */
+  const char *data; /* beginning of the outermost struct */
 } printer;
 
 /* ---------------------------------------------------------------- numbers */
@@ -59,7 +59,7 @@ void write_int(text *to, int64_t v) {
   }
 }
 
-/* The host's locale may write the point otherwise. */
+/* The host's locale may use another decimal point. */
 void write_float(text *to, double v) {
   char digits[40];
   if (isnan(v)) {
@@ -87,18 +87,18 @@ static void write_enum(text *to, const struct_field *field, const void *memory) 
 
 /* ---------------------------------------------------------------- fields */
 
-/* separator: what goes before a field. */
+/* separator: text before the first field. */
 static bool print_struct(const printer *printer, const struct_info *info, size_t at,
                          const char *separator);
 
-/* One value, `at` bytes from where the outermost struct begins. False: it is 0, and was not
- * written. */
+/* Writes one value, `at` bytes from the beginning of the outermost struct. Returns false if it is 0
+ * and was omitted. */
 static bool print_value(const printer *printer, const struct_field *field, size_t at) {
   const char *data = printer->data + at;
   if (field->kind == FIELD_STRUCT) return print_struct(printer, field->of, at, "");
   if (field->kind == FIELD_POINTER)
     return printer->pointers->write(printer->pointers->ctx, at, printer->to);
-  if (read_uint(data, field->size) == 0) return false; /* -0.0 is none */
+  if (read_uint(data, field->size) == 0) return false; /* bits, because -0.0 must be written */
   switch (field->kind) {
     case FIELD_BOOL:
       text_puts(printer->to, "true");
@@ -123,7 +123,7 @@ static void cut(text *text, size_t size) {
   if (text->data) text->data[size] = '\0';
 }
 
-/* Elements up to the last that is not 0. */
+/* Writes elements up to the last that is not 0. */
 static bool print_array(const printer *printer, const struct_field *field, size_t at) {
   size_t end = printer->to->size;
   text_puts(printer->to, "{");

@@ -1,4 +1,4 @@
-/* Structs of the decoded program as C initialisers. */
+/* Writes structs of the decoded program as C initialisers. */
 #include "compile/ir_text.h"
 
 #include <inttypes.h>
@@ -118,7 +118,7 @@ static void write_table(text *to, const ir_field *field, const void *at) {
 
 /* ---------------------------------------------------------------- vectors */
 
-/* (TYPE[]){ITEM, ...}, without the last brace. */
+/* Writes "(TYPE[]){" before the items of a vector; the caller closes the braces. */
 static void begin_items(text *to, const ir_field *field) {
   text_puts(to, "{(");
   if (field->kind == IR_FIELD_TABLES) {
@@ -187,7 +187,8 @@ static const size_t sizes[] = {
     [IR_FIELD_VID] = sizeof(uint32_t), [IR_FIELD_TABLE] = sizeof(void *),
 };
 
-/* Of kinds without a size: an empty vector; all else is written. */
+/* True if a field can be omitted: an empty vector, or all zero bytes. Kinds of unknown size are
+ * always written. */
 static bool is_zero(const ir_field *field, const char *at) {
   if (field_is_vector(field->kind)) return ((const ir_vector *)(const void *)at)->count == 0;
   const size_t size = (size_t)field->kind < sizeof sizes / sizeof *sizes ? sizes[field->kind] : 0;

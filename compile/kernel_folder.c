@@ -1,4 +1,4 @@
-/* Sources of kernels from a folder in place of ours of the same name. */
+/* Replaces our kernel sources by the user's sources of the same names. */
 #include "compile/kernel_folder.h"
 
 #include <stdlib.h>
@@ -6,8 +6,8 @@
 
 #include "base/memory.h"
 
-/* Returns "softmax.c" for "backend/cpu/kernels/softmax.c" and for a file in a folder of that room;
- * NULL for a source outside of it. */
+/* Returns "softmax.c" for "backend/cpu/kernels/softmax.c", also from a folder below it; NULL for
+ * other sources. */
 static const char *name_of(const source_file *file) {
   static const char room[] = "backend/cpu/kernels/";
   return strncmp(file->path, room, sizeof room - 1) == 0 ? strrchr(file->path, '/') + 1 : NULL;
@@ -25,7 +25,7 @@ clave_status kernel_folder_find(const char *folder, const source_file *file, cha
   return NULL;
 }
 
-/* Every kernel that our source defines is in the other, too. */
+/* Checks that the file defines every kernel that our source defines. */
 static clave_status check_kernels(const char *path, int source) {
   file_map map;
   clave_status st = file_map_open(path, &map);

@@ -1,4 +1,4 @@
-/* The functions of a shared library and their header. */
+/* Writes the functions of a shared library and their header. */
 #include "compile/library.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 
 static bool is_word(char c) { return is_ascii_alnum(c) || c == '_'; }
 
-/* Whether the runtime has, or calls, a function of that name. */
+/* True if the text of the runtime contains a name with this beginning. */
 static bool is_taken(const text *name) {
   for (int i = 0; i < n_source_files; i++) {
     const char *begin = (const char *)source_files[i].data, *end = begin + source_files[i].size;
@@ -114,7 +114,7 @@ clave_status library_write_header(const compile_plan *plan, const compile_option
 
 /* ---------------------------------------------------------------- the source */
 
-/* It includes no type of the runtime's: the library's names may be anything. */
+/* Includes no types of the runtime, because the library's names may be the same. */
 clave_status library_write_source(const compile_plan *plan, const compile_options *options,
                                   text *to) {
   const char *name = options->library;

@@ -1,5 +1,4 @@
-/* Forms of constants that a written program carries: which, for which processors, and their bytes.
- */
+/* Packed weights embedded in an emitted program: which, for which processors, and their bytes. */
 #include "compile/packed.h"
 
 #include <stdlib.h>
@@ -8,7 +7,8 @@
 #include "base/file.h"
 #include "interp/run/run.h"
 
-/* "cpu 2 x86-64 avx512": behind kind and version; "": it is no such text. */
+/* Returns the level after kind and version in "cpu 2 x86-64 avx512"; "" if the text is malformed.
+ */
 static const char *level_of(const char *layout) {
   const char *version = strchr(layout, ' '), *level = version ? strchr(version + 1, ' ') : NULL;
   return level ? level + 1 : "";
@@ -46,7 +46,7 @@ clave_status packed_make(compile_plan *plan, const compile_options *options) {
 
 /* ---------------------------------------------------------------- those of a form */
 
-/* Whatever processor it is for, on which its bytes depend. */
+/* Compares everything but the processor and the number of bytes, which depends on it. */
 static bool is_of(const program_form *desc, const packed_weight_request *request) {
   return desc->constant == request->constant && desc->kind == request->kind &&
          memcmp(desc->size, request->size, sizeof desc->size) == 0 &&
@@ -58,8 +58,8 @@ static bool is_for_cpus(const compile_plan *plan, const program_form *desc) {
   return strncmp(desc->layout, own, (size_t)(level - own)) == 0;
 }
 
-/* "" or what is wrong with what a file gives for request. A processor that is not known here may
- * read packed weights of any size. */
+/* Checks packed weights of a file. Returns "" or what is wrong. The size is not checked if the
+ * processor level is unknown here. */
 static const char *find_damage(const program_form *desc, const packed_weight_request *request) {
   const size_t bytes = plan_scratch(request->pack, level_of(desc->layout));
   if (bytes && bytes != desc->bytes) return "size";
@@ -87,7 +87,7 @@ static void tell_damaged(const compile_plan *plan, const compile_options *option
 clave_status packed_add(const compile_plan *plan, const compile_options *options, int number,
                         const packed_weight_request *request, packed_list *to, bool *is_own) {
   *is_own = false;
-  if (options->kernel_dir) return NULL; /* the caller's kernels may pack otherwise */
+  if (options->kernel_dir) return NULL; /* the user's kernels may use another layout */
   for (size_t i = 0; i < plan->made.n_forms && !*is_own; i++) {
     if (!is_of(&plan->made.forms[i], request)) continue;
     TRY(append(to, number, &plan->made.forms[i]));

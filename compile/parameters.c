@@ -1,4 +1,4 @@
-/* The tensors of a method as parameters of a C function. */
+/* Writes the tensors of a method as parameters of a C function. */
 #include "compile/parameters.h"
 
 #include <inttypes.h>
@@ -6,7 +6,7 @@
 
 #include "base/ascii.h"
 
-/* What C has not is moved as its bits. */
+/* Returns the C type of a dtype; dtypes that C lacks are passed as their bits. */
 static const char *c_type(dtype t) {
   static const char *const types[] = {
       [DTYPE_F32] = "float",    [DTYPE_F16] = "uint16_t",    [DTYPE_BF16] = "uint16_t",
@@ -17,7 +17,7 @@ static const char *c_type(dtype t) {
   return types[t];
 }
 
-/* An argument's type: of a scalar output that of its value. */
+/* Returns an argument's type; for a scalar output that of its value. */
 static tensor type_of(const compile_plan *plan, const ir_argument *argument) {
   if (argument->tensor != IR_NONE) return plan->schedule->types[argument->tensor];
   const ir_value_type v = plan->prog->ir.values.items[argument->value].type;
@@ -32,7 +32,7 @@ parameters parameters_of(const compile_plan *plan, bool is_input) {
                       is_input ? "input" : "output", is_input};
 }
 
-/* Calls write for each that a function has; scalar inputs are fixed. */
+/* Calls `write` for each argument except fixed scalar inputs. */
 void each_parameter(const parameters *parameters, text *to, parameter_writer write) {
   uint32_t number = 0;
   for (uint32_t i = 0; i < parameters->all->count; i++) {

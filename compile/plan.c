@@ -1,4 +1,4 @@
-/* The schedule that is printed, and the places of its blocks. */
+/* Plans the schedule to emit and the places of its blocks. */
 #include "compile/plan.h"
 
 #include <stdlib.h>
@@ -33,8 +33,8 @@ const compile_dim *plan_find_dim(const compile_options *options, const char *nam
   return NULL;
 }
 
-/* Whether all that is asked for goes with sizes that are planned when they come: static memory has
- * the size of a plan, and what was tuned or packed is for the sizes that it was measured with. */
+/* True if the options allow planning at run time. Static memory requires a plan's size, and tuned
+ * or packed choices hold only for the sizes they were made for. */
 static bool may_be_open(const program *program, const compile_options *options) {
   return !options->bare && !options->static_memory && !options->packed_only && !options->tuning &&
          !program->n_forms;
@@ -46,7 +46,7 @@ static bool is_open(const compile_plan *plan, uint32_t vid) {
   return false;
 }
 
-/* what: of whom it is the size, or that it is a scalar input. */
+/* what: "a size of input" or "scalar input", for messages. */
 static clave_status fix_size(compile_plan *plan, const compile_options *options, uint32_t vid,
                              const char *what, const ir_argument *argument) {
   const program *program = plan->prog;
@@ -62,7 +62,7 @@ static clave_status fix_size(compile_plan *plan, const compile_options *options,
   return NULL;
 }
 
-/* State has its largest size, as in a session that nobody resized. */
+/* State has its largest size, as in a session in which it was not resized. */
 static void set_state_sizes(const program *program, scalar_value *values) {
   for (uint32_t i = 0; i < program->ir.n_state; i++) {
     const ir_int_or_vids *shape = &program->ir.tensors.items[first_state(program) + i].shape;
@@ -172,7 +172,7 @@ static clave_status check_schedule(const compile_plan *plan) {
   return NULL;
 }
 
-/* Bodies, and data that decides sizes, are planned in the midst of a run. */
+/* Rejects bodies and data-dependent sizes, which are planned during a run. */
 static clave_status check_open(const compile_plan *plan) {
   for (uint32_t i = 0; i < plan->graph->n; i++)
     if (op_table[plan->graph->instructions[i].op_type].is_control)
@@ -227,7 +227,7 @@ static clave_status find_state_place(compile_plan *plan, uint32_t i) {
   return initial == IR_NONE ? NULL : place_constant(plan, initial);
 }
 
-/* first: where each of the arena's chunks begins. */
+/* first: offset of each chunk in the arena. */
 static clave_status place_block(compile_plan *plan, uint32_t i, const size_t *first) {
   const block *block = &plan->schedule->blocks[i];
   if (block->kind == BLOCK_CONSTANT) return place_constant(plan, block->slot);
@@ -236,8 +236,8 @@ static clave_status place_block(compile_plan *plan, uint32_t i, const size_t *fi
   return NULL;
 }
 
-/* Of open sizes: the constants that instructions read; of encoded ones that are decoded once, that
- * result, which the planner takes for a constant. */
+/* With open sizes, places the constants that instructions read. For encoded constants that are
+ * decoded once, places the decoded result, which the planner treats as a constant. */
 static clave_status place_operands(compile_plan *plan, const ir_instruction *ins) {
   const uint32_t out = first_slot(ins, true);
   if (ins->op_type == IR_OP_DEQUANTIZE && is_slot(plan->prog, out, SLOT_TEMPORARY))

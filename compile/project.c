@@ -1,4 +1,4 @@
-/* The files of a compiled program. */
+/* Writes the files of a compiled program. */
 #include "compile/project.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@ const embedded_file embedded_program = {"carried_clv", "program.S", "program.clv
 const embedded_file embedded_expected = {"carried_expected", "expected.S", "expected.bin", false};
 const embedded_file embedded_binaries = {"carried_binaries", "binaries.S", "binaries.bin", false};
 
-/* Within 2 GB of the code lies all but what is far. */
+/* Everything except far data is placed within 2 GB of the code. */
 static const char far_section[] =
     "#ifdef __x86_64__\n"
     "  .section .lrodata,\"a\",%progbits\n"
@@ -28,7 +28,7 @@ static const char far_section[] =
     "  .section .rodata\n"
     "#endif\n";
 
-/* Beside no NAME.h of a library's. */
+/* In a folder, so that it cannot clash with a library's NAME.h. */
 #define NAMES "compile/names.h"
 
 const host_library host_libraries[N_HOST_LIBRARIES] = {{"pcre2-8", "BSD-3-Clause"},
@@ -36,7 +36,8 @@ const host_library host_libraries[N_HOST_LIBRARIES] = {{"pcre2-8", "BSD-3-Clause
 
 /* ---------------------------------------------------------------- flags */
 
-/* What decides the bits of results is the same as in the library: no contraction of a * b + c. */
+/* Options that affect the bits of results are the same as for the library: no contraction of a * b
+ * + c. */
 static const char *const compile_flags[] = {"-std=c11",
                                             "-D_GNU_SOURCE",
                                             "-D_FILE_OFFSET_BITS=64",
@@ -91,7 +92,7 @@ const char *project_source_flag(const compile_options *options, const char *sour
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* The host's libraries behind the archives. */
+/* Appends the host's libraries after the archives. */
 static size_t add_libraries(const project *project, const compile_options *options,
                             const char **flags) {
   size_t n = 0;
@@ -99,7 +100,7 @@ static size_t add_libraries(const project *project, const compile_options *optio
     copy_flags(carried_link_flags, COUNT(carried_link_flags), flags);
     n += COUNT(carried_link_flags);
     if (options->library)
-      flags[n++] = "-Wl,--exclude-libs,ALL"; /* its own functions alone are seen */
+      flags[n++] = "-Wl,--exclude-libs,ALL"; /* exports only its own functions */
     if (options->library) flags[n++] = "-Wl,-z,defs";
     return n;
   }
@@ -135,7 +136,7 @@ clave_status project_add_file(project *project, const char *name) {
   return project->files[project->n_files].path ? (project->n_files++, NULL) : status_no_memory();
 }
 
-/* What `path` lies in. */
+/* Creates the parent folders of `path`. */
 static clave_status make_folders_of(char *path) {
   char *slash = strrchr(path, '/');
   *slash = '\0';
@@ -189,7 +190,7 @@ clave_status project_embed_by(project *project, const embedded_file *file, proje
   return st ? st : project_embed(project, file);
 }
 
-/* Of the caller's folder of kernels, or ours. */
+/* Writes the source from the user's folder of kernels, else ours. */
 clave_status project_write_source(project *project, const char *kernel_dir,
                                   const source_file *file) {
   char *own;
@@ -207,14 +208,14 @@ clave_status project_write_source(project *project, const char *kernel_dir,
   return st;
 }
 
-/* Marks a file and what it needs. */
+/* Marks a file and everything it needs. */
 static void mark(bool *needed, int file) {
   if (needed[file]) return;
   needed[file] = true;
   for (int i = 0; i < source_files[file].n_needs; i++) mark(needed, source_files[file].needs[i]);
 }
 
-/* What defines a function, if there is one. */
+/* Marks the file that defines a function, if any. */
 static void mark_function(bool *needed, const char *begin, const char *end) {
   char name[96];
   (void)snprintf(name, sizeof name, "%s%s", begin, end);
@@ -225,11 +226,11 @@ static void mark_function(bool *needed, const char *begin, const char *end) {
 
 static void mark_path(bool *needed, const char *path) {
   int i = 0;
-  while (strcmp(source_files[i].path, path) != 0) i++; /* it is there */
+  while (strcmp(source_files[i].path, path) != 0) i++; /* always found */
   mark(needed, i);
 }
 
-/* What model.c names where sizes are open. */
+/* Marks the files that model.c refers to with open sizes. */
 static void mark_planned(const emitted *used, bool *needed) {
   static const char *const paths[] = {"compile/open/planned.c", "cpu_ops.h", "ir_desc.c",
                                       "steps_table.c"};
@@ -242,7 +243,7 @@ static void mark_planned(const emitted *used, bool *needed) {
   }
 }
 
-/* What model.c and the caller name of the runtime. */
+/* Marks the files of the runtime that model.c and the options need. */
 static void mark_all(const emitted *used, const compile_options *options, bool *needed) {
   if (emits_planner(used)) mark_planned(used, needed);
   mark_path(needed, "compile/runtime/core.c");
@@ -260,7 +261,7 @@ static void mark_all(const emitted *used, const compile_options *options, bool *
 
 static bool is_compiled(const char *path) { return path_has_ending(path, ".c"); }
 
-/* Kernels of the caller's may include any header. */
+/* The user's kernels may include any header, so all headers are written. */
 static bool is_written(const bool *needed, const compile_options *options, int i) {
   return needed[i] || (options->kernel_dir && !is_compiled(source_files[i].path));
 }
@@ -278,8 +279,8 @@ static clave_status write_needed(project *project, const compile_options *option
   return NULL;
 }
 
-/* Of source_files those that it is built of: owned by the caller. INVALID: the caller's folder of
- * kernels does not fit. */
+/* Finds the entries of source_files that the program is built of; the caller frees *out. INVALID if
+ * the user's folder of kernels does not fit. */
 static clave_status find_needed(const compile_options *options, const emitted *used, bool **out) {
   *out = calloc((size_t)n_source_files, sizeof **out);
   if (!*out) return status_no_memory();
@@ -390,7 +391,7 @@ static void name_steps(const char *class, const uint64_t bits[2], char flag[80])
                  bits[1]);
 }
 
-/* What the command line of a program with static memory takes for itself. */
+/* Computes the static memory that the command line itself uses. */
 static void name_room(project *project, const compile_plan *plan, const compile_options *options) {
   enum { ROOM = 64 << 10, ROOM_OF_INPUT = 1 << 10, ROOM_OF_OUTPUT = 16 << 10 };
   const ir_method *method = plan->graph->method;
@@ -402,7 +403,8 @@ static void name_room(project *project, const compile_plan *plan, const compile_
   project->memory_bytes += bytes;
 }
 
-/* Without the constants that it reads packed alone: which these are is known once it is written. */
+/* Emits again without the constants that are only read packed; which these are is known only after
+ * the first pass. */
 static clave_status emit_without(compile_plan *plan, const compile_options *options,
                                  const test_output *kept, text *model, emitted *used) {
   plan_keep_weights(plan, used->constants);

@@ -1,4 +1,4 @@
-/* What went into a compiled program. */
+/* Writes the software bill of materials of a compiled program. */
 #include "compile/sbom.h"
 
 #include <errno.h>
@@ -76,7 +76,8 @@ static clave_status write_flags(json_writer *writer, const char *name, const cha
 
 /* ---------------------------------------------------------------- the document */
 
-/* SOURCE_DATE_EPOCH, in seconds, as others that build reproducibly read it; "": it is not set. */
+/* Formats SOURCE_DATE_EPOCH (seconds), the convention of reproducible builds; "" if it is not set.
+ */
 static clave_status read_time(char written[32]) {
   const char *given = getenv("SOURCE_DATE_EPOCH");
   char *end;
@@ -146,7 +147,8 @@ static clave_status write_metadata(json_writer *writer, const project *project,
   return NULL;
 }
 
-/* The program as it was read; of a text the constants alone are bytes that stay. */
+/* Hashes the program's file as it was read. Of a .json program only the constants are still mapped.
+ */
 static void write_program(json_writer *writer, const program *program, const char *name) {
   const file_map *map = program->maps[0].data ? &program->maps[0] : &program->maps[1];
   begin_component(writer, NULL, "machine-learning-model", name);
@@ -162,7 +164,7 @@ static clave_status write_linked(json_writer *writer, const char *path, const ch
   return NULL;
 }
 
-/* The archives that went in; shared libraries (-lNAME) are the host's where it runs. */
+/* Lists the linked archives; shared libraries (-lNAME) belong to the host. */
 static clave_status write_archives(json_writer *writer, const project *project) {
   for (int i = 0; i < 2 && project->archives[i]; i++)
     TRY(write_linked(writer, project->archives[i], OUR_LICENCE));

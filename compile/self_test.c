@@ -1,4 +1,4 @@
-/* What a compiled program computes of drawn inputs, as the interpreter does. */
+/* Computes the expected results of a compiled program on random inputs by the interpreter. */
 #include "compile/self_test.h"
 
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static dtype scalar_dtype(const ir_value *value) {
                                              : DTYPE_I64;
 }
 
-/* A fixed one is none of the program's inputs: nothing is drawn for it. */
+/* A fixed scalar is not an input of the program, so no random value is drawn for it. */
 static clave_status set_scalar(self_test *test, uint32_t i, const ir_argument *argument) {
   const ir_value *declared = &test->program->ir.values.items[argument->value];
   const compile_dim *fixed = plan_find_dim(test->options, declared->name);

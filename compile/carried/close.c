@@ -1,4 +1,4 @@
-/* Results of one device beside those of another. */
+/* Compares results of two devices. */
 #include "compile/carried/close.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 #include "base/distance.h"
 
-/* Of whole programs: what the roundings of many ops amount to. */
+/* Returns the allowed share, which covers the accumulated rounding of a whole program. */
 static double share_of(dtype t) {
   static const double shares[] = {
       [DTYPE_F32] = 1e-3,  [DTYPE_F64] = 1e-6,     [DTYPE_F16] = 1e-2,
@@ -24,7 +24,8 @@ static int by_value(const void *left, const void *right) {
   return (x > y) - (x < y);
 }
 
-/* Of the numbers that are not 0; 0: there is none. False: no memory. */
+/* Finds the median magnitude of the nonzero finite elements; 0 if there are none. Returns false if
+ * out of memory. */
 static bool find_median(dtype t, size_t n, const void *data, double *out) {
   double *all = malloc((n + 1) * sizeof *all);
   size_t m = 0;

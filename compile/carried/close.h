@@ -1,12 +1,12 @@
 #ifndef COMPILE_CARRIED_CLOSE_H
 #define COMPILE_CARRIED_CLOSE_H
-/* Results of one device beside those of another, which rounds otherwise. */
+/* Compares results of two devices with different rounding. */
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A model_close_fn. Integers and booleans are close where they are equal, infinities and NaNs where
- * both are; of numbers the difference is at most a share, by dtype, of the element kept and the
- * median magnitude of those that are not 0 together. */
+/* A model_close_fn. Integers and bools must be equal; infinities and NaNs must match. For other
+ * numbers, the difference may be at most a dtype-dependent share of the kept element plus the
+ * median magnitude of the nonzero kept elements. */
 bool results_close(int type, size_t n, const void *got, const void *kept, bool *is_close);
 
 #endif

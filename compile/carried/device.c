@@ -1,4 +1,5 @@
-/* The device of a carried program: of its own kind, with nothing in its place. */
+/* Opens the device of a carried program: only of the kind it was compiled for, without a fallback.
+ */
 #include "compile/carried/device.h"
 
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include "clave_tune.h"
 #include "compile/carried/carried.h"
 
-/* Every item of a list begins with "opencl". */
+/* True if every item of the list begins with "opencl". */
 static bool names_opencl(const char *said) {
   for (;; said++) {
     said += strspn(said, " ");
@@ -30,7 +31,7 @@ clave_status carried_device(const char *device, const char *said, const char *fr
         "%s is '%s'; this %s runs on OpenCL devices alone: opencl, opencl:N or opencl:TEXT", from,
         said, form());
   if (said && *said) *out = said;
-  /* PoCL looks for its linker. A library leaves its process' environment alone. */
+  /* PoCL needs PATH to find its linker. A library does not change its process's environment. */
   if (!carried.is_library && !getenv("PATH")) environment_set("PATH", "/usr/bin:/bin");
   const char *hint = clave_devices_hint();
   return carried_why(device, hint ? status_new(STATUS_DEVICE, "%s", hint) : NULL);
@@ -42,7 +43,7 @@ clave_status carried_why(const char *device, clave_status st) {
              : st;
 }
 
-/* The numbers of the codes are those of the public header. */
+/* Status codes have the same numbers as in the public header. */
 clave_status carried_status(clave_status of_library) {
   if (!of_library) return NULL;
   clave_status st = status_new((status_code)clave_status_code(of_library), "%s",
@@ -57,7 +58,7 @@ int carried_answer(clave_status *kept, clave_status st) {
   return st != NULL;
 }
 
-/* The rows of a device like this one; elsewhere rules choose. */
+/* Applies the tuning rows if the device is the tuned one; other devices use default choices. */
 static clave_status put_tuned(clave_device *device, void (*note)(void *ctx, const char *line),
                               void *ctx) {
   text text = {0};

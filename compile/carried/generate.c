@@ -1,5 +1,5 @@
-/* clave generate with the model inside: its command line without the program, on the device that
- * the executable was compiled for. */
+/* The command line of clave generate for an executable with an embedded model, on the device it was
+ * compiled for. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 enum { MOST_FLAGS = 64 };
 
-/* What names the program, and on the CPU backend what chooses a device. */
+/* True for flags that name the program, and on the CPU backend for those that choose a device. */
 static bool is_left_out(const flag *flag) {
   static const char *const names[] = {
       "PROG", "--consts", "--device", "--no-fallback", "--allow-custom-kernels", "--warm-up"};

@@ -1,18 +1,17 @@
 #ifndef COMPILE_CARRIED_LIBRARY_H
 #define COMPILE_CARRIED_LIBRARY_H
-/* What the functions of a shared library call that carries a language model.
- * There are no types, which the library's own names could be, too; those of its header are laid out
- * as the comments say. An int is 0, or an error has happened, which is the library's text. */
+/* Functions called by a shared library with a language model. Types are avoided, because the
+ * library's own names could be the same; comments describe the layout of types in its header. A
+ * returned int is nonzero after an error, whose text carried_text_error returns. */
 #include <stddef.h>
 
-/* NULL: no memory for it. What else is wrong is its error, and nothing of it runs. note: may be
- * NULL. */
+/* Returns NULL if out of memory. Any other failure is stored as the error, and calls then do
+ * nothing. note: may be NULL. */
 void *carried_text_create(int n_threads, void (*note)(void *ctx, const char *line), void *ctx);
-void carried_text_destroy(void *library); /* takes NULL */
+void carried_text_destroy(void *library); /* accepts NULL */
 const char *carried_text_error(const void *library);
-/* role: NULL: `said` is a text to go on with; else a message of a chat, of which that of "system"
- * waits for the next. how: text_choice of
- * library_text.c; NULL: zeros. */
+/* role NULL: `said` is text to continue; else it is a chat message, and a "system" message waits
+ * for the next message. how: text_choice of library_text.c; NULL: zeros. */
 int carried_text_generate(void *library, const char *role, const char *said, const void *how,
                           int (*piece)(void *ctx, const char *text, size_t bytes), void *ctx);
 int carried_text_reset(void *library);

@@ -1,4 +1,4 @@
-/* A shared library's models that carry a language model: text in, text out. */
+/* The models of a shared library with a language model: text in, text out. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "compile/carried/library.h"
 #include "compile/runtime/verify.h"
 
-/* As the library's header declares it. */
+/* Must match the declaration in the library's header. */
 typedef struct text_choice {
   uint32_t max_new_tokens, top_k;
   float temperature, top_p, min_p, repetition_penalty;
@@ -21,9 +21,9 @@ typedef int (*piece_fn)(void *ctx, const char *text, size_t bytes);
 typedef struct text_library {
   clave_device *device;         /* owned */
   clave_llm *llm;               /* owned */
-  clave_llm_conversation *talk; /* owned; NULL: it could not be started */
-  clave_status failed;          /* owned: of the last call */
-  char *system;                 /* owned: waits for a message; NULL */
+  clave_llm_conversation *talk; /* owned; NULL if the start failed */
+  clave_status failed;          /* owned; status of the last call */
+  char *system;                 /* owned; a pending system message, or NULL */
   int n_threads;
 } text_library;
 
@@ -74,7 +74,7 @@ static clave_status choose_by(text_library *library, const text_choice *how) {
   return carried_status(clave_llm_set_sampler(library->talk, &options));
 }
 
-/* Behind the system's message, if one waits. */
+/* Prompts with the message, preceded by a pending system message. */
 static clave_status prompt_chat(text_library *library, const char *role, const char *said) {
   const clave_llm_message both[] = {{.role = "system",
                                      .content = library->system,
@@ -100,7 +100,7 @@ static clave_status keep_system(text_library *library, const char *said) {
   return NULL;
 }
 
-/* What is held back where the text ends that goes on. */
+/* Passes on the text that was held back for a possible stop text. */
 static clave_status flush(text_library *library, piece_fn piece, void *ctx) {
   const char *held;
   size_t n;

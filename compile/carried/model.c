@@ -1,5 +1,5 @@
-/* compile/runtime/model.h over the library: the program lies in the executable, is read there, and
- * runs in a session. */
+/* Implements compile/runtime/model.h on the library: reads the embedded program and runs it in a
+ * session. */
 #include "compile/carried/carried.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "compile/carried/device.h"
 #include "compile/runtime/model.h"
 
-/* A scalar input that --dim fixed when the program was compiled. */
+/* A scalar input that --dim fixed at compile time. */
 typedef struct fixed_scalar {
   int method;
   uint32_t index;
@@ -22,13 +22,13 @@ struct model {
   clave_program *program; /* owned */
   clave_device *device;   /* owned */
   clave_session *session; /* owned */
-  mem_pool *pool;         /* owned: the tables */
+  mem_pool *pool;         /* owned; memory of the tables */
   model_info info;
   model_method *methods; /* in pool (n_methods) */
-  uint32_t **places;     /* in pool: by method, of each input its number in the program */
+  uint32_t **places;     /* in pool: for each method, the program's index of each input */
   fixed_scalar *fixed;   /* in pool (n_fixed) */
   int n_fixed;
-  model_note_fn note; /* NULL: nobody listens */
+  model_note_fn note; /* NULL: notes are discarded */
   void *note_ctx;
 };
 
@@ -48,7 +48,7 @@ static const carried_scalar *find_scalar(const char *method, uint32_t input) {
   return NULL;
 }
 
-/* sizes: with room for one more; -1: there is no such size. */
+/* Returns the index of a size; sizes has space for one more; -1 if there is no such size. */
 static int find_size(const model_method *method, const model_size *sizes, const char *name) {
   for (int i = 0; i < method->n_sizes; i++)
     if (strcmp(sizes[i].name, name) == 0) return i;
@@ -79,7 +79,7 @@ static model_argument argument_of(const clave_tensor_info *info, bool is_input,
   return argument;
 }
 
-/* What a method's tables are made in. */
+/* State while a method's tables are made. */
 typedef struct tables {
   model *model;
   model_method *method;
@@ -192,7 +192,7 @@ void model_set_note(model *model, model_note_fn note, void *ctx) {
   model->note_ctx = ctx;
 }
 
-/* Inputs of the program whose values are known. */
+/* Sets the fixed scalar inputs. */
 static clave_status set_fixed(model *model) {
   for (int i = 0; i < model->n_fixed; i++) {
     fixed_scalar *scalar = &model->fixed[i];
@@ -239,7 +239,7 @@ clave_status model_run(model *model, int method, const model_value *inputs, mode
   for (int i = 0; i < of->n_inputs; i++) TRY(bind_input(model, method, i, &inputs[i]));
   TRY(carried_status(clave_session_run(model->session, of->name)));
   clave_tensor tensor;
-  for (int i = 0; i < of->n_outputs; i++) /* all of them are there, or none is given */
+  for (int i = 0; i < of->n_outputs; i++) /* checks all outputs before any is returned */
     TRY(carried_status(clave_session_output(model->session, of->name, (uint32_t)i, &tensor)));
   for (int i = 0; i < of->n_outputs; i++) {
     TRY(carried_status(clave_session_output(model->session, of->name, (uint32_t)i, &tensor)));

@@ -1,5 +1,5 @@
-/* Where an executable that carries its program begins, and the processes that it builds kernels in:
- * itself, started by the library. */
+/* The main function of an executable that embeds its program. The library also starts the
+ * executable as a child process that builds kernels. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 #include "compile/carried/carried.h"
 #include "compile/runtime/model.h"
 
-/* Started by the library, as the tool would be: with a socket for its standard input. */
+/* True if the library started this process to build kernels: standard input is a socket. */
 static bool is_builder(int argc, char **argv) {
   struct stat s;
   return argc == 2 && strcmp(argv[1], builder_command.name) == 0 && fstat(STDIN_FILENO, &s) == 0 &&
@@ -26,7 +26,7 @@ static int begin(int argc, char **argv, int (*run)(int argc, char **argv)) {
 
 int carried_tensors(int argc, char **argv) { return begin(argc, argv, model_main); }
 
-/* A language model's methods are compared as tensors. */
+/* With --verify, the methods of a language model are compared as tensors. */
 int carried_text(int argc, char **argv) {
   const bool verifies = argc == 2 && strcmp(argv[1], "--verify") == 0;
   return begin(argc, argv, verifies ? model_main : carried_generate);

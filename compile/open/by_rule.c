@@ -1,4 +1,4 @@
-/* Variants of kernels by their cost: a program that is written out has no tuning table. */
+/* Chooses kernel variants by their cost, because an emitted program has no tuning table. */
 #include "base/tuning.h"
 
 tuning_key tuning_key_begin(const tuning *tuning, const variant_choices *choices) {

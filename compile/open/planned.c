@@ -1,4 +1,4 @@
-/* Schedules of the sizes that come, the latest of which are kept; their memory, packed weights and
+/* Makes schedules for the sizes of each run and keeps the latest; their memory, packed weights and
  * runs. */
 #include "compile/open/planned.h"
 
@@ -12,32 +12,32 @@
 #include "interp/scalar.h"
 
 typedef struct open_weight {
-  packed_weight_request request; /* without `pack` */
+  packed_weight_request request; /* its `pack` is not used */
   void *data;                    /* owned */
 } open_weight;
 
-/* A schedule of some sizes. */
+/* The schedule for one set of sizes. */
 typedef struct kept_plan {
   schedule *schedule; /* owned */
-  void **weights; /* owned (n_commands, MAX_PACKED_WEIGHTS): borrowed from all; NULL: not looked for
-                   yet */
+  void **weights; /* owned (n_commands, MAX_PACKED_WEIGHTS); pointers borrowed from plans.weights;
+                     NULL: not resolved yet */
 } kept_plan;
 
 enum { KEPT_PLANS = 8 };
 
-/* What a model has of its sizes. */
+/* The run-time state of a model with open sizes. */
 typedef struct plans {
   model *model;
   const planned_code *code;
-  executable executable; /* the code's, on `cpu` */
+  executable executable; /* of the code's program, on `cpu` */
   backend cpu;
-  kept_plan kept[KEPT_PLANS];  /* the most recently used first */
-  scalar_value *values;        /* owned (n_values): of this run */
-  location *now;               /* owned (n_slots): where slots are in it */
+  kept_plan kept[KEPT_PLANS];  /* most recently used first */
+  scalar_value *values;        /* owned (n_values); values of this run */
+  location *now;               /* owned (n_slots); locations of slots in this run */
   unsigned char (*scalars)[8]; /* owned (n_outputs) */
   open_weight *weights;        /* owned */
   size_t n_weights, cap_weights, arena_bytes, args_bytes;
-  void *args; /* owned: of the kernel that runs */
+  void *args; /* owned; arguments of the running kernel */
 } plans;
 
 static const graph *graph_of(const plans *plans) { return &plans->executable.methods[0].graph; }
@@ -104,7 +104,7 @@ static clave_status take_input(plans *plans, const ir_argument *argument, const 
   return scalar_bind(program, argument, given, plans->values);
 }
 
-/* A scalar that is fixed is none of the inputs. */
+/* True if the argument is an input, and not a fixed scalar. */
 static bool is_input(const plans *plans, const ir_argument *argument) {
   return argument->tensor != IR_NONE || !plans->code->values[argument->value].known;
 }
@@ -134,7 +134,7 @@ static clave_status make_plan(plans *plans, kept_plan *plan) {
   return status_no_memory();
 }
 
-/* The plan of the run's sizes, the first of those that are kept. */
+/* Finds or makes the plan for the run's sizes, and moves it to the front. */
 static clave_status find_plan(plans *plans) {
   const uint32_t n = plans->executable.prog->ir.values.count;
   kept_plan found = {0};
@@ -155,7 +155,8 @@ static clave_status find_plan(plans *plans) {
 
 /* ---------------------------------------------------------------- memory */
 
-/* place: of a pointer to memory, whose contents matter within a run alone. */
+/* Enlarges a buffer whose contents matter only within a run. place: address of the pointer to it.
+ */
 static clave_status grow(void *place, size_t *have, size_t want) {
   void *memory;
   memcpy(&memory, place, sizeof memory);
@@ -169,14 +170,14 @@ static clave_status grow(void *place, size_t *have, size_t want) {
   return NULL;
 }
 
-/* An arena of no bytes is there from the start. */
+/* Grows arena and scratch memory; even an empty arena is allocated. */
 static clave_status make_room(plans *plans, const schedule *schedule) {
   TRY(grow(&plans->model->arena, &plans->arena_bytes,
            schedule->n_chunks[0] ? schedule->chunk_bytes[0][0] : 0));
   return grow(&plans->model->scratch, &plans->model->scratch_bytes, schedule->scratch_bytes[0]);
 }
 
-/* What has no memory is of no elements, and not absent. */
+/* A storage without a block has no elements, but its address must not be NULL. */
 static char *address(const plans *plans, uint32_t in, int64_t offset) {
   const schedule *schedule = plans->kept[0].schedule;
   const uint32_t i = in == NO_INDEX ? NO_INDEX : schedule->storages[in].block[0];
@@ -191,7 +192,7 @@ static char *address(const plans *plans, uint32_t in, int64_t offset) {
 
 /* ---------------------------------------------------------------- kernels */
 
-/* The two slots behind the program's are the operands of the planner's copies. */
+/* The two slots after the program's are the operands of the planner's copies. */
 static uint32_t storage_of(const plans *plans, const command *command, uint32_t slot) {
   const uint32_t n = slot_count(plans->executable.prog);
   return slot < n    ? plans->now[slot].storage
@@ -205,7 +206,7 @@ static clave_status failure(const plans *plans) {
   return model->failed == MODEL_NO_MEMORY ? status_no_memory() : fault_status(&model->fault);
 }
 
-/* weights: of the recording. */
+/* weights: those of the recording. */
 static clave_status run_kernels(plans *plans, const command *command, const recording *recording,
                                 void *const *weights) {
   int n;
@@ -232,7 +233,7 @@ static clave_status run_kernels(plans *plans, const command *command, const reco
   return failure(plans);
 }
 
-/* Into memory of its own, which is the scratch memory of what fills it. */
+/* Packs into `data`, which serves as the scratch memory of the packing kernel. */
 static clave_status pack_into(plans *plans, const command *command,
                               const packed_weight_request *request, void *data) {
   model *model = plans->model;

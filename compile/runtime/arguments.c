@@ -1,4 +1,4 @@
-/* Arguments in words, and sizes from the lengths of files. */
+/* Formats arguments as text, and derives sizes from the lengths of files. */
 #include "compile/runtime/arguments.h"
 
 #include <errno.h>
@@ -25,12 +25,12 @@ bool argument_bytes(const model_argument *argument, const int64_t *dims, size_t 
   return true;
 }
 
-/* What is known of an input's bytes: all dimensions that are, and the element's size; the unknown
- * size that remains, -1 if there is none, and how often it stands there. */
+/* The bytes of an input as far as its dimensions are known; its unknown size (-1: none), and how
+ * often this size occurs. */
 typedef struct known_part {
   size_t bytes;
   int unknown, times;
-  bool has_more; /* than one unknown size */
+  bool has_more; /* it has several unknown sizes */
 } known_part;
 
 static bool measure(const model_argument *argument, const int64_t *sizes, known_part *out) {
@@ -110,10 +110,10 @@ static clave_status wrong_bytes(const model_method *method, const model_argument
   return st;
 }
 
-/* The n of which the k-th power is `product`; -1: there is none. */
+/* Returns the n with n^k equal to `product`; -1 if there is none. */
 static int64_t root_of(uint64_t product, int k) {
   uint64_t low = 0, high = product;
-  while (low < high) { /* the least n with n^k >= product */
+  while (low < high) { /* finds the least n with n^k >= product */
     const uint64_t n = low + (high - low) / 2;
     uint64_t power = 1;
     bool is_large = false;
@@ -147,7 +147,7 @@ static clave_status take_shape(const model_method *method, const model_argument 
   return NULL;
 }
 
-/* Takes from an input what follows from it. */
+/* Derives the input's only unknown size from its bytes, or checks the bytes. */
 static clave_status take_input(const model_method *method, const model_argument *argument,
                                const given_input *input, int64_t *sizes) {
   known_part part;

@@ -1,4 +1,4 @@
-/* The kernels of a program that is written out, in memory that they are given. */
+/* Runs the kernels of an emitted program in the memory that they are given. */
 #include "compile/runtime/core.h"
 
 #include <string.h>
@@ -66,7 +66,8 @@ void model_call_on(model *model, int n_threads, const kernel_desc *desc, const v
   model->kernel.n_threads = all;
 }
 
-/* The first for this processor: of form `index`, or where that is negative of any. NULL: none. */
+/* Returns the first packed weight for this processor: number `index`, or any if index is negative.
+ * NULL if there is none. */
 static const model_packed *find_packed(int index) {
   const int n = compiled_model.n_packed;
   const char *level = n ? compiled_model.level() : "";
@@ -133,7 +134,7 @@ static void run_alone(void *pool, int64_t n, int64_t grain, kernel_body body, vo
   if (n > 0) body(ctx, 0, n);
 }
 
-/* With a planner schedules say. */
+/* Only without a planner; otherwise schedules state their scratch memory. */
 static void measure_scratch(model *model) {
   model->measures = true;
   compiled_model.run(model);

@@ -1,145 +1,146 @@
 #ifndef COMPILE_RUNTIME_CORE_H
 #define COMPILE_RUNTIME_CORE_H
-/* A program that is written out, without the means of a host: what model.c, the emitted file,
- * describes, one method, of fixed sizes but where a planner is named, and its kernels in memory
- * that they are given. Nothing is allocated, printed or started here: programs for firmware have no
- * more. */
+/* The core of an emitted program, free of host services: model.c, the emitted file, describes one
+ * method, with fixed sizes unless a planner is named. Its kernels run in memory that they are
+ * given. Nothing is allocated, printed or started here, so that programs for firmware need no more.
+ */
 #include "base/kernel.h"
 #include "compile/runtime/info.h"
 
 #define MODEL_NOWHERE SIZE_MAX
 
-/* Where an argument lies. */
+/* The location of an argument. */
 typedef struct model_place {
   size_t bytes;
-  size_t offset;     /* in the arena; MODEL_NOWHERE: nothing reads it, or `value` has it */
-  const void *value; /* of an output that is known beforehand (bytes) */
+  size_t offset;     /* in the arena; MODEL_NOWHERE: unused, or `value` is set */
+  const void *value; /* value of an output that is known at compile time (bytes) */
 } model_place;
 
-/* A state tensor's first value. */
+/* The initial value of a state tensor. */
 typedef struct model_state {
-  size_t offset, bytes;       /* in the memory for state */
+  size_t offset, bytes;       /* in the state memory */
   const unsigned char *value; /* NULL: zeros */
 } model_state;
 
-/* Threads, and memory from the heap. A program names those that it has, so that others have nothing
- * of them. */
+/* Threads and heap memory. A program refers to those that it uses, so that the linker omits the
+ * others. */
 typedef struct model_threads model_threads; /* pool.h */
 extern const model_threads model_pool;      /* pool.c */
 
 typedef struct model_heap {
-  void *(*take)(size_t bytes); /* of MODEL_ALIGNMENT, not cleared; NULL: there is none */
-  void (*give)(void *memory);  /* takes NULL */
+  void *(*take)(size_t bytes); /* aligned to MODEL_ALIGNMENT, not zeroed; NULL if out of memory */
+  void (*give)(void *memory);  /* accepts NULL */
 } model_heap;
 extern const model_heap model_host_heap; /* heap.c */
 
-/* What plans and runs for sizes that come with the inputs; and what it reads. */
+/* Plans and runs sizes that are known at run time only, and the data that it reads. */
 typedef struct model_planner model_planner;  /* planner.h */
 extern const model_planner model_open_sizes; /* compile/open/planned.c */
 typedef struct planned_code planned_code;    /* compile/open/planned.h */
 
-/* A form of a constant that lies in the program, packed for processors of one level. */
+/* A packed weight in the program, for processors of one level. */
 typedef struct model_packed {
   int form;
-  const char *level;         /* as model_code's `level` says */
-  const unsigned char *data; /* (bytes), of MODEL_ALIGNMENT */
+  const char *level;         /* compared with model_code's `level` */
+  const unsigned char *data; /* (bytes), aligned to MODEL_ALIGNMENT */
   size_t bytes;
 } model_packed;
 
-/* All memory of a program that has it as one static buffer; of others zeros. */
+/* All memory of a program with one static buffer; all zero for other programs. */
 enum { MODEL_ALIGNMENT = 64 };
 typedef struct model_memory {
   model *model;
-  char *data; /* (bytes), of MODEL_ALIGNMENT: arena, state, forms, scratch memory, in this order */
+  char *data; /* (bytes), aligned to MODEL_ALIGNMENT: arena, state, packed weights, scratch memory,
+                 in this order */
   size_t bytes;
   void **forms;   /* (n_forms) */
   char **rebased; /* (n_rebased) */
 } model_memory;
 
 typedef struct model_code {
-  model_info info; /* of one method */
+  model_info info; /* describes the one method */
   const model_place *inputs, *outputs;
   const model_state *states;
   int n_states;
   size_t arena_bytes, state_bytes;
-  int n_forms;                  /* of constants, as kernels want them */
-  int n_rebased;                /* blocks of loops that are elsewhere in every iteration */
-  const model_threads *threads; /* NULL: the caller's thread computes alone */
-  const model_heap *heap;       /* NULL: all is in `memory` */
+  int n_forms;                  /* number of packed weights that kernels read */
+  int n_rebased;                /* number of loop blocks whose address changes in each iteration */
+  const model_threads *threads; /* NULL: only the caller's thread computes */
+  const model_heap *heap;       /* NULL: static `memory` is used */
   model_memory memory;
   const model_packed *packed; /* (n_packed) */
   int n_packed;
-  const char *packed_for;     /* the levels in `packed`, for people; NULL: there are none */
-  const char *(*level)(void); /* this processor's; where something is packed */
-  void (*pack)(model *model); /* makes the forms */
+  const char *packed_for;     /* display text with the levels in `packed`; NULL: none */
+  const char *(*level)(void); /* this processor's level; if anything is packed */
+  void (*pack)(model *model); /* packs the weights */
   void (*run)(model *model);
-  const model_planner *planner; /* NULL: sizes are fixed. Else there are no `inputs`, `outputs` and
-                                   forms, and nothing is to be packed and run */
-  const planned_code *planned;  /* where there is a planner */
+  const model_planner *planner; /* NULL: sizes are fixed; else inputs, outputs, packed weights, pack
+                                   and run are empty */
+  const planned_code *planned;  /* with a planner */
 } model_code;
 extern const model_code compiled_model; /* model.c */
 
-/* Why a run ended: an error of data, whose numbers are in model.fault, or too little memory. */
+/* Why a run failed: an error in data, with its numbers in model.fault, or too little memory. */
 typedef enum model_failure {
   MODEL_GOOD = KERNEL_FAULT_NONE,
   MODEL_INDEX = KERNEL_FAULT_INDEX,
   MODEL_DIVISION = KERNEL_FAULT_DIVISION,
   MODEL_ROWS = KERNEL_FAULT_ROWS,
   MODEL_NO_MEMORY,
-  MODEL_PROCESSOR /* none that the weights are packed for */
+  MODEL_PROCESSOR /* the weights are not packed for this processor */
 } model_failure;
 
 struct model {
   char *arena, *state;
   void **forms;         /* (n_forms) */
-  char **rebased;       /* (n_rebased) into arena or state, or a constant */
-  const char *node;     /* that runs: "node 3 (matmul, linear_1)" */
-  model_failure failed; /* what comes later does nothing */
-  bool measures;        /* kernels are asked for their scratch memory, none runs */
-  void *pool;           /* of threads */
-  void *plans;          /* the planner's */
+  char **rebased;       /* (n_rebased); pointers to arena, state or a constant */
+  const char *node;     /* the running node: "node 3 (matmul, linear_1)" */
+  model_failure failed; /* if set, later calls do nothing */
+  bool measures;        /* kernels only report their scratch memory */
+  void *pool;           /* owned by model_threads */
+  void *plans;          /* owned by the planner */
   void (*note)(void *ctx, const char *line);
   void *note_ctx;
   kernel_context kernel;
   kernel_fault fault;
   char *scratch;
   size_t scratch_bytes, scratch_used;
-  size_t taken; /* of the program's static memory */
+  size_t taken; /* bytes used of the static memory */
 };
 
-/* Makes model ready to run. Zeroed, with forms and rebased set, and where there are threads pool,
- * kernel.parallel_for and kernel.n_threads. */
+/* Prepares the model for runs. The model is zeroed, with forms and rebased set, and with threads
+ * also pool, kernel.parallel_for and kernel.n_threads. */
 model_failure core_start(model *model);
-/* inputs: (n_inputs) memory for each, in the program's order. State is kept from one run to the
- * next. */
+/* inputs: (n_inputs); memory of each, in the program's order. State is kept between runs. */
 model_failure core_run(model *model, const model_value *inputs);
-/* Where output i is after a good run, until the next. */
+/* Returns the address of output i after a successful run; valid until the next run. */
 const void *core_output(const model *model, int i);
-void core_reset(model *model); /* state as it is at first */
-/* Whether form `index` is memory that was taken for it, else the program's. */
+void core_reset(model *model); /* restores the initial state */
+/* True if packed weight `index` is in allocated memory and not in the program. */
 bool core_owns_form(const model *model, int index);
-/* Whether nothing is packed, or it is for this processor. */
+/* True if nothing is packed, or the weights are packed for this processor. */
 bool core_fits_processor(void);
 
 /* ---- for model.c ---- */
-/* `offset` bytes behind `base`, for struct members of any pointer type. */
+/* Adds `offset` bytes to `base`; for struct members of any pointer type. */
 static inline void *model_at(const void *base, int64_t offset) {
   return (char *)(uintptr_t)base + offset;
 }
-/* The kernels of a node begin. node: for messages; may be NULL. False: an error has ended the run.
- */
+/* Begins the kernels of a node. node: for messages; may be NULL. Returns false if an error has
+ * ended the run. */
 bool model_begin(model *model, const char *node);
 void model_call(model *model, const kernel_desc *desc, const void *args);
-/* On so many threads at most. */
+/* Same, on at most n_threads threads. */
 void model_call_on(model *model, int n_threads, const kernel_desc *desc, const void *args);
-/* Form `index` of a constant: the program's for this processor, else made by this kernel, which
- * writes it to its scratch memory. */
+/* Sets packed weight `index`: the program's for this processor, else packed by this kernel, which
+ * writes to its scratch memory. */
 void model_form(model *model, int index, const kernel_desc *desc, const void *args);
-/* The same where the program has nothing to make it of. */
+/* Same, if the program has no plain weight to pack. */
 void model_packed_form(model *model, int index);
-/* A stretch of instructions in a row begins: the program, or a body. False: the run has ended. */
+/* Begins a sequence of instructions: the program or a body. Returns false if the run has ended. */
 bool model_begin_stretch(model *model);
-/* The truth of a BOOL at memory. False while kernels are measured, and once the run has ended. */
+/* Returns the BOOL at memory. Returns false while scratch memory is measured, and once the run has
+ * ended. */
 bool model_truth(const model *model, const void *memory);
 
 #endif

@@ -1,7 +1,7 @@
 #ifndef COMPILE_RUNTIME_EXPECTED_H
 #define COMPILE_RUNTIME_EXPECTED_H
-/* What methods compute of drawn inputs, as it was kept when a program was compiled. Free of other
- * types: emitted files include it alone. */
+/* Expected results of methods on random inputs, stored at compile time. Uses no other types,
+ * because emitted files include only this header. */
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -10,23 +10,22 @@ typedef struct model_bytes {
   size_t size;
 } model_bytes;
 
-/* Of one method in its first run, of inputs as verify.h draws them, on the CPU backend in strict
- * precision. */
+/* Results of the first run of one method, on the random inputs of verify.h, on the CPU backend in
+ * strict precision. */
 typedef struct model_test {
   const char *const *digests; /* (n_outputs): SHA-256 of their elements (base/drawn.h) */
-  const model_bytes *outputs; /* (n_outputs): the elements themselves, of a program that runs where
-                                 results are rounded otherwise; NULL: of others */
+  const model_bytes *outputs; /* (n_outputs); elements if rounding may differ; or NULL */
 } model_test;
 
-/* *is_close: whether n elements of a dtype are those that were kept, but for rounding. False: no
- * memory. */
+/* Sets *is_close if n elements of a dtype equal the kept ones up to rounding. Returns false if out
+ * of memory. */
 typedef bool (*model_close_fn)(int type, size_t n, const void *got, const void *kept,
                                bool *is_close);
 
 typedef struct model_tests {
-  const model_test *methods; /* (n_methods); NULL: nothing was kept */
-  const char *processor;     /* on which they ran */
-  model_close_fn is_close;   /* where outputs are kept */
+  const model_test *methods; /* (n_methods); NULL: no results are stored */
+  const char *processor;     /* that computed the digests */
+  model_close_fn is_close;   /* if outputs are stored */
 } model_tests;
 
 #endif

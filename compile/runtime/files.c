@@ -1,4 +1,4 @@
-/* Files of tensors by the endings of their names. */
+/* Reads and writes tensor files by their extensions. */
 #include "compile/runtime/files.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static void append_shape(text *text, dtype type, int rank, const int64_t *dims) 
   text_puts(text, ")");
 }
 
-/* The dtype and shape that a file has are the input's. */
+/* Checks that dtype and shape in the file match the input. */
 static clave_status check_shape(const char *path, const model_method *method,
                                 const model_argument *argument, const stored_tensor *tensor) {
   bool fits = tensor->type == argument->type && tensor->rank == argument->rank;
@@ -35,7 +35,7 @@ static clave_status check_shape(const char *path, const model_method *method,
   return st;
 }
 
-/* A copy where elements lie in another order, or not as their dtype wants it. */
+/* Copies elements if they have another order or are not aligned to their dtype. */
 static clave_status take_elements(const npy_array *array, input_file *file) {
   const bool is_aligned = (uintptr_t)array->data % dtype_size(array->type) == 0;
   file->data = array->data;
@@ -119,7 +119,7 @@ static bool is_of_earlier(char *const *paths, int i) {
   return false;
 }
 
-/* Output `first` and those behind it of the same path. */
+/* Gathers output `first` and later outputs of the same path. */
 static clave_status gather(const model_method *method, const model_value *outputs,
                            char *const *paths, int first, stored_tensor *tensors,
                            const char **names, int *count) {

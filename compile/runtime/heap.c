@@ -1,4 +1,4 @@
-/* Memory of a program that is written out, from the heap. */
+/* Heap memory of an emitted program. */
 #include <stdlib.h>
 
 #include "base/memory.h"

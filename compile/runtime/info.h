@@ -1,6 +1,6 @@
 #ifndef COMPILE_RUNTIME_INFO_H
 #define COMPILE_RUNTIME_INFO_H
-/* What there is to know of a compiled program: its methods with their arguments. */
+/* Describes a compiled program: its methods and their arguments. */
 #include <stdint.h>
 
 #include "base/dtype.h"
@@ -8,19 +8,19 @@
 
 enum { MODEL_MAX_RANK = 8 };
 
-/* A size of a method that its callers choose; arguments share it by its number. */
+/* An open size of a method, chosen by the caller. Arguments refer to it by its index. */
 typedef struct model_size {
   const char *name;
-  int64_t min, max; /* inclusive; INT64_MAX: no bound */
+  int64_t min, max; /* inclusive; INT64_MAX: unbounded */
 } model_size;
 
-/* What a dimension is that is not a number. */
+/* Encodings of dimensions that are not numbers. */
 enum {
-  MODEL_FOLLOWS = -1,  /* of an output: known after the run */
-  MODEL_FIRST_OPEN = 2 /* -2: size 0 of the method, -3: size 1, ... */
+  MODEL_FOLLOWS = -1,  /* of an output; known after the run */
+  MODEL_FIRST_OPEN = 2 /* -2 means size 0 of the method, -3 size 1, ... */
 };
 static inline int64_t model_open_dim(int size) { return -(int64_t)size - MODEL_FIRST_OPEN; }
-/* Which of the method's sizes a dimension is; -1: none. */
+/* Returns the index of the method's size that a dimension is; -1 if it is a number. */
 static inline int model_size_of(int64_t dim) {
   return dim <= -MODEL_FIRST_OPEN ? (int)(-dim - MODEL_FIRST_OPEN) : -1;
 }
@@ -29,7 +29,7 @@ static inline int model_size_of(int64_t dim) {
 typedef struct model_argument {
   const char *name;
   dtype type;
-  bool is_scalar; /* of an input: a number for the host, I64, F64 or BOOL, no file */
+  bool is_scalar; /* an input that is a host number, I64, F64 or BOOL, not a file */
   int rank;
   int64_t dims[MODEL_MAX_RANK];
 } model_argument;
@@ -42,20 +42,20 @@ typedef struct model_method {
 } model_method;
 
 typedef struct model_info {
-  const char *program;         /* its name, for people */
+  const char *program;         /* display name */
   const char *device;          /* "cpu" or "opencl" */
   const model_method *methods; /* (n_methods); the first is the default */
   int n_methods;
   model_tests tests;
-  int n_threads; /* 0: as CLAVE_THREADS says, else all CPUs; negative: the caller's alone */
+  int n_threads; /* 0: by CLAVE_THREADS, else all CPUs; negative: only the caller's thread */
 } model_info;
 
-/* A program in a process, used by one thread at a time. */
+/* A loaded program, used by one thread at a time. */
 typedef struct model model;
 
 /* An argument of a run. */
 typedef struct model_value {
-  const void *data;             /* its elements; of an output: the model's, until its next run */
+  const void *data;             /* elements; an output's are valid until the next run */
   int64_t dims[MODEL_MAX_RANK]; /* (rank) */
 } model_value;
 

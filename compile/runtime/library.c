@@ -1,4 +1,4 @@
-/* A shared library's models, each with its last error. */
+/* The models of a shared library, each with its last error. */
 #include "compile/runtime/library.h"
 
 #include <stdlib.h>
@@ -48,7 +48,7 @@ void model_library_destroy(void *library) {
   free(model);
 }
 
-/* Refuses outputs that overlap, as results are copied one after the other. */
+/* Rejects outputs that overlap, because results are copied one after the other. */
 static clave_status check_outputs(void *const *outputs) {
   for (int i = 1; i < method()->n_outputs; i++)
     for (int k = 0; k < i; k++) {

@@ -1,4 +1,4 @@
-/* The command line of a compiled program: files in, files out. */
+/* The command line of a compiled program: reads input files and writes output files. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,16 +15,16 @@
 
 enum { EXIT_MALFORMED = 2 };
 
-/* What a command line says. */
+/* The parsed command line. */
 typedef struct command_line {
   const char *self;
   model *model; /* owned */
   const model_method *method;
   int method_index;
-  int64_t *sizes; /* owned (n_sizes): what --dim says, then all */
-  long runs;      /* of --bench; 0: it was not given */
+  int64_t *sizes; /* owned (n_sizes); first those of --dim, later all */
+  long runs;      /* with --bench; 0: not given */
   bool wants_help, verifies;
-  char *const *paths; /* borrowed: the arguments that are left */
+  char *const *paths; /* borrowed; the remaining arguments */
   int n_paths;
 } command_line;
 
@@ -84,7 +84,7 @@ static void append_usage(text *text, const char *self, const model_info *info) {
   text_puts(text, "\n\n");
 }
 
-/* Names are anybody's: what a terminal would obey is shown as '?'. */
+/* Replaces control characters in names by '?', because a terminal would interpret them. */
 static void make_visible(const text *text) {
   for (size_t i = 0; i < text->size; i++) {
     const unsigned char c = (unsigned char)text->data[i];
@@ -125,11 +125,11 @@ static int refuse_usage(const command_line *line) {
 
 /* ---------------------------------------------------------------- files */
 
-/* The tensors of a run. */
+/* Inputs and outputs of a run. */
 typedef struct files {
   input_file *inputs;          /* (n_inputs) */
   file_writer **writers;       /* (n_outputs) */
-  unsigned char (*numbers)[8]; /* (n_inputs): of scalars */
+  unsigned char (*numbers)[8]; /* (n_inputs); values of scalar inputs */
   given_input *given;          /* (n_inputs) */
   model_value *in, *out;       /* (n_inputs), (n_outputs) */
 } files;
@@ -181,7 +181,7 @@ static clave_status read_inputs(const command_line *line, files *files) {
   return NULL;
 }
 
-/* What was given is not lost. */
+/* Rejects outputs that would overwrite an input. */
 static clave_status check_outputs(const command_line *line) {
   const model_method *method = line->method;
   for (int i = 0; i < method->n_inputs * method->n_outputs; i++) {
@@ -193,14 +193,14 @@ static clave_status check_outputs(const command_line *line) {
   return NULL;
 }
 
-/* Error if a file was cut short before the run read all of it. */
+/* Fails if a file was truncated before the run read all of it. */
 static clave_status check_inputs(const command_line *line, const files *files) {
   for (int i = 0; i < line->method->n_inputs; i++)
     TRY(file_map_check(&files->inputs[i].map, line->paths[i], NULL));
   return NULL;
 }
 
-/* All of them, or none where one cannot be written. */
+/* Writes all outputs, or none if one cannot be written. */
 static clave_status write_outputs(const command_line *line, files *files) {
   const model_method *method = line->method;
   TRY(output_files_write(method, files->out, line->paths + method->n_inputs, files->writers));
@@ -226,7 +226,7 @@ static int compare_times(const void *left, const void *right) {
   return (x > y) - (x < y);
 }
 
-/* times: (runs) ns, of which the first is of the first run. */
+/* times: (runs) ns; the first is that of the first run. */
 static clave_status time_runs(const command_line *line, const files *files, int64_t *times) {
   for (long i = 0; i < line->runs; i++) {
     const int64_t begin = clock_ns();
@@ -306,7 +306,7 @@ static clave_status read_runs(command_line *line, const char *word) {
   return INVALID("--bench: '%s' is not a number of runs from 1 to 1000000", word);
 }
 
-/* Options stand before the files. */
+/* Parses the options, which precede the files. */
 static clave_status read_options(command_line *line) {
   const char *method = NULL;
   char *const *first = line->paths;
@@ -338,7 +338,7 @@ int model_main(int argc, char **argv) {
                                           : "model",
                        .paths = argv + (argc > 0),
                        .n_paths = argc - (argc > 0)};
-  (void)signal(SIGXFSZ, SIG_IGN); /* a limit of files' sizes is an error of writing */
+  (void)signal(SIGXFSZ, SIG_IGN); /* a file size limit is reported as a write error */
   clave_status st = model_create(&line.model);
   int code = EXIT_FAILURE;
   if (!st) model_set_note(line.model, print_note, NULL);

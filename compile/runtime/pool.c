@@ -1,4 +1,4 @@
-/* Threads of a program that is written out, as the library has them. */
+/* Threads of an emitted program, by the library's thread pool. */
 #include "compile/runtime/pool.h"
 
 #include "base/threads.h"

@@ -1,4 +1,4 @@
-/* .safetensors files: an 8-byte length, a header in JSON, the tensors' bytes. */
+/* .safetensors files: an 8-byte length, a JSON header, the tensors' bytes. */
 #include "compile/runtime/safetensors.h"
 
 #include <string.h>
@@ -10,11 +10,11 @@ enum { LENGTH_BYTES = 8, HEADER_LIMIT = 100 << 20, DATA_ALIGNMENT = 64 };
 
 /* ---------------------------------------------------------------- the header */
 
-/* Where in the header: the depth of what is open, and of a tensor's entry the member. */
+/* Position in the header: nesting depth, and the member of a tensor's entry. */
 enum { AT_FILE = 1, AT_ENTRY, AT_ARRAY };
 typedef enum member { MEMBER_OTHER, MEMBER_DTYPE, MEMBER_SHAPE, MEMBER_OFFSETS } member;
 
-/* What an entry said. */
+/* A parsed entry. */
 typedef struct entry {
   stored_tensor tensor;
   bool seen[MEMBER_OFFSETS + 1];
@@ -24,14 +24,14 @@ typedef struct entry {
 
 enum { BY_NAME, BY_OTHER, ANY, N_FOUND };
 typedef struct finder {
-  const char *names[ANY]; /* in their order */
+  const char *names[ANY]; /* in order of preference */
   int depth;
-  int which; /* of the entry that is read: BY_NAME, BY_OTHER, ANY; -1: it is none */
-  member at; /* in it */
+  int which; /* index in `found` of the current entry: BY_NAME, BY_OTHER, ANY; -1: not wanted */
+  member at; /* within the entry */
   entry now;
   entry found[N_FOUND];
   int n_found[N_FOUND];
-  size_t size; /* of the data */
+  size_t size; /* bytes of the data */
 } finder;
 
 static clave_status take_name(finder *finder, span name) {
@@ -102,7 +102,7 @@ static clave_status finish_entry(finder *finder) {
   return NULL;
 }
 
-/* In an entry: its members are where they belong, and of the kinds that they have. */
+/* Parses a member of an entry, and checks its nesting and kind. */
 static clave_status take_entry(finder *finder, json_event event, span word) {
   const bool is_list = finder->at == MEMBER_SHAPE || finder->at == MEMBER_OFFSETS;
   if (finder->which < 0 || (finder->depth > AT_ENTRY && !is_list)) return NULL;
@@ -175,7 +175,7 @@ static void write_entry(json_writer *writer, const stored_tensor *tensor, const 
   emit_end_object(writer);
 }
 
-/* Larger elements come first, so that each lies at a multiple of its size. */
+/* Writes larger elements first, so that the offset of each is a multiple of its size. */
 static clave_status write_header(const stored_tensor *tensors, const char *const *names, int n,
                                  text *to) {
   json_writer writer = {.out = to, .compact = true};

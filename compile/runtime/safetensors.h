@@ -1,10 +1,10 @@
 #ifndef COMPILE_RUNTIME_SAFETENSORS_H
 #define COMPILE_RUNTIME_SAFETENSORS_H
-/* .safetensors files, one tensor at a time, without a document in memory. */
+/* Reads and writes .safetensors files without building a JSON document in memory. */
 #include "base/file.h"
 #include "compile/runtime/info.h"
 
-/* A tensor of a file. */
+/* A tensor in a file. */
 typedef struct stored_tensor {
   dtype type;
   int rank;
@@ -13,12 +13,12 @@ typedef struct stored_tensor {
   size_t bytes;
 } stored_tensor;
 
-/* Finds the tensor of that name in a file in memory, else the one called `other`, else the only
- * one. INVALID: there is none, or the file does not hold what it says. */
+/* Finds the tensor called `name` in a file in memory, else that called `other`, else the only
+ * tensor. INVALID if there is none or the file is malformed. */
 clave_status stored_tensor_find(const void *file, size_t size, const char *name, const char *other,
                                 stored_tensor *out) STATUS_CHECK;
 
-/* Appends a file of these tensors (n), with their names. */
+/* Writes a file with n tensors and their names. */
 clave_status stored_tensors_write(file_writer *writer, const stored_tensor *tensors,
                                   const char *const *names, int n) STATUS_CHECK;
 

@@ -1,4 +1,4 @@
-/* A shared library's models of any sizes: tensors in, tensors out. */
+/* The models of a shared library with open sizes: tensors in, tensors out. */
 #include "compile/runtime/tensors.h"
 
 #include <inttypes.h>
@@ -12,12 +12,12 @@
 
 typedef struct tensors_library {
   model *model;        /* owned */
-  clave_status failed; /* owned: of the last call */
+  clave_status failed; /* owned; status of the last call */
   int n_threads;
-  bool is_ready; /* else it could not be started */
+  bool is_ready; /* false: the start failed */
 } tensors_library;
 
-/* Keeps the status of a call in the place of its last one's. Whether it is an error. */
+/* Replaces the kept status by that of the latest call. Returns nonzero if it is an error. */
 static int answer(clave_status *kept, clave_status st) {
   status_free(*kept);
   *kept = st;

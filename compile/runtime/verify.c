@@ -1,4 +1,4 @@
-/* A program's results of drawn inputs, beside those that were kept. */
+/* Compares a program's results on random inputs with the stored ones. */
 #include "compile/runtime/verify.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/room.h"
 #include "compile/runtime/arguments.h"
 
-/* A run of a method: its tensors, of which the inputs' elements are ours. */
+/* A run of a method: its tensors; the elements of inputs are owned here. */
 typedef struct drawn_run {
   const model_method *of;
   model_value *inputs, *outputs; /* owned */

@@ -1,4 +1,4 @@
-/* A program that is written out, with a host's memory and threads, and errors in words. */
+/* Adds a host's memory and threads, and error messages, to the core of an emitted program. */
 #include <string.h>
 
 #include "base/fault.h"
@@ -10,7 +10,7 @@
 
 /* ---------------------------------------------------------------- memory */
 
-/* Zeroed; where memory is static `own`, what the program has for that. */
+/* Returns zeroed memory: from the heap, or `own` if memory is static. */
 static void *take(void *own, size_t bytes) {
   void *memory = compiled_model.heap ? compiled_model.heap->take(bytes + 1) : own;
   if (memory) memset(memory, 0, bytes);

@@ -14,20 +14,21 @@ static void write_run(const compile_plan *plan, const char *name, text *to) {
 clave_status bare_write_header(const compile_plan *plan, const compile_options *options, text *to) {
   const char *name = options->library;
   library_begin_header(name, to);
-  text_puts(to,
-            "/* One model, in static memory, used by one thread at a time. It calls functions of\n"
-            " * string.h and math.h alone. The first run packs the weights that\n"
-            " * are not packed for its processor. */\n\n");
+  text_puts(
+      to,
+      "/* One model, in static memory, used by one thread at a time. It calls only functions of\n"
+      " * string.h and math.h. The first run packs weights that are not packed for its\n"
+      " * processor. */\n\n");
   library_describe_run(plan, to);
-  text_puts(to, " * 0: good; else a code, and outputs hold nothing. */\n");
+  text_puts(to, " * Returns 0 on success, else an error code; outputs are then undefined. */\n");
   write_run(plan, name, to);
   text_printf(
       to,
-      ";\n/* What a code of %s_run says, \"index out of range\"; \"\" of 0. Static. */\n"
+      ";\n/* Text of a code that %s_run returned, \"index out of range\"; \"\" for 0. Static. */\n"
       "const char *%s_error(int code);\n"
-      "/* Where the last run ended, \"node 3 (matmul, linear_1)\"; \"\": nowhere. Static. */\n"
+      "/* Node in which the last run failed, \"node 3 (matmul, linear_1)\", or \"\". Static. */\n"
       "const char *%s_where(void);\n"
-      "void %s_reset(void); /* state as it is at first */\n",
+      "void %s_reset(void); /* restores the initial state */\n",
       name, name, name, name);
   library_end_header(to);
   return text_status(to);

@@ -115,64 +115,65 @@ static void describe_method(const program *program, const compile_options *optio
 /* ---------------------------------------------------------------- the header */
 
 static const char lifetime[] =
-    "/* A model runs in one thread at a time; several are independent of each other, and may run\n"
-    " * in threads of their own. A forked process makes its own. */\n"
+    "/* Use a model in one thread at a time; several models are independent, and may run in\n"
+    " * different threads. A forked process must create its own. */\n"
     "typedef struct @_model @_model;\n"
-    "/* note: is told what is worth a line, perhaps in another thread; NULL: nobody is. NULL: no\n"
-    " * memory. What else is wrong @_error says, and each run is that error, then. */\n"
+    "/* note: receives messages, possibly in another thread; may be NULL. Returns NULL if out of\n"
+    " * memory. After any other failure, @_error says why, and each run fails with it. */\n"
     "COMPILED_API @_model *@_create(int n_threads, void (*note)(void *ctx, const char *line), void "
     "*ctx);\n"
-    "COMPILED_API void @_destroy(@_model *m); /* takes NULL */\n"
-    "/* Of the last call that was not 0; \"\": there was none since. Until the next call. */\n"
+    "COMPILED_API void @_destroy(@_model *m); /* accepts NULL */\n"
+    "/* Error text of the last failed call, or \"\"; valid until the next call. */\n"
     "COMPILED_API const char *@_error(const @_model *m);\n";
 
 /* Writes the comment on n_threads, before that on lifetime. */
 static void describe_threads(const compile_options *options, text *to) {
-  text_printf(to, "/* n_threads of %s_create: with the caller; 0: %s. */\n", options->library,
+  text_printf(to, "/* n_threads of %s_create: includes the caller's; 0: %s. */\n", options->library,
               library_threads(options));
 }
 
 static const char opencl_device[] =
-    "/* It runs on the OpenCL device that CLAVE_DEVICE chooses (opencl, opencl:N, opencl:TEXT)\n"
-    " * where a model is made. */\n";
+    "/* Runs on the OpenCL device that CLAVE_DEVICE selects (opencl, opencl:N, opencl:TEXT) when "
+    "a\n"
+    " * model is created. */\n";
 
 static const char tensors_type[] =
     "/* A tensor of a run. */\ntypedef struct @_tensor {\n"
-    "  const void *data; /* contiguous, row-major; F16, BF16 and 8-bit floats are their bits, "
+    "  const void *data; /* contiguous, row-major; F16, BF16 and 8-bit floats as their bits, "
     "BOOL\n"
-    "                       is a byte, 0 or 1 */\n"
-    "  int64_t dims[8];  /* as many as it has; the others are not read */\n} @_tensor;\n\n";
+    "                       as a byte, 0 or 1 */\n"
+    "  int64_t dims[8];  /* as many as its rank; others are not read */\n} @_tensor;\n\n";
 
 static const char tensors_run[] =
-    " * method: one of these; NULL: the first. Sizes in words are the caller's, the same wherever\n"
-    " * the word stands; those of \"?\" follow. All of outputs is filled in: dims, and data, which "
-    "is\n"
-    " * the model's until its next call. State is kept from run to run. 0: good; else nothing is\n"
-    " * filled in. */\n"
+    " * method: one of these; NULL: the first. The caller chooses named sizes; a name has the "
+    "same\n"
+    " * size everywhere. Sizes shown as \"?\" follow from the run. Sets dims and data of all "
+    "outputs;\n"
+    " * data belong to the model and are valid until its next call. State is kept between runs.\n"
+    " * Returns 0 on success; else outputs are not set. */\n"
     "COMPILED_API int @_run(@_model *m, const char *method, const @_tensor *inputs,\n"
     "                         @_tensor *outputs);\n"
-    "COMPILED_API int @_reset(@_model *m); /* state as it is at first */\n";
+    "COMPILED_API int @_reset(@_model *m); /* restores the initial state */\n";
 
 static const char text_functions[] =
-    "/* How text is chosen; zeros: the likeliest tokens, until the model ends its text. */\n"
+    "/* Sampling options; zeros: greedy sampling until the model stops. */\n"
     "typedef struct @_choice {\n"
     "  uint32_t max_new_tokens, top_k; /* 0: no limit; all */\n"
-    "  float temperature;              /* 0: the likeliest, whatever follows */\n"
-    "  float top_p, min_p, repetition_penalty; /* 0: none */\n"
-    "  uint64_t seed;                  /* the same texts for the same seed */\n} @_choice;\n"
-    "/* Whole characters in UTF-8, `bytes` long, without an end. 0 ends the text. */\n"
+    "  float temperature;              /* 0: greedy, the rest is ignored */\n"
+    "  float top_p, min_p, repetition_penalty; /* 0: off */\n"
+    "  uint64_t seed;                  /* random seed */\n} @_choice;\n"
+    "/* Receives complete UTF-8 characters, not NUL-terminated. Return 0 to stop the text. */\n"
     "typedef int (*@_piece_fn)(void *ctx, const char *text, size_t bytes);\n\n"
-    "/* What follows `text`, and what was said and answered before it, piece by piece. how: NULL:\n"
-    " * zeros. 0: good. */\n"
+    "/* Continues `text`, after all earlier text and answers, piece by piece. how may be NULL:\n"
+    " * zeros. Returns 0 on success. */\n"
     "COMPILED_API int @_generate(@_model *m, const char *text, const @_choice *how, @_piece_fn "
     "piece,\n                            void *ctx);\n"
-    "/* The answer to a message of a chat; role: \"user\", or another of the template's. What\n"
-    " * \"system\" says is not answered: it goes ahead of the next message, in the place of what "
-    "waits\n"
-    " * there. */\n"
+    "/* Answers a chat message; role: \"user\", or another role of the template. A \"system\" "
+    "message\n"
+    " * is not answered: it waits for the next message, and replaces one that waits already. */\n"
     "COMPILED_API int @_chat(@_model *m, const char *role, const char *content, const @_choice "
     "*how,\n                        @_piece_fn piece, void *ctx);\n"
-    "COMPILED_API int @_reset(@_model *m); /* nothing was said */\n";
+    "COMPILED_API int @_reset(@_model *m); /* forgets all text */\n";
 
 clave_status carry_library_header(const program *program, const compile_options *options,
                                   text *to) {

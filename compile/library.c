@@ -39,8 +39,8 @@ bool is_library_name(const char *name) {
 /* ---------------------------------------------------------------- the header */
 
 const char library_verify_comment[] =
-    "/* 0: another model gives the results of drawn inputs that were kept when it was compiled. "
-    "*/\n";
+    "/* Checks, on another model, the results on random inputs against those stored at compile\n"
+    " * time. Returns 0 if they match. */\n";
 
 void library_begin_header(const char *name, text *to) {
   text_printf(to,
@@ -52,12 +52,13 @@ void library_begin_header(const char *name, text *to) {
 
 void library_describe_run(const compile_plan *plan, text *to) {
   const parameters in = parameters_of(plan, true), out = parameters_of(plan, false);
-  text_puts(to, "/* Contiguous tensors; F16, BF16 and 8-bit floats are their bits:\n");
+  text_puts(to, "/* Contiguous tensors; F16, BF16 and 8-bit floats are passed as their bits:\n");
   each_parameter(&in, to, parameter_describe);
   each_parameter(&out, to, parameter_describe);
-  text_puts(to,
-            " * Outputs are written after all inputs were read: one may lie on inputs, but not on "
-            "another output.\n");
+  text_puts(
+      to,
+      " * Outputs are written after all inputs are read: they may overlap inputs, but not each "
+      "other.\n");
 }
 
 void library_end_header(text *to) { text_puts(to, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n"); }
@@ -73,9 +74,9 @@ static void write_run(const compile_plan *plan, const char *name, text *to) {
 }
 
 const char *library_threads(const compile_options *options) {
-  return options->n_threads < 0   ? "one, which any number is here"
-         : options->n_threads > 0 ? "as it was compiled"
-                                  : "CLAVE_THREADS, else as many as there are CPUs";
+  return options->n_threads < 0   ? "1, as for any number"
+         : options->n_threads > 0 ? "the number set at compile time"
+                                  : "CLAVE_THREADS, else one per CPU";
 }
 
 clave_status library_write_header(const compile_plan *plan, const compile_options *options,
@@ -85,25 +86,25 @@ clave_status library_write_header(const compile_plan *plan, const compile_option
   text_printf(
       to,
       "#define COMPILED_API __attribute__((visibility(\"default\")))\n\n"
-      "/* Memory, threads and state for runs. Each is used by one thread at a time; several "
-      "are\n * independent and share the weights. */\ntypedef struct %s_model %s_model;\n",
+      "/* Memory, threads and state for runs. Use each in one thread at a time; several are\n"
+      " * independent and share the weights. */\ntypedef struct %s_model %s_model;\n",
       name, name);
   text_printf(to,
-              "/* n_threads: with the caller; 0: %s. NULL: no memory%s. */\n"
+              "/* n_threads: includes the caller's; 0: %s. Returns NULL if out of memory%s. */\n"
               "COMPILED_API %s_model *%s_create(int n_threads);\n"
-              "COMPILED_API void %s_destroy(%s_model *m); /* takes NULL */\n",
+              "COMPILED_API void %s_destroy(%s_model *m); /* accepts NULL */\n",
               library_threads(options),
-              options->packed_only ? ", or the weights are packed for other processors" : "", name,
-              name, name, name);
+              options->packed_only ? ",\n * or if the weights are packed for other processors" : "",
+              name, name, name, name);
   library_describe_run(plan, to);
-  text_puts(
-      to,
-      " * 0: good; else outputs hold nothing, and the error's text says why. */\nCOMPILED_API ");
+  text_puts(to,
+            " * Returns 0 on success; else outputs are undefined, and the error text says why. */\n"
+            "COMPILED_API ");
   write_run(plan, name, to);
   text_printf(to,
-              ";\n/* Of the last run; \"\": it was good. Until the next run. */\n"
+              ";\n/* Error text of the last run, or \"\"; valid until the next run. */\n"
               "COMPILED_API const char *%s_error(const %s_model *m);\n"
-              "COMPILED_API void %s_reset(%s_model *m); /* state as it is at first */\n",
+              "COMPILED_API void %s_reset(%s_model *m); /* restores the initial state */\n",
               name, name, name, name);
   if (options->verify)
     text_printf(to, "%sCOMPILED_API int %s_verify(%s_model *m);\n", library_verify_comment, name,

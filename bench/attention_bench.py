@@ -1,5 +1,5 @@
-"""Attention of one new token over a cache: the op, with caches of several types, against the graph that writes its
-rows with index_copy and attends to all of the cache under a mask. Turn by turn."""
+"""Times attention of one new token over a KV cache: the op, with caches of several dtypes, against a graph that writes
+the rows with index_copy and attends to the whole cache under a mask. The two alternate."""
 
 import time
 from functools import partial
@@ -12,7 +12,7 @@ CACHES = ("float32", "float16", "int8")
 
 
 def written_out():
-    """The module without the op."""
+    """The same module without the op."""
     import torch
 
     class Masked(torch.nn.Module):
@@ -33,7 +33,7 @@ def written_out():
 
 
 def programs(args):
-    """{name: path}."""
+    """Returns {name: path}."""
     import torch
 
     import clave

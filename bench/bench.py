@@ -1,9 +1,9 @@
-"""Measures what docs/performance.md tells, and writes its tables. Ratios within one run: the machine is part of it.
+"""Makes the measurements of docs/performance.md and writes its tables. Compare ratios of one run only.
 
-bench.py [--build build] [--only NAME,NAME] [--rows REGEX] [--device opencl] [--rounds N] [--check], of gemm, gemv,
+bench.py [--build build] [--only NAME,NAME] [--rows REGEX] [--device opencl] [--rounds N] [--check]. NAME: gemm, gemv,
 quantised, overhead, launch, startup, session, delegate, executorch, memory, indexing, attention, models, fast, int8,
-works, sweeps, sharing, compiled, limits, tokenizers, llm, sampler, llama, load, export, breakdown. --rows: those rows
-alone, in the place of what the page has of them. --check writes nothing, and fails where a row is over its bound.
+works, sweeps, sharing, compiled, limits, tokenizers, llm, sampler, llama, load, export, breakdown. --rows: measures
+and replaces only these rows of the page. --check writes nothing, and fails if a row exceeds its bound.
 """
 
 import argparse
@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/performance.md"
 sys.path.insert(0, str(ROOT / "python"))
 if (ROOT / "../shared/data").is_dir():
-    os.environ.setdefault("CLAVE_TEST_DATA", str(ROOT / "../shared/data"))  # as the tests do
+    os.environ.setdefault("CLAVE_TEST_DATA", str(ROOT / "../shared/data"))  # same default as the tests
 
 from attention_bench import bench_attention
 from bounds import BOUNDED, TIMES, is_table, rows_over
@@ -44,14 +44,14 @@ from tokenizers_bench import bench_tokenizers
 GEMM_SIZES = [
     *((n, n, n) for n in (1024, 2048)),
     (512, 5632, 2048),
-    (197, 1536, 384),  # of ViT-S
+    (197, 1536, 384),  # from ViT-S
     *((m, 4096, 4096) for m in (128, 32, 16, 8, 2)),
 ]  # M, N, K
 GEMV_SIZE = (32000, 2048)
 QUANTISED_SIZES = [(4096, 4096), (14336, 4096)]  # N, K
 QUANTISED_GEMM = (512, 5632, 2048)  # M, N, K
-QUANTISED_BITS = {"int8": 8, "int4:32": 4.5, "Q8_0": 8.5}  # of an element
-LAUNCH_CYCLES = 600  # of an op on the CPU backend at most: 0.15 µs at 4 GHz
+QUANTISED_BITS = {"int8": 8, "int4:32": 4.5, "Q8_0": 8.5}  # bits per element
+LAUNCH_CYCLES = 600  # limit per op on the CPU backend: 0.15 µs at 4 GHz
 
 
 def cpu_flags():
@@ -59,7 +59,7 @@ def cpu_flags():
 
 
 def save(path, methods):
-    """Exports {name: (module, args)} once."""
+    """Exports each of {name: (module, args)} once."""
     if not path.exists():
         import clave
 
@@ -72,7 +72,7 @@ def save(path, methods):
 
 
 def products(weight_shape, x_shape, dtype):
-    """Methods "one" and "five": 1 and 5 products with one constant, of each the first element."""
+    """Methods "one" and "five": 1 and 5 products with one constant; outputs are the first element of each."""
     import torch
 
     weight = torch.nn.Parameter(torch.randn(weight_shape).to(dtype), requires_grad=False)
@@ -93,7 +93,7 @@ def bench_gemm(args):
     import torch
 
     env = {"OPENBLAS_CORETYPE": "SkylakeX"} if "avx512f" in cpu_flags() else {}
-    env["OPENBLAS_THREAD_TIMEOUT"] = "4"  # else its threads wait busily on the cores that our turn is to have
+    env["OPENBLAS_THREAD_TIMEOUT"] = "4"  # otherwise its threads spin on the cores that our turn needs
     head = ["| GEMM, M×N×K, f32 unless said | clave, GFLOP/s | OpenBLAS, GFLOP/s | ratio |", "|---|---|---|---|"]
     rows = []
 
@@ -130,7 +130,7 @@ def bench_gemv(args):
 
 
 def quantised_program(args, form, m, n, k):
-    """Methods "one" and "five" of products with a weight of that form, or plain."""
+    """Methods "one" and "five": products with a weight in that quantised format, or plain."""
     path = args.work / f"quantised_{form.replace(':', '_')}_{m}_{n}_{k}.clv"
     if not path.exists():
         import torch
@@ -144,8 +144,8 @@ def quantised_program(args, form, m, n, k):
 
 
 def bench_quantised(args):
-    """Products in both precisions in turns with those of f32 and, for one row, with reading as many bytes: by the
-    processor time of all cores."""
+    """Compares products in both precisions with those of f32 and, for one row, with reading as many bytes, in
+    alternation, by the CPU time of all cores."""
     rows = []
     for n, k in QUANTISED_SIZES:
         for m in (1, 8, 128):
@@ -172,7 +172,7 @@ def quantised_rows(args, programs, device, m, n, k):
 
 
 def softmaxes(args):
-    """The program of 1,000 softmaxes of two rows of two."""
+    """Exports the program of 1,000 softmaxes of shape (2, 2)."""
     import torch
     import works
 
@@ -180,7 +180,7 @@ def softmaxes(args):
 
 
 def bench_launch(args):
-    """Those softmaxes, and as many launches of a small kernel in the same context, without clave."""
+    """Compares these softmaxes with as many launches of a small kernel in the same context, without clave."""
     program = softmaxes(args)
     runs = [tool(args, "launch", program, args.device, 101) for _ in range(5)]
     ours, own, ratio = (statistics.median(r[k] for r in runs) for k in ("clave_us", "driver_us", "ratio"))
@@ -189,8 +189,8 @@ def bench_launch(args):
 
 
 def bench_overhead(args):
-    """Softmaxes of two rows of two, and cumulative sums of one number, which are hardly more than their launch. A
-    process is either fast or slow throughout, by where its threads come to lie: hence several."""
+    """Times softmaxes of shape (2, 2) and cumulative sums of one number, which cost little more than their launch. Runs
+    several processes, because each is either fast or slow throughout, depending on where its threads are placed."""
     import torch
     import works
 
@@ -211,10 +211,10 @@ def bench_overhead(args):
 
 
 def first_and_whole(command, cache):
-    """Seconds to a process's first output, and to its end, with its kernels and the driver's files in that folder."""
+    """Returns the seconds to a process's first output and to its end, with caches in the folder."""
     left_out = ("CLAVE_CACHE_DIR", "POCL_CACHE_DIR")
     env = {k: v for k, v in os.environ.items() if k not in left_out} | {"CLAVE_CACHE_DIR": f"{cache}/clave"}
-    env |= {"XDG_CACHE_HOME": cache}  # what PoCL would use by itself
+    env |= {"XDG_CACHE_HOME": cache}  # PoCL's own cache
     begin = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env) as p:
         first = p.stdout.read(1) and time.monotonic() - begin
@@ -224,7 +224,7 @@ def first_and_whole(command, cache):
 
 
 def bench_startup(args):
-    """A digit (MNIST) and a word (stories260K) as whole processes, with kernels cached and with none."""
+    """Times processes that classify a digit (MNIST) or generate a word (stories260K), with and without kernel cache."""
     mnist, story = ROOT / "examples/mnist", args.build / "stories260k.clv"
     digit = ["run", mnist / "mnist.clv", "--input", f"x={mnist / 'digits/7.npy'}"]
     commands = [("MNIST", digit)]
@@ -249,7 +249,7 @@ def bench_startup(args):
 
 
 def bench_session(args):
-    """What a further session of a program costs, where one has run: its creation and first run, above a later run."""
+    """Times a further session of a program: its creation and its first run, minus a later run."""
     rows = []
     for name in ("mnist", "tinylm"):
         program = ROOT / "examples" / name / f"{name}.clv"
@@ -264,7 +264,7 @@ def bench_session(args):
 
 
 def bench_delegate(args):
-    """A run through the plugin above the same by clave's own functions: several processes, as for the overhead."""
+    """Times a run through the plugin minus the same by clave's own functions, in several processes."""
     rows = []
     runs = [tool(args, "delegate", args.build / "libclave_delegate.so", 51) for _ in range(5)]
     for what, key in (("a run", "us"), ("input and output bound, a run", "bound_us")):
@@ -276,7 +276,7 @@ def bench_delegate(args):
 
 
 def bench_memory(args):
-    """Peak memory of a model with large weights, beyond the same model with small ones (the same kernels)."""
+    """Peak memory of a model with large weights minus that of the same model with small ones (same kernels)."""
     import torch
 
     layers = 6
@@ -292,20 +292,19 @@ def bench_memory(args):
         tool(args, "run", small, device, 1)  # fills the cache of kernels
         a, b = tool(args, "run", large, device, 3), tool(args, "run", small, device, 3)
         weights, beyond = a["constant_mb"], a["peak_rss_mb"] - b["peak_rss_mb"]
-        bound = weights + weights / layers + a["arena_mb"] + 50  # one is there twice while it is packed
+        bound = weights + weights / layers + a["arena_mb"] + 50  # a weight exists twice while it is packed
         rows.append(f"| {device} | {weights:.0f} | {a['arena_mb']:.1f} | {beyond:.0f} | {bound:.0f} |")
     head = "| peak memory | weights, MB | arena, MB | beyond the small model, MB | should be at most, MB |"
     return [head, "|---|---|---|---|---|", *rows]
 
 
 def bench_indexing(args):
-    """A model of little but table look-ups, with the kernels as they are and with ones that do not check indices:
-    processes in turns, and the mean of their processor times: systems that count these in ticks are wrong by a tick a
-    process, either way."""
+    """Times a model of mainly table look-ups, with the normal kernels and with kernels that do not check indices.
+    Processes alternate; the mean CPU time is used, because systems that count ticks are off by a tick per process."""
     import torch
 
     class Tables(torch.nn.Module):
-        """26 tables as in a recommendation model: 2,048 rows of 16 numbers from each."""
+        """26 tables as in a recommendation model; looks up 2,048 rows of 16 numbers in each."""
 
         def __init__(self):
             super().__init__()
@@ -367,7 +366,7 @@ BENCHES = {
 
 
 def wait_until_idle(seconds):
-    """Waits, at most so long, until other work leaves the cores alone: ratios on a busy machine say little."""
+    """Waits, with a limit, until other work leaves the cores idle: ratios on a busy machine mean little."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         before = busy_time()
@@ -379,7 +378,7 @@ def wait_until_idle(seconds):
 
 
 def busy_time():
-    """Seconds of all cores spent on anything since the start of the machine."""
+    """Returns the busy seconds of all cores since the machine started."""
     user, nice, system = (int(n) for n in pathlib.Path("/proc/stat").read_text().split()[1:4])
     return (user + nice + system) / os.sysconf("SC_CLK_TCK")
 
@@ -395,7 +394,7 @@ def machine(args):
 
 
 def check(args, name):
-    """The rows of a table that are over their bound each of three times; True if there are none."""
+    """Reports rows of a table that exceed their bound in each of three attempts. Returns True if there are none."""
     over = {}
     for attempt in range(3):
         lines = BENCHES[name](args)
@@ -414,7 +413,7 @@ def check(args, name):
 
 
 def check_all(args, names):
-    """Prints `N passed, N failed`, of tables."""
+    """Prints `N passed, N failed` for tables."""
     good = [check(args, name) for name in names]
     print(f"{sum(good)} passed, {len(good) - sum(good)} failed")
     return 0 if all(good) else 1

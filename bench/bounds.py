@@ -1,9 +1,9 @@
-"""What bench.py --check holds against the last column of the tables, "should be at most"."""
+"""Compares measurements with the last column of the tables, "should be at most", for bench.py --check."""
 
 BOUND = "should be at most"
-NO_BOUND = "–"  # of a row that is shown only
+NO_BOUND = "–"  # the row has no bound
 
-# The columns that the bound is for.
+# The columns to which the bound applies.
 BOUNDED = {
     "overhead": [1],
     "launch": [3],
@@ -25,8 +25,8 @@ BOUNDED = {
     "load": [1],
 }
 
-# Times by the clock, which other work on the machine lengthens. The others are memory, and a ratio of processor times
-# that were taken in turns: they hold anywhere.
+# Wall times, which other load on the machine increases. The other columns are memory and ratios of alternating CPU
+# times, which hold on any machine.
 TIMES = {"overhead", "startup", "session", "delegate", "executorch", "compiled", "sampler"}
 TIMES |= {"limits", "load", "models", "fast", "int8", "works", "sweeps", "sharing"}
 
@@ -36,7 +36,7 @@ def cells(line):
 
 
 def is_table(lines):
-    """Whether something was measured; else a line says why not."""
+    """True if something was measured; else a line says why not."""
     return lines[0].startswith("|")
 
 
@@ -45,7 +45,7 @@ def has_bounds(lines):
 
 
 def rows_over(name, lines):
-    """{name of the row: what it is and should be} of the rows of a table that are over their bound."""
+    """Returns {name of the row: the value and its bound} for the rows of a table that exceed their bound."""
     assert has_bounds(lines), f"{name}: the last column does not say '{BOUND}'"
     over = {}
     for row in (cells(line) for line in lines[2:] if line.startswith("|")):

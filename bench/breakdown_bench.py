@@ -1,5 +1,5 @@
-"""Where the time of models goes, by clave bench --breakdown: kinds of nodes ranked by the time that they take beyond
-what the device would need at its peaks. Shares of a run, which a busy machine changes less than times."""
+"""Time breakdown of models, by clave bench --breakdown: kinds of nodes ranked by their time in excess of the device's
+peak limits. Reports shares of a run, which other load affects less than times."""
 
 import collections
 import pathlib
@@ -10,14 +10,14 @@ from engine import quantised
 from process import measured
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Of models.py, in f32 and as pt2e quantises them.
+# From models.py, in f32 and quantised by pt2e.
 MODELS = ("ResNet-18", "MobileNetV2", "EfficientNet-B0", "ViT-S/16", "BERT-base, 128 tokens", "Whisper-tiny encoder")
 INT8 = ("MobileNetV2", "BERT-base, 128 tokens")
 PICTURED, PICTURE = "MobileNetV2", ROOT / "docs/roofline.svg"
-LLM = ("110 M", "F16")  # of llama_files.py
-BEHIND = 128  # tokens that a new one follows; as many are read at once before
+LLM = ("110 M", "F16")  # from llama_files.py
+BEHIND = 128  # context before the new token; also the length of the prefill
 TURNS, RUNS = 5, 5
-LEAST = 0.03  # of a run: what gains less is no row
+LEAST = 0.03  # share of a run; kinds with a smaller gain are omitted
 HEAD = [
     "| model, device | nodes | of the run, % | of their limit, % | beyond it, of the run, % |",
     "|---|---|---|---|---|",
@@ -26,13 +26,13 @@ SHAPE = re.compile(r"([\w:]+) \[([\d, ]*)\]")
 
 
 def shapes(row):
-    """[dims] of what a node reads; of what it writes."""
+    """Returns the dims of a node's operands and of its results."""
     read, _, written = row["shapes"].partition("-> ")
     return tuple([[int(n) for n in dims.split(", ") if n] for _, dims in SHAPE.findall(s)] for s in (read, written))
 
 
 def kind(row):
-    """What a kernel's author would call a node: a convolution by its window, a product by its rows."""
+    """Names the kind of a node: a convolution by its window, a product by its rows."""
     if row["kind"] != "node":
         return row["kind"]
     read, written = shapes(row)
@@ -52,7 +52,7 @@ def kind(row):
 
 
 def ranked(breakdown):
-    """[(kind, share of the run, share of the limit, share beyond it)], what has most beyond first."""
+    """Returns [(kind, share of the run, share of the limit, share in excess)], the largest excess first."""
     parts = collections.defaultdict(lambda: [0.0, 0.0])
     for row in breakdown["nodes"]:
         part = parts[kind(row)]
@@ -65,7 +65,7 @@ def ranked(breakdown):
 
 
 def programs(args):
-    """{name: (a program, more arguments)}."""
+    """Returns {name: (program, further arguments)}."""
     import llama_files
     import models
     import numpy as np
@@ -93,14 +93,14 @@ def programs(args):
 
 
 def best(args, path, more, device):
-    """The breakdown of the process that was disturbed least."""
+    """Returns the breakdown of the process that was disturbed least."""
     command = [args.build / "clave", "bench", path, *more, "--device", device, "--breakdown", "--json"]
     turns = [measured([*command, "--runs", RUNS, "--warmup", 2])["breakdown"] for _ in range(TURNS)]
     return min(turns, key=lambda b: b["run_ms"])
 
 
 def draw(args, path):
-    """docs/roofline.svg, whose title has the program's name."""
+    """Writes docs/roofline.svg with the program's name in its title."""
     command = [args.build / "clave", "bench", path.name, "--device", args.device, "--breakdown", "--svg", PICTURE]
     subprocess.run(command, cwd=path.parent, check=True, capture_output=True)
 

@@ -31,7 +31,7 @@ double median(double *values, int n) {
   return values[n / 2];
 }
 
-/* Wide loads and enough of them in flight that memory is the limit, not the loop. */
+/* Uses wide loads with enough of them in flight, so that memory is the limit and not the loop. */
 __attribute__((target_clones("avx512f", "avx2", "default"),
                optimize("unroll-loops"))) static uint64_t
 read_part(const uint64_t *data, size_t n) {
@@ -125,7 +125,7 @@ double clock_ghz(void) {
 }
 
 double peak_rss_mb(void) {
-  /* getrusage() would count what the parent had before exec. */
+  /* getrusage() would include the parent's memory before exec. */
   FILE *file = fopen("/proc/self/status", "r");
   char line[256];
   double kb = 0;

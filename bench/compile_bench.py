@@ -1,5 +1,5 @@
-"""Compiled programs against the interpreter, and against executables of the same models by IREE and onnxruntime's
-sessions, on the same CPU, each in processes of its own, in turns."""
+"""Compares compiled programs with the interpreter, with executables of the same models by IREE, and with onnxruntime
+sessions on the same CPU. Each engine runs in separate processes, in alternation."""
 
 import statistics
 import subprocess
@@ -8,7 +8,7 @@ from models_bench import MISSING, MODELS, PYTHON, Engines
 from process import measured, seconds, spread
 
 NAMES = ("MNIST", "ResNet-18")
-TARGETS = {"c": "cpu", "opencl": "opencl"}  # and the device of the interpreter beside it
+TARGETS = {"c": "cpu", "opencl": "opencl"}  # target: device of the interpreter
 TURNS = 7
 TOLERANCE = MODELS.tolerance
 IREE_FLAGS = [
@@ -16,7 +16,7 @@ IREE_FLAGS = [
     "--iree-hal-local-target-device-backends=llvm-cpu",
     "--iree-llvmcpu-target-cpu=host",
 ]
-BOUND = 1.05  # of a run over the interpreter's
+BOUND = 1.05  # limit of the run time relative to the interpreter's
 HEAD = [
     "| model, made by | made in, s | bytes but for weights, KB | start to answer, ms | a run, ms "
     "| over `clave bench`'s: median of 7 turns (least to most) | over IREE's | over onnxruntime's "
@@ -26,7 +26,7 @@ HEAD = [
 
 
 def timed(command, env=None):
-    """Seconds by the clock of a process that ends well."""
+    """Returns the wall seconds of a process that must succeed."""
     return seconds(lambda: subprocess.run([*map(str, command)], check=True, stdout=subprocess.DEVNULL, env=env))
 
 
@@ -35,7 +35,7 @@ def least_ms(command, times=7):
 
 
 class Compiled:
-    """One model: executables by clave, a module by IREE, beside the interpreter and onnxruntime."""
+    """One model: executables by clave, a module by IREE, the interpreter and onnxruntime."""
 
     def __init__(self, args, name, small=False):
         self.engines = Engines(args, name, small)
@@ -44,7 +44,7 @@ class Compiled:
         self.made, self.names = {}, [*TARGETS, "iree"]
 
     def prepare(self):
-        """Raw inputs, torch's results, the bytes of the weights."""
+        """Writes raw inputs and torch's results, and counts the bytes of the weights."""
         import numpy as np
         from safetensors.numpy import load_file
 
@@ -59,7 +59,7 @@ class Compiled:
         return PYTHON.with_name(f"iree-{tool}")
 
     def make(self):
-        """Seconds that each took to be made."""
+        """Returns the build seconds of each."""
         mlir, program = self.folder / "model.mlir", self.folder / "model.clv"
         for target in TARGETS:
             command = [self.tool, "compile", program, "-o", self.folder / target, "--target", target]
@@ -72,7 +72,7 @@ class Compiled:
         return [self.iree(tool), "--device=local-task", *module, *more]
 
     def answer(self, name):
-        """The command that goes from nothing to a file with the result."""
+        """Returns the command that starts a process and writes the result to a file."""
         if name == "iree":
             return self.of_iree("run-module", f"--output=@{self.folder}/iree.npy")
         return [self.folder / name, self.folder / "input.bin", self.folder / f"{name}.bin"]
@@ -85,14 +85,14 @@ class Compiled:
         return float(np.abs(got - self.expected).max() / np.abs(self.expected).max())
 
     def extra_kb(self, name):
-        """IREE's needs its runtime beside it."""
+        """Returns the KB beyond the weights; IREE's module also needs its runtime."""
         if name != "iree":
             return ((self.folder / name).stat().st_size - self.weights) / 1000
         (runtime,) = PYTHON.parent.parent.glob("lib/*/site-packages/iree/_runtime_libs/iree-run-module")
         return ((self.folder / "model.vmfb").stat().st_size + runtime.stat().st_size - self.weights) / 1000
 
     def run_ms(self, name, runs):
-        """The median of a process's runs."""
+        """Returns the median of a process's runs."""
         if name == "iree":
             more = [f"--benchmark_min_time={runs}x", "--benchmark_format=json"]
             (found,) = measured(self.of_iree("benchmark-module", *more))["benchmarks"]
@@ -104,7 +104,7 @@ class Compiled:
         return self.engines.run(name, runs)["median_ms"]
 
     def turns(self, count):
-        """[{name: ms of a run}]: about a second of runs in each."""
+        """Returns [{name: ms per run}], with about a second of runs in each."""
         names = [*self.names, *TARGETS.values(), "onnxruntime"]
         runs = {n: max(5, min(1000, round(1000 / self.run_ms(n, 3)))) for n in names}
         return [{n: self.run_ms(n, runs[n]) for n in names} for _ in range(count)]
@@ -115,7 +115,7 @@ def ratios(turns, name, other):
 
 
 def row(model, compiled, turns, name):
-    """A line of the table; what gives wrong results has no time."""
+    """Returns a line of the table; wrong results have no time."""
     start, error = least_ms(compiled.answer(name)), compiled.difference(name)
     title = f"{model}, {'IREE' if name == 'iree' else f'`--target {name}`'}"
     known = f"| {title} | {compiled.made[name]:.1f} | {compiled.extra_kb(name):.0f} "
@@ -137,7 +137,7 @@ def bench_compile(args, names=NAMES, small=False, turns=TURNS):
         compiled = Compiled(args, name, small)
         compiled.prepare()
         compiled.make()
-        for made in compiled.names:  # kernels are built, pages read
+        for made in compiled.names:  # builds kernels, reads pages
             timed(compiled.answer(made))
         measures = compiled.turns(turns)
         for made in compiled.names:

@@ -1,8 +1,8 @@
-"""Processor time and memory of ResNet-18 with quantised weights beside f32's.
+"""CPU time and memory of ResNet-18 with quantised weights, compared with f32 weights.
 
     conv_codes.py [--turns N]
 
-One thread; the sessions take turns, and a ratio is the median of those of a turn. Peak memory is a whole process's.
+One thread. The sessions alternate, and a ratio is the median over turns. Peak memory is that of a whole process.
 """
 
 import argparse
@@ -28,7 +28,7 @@ FORMS = (None, "int8", "int4:32")
 
 
 def peak(program, device):
-    """MB of a process that runs it."""
+    """Returns the MB of a process that runs it."""
     command = [ROOT / "build/clave", "bench", program, "--device", device, "--runs", "3", "--json"]
     return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["peak_rss_mb"]
 

@@ -1,10 +1,10 @@
-"""Processor time and errors of the CPU backend's variants of a 3x3 convolution (docs/tuning.md), one thread.
+"""CPU time and errors of the CPU backend's variants of a 3x3 convolution (docs/tuning.md), one thread.
 
     conv_variants.py [--turns N]
 
-Sessions of direct sums and of Winograd's method take turns; a ratio is the median of those of a turn. Errors are those
-of all outputs from sums in double, their root mean square over that of the outputs, in units of 2^-24. Then models by
-the rule beside direct sums.
+Sessions with direct sums and with Winograd's method alternate; a ratio is the median over turns. Errors are relative
+to sums in double: their root mean square over that of the outputs, in units of 2^-24. Then compares whole models with
+default choices and with direct sums.
 """
 
 import argparse
@@ -35,7 +35,7 @@ MODELS = ("ResNet-18", "ResNet-50", "UNet")
 
 
 def session(program, variant):
-    """By the rule where variant is None."""
+    """Opens a session with a forced variant, or with the default choice if variant is None."""
     with variants.forced(ROOT / "build/clave", "cpu", [("conv", variant)] if variant else []) as env:
         before = dict(os.environ)
         os.environ["CLAVE_CACHE_DIR"] = env["CLAVE_CACHE_DIR"]

@@ -1,10 +1,10 @@
-/* decoder PROGRAM DEVICE strict|fast NEW CONTEXT LENGTH...: a language model with the method
- * forward(tokens, position), by itself: seconds from opening it until it has read the first LENGTH
- * tokens, of reading each LENGTH again (the long ones once), and of each of NEW tokens, one at a
- * time behind the first LENGTH, then behind CONTEXT tokens, if it is not 0, of which only as many
- * have been read as were before: the rest of the cache is zeros. Writes the logits of the first
- * LENGTH tokens, then those of the last of the NEW ones behind them, to the file that
- * CLAVE_BENCH_LOGITS names. */
+/* decoder PROGRAM DEVICE strict|fast NEW CONTEXT LENGTH...: times a language model with the method
+ * forward(tokens, position). Prints the seconds from opening it to the end of the first prefill of
+ * LENGTH tokens; of each LENGTH again (long ones once); and per token of NEW tokens, decoded one at
+ * a time after the first LENGTH tokens. If CONTEXT is not 0, also decodes at position CONTEXT,
+ * where the cache beyond the tokens read so far is zeros. Writes to the file named by
+ * CLAVE_BENCH_LOGITS the logits after the first LENGTH tokens, then those of the last of the NEW
+ * tokens after them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ enum { MAX_NEW = MAX_ROUNDS, MAX_LENGTHS = 4, LONG = 1024 };
 
 typedef struct timing {
   double clock, processor;
-} timing; /* seconds: by the clock, and of the processor, all cores together */
+} timing; /* seconds of wall time, and of CPU time over all cores */
 
 static timing now(void) { return (timing){now_s(), processor_s()}; }
 
@@ -24,10 +24,10 @@ static timing since(timing begin) {
   return (timing){end.clock - begin.clock, end.processor - begin.processor};
 }
 
-/* As llama_engine.py has them: any ids do, the same for both. */
+/* The same ids as in llama_engine.py; any ids do. */
 static int64_t token_at(int64_t position, int64_t n_vocab) { return position * 7919 % n_vocab; }
 
-/* Reads n tokens that stand at a position, and after. Its logits are the session's. */
+/* Reads n tokens at a position and the following ones. The logits belong to the session. */
 static timing read_tokens(clave_session *session, int64_t n_vocab, int64_t position, int64_t n,
                           clave_tensor *logits) {
   int64_t *ids = malloc((size_t)n * sizeof *ids);
@@ -55,7 +55,7 @@ static void print_medians(const char *name, const timing *times, int n) {
   printf("\"%s\": {\"s\": %.7f, \"core_s\": %.7f}, ", name, median(clock, n), median(processor, n));
 }
 
-/* Each of n tokens, one at a time behind others. Its logits are the session's. */
+/* Decodes n tokens from a position on, one at a time. The logits belong to the session. */
 static void print_decoding(clave_session *session, int64_t n_vocab, int64_t position, int n,
                            clave_tensor *logits) {
   char name[32];
@@ -66,7 +66,7 @@ static void print_decoding(clave_session *session, int64_t n_vocab, int64_t posi
   print_medians(name, times, n);
 }
 
-/* The number of logits: the last size of the output. */
+/* Returns the number of logits: the last size of the output. */
 static int64_t vocabulary(const clave_program *program) {
   clave_tensor_info info = {.size = sizeof info};
   check(clave_program_output(program, "forward", 0, &info));

@@ -1,6 +1,6 @@
-/* delegate PLUGIN ROUNDS: what a run through the plugin takes above the same run by clave's own
- * functions: of a softmax of four numbers on the CPU backend, in turns, alone and with its input
- * and output bound anew each time. */
+/* delegate PLUGIN ROUNDS: measures the overhead of a run through the plugin over the same run by
+ * clave's own functions: a softmax of four numbers on the CPU backend, in alternation, with and
+ * without binding its input and output before each run. */
 #include "delegate/clave_delegate.h"
 
 #include <dlfcn.h>
@@ -82,7 +82,7 @@ static void bind_delegate(clave_delegate_handle h, const clave_tensor *tensor) {
   fine(d.bind_output(h, NULL, 0, &out));
 }
 
-/* Microseconds of a run. session NULL: through the plugin. */
+/* Returns microseconds per run. session NULL: runs through the plugin. */
 static double time_runs(const bench_session *session, clave_delegate_handle h, bool bind) {
   const clave_tensor tensor = clave_tensor_make(CLAVE_F32, 1, (const int64_t[]){N}, x);
   const double begin = now_s();

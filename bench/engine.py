@@ -1,8 +1,8 @@
-"""One engine that runs one model of models.py or one work of works.py, in a process of its own. Prints a line of JSON.
+"""Runs one model of models.py or one work of works.py on one engine, in a separate process. Prints a line of JSON.
 
 engine.py export NAME FOLDER            writes inputs.safetensors, torch.safetensors (torch's results), model.clv and,
-                                        with --onnx, model.onnx; with --int8 of what pt2e makes of the model, and
-                                        plain.safetensors, the results in f32
+                                        with --onnx, model.onnx; with --int8, exports the model quantised by
+                                        pt2e, and writes plain.safetensors, the results in f32
 engine.py torch NAME FOLDER RUNS        {"median_ms": ..., "peak_rss_mb": ...} of runs after the warm-up
 engine.py onnxruntime NAME FOLDER RUNS  the same of model.onnx; writes onnxruntime.safetensors
 engine.py openvino NAME FOLDER RUNS     the same; writes openvino.safetensors. In f32, with --fast in bf16
@@ -19,7 +19,7 @@ import time
 from process import peak_rss_mb, times_in_turns
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# As ClaveQuantizer has it: what a language model's residuals are must not be rounded.
+# As in ClaveQuantizer: the residuals of a language model must not be rounded.
 ACTIVATIONS = {"BERT-base, 128 tokens": "inputs"}
 
 
@@ -29,7 +29,7 @@ def timed(run, runs):
 
 
 def make(args):
-    """(module in eval mode, its inputs)"""
+    """Returns (module in eval mode, its inputs)."""
     import models
     import works
 
@@ -37,7 +37,7 @@ def make(args):
 
 
 def leaves(value):
-    """The tensors of a result, whatever it nests."""
+    """Returns the tensors of a nested result."""
     return [t for v in value for t in leaves(v)] if isinstance(value, tuple | list) else [value]
 
 
@@ -54,7 +54,7 @@ def save_arrays(path, kind, arrays):
 
 
 def quantised(name, module, inputs):
-    """As pt2e makes it, calibrated by the inputs."""
+    """Returns the model quantised by pt2e, calibrated on the inputs."""
     import torch
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 

@@ -1,4 +1,4 @@
-"""ResNet-20 as a .pte file, run by ExecuTorch with the backend of clave, against `clave bench` of the same program."""
+"""Compares ResNet-20 as a .pte file, run by ExecuTorch with the clave backend, with `clave bench` of the program."""
 
 import os
 import pathlib
@@ -24,7 +24,7 @@ clave.export(net, x).save(sys.argv[1] + ".clv")
 
 
 def bench_executorch(args):
-    """The fastest of 200 runs, of the two programs in turns; the pair in the middle of five, by their ratio."""
+    """Times the fastest of 200 runs of both programs, alternating, and takes the pair with the median ratio of five."""
     python = ROOT / ".venv-executorch/bin/python"
     if not (python.exists() and (args.build / "run_pte").exists()):
         return ["`ci/venv executorch` and `make executorch` were not run"]

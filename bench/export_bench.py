@@ -1,4 +1,4 @@
-"""Export of a Hugging Face folder with TinyLlama's sizes: time and peak memory, each in a process of its own."""
+"""Time and peak memory of exporting a Hugging Face folder with TinyLlama's sizes, each in a separate process."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from llama_files import SHAPES
 from llama_files import config as config_of
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# As the command has them.
+# The defaults of the command.
 FORMS = {
     "f32": ("--dtype", "f32"),
     "f16": ("--dtype", "f16"),
@@ -21,11 +21,11 @@ FORMS = {
     "int4:128": ("--quantize", "int4:128", "--quantize-embedding", "int4:128"),
 }
 SHAPE = SHAPES["1.1 B"]
-LARGEST = SHAPE[1] * SHAPE[-1]  # elements of a tensor, the table
+LARGEST = SHAPE[1] * SHAPE[-1]  # elements of the largest tensor, the embedding table
 
 
 def write_folder(folder):
-    """config.json, and BF16 weights layer by layer: parts of one row of random numbers."""
+    """Writes config.json, and BF16 weights layer by layer, cut from one row of random numbers."""
     import torch
     from safetensors.torch import save_file
     from transformers import LlamaForCausalLM
@@ -48,7 +48,7 @@ def write_folder(folder):
 
 
 def export(folder, output, options):
-    """Seconds by the clock, of the processors, and the peak memory in bytes of one export."""
+    """Returns the wall seconds, the CPU seconds and the peak memory in bytes of one export."""
     command = [sys.executable, "-m", "clave.llm.export", "--model", folder, "--output", output, *options]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "python")}
     start = time.monotonic()

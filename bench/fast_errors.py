@@ -1,9 +1,9 @@
-"""What fast precision costs models with f32 weights: answers and processor time beside strict precision's.
+"""Accuracy and CPU time of models with f32 weights in fast precision, compared with strict precision.
 
     fast_errors.py [--device cpu] [--turns N] [--rows REGEX]
 
 The trained ResNet-20 on 200 images, the loss of the trained tinylm on held-out text, and results of models with random
-weights. One thread; the sessions take turns, and a ratio of times is the median of those of a turn.
+weights. One thread. The sessions alternate, and a ratio of times is the median over turns.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def sessions(program, device):
 
 
 def resnet20():
-    """(program, inputs, what its answers are worth): photographs where the tests' data are, else drawn shapes."""
+    """Returns (program, inputs, accuracy), for photographs if the test data exist, else for drawn shapes."""
     from model import load, normalise
     from shapes import HELD_OUT, dataset
 

@@ -1,8 +1,7 @@
-/* gemm PROGRAM DEVICE M N K ROUNDS [fast]: our GEMM, strict or in fast precision, against
- * OpenBLAS's of f32, in one process, turn by turn. PROGRAM has two methods, "one" and "five", which
- * multiply one and five matrices (M, K) by one constant (K, N): the difference of their times is
- * that of four products, free of what a run costs besides. Prints GFLOP/s of both and their ratio.
- */
+/* gemm PROGRAM DEVICE M N K ROUNDS [fast]: compares our GEMM, in strict or fast precision, with
+ * OpenBLAS's f32 GEMM, alternating in one process. PROGRAM has two methods, "one" and "five", which
+ * multiply one and five matrices (M, K) by one constant (K, N). The difference of their times is
+ * that of four products, without a run's overhead. Prints GFLOP/s of both and their ratio. */
 #include <cblas.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +32,7 @@ int main(int argc, char **argv) {
   bench_session session;
   open_session_as(&session, argv[1], argv[2], &options);
   double ours[MAX_ROUNDS], theirs[MAX_ROUNDS];
-  for (int r = -2; r < rounds; r++) { /* two rounds to warm up */
+  for (int r = -2; r < rounds; r++) { /* two rounds of warm-up */
     double one = time_run(&session, "one"), five = time_run(&session, "five"),
            blas = time_blas(m, n, k, left, right, counts);
     if (r >= 0) ours[r] = five - one, theirs[r] = blas;

@@ -1,6 +1,6 @@
-/* gemv PROGRAM DEVICE BYTES ROUNDS: our matrix times vector against a plain loop that reads as many
- * bytes with all cores, turn by turn. PROGRAM has the methods "one" and "five" (see gemm.c) over
- * one constant of BYTES. Prints GB/s of both. */
+/* gemv PROGRAM DEVICE BYTES ROUNDS: compares our matrix-vector product with a plain loop that reads
+ * as many bytes with all cores, in alternation. PROGRAM has the methods "one" and "five" (see
+ * gemm.c) on one constant of BYTES. Prints GB/s of both. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

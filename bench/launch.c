@@ -1,6 +1,6 @@
-/* launch PROGRAM DEVICE ROUNDS: what an op costs, beside what a launch costs that is enqueued in
- * the same context without clave: in turns, in one process. PROGRAM has many small ops, each of
- * which is a launch here. */
+/* launch PROGRAM DEVICE ROUNDS: compares the cost of an op with that of a plain OpenCL launch
+ * enqueued in the same context without clave, alternating in one process. PROGRAM has many small
+ * ops, each of which is one launch here. */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ typedef struct driver {
   cl_context context;
   cl_command_queue queue;
   cl_mem x, out;
-  cl_kernel *kernels; /* one a launch, as clave has them */
+  cl_kernel *kernels; /* one for each launch, as in clave */
   int n;
 } driver;
 
@@ -49,7 +49,7 @@ static bool find_in(cl_platform_id platform, const char *name, cl_device_id *out
   return false;
 }
 
-/* The device that clave takes for the spec. */
+/* Returns the device that clave opens for the spec. */
 static cl_device_id find_device(const char *spec) {
   clave_device *opened;
   clave_device_info info = {.size = sizeof info};

@@ -1,5 +1,5 @@
-"""What users meet first, each beside what it should be at most: how large executables and the wheel are, how soon an
-executable answers, how long compiling and `import clave` take."""
+"""First impressions, each with its limit: the sizes of executables and of the wheel, the start-up time of an
+executable, the time to compile and to `import clave`."""
 
 import argparse
 import os
@@ -22,7 +22,7 @@ HEAD = ["| what | is | should be at most |", "|---|---|---|"]
 
 
 def processor_time():
-    """Seconds of all children that have ended, and of theirs."""
+    """Returns the CPU seconds of all finished child processes and their descendants."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -34,18 +34,18 @@ def python_ms(program):
 
 
 def import_ms():
-    """Beyond Python's own start."""
+    """Returns the milliseconds in addition to Python's own start."""
     return statistics.median(python_ms("import clave") - python_ms("pass") for _ in range(11))
 
 
 def compile_program(args, program, to, *more):
-    """Seconds of the processor."""
+    """Compiles a program and returns the CPU seconds."""
     command = [args.build / "clave", "compile", program, "-o", to, *more]
     return seconds(lambda: subprocess.run(command, check=True, stderr=subprocess.DEVNULL), processor_time)
 
 
 def executable_rows(args, name, bounds, *more):
-    """Of MNIST: the least of some starts to a file with the answer, and what it is larger by than its weights."""
+    """MNIST: the shortest time from start to a file with the answer, and the executable's size minus its weights."""
     import numpy as np
 
     exe, given, out = (args.work / f for f in ("limits.exe", "limits.in", "limits.out"))
@@ -67,7 +67,7 @@ def large_row(args):
 
 
 def wheel_rows(args):
-    """Where `make wheel` has made one."""
+    """Returns no row unless `make wheel` has built the wheel."""
     sizes = [f.stat().st_size for f in (args.build / "dist").glob("*.whl")]
     return [f"| the wheel, MB | {max(sizes) / 1e6:.1f} | 6 |"] if sizes else []
 

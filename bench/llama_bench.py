@@ -1,6 +1,6 @@
-"""Language models of GGUF files against llama.cpp on the same files and cores, each engine in processes of its own, in
-turns. While other work runs each has one thread, and what counts is processor time: llama.cpp's threads wait for each
-other busily, which lasts long where one of them is not on a core."""
+"""Compares language models in GGUF files with llama.cpp on the same files and cores. Each engine runs in separate
+processes, in alternation. On a busy machine, each has one thread and CPU time counts, because llama.cpp's threads spin
+while they wait for a thread that is not scheduled."""
 
 import itertools
 import os
@@ -12,22 +12,22 @@ from process import measured, spread, tool, wanted
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PYTHON = ROOT / ".venv-llama/bin/python"  # has llama-cpp-python
 MISSING = ["Not measured: needs ci/requirements-llama.txt: ci/venv llama"]
-TURNS, NEW_TOKENS = 5, 16  # turns of the rows that are asked for; of all it is one
+TURNS, NEW_TOKENS = 5, 16  # turns for requested rows; one turn if all rows run
 NAMES = ("110 M", "1.1 B")
-LONG = 2048  # tokens that new ones follow, as they do the first of those lengths
+LONG = 2048  # second context length for new tokens, beside the first of the lengths
 PRECISIONS = ("strict", "fast")
 
 
 def lengths(name, kind):
-    """Of prompts."""
+    """Returns the lengths of prompts in tokens."""
     return (32,) if name == "small" else (128, 512, 2048) if kind == "F16" else (128, 512)
 
 
-# How far logits may be from llama.cpp's, of their norm, in strict and in fast precision: it rounds what is multiplied
-# with blocks to 8 bits, as fast precision does in other groups, and with F16 in some places to f16, where fast
+# Tolerances of logits relative to llama.cpp's, in strict and in fast precision. llama.cpp rounds operands of quantised
+# weights to 8 bits, as fast precision does in other groups, and some operands of F16 weights to f16, where fast
 # precision multiplies pairs of BF16.
 TOLERANCE = {"F16": (0.01, 0.05), "Q8_0": (0.1, 0.1), "Q4_0": (0.1, 0.1), "Q4_K": (0.1, 0.1)}
-# What is aimed at, tokens per second over llama.cpp's: of strict and of fast precision.
+# Targets of tokens per second relative to llama.cpp's, in strict and in fast precision.
 AIMS = {
     "F16": {"prefill": "1.1; 2.0", "decode": "1.0"},
     "Q8_0": {"prefill": "–; 2.2", "decode": "–; 1.0"},
@@ -37,7 +37,7 @@ AIMS = {
 
 
 class Engines:
-    """What runs one file: clave by (device, precision), llama.cpp as "llama"."""
+    """The engines for one file: clave by (device, precision), llama.cpp as "llama"."""
 
     def __init__(self, args, name, kind):
         import llama_files
@@ -52,7 +52,7 @@ class Engines:
         self.time = "s" if args.idle else "core_s"
 
     def run(self, engine):
-        """{"first", "prefill N", "decode N": {"s", "core_s"}, "peak_rss_mb", "logits"} of a process."""
+        """Returns {"first", "prefill N", "decode N": {"s", "core_s"}, "peak_rss_mb", "logits"} of a process."""
         import numpy as np
 
         logits, threads, lengths = self.args.work / "llama_logits", str(self.threads), self.lengths
@@ -69,7 +69,7 @@ class Engines:
 
 
 def difference(turns, engine):
-    """How far an engine's logits are from llama.cpp's, of their norm."""
+    """Returns the distance of an engine's logits from llama.cpp's, relative to their norm."""
     import numpy as np
 
     theirs = turns[0]["llama"]["logits"]
@@ -77,7 +77,7 @@ def difference(turns, engine):
 
 
 def ratio(turns, engine, what, time):
-    """Of speeds: llama.cpp's time over ours, within each turn. nan where logits are wrong."""
+    """Returns the ratio of speeds: llama.cpp's time over ours within each turn."""
     return spread([t["llama"][what][time] / t[engine][what][time] for t in turns])
 
 
@@ -96,7 +96,7 @@ def speed_rows(engines, turns):
 
 
 def other_row(engines, turns):
-    """Logits, memory, and what the first prompt takes more than a later one."""
+    """Compares logits, memory, and the extra time of the first prompt over a later one."""
     prompt = f"prefill {engines.lengths[0]}"
     all_of = lambda show: " | ".join(show(e) for e in ((engines.devices[0], "fast"), ("cpu", "fast"), "llama"))
     later = lambda e: statistics.median(t[e]["first"][engines.time] - t[e][prompt][engines.time] for t in turns)

@@ -1,4 +1,4 @@
-"""llama.cpp, by PyPI's llama-cpp-python, on a GGUF file: what decoder.c measures, in the same form.
+"""Makes the measurements of decoder.c with llama.cpp (PyPI's llama-cpp-python) on a GGUF file, in the same format.
 
 llama_engine.py FILE VOCABULARY ROOM THREADS NEW CONTEXT LENGTH...; ROOM: tokens of the cache
 """
@@ -13,8 +13,8 @@ import llama_cpp as L
 import numpy as np
 from process import peak_rss_mb
 
-CHUNK = 512  # tokens that are read at once
-LONG = 1024  # of so many and more are read once
+CHUNK = 512  # prefill chunk in tokens
+LONG = 1024  # prompts of at least this length are timed once
 
 
 @L.llama_log_callback
@@ -23,7 +23,7 @@ def _quiet(_level, _text, _user):
 
 
 class Engine:
-    """As llama.cpp comes: weights mapped and repacked, a cache of f16, flash attention where it chooses that."""
+    """llama.cpp with its defaults: mapped and repacked weights, an f16 cache, automatic flash attention."""
 
     def __init__(self, path, n_vocab, n_context, n_threads):
         params = L.llama_model_default_params()
@@ -37,7 +37,7 @@ class Engine:
         self.n_vocab = n_vocab
 
     def read(self, position, n):
-        """Seconds by the clock and of the processor of reading n tokens from a position on; their last logits."""
+        """Returns the wall and CPU seconds of n tokens from a position on, and the last logits."""
         L.llama_memory_seq_rm(L.llama_get_memory(self.context), 0, position, -1)
         ids = (L.llama_token * n)(*((position + i) * 7919 % self.n_vocab for i in range(n)))
         begin = time.perf_counter(), time.process_time()
@@ -47,12 +47,12 @@ class Engine:
         return spent, np.ctypeslib.as_array(logits, (self.n_vocab,)).copy()
 
     def prefill(self, n):
-        """Seconds, as `read` gives them, of n tokens from the first on."""
+        """Returns the seconds, like `read`, of n tokens from position 0 on."""
         parts = [self.read(at, min(CHUNK, n - at))[0] for at in range(0, n, CHUNK)]
         return tuple(map(sum, zip(*parts, strict=True)))
 
     def decode(self, position, n):
-        """What `read` gives of each of n tokens behind others."""
+        """Returns the result of `read` for each of n tokens after others."""
         self.prefill(position)
         self.read(position, 1)
         return [self.read(position + i, 1) for i in range(n)]

@@ -1,26 +1,26 @@
-"""GGUF files of llamas with seeded random weights, and programs of them, for llama_bench.py: what they compute means
-nothing, its sizes are those of real models. Blocks are random codes under scales that give the weights one spread."""
+"""GGUF files of Llama models with seeded random weights, and programs made from them, for llama_bench.py. Their sizes
+are those of real models. Blocks are random codes with scales that give all weights the same standard deviation."""
 
 import gguf
 import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
 
-CONTEXT = 2304  # tokens of a cache
+CONTEXT = 2304  # cache capacity in tokens
 SPREAD = 0.02  # standard deviation of a weight
-# name: layers, hidden, heads, heads of keys, intermediate, vocabulary. The second has the sizes of TinyLlama.
+# name: layers, hidden, heads, KV heads, intermediate, vocabulary. The second has the sizes of TinyLlama.
 SHAPES = {
     "110 M": (12, 768, 12, 12, 2048, 32000),
     "1.1 B": (22, 2048, 32, 4, 5632, 32000),
     "small": (2, 256, 4, 2, 512, 320),
 }
-TIED = ("110 M",)  # what gives the logits is the table of the embedding
+TIED = ("110 M",)  # models with tied embeddings
 TYPES = ("F16", "Q8_0", "Q4_0", "Q4_K")
-# Where a block of a type has its factors in f16, each a share of the first: those of minima put the mean near 0.
+# Offsets of the f16 scales in a block of each type, each as a share of the first; minima put the mean near 0.
 FACTORS = {"Q8_0": {0: 1}, "Q4_0": {0: 1}, "Q4_K": {0: 1, 2: 7.5}}
 
 
 def config(shape, **more):
-    """transformers' of a Llama of that shape."""
+    """Returns the transformers configuration of a Llama of that shape."""
     import transformers
 
     layers, size, heads, kv, hidden, vocabulary = shape
@@ -36,7 +36,7 @@ def config(shape, **more):
 
 
 def _blocks(random, kind, n):
-    """(n, bytes of a block) with a factor of 1."""
+    """Returns random blocks (n, bytes of a block) with scales of 1."""
     data = random.integers(0, 256, (n, GGML_QUANT_SIZES[kind][1]), np.uint8)
     _set_factors(data, kind, 1)
     return data
@@ -48,7 +48,7 @@ def _set_factors(data, kind, factor):
 
 
 def matrix(random, kind, rows, columns):
-    """(rows, columns) of f16, or (rows, bytes of a row) of blocks."""
+    """Returns (rows, columns) of f16, or (rows, bytes per row) of blocks."""
     if kind.name == "F16":
         return (random.standard_normal((rows, columns), np.float32) * np.float32(SPREAD)).astype(np.float16)
     data = _blocks(random, kind, rows * columns // GGML_QUANT_SIZES[kind][0])
@@ -57,7 +57,7 @@ def matrix(random, kind, rows, columns):
 
 
 def tensors(name):
-    """(name, rows, columns); rows 0: a vector."""
+    """Returns (name, rows, columns) of each tensor; rows 0: a vector."""
     layers, size, heads, kv, hidden, vocabulary = SHAPES[name]
     yield from (("token_embd", vocabulary, size), ("output_norm", 0, size))
     if name not in TIED:
@@ -86,7 +86,7 @@ def _add_keys(writer, shape):
 
 
 def write(path, name, kind):
-    """A file of that shape whose matrices are of that type."""
+    """Writes a file of that shape with matrices of that type."""
     random, kind = np.random.default_rng(7), GGMLQuantizationType[kind]
     writer = gguf.GGUFWriter(path, "llama")
     _add_keys(writer, SHAPES[name])
@@ -101,7 +101,7 @@ def write(path, name, kind):
 
 
 def files(folder, name, kind):
-    """(the GGUF file, the program made of it), written where they are not there yet."""
+    """Returns (the GGUF file, the program made from it); writes them if absent."""
     import clave
 
     stem = f"llama_{name.replace(' ', '').replace('.', '_')}_{kind}"

@@ -1,4 +1,4 @@
-"""Text by small language models: `clave generate` on both backends and transformers, turn by turn."""
+"""Text generation by small language models: `clave generate` on both backends and transformers, in alternation."""
 
 import json
 import pathlib
@@ -14,7 +14,7 @@ NEW_TOKENS = 200
 
 
 def export_stories(path):
-    """The program of transformers' Llama with the weights of stories260K, and that Llama itself, apart from it."""
+    """Returns the program of transformers' Llama with the weights of stories260K, and a separate copy of that Llama."""
     sys.path.insert(0, str(ROOT / "examples/llama"))
     from export_llama import export, find, load_stories
 
@@ -26,7 +26,7 @@ def export_stories(path):
 
 
 def generate(args, program, device, n=NEW_TOKENS):
-    """Tokens per second after the first, and seconds from the start of the process to its end."""
+    """Returns tokens per second after the first, and the seconds of the whole process."""
     stats = args.work / "stats.json"
     command = [args.build / "clave", "generate", program, "--prompt", "", "--device", device, "--ignore-stop-ids"]
     rest = ["--max-new-tokens", str(n), "--stats-json", stats]
@@ -36,7 +36,7 @@ def generate(args, program, device, n=NEW_TOKENS):
 
 
 def transformers_speed(model):
-    """Greedy, with its dynamic cache: tokens per second after the first."""
+    """Greedy sampling with its dynamic cache; returns tokens per second after the first."""
     import torch
 
     ids = torch.tensor([[1]])
@@ -71,7 +71,7 @@ def bench_llm(args):
 
 
 def bench_sampler(args):
-    """The sampler alone, on logits as models give them and on equal ones: the median of three processes."""
+    """Times the sampler alone, on logits like a model's and on equal ones: the median of three processes."""
     runs = [tool(args, "sampler", 128256) for _ in range(3)]
     rows = []
     for mode in runs[0]:

@@ -1,5 +1,5 @@
-"""How soon a large language model has answered: what a first prompt takes beyond a later one, where its weights are
-packed on the way, and from a file that has them packed."""
+"""Start-up time of a large language model: the time of the first prompt minus a later one, with weights packed at
+start and with packed weights in the file."""
 
 import os
 import statistics
@@ -8,12 +8,12 @@ import subprocess
 from process import tool
 
 NAME, KIND, PROMPT, TURNS = "1.1 B", "Q4_0", 32, 5
-ON_THE_WAY, FROM_FILE = 1.0, 0.1  # seconds that they should take at most
+ON_THE_WAY, FROM_FILE = 1.0, 0.1  # limits in seconds
 HEAD = ["| from opening a model to its first answer, beyond a later one | s | should be at most |", "|---|---|---|"]
 
 
 def beyond(args, program, device):
-    """Seconds by the clock, beside other work those of the processor on each core; the first process is a warm-up."""
+    """Returns wall seconds, or on a busy machine CPU seconds per core; the first process is a warm-up."""
     time, cores = ("s", 1) if args.idle else ("core_s", len(os.sched_getaffinity(0)))
     runs = [tool(args, "decoder", program, device, "fast", 1, 0, PROMPT) for _ in range(TURNS + 1)][1:]
     return statistics.median((r["first"][time] - r[f"prefill {PROMPT}"][time]) / cores for r in runs)
@@ -28,7 +28,7 @@ def rows_of(args, what, program, device):
         for bound, how, file in found:
             yield f"| {what}, {how}, {device} | {beyond(args, file, device):.2f} | {bound} |"
     finally:
-        packed.unlink(missing_ok=True)  # as large as the program again
+        packed.unlink(missing_ok=True)  # as large as the program
 
 
 def bench_load(args, name=NAME, kind=KIND):

@@ -1,5 +1,5 @@
-"""The models of bench.py's tables, as plain torch modules of their papers' sizes, with seeded random weights: a row
-each in MODELS. `make(name)` gives (module in eval mode, its inputs)."""
+"""The models of bench.py's tables: plain torch modules with the sizes of their papers and seeded random weights, one
+row each in MODELS. `make(name)` returns (module in eval mode, its inputs)."""
 
 import dataclasses
 import importlib.util
@@ -16,13 +16,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def unit(n_in: int, n_out: int, size: int, stride: int = 1, groups: int = 1, act: Callable = nn.ReLU) -> nn.Sequential:
-    """Convolution that keeps the image's size but for its stride, batch norm, activation."""
+    """Convolution with padding that keeps the image's size (divided by its stride), batch norm, activation."""
     conv = nn.Conv2d(n_in, n_out, size, stride, size // 2, groups=groups, bias=False)
     return nn.Sequential(conv, nn.BatchNorm2d(n_out), act())
 
 
 class Residual(nn.Module):
-    """act(body(x) + x), with x projected where the body changes its shape."""
+    """act(body(x) + x), with x projected if the body changes its shape."""
 
     def __init__(self, body: nn.Module, project: nn.Module | None = None, act: Callable = nn.ReLU):
         super().__init__()
@@ -34,7 +34,7 @@ class Residual(nn.Module):
 
 
 def weaken(body: nn.Module) -> None:
-    """Marks the last batch norm of a residual body, whose weights are small: activations grow little with depth."""
+    """Marks the last batch norm of a residual body; its weights are small, so activations grow little with depth."""
     [m for m in body.modules() if isinstance(m, nn.BatchNorm2d)][-1].is_last = True
 
 
@@ -64,7 +64,7 @@ def resnet(block: Callable, depths: tuple[int, ...], width: int = 64, classes: i
 
 
 class Excite(nn.Module):
-    """Hu et al. 2017: each channel times a gate, made of the means of all."""
+    """Hu et al. 2017: multiplies each channel by a gate computed from all channel means."""
 
     def __init__(self, channels: int, reduced: int):
         super().__init__()
@@ -100,7 +100,7 @@ def mobilenet_v2(stages: tuple = MOBILENET, head: int = 1280, classes: int = 100
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(head, classes))
 
 
-# Size of the kernel, and the same.
+# Kernel size, followed by the same columns.
 EFFICIENTNET = (
     *((3, 1, 16, 1, 1), (3, 6, 24, 2, 2), (5, 6, 40, 2, 2), (3, 6, 80, 3, 2)),
     *((5, 6, 112, 3, 1), (5, 6, 192, 4, 2), (3, 6, 320, 1, 1)),
@@ -248,12 +248,12 @@ class UNet(nn.Module):
 
 
 def fan_in(m: nn.Module) -> int:
-    """How many products a result of the module sums (a transposed convolution's windows do not overlap here)."""
+    """Returns the number of terms per result of the module (windows of transposed convolutions do not overlap here)."""
     return m.weight.shape[0] if isinstance(m, nn.ConvTranspose2d) else m.weight[0].numel()
 
 
 def fill(m: nn.Module) -> None:
-    """Weights that keep the scale of what comes in; batch norms with statistics other than 0 and 1."""
+    """Sets weights that preserve the scale of activations; batch norms with statistics other than 0 and 1."""
     if isinstance(m, nn.Conv1d | nn.Conv2d | nn.ConvTranspose2d | nn.Linear):
         gain = 1 if isinstance(m, nn.Linear) else 2
         m.weight.normal_(0, (gain / fan_in(m)) ** 0.5)
@@ -280,7 +280,7 @@ def picture(size: int, channels: int = 3) -> Callable:
 
 
 def text(length: int, words: int) -> Callable:
-    """A text of so many tokens, of which an eighth is padding."""
+    """Returns a function that makes `length` tokens, an eighth of them padding."""
 
     def inputs() -> tuple[Tensor, Tensor]:
         return torch.randint(words, (1, length)), (torch.arange(length) < length * 7 // 8).long()[None]
@@ -290,7 +290,7 @@ def text(length: int, words: int) -> Callable:
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """build, inputs: of the size that is measured; small, small_inputs: the same layers, few and narrow, for tests."""
+    """build, inputs: the measured size; small, small_inputs: fewer and narrower layers for tests."""
 
     build: Callable[[], nn.Module]
     inputs: Callable[[], tuple[Tensor, ...]]
@@ -343,7 +343,7 @@ def make(name: str, small: bool = False) -> tuple[nn.Module, tuple[Tensor, ...]]
 
 
 def seeded(name: str, model: Model, small: bool = False) -> tuple[nn.Module, tuple[Tensor, ...]]:
-    """(module in eval mode, inputs): the same weights and inputs each time."""
+    """Returns (module in eval mode, inputs), with the same weights and inputs each time."""
     torch.manual_seed(zlib.crc32(name.encode()))
     module = (model.small if small else model.build)().eval().requires_grad_(False)
     with torch.no_grad():

@@ -1,5 +1,5 @@
-"""Whole models and single layers against other engines on the same CPU, each engine in processes of its own, in
-turns."""
+"""Compares whole models and single layers with other engines on the same CPU, each engine in separate processes, in
+alternation."""
 
 import dataclasses
 import os
@@ -14,16 +14,16 @@ from process import measured, spread, wanted
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ENGINE = ROOT / "bench/engine.py"
-PYTHON = ROOT / ".venv-bench/bin/python"  # has onnxruntime, OpenVINO and what exports to them
+PYTHON = ROOT / ".venv-bench/bin/python"  # with onnxruntime, OpenVINO and their exporters
 MISSING = "Not measured: needs ci/requirements-bench.txt: ci/venv bench"
 NO_BF16 = "Not measured: OpenVINO has no bf16 on this processor"
-TURNS, SECONDS = 5, 0.5  # of runs of an engine in a turn
+TURNS, SECONDS = 5, 0.5  # turns, and seconds per engine and turn
 TITLES = {"onnxruntime": "onnxruntime", "openvino": "OpenVINO", "torch": "torch"}
 BOTH = ("onnxruntime", "openvino")
 
 
 def pairs(want, got):
-    """The tensors of two files, in doubles, by name."""
+    """Returns the tensors of two files as doubles, by name."""
     import numpy as np
     from safetensors.numpy import load_file
 
@@ -33,19 +33,19 @@ def pairs(want, got):
 
 
 def largest(want, got):
-    """The largest difference of a result, over the largest value of its tensor."""
+    """Returns the largest difference in any result, relative to the largest value of its tensor."""
     return max(float(abs(g - w).max() / abs(w).max()) for w, g in pairs(want, got))
 
 
 def moments(want, got):
-    """Of numbers drawn at random: by how much their means and standard deviations differ."""
+    """Returns the largest difference of means or standard deviations, for random numbers."""
     return max(float(max(abs(g.mean() - w.mean()), abs(g.std() - w.std()))) for w, g in pairs(want, got))
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """aim: of the time over the peer's; bounds: guards against getting slower, on OpenCL and on the CPU backend, about
-    1.3 times what was measured, or None: not measured there; peers and tolerance: where they are not the table's."""
+    """aim: target for the time relative to the peer's; bounds: regression limits on OpenCL and the CPU backend, about
+    1.3 times the measured ratio, or None if not measured; peers and tolerance: override those of the table."""
 
     aim: float
     bounds: tuple[float | None, float]
@@ -56,9 +56,9 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """peers: the fastest is what counts; beside: shown only; int8: models that pt2e quantised; fast: in fast precision,
-    peers in bf16; tolerance: how far results may be from torch's; None: as far as torch's are from those in f32;
-    over_cpu: a bound for OpenCL's time over the CPU backend's, the median of all rows; None: there is none."""
+    """peers: the fastest one counts; beside: shown only; int8: models quantised by pt2e; fast: in fast precision, with
+    peers in bf16; tolerance: limit of the distance to torch's results; None: the distance of torch's own to f32;
+    over_cpu: limit of OpenCL's time relative to the CPU backend's, the median of all rows, or None."""
 
     rows: dict[str, Row]
     peers: tuple[str, ...]
@@ -86,10 +86,10 @@ MODELS = Table(
     },
     BOTH,
     beside=("torch",),
-    tolerance=2e-4,  # f32 sums in another order through some dozens of layers
+    tolerance=2e-4,  # f32 sums in another order through dozens of layers
     over_cpu=1.5,
 )
-# OpenCL on a CPU has no kernels of its own for these: its results need only be right.
+# OpenCL on a CPU has no specialised kernels for these; only its results are checked.
 FAST = Table(
     {
         "ResNet-18": Row(1.11, (None, 1.45)),
@@ -135,14 +135,14 @@ WORKS = Table(
 
 
 def is_current(made):
-    """Whether a model was exported after the last change of its module and the exporter."""
+    """True if the model was exported after the last change of its module and of the exporter."""
     own = [ENGINE.with_name(name) for name in ("engine.py", "models.py", "works.py")]
     latest = max(s.stat().st_mtime for s in (*own, *(ROOT / "python/clave").rglob("*.py")))
     return made.exists() and made.stat().st_mtime > latest
 
 
 class Engines:
-    """What runs one row of a table: clave by the names of its devices, the others by theirs."""
+    """The engines of one row: clave by device name, the others by engine name."""
 
     def __init__(self, args, name, small=False, table=MODELS):
         self.name, self.table, self.row = name, table, table.rows.get(name, Row(1.0, (1, 1)))
@@ -160,7 +160,7 @@ class Engines:
             measured([PYTHON if with_onnx else sys.executable, ENGINE, "export", self.name, self.folder, *more])
 
     def on_device(self, command, device, *more):
-        """A command of the tool on the model's program and inputs."""
+        """Returns a command line of the tool for the model's program and inputs."""
         files = [self.folder / "model.clv", "--inputs", self.folder / "inputs.safetensors"]
         return [self.tool, command, *files, "--device", device, "--no-fallback", *more]
 
@@ -168,7 +168,7 @@ class Engines:
         return {"CLAVE_PRECISION": "fast" if self.table.fast else "strict"}
 
     def run(self, name, runs):
-        """{"median_ms", "peak_rss_mb"} of a process."""
+        """Returns {"median_ms", "peak_rss_mb"} of a process."""
         if name in self.devices:
             command = self.on_device("bench", name, "--runs", runs, "--warmup", 2, "--json")
             return measured(command, self.environment())
@@ -184,11 +184,11 @@ class Engines:
         return given or self.row.differ(self.results("plain"), self.results("torch"))
 
     def difference(self, name):
-        """Of an engine's results from torch's."""
+        """Returns the difference of an engine's results from torch's."""
         return self.row.differ(self.results("torch"), self.results(name))
 
     def differences(self):
-        """{device: difference}; builds the kernels. Of peers it must be small."""
+        """Returns {device: difference} and builds the kernels. Fails if a peer's difference is large."""
         for device in self.devices:
             command = self.on_device("run", device, "--outputs", self.results(device))
             subprocess.run(command, check=True, env=os.environ | self.environment())
@@ -199,7 +199,7 @@ class Engines:
         return {device: self.difference(device) for device in self.devices}
 
     def turns(self, count):
-        """[{engine: what a process of it measured}]"""
+        """Returns [{engine: measurements of a process}]."""
         runs = {n: max(3, min(50, round(1000 * SECONDS / self.run(n, 1)["median_ms"]))) for n in self.names}
         return [{n: self.run(n, runs[n]) for n in self.names} for _ in range(count)]
 
@@ -220,7 +220,7 @@ def fastest(peers, turns):
 
 
 def row(engines, device, turns, error, tolerance):
-    """A line of the table; what gives wrong results has no time."""
+    """Returns a line of the table; wrong results have no time."""
     table, title = engines.table, f"{engines.name}, {device}"
     bound = engines.row.bounds[device == "cpu"]
     if not error <= tolerance:
@@ -238,7 +238,7 @@ def row(engines, device, turns, error, tolerance):
 
 
 def row_over_cpu(table, ratios):
-    """The last line of a table with a bound for OpenCL over the CPU backend."""
+    """Returns the last line of a table that has a limit for OpenCL relative to the CPU backend."""
     unmeasured = "– | " * len(table.all_peers())
     return (
         f"| all, OpenCL over the CPU backend | – | {statistics.median(ratios):.2f} ({min(ratios):.2f} to "

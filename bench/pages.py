@@ -1,7 +1,7 @@
-"""What conversations that share pages cost and save: one alone, memory of forks, tokens per second of several at once;
-what a prompt of a new length costs. A build from before there were pages leaves several at once out.
+"""Costs and savings of conversations that share pages: a single conversation, memory of forks, tokens per second of
+concurrent ones, and the cost of a new prompt length. Builds without pages skip concurrent conversations.
 
-bench/pages.py MODEL.clv [DEVICE]: of a model with a context of 512 tokens or more.
+bench/pages.py MODEL.clv [DEVICE]: the model needs a context of at least 512 tokens.
 """
 
 import random
@@ -12,7 +12,7 @@ import time
 
 import clave
 
-ONE, FORKS, PROMPT, NEW_TOKENS, ROUNDS = 448, 16, 900, 32, 3  # tokens, but for forks and rounds
+ONE, FORKS, PROMPT, NEW_TOKENS, ROUNDS = 448, 16, 900, 32, 3  # tokens, except FORKS and ROUNDS
 
 
 def megabytes():
@@ -20,7 +20,7 @@ def megabytes():
 
 
 def bench_one(llm, ids):
-    """The least of some: a prompt and its first token, and a token behind it."""
+    """Returns the minimum time of a prompt with its first token, and of a later token."""
     best = [float("inf")] * 2
     for _ in range(ROUNDS):
         talk, begin = llm.conversation(ignore_stop_ids=True), time.perf_counter()
@@ -32,7 +32,7 @@ def bench_one(llm, ids):
 
 
 def bench_forks(llm, ids):
-    """Of a long conversation, each of which goes on by itself."""
+    """Forks a long conversation and continues each fork separately."""
     first = llm.conversation(ignore_stop_ids=True).prompt(ids(min(PROMPT, llm.max_context - 64)))
     first.generate(max_new_tokens=1)
     before, begin = megabytes(), time.perf_counter()
@@ -44,7 +44,7 @@ def bench_forks(llm, ids):
 
 
 def bench_each(llm, ids, n):
-    """n conversations one after the other, and together."""
+    """Runs n conversations one after the other, and concurrently."""
     options = {"max_new_tokens": NEW_TOKENS, "ignore_stop_ids": True}
     ways = (lambda ps: [llm.generate(p, **options) for p in ps]), (lambda ps: llm.generate_each(ps, **options))
     best = [float("inf")] * 2
@@ -59,11 +59,11 @@ def bench_each(llm, ids, n):
 
 
 def bench_lengths(llm, ids, lengths):
-    """What a prompt costs more that is of a length not met before, in processor time: the first of three runs, less the
-    second; beside it the second less the third, which is noise. Medians of all lengths."""
+    """Extra CPU time of a prompt with a new length: the first of three runs minus the second. As a measure of noise,
+    also the second minus the third. Medians over all lengths."""
     talk, rows = llm.conversation(ignore_stop_ids=True), []
     random.Random(4).shuffle(lengths := list(lengths))
-    for n in [*lengths[:2], *lengths]:  # the first two are run for what else a process does once
+    for n in [*lengths[:2], *lengths]:  # the first two warm the process up
         prompt, seconds = ids(n), []
         for _ in range(3):
             begin = time.process_time()

@@ -1,6 +1,6 @@
-/* peak ROUNDS: how fast one core multiplies and adds floats that lie in registers, by the widest
- * vectors it has: no product on one thread can be faster. Prints GFLOP/s, two for each
- * multiply-add, by processor time. */
+/* peak ROUNDS: measures how fast one core multiplies and adds floats in registers with its widest
+ * vectors, an upper bound for any product on one thread. Prints GFLOP/s of CPU time, two for each
+ * multiply-add. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,9 +9,9 @@
 #include <immintrin.h>
 #endif
 
-enum { TURNS = 4000000, CHAINS = 12 }; /* CHAINS: sums, as one waits for the one before */
+enum { TURNS = 4000000, CHAINS = 12 }; /* CHAINS independent sums hide the latency of an addition */
 
-/* x stays in a register, and its value is unknown to the compiler. */
+/* Keeps x in a register and hides its value from the compiler. */
 #define HOLD(constraint, x) __asm__ volatile("" : constraint(x))
 
 #if defined(__x86_64__)
@@ -63,7 +63,7 @@ static double run_portable(void) {
   return 4;
 }
 
-/* Floats of a vector. */
+/* Runs the loop and returns the floats per vector. */
 static double run(void) {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f")) return run_avx512();

@@ -1,10 +1,10 @@
-"""Pictures of bench/ as SVG: text, curves over sizes that double, a document around them."""
+"""SVG plots for bench/: text, curves over doubling sizes, and the document."""
 
 import math
 
 FONT = 'font-family="sans-serif" font-size="12"'
 COLOURS = ("#06c", "#c50", "#283")
-WIDTH, HEIGHT = 300, 160  # of a panel, pixels
+WIDTH, HEIGHT = 300, 160  # size of a panel in pixels
 
 
 def text(x, y, words, anchor="start", colour="#000"):
@@ -18,7 +18,7 @@ def document(width, height, lines):
 
 
 def doubling(x, y, sizes, curves):
-    """A panel at (x, y) of {name: values over the sizes}: both axes by powers of two, the lower one from 1 on."""
+    """Draws a panel at (x, y) with {name: values over the sizes}; both axes are powers of two, and x begins at 1."""
     high = max(1, math.ceil(math.log2(max(v for values in curves.values() for v in values))))
     across = lambda i: x + WIDTH * i / (len(sizes) - 1)
     up = lambda v: y + HEIGHT * (1 - math.log2(v) / high)

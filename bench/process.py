@@ -1,4 +1,4 @@
-"""Programs that print what they measured as one JSON value, calls in turns, and pages that have the tables of it."""
+"""Runs programs that print measurements as one JSON value, alternates calls, and updates tables in pages."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import time
 
 
 def measured(command, env=None):
-    """Runs a command; its JSON. What it says beside that is shown where it fails."""
+    """Runs a command and returns its JSON. Shows its other output if it fails."""
     p = subprocess.run([*map(str, command)], capture_output=True, text=True, env=os.environ | (env or {}))
     if p.returncode:
         print(p.stderr, file=sys.stderr)
@@ -20,47 +20,47 @@ def measured(command, env=None):
 
 
 def tool(args, name, *arguments, env=None):
-    """What build/bench/NAME measured."""
+    """Returns the measurements of build/bench/NAME."""
     return measured([args.build / "bench" / name, *arguments], env)
 
 
 def seconds(call, clock=time.perf_counter):
-    """Of one call, by a clock."""
+    """Returns the seconds of one call by the given clock."""
     begin = clock()
     call()
     return clock() - begin
 
 
 def times_in_turns(calls, turns, clock=time.process_time):
-    """Seconds of each call in each turn: of the processor, or by another clock."""
-    for call in [*calls, *calls]:  # to warm up
+    """Returns the seconds of each call in each turn: CPU time, or by another clock."""
+    for call in [*calls, *calls]:  # the first half warms up
         call()
     turn_by_turn = [[seconds(call, clock) for call in calls] for _ in range(turns)]
     return [list(taken) for taken in zip(*turn_by_turn, strict=True)]
 
 
 def spread(values):
-    """As tables show what was measured in several turns."""
+    """Formats measurements of several turns for a table."""
     return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
 def peak_rss_mb():
-    """Of this process, as `clave bench` gives it: in units of 10^6 bytes."""
+    """Returns the peak memory of this process in units of 10^6 bytes, like `clave bench`."""
     status = pathlib.Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
 
 
 def wanted(args, name):
-    """Whether --rows asks for the rows of that name; without it all are."""
+    """True if --rows selects the row of that name, or is not given."""
     return not args.rows or re.search(args.rows, name)
 
 
 def merged(before, rows):
-    """Lines of a table in which those that were measured anew stand in the place of those of the same first cell."""
+    """Returns the table's lines with newly measured lines in place of those with the same first cell."""
     if before[0] != rows[0]:
         raise SystemExit(f"--rows: the table on the page has other columns, measure it whole: {before[0]}")
     is_line = [line.startswith("|") for line in rows]
-    if not any(all(is_line[i - 2 : i + 1]) for i in range(2, len(rows))):  # behind a table's head
+    if not any(all(is_line[i - 2 : i + 1]) for i in range(2, len(rows))):  # after a table's head
         raise SystemExit("--rows: no row has such a name")
     title = lambda line: line.split(" | ")[0]
     anew = {}
@@ -74,7 +74,7 @@ def merged(before, rows):
 
 
 def write_section(page, name, lines, some=False):
-    """Replaces what stands between a page's markers for one measurement, or some rows of it."""
+    """Replaces the text between a page's markers for one measurement, or some of its rows."""
     text = page.read_text()
     found = re.search(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end {name} -->)", text, re.S)
     assert found, f"{page}: no section {name}"

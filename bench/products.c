@@ -1,7 +1,7 @@
-/* products DEVICE ROUNDS BYTES PRECISION=PROGRAM...: programs of the methods "one" and "five" (see
- * gemm.c), each in strict or fast precision, and a loop that only reads as many bytes, turn by turn
- * in one process. Prints the seconds of a product of each, and of the loop: of the processor, all
- * cores together, which other work on the machine lengthens little. */
+/* products DEVICE ROUNDS BYTES PRECISION=PROGRAM...: times programs with the methods "one" and
+ * "five" (see gemm.c), each in strict or fast precision, and a loop that only reads as many bytes,
+ * alternating in one process. Prints the seconds of a product of each, and of the loop, in CPU time
+ * over all cores, which other load on the machine increases little. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static double time_runs(bench_session *session, const char *method, int runs) {
   return processor_s() - begin;
 }
 
-/* A few runs, since one of a row takes little longer than its launch. */
+/* Measures several runs, because one run of a single row takes little longer than its launch. */
 static double time_product(bench_session *session) {
   enum { RUNS = 5 };
   return (time_runs(session, "five", RUNS) - time_runs(session, "one", RUNS)) / (4 * RUNS);

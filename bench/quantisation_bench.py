@@ -1,4 +1,4 @@
-"""What each way to make a Hugging Face folder smaller costs stories260K and tinylm: nats per token, as a table and a
+"""Loss of stories260K and tinylm under each way to shrink a Hugging Face folder: nats per token, as a table and a
 plot.
 
     PYTHONPATH=python .venv/bin/python bench/quantisation_bench.py [--device cpu] [--print]
@@ -25,7 +25,7 @@ WAYS = ("f32", "f16", "bf16", "f32, cache of int8", *FORMS, *PT2E)
 
 
 def stories(folder):
-    """The folder's model, and a text: the story that its authors publish. None: the data are not there."""
+    """Returns the folder's model and a text, the story that its authors publish. None: the data are missing."""
     data = os.environ.get("CLAVE_TEST_DATA")
     if not data:
         return None
@@ -36,7 +36,7 @@ def stories(folder):
 
 
 def tinylm(folder):
-    """The same of tinylm, with a part of Tiny Shakespeare that it was not trained on."""
+    """Same for tinylm, with a held-out part of Tiny Shakespeare."""
     sys.path.insert(0, str(ROOT / "examples/tinylm"))
     from quantise import load
     from train import HELD_OUT, TEXT
@@ -76,7 +76,7 @@ def nats(args, program, text):
 
 
 def measure(args, model):
-    """{way: (MB, nats per token)}, {} where the data are not there."""
+    """Returns {way: (MB, nats per token)}, or {} if the data are missing."""
     found = {}
     with tempfile.TemporaryDirectory() as work:
         folder, output = pathlib.Path(work) / "folder", pathlib.Path(work) / "m.clv"
@@ -89,7 +89,7 @@ def measure(args, model):
 
 
 def above(nats):
-    """As text; what rounds to 0 has no sign."""
+    """Formats a number; a value that rounds to 0 has no sign."""
     return f"{round(nats, 4) + 0.0:+.4f}"
 
 
@@ -102,17 +102,17 @@ def table(measured):
     return [f"| weights | {names} |", "|---" * (1 + 3 * len(measured)) + "|", *rows]
 
 
-WIDTH, ROW, LEFT, TOP = 300, 18, 150, 44  # of a panel, a bar's distance, the margins; pixels
+WIDTH, ROW, LEFT, TOP = 300, 18, 150, 44  # panel width, distance of bars, margins; pixels
 
 
 def bar(x, y, cost, high):
-    """From 0.0001 nats on, by powers of ten; what is below f32 has none."""
+    """Draws a bar on a logarithmic scale from 0.0001 nats on; its width is 0 for losses below that of f32."""
     share = math.log10(max(cost, 1e-4) / 1e-4) / math.log10(high / 1e-4)
     return f'<rect x="{x}" y="{y - 11}" width="{WIDTH * share:.1f}" height="13" fill="#47a"/>'
 
 
 def plot(measured):
-    """A panel for each model: nats above f32, on a logarithmic scale."""
+    """Draws one panel per model: nats above f32 on a logarithmic scale."""
     costs = {n: {w: m[w][1] - m["f32"][1] for w in WAYS[1:]} for n, m in measured.items()}
     high = 10 ** math.ceil(math.log10(max(c for of in costs.values() for c in of.values())))
     height, width = TOP + ROW * len(WAYS) + 10, LEFT + (WIDTH + 90) * len(measured)

@@ -1,7 +1,7 @@
-"""A second question over the same document after rewind, beside the question alone: milliseconds to the first token, in
-processor time, by turns, of a device (cpu: on one thread). Models of seeded random weights with a cache of F16, made as
-Hugging Face folders; of the larger ones some layers of TinyLlama's 22 and of Llama 3.1 8B's 32. The last column counts
-multiplications: of attention over the document and of all products, beside those of the products.
+"""Compares a second question about the same document after a rewind with the question alone: milliseconds of CPU time
+to the first token, in alternation, on a device (cpu: one thread). The models have seeded random weights and an F16
+cache, and are made as Hugging Face folders; the larger ones have some layers of TinyLlama's 22 and Llama 3.1 8B's 32.
+The last column counts multiplications: attention over the document plus products, relative to products.
 
     PYTHONPATH=python .venv/bin/python bench/rewind_bench.py [--device DEVICE...]
 """
@@ -24,7 +24,7 @@ from clave.llm import LLMExporter
 
 DOCUMENT, QUESTIONS, TURNS = 2000, (16, 64), 7
 VOCABULARY = 32000
-# name: shape, as llama_files.py has them, and types of the weights
+# name: shape, as in llama_files.py, and dtypes of the weights
 MODELS = {
     "110 M": (llama_files.SHAPES["110 M"], (None, "int8")),
     "1.1 B, 4 layers": ((4, *llama_files.SHAPES["1.1 B"][1:]), (None, "int8")),
@@ -41,12 +41,12 @@ def export(folder, shape, quantize):
 
 
 def first_token(talk, ids):
-    """Milliseconds from the prompt to its first token."""
+    """Returns the milliseconds from the prompt to its first token."""
     return seconds(lambda: talk.prompt(ids).generate(max_new_tokens=1), time.process_time) * 1000
 
 
 def compare(llm, length):
-    """Medians: alone, behind the document."""
+    """Returns the medians: alone, and after the document."""
     random = np.random.default_rng(0)
     document = random.integers(3, VOCABULARY, DOCUMENT).tolist()
     alone, behind = llm.conversation(), llm.conversation()
@@ -62,14 +62,14 @@ def compare(llm, length):
 
 
 def added_work(shape):
-    """Multiplications of attention over the document, beside those of all products but the output layer's."""
+    """Returns the multiplications of attention over the document, and of all products except the output layer's."""
     layers, size, heads, kv, hidden, _ = shape
     products = layers * (2 * size * size + 2 * size * size // heads * kv + 3 * size * hidden)
     return 2 * DOCUMENT * size * layers / products
 
 
 def rows(name, shape, quantize, devices):
-    """Measures a model; gives lines of the table."""
+    """Measures a model and yields lines of the table."""
     with tempfile.TemporaryDirectory() as folder:
         path = export(pathlib.Path(folder), shape, quantize)
         for device in devices:

@@ -1,5 +1,5 @@
-/* run PROGRAM DEVICE ROUNDS: the median time of a run of "forward", and what the process took:
- * the program's constants, arena, peak memory; the core's clock. */
+/* run PROGRAM DEVICE ROUNDS: prints the median time of a run of "forward", the program's constants
+ * and arena, the process's peak memory, and the core's clock rate. */
 #include <stdio.h>
 #include <stdlib.h>
 

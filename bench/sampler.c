@@ -1,6 +1,5 @@
-/* sampler N: milliseconds that choosing one of N tokens takes, for each way of choosing, over
- * logits as models give them (normal, some outstanding) and over equal ones. Prints one line of
- * JSON. */
+/* sampler N: measures the milliseconds to choose one of N tokens, for each sampling method, on
+ * logits like a model's (normal, with some outliers) and on equal ones. Prints one line of JSON. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

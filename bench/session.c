@@ -1,5 +1,5 @@
-/* session PROGRAM DEVICE ROUNDS: what a further session of a program costs: its creation and its
- * first run, above a later run. */
+/* session PROGRAM DEVICE ROUNDS: measures the cost of a further session of a program: its creation,
+ * and its first run compared with a later run. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 
 typedef struct lives {
   double create[MAX_ROUNDS], first[MAX_ROUNDS], later[MAX_ROUNDS], beyond[MAX_ROUNDS];
-} lives; /* of sessions: seconds of creation, first run, later run; what the first two take more */
+} lives; /* per session, in seconds: creation, first run, later run; excess of the first two */
 
 static void time_session(bench_session session, const char *method, lives *lives, int r) {
   double begin = now_s();

@@ -1,5 +1,5 @@
-"""Two sessions at once on one device, a thread each: what a run takes beside the other session's over what it takes
-alone. Shared evenly, that is twice as long for both."""
+"""Two concurrent sessions on one device, with a thread each: the time of a run relative to its time alone. With even
+sharing, both take twice as long."""
 
 import statistics
 import threading
@@ -10,20 +10,20 @@ from bounds import NO_BOUND
 from process import seconds
 
 SECONDS, TURNS = 1.0, 5
-# Bounds of what takes longer, on OpenCL and on the CPU backend. An OpenCL driver runs one kernel after another, so that
-# a small model waits for each of a large one's. On the CPU backend a session whose ops find the device's threads taken
-# runs on its own alone: of two cores it has two thirds of one.
+# Limits of the slower session, on OpenCL and on the CPU backend. An OpenCL driver runs kernels one after another, so a
+# small model waits for each kernel of a large one. On the CPU backend, a session whose ops find the device's threads
+# busy runs on its own thread only: it gets two thirds of one of two cores.
 PAIRS = {("ResNet-18", "ResNet-18"): (2.5, 2.5), ("MobileNetV2", "UNet"): (NO_BOUND, 3.3)}
 
 
 def run_until(run, end, times):
-    """Runs until the clock says so; at least once."""
+    """Runs until the time is up, at least once."""
     while not times or time.perf_counter() < end:
         times.append(seconds(run))
 
 
 def together(runs, duration):
-    """Mean seconds of a run of each, all at once."""
+    """Returns the mean seconds per run of each, all running concurrently."""
     times, end = [[] for _ in runs], time.perf_counter() + duration
     threads = [threading.Thread(target=run_until, args=(r, end, t)) for r, t in zip(runs, times, strict=True)]
     for t in threads:
@@ -34,9 +34,9 @@ def together(runs, duration):
 
 
 def ratios(runs, duration=SECONDS, turns=TURNS):
-    """[time beside the others over time alone] of each, of the medians of turns."""
+    """Returns [time beside the others over time alone] for each, from medians of turns."""
     for run in runs:
-        run()  # kernels are built, weights packed
+        run()  # builds kernels, packs weights
     found = []
     for _ in range(turns):
         alone = [together([run], duration)[0] for run in runs]

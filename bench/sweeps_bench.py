@@ -1,5 +1,5 @@
-"""Sizes that double: of batches, of sequences, of widths. What a unit of work takes should fall or stay as there is
-more of it; a step at which it grows is a cliff. docs/sweeps.svg shows the curves."""
+"""Sweeps of doubling sizes: batches, sequences, widths. The time per unit of work should not grow with the size; a
+step at which it grows is a performance cliff. docs/sweeps.svg shows the curves."""
 
 import dataclasses
 import itertools
@@ -14,15 +14,15 @@ from process import seconds, times_in_turns, wanted
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs/sweeps.svg"
 TURNS = 9
-LEAST_S = 0.005  # of one timing: shorter runs are repeated
-BOUND = 1.25  # of a unit's time over that of half the size
+LEAST_S = 0.005  # per timing; shorter runs are repeated
+BOUND = 1.25  # limit of the time per unit relative to that at half the size
 LEFT, TOP, ACROSS, DOWN = 50, 40, 60, 70  # margins, gaps between panels, pixels
 
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """make(size): (module, inputs); units(size): of work, in proportion; dynamic: the dimension of the input that is
-    open in one program for all sizes; None: a program for each."""
+    """make(size): (module, inputs); units(size): amount of work; dynamic: the open dimension of the input, in one
+    program for all sizes; None: one program per size."""
 
     sizes: tuple[int, ...]
     make: Callable
@@ -42,7 +42,7 @@ def images(batch):
 
 
 def tokens(length, size=384, heads=6):
-    """A layer of ViT-S."""
+    """One layer of ViT-S."""
     import models
     import torch
 
@@ -83,7 +83,7 @@ SWEEPS = {
 
 
 def programs(sweep):
-    """[(program, inputs)] of each size."""
+    """Returns [(program, inputs)] for each size."""
     import clave
 
     made = [sweep.make(n) for n in sweep.sizes]
@@ -98,19 +98,19 @@ def programs(sweep):
 
 
 def repeated(run, least):
-    """How many runs take so many seconds, and these runs."""
+    """Returns the number of runs that take at least the given seconds, and a function that runs them."""
     n = 1 + int(least / seconds(run))
     return n, lambda: [run() for _ in range(n)]
 
 
 def unit_times(sweep, made, device, clock, turns):
-    """What a unit of each size takes, the least of the turns, over the least of all."""
+    """Returns the time per unit at each size (minimum over turns), relative to the smallest."""
     import clave
 
     sessions = [(clave.Session(program, device), x) for program, x in made]
     runs = [partial(session.run, *x) for session, x in sessions]
     for run in runs:
-        run()  # kernels are built, weights packed
+        run()  # builds kernels, packs weights
     counts, calls = zip(*(repeated(run, LEAST_S) for run in runs), strict=True)
     taken = times_in_turns(calls, turns, clock)
     units = [min(t) / n / sweep.units(size) for t, n, size in zip(taken, counts, sweep.sizes, strict=True)]
@@ -118,7 +118,7 @@ def unit_times(sweep, made, device, clock, turns):
 
 
 def steepest(sizes, units):
-    """(growth of a unit's time, the size at which it is largest)"""
+    """Returns (largest growth of the time per unit, its size)."""
     steps = [(b / a, size) for (a, b), size in zip(itertools.pairwise(units), sizes[1:], strict=True)]
     return max(steps, key=lambda step: step[0])
 

@@ -1,8 +1,8 @@
-"""Rendering of chat templates against Jinja2: microseconds of CPU time, the least of five turns of each, by turns.
+"""Compares rendering of chat templates with Jinja2: microseconds of CPU time, the minimum of five alternating turns.
 
-Ours is called over ctypes, which is in its time, and reads the messages as JSON each time; Jinja2 has its values at
-hand. "load" is what comes before: parsing, or compiling. The last lines are what a Python program calls, with all
-that is around it: LLM.apply_chat_template, and that of transformers' tokenizers; and what a turn of a chat begins with.
+Our time includes the ctypes call and parsing the messages from JSON; Jinja2 gets Python values. "load" is parsing or
+compiling the template. The last lines time the calls of Python programs: LLM.apply_chat_template, the one of
+transformers' tokenizers, and the start of a chat turn.
 
     PYTHONPATH=python:test/jinja .venv/bin/python bench/templates.py
 """
@@ -35,7 +35,7 @@ CONTEXT = {"messages": MESSAGES, "tools": [TOOL], "bos_token": "<s>", "eos_token
 
 
 def microseconds(*calls):
-    """Of each of several (function, times), by turns."""
+    """Returns the time of each of several (function, times), in alternation."""
     times = [[] for _ in calls]
     for _ in range(5):
         for least, (function, n) in zip(times, calls, strict=True):
@@ -44,7 +44,7 @@ def microseconds(*calls):
 
 
 def render_of(name):
-    """A call of clave_template_render alone: inputs are JSON that lies ready."""
+    """Returns a call of clave_template_render alone, with prepared JSON."""
     template = _jinja.Template(families.FAMILIES[name])
     inputs, library = template.inputs(**CONTEXT), _library.library()
     text, size = ctypes.c_void_p(), ctypes.c_size_t()
@@ -60,7 +60,7 @@ def render_of(name):
 
 
 def compile_theirs(source):
-    return _jinja.chat_template_utils._compile_jinja_template.__wrapped__(source)  # without its cache
+    return _jinja.chat_template_utils._compile_jinja_template.__wrapped__(source)  # bypasses its cache
 
 
 def compare(name):
@@ -104,7 +104,7 @@ def main():
         try:
             _jinja.reference(source, **CONTEXT)
         except _jinja.RAISED:
-            continue  # it does not take these messages
+            continue  # the template rejects these messages
         theirs, ours, load_theirs, load_ours = compare(name)
         ratios.append(theirs / ours)
         loaded.append((theirs + load_theirs) / (ours + load_ours))

@@ -1,4 +1,4 @@
-"""Text to ids: clave's tokenizers against the libraries the formats come from, turn by turn, one thread each."""
+"""Compares encoding by clave's tokenizers with the formats' own libraries, alternating, with one thread each."""
 
 import ctypes as C
 import io
@@ -19,11 +19,11 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("RAYON_NUM_THREADS", "1")
 
 
-LINES = 40  # of a document: the libraries are slower on a text of 1 MB
+LINES = 40  # lines per document; the libraries are slower on a text of 1 MB
 
 
 def texts():
-    """English, and a mix of all scripts: about 1 MB each, in documents."""
+    """Returns English text and a mix of all scripts, about 1 MB each, split into documents."""
     import strings
 
     mix = "\n".join(s for s in strings.strings(20000, seed=9) if len(s) < 1000)
@@ -76,7 +76,7 @@ def byte_level():
 
 
 def word_pieces():
-    """As BERT's, trained on the text."""
+    """A tokenizer like BERT's, trained on the text."""
     import tokenizers as hf
 
     out = hf.Tokenizer(hf.models.WordPiece(unk_token="[UNK]"))
@@ -106,7 +106,7 @@ def encode_all(encode, documents):
 
 
 def encode_only(tokenizer, text):
-    """Encodes without making a list of the ids."""
+    """Encodes without converting the ids to a list."""
     from clave import _library as L
 
     data, ids = text.encode(), L.Ids()

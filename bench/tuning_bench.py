@@ -1,9 +1,10 @@
-"""tuning_bench.py [--budget SECONDS] [--turns N] [--device D] [--program PROG [--dim NAME=N]...]: what tuning brings.
+"""tuning_bench.py [--budget SECONDS] [--turns N] [--device D] [--program PROG [--dim NAME=N]...]: measures the
+benefit of tuning.
 
-For each program a cache folder is tuned and another is not; runs of both follow each other, N of each, and the medians
-are compared turn by turn, so that other work on the machine meets both. Prints a row of docs/performance.md for each:
-choices, how many a variant other than the rule's won, the best of them (empty where none won), the seconds that tuning
-took, and the median of the turns' ratios. Without --program: MNIST, ResNet-20 (where examples/resnet has made
+For each program one cache folder is tuned and another is not. N runs of each alternate, and medians are compared turn
+by turn, so that other load affects both. Prints a row of docs/performance.md for each: the number of choices, how many
+a variant other than the default won, the best of these (empty if none), the seconds of tuning, and the median of the
+turns' ratios. Without --program: MNIST, ResNet-20 (if examples/resnet has made
 build/resnet20.clv), tinylm and products of square matrices.
 """
 
@@ -35,7 +36,7 @@ def export_product(folder, n):
 
 
 def programs(folder):
-    """(name, path, dims)"""
+    """Returns (name, path, dims) of the programs."""
     yield "MNIST, one image", ROOT / "examples/mnist/mnist.clv", ["batch=1"]
     yield "MNIST, 64 images", ROOT / "examples/mnist/mnist.clv", ["batch=64"]
     resnet = ROOT / "build/resnet20.clv"
@@ -54,7 +55,7 @@ def clave(cache, *arguments):
 
 
 def sized_inputs(path, dims, device, cache):
-    """--inputs of a bench for these sizes: bench itself takes the smallest."""
+    """Writes --inputs with these sizes for clave bench, which would use the smallest sizes."""
     info = clave(cache, "inspect", path)["methods"][0]["inputs"]
     given = {d.split("=")[0]: int(d.split("=")[1]) for d in dims}
     import numpy

@@ -1,5 +1,5 @@
-"""What bench.py's table `works` measures: recurrent layers, single ops, many small ops. A row each in WORKS, as
-models.py has them."""
+"""The works of bench.py's table `works`: recurrent layers, single ops, many small ops, one row each in WORKS, as in
+models.py."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 class Function(nn.Module):
-    """A function of tensors as a module."""
+    """Wraps a function of tensors as a module."""
 
     def __init__(self, function: Callable):
         super().__init__()
@@ -20,14 +20,14 @@ class Function(nn.Module):
 
 
 def op(function: Callable, sizes: tuple, small_sizes: tuple) -> Model:
-    """Of normal inputs of these sizes."""
+    """A function with normally distributed inputs of these sizes."""
     made = lambda of: lambda: tuple(torch.randn(s) for s in of)
     build = lambda: Function(function)
     return Model(build, made(sizes), build, made(small_sizes))
 
 
 def chain(function: Callable, n: int = 1000) -> nn.Module:
-    """So many of an op in a row: no two can be fused."""
+    """Repeats an op n times, without fusion between repetitions."""
 
     def run(x: Tensor) -> Tensor:
         for _ in range(n):
@@ -42,7 +42,7 @@ def softmax(x: Tensor) -> Tensor:
 
 
 def recurrent(kind: Callable, batch: int) -> Model:
-    """Two layers of 512 over 64 steps of 256 numbers."""
+    """Two layers of 512 units over 64 steps of 256 numbers."""
     return Model(
         lambda: kind(256, 512, 2, batch_first=True),
         lambda: (torch.randn(batch, 64, 256),),
@@ -52,12 +52,12 @@ def recurrent(kind: Callable, batch: int) -> Model:
 
 
 def drawn(shape: tuple[int, ...]) -> Callable:
-    """Normal numbers, and what it was given: a program has an input."""
+    """Returns normal random numbers, and its input, because a program needs one."""
     return lambda x: (torch.randn(shape), x + 1)
 
 
 def drawing(shape: tuple[int, ...]) -> Model:
-    """The small one is as large: fewer numbers say little about their spread."""
+    """The small version has the full size, because fewer numbers say little about their distribution."""
     build, inputs = lambda: Function(drawn(shape)), lambda: (torch.randn(1),)
     return Model(build, inputs, build, inputs)
 

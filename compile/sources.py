@@ -23,7 +23,7 @@ KERNEL_DEFINED = re.compile(r"^const kernel_desc (kernel_\w+) = \{", re.M)
 KERNEL_RECORDED = re.compile(r"\bcpu_launch\([^,]+,\s*(\w+)")
 KERNEL_DECLARED = re.compile(r"^KERNEL\((\w+), (\w+)\);", re.M)
 TYPE = re.compile(r"^typedef (struct|union|enum) \w+ \{(.*?)\n?\} (\w+);", re.M | re.S)
-# Of a header: what is compiled into those that include it.
+# Functions that a header compiles into its includers.
 INLINE = re.compile(
     r"^(?:TARGET_\w+ )?(?:static inline|KERNEL_INLINE)[^;{]*\{(?:[^\n]*\}$|.*?^\})|^#[ \t]*define(?:[^\n]*\\\n)*[^\n]*",
     re.M | re.S,
@@ -33,7 +33,7 @@ STATIC = re.compile(r"^(?:TARGET_\w+ )*(?:static|KERNEL_INLINE)\b")
 
 
 class SourceError(Exception):
-    """A source that the tables cannot be made of."""
+    """A source from which the tables cannot be made."""
 
 
 @dataclasses.dataclass
@@ -42,11 +42,11 @@ class Source:
     data: bytes
     text: str  # without comments
     needs: list[str] = dataclasses.field(default_factory=list)
-    names: list[str] = dataclasses.field(default_factory=list)  # that others may use
+    names: list[str] = dataclasses.field(default_factory=list)  # visible to other files
 
 
 def read(paths: list[str], generated: list[str]) -> dict[str, Source]:
-    """By path within the project; generated files by their name."""
+    """Returns sources by path within the project; generated files by name."""
     files = [(p, p) for p in paths] + [(pathlib.Path(p).name, p) for p in generated]
     found = {}
     for name, path in sorted(files):
@@ -56,7 +56,7 @@ def read(paths: list[str], generated: list[str]) -> dict[str, Source]:
 
 
 def definitions(sources: dict[str, Source]) -> dict[str, str]:
-    """The source of every function and kernel that others may use."""
+    """Returns the source of every function and kernel that other files may use."""
     found = {}
     for s in sources.values():
         if not s.path.endswith(".c"):
@@ -73,7 +73,7 @@ def definitions(sources: dict[str, Source]) -> dict[str, str]:
 
 
 def headers_of(source: Source, sources: dict[str, Source]) -> list[str]:
-    """All that it includes, and those include."""
+    """Returns all files that it includes, directly or not."""
     found: list[str] = []
     left = INCLUDE.findall(source.text)
     while left:
@@ -88,13 +88,13 @@ def headers_of(source: Source, sources: dict[str, Source]) -> list[str]:
 
 
 def compiled_text(source: Source, headers: list[str], sources: dict[str, Source]) -> str:
-    """What is compiled of a source: its own text, and of its headers what is inline."""
+    """Returns the compiled text of a source: its own, and the inline functions of its headers."""
     parts = [m.group() for h in headers for m in INLINE.finditer(sources[h].text)]
     return "\n".join([source.text, *parts])
 
 
 def own_names(source: Source) -> set[str]:
-    """Its functions that nobody else sees, whose names others may have, too."""
+    """Returns its static functions; other files may use the same names."""
     found = DEFINED.finditer(ATTRIBUTE.sub("", source.text))
     return {m.group(1) for m in found if STATIC.match(m.group())}
 
@@ -145,7 +145,7 @@ def enum_names(body: str) -> list[str]:
 
 
 def fields_of(struct: str, body: str) -> list[tuple[str, str, bool]]:
-    """(type, name, is an array) of each field; of pointers the type is "*"."""
+    """Returns (type, name, is an array) of each field; the type of pointers is "*"."""
     found = []
     for statement in filter(None, (" ".join(s.split()) for s in body.split(";"))):
         match = re.fullmatch(r"((?:const )?\w+) (.+)", statement)
@@ -161,7 +161,7 @@ def fields_of(struct: str, body: str) -> list[tuple[str, str, bool]]:
 
 
 def needed_types(types: dict[str, Type], roots: list[str]) -> list[str]:
-    """Those that the roots are made of, each behind those that it is made of."""
+    """Returns the structs reachable from the roots, each after those that it contains."""
     found: list[str] = []
 
     def visit(name: str) -> None:
@@ -223,7 +223,7 @@ KIND_OF = f"#define KIND_OF(x) _Generic((x), {', '.join(f'{t}: {k}' for t, k in 
 
 
 def kernels_of(sources: dict[str, Source]) -> list[tuple[str, str, str, str]]:
-    """(name, struct, header, source) of each kernel."""
+    """Returns (name, struct, header, source) of each kernel."""
     defined = {k: s.path for s in sources.values() for k in KERNEL_DEFINED.findall(s.text)}
     found = []
     for s in sources.values():

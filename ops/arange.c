@@ -1,4 +1,4 @@
-/* Arange and Full: tensors made of numbers alone. */
+/* Arange and Full: tensors filled from numbers alone. */
 #include "ops/arange.h"
 
 #include "ops/rule_checks.h"
@@ -55,5 +55,6 @@ void describe_full(const node *node, arange_form *desc) {
     return;
   }
   double value = float_of(node, &op->value);
-  desc->start = t == DTYPE_F64 ? value : (double)(float)value; /* as torch: 16 bits by way of F32 */
+  desc->start =
+      t == DTYPE_F64 ? value : (double)(float)value; /* as torch does: F16 and BF16 by way of F32 */
 }

@@ -1,9 +1,10 @@
 #ifndef OPS_ARANGE_H
 #define OPS_ARANGE_H
-/* Tensors made of numbers alone. */
+/* Arange and Full: tensors filled from numbers alone. */
 #include "ops/node.h"
 
-/* out[i] = start + i * step over n elements: of a float dtype the doubles, else the integers. */
+/* out[i] = start + i * step for n elements. Float dtypes use the doubles, all others the integers.
+ */
 typedef struct arange_form {
   const bound_tensor *out; /* contiguous */
   int64_t n;
@@ -11,6 +12,6 @@ typedef struct arange_form {
   int64_t int_start, int_step;
 } arange_form;
 void describe_arange(const node *node, arange_form *desc);
-void describe_full(const node *node, arange_form *desc); /* step 0 */
+void describe_full(const node *node, arange_form *desc); /* step is 0 */
 
 #endif

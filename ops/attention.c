@@ -1,11 +1,11 @@
-/* Attention: scaled dot product with grouped heads. */
+/* Attention: scaled dot product attention with grouped heads, also over caches and pages. */
 #include "ops/attention.h"
 
 #include <math.h>
 
 #include "ops/rule_checks.h"
 
-/* mask: (*, n_heads, Lq, Lk) or what broadcasts to it, BOOL or q's dtype. */
+/* mask: (*, n_heads, Lq, Lk) or a shape that broadcasts to it, BOOL or q's dtype. */
 static clave_status check_mask(const rule_context *context, uint32_t mask_id,
                                const tensor *scores) {
   if (mask_id == IR_NONE) return NULL;
@@ -42,7 +42,7 @@ clave_status rule_attention(const rule_context *context, const void *op) {
   const tensor *value = rule_tensor(context, attention->q), *k = rule_tensor(context, attention->k),
                *v = rule_tensor(context, attention->v);
   int r = value->rank;
-  tensor want_k = *value; /* k has q's shape but for heads and length */
+  tensor want_k = *value; /* k has q's shape except for heads and length */
   want_k.dims[r - 3] = want_k.dims[r - 2] = DIM_UNKNOWN;
   TRY(rule_expect_like(context, attention->k, "k", &want_k));
   tensor want_v = *k;
@@ -67,7 +67,7 @@ static clave_status check_float_up_to_f32(const rule_context *context, uint32_t 
   return INVALID("%s: expected F32, F16 or BF16, got %s", what, dtype_name(t));
 }
 
-/* What ops with caches have in common. */
+/* Operands that AttentionCached and AttentionPaged share. */
 typedef struct cache_operands {
   uint32_t q, k, v, out, key_cache, value_cache, key_scale, value_scale;
   uint32_t key_cache_out, value_cache_out, key_scale_out, value_scale_out;
@@ -90,7 +90,7 @@ typedef struct cache_operands {
                     .scale = (o)->scale,                     \
                     .softcap = (o)->softcap})
 
-/* (first, n_kv, any, head_dim) of a dtype that caches have. */
+/* Checks key_cache: (first, n_kv, any, head_dim) of a dtype that caches support. */
 static clave_status check_key_cache(const rule_context *context, const cache_operands *operands,
                                     int64_t first) {
   const tensor *cache = rule_tensor(context, operands->key_cache),
@@ -104,7 +104,7 @@ static clave_status check_key_cache(const rule_context *context, const cache_ope
   return rule_expect_like(context, operands->key_cache, "key_cache", &want);
 }
 
-/* Scales are there for I8 caches, for others not. */
+/* I8 caches need scales, other caches must have none. */
 static clave_status check_scale(const rule_context *context, uint32_t tid, const char *what,
                                 const tensor *cache) {
   bool wanted = cache->type == DTYPE_I8;
@@ -135,7 +135,7 @@ static clave_status check_caches(const rule_context *context, const cache_operan
   return check_scales(context, operands);
 }
 
-/* window, or the new rows where there is none, must fit into the cache. */
+/* Checks that the window, or the new rows if there is no window, fit into the cache. */
 static clave_status check_room(const rule_context *context, const ir_attention_cached *op) {
   int64_t rows = rule_tensor(context, op->key_cache)->dims[2],
           n = rule_tensor(context, op->k)->dims[2];
@@ -166,7 +166,8 @@ static clave_status check_position(const rule_context *context, uint32_t tid) {
                  tensor_shape_text(tensor, is, SHAPE_TEXT));
 }
 
-/* q, new rows of k and v, caches with `first` as their first dimension, numbers and the result. */
+/* Checks q, the new rows of k and v, caches with `first` as their first dimension, the numbers and
+ * out. */
 static clave_status check_cache_operands(const rule_context *context,
                                          const cache_operands *operands, int64_t first) {
   const tensor *value = rule_tensor(context, operands->q), *k = rule_tensor(context, operands->k),

@@ -1,35 +1,36 @@
 #ifndef OPS_ATTENTION_H
 #define OPS_ATTENTION_H
-/* Attention, over a cache, and over caches in pages. */
+/* Attention: plain, over a cache, and over caches in pages. */
 #include "ops/node.h"
 
 /* q: (*, n_kv * share, n_queries, head_dim), k: (*, n_kv, n_keys, head_dim), v: (*, n_kv, n_keys,
  * v_dim); * has n_batch elements. Head h of q reads head h / share of k and v. */
 typedef struct attention_form {
   const bound_tensor *q, *k, *v, *out;
-  const bound_tensor *mask; /* NULL: none */
-  tensor mask_view;         /* mask as the scores: (*, n_kv * share, n_queries, n_keys) */
+  const bound_tensor *mask; /* NULL if absent */
+  tensor
+      mask_view; /* the mask broadcast to the scores' shape: (*, n_kv * share, n_queries, n_keys) */
   int64_t n_batch, n_kv, share, n_queries, n_keys, head_dim, v_dim;
   bool causal;
-  bool empty_nan;       /* a query whose scores are all -inf gets NaN, not 0 */
+  bool empty_nan;       /* a query whose scores are all -inf yields NaN instead of 0 */
   double scale, masked; /* masked: the score of a key that a BOOL mask hides */
 } attention_form;
 void describe_attention(const node *node, attention_form *desc);
 
-/* Rows of new_k and new_v go to the caches; k, v, k_scale and v_scale are the caches with them,
- * n_keys their rows. The rows go there and are attended to `room` at a time: what more would
- * overwrite keys that earlier ones of them see. */
+/* Attention over caches: k, v, k_scale and v_scale are the caches after the rows of new_k and
+ * new_v are written to them, and n_keys is their row count. At most `room` new rows are written
+ * and attended to at a time, because more would overwrite keys that earlier new rows still see. */
 typedef struct attention_cached_form {
   attention_form attention;
   const bound_tensor *new_k, *new_v, *position;
-  const bound_tensor *k_scale, *v_scale; /* NULL: none */
-  int64_t window, room;                  /* window: 0 for all keys */
-  double softcap;                        /* 0: none */
+  const bound_tensor *k_scale, *v_scale; /* NULL if absent */
+  int64_t window, room;                  /* window: keys that a query sees, 0 for all */
+  double softcap;                        /* 0 if absent */
 } attention_cached_form;
 void describe_attention_cached(const node *node, attention_cached_form *desc);
 
-/* Tokens in pages: k, v, k_scale and v_scale are the pools with the new rows, n_keys what a
- * sequence of the page table has room for. */
+/* Attention over pages: k, v, k_scale and v_scale are the page pools after the new rows are
+ * written. n_keys is the capacity, in rows, of one sequence of the page table. */
 typedef struct attention_paged_form {
   attention_cached_form cached;
   const bound_tensor *sequence, *page_table;

@@ -1,9 +1,9 @@
-/* Cat: tensors joined along one axis. */
+/* Cat: concatenation along one axis. */
 #include "ops/cat.h"
 
 #include "ops/rule_checks.h"
 
-/* Adds one more tensor to `sum`, which has the dtype and shape of those before. */
+/* Appends input to `sum`, the dtype and shape of the tensors before it. */
 static clave_status add_tensor(const tensor *input, int axis, tensor *sum) {
   char a[SHAPE_TEXT], b[SHAPE_TEXT];
   if (input->type != sum->type)

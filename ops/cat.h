@@ -1,20 +1,20 @@
 #ifndef OPS_CAT_H
 #define OPS_CAT_H
-/* Tensors side by side. */
+/* Concatenation along one axis. */
 #include "ops/node.h"
 
-/* Copies, one for each operand that has elements:
- *   describe_cat(n, &f);
- *   while (next_part(&f)) copy(f.x, &f.part); */
+/* Iterates over the operands that have elements, each of which is one copy:
+ *  describe_cat(node, &desc);
+ *  while (next_part(&desc)) copy(desc.x, &desc.part); */
 typedef struct cat_form {
-  const bound_tensor *x; /* the operand */
-  bound_tensor part;     /* of x's dims: where it goes in out */
+  const bound_tensor *x; /* current operand */
+  bound_tensor part;     /* the slice of out, with x's dims, that x is copied to */
   const node *node;
   int axis;
-  int64_t at;    /* how much of the axis is filled */
-  uint32_t next; /* operand */
+  int64_t at;    /* start of the next part along the axis, in elements */
+  uint32_t next; /* index of the next operand */
 } cat_form;
 void describe_cat(const node *node, cat_form *desc);
-bool next_part(cat_form *desc); /* false: there are no more */
+bool next_part(cat_form *desc); /* false after the last one */
 
 #endif

@@ -1,7 +1,8 @@
-/* If, While, Scan: which chains they run, and that the tensors bound to a chain's args and results
- * have the same types. While: condition_chain's only result is one BOOL element; body_chain's
- * results become its args. Scan: body_chain's args are the carries, one step of each of xs (axis
- * 0), then args; its results are the carries, then one step of each of the remaining results. */
+/* If, While, Scan: the chains they run, and the check that tensors bound to a chain's args and
+ * results have the same types. While: condition_chain's only result is one BOOL element;
+ * body_chain's results are its next args. Scan: body_chain's args are the carries, one step of
+ * each of xs (axis 0), then args; its results are the carries, then one step of each of the
+ * remaining results. */
 #include "ops/rule_checks.h"
 
 int control_chains(const ir_instruction *ins, uint32_t chains[2]) {
@@ -59,8 +60,8 @@ static clave_status find_chain(const rule_context *context, uint32_t index, cons
   return NULL;
 }
 
-/* Tensors inside [from, from + tids.count) of the chain's list have the types of tids. step:
- * without their axis 0. */
+/* Checks that tensors [from, from + tids.count) of the chain's list `inner` have the types of
+ * tids, without axis 0 if `step`. */
 static clave_status bind_tensors(const rule_context *context, const ir_u32s *inner, uint32_t from,
                                  const ir_u32s *tids, bool step, const char *what) {
   for (uint32_t i = 0; i < tids->count; i++) {
@@ -138,7 +139,7 @@ clave_status rule_while(const rule_context *context, const void *op) {
       "body_chain");
 }
 
-/* Axis 0 of all scanned inputs and outputs has one length. */
+/* Checks that axis 0 of all scanned inputs and outputs has the same length. */
 static clave_status check_length(const rule_context *context, const ir_u32s *tids, uint32_t from,
                                  int64_t *length) {
   for (uint32_t i = from; i < tids->count; i++) {

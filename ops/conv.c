@@ -14,7 +14,7 @@ typedef struct conv_window {
   int64_t kernel, stride, padding, dilation, output_padding;
 } conv_window;
 
-/* dilation * (kernel - 1) + 1; DIM_UNKNOWN as the kernel's size. */
+/* Stores dilation * (kernel - 1) + 1, or DIM_UNKNOWN if the kernel's size is unknown. */
 static clave_status covered_size(const conv_window *window, int64_t *out) {
   *out = DIM_UNKNOWN;
   if (window->kernel == DIM_UNKNOWN) return NULL;
@@ -68,7 +68,7 @@ static clave_status check_ranks(const rule_context *context, uint32_t x_id, uint
   return INVALID("weight: expected rank %d like x, got %d", tensor->rank, value->rank);
 }
 
-/* Of an encoded weight. */
+/* Checks the operands of a convolution with an encoded weight. */
 static clave_status check_codes(const tensor *input, const tensor *weight) {
   if (!dtype_is_float(input->type) || input->type == DTYPE_F64)
     return INVALID("x: expected F32, F16 or BF16 as weight is encoded, got %s",
@@ -88,7 +88,7 @@ static clave_status check_operands(const rule_context *context, uint32_t x_id, u
   return check_ranks(context, x_id, weight);
 }
 
-/* `divided`: the weight's channels that all groups share, dims[0]. */
+/* divided: dims[0] of the weight, the channels that are split among the groups. */
 static clave_status check_groups(int32_t groups, int64_t divided) {
   if (groups < 1) return INVALID("groups: expected at least 1, got %d", groups);
   if (divided == DIM_UNKNOWN || divided % groups == 0) return NULL;
@@ -96,7 +96,7 @@ static clave_status check_groups(int32_t groups, int64_t divided) {
                  (long long)divided, groups);
 }
 
-/* per_group * groups, DIM_UNKNOWN as per_group. */
+/* Stores per_group * groups, or DIM_UNKNOWN if per_group is unknown. */
 static clave_status count_channels(int64_t per_group, int32_t groups, int64_t *out) {
   *out = DIM_UNKNOWN;
   if (per_group == DIM_UNKNOWN || mul_i64(per_group, groups, out)) return NULL;
@@ -116,8 +116,8 @@ static clave_status check_windows(const ir_i32s *stride, const ir_i32s *padding,
   return check_spatial(dilation, "dilation", n, 1);
 }
 
-/* Backends lay out what a kernel sees of input, its padding and what strides spread too: of sizes
- * that they can multiply by 8 for each dimension and by the bytes of an element. */
+/* Limits x with its padding, and what strides spread, to a size that backends can still multiply
+ * by 8 per dimension and by the bytes of an element when they lay out a kernel's input. */
 static clave_status check_extent(const tensor *input, const tensor *out, const ir_i32s *padding) {
   const int64_t most = INT64_MAX >> 12;
   int64_t elements = 1;
@@ -163,7 +163,7 @@ clave_status rule_conv(const rule_context *context, const void *op) {
   return rule_sums(context, conv, type, type);
 }
 
-/* Its fields that Conv has, too. */
+/* Returns the fields that Conv also has. */
 static ir_conv as_conv(const ir_conv_integer *op) {
   return (ir_conv){.x = op->x,
                    .weight = op->weight,
@@ -286,8 +286,8 @@ void describe_conv_transpose(const node *node, conv_form *desc) {
 
 /* ---------------------------------------------------------------- Winograd's method */
 
-/* From so many channels on tiles keep to the bound that direct sums have (test_cpu_winograd.c),
- * which grows faster with the channels than what they are off by. */
+/* With this many channels or more, tiles keep within the error bound of direct sums
+ * (test_cpu_winograd.c): the bound grows faster with the channels than the error of the tiles. */
 enum { LEAST_CHANNELS = 64, LEAST_OUTPUTS = 16 };
 
 static bool is_side(const conv_dim *dim) {
@@ -300,10 +300,10 @@ bool conv_takes_winograd(const conv_form *desc) {
          desc->channels >= LEAST_CHANNELS && desc->outputs >= LEAST_OUTPUTS;
 }
 
-/* By the images' sizes alone, not by how many there are, so that their number asks for no other
- * form of the weight. Tiles of 4 multiply 36 times for 16 outputs, where tiles of 2 do 64 times,
- * but the weight is 4 times as large as the plain one then, in place of 16 / 9 times, and must be
- * read for few tiles. In a line most of a tile is beyond the image. */
+/* Depends on the image size alone, so that the number of images never requires another packed
+ * weight. Tiles of 4 multiply 36 times for 16 outputs, tiles of 2 multiply 64 times. But the
+ * weight is then 4 times as large as the plain one, instead of 16 / 9 times, and is read for few
+ * tiles. If an output has one row or column, most of a tile is outside of the image. */
 int conv_winograd_tile(const conv_form *desc) {
   enum { SMALL_IMAGE = 14 * 14 };
   const int64_t rows = desc->dims[1].out, columns = desc->dims[2].out;
@@ -312,7 +312,7 @@ int conv_winograd_tile(const conv_form *desc) {
   return side <= 2 || rows * columns <= SMALL_IMAGE ? 2 : 4;
 }
 
-/* Sizes of the three dimensions, a field of conv_dim. */
+/* Adds one field of conv_dim for all three dimensions. */
 static void add_sizes(tuning_key *key, const char *name, const conv_form *desc, size_t field) {
   char value[80];
   int64_t n[SPATIAL_DIMS];

@@ -1,19 +1,20 @@
 #ifndef OPS_CONV_H
 #define OPS_CONV_H
-/* Convolutions, of integers too, and their transposes over one to three spatial dimensions. */
+/* Convolutions (of integers too) and transposed convolutions over one to three spatial dimensions.
+ */
 #include "base/conv_dim.h"
 #include "base/tuning.h"
 #include "ops/node.h"
 
-/* x: (images, groups * channels, in...), out: (images, groups * outputs, out...), bias: (groups *
- * outputs), weight: (groups * outputs, channels, kernel...), transposed: (groups * channels,
- * outputs, kernel...); all contiguous, of one dtype, but for ConvInteger's. Missing dimensions
- * stand in front. */
+/* Shapes: x (images, groups * channels, in...), out (images, groups * outputs, out...), bias
+ * (groups * outputs), weight (groups * outputs, channels, kernel...) or, if transposed, (groups *
+ * channels, outputs, kernel...). All are contiguous and, except in ConvInteger, of one dtype.
+ * Missing spatial dimensions are prepended. */
 typedef struct conv_form {
-  const bound_tensor *x, *weight, *bias, *out; /* bias: NULL if not given */
-  dtype type;                                  /* of x in the program */
+  const bound_tensor *x, *weight, *bias, *out; /* bias: NULL if absent */
+  dtype type;                                  /* x's dtype in the program */
   bool transposed;
-  int padding_value; /* around x; 0 but for ConvInteger */
+  int padding_value; /* pads x; nonzero only for ConvInteger */
   int64_t images, groups, channels, outputs;
   conv_dim dims[SPATIAL_DIMS];
 } conv_form;
@@ -21,12 +22,13 @@ void describe_conv(const node *node, conv_form *desc);
 void describe_conv_transpose(const node *node, conv_form *desc);
 void describe_conv_integer(const node *node, conv_form *desc);
 
-/* Whether Winograd's method is for it: within the bound that direct sums have; and the side of a
- * tile of outputs that suits it, 2 or 4; 0: direct sums do. */
+/* True if Winograd's method supports this convolution within the error bound of direct sums.
+ * conv_winograd_tile returns the best side of an output tile, 2 or 4, or 0 if direct sums are
+ * better. */
 bool conv_takes_winograd(const conv_form *desc);
 int conv_winograd_tile(const conv_form *desc);
 
-/* Adds the sizes and dtypes that decide how fast the variants of a convolution are. */
+/* Adds the sizes and dtypes that decide which variant of a convolution is fastest. */
 void add_conv_key(tuning_key *key, const conv_form *desc);
 
 #endif

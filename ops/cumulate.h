@@ -1,12 +1,13 @@
 #ifndef OPS_CUMULATE_H
 #define OPS_CUMULATE_H
-/* Running folds along any axis. */
+/* Running sums, products and extremes along any axis. */
 #include "ops/node.h"
 
-/* rows[0] of x and rows[1] of out and indices: n_rows rows of `row` elements, see rows_along. */
+/* rows[0] is the layout of x, rows[1] that of out and indices: n_rows rows of `row` elements (see
+ * rows_along). */
 typedef struct cumulate_form {
   ir_cumulate_kind kind;
-  const bound_tensor *x, *out, *indices; /* indices: NULL where not wanted */
+  const bound_tensor *x, *out, *indices; /* indices: NULL if not wanted */
   tensor rows[2];
   int64_t n_rows, row;
 } cumulate_form;

@@ -1,6 +1,7 @@
-/* Custom: an op of the user's with kernels in OpenCL C, and a chain of other ops that computes the
- * same. What a kernel does cannot be known; what it is given can: texts and names are bounded, its
- * parameters name tensors of the op, its grid is no larger than a device can count. */
+/* Custom: a user-defined op with kernels in OpenCL C and a chain of other ops that computes the
+ * same. The verifier cannot know what a kernel does, but it checks what the kernel is given: texts
+ * and names are bounded, parameters refer to the op's tensors, and the grid fits the device's
+ * counters. */
 #include "ops/custom.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include "ops/rule_checks.h"
 
 enum {
-  MAX_TEXT = 256 << 10, /* bytes of a kernel */
+  MAX_TEXT = 256 << 10, /* bytes of a kernel's source */
   MAX_NAME = 64,
   MAX_TARGET = 256,
   MAX_KERNELS = 8,
@@ -20,7 +21,7 @@ enum {
 };
 static const int64_t MAX_WORK_ITEMS = (int64_t)1 << 40, MAX_LOCAL_BYTES = 1 << 30;
 
-/* ---------------------------------------------------------------- read by backends */
+/* ---------------------------------------------------------------- used by backends */
 
 const ir_custom_kernel *custom_kernel_for(const ir_custom *op, const char *device_type) {
   static const char *const types[] = {
@@ -87,7 +88,7 @@ static clave_status check_parameter(const rule_context *context, const ir_custom
                                               (unsigned long long)tensors);
 }
 
-/* Every result is written through a pointer of its own. */
+/* Fails unless exactly one parameter points to each result. */
 static clave_status check_results(const ir_custom *op, const ir_custom_kernel *kernel) {
   for (uint32_t r = 0; r < op->results.count; r++) {
     int found = 0;
@@ -167,7 +168,8 @@ static clave_status check_kernels(const rule_context *context, const ir_custom *
 
 /* ---------------------------------------------------------------- the reference */
 
-/* Slots that may be read: constants, args, and what was written before. Ids are not checked yet. */
+/* The slots that a reference may read: constants, args and results of its earlier instructions.
+ * Ids have not been checked yet. */
 typedef struct reference_check {
   const rule_context *context;
   bool *known; /* (n_tensors) */

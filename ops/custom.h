@@ -1,13 +1,13 @@
 #ifndef OPS_CUSTOM_H
 #define OPS_CUSTOM_H
-/* Custom ops: which of their kernels a device runs, and what the parameters of one stand for. */
+/* Custom ops: selects the kernel for a device and resolves a kernel's parameters. */
 #include "ops/node.h"
 
-/* The first kernel for devices of a type ("CPU", "GPU", ...); NULL: there is none. */
+/* Returns the first kernel for a device type ("CPU", "GPU", ...), NULL if there is none. */
 const ir_custom_kernel *custom_kernel_for(const ir_custom *op, const char *device_type);
-/* Work-items of a group. */
+/* Returns the work-items per work-group. */
 int64_t custom_group_size(const ir_custom_kernel *kernel);
-/* The tensor that a parameter points to: an arg, or a result. */
+/* Returns the tensor that a parameter points to, which is an arg or a result of the op. */
 uint32_t custom_tensor(const ir_custom *op, const ir_custom_parameter *parameter);
 bool custom_is_result(const ir_custom *op, const ir_custom_parameter *parameter);
 

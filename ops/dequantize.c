@@ -41,7 +41,8 @@ void describe_picked_rows(const node *node, dequantize_form *desc) {
   set_picks(node, desc);
 }
 
-/* Panels have -zero * scale for a zero, which rounds otherwise than (code - zero) * scale. */
+/* Panels dequantize as code * scale - zero * scale, which rounds differently from (code - zero) *
+ * scale, so encodings with zeros are excluded. */
 static bool panels_are_exact(const tensor *tensor) {
   const encoding *encoding = &tensor->encoding;
   if (encoding->kind) return encoding->axis == 1 && !encoding->has_zeros;

@@ -3,7 +3,7 @@
 /* Distances between the rows of two matrices. */
 #include "ops/node.h"
 
-/* a: (*, n_a, m), b: (*, n_b, m), out: (*, n_a, n_b) of n_out elements. */
+/* a: (*, n_a, m), b: (*, n_b, m), out: (*, n_a, n_b) with n_out elements. */
 typedef struct distance_form {
   const bound_tensor *a, *b, *out;
   int64_t n_out, n_a, n_b, m;

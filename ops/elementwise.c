@@ -9,14 +9,14 @@
 typedef struct step_check {
   const rule_context *context;
   const ir_elementwise *op;
-  dtype first;    /* of input 0 */
-  uint32_t index; /* of the step */
+  dtype first;    /* dtype of input 0 */
+  uint32_t index; /* number of the step */
   const ir_step *step;
   const step_info *info;
 } step_check;
 
-/* Only inputs and steps have a dtype of their own; immediates and values take that of the step's
- * operands. */
+/* Only inputs and steps have a dtype; immediates and host scalars use the dtype of the step's
+ * other operands. */
 static bool has_own_dtype(const ir_operand *op) {
   return op->source == IR_OPERAND_SOURCE_INPUT || op->source == IR_OPERAND_SOURCE_STEP;
 }
@@ -40,7 +40,7 @@ static clave_status check_reference(const step_check *check, int which, const ir
                            : INVALID("operand %d is %s %u of %u", which, what, op->index, limit);
 }
 
-/* May a host scalar of this type stand where tensors of dtype t do? */
+/* True if a host scalar of this type may be used where tensors have dtype t. */
 static bool value_fits(ir_value_type v, dtype t) {
   if (t == DTYPE_BOOL) return v == IR_VALUE_TYPE_BOOL;
   return v != IR_VALUE_TYPE_FLOAT || dtype_is_float(t);
@@ -70,7 +70,7 @@ static clave_status check_operand(const step_check *check, int which, const ir_o
                  dtype_name(want), (long long)op->i);
 }
 
-/* The dtype that the operands from `first` on share. */
+/* Finds the dtype that the operands from number `first` on share. */
 static clave_status find_dtype(const step_check *check, uint32_t first, dtype *out) {
   for (uint32_t i = first; i < check->step->operands.count; i++) {
     const ir_operand *op = &check->step->operands.items[i];
@@ -133,7 +133,7 @@ clave_status rule_steps(const rule_context *context, const ir_elementwise *op, d
   TRY(check_steps(context, op, first));
   tensor want = {.rank = 0};
   if (op->inputs.count == 0)
-    want = *rule_tensor(context, op->out); /* a constant list fills any shape */
+    want = *rule_tensor(context, op->out); /* a list without inputs fills any shape */
   for (uint32_t i = 0; i < op->inputs.count; i++)
     TRY(rule_broadcast(rule_tensor(context, op->inputs.items[i]), &want.rank, want.dims));
   want.type = op->steps.items[op->steps.count - 1].dtype;
@@ -154,8 +154,8 @@ dtype compute_dtype(dtype t) {
   return t == DTYPE_F64 ? DTYPE_F64 : dtype_has_fractions(t) ? DTYPE_F32 : DTYPE_I64;
 }
 
-/* The dtype that a step's operands (of where: the last two) share. Steps of numbers alone keep it.
- */
+/* Returns the dtype that a step's operands share (where: the last two). Steps over numbers alone
+ * have the dtype that the step declares. */
 static dtype shared_dtype(const elementwise_form *desc, const ir_step *step) {
   uint32_t first = step_table[step->kind].result == STEP_WHERE ? 1 : 0;
   for (uint32_t k = first; k < step->operands.count; k++) {
@@ -166,7 +166,7 @@ static dtype shared_dtype(const elementwise_form *desc, const ir_step *step) {
   return step->dtype;
 }
 
-/* Integers may stand for floats; the rules let no float stand for integers. */
+/* Integers may be used as floats; the rules reject floats used as integers. */
 static elementwise_operand describe_operand(const node *node, const ir_operand *op, dtype compute) {
   elementwise_operand operand = {
       .source = op->source, .index = op->index, .compute = compute, .i = op->i, .f = op->f};
@@ -224,7 +224,8 @@ void describe_elementwise(const node *node, elementwise_form *desc) {
   describe_steps(node, op, program_type(node, first_of(op)), desc);
 }
 
-/* What keeps values about as large as they are, so that a rounding stays as small. */
+/* True for steps that about preserve the size of values, so that rounding errors are not
+ * amplified. */
 static bool is_gentle(const elementwise_step *step) {
   return step->type == DTYPE_F32 && step->operand_type == DTYPE_F32 &&
          (step->kind == IR_STEP_KIND_ADD || step->kind == IR_STEP_KIND_MUL ||

@@ -7,11 +7,11 @@ typedef struct embedding_bag_form {
   ir_embedding_bag_kind kind;
   const bound_tensor *weight;  /* (rows, dim) */
   const bound_tensor *indices; /* (n) */
-  const bound_tensor *offsets; /* (n_offsets), one for each bag or one more */
-  const bound_tensor *factors; /* (n) of weight's dtype; NULL: none */
+  const bound_tensor *offsets; /* (n_offsets): one per bag, or one more */
+  const bound_tensor *factors; /* (n), of weight's dtype; NULL if absent */
   const bound_tensor *out;     /* (bags, dim), contiguous */
   int64_t bags, dim, rows, n, n_offsets;
-  bool skips; /* indices equal to `skipped` do not count */
+  bool skips; /* indices equal to `skipped` are ignored */
   int64_t skipped;
 } embedding_bag_form;
 void describe_embedding_bag(const node *node, embedding_bag_form *desc);

@@ -1,10 +1,10 @@
-/* Epilogues: found by the names of their fields, checked and described as the Elementwise that they
- * stand for. */
+/* Epilogues: found by the names of their fields, checked and described as the Elementwise that
+ * they represent. */
 #include "ops/epilogue.h"
 
 #include <string.h>
 
-enum { EPILOGUES_SINCE = 3 }; /* schema version of the first of them */
+enum { EPILOGUES_SINCE = 3 }; /* schema version of the first epilogues */
 
 static const char steps_name[] = "epilogue", inputs_name[] = "epilogue_inputs";
 

@@ -11,7 +11,7 @@ static bool is_complex(ir_fft_kind kind, bool out) {
   return kind != (out ? IR_FFT_KIND_TO_REAL : IR_FFT_KIND_FROM_REAL);
 }
 
-/* A tensor without its dimension of pairs. */
+/* Stores a tensor without its dimension of real and imaginary parts. */
 static clave_status take_pairs(const rule_context *context, uint32_t tid, const char *what,
                                bool complex, tensor *to) {
   *to = *rule_tensor(context, tid);
@@ -24,7 +24,7 @@ static clave_status take_pairs(const rule_context *context, uint32_t tid, const 
 
 static int64_t half_of(int64_t n) { return n == DIM_UNKNOWN ? n : n / 2 + 1; }
 
-/* The sizes of x and out along the axis. */
+/* Checks the sizes of x and out along the axis. */
 static clave_status check_sizes(ir_fft_kind kind, int64_t x, int64_t out) {
   bool to_real = kind == IR_FFT_KIND_TO_REAL;
   int64_t n = to_real ? out : x, other = to_real ? x : out;
@@ -67,7 +67,7 @@ clave_status rule_fft(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- division into passes */
 
-/* Four before two: of twos at most one pass is left. */
+/* Four precedes two, so at most one pass of radix two remains. */
 const int fft_radices[FFT_RADICES] = {4, 2, 3, 5, 7, 11, 13};
 
 bool fft_divide(int64_t n, fft_plan *out) {

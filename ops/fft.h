@@ -1,35 +1,37 @@
 #ifndef OPS_FFT_H
 #define OPS_FFT_H
-/* The discrete Fourier transform along any axis, and how it is divided. */
+/* The discrete Fourier transform along any axis, and its division into passes. */
 #include "ops/node.h"
 
-/* What transforms are made of: a length is a product of these, or goes to a power of two. */
+/* Supported radices. Other lengths are transformed by way of a power of two. */
 enum { FFT_RADICES = 7, FFT_MAX_PASSES = 64 };
-#define FFT_TOO_MANY (INT64_C(1) << 32) /* points of a transform */
+#define FFT_TOO_MANY (INT64_C(1) << 32) /* limit on the points of a transform */
 extern const int fft_radices[FFT_RADICES];
 
-/* A transform of `length` in passes, each of one radix; their product is the length. */
+/* A transform of `length` points as passes of one radix each; the product of the radices is
+ * length. */
 typedef struct fft_plan {
   int64_t length;
-  int count[FFT_RADICES]; /* passes of each of fft_radices */
+  int count[FFT_RADICES]; /* number of passes per entry of fft_radices */
 } fft_plan;
-/* False where n has another prime factor. n >= 1. */
+/* Returns false if n has a prime factor that is no radix. n must be at least 1. */
 bool fft_divide(int64_t n, fft_plan *out);
-/* The radices of the passes in order; gives how many. */
+/* Stores the radix of each pass in order and returns the number of passes. */
 int fft_passes(const fft_plan *plan, int radices[FFT_MAX_PASSES]);
 
-/* n_rows transforms of n points. rows[0] of x, rows[1] of out, without the dimension of pairs: see
- * rows_along; of n_in and n_out elements. */
+/* n_rows transforms of n points. rows[0] and rows[1] are the layouts of x and out without the
+ * dimension of real and imaginary parts (see rows_along), of n_in and n_out elements per row. */
 typedef struct fft_form {
   const bound_tensor *x, *out;
   ir_fft_kind kind;
   tensor rows[2];
-  int64_t pair[2]; /* from the real to the imaginary part, in elements; of a real tensor 0 */
+  int64_t
+      pair[2]; /* distance from the real to the imaginary part, in elements; 0 for real tensors */
   int64_t n_rows, n, n_in, n_out;
   bool inverse;
   double scale;
-  /* Of n points, or where `chirp` of at least 2 n - 1: then the transform is a convolution with
-   * exp(pi i j^2 / n) (Bluestein's algorithm). */
+  /* Plan for n points. With `chirp` it is for at least 2 n - 1 points: the transform is then a
+   * convolution with exp(pi i j^2 / n) (Bluestein's algorithm). */
   fft_plan plan;
   bool chirp;
 } fft_form;

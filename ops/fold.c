@@ -14,7 +14,7 @@ static clave_status check_attributes(const window_attributes *attributes) {
   return check_spatial(attributes->dilation, "dilation", 2, 1);
 }
 
-/* Positions of the window along dimension d. */
+/* Counts the positions of the window along dimension d. */
 static clave_status count_positions(const window_attributes *attributes, int d, int64_t size,
                                     int64_t *out) {
   *out = DIM_UNKNOWN;
@@ -35,7 +35,7 @@ static bool multiply_known(int64_t a, int64_t b, int64_t *out) {
   return a == DIM_UNKNOWN || b == DIM_UNKNOWN || mul_i64(a, b, out);
 }
 
-/* The blocks of planes (N, C, H, W). */
+/* Computes the blocks of planes (N, C, H, W). */
 static clave_status blocks_of(const window_attributes *attributes, const tensor *planes,
                               tensor *blocks) {
   TRY(check_attributes(attributes));

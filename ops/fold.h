@@ -1,10 +1,10 @@
 #ifndef OPS_FOLD_H
 #define OPS_FOLD_H
-/* Sliding blocks of planes: Im2col copies them out, Col2im adds them up. */
+/* Sliding windows over planes: Im2col copies the blocks out, Col2im sums them back. */
 #include "ops/node.h"
 
-/* The planes: (planes, size...); the blocks: (planes * kernel..., positions...). Im2col reads the
- * planes, Col2im writes them; both contiguous. */
+/* Planes are (planes, size...), blocks (planes * kernel..., positions...). Im2col reads planes,
+ * Col2im writes them. Both operands are contiguous. */
 typedef struct fold_form {
   const bound_tensor *x, *out;
   int64_t planes, size[2], positions[2], kernel[2], stride[2], padding[2], dilation[2];

@@ -1,4 +1,4 @@
-/* GridSample: x read at the positions that a grid holds. */
+/* GridSample: x sampled at the positions that a grid holds. */
 #include "ops/grid_sample.h"
 
 #include "ops/rule_checks.h"

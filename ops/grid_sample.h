@@ -1,10 +1,10 @@
 #ifndef OPS_GRID_SAMPLE_H
 #define OPS_GRID_SAMPLE_H
-/* Planes and volumes read at positions between their elements. */
+/* Planes and volumes sampled at fractional positions. */
 #include "ops/node.h"
 
-/* x: (batch, channels, in...), grid: (batch, points, n_dims), the last dimension's coordinate
- * first, out: (batch, channels, points); all contiguous, of one dtype. */
+/* x: (batch, channels, in...), grid: (batch, points, n_dims) with the last dimension's coordinate
+ * first, out: (batch, channels, points). All are contiguous and of one dtype. */
 typedef struct grid_sample_form {
   const bound_tensor *x, *grid, *out;
   ir_grid_sample_mode mode;
@@ -12,7 +12,7 @@ typedef struct grid_sample_form {
   bool align_corners;
   int n_dims; /* 2 or 3 */
   int64_t batch, channels, points;
-  int64_t in[SPATIAL_DIMS]; /* the last dimension's size first; missing: 1 */
+  int64_t in[SPATIAL_DIMS]; /* last dimension first; 1 if missing */
 } grid_sample_form;
 void describe_grid_sample(const node *node, grid_sample_form *desc);
 

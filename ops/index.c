@@ -1,5 +1,5 @@
-/* IndexSelect (embedding), Gather, Index: elements picked by index tensors; RavelIndex: index
- * tensors joined. */
+/* IndexSelect (embedding), Gather, Index: elements read at the positions that index tensors hold.
+ * RavelIndex: several index tensors combined into one of linear positions. */
 #include "ops/index.h"
 
 #include <string.h>
@@ -49,7 +49,7 @@ static clave_status check_index_tensor(const rule_context *context, uint32_t tid
   return check_index_dtype(context, tid, "index");
 }
 
-/* Axes normalised and ascending; *adjacent: they follow each other. */
+/* Resolves the axes, which must ascend. Sets *adjacent if they are consecutive. */
 static clave_status read_axes(const ir_index *op, int rank, int *axes, bool *adjacent) {
   bool marked[MAX_RANK];
   if (op->indices.count == 0) return INVALID("indices is empty");
@@ -76,8 +76,7 @@ clave_status rule_index(const rule_context *context, const void *op) {
     TRY(check_index_tensor(context, index->indices.items[i]));
     TRY(rule_broadcast(rule_tensor(context, index->indices.items[i]), &picked.rank, picked.dims));
   }
-  int first =
-      adjacent ? axes[0] : 0; /* the broadcast dimensions stand in front of x's dimension `first` */
+  int first = adjacent ? axes[0] : 0; /* the broadcast dimensions precede x's dimension `first` */
   uint32_t next = 0;
   for (int i = 0; i <= value->rank; i++) {
     if (i == first) TRY(append_dims(&want, picked.rank, picked.dims));
@@ -112,7 +111,7 @@ clave_status rule_ravel_index(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- descriptions */
 
-/* Broadcasts `shape` to to's dims, which the rules have compared. */
+/* Broadcasts `shape` to to's dims; the rules have checked that this is possible. */
 static void widen(tensor *shape, const tensor *to) {
   int grow = to->rank > shape->rank ? to->rank - shape->rank : 0;
   for (int d = shape->rank - 1; d >= 0; d--) shape->dims[d + grow] = shape->dims[d];
@@ -122,7 +121,7 @@ static void widen(tensor *shape, const tensor *to) {
     if (to->dims[d] != 1) shape->dims[shape->rank - to->rank + d] = to->dims[d];
 }
 
-/* The index tensors, of one shape. */
+/* Describes the index tensors, broadcast to one shape. */
 static void set_indices(const node *node, const ir_u32s *indices, pick_form *desc) {
   tensor shape = {.rank = 0};
   desc->n = (int)indices->count;
@@ -136,7 +135,8 @@ static void set_indices(const node *node, const ir_u32s *indices, pick_form *des
   desc->n_picks = tensor_numel(&desc->index[0]);
 }
 
-/* x without the axes whose bits are set; its first n_front dimensions stand in front. */
+/* Describes x without the axes whose bits are set; its first n_front remaining dimensions are
+ * `front`. */
 static void set_rest(pick_form *desc, unsigned axes, int n_front) {
   tensor rest = {.type = desc->x->tensor.type};
   for (int d = 0; d < desc->x->tensor.rank; d++) {
@@ -177,7 +177,7 @@ void describe_index(const node *node, pick_form *desc) {
     axes |= 1u << axis;
     set_axis(desc, k, axis);
   }
-  /* Axes ascend: those of adjacent ones stay where they were, else they stand in front. */
+  /* Axes ascend. Picks over adjacent axes stay in place; otherwise they come first. */
   set_rest(desc, axes, last - first + 1 == desc->n ? first : 0);
 }
 

@@ -1,4 +1,5 @@
-/* The rules of an instruction as a whole: its op's, its epilogue's, and those that no op owns. */
+/* Rules of an instruction as a whole: its op's, its epilogue's, and general ones that hold for
+ * every op. */
 #include "ops/epilogue.h"
 #include "ops/rule_checks.h"
 
@@ -33,7 +34,8 @@ clave_status rule_sizes(const rule_context *context, const ir_instruction *ins) 
   return rule_epilogue(context, ins);
 }
 
-/* Elementwise steps, those of an epilogue too, have rules of their own. */
+/* Rejects stored-only dtypes. Elementwise steps, including those of epilogues, have their own
+ * rules. */
 static clave_status check_stored(const rule_context *context, const ir_instruction *ins,
                                  const operand *operand) {
   const op_info *info = &op_table[ins->op_type];

@@ -4,13 +4,13 @@
 
 #include "ops/rule_checks.h"
 
-/* The sizes of the last dimensions of an output. */
+/* The last dimensions of an output. */
 typedef struct last_dims {
   int n;
   int64_t dims[2];
 } last_dims;
 
-/* Error unless the output, where present, has value's leading dimensions and these last ones. */
+/* Fails unless the output, if present, has value's leading dimensions followed by `last`. */
 static clave_status expect_last(const rule_context *context, uint32_t tid, const char *what,
                                 dtype type, const tensor *value, last_dims last) {
   if (tid == IR_NONE) return NULL;
@@ -29,12 +29,12 @@ static int64_t least_dim(int64_t m, int64_t n) {
   return m == DIM_UNKNOWN || n == DIM_UNKNOWN ? DIM_UNKNOWN : m < n ? m : n;
 }
 
-/* k, or m where the declared size is that. */
+/* Returns m if the declared size matches only m, otherwise k. */
 static int64_t chosen_size(int64_t declared, int64_t k, int64_t m) {
   return dim_matches(declared, k) ? k : m;
 }
 
-/* Dimension `back` from the end of a declared output; k where that has no such. */
+/* Returns dimension `back` from the end of a declared output, or k if it has no such dimension. */
 static int64_t declared_size(const rule_context *context, uint32_t tid, int back, int64_t k) {
   if (tid == IR_NONE) return k;
   const tensor *tensor = rule_tensor(context, tid);
@@ -77,7 +77,7 @@ static clave_status expect_svd(const rule_context *context, const ir_linalg *op,
                      matrix(chosen_size(declared_size(context, op->c, 2, k), k, n), n));
 }
 
-/* What each kind writes, and whether it takes square matrices alone. */
+/* The outputs that each kind writes, and whether it requires square matrices. */
 typedef struct kind_rule {
   const char *name;
   clave_status (*expect)(const rule_context *context, const ir_linalg *op, const tensor *tensor,

@@ -1,19 +1,19 @@
 #ifndef OPS_LINALG_H
 #define OPS_LINALG_H
-/* Factors of matrices and what is made with them. All operands are dense. */
+/* Matrix factorizations, matrix functions and triangular solves. All operands are dense. */
 #include "ops/node.h"
 
 typedef struct linalg_form {
   ir_linalg_kind kind;
   bool upper;
-  const bound_tensor *x, *out, *b, *c, *info; /* b, c, info: may be NULL */
-  int64_t batches, m, n;                      /* of x */
+  const bound_tensor *x, *out, *b, *c, *info; /* b, c, info: NULL if absent */
+  int64_t batches, m, n;                      /* each matrix of x is m x n */
 } linalg_form;
 void describe_linalg(const node *node, linalg_form *desc);
 
 typedef struct triangular_solve_form {
   const bound_tensor *a, *b, *out;
-  int64_t batches, m, n; /* of b */
+  int64_t batches, m, n; /* each matrix of b is m x n */
   bool upper, unit;
 } triangular_solve_form;
 void describe_triangular_solve(const node *node, triangular_solve_form *desc);

@@ -1,5 +1,5 @@
-/* Matmul: batched, broadcast, with scaled bias; of integers; and of rows that each go with one of
- * several matrices. */
+/* Matmul (batched, broadcast, with scaled bias), MatmulInteger, and GroupedMatmul, where each row
+ * is multiplied by one of several matrices. */
 #include "ops/matmul.h"
 
 #include "ops/rule_checks.h"
@@ -12,12 +12,13 @@ static clave_status check_factors(const rule_context *context, uint32_t a, uint3
              : INVALID("b: expected %s like a, got %s", dtype_name(left), dtype_name(right));
 }
 
-/* b is widened as it is read. */
+/* True if b is widened to a's dtype when it is read. */
 static bool is_narrower(dtype a, dtype b) {
   return a == DTYPE_F32 && (b == DTYPE_F16 || b == DTYPE_BF16);
 }
 
-/* tensor (*, N, K) as it is multiplied, of any dtype: (*, K, N), of `rank` dimensions. */
+/* Transposes an encoded b, (*, N, K), to the shape in which it is multiplied, (*, K, N). Fails
+ * unless b_transposed, a's dtype, the rank and the encoded axis suit the encoding. */
 static clave_status turn_encoded(dtype a, bool transposed, int rank, tensor *tensor) {
   bool is_encoded = tensor->encoding.kind != ENCODING_PLAIN;
   if (transposed != is_encoded)
@@ -53,7 +54,7 @@ static clave_status check_scales(const ir_matmul *op, dtype t) {
                                      : INVALID("beta %g does not fit %s", op->beta, dtype_name(t));
 }
 
-/* bias broadcasts to out and must not widen it. */
+/* Fails unless bias broadcasts to out without enlarging it. */
 static clave_status check_bias(const rule_context *context, uint32_t bias_id, const tensor *out) {
   if (bias_id == IR_NONE) return NULL;
   const tensor *bias = rule_tensor(context, bias_id);
@@ -138,7 +139,8 @@ clave_status rule_grouped_matmul(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- description */
 
-/* The leading dimensions of operand, broadcast to those of out; NULL: of no strides. */
+/* Returns operand's leading dimensions broadcast to those of out; strides are 0 if operand is
+ * NULL. */
 static tensor batch_of(const bound_tensor *operand, const tensor *out) {
   tensor lead = {0}, wide;
   if (operand) lead = operand->tensor;
@@ -152,7 +154,7 @@ static bool steps_evenly(const tensor *batch, int d, int64_t m, int64_t m_stride
   return m == 1 || batch->strides[d] == m * m_stride;
 }
 
-/* The last batch dimension becomes rows; false where it cannot. */
+/* Folds the last batch dimension into the rows. Returns false if strides do not allow it. */
 static bool fold_last(matmul_form *desc) {
   int d = desc->batch_a.rank - 1;
   if (desc->batch_b.strides[d] != 0 || !steps_evenly(&desc->batch_a, d, desc->m, desc->a_m) ||

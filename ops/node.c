@@ -1,4 +1,4 @@
-/* What descriptions of several families share. */
+/* Helpers for the descriptions of several families. */
 #include "ops/node.h"
 
 int64_t int_of(const node *node, const ir_int_or_vid *int_or_vid) {

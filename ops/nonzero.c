@@ -1,4 +1,4 @@
-/* Nonzero: the positions of what is not zero, with room for all of them. */
+/* Nonzero: the positions of nonzero elements; out has capacity for all elements. */
 #include "ops/nonzero.h"
 
 #include "ops/rule_checks.h"

@@ -9,7 +9,7 @@ static clave_status check_eps(double eps) {
   return isnan(eps) ? INVALID("eps: expected a number, got nan") : NULL;
 }
 
-/* Weight and bias over the last n_axes dimensions. */
+/* Checks weight and bias over the last n_axes dimensions. */
 static clave_status check_last_axes(const rule_context *context, uint32_t x_id, int32_t n_axes,
                                     uint32_t weight, uint32_t bias) {
   const tensor *tensor = rule_tensor(context, x_id);
@@ -36,7 +36,7 @@ clave_status rule_rms_norm(const rule_context *context, const void *op) {
   return rule_expect_like(context, rms_norm->out, "out", rule_tensor(context, rms_norm->x));
 }
 
-/* x: (N, C, *); weight and bias: (C). */
+/* Checks x: (N, C, *), weight and bias: (C). */
 static clave_status check_channels(const rule_context *context, uint32_t x_id, uint32_t weight,
                                    uint32_t bias) {
   const tensor *tensor = rule_tensor(context, x_id);

@@ -1,16 +1,17 @@
 #ifndef OPS_NORM_H
 #define OPS_NORM_H
-/* Normalisations of dense operands. */
+/* Normalizations of dense operands. */
 #include "ops/node.h"
 
-/* x and out: `rows` rows of `row` elements. LayerNorm and RmsNorm have a weight and bias for each
- * element of a row. GroupNorm and BatchNorm have them for each channel of (batch, channels, plane):
- * a row is channels / groups planes with statistics of their own, or one plane with given ones. */
+/* x and out are `rows` rows of `row` elements. LayerNorm and RmsNorm have a weight and bias per
+ * element of a row. GroupNorm and BatchNorm have them per channel of (batch, channels, plane): a
+ * row of GroupNorm is channels / groups planes, a row of BatchNorm is one plane, whose mean and
+ * variance are given. */
 typedef struct norm_form {
-  const bound_tensor *x, *weight, *bias, *mean, *var, *out; /* NULL: not given */
-  dtype type;                                               /* of x and out in the program */
+  const bound_tensor *x, *weight, *bias, *mean, *var, *out; /* NULL if absent */
+  dtype type;                                               /* dtype of x and out in the program */
   int64_t rows, row;
-  int64_t batch, channels, plane, groups; /* groups: of GroupNorm */
+  int64_t batch, channels, plane, groups; /* groups: GroupNorm only */
   double eps;
 } norm_form;
 void describe_layer_norm(const node *node, norm_form *desc);

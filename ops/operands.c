@@ -1,9 +1,10 @@
-/* Walks over the tensors and values of an instruction, driven by the field descriptors alone. */
+/* Walks over the tensors and values of an instruction, driven only by the field descriptors. */
 #include <string.h>
 
 #include "ops/ops.h"
 
-/* The vectors of tables all have this layout: generated as {<type> *items; uint32_t count;}. */
+/* All vectors of tables have this layout: they are generated as {<type> *items; uint32_t count;}.
+ */
 typedef struct table_vector {
   char *items;
   uint32_t count;
@@ -35,7 +36,7 @@ static uint32_t reused_tid(const ir_table *table, const void *op, const char *na
   return IR_NONE;
 }
 
-/* Where the slot of number `item` in a field stands; NULL: there is none. */
+/* Returns the address of slot number `item` of a field, NULL if there is none. */
 static const uint32_t *slot_of_field(const void *op, const ir_field *field, uint32_t item) {
   const uint32_t *at = field_at(op, field);
   if (field->kind == IR_FIELD_TID) return item || *at == IR_NONE ? NULL : at;

@@ -3,7 +3,8 @@
 
 #include "ops/rule_checks.h"
 
-/* Beyond constants, the padding must be made of elements that are there. */
+/* Fails if the size cannot be cropped by that much, or has too few elements for the padding mode.
+ */
 static clave_status check_side(ir_pad_mode mode, int64_t size, int64_t n) {
   bool fits = n >= 0 || size == DIM_UNKNOWN || n >= -size;
   if (!fits) return INVALID("%lld crops more than the size %lld", (long long)n, (long long)size);
@@ -60,7 +61,7 @@ clave_status rule_pad(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- descriptions */
 
-/* A scalar as a row of one. */
+/* Returns a scalar as a row of one element. */
 static bound_tensor at_least_row(const bound_tensor *tensor) {
   bound_tensor row = *tensor;
   if (row.tensor.rank > 0) return row;
@@ -69,7 +70,7 @@ static bound_tensor at_least_row(const bound_tensor *tensor) {
   return row;
 }
 
-/* As torch makes an element of a scalar: floats narrower than F32 by way of it. */
+/* Converts a value to an element's bits as torch does: dtypes smaller than F32 by way of F32. */
 static uint64_t bits_of(dtype t, double v) {
   union {
     double d;

@@ -25,8 +25,9 @@ typedef struct pool_window {
   bool ceil_mode;
 } pool_window;
 
-/* torch's rule: with ceil_mode the last window may hang over the end, but must start inside the
- * input or the left padding. The attributes have 32 bits, so only the size can overflow. */
+/* Computes the output size by torch's rule. With ceil_mode the last window may extend beyond the
+ * end, but must start inside the input or the left padding. The attributes have 32 bits, so only
+ * the size can overflow. */
 static clave_status pool_size(int64_t size, const pool_window *window, int64_t *out) {
   if (window->padding > window->kernel / 2) {
     return INVALID("padding: expected at most half of the kernel %lld, got %lld",
@@ -37,7 +38,7 @@ static clave_status pool_size(int64_t size, const pool_window *window, int64_t *
   int64_t spare = window->ceil_mode ? window->stride - 1 : 0, padded, n;
   if (!add_i64(size, 2 * window->padding + spare, &padded))
     return INVALID("size %lld is too large", (long long)size);
-  n = padded - window->dilation * (window->kernel - 1) - 1; /* what the first window leaves */
+  n = padded - window->dilation * (window->kernel - 1) - 1; /* elements after the first window */
   if (n < 0) return INVALID("window does not fit the size %lld", (long long)size);
   n = n / window->stride + 1;
   if (window->ceil_mode && (n - 1) * window->stride >= size + window->padding) n--;

@@ -3,21 +3,21 @@
 /* Pooling over one to three spatial dimensions. */
 #include "ops/node.h"
 
-/* x: (planes, in...), out and indices: (planes, size...); all contiguous. Missing dimensions stand
- * in front. */
+/* x: (planes, in...), out and indices: (planes, size...), all contiguous. Missing spatial
+ * dimensions are prepended. */
 typedef struct pool_form {
-  const bound_tensor *x, *out, *indices; /* indices: NULL if not wanted; of maxima only */
-  dtype type;                            /* of x in the program */
+  const bound_tensor *x, *out, *indices; /* indices: NULL if not wanted; max pooling only */
+  dtype type;                            /* x's dtype in the program */
   bool average;
   int64_t planes, in[SPATIAL_DIMS], size[SPATIAL_DIMS];
-  /* Of Pool: */
+  /* Pool only: */
   int64_t kernel[SPATIAL_DIMS], stride[SPATIAL_DIMS], padding[SPATIAL_DIMS], dilation[SPATIAL_DIMS];
   bool count_include_pad;
-  int64_t divisor; /* 0: the number of elements */
+  int64_t divisor; /* 0: the number of elements in the window */
 } pool_form;
 void describe_pool(const node *node, pool_form *desc);
 void describe_adaptive_pool(const node *node, pool_form *desc);
-/* An average of whole planes of F32. */
+/* True for an F32 average over whole planes. */
 bool pool_is_mean(const pool_form *desc);
 
 #endif

@@ -22,7 +22,7 @@ static clave_status check_kind(const rule_context *context, const ir_reduce *op)
              : INVALID("correction: expected a finite number, got %g", op->correction);
 }
 
-/* x without the marked axes, or with size 1 there. */
+/* Removes the marked axes, or sets their size to 1 if keepdim. */
 static void reduce_shape(tensor *tensor, const bool *marked, bool keepdim) {
   int rank = 0;
   for (int i = 0; i < tensor->rank; i++) {
@@ -32,7 +32,7 @@ static void reduce_shape(tensor *tensor, const bool *marked, bool keepdim) {
   tensor->rank = rank;
 }
 
-/* max, min and their arguments have no value over nothing. */
+/* max, min and their arguments are undefined over zero elements. */
 static clave_status check_not_empty(const tensor *tensor, const bool *marked) {
   bool reads_nothing = false, writes = true;
   for (int i = 0; i < tensor->rank; i++) {

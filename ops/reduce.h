@@ -1,19 +1,19 @@
 #ifndef OPS_REDUCE_H
 #define OPS_REDUCE_H
-/* Reductions. */
+/* Reductions over any set of axes. */
 #include "ops/node.h"
 
-/* out, contiguous, has an element for each place of `kept`: that of x's elements in `over`. Both
- * are dimensions of x in their order, merged where they can be walked as one. */
+/* out is contiguous and has one element per position of `kept`, which reduces x over all positions
+ * of `over`. Both are dimensions of x in their order, collapsed. */
 typedef struct reduce_form {
   const bound_tensor *x, *out;
   tensor kept, over;
-  int64_t n_kept, n_over; /* their elements */
-  double divisor; /* Reduce: of means n_over, of variances n_over - correction, at least 0 */
+  int64_t n_kept, n_over; /* number of positions in kept and over */
+  double divisor;         /* Reduce: n_over for means; max(n_over - correction, 0) for variances */
 } reduce_form;
 void describe_reduce(const node *node, reduce_form *desc);
 void describe_arg_reduce(const node *node, reduce_form *desc);
-/* Whether it is one of Reduce's that may read x as BF16: means of neighbours. */
+/* True if the node is a mean over adjacent elements, which may read x as BF16. */
 bool reduce_may_narrow(const node *node, const reduce_form *desc);
 
 #endif

@@ -3,7 +3,8 @@
 
 #include "ops/rule_checks.h"
 
-/* (L, head_dim / 2), or with as many of input's dimensions ahead of L as cos has. */
+/* Computes the shape of cos and sin: (L, head_dim / 2), preceded by as many of input's dimensions
+ * ahead of L as cos has. Returns its rank. */
 static int table_dims(const tensor *input, const tensor *cos, int64_t dims[MAX_RANK]) {
   int64_t head_dim = input->dims[input->rank - 1];
   int rank = cos->rank < 2 ? 2 : cos->rank > input->rank - 1 ? input->rank - 1 : cos->rank;

@@ -3,8 +3,9 @@
 /* Rotary position embedding. */
 #include "ops/node.h"
 
-/* `rows`, x's dimensions without the last: (*, L, n_heads) of n_rows heads with n_pairs pairs
- * each. The n_heads heads at place i of (*, L) are turned by row i % n_angles of cos and sin. */
+/* `rows` are x's dimensions without the last one: (*, L, n_heads), n_rows heads of n_pairs pairs
+ * each. The n_heads heads at position i of (*, L) are rotated by row i % n_angles of cos and sin.
+ */
 typedef struct rope_form {
   const bound_tensor *x, *cos, *sin, *out;
   tensor rows;

@@ -1,4 +1,4 @@
-/* What every family's rules are made of: reading operands and values, and comparing types. */
+/* Building blocks of every family's rules: reading operands and values, and comparing types. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Scalar, IntScalar, Check, Item: host scalars. Only their types can be checked before a run. */
+/* Scalar, IntScalar, Check, Item: host scalars. Before a run only their types can be checked. */
 #include "ops/rule_checks.h"
 
 static const char *type_name(ir_value_type t) {
@@ -14,7 +14,7 @@ static bool is_comparison(ir_scalar_kind k) {
   return k >= IR_SCALAR_KIND_EQ && k <= IR_SCALAR_KIND_GE;
 }
 
-/* The result's type; `own`: that of kinds that keep their operands' type. */
+/* Returns the result's type; `own` is the operands' type, which some kinds keep. */
 static ir_value_type result_type(ir_scalar_kind k, ir_value_type own) {
   if (is_comparison(k) || k == IR_SCALAR_KIND_AND || k == IR_SCALAR_KIND_OR ||
       k == IR_SCALAR_KIND_NOT)

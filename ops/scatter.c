@@ -1,4 +1,4 @@
-/* Scatter: values combined into a tensor at positions that an index tensor holds. */
+/* Scatter: values combined into a tensor at the positions that an index tensor holds. */
 #include "ops/scatter.h"
 
 #include "ops/rule_checks.h"
@@ -20,7 +20,8 @@ clave_status rule_scatter(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- descriptions */
 
-/* The first of the dimensions behind the axis over which the index stays the same. */
+/* Returns the first of the trailing dimensions, after the axis, along which the index is constant.
+ */
 static int first_behind(const tensor *index, int axis) {
   int first = index->rank;
   while (first > axis + 1 && (index->strides[first - 1] == 0 || index->dims[first - 1] == 1))

@@ -1,26 +1,27 @@
 #ifndef OPS_SCATTER_H
 #define OPS_SCATTER_H
-/* Values combined into a tensor at positions that an index tensor holds. */
+/* Values combined into a tensor at the positions that an index tensor holds. */
 #include "ops/node.h"
 
 enum { SCATTER_INDEX, SCATTER_SOURCE, SCATTER_OUT, SCATTER_OPERANDS };
 
-/* For every place p of the index, in its order along the axis: out[q] = kind(out[q], source[p]), q
- * being p with its place on the axis replaced by index[p]. The index's dimensions are lines across
- * the axis (`front`), the axis, and those behind it over which the index stays the same (`back`);
- * each operand has its own strides for them, merged together. */
+/* For every position p of the index, in order along the axis: out[q] = kind(out[q], source[p]),
+ * where q is p with its coordinate on the axis replaced by index[p]. The index's dimensions are
+ * split into the lines across the axis (`front`), the axis, and the trailing dimensions along
+ * which the index is constant (`back`). Each operand has its own strides for them, collapsed
+ * together. */
 typedef struct scatter_form {
   ir_scatter_kind kind;
   bool wrap;          /* negative indices count from the end */
-  int axis;           /* of index.t */
-  bound_tensor index; /* its dimensions in front and the axis */
+  int axis;           /* axis in index.tensor */
+  bound_tensor index; /* only the dimensions in front, and the axis */
   const bound_tensor *source, *out;
   tensor front[SCATTER_OPERANDS], back[SCATTER_OPERANDS];
-  int64_t step[SCATTER_OPERANDS]; /* along the axis */
-  int64_t n, size;                /* entries and destinations on the axis */
+  int64_t step[SCATTER_OPERANDS]; /* stride along the axis */
+  int64_t n, size;                /* n: entries along the axis; size: elements of out along it */
 } scatter_form;
 void describe_scatter(const node *node, scatter_form *desc);
-/* index_layout: dims and strides of the index, of source's dims. */
+/* Describes a scatter for other ops. index_layout: the index's strides over source's dims. */
 scatter_form scatter_along(ir_scatter_kind kind, const bound_tensor *index,
                            const tensor *index_layout, const bound_tensor *source,
                            const bound_tensor *out, int axis);

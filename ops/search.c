@@ -1,9 +1,9 @@
-/* SearchSorted. */
+/* SearchSorted: binary search in ascending rows. */
 #include "ops/search.h"
 
 #include "ops/rule_checks.h"
 
-/* One row of boundaries for all, or input's leading dimensions. */
+/* Fails unless boundaries has one row for all, or input's leading dimensions. */
 static clave_status check_rows(const tensor *right, const tensor *input) {
   char have[SHAPE_TEXT], want[SHAPE_TEXT];
   bool fits = right->rank == 1 || right->rank == input->rank;

@@ -3,10 +3,10 @@
 /* Binary search in ascending rows. */
 #include "ops/node.h"
 
-/* Each of x's n_x elements in rows of per_row, in the row of n boundaries that belongs to its own,
- * or (shared) in the only one. */
+/* Searches for each of x's n_x elements. Every per_row elements of x share a row of n boundaries;
+ * with `shared` there is only one row. */
 typedef struct search_form {
-  const bound_tensor *boundaries, *x, *sorter, *out; /* sorter: NULL where they ascend */
+  const bound_tensor *boundaries, *x, *sorter, *out; /* sorter: NULL if boundaries ascend */
   int64_t n_x, per_row, n;
   bool shared, right;
 } search_form;

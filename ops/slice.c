@@ -1,8 +1,8 @@
-/* Slice, Select, Flip, Diagonal, AsStrided, Unfold: a part of a tensor, or a tensor walked in
- * another way, through strides and offset. */
+/* Slice, Select, Flip, Diagonal, AsStrided, Unfold: a part of a tensor, or the tensor in another
+ * order, by strides and an offset. */
 #include "ops/rule_checks.h"
 
-/* A Slice with its defaults; false for a number that is not known yet. */
+/* The numbers of a Slice with their defaults; the flags are false for numbers not known yet. */
 typedef struct slice_numbers {
   int64_t start, stop, step;
   bool start_known, stop_known, step_known;
@@ -16,7 +16,7 @@ static slice_numbers read_slice(const rule_context *context, const ir_slice *op)
   return numbers;
 }
 
-/* Elements first, first + step, ... below last. */
+/* Counts the elements first, first + step, ... below last. */
 static int64_t count_steps(int64_t first, int64_t last, int64_t step) {
   return first == last ? 0 : (last - first - 1) / step + 1;
 }
@@ -50,7 +50,7 @@ bool view_slice(const rule_context *context, const void *op, const tensor *input
   tensor.dims[axis] = count;
   if (count > 0) tensor.offset += first * tensor.strides[axis];
   if (count > 1)
-    tensor.strides[axis] *= numbers.step; /* else step may be too large to multiply with */
+    tensor.strides[axis] *= numbers.step; /* otherwise step may be too large to multiply by */
   *out = tensor;
   return true;
 }
@@ -157,7 +157,8 @@ bool view_diagonal(const rule_context *context, const void *op, const tensor *in
   return true;
 }
 
-/* Element offset + sum of index * stride of every position lies in [0, n); unknown sizes pass. */
+/* Fails unless offset + the sum of index * stride is in [0, n) for every index. Unknown sizes
+ * pass. */
 static clave_status check_reach(const rule_context *context, const ir_as_strided *op,
                                 const tensor *want, int64_t n) {
   int64_t low = 0, stride = 0, reach;
@@ -239,7 +240,7 @@ bool view_unfold(const rule_context *context, const void *op, const tensor *inpu
   tensor tensor = *input;
   tensor.dims[axis] = (input->dims[axis] - size) / step + 1;
   if (tensor.dims[axis] > 1)
-    tensor.strides[axis] *= step; /* else step may be too large to multiply with */
+    tensor.strides[axis] *= step; /* otherwise step may be too large to multiply by */
   tensor.dims[tensor.rank] = size;
   tensor.strides[tensor.rank++] = input->strides[axis];
   *out = tensor;

@@ -3,7 +3,8 @@
 /* Softmax along any axis. */
 #include "ops/node.h"
 
-/* rows[0] of x and rows[1] of out: n_rows rows of `row` elements, see rows_along. */
+/* rows[0] is the layout of x, rows[1] that of out: n_rows rows of `row` elements (see rows_along).
+ */
 typedef struct softmax_form {
   const bound_tensor *x, *out;
   tensor rows[2];

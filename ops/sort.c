@@ -1,4 +1,4 @@
-/* Sort: all of a dimension, or its first elements. */
+/* Sort: all elements along an axis, or only the first ones in order. */
 #include "ops/sort.h"
 
 #include "ops/rule_checks.h"

@@ -9,7 +9,7 @@ static clave_status check_type(const rule_context *context, uint32_t tid) {
   return INVALID("x: expected F32 or F64, got %s", dtype_name(t));
 }
 
-/* b of one group for each so many heads. */
+/* Each group of b serves the same number of heads. */
 static clave_status check_groups(int64_t n_heads, int64_t n_groups) {
   if (n_heads == DIM_UNKNOWN || n_groups == DIM_UNKNOWN) return NULL;
   if (n_groups > 0 ? n_heads % n_groups == 0 : n_heads == 0) return NULL;

@@ -1,4 +1,5 @@
-/* Tensor types and layouts: contiguity, broadcasting, and collapsing dimensions for iteration. */
+/* Types and layouts of tensors: contiguity, broadcasting, and collapsing dimensions for iteration.
+ */
 #include "ops/tensor.h"
 
 #include <stdio.h>
@@ -28,7 +29,7 @@ int64_t tensor_row(const tensor *tensor) {
 }
 int64_t tensor_rows(const tensor *tensor) { return count(tensor, 0, tensor->encoding.axis); }
 
-/* Its elements fit in int64_t, as plain ones were checked to. */
+/* The elements fit in int64_t: the check of plain tensors has ensured it. */
 static bool encoded_bytes(const tensor *tensor, size_t *out) {
   int64_t row = tensor_row(tensor);
   *out = encoding_row_bytes(&tensor->encoding, row);
@@ -104,7 +105,7 @@ const char *tensor_shape_text(const tensor *tensor, char *buf, int size) {
   return buf;
 }
 
-/* Can dimension `inner` be walked as a continuation of `outer` in every tensor? */
+/* True if dimension `inner` continues `outer` without a gap in every tensor. */
 static bool can_merge(const tensor *ts, int n, int outer, int inner) {
   for (int k = 0; k < n; k++) {
     if (ts[k].strides[outer] != mul_wrapping(ts[k].strides[inner], ts[k].dims[inner])) return false;
@@ -122,7 +123,8 @@ void tensors_collapse(tensor *ts, int n) {
     }
     return;
   }
-  int rank = ts[0].rank, kept = 0; /* dimensions [0, kept) are done; kept - 1 may still grow */
+  int rank = ts[0].rank,
+      kept = 0; /* dimensions [0, kept) are done; number kept - 1 may still grow */
   for (int i = 0; i < rank; i++) {
     if (ts[0].dims[i] == 1) continue;
     bool merge = kept > 0 && can_merge(ts, n, kept - 1, i);

@@ -1,10 +1,10 @@
 #ifndef OPS_TRIANGLE_H
 #define OPS_TRIANGLE_H
-/* tril and triu. */
+/* Triangle: tril and triu. */
 #include "ops/node.h"
 
-/* x's dimensions but the last are `rows`, n_rows in all; of each row of `columns` elements, `step`
- * apart in x, a part goes to out, which is contiguous. */
+/* `rows` are x's dimensions except the last, n_rows rows in all. Each row has `columns` elements,
+ * `step` apart in x; those of the triangle are copied to out, which is contiguous. */
 typedef struct triangle_form {
   const bound_tensor *x, *out;
   tensor rows;

@@ -3,7 +3,7 @@
 
 #include "ops/rule_checks.h"
 
-/* `part` has value's dtype and shape, except at `axis`. */
+/* Fails unless `part` has value's dtype and shape, with `size` at `axis`. */
 static clave_status check_part(const rule_context *context, uint32_t part, const char *what,
                                const tensor *value, int axis, int64_t size) {
   tensor want = *value;
@@ -56,7 +56,7 @@ void describe_slice_update(const node *node, copy_form *desc) {
   *desc = copy_between(update, &part);
 }
 
-/* The index is (1, ..., node, ..., 1), repeated over source's other dimensions. */
+/* The index is a vector along `axis`, broadcast with stride 0 over source's other dimensions. */
 void describe_index_copy(const node *node, scatter_form *desc) {
   const ir_index_copy *op = node->instruction->op;
   const bound_tensor *index = &node->tensors[op->index], *source = &node->tensors[op->source];

@@ -1,6 +1,6 @@
 #ifndef OPS_UPDATE_H
 #define OPS_UPDATE_H
-/* A tensor with a part of it replaced: what is written where; the rest is in out already. */
+/* Updates of a part of a tensor: which elements are written; out already has the rest. */
 #include "ops/copy.h"
 #include "ops/scatter.h"
 

@@ -1,4 +1,4 @@
-/* Upsample: spatial dimensions of another size. */
+/* Upsample: resizing of the spatial dimensions. */
 #include "ops/upsample.h"
 
 #include <math.h>
@@ -58,7 +58,7 @@ static double scale_of(const resample_axis *axis, const ir_opt_f64 *given) {
       axis, resample_rounded(axis, (double)axis->in) / resample_rounded(axis, (double)axis->out));
 }
 
-/* A dimension from `in` to `out` elements. */
+/* Returns the parameters to resample a dimension from `in` to `out` elements. */
 static resample_axis axis_of_sizes(const ir_upsample *op, dtype type, int64_t in, int64_t out,
                                    const ir_opt_f64 *scale) {
   static const resample_mode modes[IR_UPSAMPLE_MODE_COUNT] = {

@@ -1,4 +1,4 @@
-/* What the formulas of ops/work.h are made of, but for attention's. */
+/* Building blocks of the work formulas (ops/work.h), and measure_work, which applies them. */
 #include "ops/work.h"
 
 #include <math.h>
@@ -55,8 +55,8 @@ double work_log2(const work_node *node, double n) {
 
 /* ---------------------------------------------------------------- bytes */
 
-/* Those at different places: neither what stride 0 repeats, nor more than lie between the first and
- * the last. */
+/* Counts distinct elements: excludes repetition by stride 0, and is at most the distance from the
+ * first to the last element. */
 static double distinct_elements(const tensor *tensor) {
   double n = 1, span = 1;
   for (int i = 0; i < tensor->rank; i++) {
@@ -122,13 +122,13 @@ double work_groups(const work_node *node, uint32_t tid) {
 
 /* ---------------------------------------------------------------- attention */
 
-/* A query at position p sees so many keys, of the rows that there are. */
+/* Returns the number of keys that a query at position p sees, if there are `rows` keys. */
 static double keys_seen(double p, const ir_opt_i64 *window, double rows) {
   const double most = window->present ? fmin((double)window->value, rows) : rows;
   return fmax(0, fmin(p + 1, most));
 }
 
-/* Query i sees the keys up to i. */
+/* Query i sees the keys 0 to i. */
 static double causal_pairs(double n_queries, double n_keys) {
   const double below = fmin(n_queries, n_keys);
   return below * (below + 1) / 2 + (n_queries - below) * n_keys;
@@ -154,7 +154,8 @@ static double cached_pairs(const work_node *node, const ir_attention_cached *op)
   return work_dim(node, op->q, 0) * work_dim(node, op->q, 1) * keys;
 }
 
-/* Token i; without positions the last ones of a sequence that fills its pages. */
+/* Returns the position of token i. If positions are unknown, the tokens are the last ones of a
+ * sequence that fills its pages. */
 static double paged_position(const work_node *node, const ir_attention_paged *op, int64_t i) {
   const work_counts *position = find_counts(node, op->position);
   return position ? (double)count_at(position, i)
@@ -177,13 +178,13 @@ double work_pairs(const work_node *node) {
                                                   : paged_pairs(node, ins->op);
 }
 
-/* Keys that queries from one position to another see, together. */
+/* Returns the number of distinct keys that queries from position `first` to `last` see. */
 static double rows_seen(double first, double last, const ir_opt_i64 *window, double rows) {
   const double all = last + 1, reach = window->present ? (double)window->value + last - first : all;
   return fmax(0, fmin(fmin(all, reach), rows));
 }
 
-/* Tokens of a sequence stand behind each other. */
+/* Tokens of one sequence are consecutive. */
 static double paged_rows(const work_node *node, const ir_attention_paged *op) {
   const work_counts *sequence = find_counts(node, op->sequence);
   const int64_t n = (int64_t)work_dim(node, op->q, 2);
@@ -216,7 +217,7 @@ double work_rows(const work_node *node, uint32_t tid) {
 double work_reduced(const work_node *node, ir_reduce_kind kind) {
   (void)node;
   switch (kind) {
-    case IR_REDUCE_KIND_VAR: /* of the mean, a difference, its square */
+    case IR_REDUCE_KIND_VAR: /* mean (1), difference (1), square and sum (2) */
     case IR_REDUCE_KIND_STD:
       return 4;
     case IR_REDUCE_KIND_NORM1:
@@ -227,7 +228,7 @@ double work_reduced(const work_node *node, ir_reduce_kind kind) {
   }
 }
 
-/* Of the n elements of x that decide one of out along a dimension. */
+/* Returns the number of elements of x that determine one element of out along a dimension. */
 static double upsampled(const ir_upsample *op, double in, double out) {
   const double n = op->mode == IR_UPSAMPLE_MODE_CUBIC ? 4 : 2;
   return in == out ? 1 : op->antialias ? n * fmax(1, in / fmax(1, out)) : n;
@@ -270,13 +271,13 @@ double work_linalg(const work_node *node) {
       return matrices * (m * n * n - cube / 3);
     case IR_LINALG_KIND_CHOLESKY:
       return matrices * cube / 3;
-    case IR_LINALG_KIND_QR: /* Householder's, R and then Q */
+    case IR_LINALG_KIND_QR: /* Householder: R, then Q */
       return matrices * 4 * (m * n * n - cube / 3);
     case IR_LINALG_KIND_EIGH:
       return matrices * 9 * cube;
     case IR_LINALG_KIND_SVD:
       return matrices * (14 * m * n * n + 8 * cube);
-    default: /* exp: 13 products of matrices */
+    default: /* exp: 13 matrix products */
       return matrices * 26 * cube;
   }
 }

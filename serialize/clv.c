@@ -15,23 +15,24 @@ static const char magic[8] = {'\x93', 'c', 'l', 'a', 'v', 'e', '\r', '\n'};
 
 enum {
   CONTAINER_VERSION = 1,
-  KNOWN_FEATURES = 0,   /* bits of clv_header.features that this build reads */
-  SECTION_REQUIRED = 1, /* clv_section.flags: who does not know the section must refuse the file */
+  KNOWN_FEATURES = 0, /* bits of clv_header.features that this build supports */
+  SECTION_REQUIRED =
+      1, /* clv_section.flags: readers that do not know the section must reject the file */
   SECTION_ALIGNMENT = 64,
   CONSTANTS_ALIGNMENT = 4096,
-  SMALL_ALIGNMENT = 256,  /* of a constant */
-  LARGE_ALIGNMENT = 4096, /* of one from LARGE_BYTES on */
+  SMALL_ALIGNMENT = 256,  /* of constants */
+  LARGE_ALIGNMENT = 4096, /* of constants of at least LARGE_BYTES */
   LARGE_BYTES = 64 * 1024
 };
 
 typedef struct clv_header {
   char magic[8];
   uint32_t version;
-  uint32_t features; /* bits a reader must know */
+  uint32_t features; /* bits that a reader must support */
   uint64_t file_size;
   uint32_t n_sections;
   uint32_t reserved;   /* 0 */
-  uint64_t hash;       /* XXH3 of the header, this field 0, and the section table */
+  uint64_t hash;       /* XXH3 of the header, with this field 0, and the section table */
   uint8_t padding[24]; /* 0 */
 } clv_header;
 
@@ -39,11 +40,11 @@ typedef struct clv_section {
   char tag[4];
   uint32_t flags;
   uint64_t offset, size;
-  uint64_t hash; /* XXH3 of the bytes; of the constants the program's consts_hash */
+  uint64_t hash; /* XXH3 of the bytes; for the constants, the program's consts_hash */
 } clv_section;
 
 typedef struct clv_constant {
-  uint64_t offset; /* in the constants' section */
+  uint64_t offset; /* in section CONS */
   uint64_t size;
 } clv_constant;
 
@@ -114,7 +115,7 @@ static clave_status check_section(const clv_table *table, uint32_t i, uint64_t *
   return NULL;
 }
 
-/* In bounds, ascending without overlap, no tag twice. */
+/* Checks that sections are in bounds, ascend without overlap, and have unique tags. */
 static clave_status check_sections(const clv_table *table) {
   uint64_t end = sizeof table->header + table->header.n_sections * sizeof *table->sections;
   for (uint32_t i = 0; i < table->header.n_sections; i++) TRY(check_section(table, i, &end));
@@ -139,7 +140,7 @@ static clave_status find_checked(const clv_table *table, const uint8_t *bytes, c
              : INVALID("section '%.4s' is damaged (hash)", tag);
 }
 
-/* Sections that are not ours are kept, unless one must be known. */
+/* Keeps sections that are not the program's own; fails if a required one is among them. */
 static clave_status keep_sections(program *program, const clv_table *table, const uint8_t *bytes) {
   for (uint32_t i = 0; i < table->header.n_sections; i++) {
     const clv_section *section = &table->sections[i];
@@ -205,7 +206,8 @@ static clave_status bind_section(program *program, const clv_table *table, const
   return NULL;
 }
 
-/* Packed forms are checked when a device takes them, and by clave verify. */
+/* Reads the index only: the bytes of packed constants are checked when a device uses them, and by
+ * clave verify. */
 static clave_status read_forms(program *program, const clv_table *table, const uint8_t *bytes) {
   const clv_section *index = find_section(table, form_index_tag),
                     *forms = find_section(table, forms_tag);
@@ -237,22 +239,24 @@ clave_status clv_read(program *program, const uint8_t *bytes, size_t size) {
 typedef struct clv_plan {
   const program *program;
   clv_table table;
-  const void *data[LIMIT_SECTIONS]; /* by section; NULL: the constants, or forms */
+  const void *data[LIMIT_SECTIONS]; /* by section; NULL for the constants and packed constants,
+                                       which are streamed */
   clv_constant *index;              /* owned, (n_constants) */
-  forms_plan forms;                 /* its index owned */
-  text encoded;                     /* the program */
+  forms_plan forms;                 /* owns its index */
+  text encoded;                     /* the encoded program */
 } clv_plan;
 
 static uint64_t align_up(uint64_t n, uint64_t alignment) {
   return (n + alignment - 1) / alignment * alignment;
 }
 
-/* Offsets of the constants; returns the section's size. */
+/* Sets the offsets of the constants and returns the section's size. */
 static uint64_t plan_constants(const clv_plan *plan) {
   uint64_t at = 0;
   for (uint32_t i = 0; i < plan->program->ir.constants.count; i++) {
     size_t bytes = 0;
-    (void)tensor_bytes(&plan->program->types[i], &bytes); /* checked when it was bound */
+    (void)tensor_bytes(&plan->program->types[i],
+                       &bytes); /* cannot overflow: checked when it was bound */
     at = align_up(at, constant_alignment(bytes));
     plan->index[i] = (clv_constant){at, bytes};
     at = align_up(at + bytes, SMALL_ALIGNMENT);
@@ -270,7 +274,7 @@ static void add_section(clv_plan *plan, const char tag[4], bool required, const 
   memcpy(section->tag, tag, sizeof section->tag);
 }
 
-/* Where each section lies, once all are known; the file's size. */
+/* Sets the offset of each section once all sizes are known, and the size of the file. */
 static void place_sections(clv_plan *plan) {
   clv_header *header = &plan->table.header;
   uint64_t at = sizeof *header + header->n_sections * sizeof(clv_section);

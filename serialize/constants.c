@@ -1,4 +1,4 @@
-/* A program's constants: bound where their bytes are, and their hash. */
+/* A program's constants: bound to their bytes, copied from the caller, and hashed. */
 #include <string.h>
 
 #include "base/checked.h"
@@ -25,7 +25,7 @@ clave_status bind_constant(program *program, uint32_t i, const void *data) {
 
 /* ---------------------------------------------------------------- copies of the caller's */
 
-/* Large constants begin at a page, as in a file, so that devices read them in place. */
+/* Large constants are page-aligned, as in a file, so that devices can read them in place. */
 enum { LARGE_CONSTANT = 64 << 10, PAGE = 4096 };
 
 static bool is_in_file(const program *program, const void *data) {
@@ -36,7 +36,7 @@ static bool is_in_file(const program *program, const void *data) {
   return false;
 }
 
-/* True if the bytes are in memory of the program, or of one that it was made of. */
+/* True if the bytes belong to the program, or to a program that it was made of. */
 static bool is_owned(const program *program, const void *data) {
   for (; program; program = program->base)
     if (is_in_file(program, data) || mem_pool_has(program->pool, data) ||
@@ -53,7 +53,7 @@ static bool place_constant(size_t bytes, size_t *end, size_t *begin) {
   return add_size(*begin, bytes, end);
 }
 
-/* Copies constants that are the caller's to `to`; if it is NULL, only sets *total, their bytes. */
+/* Copies the caller's constants to `to`. If `to` is NULL, only sets *total to the bytes needed. */
 static clave_status copy_constants(program *program, char *to, size_t *total) {
   *total = 0;
   for (uint32_t i = 0; i < program->ir.constants.count; i++) {
@@ -72,7 +72,7 @@ clave_status program_own_constants(program *program) {
   if (program->copied) return NULL;
   TRY(copy_constants(program, NULL, &total));
   if (!total) return NULL;
-  /* aligned as pages are, whatever its size */
+  /* page-aligned whatever its size */
   program->copied = memory_alloc(total < MEMORY_LARGE ? MEMORY_LARGE : total);
   if (!program->copied) return status_no_memory();
   return copy_constants(program, program->copied, &total);
@@ -84,7 +84,7 @@ static void hash_constant(hash_state *hash, const ir_constant *constant, const t
                           const void *data) {
   uint8_t kind[2] = {(uint8_t)tensor->type, (uint8_t)tensor->rank};
   size_t bytes = 0;
-  (void)tensor_bytes(tensor, &bytes); /* checked when it was bound */
+  (void)tensor_bytes(tensor, &bytes); /* cannot overflow: checked when it was bound */
   hash_update(hash, constant->name, strlen(constant->name) + 1);
   hash_update(hash, kind, sizeof kind);
   hash_update(hash, tensor->dims, (size_t)tensor->rank * sizeof *tensor->dims);
@@ -104,7 +104,8 @@ clave_status hash_constants(const program *program, uint64_t *out) {
   return NULL;
 }
 
-/* Compares the constants with their hash, as a file with another date may hold the same bytes. */
+/* Compares the constants with their hash, because a file with another date may hold the same
+ * bytes. */
 static clave_status check_written(const program *program, const file_map *map, const char *path) {
   clave_status st = program_check_hashes(program);
   if (status_code_of(st) == STATUS_NO_MEMORY) return st;

@@ -1,4 +1,4 @@
-/* Decoded tables copied and numbered anew. */
+/* Copies and renumbers decoded tables. */
 #include "serialize/copy.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static clave_status copy_fields(mem_pool *pool, const ir_table *table, void *bas
   return NULL;
 }
 
-/* A table behind the pointer at `at`. */
+/* Copies the table that the pointer at `at` refers to, and updates the pointer. */
 static clave_status copy_pointer(mem_pool *pool, const ir_table *table, char *at) {
   const void *from;
   memcpy(&from, at, sizeof from);
@@ -54,7 +54,7 @@ static clave_status copy_union(mem_pool *pool, const ir_field *field, char *at) 
   return ir_op_tables[op] ? copy_pointer(pool, ir_op_tables[op], at) : NULL;
 }
 
-/* Gives the field, a copy of another's bytes, what it refers to. */
+/* Copies everything that the field refers to; the field itself is already a copy. */
 static clave_status copy_field(mem_pool *pool, const ir_field *field, char *at) {
   if (field_is_vector(field->kind)) return copy_vector(pool, field, at);
   if (field->kind == IR_FIELD_STRING) return copy_text(pool, at);

@@ -1,20 +1,21 @@
 #ifndef SERIALIZE_COPY_H
 #define SERIALIZE_COPY_H
-/* Decoded tables copied and numbered anew, by their descriptors. */
+/* Copies and renumbers decoded tables, driven by their descriptors. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "ir.h"
 
-/* Copies the struct at `from` and all it refers to; texts too. */
+/* Copies the struct at `from` and everything it refers to, including strings, into pool memory. */
 clave_status table_copy(mem_pool *pool, const ir_table *table, const void *from,
                         void *to) STATUS_CHECK;
 
-/* New numbers by old ones; NULL: they stay. What is no number of the array stays, too. */
+/* New numbers indexed by the old ones; with NULL they stay. Numbers beyond the array (IR_NONE, for
+ * example) stay, too. */
 typedef struct table_numbers {
   const uint32_t *tensors, *values, *chains;
   uint32_t n_tensors, n_values, n_chains;
 } table_numbers;
-/* Replaces the numbers of tensors, values and bodies' chains in a table and all it holds. */
+/* Replaces the numbers of tensors, values and body chains in a table and everything it contains. */
 void table_renumber(const table_numbers *to, const ir_table *table, void *base);
 
 #endif

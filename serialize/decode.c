@@ -1,4 +1,4 @@
-/* The descriptor-driven decoder, common to all formats. */
+/* The descriptor-driven decoder, shared by all formats. */
 #include "serialize/decode.h"
 
 #include <math.h>
@@ -90,8 +90,8 @@ static clave_status decode_scalar_field(decoder *decoder, const decode_node *nod
   }
   bool real = field->kind == IR_FIELD_F64 || field->kind == IR_FIELD_OPT_F64;
   if (real && isnan(scalar.f))
-    scalar.f = (double)NAN;          /* the same in every format: JSON has no payload */
-  int32_t small = (int32_t)scalar.i; /* in range: the source checked it for the kind */
+    scalar.f = (double)NAN;          /* the same NaN in every format: JSON stores no payload */
+  int32_t small = (int32_t)scalar.i; /* in range: the source has checked it for the kind */
   uint32_t word = (uint32_t)scalar.i;
   switch (field->kind) {
     case IR_FIELD_BOOL:
@@ -122,7 +122,7 @@ static clave_status decode_scalar_field(decoder *decoder, const decode_node *nod
   return NULL;
 }
 
-/* An entry of a vector or a field: everything but vectors and unions. */
+/* Decodes a field or an entry of a vector, of any kind except vectors and unions. */
 static clave_status decode_value(decoder *decoder, const decode_node *node, const ir_field *field,
                                  char *to) {
   void *made;
@@ -169,7 +169,7 @@ static clave_status decode_vector(decoder *decoder, const decode_node *node, con
   return NULL;
 }
 
-/* The union of an instruction: first its type, which says what table the value is. */
+/* Decodes an instruction's union: its type first, which selects the table of the value. */
 static clave_status decode_union(decoder *decoder, const decode_node *table,
                                  const decode_node *node, const ir_field *field, char *base) {
   decode_node type_node;

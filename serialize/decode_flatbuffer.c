@@ -1,13 +1,13 @@
 /* FlatBuffers as a source for the decoder. Every read is bounds-checked and tolerates any
- * alignment; offsets may point anywhere in the file, the decoder's budget bounds what shared tables
- * can multiply to. */
+ * alignment. Offsets may point anywhere in the file; the decoder's budget limits the memory for
+ * shared tables. */
 #include <stdio.h>
 #include <string.h>
 
 #include "serialize/decode.h"
 #include "serialize/fields.h"
 
-enum { HEADER_BYTES = 8 /* root offset, file identifier */ };
+enum { HEADER_BYTES = 8 /* root offset and file identifier */ };
 
 bool is_flatbuffer_program(const void *data, size_t size) {
   return size >= HEADER_BYTES && memcmp((const char *)data + 4, IR_FILE_IDENTIFIER, 4) == 0;
@@ -26,7 +26,7 @@ static clave_status read_bytes(const decoder *decoder, size_t position, void *ou
   return NULL;
 }
 
-/* Follows the offset stored at `position`: the place it points to. */
+/* Stores the position that the offset stored at `position` points to. */
 static clave_status follow(const decoder *decoder, size_t position, size_t *out) {
   uint32_t offset;
   TRY(read_bytes(decoder, position, &offset, sizeof offset));
@@ -38,7 +38,7 @@ static clave_status follow(const decoder *decoder, size_t position, size_t *out)
   return NULL;
 }
 
-/* A table's vtable: its position and size, and the size of the table's inline part. */
+/* A table's vtable: its position and bytes, and the bytes of the table's inline part. */
 typedef struct vtable {
   size_t position;
   uint16_t bytes, table_bytes;
@@ -66,14 +66,14 @@ static clave_status read_vtable(const decoder *decoder, size_t table, vtable *ou
 }
 
 static clave_status open_table(decoder *decoder, const ir_table *table, decode_node *node) {
-  (void)table; /* fields that the descriptor lacks are of a later schema and ignored, as FlatBuffers
-                  has it */
+  (void)table; /* fields unknown to the descriptor are from a later schema and ignored, as in
+                  FlatBuffers */
   vtable vtable;
   TRY(follow(decoder, node->position, &node->position));
   return read_vtable(decoder, node->position, &vtable);
 }
 
-/* Bytes of a value where it is stored: in a table or a vector. */
+/* Returns the bytes of a value stored inline, in a table or a vector. */
 static size_t inline_bytes(ir_field_kind kind) {
   switch (kind) {
     case IR_FIELD_BOOL:

@@ -1,5 +1,5 @@
-/* JSON of the schema's shape as a source for the decoder: enums by name, unions as op_type and op,
- * slots as {"idx": 1}. */
+/* JSON with the schema's structure as a source for the decoder: enums by name, unions as op_type
+ * and op, slots as {"idx": 1}. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static clave_status expect_kind(const decoder *decoder, const decode_node *node,
                                    json_kind_name(is));
 }
 
-/* Does `key` say `name`, or with of_type the type of the union `name`? */
+/* True if `key` is `name`, or with of_type the key of the type of union `name`. */
 static bool is_key_of(const char *key, const char *name, bool of_type) {
   size_t n = strlen(name);
   return strncmp(key, name, n) == 0 && strcmp(key + n, of_type ? "_type" : "") == 0;
@@ -79,7 +79,7 @@ static clave_status read_enum(decoder *decoder, const decode_node *node, const i
   return NULL;
 }
 
-/* A Tid or Vid: {"idx": 1}. */
+/* Reads a Tid or Vid: {"idx": 1}. */
 static clave_status read_slot(decoder *decoder, const decode_node *node, decode_scalar *out) {
   TRY(expect_kind(decoder, node, JSON_OBJECT));
   const json *idx = json_first(item_of(node));

@@ -7,10 +7,11 @@
 #include "base/status.h"
 #include "ir.h"
 
-/* The FlatBuffers form with its file identifier. `out` begins empty; the caller frees it. */
+/* Appends the FlatBuffers encoding with its file identifier. `out` is empty at first; the caller
+ * frees it. */
 clave_status encode_flatbuffer(const ir_program *program, text *out) STATUS_CHECK;
-/* The text that flatc's strict JSON reader takes: one instruction per line, integers from 2^53 on
- * and non-finite numbers as strings. */
+/* Appends text that flatc's strict JSON reader accepts: one instruction per line; integers of 2^53
+ * or more and non-finite numbers are strings. */
 clave_status encode_json(const ir_program *program, text *out) STATUS_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
-/* The FlatBuffers writer. It goes front to back: a table, then what its offsets point to, whose
- * places are filled in once they are known. Equal vtables are written once. */
+/* The FlatBuffers writer. It writes front to back: a table, then the targets of its offsets, which
+ * are filled in once the positions are known. Equal vtables are written once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,13 +7,13 @@
 #include "serialize/fields.h"
 
 enum {
-  MAX_SLOTS = 64,         /* of one table; the schema's widest has 14 */
+  MAX_SLOTS = 64,         /* fields per table; the schema's widest table has 14 */
   MAX_BYTES = 0x7FFFFFF0, /* offsets are 31 bits wide */
 };
 
 typedef struct writer {
   text *out;
-  size_t *vtables; /* owned: positions of those written */
+  size_t *vtables; /* owned: positions of the vtables written so far */
   size_t n_vtables, cap_vtables;
 } writer;
 
@@ -30,7 +30,7 @@ static void put_u32(writer *writer, uint32_t v) {
   text_append(writer->out, (const char *)&v, sizeof v);
 }
 
-/* Makes the offset at `at` point to `target`. */
+/* Sets the offset at `at` to point to `target`. */
 static void link_offset(writer *writer, size_t at, size_t target) {
   uint32_t offset = (uint32_t)(target - at);
   if (!writer->out->failed) memcpy(writer->out->data + at, &offset, sizeof offset);
@@ -45,7 +45,7 @@ static size_t write_string(writer *writer, const char *text) {
   return position;
 }
 
-/* [int] or [Tid]: the same bytes. */
+/* Writes [int] or [Tid], which have the same encoding. */
 static size_t write_numbers(writer *writer, ir_vector vector) {
   pad_to(writer, 4);
   size_t position = writer->out->size;
@@ -70,12 +70,13 @@ static clave_status write_tables(writer *writer, const ir_table *table, ir_vecto
 
 /* ---------------------------------------------------------------- tables */
 
-/* A value inside a table: the bytes themselves, or an offset to be linked to what `field` holds. */
+/* A field inside a table: its inline bytes, or an offset that is linked to the value of `field`
+ * later. */
 typedef struct slot {
   unsigned char bytes[8];
   uint8_t size;          /* 0: absent */
-  uint16_t offset;       /* in the table */
-  const ir_field *field; /* of an offset, else NULL */
+  uint16_t offset;       /* position in the table */
+  const ir_field *field; /* set for offsets, else NULL */
 } slot;
 
 typedef struct layout {
@@ -129,7 +130,7 @@ static void fill_slot(layout *layout, const ir_field *field, const char *base) {
   }
 }
 
-/* Gives every slot of `size` bytes its offset. */
+/* Assigns offsets to all slots of `size` bytes. */
 static void place_slots(layout *layout, uint8_t size) {
   for (size_t i = 0; i < layout->n_slots; i++) {
     slot *slot = &layout->slots[i];
@@ -153,7 +154,7 @@ static void lay_out(const ir_table *table, const char *base, layout *placed) {
   place_slots(placed, 1);
 }
 
-/* Position of a vtable for the layout: an equal one, or a new one at the end. */
+/* Stores the position of a vtable for the layout: an equal one, or a new one appended. */
 static clave_status write_vtable(writer *writer, const layout *layout, size_t *position) {
   uint16_t v[2 + MAX_SLOTS] = {(uint16_t)(4 + 2 * layout->n_slots), (uint16_t)layout->bytes};
   for (size_t i = 0; i < layout->n_slots; i++) v[2 + i] = layout->slots[i].offset;
@@ -174,7 +175,7 @@ static clave_status write_vtable(writer *writer, const layout *layout, size_t *p
   return NULL;
 }
 
-/* Writes what an offset slot points to. */
+/* Writes the value that an offset slot points to. */
 static clave_status write_target(writer *writer, const ir_field *field, const char *base,
                                  size_t *position) {
   const char *at = base + field->offset;

@@ -1,5 +1,5 @@
-/* The JSON writer: integers from 2^53 on and non-finite numbers as strings, as the reader takes
- * them. */
+/* The JSON writer. Integers of 2^53 or more and non-finite numbers are strings, as the reader
+ * expects. */
 #include <stdio.h>
 #include <string.h>
 
@@ -34,14 +34,15 @@ static void write_index(json_writer *writer, const char *key, uint32_t index) {
   emit_end_object(writer);
 }
 
-/* Programs and chains have a line per field, and per entry of their vectors of tables. */
+/* True for programs and chains, which have one line per field and per entry of their vectors of
+ * tables. */
 static bool is_tall(const ir_table *table) {
   return table == &ir_program_table || table == &ir_chain_table;
 }
 
 static void write_vector(json_writer *writer, const ir_field *field, const void *base, bool tall);
 
-/* One of the kinds that are a number. */
+/* Writes a field of a numeric kind. */
 static void write_number(json_writer *writer, const char *key, ir_field_kind kind, const char *at) {
   int32_t small;
   int64_t wide;
@@ -69,7 +70,7 @@ static void write_number(json_writer *writer, const char *key, ir_field_kind kin
   }
 }
 
-/* key: NULL in a vector. tall: the table that it is a field of has a line per field. */
+/* key: NULL in a vector. tall: the enclosing table has one line per field. */
 static void write_value(json_writer *writer, const char *key, const ir_field *field,
                         const char *base, bool tall) {
   const char *at = base + field->offset;
@@ -135,7 +136,7 @@ static void write_vector(json_writer *writer, const ir_field *field, const void 
   emit_end_array(writer);
 }
 
-/* The op of an instruction: the key that names it, then its table. */
+/* Writes an instruction's op: the key with its type, then its table. */
 static void write_union(json_writer *writer, const ir_field *field, const char *base) {
   char type_key[64];
   ir_op op;

@@ -1,4 +1,4 @@
-/* Descriptors' common questions: sizes, defaults, enum values. */
+/* Queries on descriptors: sizes, defaults, enum values. */
 #include "serialize/fields.h"
 
 #include <string.h>
@@ -78,8 +78,8 @@ ir_vector vector_at(const ir_field *field, const void *base) {
   return vector;
 }
 
-/* The field's default as the bytes of its struct member. Kinds that are absent by a flag or NULL
- * have size 0. */
+/* Stores the field's default as the bytes of its struct member and returns their number. Returns 0
+ * for kinds whose absence is a flag or NULL. */
 static size_t default_bytes(const ir_field *field, unsigned char out[8]) {
   uint32_t none = IR_NONE;
   int32_t small = (int32_t)field->default_int;

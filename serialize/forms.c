@@ -1,5 +1,5 @@
-/* Packed forms of constants that a program carries: found, added, and in a .clv's sections FIDX and
- * FORM (docs/format.md). */
+/* Packed constants of a program: the list in memory, and the sections FIDX and FORM of a .clv
+ * (docs/format.md). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "serialize/program_files.h"
 
 typedef struct form_head {
-  uint64_t consts_hash; /* of the constants that the forms were made of */
+  uint64_t consts_hash; /* hash of the constants that were packed */
   uint32_t count;
   uint32_t reserved; /* 0 */
 } form_head;
@@ -90,7 +90,7 @@ clave_status forms_check(const program *program) {
 
 /* ---------------------------------------------------------------- reading */
 
-/* A device's text: printable, NUL to its end. */
+/* True if the text is printable and NUL-padded to its end. */
 static bool is_layout(const char *text, size_t size) {
   const size_t n = strnlen(text, size);
   for (size_t i = 0; i < size; i++)
@@ -169,7 +169,8 @@ static form_entry entry_of(const program_form *desc, uint64_t offset) {
   return entry;
 }
 
-/* As a section of any tag: readers that do not know it check that. */
+/* Hashes section FORM as any section is hashed, because readers that do not know it check the
+ * hash. */
 static clave_status hash_section(const program *program, uint64_t *out) {
   static const uint8_t zeros[FORM_ALIGNMENT];
   hash_state *hash = hash_create();

@@ -1,4 +1,5 @@
-/* Programs from files: what the first bytes say it is, then decoder, verifier, constants. */
+/* Programs from files: detects the format by the first bytes, then decodes, verifies and binds
+ * constants. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +7,8 @@
 #include "serialize/program_files.h"
 #include "serialize/verify.h"
 
-/* What people hand us instead of a program, by its first bytes. */
+/* Files that users pass instead of a program, recognized by their first bytes, and the hint to
+ * print. */
 static const struct {
   size_t offset;
   const char *bytes, *what;
@@ -36,7 +38,7 @@ static clave_status stranger_error(const uint8_t *bytes, size_t size) {
   return INVALID("is neither a .clv nor a .json program");
 }
 
-/* The first byte that is not white space, 0 if there is none. */
+/* Returns the first byte that is not white space, 0 if there is none. */
 static uint8_t first_byte(const uint8_t *bytes, size_t size) {
   for (size_t i = 0; i < size; i++) {
     if (bytes[i] != ' ' && bytes[i] != '\t' && bytes[i] != '\n' && bytes[i] != '\r')
@@ -67,7 +69,7 @@ static clave_status bind_by_name(program *program, uint32_t i) {
   return bind_constant(program, i, entry->data);
 }
 
-/* One of the program's two files. */
+/* Maps one of the program's two files. */
 static clave_status open_file(program *program, int which, const char *path) {
   program->paths[which] = mem_pool_strdup(program->pool, path, strlen(path));
   return program->paths[which] ? file_map_open(path, &program->maps[which]) : status_no_memory();
@@ -127,7 +129,7 @@ static clave_status open_program(const char *path, program *program) {
       path);
 }
 
-enum { FORM_BYTES_ALIGNMENT = 64 }; /* of what kernels read as vectors */
+enum { FORM_BYTES_ALIGNMENT = 64 }; /* kernels read the bytes as vectors */
 
 static clave_status load_bytes(program *program, const void *clv, size_t size) {
   if (!is_clv(clv, size))
@@ -151,7 +153,7 @@ clave_status program_load_bytes(const void *clv, size_t size, const char *name, 
   return NULL;
 }
 
-/* Reports that a file was cut short in place of errors that follow from it. */
+/* Reports that a file was truncated instead of the errors that follow from it. */
 static clave_status check_after(const program *program, clave_status st) {
   clave_status cut = NULL;
   if (!st) return program_check_files(program);

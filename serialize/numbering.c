@@ -1,4 +1,4 @@
-/* What the numbers of a program's slots and nodes mean. */
+/* The meaning of slot and node numbers of a program. */
 #include <assert.h>
 
 #include "ops/ops.h"
@@ -38,7 +38,8 @@ uint32_t program_count_nodes(const ir_program *program, uint32_t chain) {
   return n;
 }
 
-/* *number: relative to this chain's first node, then to what follows the chain and its bodies. */
+/* Searches a chain and its bodies. *number is relative to the chain's first node; if it is not
+ * found it is reduced by the nodes that were searched. */
 static bool find_node(const ir_program *program, uint32_t chain, uint32_t *number,
                       uint32_t *found) {
   const ir_instructions *list = &program->chains.items[chain].instructions;

@@ -1,4 +1,4 @@
-/* The program object: an empty one to be filled, and its end. */
+/* The program object: creation of an empty one, and destruction. */
 #include "serialize/program.h"
 
 #include <stdlib.h>

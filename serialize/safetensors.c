@@ -1,5 +1,5 @@
-/* The safetensors reader: an 8-byte length, a JSON header, then the tensors' bytes without gap or
- * overlap. */
+/* The safetensors reader. A file is an 8-byte length, a JSON header, and the tensors' bytes
+ * without gaps or overlaps. */
 #include "serialize/safetensors.h"
 
 #include <math.h>
@@ -17,22 +17,22 @@ enum { LENGTH_BYTES = 8 };
 
 struct tensor_file_owned {
   file_map map;
-  char *path; /* in the pool; NULL: of bytes in memory */
+  char *path; /* in pool; NULL for bytes in memory */
   mem_pool *pool;
-  const tensor_entry **by_name; /* sorted */
+  const tensor_entry **by_name; /* sorted by name */
 };
 
-/* The file while it is read. */
+/* State while a file is read. */
 typedef struct reader {
-  const uint8_t *data; /* after the header */
+  const uint8_t *data; /* the bytes after the header */
   size_t size;
   mem_pool *pool;
-  size_t *begins; /* (count) where each tensor's bytes begin */
+  size_t *begins; /* (count) start of each tensor's bytes */
   tensor_entry *tensors;
   const char **metadata;
 } reader;
 
-/* Everything the format has; those beyond ours are refused by name. */
+/* True for all dtypes of the format; those that clave lacks are rejected by name. */
 static bool is_dtype_of_format(const char *name) {
   static const char *const names[] = {
       "BOOL",    "U8",      "I8",      "I16",     "U16",         "F16",         "BF16", "I32",
@@ -53,7 +53,7 @@ static clave_status read_dtype(const json *json, dtype *out) {
   return INVALID("'%.60s' is no dtype of the format", name);
 }
 
-/* What the format writes: digits, neither a sign nor quotes. */
+/* Reads a size as the format writes it: digits, without sign or quotes. */
 static bool read_size(const json *json, int64_t *out) {
   return json_kind_of(json) == JSON_NUMBER && !signbit(json_number(json)) && json_i64(json, out);
 }
@@ -93,7 +93,7 @@ static clave_status read_offsets(const reader *reader, const json *value,
                        tensor_entry->bytes);
 }
 
-/* The tensor's bytes in place, or a copy where they are not aligned. */
+/* Binds the tensor to its bytes in place, or to a copy if they are not aligned. */
 static clave_status bind_data(const reader *reader, size_t begin, tensor_entry *entry) {
   if (entry->bytes == 0) return NULL;
   entry->data = reader->data + begin;
@@ -151,11 +151,12 @@ typedef struct byte_range {
 static int compare_spans(const void *left, const void *right) {
   const byte_range *range = left, *byte_range = right;
   if (range->begin != byte_range->begin) return range->begin < byte_range->begin ? -1 : 1;
-  return range->bytes < byte_range->bytes ? -1
-                                          : range->bytes > byte_range->bytes; /* empty ones first */
+  return range->bytes < byte_range->bytes
+             ? -1
+             : range->bytes > byte_range->bytes; /* empty ranges first */
 }
 
-/* Every byte belongs to exactly one tensor. */
+/* Checks that every byte belongs to exactly one tensor. */
 static clave_status check_coverage(const reader *reader, uint32_t count) {
   byte_range *spans = calloc((size_t)count + 1, sizeof *spans);
   if (!spans) return status_no_memory();
@@ -237,7 +238,7 @@ static clave_status read_file(const uint8_t *bytes, size_t size, tensor_file *fi
   return st;
 }
 
-/* An object that owns nothing yet. */
+/* Creates a file object that owns nothing yet. */
 static clave_status create_file(tensor_file **out) {
   *out = NULL;
   tensor_file *file = calloc(1, sizeof *file);
@@ -252,7 +253,7 @@ static clave_status create_file(tensor_file **out) {
   return NULL;
 }
 
-/* Keeps `from` as *out if all is well so far, else destroys it. */
+/* Stores `from` in *out if st is OK, otherwise destroys it. */
 static clave_status finish_file(clave_status st, tensor_file *from, tensor_file **out) {
   if (st) {
     tensor_file_destroy(from);

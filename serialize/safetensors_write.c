@@ -14,8 +14,8 @@ enum { DATA_ALIGNMENT = 64 };
 typedef struct file_plan {
   const tensor_entry *tensors;
   uint32_t count;
-  uint32_t *order; /* owned, (count): tensors by descending element size, as their bytes lie in the
-                      file */
+  uint32_t *order; /* owned, (count): tensors by descending element size, the order of their bytes
+                      in the file */
   size_t *begins;  /* owned, (count) */
 } file_plan;
 

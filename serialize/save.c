@@ -1,5 +1,5 @@
-/* Programs to files: .clv, or .json with consts.safetensors beside it, which may belong to somebody
- * else. */
+/* Programs to files: .clv, or .json with consts.safetensors beside it. An existing
+ * consts.safetensors may belong to another program. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,23 +9,23 @@
 #include "serialize/encode.h"
 #include "serialize/program_files.h"
 
-/* ---------------------------------------------------------------- whose constants */
+/* ---------------------------------------------------------------- owners of constants */
 
-/* A hash that a file may record. */
+/* A hash that a file may contain. */
 typedef struct recorded {
   bool present;
   uint64_t hash;
 } recorded;
 
-/* A file that cannot be read records nothing; but being out of memory says nothing about the file.
- */
+/* Ignores failures to read a file, which then contains no hash. Being out of memory says nothing
+ * about the file and is returned. */
 static clave_status forgive(clave_status st) {
   if (status_code_of(st) == STATUS_NO_MEMORY) return st;
   status_free(st);
   return NULL;
 }
 
-/* consts_hash of the .json program at `path`. */
+/* Reads consts_hash of the .json program at `path`. */
 static clave_status read_consts_hash(const char *path, recorded *out) {
   file_map map;
   json *document = NULL;
@@ -40,7 +40,7 @@ static clave_status read_consts_hash(const char *path, recorded *out) {
   return forgive(st);
 }
 
-/* The hash that a consts.safetensors of ours records. */
+/* Reads the hash in the metadata of a consts.safetensors. */
 static clave_status read_recorded_hash(const char *path, recorded *out) {
   tensor_file *file;
   *out = (recorded){0};
@@ -53,8 +53,8 @@ static clave_status read_recorded_hash(const char *path, recorded *out) {
   return NULL;
 }
 
-/* Sets *user (owned) to the entry's name if it is another .json program that uses constants with
- * this hash. */
+/* Sets *user (owned) to the entry's name if it is another .json program whose constants have this
+ * hash. */
 static clave_status check_user(const char *folder, const char *name, const char *own_name,
                                uint64_t hash, char **user) {
   recorded other;
@@ -68,8 +68,8 @@ static clave_status check_user(const char *folder, const char *name, const char 
   return *user ? NULL : status_no_memory();
 }
 
-/* Another .json program in the folder that uses constants with this hash: its name into `user`
- * (owned), else NULL. */
+/* Sets *user (owned) to another .json program in the folder whose constants have this hash;
+ * unchanged (NULL) if there is none. */
 static clave_status find_user(const char *folder, const char *own_name, uint64_t hash,
                               char **user) {
   folder_entry *entries;
@@ -82,8 +82,8 @@ static clave_status find_user(const char *folder, const char *own_name, uint64_t
   return st;
 }
 
-/* Refuses to replace the constants at `consts` unless they hold the same, or are those of the
- * program being replaced and of no other. */
+/* Fails unless the constants at `consts` are the same as the program's, or belong to the program
+ * being replaced and to no other. */
 static clave_status check_replaceable(const program *program, const char *path,
                                       const char *consts) {
   recorded existing, replaced;
@@ -125,7 +125,7 @@ static clave_status write_constants(const program *program, const char *path) {
                                 .rank = tensor->rank,
                                 .data = program->constants[i]};
     memcpy(entries[i].dims, tensor->dims, sizeof tensor->dims);
-    (void)tensor_bytes(tensor, &entries[i].bytes); /* checked when it was bound */
+    (void)tensor_bytes(tensor, &entries[i].bytes); /* cannot overflow: checked when it was bound */
   }
   clave_status st = tensor_file_save(path, entries, n, metadata, 1);
   free(entries);
@@ -142,7 +142,8 @@ static clave_status save_constants(const program *program, const char *path) {
   return st;
 }
 
-/* The text is on disk before the constants are touched, and in its place after them. */
+/* Writes the text to disk before the constants are touched, and renames it into place after them.
+ */
 static clave_status write_pair(const program *program, const char *path, const text *text) {
   file_writer *writer;
   TRY(file_writer_create(path, &writer));
@@ -166,7 +167,7 @@ static clave_status save_json(const program *program, const char *path) {
 }
 
 clave_status program_save(const program *prog, const char *path) {
-  program hashed = *prog; /* prog itself may be saved by several threads */
+  program hashed = *prog; /* a copy: several threads may save prog */
   if (prog->unhashed) TRY(hash_constants(prog, &hashed.ir.consts_hash));
   if (path_has_ending(path, ".clv")) return clv_write(&hashed, path);
   if (path_has_ending(path, ".json")) return save_json(&hashed, path);

@@ -1,4 +1,4 @@
-/* What a program carries beside itself: sections of a .clv that are not its own, and metadata. */
+/* Data that a program carries besides itself: additional sections of a .clv, and metadata. */
 #include <string.h>
 
 #include "json/json.h"

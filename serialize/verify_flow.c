@@ -1,6 +1,5 @@
-/* The verifier's second half: methods, chains, and what flows through them. Every read follows its
- * write, every write is the only one, every op agrees with its rule.
- *
+/* The verifier's second half: methods, chains, and the flow of tensors and values. Every read
+ * follows a write, everything is written once, and every op satisfies its rule.
  * A chain is used once, by a method or an op. So a tensor or value is visible while the chain that
  * wrote it is open. */
 #include <stdlib.h>
@@ -10,9 +9,9 @@
 #include "serialize/limits.h"
 #include "serialize/verify.h"
 
-/* Who wrote a tensor or value last. */
+/* The last writer of a tensor or value. */
 typedef struct writer {
-  uint32_t method; /* index + 1; 0: nobody yet */
+  uint32_t method; /* index + 1; 0 if not written yet */
   uint32_t chain;
 } writer;
 
@@ -21,12 +20,13 @@ typedef enum chain_state { CHAIN_UNUSED = 0, CHAIN_OPEN, CHAIN_DONE } chain_stat
 typedef struct checker {
   const program *program;
   rule_context rules;
-  scalar_value *values;   /* owned, by Vid: none known */
-  writer *tensors, *vids; /* owned, by Tid, Vid */
+  scalar_value *values;   /* owned, by Vid; none is known */
+  writer *tensors, *vids; /* owned, by Tid and Vid */
   chain_state *chains;    /* owned */
-  uint32_t *taken;        /* owned, by Tid: last method + 1 whose argument or update it is */
-  uint32_t method;        /* the current one's index + 1 */
-  uint32_t chain;         /* the open one */
+  uint32_t
+      *taken; /* owned, by Tid: index + 1 of the last method that has it as an argument or update */
+  uint32_t method; /* index + 1 of the current method */
+  uint32_t chain;  /* the chain that is open */
   uint32_t outputs_written;
   int depth;
 } checker;
@@ -64,7 +64,7 @@ static clave_status write_value(checker *checker, uint32_t vid) {
   return NULL;
 }
 
-/* The values that stand in the tensor's shape are set. */
+/* Checks that all values in the tensor's shape are set. */
 static clave_status check_shape_values(const checker *checker, uint32_t tid) {
   const ir_tensor *tensor = &checker->program->ir.tensors.items[tid];
   for (uint32_t i = 0; i < tensor->shape.count; i++) {
@@ -141,7 +141,7 @@ static clave_status visit(checker *checker, const ir_instruction *ins, visit_pas
   return NULL;
 }
 
-/* The chains that a control op runs; the op's rule has checked that they exist and fit. */
+/* Checks the chains that a control op runs; the op's rule has checked that they exist and fit. */
 static clave_status check_bodies(checker *checker, const ir_instruction *ins) {
   uint32_t chains[2];
   int n = control_chains(ins, chains);
@@ -171,7 +171,7 @@ static clave_status check_instructions(checker *checker, const ir_instructions *
   return NULL;
 }
 
-/* A body's args are temporaries that are written as it begins. */
+/* Binds a body's args, which are temporaries written when the body begins. */
 static clave_status bind_args(checker *checker, const ir_chain *chain) {
   for (uint32_t i = 0; i < chain->args.count; i++) {
     uint32_t tid = chain->args.items[i];
@@ -182,7 +182,7 @@ static clave_status bind_args(checker *checker, const ir_chain *chain) {
   return NULL;
 }
 
-/* What a chain's instructions may not be walked without: it is there, unused, and not too deep. */
+/* Opens a chain if it exists, is unused and is not nested too deeply. */
 static clave_status open_chain(checker *checker, uint32_t index) {
   const ir_chains *chains = &checker->program->ir.chains;
   if (index >= chains->count) return INVALID("chain %u, the program has %u", index, chains->count);
@@ -219,12 +219,12 @@ static clave_status check_chain(checker *checker, uint32_t index, bool is_body) 
     st = status_while(st, "chain %u", index);
     close_chain(checker, index, outer);
   }
-  return st; /* a method's own chain stays open: its outputs and updates are read from it */
+  return st; /* a method's own chain stays open, because its outputs and updates are read from it */
 }
 
 /* ---------------------------------------------------------------- methods */
 
-/* An argument is a tensor or a value, each slot once per method and direction. */
+/* Checks an argument: a tensor or a value, where a slot occurs once per method and direction. */
 static clave_status check_argument(checker *checker, const ir_argument *argument, slot_kind kind) {
   if ((argument->tensor == IR_NONE) == (argument->value == IR_NONE))
     return INVALID("expected a tensor or a value, one of both");
@@ -238,7 +238,7 @@ static clave_status check_argument(checker *checker, const ir_argument *argument
   return NULL;
 }
 
-/* Inputs set their slots, scalars their values, and shapes the values that stand in them. */
+/* Binds an input: marks the slot, or the value of a scalar, as written. */
 static clave_status bind_input(checker *checker, const ir_argument *argument) {
   TRY(check_argument(checker, argument, SLOT_INPUT));
   if (argument->value != IR_NONE) return write_value(checker, argument->value);
@@ -254,7 +254,7 @@ static void bind_shape(checker *checker, uint32_t tid) {
   }
 }
 
-/* What a session chose before any method runs. */
+/* Marks the sizes that a session chose before any method runs as known. */
 static void bind_state_sizes(checker *checker) {
   uint32_t first = checker->program->ir.constants.count + checker->program->ir.n_inputs +
                    checker->program->ir.n_outputs;
@@ -287,7 +287,7 @@ static clave_status check_outputs(checker *checker, const ir_arguments *outputs)
                  checker->outputs_written, tensors);
 }
 
-/* The same sizes, and values for sizes. */
+/* True if dtype and shape are equal, including the values used as sizes. */
 static bool same_types(const ir_program *program, uint32_t a, uint32_t b) {
   const ir_tensor *tensor = &program->tensors.items[a], *declared = &program->tensors.items[b];
   bool same = tensor->dtype == declared->dtype && tensor->shape.count == declared->shape.count;
@@ -332,7 +332,8 @@ static clave_status check_method(checker *checker, const ir_method *method) {
   return NULL;
 }
 
-/* Slots of all chains' args and results, which rules look at before the chain itself is walked. */
+/* Checks the slots of all chains' args and results, because rules read them before the chain
+ * itself is walked. */
 static clave_status check_chain_slots(const checker *checker) {
   const ir_chains *chains = &checker->program->ir.chains;
   for (uint32_t i = 0; i < chains->count; i++) {

@@ -1,4 +1,4 @@
-/* The verifier's first half: what is declared. Tensors, values, constants, initial states, the
+/* The verifier's first half, the declarations: tensors, values, constants, initial states, and the
  * schema version. */
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +59,7 @@ static clave_status check_dim(const ir_program *program, const ir_int_or_vid *va
   return NULL;
 }
 
-/* The known dimensions alone must not overflow, an empty one counted as 1. */
+/* True if the product of the known dimensions does not overflow; empty ones count as 1. */
 static bool size_fits(const tensor *tensor) {
   int64_t bytes = (int64_t)dtype_size(tensor->type);
   for (int i = 0; i < tensor->rank; i++) {
@@ -107,7 +107,7 @@ static clave_status make_blocks(const ir_encoding *format, const tensor *value, 
                  (long long)tensor_row(&rows));
 }
 
-/* tensor has all but its encoding. */
+/* Sets the tensor's encoding; all its other fields are set already. */
 static clave_status make_encoding(const ir_encoding *format, tensor *tensor) {
   encoding encoding = {0};
   size_t bytes;
@@ -142,7 +142,7 @@ static clave_status make_type(const ir_program *program, const ir_tensor *declar
   return declared->encoding ? make_encoding(declared->encoding, out) : NULL;
 }
 
-/* One dimension at most is a session's choice, between bounds. */
+/* Checks that at most one dimension is open (chosen by the session), with bounds. */
 static clave_status check_state_shape(const ir_program *program, uint32_t tid) {
   const ir_int_or_vids *shape = &program->tensors.items[tid].shape;
   size_t bytes;
@@ -243,7 +243,7 @@ static clave_status check_state_inits(const program *program) {
 
 /* ---------------------------------------------------------------- versions */
 
-enum { ENCODINGS_SINCE = 3, BLOCK_ROWS_SINCE = 6 /* of several dimensions */ };
+enum { ENCODINGS_SINCE = 3, BLOCK_ROWS_SINCE = 6 /* blocks of several dimensions */ };
 
 static void need(version_need *need, int version, const char *what, const char *name) {
   if (version > need->version) *need = (version_need){version, what, name};
@@ -252,7 +252,8 @@ static void need_dtype(version_need *version_need, dtype t) {
   need(version_need, ir_dtype_since(t), "dtype ", dtype_name(t));
 }
 
-/* Of operands that may be encoded since a later version than their op. */
+/* Adds the versions of operands that may be encoded only in a later version than that of their op.
+ */
 static void need_encoded(const ir_program *program, const ir_instruction *ins,
                          version_need *version_need) {
   const ir_table *table = op_table[ins->op_type].table;
@@ -305,7 +306,8 @@ static clave_status check_need(const ir_program *program, version_need need) {
                  need.version, program->version);
 }
 
-/* All is of a version that the program says it needs, and that one is known here. */
+/* Checks that nothing needs a later version than the program declares, and that this build
+ * supports that version. */
 static clave_status check_versions(const ir_program *program) {
   for (uint32_t c = 0; c < program->chains.count; c++) {
     const ir_instructions *list = &program->chains.items[c].instructions;

@@ -1,4 +1,4 @@
-/* Answers: the loop over tokens, where it stops, how likely a token was. */
+/* Answers: the loop over tokens, its end, and the probability of a token. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -38,7 +38,8 @@ static void count_token(clave_llm_conversation *conversation, double ms) {
   conversation->prompted = false;
 }
 
-/* The text of `id` (NULL: none) and, perhaps, of the end, into conversation->fresh. */
+/* Stores the text of `id` (may be NULL) in conversation->fresh, and with `end` what the stream
+ * still holds. */
 static clave_status read_text(clave_llm_conversation *conversation, const uint32_t *id, bool end) {
   const char *bytes;
   size_t size;
@@ -54,7 +55,7 @@ static clave_status read_text(clave_llm_conversation *conversation, const uint32
   return text_status(&conversation->fresh);
 }
 
-/* What of a character the stream still has is dropped. */
+/* Drops the incomplete character that the stream still holds. */
 static void drop_rest(clave_llm_conversation *conversation) {
   const char *bytes;
   size_t size;
@@ -63,8 +64,8 @@ static void drop_rest(clave_llm_conversation *conversation) {
   status_free(st);
 }
 
-/* Puts into conversation->stop.given what is decided now that `id` (NULL: none) came and, perhaps,
- * the end. */
+/* Stores in conversation->stop.given the text that can be released after `id` (may be NULL) and,
+ * perhaps, the end. */
 static clave_status decide_text(clave_llm_conversation *conversation, const uint32_t *id, bool end,
                                 bool *found) {
   *found = false;
@@ -106,7 +107,8 @@ static clave_status check_goes_on(const clave_llm_conversation *conversation) {
   return INVALID("the context of %u tokens is full", info->max_context);
 }
 
-/* Of the logits that are there; start: of the run that gave them. */
+/* Chooses a token from the current logits. start: of the run that computed them. On failure the
+ * conversation is unchanged. */
 static clave_status finish_token(clave_llm_conversation *conversation, int64_t start,
                                  clave_llm_token *out) {
   size_t before = conversation->ids.count;
@@ -143,7 +145,8 @@ static clave_status check_each(clave_llm_conversation *const *cs, size_t n) {
   return NULL;
 }
 
-/* Runs conversations that share a session together, beginning with the first one that waits. */
+/* Runs together the conversations that share a session with the first one in the list, until all
+ * have run. */
 static clave_status run_each(clave_llm_conversation **waiting, size_t n) {
   while (n) {
     size_t together = 1, left = 0;
@@ -192,9 +195,9 @@ clave_status clave_llm_flush(clave_llm_conversation *conversation, const char **
   return NULL;
 }
 
-/* ---------------------------------------------------------------- how likely a token was */
+/* ---------------------------------------------------------------- probability of a token */
 
-/* Puts id among the n largest so far, of equal ones behind. */
+/* Inserts id into the n ids with the largest logits so far, after those of equal logits. */
 static void insert_id(const float *logits, clave_llm_logprob *top, size_t n, uint32_t id) {
   size_t at = n;
   for (; at > 0 && logits[id] > logits[top[at - 1].id]; at--) top[at] = top[at - 1];
@@ -229,7 +232,7 @@ clave_status clave_llm_logprobs(const clave_llm_conversation *conversation,
   return NULL;
 }
 
-/* ---------------------------------------------------------------- what is known of it */
+/* ---------------------------------------------------------------- queries */
 
 const uint32_t *clave_llm_ids(const clave_llm_conversation *conversation, size_t *count) {
   *count = conversation->ids.count;

@@ -1,4 +1,4 @@
-/* Chats as text and as ids: which template, what of it becomes which tokens. */
+/* Chats as text and as ids: selects the template, and maps the parts of a rendering to tokens. */
 #include "llm/chat.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 /* ---------------------------------------------------------------- which template */
 
-/* Names as they are; of a template's text, the beginning. */
+/* Reports a template that is not known. Quotes the name, or the beginning of a template's text. */
 static clave_status refuse_template(const char *said) {
   text known = {0};
   template_list_builtins(&known);
@@ -80,14 +80,14 @@ static clave_status add_part(part_list *list, size_t end, text_kind kind, uint32
   return NULL;
 }
 
-/* Is the template's own text at `at` the token? */
+/* True if `token` is at `at` and the template itself wrote it. */
 static bool token_at(span in, const char *written, size_t at, const char *token) {
   size_t n = token ? strlen(token) : 0;
   if (!n || in.size - at < n || memcmp(in.data + at, token, n) != 0) return false;
   return !written || !memchr(written + at, 1, n);
 }
 
-/* The text without what is BOS or EOS, and what its parts are. */
+/* Appends the text without BOS and EOS, and the list of its parts. */
 static clave_status find_parts(const clave_llm *llm, span in, const char *written, text *out,
                                part_list *parts) {
   for (size_t at = 0; at < in.size;) {
@@ -128,7 +128,7 @@ clave_status chat_encode(const clave_llm *llm, const jinja_output *rendered, siz
 
 /* ---------------------------------------------------------------- how answers end */
 
-/* The first id of the template's text from `from` on, if it is a special token's. */
+/* Stores the first id of the template's text from `from` on, if it is a special token. */
 static clave_status first_special(const clave_llm *llm, const jinja_output *output, size_t from,
                                   int32_t *out) {
   id_list as_words = {0}, as_text = {0};
@@ -144,7 +144,7 @@ static clave_status first_special(const clave_llm *llm, const jinja_output *outp
   return st;
 }
 
-/* A question and an answer. Nothing, if the template wants other messages. */
+/* Renders a question and an answer. The output is empty if the template expects other messages. */
 static clave_status render_sample(const clave_llm *llm, bool asks, jinja_output *out) {
   static const char messages[] =
       "[{\"role\": \"user\", \"content\": \"?\"}, {\"role\": \"assistant\", "
@@ -172,7 +172,8 @@ clave_status chat_find_end(const clave_llm *llm, int32_t *out) {
   return st;
 }
 
-/* Bytes of what is written like a special token at text: <|name|> or <name_of_turn>. */
+/* Returns the bytes of what looks like a special token at text (<|name|> or <name_of_turn>), else
+ * 0. */
 static size_t token_like(const char *text, size_t size) {
   size_t n = 1;
   while (n < size && n < 64 && (unsigned char)text[n] > ' ' && text[n] != '<' && text[n] != '>')

@@ -1,5 +1,5 @@
-/* What a conversation remembers of its chat: how it is copied, and cut where the conversation goes
- * back. */
+/* A conversation's memory of its chat: copying it, and cutting it when the conversation goes back.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +31,8 @@ void chat_cut(chat_memory *memory, size_t count) {
   while (memory->n_turns && memory->turns[memory->n_turns - 1].ids > count)
     inside = memory->turns[--memory->n_turns].ids_before < count;
   if (memory->n_turns == before) return;
-  if (inside || !memory->n_turns) { /* within messages, or what stands there is no chat of ours */
+  if (inside || !memory->n_turns) { /* cut within messages, or the remaining ids belong to no turn
+                                       of the chat */
     chat_forget(memory);
   } else {
     memory->history.size = memory->turns[memory->n_turns - 1].history;

@@ -1,5 +1,5 @@
-/* Messages as JSON, and rendered without a conversation. A history is the messages of an array,
- * with the commas between them. */
+/* Messages as JSON, and their rendering without a conversation. A history is the messages of an
+ * array with the commas between them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ void chat_append_message(text *out, const char *role, const char *content, size_
   text_free(&valid);
 }
 
-/* default_system: the first, if they do not begin with one; NULL: none. */
+/* default_system: prepended if the messages do not begin with a system message; may be NULL. */
 clave_status chat_append_messages(const clave_llm_message *messages, size_t count,
                                   const char *default_system, text *out) {
   bool said = count && strcmp(messages[0].role, "system") == 0;
@@ -36,7 +36,7 @@ clave_status chat_append_messages(const clave_llm_message *messages, size_t coun
   return text_status(out);
 }
 
-/* What the beginning of a JSON array says. */
+/* The beginning of a JSON array of messages. */
 typedef struct first_message {
   int depth;
   bool is_array, any, is_first, is_role, is_system;
@@ -60,7 +60,7 @@ static clave_status look_at(void *ctx, json_event event, span span) {
   return NULL;
 }
 
-/* Those of a JSON array, likewise. */
+/* Appends the messages of a JSON array, with default_system as above. */
 clave_status chat_append_array(const char *array, const char *default_system, text *out) {
   first_message first = {0};
   TRY(status_while(json_walk(array, strlen(array), 0, look_at, &first), "messages"));
@@ -98,8 +98,8 @@ clave_status chat_read_inputs(const clave_template_inputs *given, const char *de
   return chat_append_array(in->messages, default_system, history);
 }
 
-/* Messages that are given in one of two ways, rendered: count of them, or those of `given`. marked:
- * as template_render. */
+/* Renders messages: those of `given`, or if it is NULL the `count` in `messages`. marked: see
+ * template_render. */
 static clave_status render_messages(const clave_llm *llm, const char *template_name,
                                     const clave_llm_message *messages, size_t count,
                                     const clave_template_inputs *given, bool marked,
@@ -117,7 +117,7 @@ static clave_status render_messages(const clave_llm *llm, const char *template_n
   return st;
 }
 
-/* Ids of a rendering, which is freed. */
+/* Stores the ids of a rendering and frees it. */
 static clave_status take_ids(const clave_llm *llm, jinja_output *output, clave_ids *out) {
   id_list ids = {0};
   clave_status st = chat_encode(llm, output, 0, &ids);

@@ -1,7 +1,7 @@
-/* Contents of messages in OpenAI's form, [{"type": "text", "text": ...}, ...]. A template that
- * prints the texts of such a list gets the list; any other gets the texts with line breaks between
- * them. Rendering a list shows which of the two it is. Parts other than
- * text are refused by name. */
+/* Message contents in OpenAI's list form, [{"type": "text", "text": ...}, ...]. If a template
+ * prints the texts of such a list itself, it receives the list; otherwise it receives the texts
+ * joined by line breaks. A trial rendering of a list decides. Parts other than text are rejected
+ * by name. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +13,15 @@
 typedef enum speaker { OTHER, SYSTEM, USER, ASSISTANT, TOOL, SPEAKERS } speaker;
 static const char *const speaker_names[SPEAKERS] = {"", "system", "user", "assistant", "tool"};
 
-/* One message: who sends it, and the form of its content. */
+/* One message: its sender and the kind of its content. */
 typedef struct message_note {
   speaker role;
-  bool has_parts, has_plain; /* its content is a list; the list has bare strings */
+  bool has_parts,
+      has_plain; /* has_parts: the content is a list; has_plain: the list has bare strings */
 } message_note;
 
-/* Depths in the JSON document: values of the array, members of a message, parts, their members. */
+/* Depths in the JSON document: elements of the array, members of a message, parts, their members.
+ */
 enum { IN_MESSAGES = 1, IN_MESSAGE, IN_PARTS, IN_PART };
 
 typedef enum known_key { NO_KEY, KEY_ROLE, KEY_CONTENT, KEY_TYPE, KEY_TEXT } known_key;
@@ -36,15 +38,15 @@ static known_key key_of(span span) {
 /* ---------------------------------------------------------------- reading the messages */
 
 typedef struct note_reader {
-  message_note *notes; /* owned (count) */
+  message_note *notes; /* owned, (count) */
   size_t count, capacity;
   int depth;
   bool in_content;
-  known_key key; /* of the value that comes next */
-  size_t part;   /* number of the part in its list, from 1 */
+  known_key key; /* key of the next value */
+  size_t part;   /* number of the part in its list, starting at 1 */
   bool has_text;
-  char type[32];        /* of the part, cut off */
-  clave_status refused; /* owned: what is wrong with a part */
+  char type[32];        /* the part's type, truncated */
+  clave_status refused; /* owned: the error about a part */
 } note_reader;
 
 static clave_status add_note(note_reader *reader) {
@@ -86,7 +88,7 @@ static void note_string(note_reader *reader, span span) {
                    (int)(span.size < 31 ? span.size : 31), span.data);
 }
 
-/* A value begins at the depth where the reader is. */
+/* Handles the start of a value at the reader's depth. */
 static clave_status note_value(note_reader *reader, json_event event) {
   if (reader->depth == IN_MESSAGES) TRY(add_note(reader));
   if (reader->depth == IN_MESSAGE && reader->key == KEY_CONTENT && event == JSON_EVENT_ARRAY) {
@@ -136,7 +138,7 @@ static size_t count_words(const text *in, const char *word) {
   return n;
 }
 
-/* A chat in which `role` says `content`, which is JSON. */
+/* Appends a chat in which `role` sends `content`, which is JSON. */
 static void write_probe(speaker role, const char *content, text *out) {
   text_puts(
       out, role == ASSISTANT || role == TOOL ? "[{\"role\": \"user\", \"content\": \"?\"}, " : "[");
@@ -144,7 +146,7 @@ static void write_probe(speaker role, const char *content, text *out) {
   text_puts(out, role == SYSTEM ? ", {\"role\": \"user\", \"content\": \"?\"}]" : "]");
 }
 
-/* Renders it; *out is empty if the template raises an exception. */
+/* Renders such a chat; *out is empty if the template raises an exception. */
 static clave_status render_probe(const clave_template *template,
                                  const clave_template_inputs *inputs, speaker role,
                                  const char *content, jinja_output *out) {
@@ -164,7 +166,7 @@ static clave_status render_probe(const clave_template *template,
   return NULL;
 }
 
-/* True if the template prints the texts of a list, and nothing else of its parts. */
+/* Sets *out if the template prints the texts of a list, and nothing else of its parts. */
 static clave_status takes_lists(const clave_template *template, const clave_template_inputs *in,
                                 speaker role, bool *out) {
   static const char list[] = "[{\"type\": \"text\", \"text\": \"" PART_1
@@ -187,12 +189,12 @@ static clave_status takes_lists(const clave_template *template, const clave_temp
 typedef struct rewriter {
   text *out;
   const message_note *notes;
-  const bool *takes; /* (SPEAKERS): lists */
-  text joined;       /* of the content that is being read */
+  const bool *takes; /* (SPEAKERS): true for roles whose lists the template prints */
+  text joined;       /* text of the content being read */
   size_t n_messages;
   int depth;
-  uint64_t objects;  /* bit d: what is open at depth d is an object */
-  bool joins, comma; /* comma: what comes next has a value before it */
+  uint64_t objects;  /* bit d: the value open at depth d is an object */
+  bool joins, comma; /* comma: a value precedes the next one */
   known_key key;
   size_t n_parts;
 } rewriter;
@@ -207,7 +209,7 @@ static void begin_value(rewriter *rewriter) {
   rewriter->comma = true;
 }
 
-/* Texts of parts, and bare strings; nothing else of the list is written. */
+/* Joins the texts of parts and bare strings; the rest of the list is not written. */
 static void join_event(rewriter *rewriter, json_event event, span range) {
   bool is_text =
       event == JSON_EVENT_STRING &&
@@ -272,7 +274,7 @@ static clave_status rewrite(void *ctx, json_event event, span span) {
   return text_status(rewriter->out);
 }
 
-/* False: no content can be a list. Cheaper than reading the messages. */
+/* Returns false if no content can be a list. This is cheaper than parsing the messages. */
 static bool may_have_parts(const char *messages) {
   static const char space[] = " \t\r\n";
   for (const char *at = messages; (at = strstr(at, "\"content\""));) {

@@ -1,18 +1,18 @@
-/* The built-in chat templates, by name: our own texts, which give what the models of a family were
- * trained on. A model's own template, which its file carries, goes before them. */
+/* The built-in chat templates, by name. They are our own texts and write the formats that the
+ * models of a family were trained on. A template in the model's file takes precedence. */
 #include "llm/template.h"
 
 #define EACH "{%- for m in messages -%}"
 #define END "{%- endfor -%}"
 #define ANSWER(text) "{%- if add_generation_prompt -%}{{ " text " }}{%- endif -%}"
-/* What can be rendered: messages, of roles that are known. */
+/* Rejects what cannot be rendered: an empty chat, and messages of unknown roles. */
 #define CHECKED                                                                                \
   "{%- if not messages -%}{{ raise_exception('a chat without a message') }}{%- endif -%}" EACH \
   "{%- if m.role not in ['system', 'user', 'assistant'] -%}"                                   \
   "{{ raise_exception('message ' ~ loop.index0 ~ ' is of \\'' ~ m.role ~ "                     \
   "'\\', not system, user or assistant') }}{%- endif -%}" END
-/* `system` is the first message's text if that is the system's, and `rest` the others, in which
- * user and assistant take turns. */
+/* Sets `system` to the content of a leading system message, and `rest` to the other messages, in
+ * which user and assistant must alternate. */
 #define TURNS                                                                                  \
   CHECKED                                                                                      \
   "{%- set system = messages[0].content if messages[0].role == 'system' else none -%}"         \
@@ -23,8 +23,7 @@
 #define HEADER(role) "'<|start_header_id|>' + " role " + '<|end_header_id|>\n\n'"
 
 const builtin_template builtin_templates[] = {
-    /* Llama 3.1 to 3.3: dates before the system message; the day is the one that they fall back to.
-     */
+    /* Llama 3.1 to 3.3: dates before the system message; the day is their templates' default. */
     {"llama3.1", CHECKED
      "{%- set system = messages[0].content | trim if messages[0].role == 'system' else '' -%}"
      "{{ bos_token }}{{ " HEADER(
@@ -40,7 +39,7 @@ const builtin_template builtin_templates[] = {
     {"chatml",
      CHECKED EACH "{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}" END ANSWER(
          "'<|im_start|>assistant\n'")},
-    /* Gemma 1 to 3: a system message stands at the head of the first user's. */
+    /* Gemma 1 to 3: the system message is prepended to the first user message. */
     {"gemma",
      TURNS "{{ bos_token }}"
            "{%- for m in rest -%}"
@@ -56,7 +55,8 @@ const builtin_template builtin_templates[] = {
            "{{ ' [INST] ' + (system + '\n\n' if loop.first and system is not none else '')"
            " + m.content + ' [/INST]' }}"
            "{%- else -%}{{ ' ' + m.content + eos_token }}{%- endif -%}" END},
-    /* Mistral 7B Instruct 0.3, Mixtral 8x22B: a system message stands in the last user's. */
+    /* Mistral 7B Instruct 0.3, Mixtral 8x22B: the system message is part of the last user message.
+     */
     {"mistral-v3", TURNS
      "{{ bos_token }}"
      "{%- set last = (rest | selectattr('role', 'equalto', 'user') | list | length) * 2 - 2 -%}"

@@ -1,4 +1,4 @@
-/* Chats in a conversation: turns, whose messages go behind what the model has run. */
+/* Chats in a conversation: turns, whose messages are appended to the ids that the model has run. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,8 +8,8 @@
 #include "tokenizer/find.h"
 #include "tokenizer/unicode.h"
 
-/* The text of the ids since the last rendering, without the id that ended them and those that the
- * tokenizer lacks. */
+/* Stores the text of the ids since the last rendering, without the stop id at the end and without
+ * ids that the tokenizer lacks. */
 static clave_status answer_text(const clave_llm_conversation *conversation, char **out,
                                 size_t *size) {
   const clave_llm *llm = conversation->llm;
@@ -26,8 +26,9 @@ static clave_status answer_text(const clave_llm_conversation *conversation, char
   return st;
 }
 
-/* Where of the new rendering what is not in the conversation yet begins: behind what was rendered
- * before and the answer, with or without the white space around that. 0: it is another text. */
+/* Returns the position in the new rendering of the part that the conversation lacks: after the
+ * last rendering and the answer, with or without its surrounding white space. Returns 0 if the
+ * rendering does not begin so. */
 static size_t known_bytes(const chat_memory *memory, const jinja_output *output, const char *answer,
                           size_t size) {
   const chat_turn *last = memory->n_turns ? &memory->turns[memory->n_turns - 1] : NULL;
@@ -46,7 +47,7 @@ static size_t known_bytes(const chat_memory *memory, const jinja_output *output,
   return 0;
 }
 
-/* Prompts what of the rendering is new. */
+/* Prompts the rendering from byte `from` on; with 0 the conversation begins again. */
 static clave_status prompt_rest(clave_llm_conversation *conversation, const jinja_output *output,
                                 size_t from) {
   id_list ids = {0};
@@ -65,7 +66,8 @@ static clave_status prompt_rest(clave_llm_conversation *conversation, const jinj
   return st;
 }
 
-/* A turn whose messages were prompted: `history` holds them, and is taken. There is room for it. */
+/* Records a turn whose messages were prompted. Takes ownership of `history`. The caller has
+ * reserved the memory. */
 static void remember(clave_llm_conversation *conversation, text *history, chat_turn turn) {
   chat_memory *memory = &conversation->chat;
   text_free(&memory->history);
@@ -74,8 +76,8 @@ static void remember(clave_llm_conversation *conversation, text *history, chat_t
   memory->turns[memory->n_turns++] = turn;
 }
 
-/* The whole chat, of which the conversation may hold the beginning. `known`: bytes of the history
- * that went before these messages. */
+/* Prompts the whole chat, whose beginning the conversation may already hold. `known`: bytes of the
+ * history before these messages. */
 static clave_status prompt_whole(clave_llm_conversation *conversation,
                                  const clave_template *template, text *history, size_t known,
                                  const clave_template_inputs *inputs, span answer) {
@@ -88,7 +90,7 @@ static clave_status prompt_whole(clave_llm_conversation *conversation,
   size_t from = known_bytes(memory, &output, answer.data, answer.size);
   if (from) turn.ids_before = conversation->ids.count;
   clave_status st = prompt_rest(conversation, &output, from);
-  if (!from && !st) memory->n_turns = 0; /* their ids are no longer there */
+  if (!from && !st) memory->n_turns = 0; /* their ids are no longer in the conversation */
   turn.ids = conversation->ids.count;
   turn.rendered = output.text.size;
   turn.rendered_hash = hash_bytes(output.text.data ? output.text.data : "", output.text.size);
@@ -97,7 +99,8 @@ static clave_status prompt_whole(clave_llm_conversation *conversation,
   return st;
 }
 
-/* New messages behind ids that no chat of ours made: what the template writes behind an answer. */
+/* Prompts messages after ids that do not come from a chat: only the text that the template writes
+ * after an answer. */
 static clave_status prompt_behind(clave_llm_conversation *conversation,
                                   const clave_template *template, const text *messages,
                                   const clave_template_inputs *inputs) {
@@ -119,7 +122,7 @@ static clave_status prompt_behind(clave_llm_conversation *conversation,
   return st;
 }
 
-/* The chat's messages and, if there is one, the answer to the last of them. */
+/* Stores the chat's messages and, if there is one, the answer to the last of them. */
 static clave_status history_with_answer(const clave_llm_conversation *conversation, span answer,
                                         text *out) {
   const chat_memory *memory = &conversation->chat;
@@ -129,7 +132,7 @@ static clave_status history_with_answer(const clave_llm_conversation *conversati
   return text_status(out);
 }
 
-/* Prompts the messages `fresh` behind what the conversation holds. */
+/* Prompts the messages `fresh` after the ids of the conversation. */
 static clave_status prompt_turn(clave_llm_conversation *conversation,
                                 const clave_template *template, text *fresh,
                                 const clave_template_inputs *in) {
@@ -152,8 +155,8 @@ static clave_status prompt_turn(clave_llm_conversation *conversation,
   return st;
 }
 
-/* Messages behind those of the conversation, given in one of two ways: count of them, or those of
- * `given`. */
+/* Prompts messages after those of the conversation: those of `given`, or if it is NULL the `count`
+ * in `messages`. */
 static clave_status prompt_messages(clave_llm_conversation *conversation, const char *template_name,
                                     const clave_llm_message *messages, size_t count,
                                     const clave_template_inputs *given) {

@@ -1,4 +1,4 @@
-/* Conversations: what they own, prompts, forks. */
+/* Conversations: lifetime, prompts, forks. */
 #include "llm/conversation.h"
 
 #include <stdlib.h>
@@ -106,7 +106,8 @@ clave_status conversation_text_of(const clave_llm *llm, clave_text_stream *strea
   return clave_text_stream_next(stream, id, bytes, size);
 }
 
-/* Prompts are not given as text, but what follows joins to them. */
+/* Passes prompted ids to the stream, so that the text of later tokens joins to them; their text is
+ * dropped. */
 static clave_status see_ids(const clave_llm *llm, clave_text_stream *stream, const uint32_t *ids,
                             size_t n) {
   const char *bytes;
@@ -253,14 +254,14 @@ clave_status conversation_append(clave_llm_conversation *conversation, const uin
   return NULL;
 }
 
-/* A token must follow. */
+/* Capacity for at least one more token must remain. */
 clave_status clave_llm_prompt(clave_llm_conversation *conversation, const uint32_t *ids, size_t n) {
   OWN_FLOAT_ENV;
   size_t room = conversation->llm->info.max_context - conversation->ids.count;
   return conversation_append(conversation, ids, n, room ? room - 1 : 0);
 }
 
-/* Puts BOS before the first text, unless the text spells it. */
+/* Prepends BOS to the first text, unless the text already begins with it. */
 static clave_status prompt_encoded(clave_llm_conversation *conversation, const clave_ids *ids) {
   id_list all = {0};
   int64_t bos = conversation->llm->info.bos,

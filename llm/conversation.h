@@ -1,140 +1,147 @@
 #ifndef LLM_CONVERSATION_H
 #define LLM_CONVERSATION_H
-/* What the files of a conversation share. */
+/* Declarations shared by the files that implement conversations. */
 #include "llm/language_model.h"
 #include "llm/page_pool.h"
 #include "llm/sampler.h"
 #include "llm/stop_text.h"
 #include "tokenizer/ids.h"
 
-/* Messages that were prompted together: ids and bytes of the chat's history ahead of them and with
- * them, and what was rendered up to where the answer begins. */
+/* Messages that were prompted together: the sizes of ids and history (bytes) before and after
+ * them, and the rendering up to the start of the answer. */
 typedef struct chat_turn {
   size_t ids_before, ids;
   size_t history_before, history;
   size_t rendered;        /* bytes */
-  uint64_t rendered_hash; /* of them */
+  uint64_t rendered_hash; /* hash of the rendered bytes */
 } chat_turn;
 
-/* What a conversation remembers of its chat. */
+/* The chat part of a conversation. */
 typedef struct chat_memory {
-  text history; /* the messages so far as JSON, between commas, but for the last turn's answer */
-  chat_turn *turns; /* owned: those whose ids are in the conversation */
+  text history;     /* the messages so far as JSON with commas, without the last turn's answer */
+  chat_turn *turns; /* owned: turns whose ids are in the conversation */
   size_t n_turns, capacity;
 } chat_memory;
 
-/* The next `n` ids of a conversation that were not run. */
+/* The next `n` ids of a conversation that have not run yet. */
 typedef struct run_part {
   clave_llm_conversation *conversation;
   size_t n;
-  bool all_logits; /* of all n tokens, if the program lets rows be chosen; else of the last */
+  bool all_logits; /* compute logits of all n tokens, if the program can select rows; otherwise of
+                      the last */
 } run_part;
 
-/* Where a conversation keeps its state. make_room, run, read, accept_file and write are called
+/* Storage of a conversation's state. make_room, run, read, accept_file and write are called
  * between lock and unlock. */
 typedef struct state_vtable {
   clave_status (*open)(clave_llm_conversation *self);
-  void (*close)(clave_llm_conversation *self); /* takes one that was not opened */
-  /* While it is locked, the state and the outputs of its last run are the caller's alone. */
+  void (*close)(clave_llm_conversation *self); /* accepts a conversation that was not opened */
+  /* While it is locked, no other conversation changes the state or the outputs of the last run. */
   void (*lock)(const clave_llm_conversation *self);
   void (*unlock)(const clave_llm_conversation *self);
-  /* Makes room for tokens up to `to`, of which those from `from` on are about to be written. */
+  /* Reserves capacity for tokens up to `to`; those from `from` on are about to be written. */
   clave_status (*make_room)(clave_llm_conversation *self, size_t from, size_t to);
-  /* Runs parts of conversations that share a session, or of one. */
+  /* Runs parts of one conversation, or of several that share a session. */
   clave_status (*run)(const llm_method *method, const run_part *parts, size_t n_parts);
-  /* Lets the ids from `first` on, which have run or begun to, run again; all of them if the state
-   * cannot go back so far. */
+  /* Marks the ids from `first` on, which have run at least in part, to run again. If the state
+   * cannot go back that far, all ids will run again. */
   clave_status (*run_again)(clave_llm_conversation *self, size_t first);
-  clave_status (*clear)(clave_llm_conversation *self); /* the state is as it was at first */
-  /* Goes back to the first `count` tokens, or returns why the state cannot. */
+  clave_status (*clear)(clave_llm_conversation *self); /* resets the state to its initial values */
+  /* Goes back to the first `count` tokens. Fails with the reason if the state cannot. */
   clave_status (*cut)(clave_llm_conversation *self, size_t count);
-  /* Gives `to`, which is new, the state of `from`. */
+  /* Copies or shares the state of `from` with `to`, a new conversation. */
   clave_status (*share)(const clave_llm_conversation *from, clave_llm_conversation *to);
-  /* Describes state tensor `index` as a file has it: CLAVE_DYNAMIC for a length that may be any
-   * within the bounds, the same for all. */
+  /* Describes state tensor `index` as it is stored in a file. CLAVE_DYNAMIC marks a length that
+   * may have any value within the bounds, the same for all tensors. */
   clave_status (*describe)(const clave_llm_conversation *self, uint32_t index,
                            clave_tensor_info *info);
-  int64_t (*rows_in_file)(const clave_llm_conversation *self); /* that length; 0: the largest */
+  int64_t (*rows_in_file)(
+      const clave_llm_conversation *self); /* value of that length; 0: the maximum */
   clave_status (*read)(const clave_llm_conversation *self, uint32_t index,
                        const clave_tensor *tensor, size_t size);
-  /* Makes room for a file's state; rows: its open length, 0 if there is none. Then write it. */
+  /* Reserves capacity for a file's state, before write. rows: its dynamic length, 0 if none. */
   clave_status (*accept_file)(clave_llm_conversation *self, int64_t rows, size_t n_run);
   clave_status (*write)(clave_llm_conversation *self, uint32_t index, const clave_tensor *tensor,
                         size_t size);
 } state_vtable;
-extern const state_vtable own_session_state;  /* own_session.c: a session of its own */
-extern const state_vtable shared_pages_state; /* shared_pages.c: pages of the model's pool */
+extern const state_vtable own_session_state; /* own_session.c: a session per conversation */
+extern const state_vtable
+    shared_pages_state; /* shared_pages.c: pages of a pool that the model's conversations share */
 
 struct clave_llm_conversation {
-  clave_llm *llm; /* held */
-  mem_pool *pool; /* owned: what the options point to */
+  clave_llm *llm; /* holds a reference */
+  mem_pool *pool; /* owned: memory that the options point to */
   clave_llm_conversation_options options;
-  clave_session_options session_options; /* what options.session points to */
-  const state_vtable *state;             /* where its state is */
-  clave_session *session;                /* owned, or borrowed from the pool */
-  page_pool *shared;                     /* held; NULL: the session is its own */
-  uint32_t *pages;                       /* owned (n_pages) */
+  clave_session_options session_options; /* the target of options.session */
+  const state_vtable *state;             /* storage of its state */
+  clave_session *session;                /* owned, or borrowed from the page pool */
+  page_pool *shared; /* holds a reference; NULL with a session per conversation */
+  uint32_t *pages;   /* owned, (n_pages) */
   size_t n_pages, page_capacity;
   clave_sampler *sampler;    /* owned */
   clave_text_stream *stream; /* owned, has seen all ids; NULL without a tokenizer */
-  bool stream_lags;          /* an error left the stream behind the ids */
+  bool stream_lags;          /* after an error the stream lacks some ids */
   stop_text stop;
-  text fresh; /* of the last token */
+  text fresh; /* text of the last token */
   id_list ids;
-  size_t n_run;            /* ids that the model has run over: its state is that after them */
-  bool state_lags;         /* it was to be as at first, and is not: the next run sees to it */
-  int64_t room;            /* tokens that its caches hold; 0: what the program says */
-  size_t n_written;        /* the most that it had run over since it began: what rings have lost */
-  size_t n_logits;         /* ids that the logits are of; 0: of none of these */
-  float *logits;           /* owned: (n_vocab) of the last run */
-  const char *answered_by; /* the kind of the device of the last run; NULL: none was */
-  bool prompted;           /* since the last token */
-  int64_t prompt_ns;       /* when the first prompt came; 0: not yet */
+  size_t n_run;     /* number of ids that have run; the state is the one after them */
+  bool state_lags;  /* a reset failed; it is repeated before the next run */
+  int64_t room;     /* capacity of its caches in tokens; 0: fixed by the program */
+  size_t n_written; /* maximum of n_run since the start: ring caches may have overwritten older
+                       tokens */
+  size_t n_logits;  /* number of ids after which the logits were computed; 0: they are not valid */
+  float *logits;    /* owned: (n_vocab), from the last run */
+  const char *answered_by; /* device kind of the last run; NULL before the first */
+  bool prompted;           /* a prompt came after the last token */
+  int64_t prompt_ns;       /* time of the first prompt; 0 before it */
   clave_llm_stats stats;
   chat_memory chat;
 };
 
-double conversation_ms_since(int64_t start);                         /* start: of clock_ns */
-void conversation_start_clock(clave_llm_conversation *conversation); /* of the first token */
-/* Appends ids as clave_llm_prompt does; at most `room` fit behind those that are there. */
+double conversation_ms_since(int64_t start); /* start: from clock_ns */
+void conversation_start_clock(
+    clave_llm_conversation *conversation); /* starts the time to the first token */
+/* Appends ids for clave_llm_prompt; fails if there are more than `room`. */
 clave_status conversation_append(clave_llm_conversation *conversation, const uint32_t *ids,
                                  size_t n, size_t room) STATUS_CHECK;
-/* own_session.c: clears the state in caches of the size that they have; only a session of its own
- * may be unable to go back. All ids will run again, also if it fails. */
+/* own_session.c: clears the state in place, with caches of their current size. Only the state of
+ * an own session may be unable to go back. All ids will run again, even if this fails. */
 clave_status conversation_reset_session(clave_llm_conversation *conversation) STATUS_CHECK;
 /* ---- run.c ---- */
-/* Runs parts of one conversation, or of some that share a pool, which is locked: their state gets
- * room, logits of before are gone. A run that fails leaves the state as far as it came: where that
- * cannot go back, all is run again. */
+/* Runs parts of one conversation, or of several that share a pool, which is locked. Reserves
+ * capacity for their state and invalidates earlier logits. If the run fails, the state goes back
+ * to where it was; if it cannot, all ids will run again. */
 clave_status conversation_run_parts(const llm_method *method, const run_part *parts,
                                     size_t n) STATUS_CHECK;
-/* Then: the logits of part i's token `back` before its last. */
+/* Reads, after conversation_run_parts, the logits of the token `back` before the last one of part
+ * i. */
 clave_status conversation_part_logits(const llm_method *method, const run_part *parts, size_t n,
                                       size_t i, size_t back, float *out) STATUS_CHECK;
-/* Runs what was not run yet; the logits of the last token are left in c->logits. They may be there
- * already, and may be missing though it was run, in a conversation that went back. The n have one
- * pool, or n is 1. */
+/* Runs all pending ids and leaves the logits of each conversation's last token in its logits. If a
+ * conversation went back and those logits are missing, runs its last token again. The n
+ * conversations share one pool, or n is 1. */
 clave_status conversation_run_pending(clave_llm_conversation *const *cs, size_t n) STATUS_CHECK;
 
-/* Ids become those of `from` and the text stream has seen them; the model's state and the chat are
- * the caller's matter. On failure nothing has changed. */
+/* Replaces the ids by the n given ones and makes a text stream that has seen them. The caller
+ * handles the model's state and the chat. On failure nothing has changed. */
 clave_status conversation_take_ids(clave_llm_conversation *conversation, const uint32_t *ids,
                                    size_t n, size_t n_run) STATUS_CHECK;
-/* The state as it was at first, no ids, no chat. */
+/* Resets the state and removes all ids and the chat. */
 clave_status conversation_begin_again(clave_llm_conversation *conversation) STATUS_CHECK;
-/* The stream has seen all ids, also where an error had stopped it among them. */
+/* Makes a new text stream that has seen all ids, if an error left the old one behind. */
 clave_status conversation_renew_stream(clave_llm_conversation *conversation) STATUS_CHECK;
-/* The text of an id; none if the tokenizer lacks it: programs round their vocabulary up. */
+/* Stores the text of an id. It is empty for ids that the tokenizer lacks, because programs may
+ * round up the size of the vocabulary. */
 clave_status conversation_text_of(const clave_llm *llm, clave_text_stream *stream, uint32_t id,
                                   const char **bytes, size_t *size) STATUS_CHECK;
 
 /* chat_memory.c */
-void chat_forget(chat_memory *memory); /* keeps its memory */
+void chat_forget(chat_memory *memory); /* keeps its memory for reuse */
 void chat_free(chat_memory *memory);
 clave_status chat_copy(const chat_memory *from, chat_memory *to) STATUS_CHECK;
-/* What of the chat stands within the first `count` ids, fewer than before. */
+/* Keeps the part of the chat that is within the first `count` ids, fewer than before. */
 void chat_cut(chat_memory *memory, size_t count);
-/* Where the answer to the last turn begins. */
+/* Returns the number of ids before the answer to the last turn. */
 size_t chat_answer_at(const chat_memory *memory);
 
 #endif

@@ -1,15 +1,15 @@
 /* Conversations in files: the ids, the model's state and the chat, as safetensors.
  *
- *   conversation  I64 (6): the facts, in the order of their enum
- *   ids           I64 (n)
- *   logits        F32 (V): of the last run
- *   messages      U8 (m): the chat's history, JSON
- *   turns         I64 (t, 6): of each the fields of chat_turn, in their order
- *   state.N       state tensor N of the program
- *   check         I64 (1): XXH3 of the contents of all of the above, in this order
+ *    conversation  I64 (6): the facts, in the order of their enum
+ *    ids           I64 (n)
+ *    logits        F32 (V): from the last run
+ *    messages      U8 (m): the chat's history, JSON
+ *    turns         I64 (t, 6): the fields of each chat_turn, in order
+ *    state.N       state tensor N of the program
+ *    check         I64 (1): XXH3 of the contents of all of the above, in this order
  *
- * The program's part is a hash of what its methods, constants and state are, with the beginning of
- * each constant, so that a file fits the program whether it is a .clv or a .json. */
+ * The program is identified by a hash of its methods, constants and state, including the beginning
+ * of each constant. So a file fits the program both as a .clv and as a .json. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,17 +25,17 @@
 enum { VERSION = 2, HASHED_BYTES = 4096, NAME_SIZE = 24, TURN_FIELDS = 6 };
 enum {
   FACT_VERSION,
-  FACT_N_RUN,   /* ids that the model has run over */
+  FACT_N_RUN,   /* ids that have run */
   FACT_DRAWS,   /* random numbers drawn */
-  FACT_PROGRAM, /* its hash */
-  FACT_WRITTEN, /* the most ids that it had run over */
-  FACT_LOGITS,  /* ids that the logits are of */
+  FACT_PROGRAM, /* hash of the program */
+  FACT_WRITTEN, /* maximum of FACT_N_RUN so far */
+  FACT_LOGITS,  /* number of ids after which the logits were computed */
   FACTS
 };
-/* The tensors of a file; behind the state the check. */
+/* The tensors of a file; the check follows the state. */
 enum { CONVERSATION, IDS, LOGITS, MESSAGES, TURNS, FIRST_STATE, FIXED };
 
-/* 0: there are none, or too many to be counted. */
+/* Returns 0 if there are none or their number overflows. */
 static size_t bytes_of(const clave_tensor *tensor) {
   size_t bytes = clave_dtype_size(tensor->dtype);
   for (int i = 0; i < tensor->rank; i++) {
@@ -44,7 +44,7 @@ static size_t bytes_of(const clave_tensor *tensor) {
   return bytes;
 }
 
-/* ---------------------------------------------------------------- which program */
+/* ---------------------------------------------------------------- identity of the program */
 
 static void hash_slot(hash_state *hash, const clave_tensor_info *info) {
   hash_update(hash, info->name, strlen(info->name) + 1);
@@ -94,7 +94,7 @@ static clave_status hash_program(const clave_program *program, int64_t *out) {
 /* ---------------------------------------------------------------- the tensors of a file */
 
 typedef struct contents {
-  uint32_t n; /* with `check`, the last one */
+  uint32_t n; /* including `check`, the last one */
   clave_tensor *tensors;
   const char **names;
   char (*state_names)[NAME_SIZE];
@@ -102,7 +102,7 @@ typedef struct contents {
   uint32_t n_state;
   int64_t *ids, *turns; /* owned */
   int64_t facts[FACTS], check;
-  int64_t room; /* tokens that its caches hold; 0: what the program says */
+  int64_t room; /* capacity of its caches in tokens; 0: fixed by the program */
 } contents;
 
 static void free_contents(contents *contents) {
@@ -155,7 +155,7 @@ static void name_tensors(contents *contents) {
 
 /* ---------------------------------------------------------------- saving */
 
-/* A dynamic length is saved as that of the rows that are kept. */
+/* Reads the state; a dynamic length is saved as the number of rows that are kept. */
 static clave_status read_state(const clave_llm_conversation *conversation, contents *contents) {
   int64_t rows = conversation->state->rows_in_file(conversation);
   for (uint32_t i = 0; i < contents->n_state; i++) {
@@ -229,7 +229,7 @@ clave_status clave_llm_save(const clave_llm_conversation *conversation, const ch
 
 /* ---------------------------------------------------------------- restoring */
 
-/* count: -1 for any. */
+/* Finds a list of `count` elements, or of any number if count is -1. */
 static clave_status find_list(const clave_tensors *file, const char *name, clave_dtype dtype,
                               int64_t count, clave_tensor *out) {
   if (!clave_tensors_find(file, name, out))
@@ -239,8 +239,8 @@ static clave_status find_list(const clave_tensors *file, const char *name, clave
                  clave_dtype_name(dtype));
 }
 
-/* An open dimension is of any size that the program allows, and the same in all of state: *room, 0
- * before the first. */
+/* True if size n fits the axis. A dynamic axis may have any size that the program allows, but the
+ * same one in all state tensors: *room, which is 0 before the first. */
 static bool fits(int64_t n, const clave_tensor_info *info, int axis, int64_t *room) {
   if (info->dims[axis] != CLAVE_DYNAMIC) return n == info->dims[axis];
   if (*room) return n == *room;
@@ -259,7 +259,7 @@ static clave_status find_state(const clave_tensors *file,
   return same ? NULL : INVALID("tensor '%s' is not shaped as the program's %s", name, info.name);
 }
 
-/* Tensors of a file need not be aligned. */
+/* Copies a list, because tensors of a file need not be aligned. */
 static clave_status copy_list(const clave_tensor *tensor, size_t n, int64_t **out) {
   free(*out);
   *out = calloc(n + 1, sizeof **out);
@@ -301,7 +301,7 @@ static clave_status check_facts(const clave_llm_conversation *conversation,
   return NULL;
 }
 
-/* Turns follow each other, within the ids and the messages. */
+/* Checks that turns follow each other, within the ids and the messages. */
 static clave_status check_turns(const contents *contents) {
   int64_t n = contents->tensors[TURNS].dims[0], at = 0, byte = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -331,7 +331,7 @@ static clave_status check_chat(const clave_llm *llm, const contents *contents) {
   return st;
 }
 
-/* Another version has other tensors. */
+/* Rejects other versions, which have other tensors. */
 static clave_status check_version(const clave_tensors *file) {
   clave_tensor tensor;
   int64_t version;
@@ -349,7 +349,7 @@ static clave_status find_turns(const clave_tensors *file, clave_tensor *out) {
   return good ? NULL : INVALID("tensor 'turns' is not I64 (t, %d)", TURN_FIELDS);
 }
 
-/* Everything in `contents` is the file's, and as it should be. */
+/* Fills `contents` from the file and checks all of it. */
 static clave_status read_contents(const clave_llm_conversation *conversation,
                                   const clave_tensors *file, contents *contents) {
   int64_t check;
@@ -416,7 +416,7 @@ static clave_status take_contents(clave_llm_conversation *conversation, const co
   return NULL;
 }
 
-/* What is there is dropped only when the file has proved good. */
+/* Drops the current contents only after the file has proved valid. */
 static clave_status restore_from(clave_llm_conversation *conversation, const clave_tensors *file) {
   contents contents;
   clave_status st = create_contents(conversation->llm->program, 0, 0, &contents);
@@ -438,7 +438,7 @@ clave_status clave_llm_restore(clave_llm_conversation *conversation, const char 
   clave_status cut = clave_tensors_check(file);
   clave_tensors_destroy(file);
   if (!cut) return st;
-  if (!st) st = clave_llm_reset(conversation); /* it may have taken zeros */
+  if (!st) st = clave_llm_reset(conversation); /* it may have read zeros */
   clave_status_free(st);
   return cut;
 }

@@ -1,7 +1,7 @@
 #ifndef LLM_LANGUAGE_MODEL_H
 #define LLM_LANGUAGE_MODEL_H
-/* The objects behind clave_llm.h's language models: what a program promises (docs/llm.md), and the
- * model that conversations share. */
+/* The implementation of clave_llm.h's language models: the properties that a program declares
+ * (docs/llm.md), and the model that conversations share. */
 #include <stdatomic.h>
 
 #include "base/memory.h"
@@ -10,118 +10,122 @@
 #include "clave_template.h"
 #include "llm/scratch.h"
 
-/* How a method is told where its tokens stand. */
+/* Form in which a method receives the positions of its tokens. */
 typedef enum position_form {
-  POSITION_SCALAR, /* of the first token: (), or a host scalar */
-  POSITION_VECTOR, /* of the first token: (1) */
-  POSITION_EACH    /* of every token: (L) */
+  POSITION_SCALAR, /* the first token's: (), or a host scalar */
+  POSITION_VECTOR, /* the first token's: (1) */
+  POSITION_EACH    /* every token's: (L) */
 } position_form;
 
-/* A method that takes tokens and their position and gives the logits of the last, or of all. */
+/* A method that maps tokens and their position to the logits of the last token, or of all. */
 typedef struct llm_method {
-  const char *name; /* borrowed from the program that sessions run, which finds it by address */
+  const char *name; /* borrowed from the program that sessions run; they look it up by address */
   int64_t min_tokens, max_tokens;
   clave_dtype tokens_type, position_type; /* I64 or I32 */
   int tokens_rank;                        /* 2: (1, L); 1: (L) */
   position_form position;
   int64_t n_vocab;
-  bool all_logits; /* of every token, not of the last alone */
-  bool takes_rows; /* in pages: an input says of which tokens */
+  bool all_logits; /* returns logits of every token, not only of the last */
+  bool takes_rows; /* paged programs: an input selects the tokens */
 } llm_method;
 
-/* A state tensor of a program in pages, (pages, heads, page_rows, ...). */
+/* A state tensor of a paged program: (pages, heads, page_rows, ...). */
 typedef struct llm_page_state {
   size_t heads, row_bytes;
 } llm_page_state;
 
-/* Tokens of one of the sequences in a run. */
+/* The tokens of one sequence in a run. */
 typedef struct llm_run_part {
   const uint32_t *ids;   /* (n) */
-  size_t n, position;    /* where the first one stands */
+  size_t n, position;    /* position: of the first token */
   const uint32_t *pages; /* (n_pages) */
   size_t n_pages;
-  bool all_logits; /* of all its tokens, if rows can be chosen; else of the last */
+  bool all_logits; /* compute logits of all its tokens, if rows can be selected; otherwise of the
+                      last */
 } llm_run_part;
 
 enum { LLM_METHODS = 2 };
-/* Tokens that there is room for at first: in caches, pools of pages and page tables. */
+/* Initial capacity, in tokens, of caches, page pools and page tables. */
 enum { LLM_FIRST_TOKENS = 256 };
 
-/* What a program's metadata says of the language model in it; what it does not say is derived. */
+/* The language model part of a program's metadata. Values that are absent there are derived. */
 typedef struct llm_metadata {
-  int64_t max_context; /* 0: not said */
+  int64_t max_context; /* 0 if absent */
   bool has_bos, has_eos, has_stop_ids, has_sampling;
   bool has_do_sample; /* `sampling` has the key do_sample */
-  int32_t bos, eos;   /* CLAVE_NO_TOKEN: it has none */
-  uint32_t *stop_ids; /* in the pool */
+  int32_t bos, eos;   /* CLAVE_NO_TOKEN if the model has none */
+  uint32_t *stop_ids; /* in pool */
   size_t n_stop_ids;
-  const char *chat_template;  /* in the pool; a name, or a template's own text; NULL: not said */
-  const char *default_system; /* in the pool: the system message of chats without one; NULL: none */
+  const char *chat_template;  /* in pool: a name, or the text of a template; NULL if absent */
+  const char *default_system; /* in pool: the system message of chats without one; NULL if absent */
   clave_sampler_options sampling;
 } llm_metadata;
-/* said: the program's metadata, JSON or "". Errors name the key. */
+/* Reads the metadata. said: JSON or "". Errors name the key. */
 clave_status llm_metadata_read(mem_pool *pool, const char *said, llm_metadata *out) STATUS_CHECK;
 
 struct clave_llm {
-  atomic_int holds; /* the caller's and its conversations' */
+  atomic_int holds; /* references of the caller and of conversations */
   mem_pool *pool;
   clave_program *program;          /* owned */
   clave_device *device;            /* retained */
-  clave_tokenizer *tokenizer;      /* owned; NULL: ids only */
+  clave_tokenizer *tokenizer;      /* owned; NULL if conversations use ids only */
   llm_method methods[LLM_METHODS]; /* "prefill" first, if there is one */
   int n_methods;
   scratch_pool scratch;
   clave_llm_info info;
-  const char *room_name; /* borrowed from the program: the size of its caches that sessions choose;
-                            NULL: none */
+  const char *room_name; /* borrowed from the program: name of the size that sessions choose for its
+                            caches; NULL if none */
   int64_t most_room;
-  clave_program *paged; /* owned: of `program`, for conversations that share a pool of pages; NULL:
-                           each has a session of its own */
-  llm_page_state *page_states; /* (n_page_states) in pool */
+  clave_program *paged; /* owned: `program` in its paged version, for conversations that share a
+                           pool of pages; NULL if each has its own session */
+  llm_page_state *page_states; /* (n_page_states), in pool */
   uint32_t n_page_states;
   struct mutex *pools_lock;  /* owned */
-  struct page_pool *pools;   /* a list, of conversations */
-  int32_t eos;               /* CLAVE_NO_TOKEN: none */
-  char *bos_text, *eos_text; /* owned; NULL: none, or no tokenizer */
-  clave_template *chat;      /* owned; NULL: none, or one that we cannot read */
+  struct page_pool *pools;   /* list of the pools of conversations */
+  int32_t eos;               /* CLAVE_NO_TOKEN if none */
+  char *bos_text, *eos_text; /* owned; NULL if there is none, or no tokenizer */
+  clave_template *chat;      /* owned; NULL if there is none, or it is not supported */
   const char *default_system;
-  clave_sampler_options sampling;      /* of the model's authors; info points to it if they say */
-  clave_sampler_options chat_sampling; /* of chats whose caller sets none */
-  double load_ms;                      /* program and tokenizer */
+  clave_sampler_options sampling; /* set by the model's authors; info points to it if they are */
+  clave_sampler_options chat_sampling; /* for chats whose caller sets none */
+  double load_ms;                      /* time to load program and tokenizer */
 };
 
-/* load.c: whether it ends an answer. */
+/* load.c: true if the id ends an answer. */
 bool llm_is_stop_id(const clave_llm *llm, uint32_t id);
-/* own_session.c: finds room_name and most_room. */
+/* own_session.c: sets room_name and most_room. */
 clave_status llm_room_find(clave_llm *llm) STATUS_CHECK;
-/* methods.c: the methods of the program, refused where they are not as docs/llm.md wants. */
+/* methods.c: reads the methods of the program. Fails if one does not conform to docs/llm.md. */
 clave_status llm_methods_read(const clave_program *program, llm_method methods[LLM_METHODS],
                               int *count) STATUS_CHECK;
 clave_status llm_find_method(const clave_program *program, const char *name, clave_method_info *out,
                              bool *found) STATUS_CHECK;
-/* The longest context that the shapes allow, 0 if they do not say. */
+/* Stores the longest context that the shapes allow, 0 if they do not say. */
 clave_status llm_methods_context(const clave_program *program, const llm_method *methods, int count,
                                  int64_t *longest) STATUS_CHECK;
-/* The method that takes most of `taken` tokens at once, and in *taken how many. */
+/* Returns the method that accepts most of `*taken` tokens at once, and sets *taken to that number.
+ * Returns NULL if none accepts any. */
 const llm_method *llm_methods_choose(const llm_method *methods, int count, size_t *taken);
-/* Runs `n` tokens that stand at `position`. */
+/* Runs `n` tokens, the first at `position`. */
 clave_status llm_method_run(const llm_method *method, clave_session *session, const uint32_t *ids,
                             size_t n, size_t position) STATUS_CHECK;
-/* Runs tokens of all parts, of a program in pages. */
+/* Runs the tokens of all parts in a paged program. */
 clave_status llm_method_run_parts(const llm_method *method, clave_session *session,
                                   const llm_run_part *parts, size_t n_parts,
                                   size_t page_rows) STATUS_CHECK;
-/* The logits of the last run as floats, (n_vocab): of the row `back` before the last. */
+/* Converts the logits of the last run, row `back` before the last one, to floats (n_vocab). */
 clave_status llm_method_logits(const llm_method *method, clave_session *session, size_t back,
                                float *out) STATUS_CHECK;
-/* paging.c: makes `paged` of the program, if its state is caches that may lie in pages. */
+/* paging.c: makes `paged` from the program, if all its state is caches that can be stored in
+ * pages. */
 clave_status llm_page(clave_llm *llm) STATUS_CHECK;
 static inline size_t llm_page_bytes(const clave_llm *llm, uint32_t state) {
   return llm->page_states[state].heads * llm->page_states[state].row_bytes * llm->info.page_rows;
 }
 
-/* state.c: whether state that holds `written` tokens holds the first `count` of them as they were
- * before the others came, by how the methods write it. UNSUPPORTED names a tensor that does not. */
+/* state.c: checks, by how the methods write the state, that a state of `written` tokens still
+ * holds the first `count` of them unchanged. Fails with UNSUPPORTED and the name of a tensor that
+ * does not. */
 clave_status llm_states_go_back(const clave_llm *llm, size_t written, size_t count) STATUS_CHECK;
 
 #endif

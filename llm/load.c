@@ -1,4 +1,4 @@
-/* Loading a language model: a program, its tokenizer, and what follows from both. */
+/* Loading a language model: a program, its tokenizer, and the properties that follow from both. */
 #include "base/clock.h"
 #include "llm/language_model.h"
 
@@ -12,7 +12,7 @@
 #include "llm/chat.h"
 #include "tokenizer/find.h"
 
-/* ---------------------------------------------------------------- what is known of it */
+/* ---------------------------------------------------------------- properties */
 
 static clave_status read_context(clave_llm *llm, const llm_metadata *said) {
   int64_t context = said->max_context;
@@ -25,7 +25,7 @@ static clave_status read_context(clave_llm *llm, const llm_metadata *said) {
   return NULL;
 }
 
-/* Fewer tokens than the program was made for. */
+/* Limits the context to fewer tokens than the program was made for. */
 static clave_status limit_context(clave_llm *llm, uint32_t most) {
   if (most == 0 || most == llm->info.max_context) return NULL;
   if (most == 1) return INVALID("a context of 1 token has no room for an answer");
@@ -41,7 +41,7 @@ static clave_status check_id(const clave_llm *llm, const char *key, uint32_t id)
   return INVALID("%s is %u, and the program has logits for %u tokens", key, id, llm->info.n_vocab);
 }
 
-/* A token of the tokenizer, if the program has it. */
+/* Returns the tokenizer's id if the program has it, else CLAVE_NO_TOKEN. */
 static int32_t known(const clave_llm *llm, int32_t id) {
   return id >= 0 && (uint32_t)id < llm->info.n_vocab ? id : CLAVE_NO_TOKEN;
 }
@@ -64,7 +64,8 @@ static void add_stop_id(uint32_t *ids, size_t *count, int32_t id) {
   ids[(*count)++] = (uint32_t)id;
 }
 
-/* What the metadata says; EOS and what ends an answer in the chat template, if it says nothing. */
+/* Reads the stop ids of the metadata. If it has none, they are EOS and the id that ends an answer
+ * in the chat template. */
 static clave_status read_stop_ids(clave_llm *llm, const llm_metadata *said) {
   uint32_t *ids = mem_pool_alloc(llm->pool, said->n_stop_ids + 2, sizeof *ids);
   size_t n = 0;
@@ -84,7 +85,8 @@ static clave_status read_stop_ids(clave_llm *llm, const llm_metadata *said) {
   return NULL;
 }
 
-/* What is no template that we can read is refused when it is asked for. */
+/* Sets the chat template. One from the program that is not supported is not an error here; using
+ * it will be. */
 static clave_status take_template(clave_llm *llm, const char *said, bool given) {
   if (!said) return NULL;
   llm->info.chat_template = mem_pool_strdup(llm->pool, said, strlen(said));
@@ -95,7 +97,8 @@ static clave_status take_template(clave_llm *llm, const char *said, bool given) 
   return NULL;
 }
 
-/* How templates write BOS and EOS. SentencePiece's control tokens have no text: any will do. */
+/* Stores the text that templates write for BOS or EOS. SentencePiece's control tokens have no
+ * text, so `otherwise` stands for them. */
 static clave_status token_text(const clave_llm *llm, int32_t id, const char *otherwise,
                                char **out) {
   size_t size;
@@ -108,8 +111,8 @@ static clave_status token_text(const clave_llm *llm, int32_t id, const char *oth
   return *out ? NULL : status_no_memory();
 }
 
-/* Chats sample by default, since small models repeat themselves if the likeliest token is always
- * taken. */
+/* Chats sample by default, because small models repeat themselves if the most likely token is
+ * always chosen. */
 static void choose_chat_sampling(clave_llm *llm, const llm_metadata *said) {
   const clave_sampler_options usual = {.size = sizeof usual,
                                        .temperature = CLAVE_LLM_CHAT_TEMPERATURE,

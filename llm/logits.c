@@ -9,7 +9,7 @@ float logits_largest(const float *values, size_t n) {
   return largest;
 }
 
-/* The difference of infinities is not a number. */
+/* Returns x - largest, and 0 for two infinities, whose difference is NaN. */
 static double below(float x, float largest) {
   return x == largest ? 0 : (double)x - (double)largest;
 }

@@ -1,11 +1,11 @@
 #ifndef LLM_LOGITS_H
 #define LLM_LOGITS_H
-/* Log probabilities of logits, in doubles. */
+/* Log probabilities from logits, in doubles. */
 #include <stddef.h>
 #include <stdint.h>
 
-float logits_largest(const float *values, size_t n); /* n > 0; of numbers */
-/* log(sum of e^(values[i] - largest)); of several infinities each is as likely as the others. */
+float logits_largest(const float *values, size_t n); /* n > 0; no NaN */
+/* Returns log(sum of e^(values[i] - largest)). Several infinite values count as equally likely. */
 double logits_log_sum(const float *values, size_t n, float largest);
 double logits_log_probability(const float *values, uint32_t id, float largest, double log_sum);
 

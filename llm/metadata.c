@@ -79,8 +79,8 @@ static clave_status read_factor(const json *sampling, const char *key, float oth
   return NULL;
 }
 
-/* generation_config.json's keys and, where one is missing, transformers' numbers: of the 50
- * likeliest at temperature 1, or the likeliest unless do_sample is true. */
+/* Reads the keys of generation_config.json, with transformers' defaults for missing ones: top_k 50
+ * and temperature 1, or the most likely token unless do_sample is true. */
 static clave_status read_sampling(mem_pool *pool, const json *value, llm_metadata *out) {
   enum { USUAL_TOP_K = 50 };
   clave_sampler_options *options = &out->sampling;

@@ -1,13 +1,14 @@
-/* The methods of a language model: which of a program's they are, what they take, running them. */
+/* The methods of a language model: finding them in a program, reading their inputs, running them.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/dtype.h"
 #include "llm/language_model.h"
 
-enum { MAX_CHUNK = 1 << 16 }; /* tokens of one run, whatever the program says */
+enum { MAX_CHUNK = 1 << 16 }; /* maximum tokens of one run, whatever the program allows */
 
-/* ---------------------------------------------------------------- what a method takes */
+/* ---------------------------------------------------------------- inputs of a method */
 
 static bool takes_one(const clave_tensor_info *info, int axis) {
   return info->min_dims[axis] <= 1 && info->max_dims[axis] >= 1;
@@ -74,7 +75,7 @@ static clave_status read_method(const clave_program *program, const clave_method
   return read_logits(&logits, method);
 }
 
-/* ---------------------------------------------------------------- which methods */
+/* ---------------------------------------------------------------- finding methods */
 
 clave_status llm_find_method(const clave_program *program, const char *name, clave_method_info *out,
                              bool *found) {
@@ -115,13 +116,15 @@ clave_status llm_methods_read(const clave_program *program, llm_method methods[L
                  (long long)methods[before].min_tokens);
 }
 
-/* A cache (1, heads, context, head_dim) or (1, context, heads, head_dim): the longer one. */
+/* Returns the context of a cache (1, heads, context, head_dim) or (1, context, heads, head_dim),
+ * the longer of both; 0 if the tensor is no cache. */
 static int64_t cache_length(const clave_tensor_info *info) {
   if (info->rank != 4 || info->max_dims[1] < 1 || info->max_dims[2] < 1) return 0;
   return info->max_dims[1] > info->max_dims[2] ? info->max_dims[1] : info->max_dims[2];
 }
 
-/* State that a recurrence goes on from is no cache, whatever its shape. lengths: by slot. */
+/* Clears the lengths of state that a recurrence reads, which is no cache whatever its shape.
+ * lengths: by slot. */
 static clave_status drop_scanned(const clave_program *program, const char *method,
                                  int64_t *lengths) {
   clave_method_info info = {.size = sizeof info};
@@ -137,7 +140,7 @@ static clave_status drop_scanned(const clave_program *program, const char *metho
   return NULL;
 }
 
-/* lengths: (n_slots) zeros. */
+/* lengths: (n_slots), zeroed by the caller. */
 static clave_status find_longest(const clave_program *program, const clave_program_info *info,
                                  const char *method, int64_t *lengths, int64_t *longest) {
   clave_tensor_info tensor_info = {.size = sizeof tensor_info};
@@ -184,9 +187,9 @@ const llm_method *llm_methods_choose(const llm_method *methods, int count, size_
   return best;
 }
 
-/* ---------------------------------------------------------------- running one */
+/* ---------------------------------------------------------------- running one sequence */
 
-/* Numbers as I64 or I32: NULL when memory is out. */
+/* Returns n ids, or the numbers from `first` on, as I64 or I32; NULL if memory is exhausted. */
 static void *make_indices(clave_dtype type, const uint32_t *ids, size_t n, size_t first) {
   void *data = calloc(n, sizeof(int64_t));
   for (size_t i = 0; data && i < n; i++) {
@@ -222,9 +225,9 @@ clave_status llm_method_run(const llm_method *method, clave_session *session, co
   return clave_session_run(session, method->name);
 }
 
-/* ---------------------------------------------------------------- running tokens of several */
+/* ---------------------------------------------------------------- running several sequences */
 
-/* Few sizes: what a run was planned for serves others. */
+/* Rounds up so that few sizes occur and the plan of one run serves others. */
 static size_t rounded_up(size_t n, size_t least) {
   while (least < n) least *= 2;
   return least;
@@ -241,7 +244,7 @@ static void fill_tokens(const llm_method *method, const llm_run_part *llm_run_pa
   }
 }
 
-/* The inputs of a run, owned, in the order in which the method takes them. */
+/* The inputs of a run, owned, in the order of the method's inputs. */
 enum { PAGED_INPUTS = 5 };
 typedef struct paged_inputs {
   clave_tensor tensor[PAGED_INPUTS]; /* tokens, positions, sequences, page table, rows */
@@ -303,7 +306,7 @@ clave_status llm_method_run_parts(const llm_method *method, clave_session *sessi
 
 /* ---------------------------------------------------------------- logits */
 
-/* n floats of any type, aligned. */
+/* Converts n aligned floats of any type. */
 static void widen(clave_dtype type, const void *from, size_t n, float *out) {
   switch (type) {
     case CLAVE_F32:

@@ -1,4 +1,4 @@
-/* The state of a conversation in a session of its own. Caches whose length sessions choose double
+/* The state of a conversation in its own session. Caches whose length the session chooses double
  * as the conversation grows. */
 #include <string.h>
 
@@ -30,7 +30,7 @@ static clave_status set_room(clave_llm_conversation *self, int64_t room) {
   return NULL;
 }
 
-/* `from` does not matter: all rows are this conversation's own. */
+/* `from` is ignored: all rows belong to this conversation. */
 static clave_status make_room(clave_llm_conversation *self, size_t from, size_t to) {
   int64_t room = LLM_FIRST_TOKENS, most = self->llm->most_room;
   (void)from;
@@ -53,7 +53,7 @@ static clave_status open_session(clave_llm_conversation *self) {
 
 static void close_session(clave_llm_conversation *self) { clave_session_destroy(self->session); }
 
-/* Nobody else uses the session. */
+/* No other conversation uses the session. */
 static void do_not_lock(const clave_llm_conversation *self) { (void)self; }
 
 static clave_status share_session(const clave_llm_conversation *from, clave_llm_conversation *to) {
@@ -66,7 +66,7 @@ static clave_status share_session(const clave_llm_conversation *from, clave_llm_
 
 static clave_status run_session(const llm_method *method, const run_part *parts, size_t n_parts) {
   const clave_llm_conversation *self = parts[0].conversation;
-  (void)n_parts; /* 1 */
+  (void)n_parts; /* always 1 */
   return llm_method_run(method, self->session, self->ids.items + self->n_run, parts[0].n,
                         self->n_run);
 }

@@ -1,4 +1,4 @@
-/* Pools of pages: who shares one, which pages are free, growth. */
+/* Pools of pages: sharing by session options, free pages, growth. */
 #include "llm/page_pool.h"
 
 #include <stdlib.h>
@@ -6,9 +6,9 @@
 
 #include "base/threads.h"
 
-/* ---------------------------------------------------------------- whose it is */
+/* ---------------------------------------------------------------- sharing */
 
-/* The fields behind the size, in their order. */
+/* The fields after the size, in order. */
 #define SESSION_OPTIONS(X) \
   X(memory_budget)         \
   X(poison)                \
@@ -21,7 +21,7 @@
 #define OPTION(name) options->name,
 #define IS_SAME(name) &&left->name == right->name
 
-/* One that the list lacks is a missing initializer here, which is an error. */
+/* A field that the list lacks is a missing initializer here, which the compiler reports. */
 static clave_session_options copy_options(const clave_session_options *options) {
   return (clave_session_options){options->size, SESSION_OPTIONS(OPTION)};
 }
@@ -37,7 +37,7 @@ static void destroy_pool(page_pool *pool) {
   free(pool);
 }
 
-/* With n pages, of which the first ones have what they had. */
+/* Resizes the pool to n pages and keeps the contents of the first ones. */
 static clave_status set_pages(page_pool *pool, uint32_t n) {
   uint32_t most = n > pool->n_pages ? n : pool->n_pages;
   uint32_t *users = realloc(pool->users, ((size_t)most + 1) * sizeof *users);
@@ -100,7 +100,7 @@ void page_pool_give(clave_llm *llm, page_pool *pool) {
 
 /* ---------------------------------------------------------------- pages */
 
-/* Half as many again, or, where there is no memory for that, as many as are needed. */
+/* Grows by half, or, if there is no memory for that, only as far as needed. */
 clave_status page_pool_reserve(page_pool *pool, size_t n) {
   size_t needed = pool->n_used + n, more = pool->n_pages + pool->n_pages / 2;
   if (needed <= pool->n_pages) return NULL;

@@ -1,33 +1,34 @@
 #ifndef LLM_PAGE_POOL_H
 #define LLM_PAGE_POOL_H
-/* The memory that conversations of a model share: the state of one session, in pages of as many
- * tokens as the program says (interp/passes/page_cache.c). A page has as many users as
- * conversations have it, and is free without any. */
+/* Memory that conversations of a model share: the state of one session, in pages of page_rows
+ * tokens (interp/passes/page_cache.c). A page counts the conversations that use it and is free if
+ * there are none. */
 #include "llm/language_model.h"
 
 typedef struct page_pool {
-  struct page_pool *next; /* of the model's list */
-  int holds;              /* conversations */
+  struct page_pool *next; /* next pool in the model's list */
+  int holds;              /* number of conversations */
   clave_session_options options;
   clave_session *session; /* owned */
-  struct mutex *lock;     /* owned: of the session, and of all below */
-  uint32_t *users;        /* owned (n_pages) */
+  struct mutex *lock;     /* owned: protects the session and everything below */
+  uint32_t *users;        /* owned, (n_pages): conversations per page */
   uint32_t n_pages, n_used;
 } page_pool;
 
-/* The pool of conversations with these session options; made for the first of them. */
+/* Returns the pool for these session options, creating it for the first conversation that needs
+ * it. */
 clave_status page_pool_take(clave_llm *llm, const clave_session_options *options,
                             page_pool **out) STATUS_CHECK;
-void page_pool_give(clave_llm *llm, page_pool *pool); /* takes NULL */
+void page_pool_give(clave_llm *llm, page_pool *pool); /* accepts NULL */
 
-/* While the lock is held: */
-/* There are n pages without users, or more. */
+/* The caller must hold the lock from here on. */
+/* Grows the pool, if necessary, so that at least n pages are free. */
 clave_status page_pool_reserve(page_pool *pool, size_t n) STATUS_CHECK;
-/* Then: one of them, which has a user now, with anything in it. */
+/* Returns a free page, now with one user and undefined contents. Needs page_pool_reserve first. */
 uint32_t page_pool_alloc(page_pool *pool);
-/* A user less. Without any page in use the pool is as small again as at first. */
+/* Removes a user of a page. When no page is used any more, the pool shrinks to its initial size. */
 void page_pool_drop(const clave_llm *llm, page_pool *pool, uint32_t page);
-/* Gives back the memory behind the last page in use; whether there was any. */
+/* Frees the memory after the last page in use. Returns true if there was any. */
 bool page_pool_trim(page_pool *pool);
 clave_status page_pool_copy(const clave_llm *llm, page_pool *pool, uint32_t from,
                             uint32_t to) STATUS_CHECK;

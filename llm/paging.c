@@ -1,5 +1,5 @@
-/* A language model's program over pages, which the pass page_cache makes of it: what its methods
- * take then, and how its pages are shaped. */
+/* A language model's program over pages, made by the pass page_cache: the inputs of its methods
+ * and the layout of its pages. */
 #include "clave_builder.h"
 #include "llm/language_model.h"
 
@@ -24,7 +24,8 @@ static clave_status read_states(clave_llm *llm) {
   return NULL;
 }
 
-/* They take, behind tokens and positions, sequences and page table; and rows, if they choose. */
+/* After tokens and positions the methods have the inputs sequences and page table, and rows if
+ * they can select tokens. */
 static clave_status read_inputs(clave_llm *llm) {
   for (int i = 0; i < llm->n_methods; i++) {
     clave_method_info info = {.size = sizeof info};

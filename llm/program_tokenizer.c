@@ -1,4 +1,4 @@
-/* The tokenizer that a program carries. */
+/* The tokenizer stored in a program. */
 #include "base/float_env.h"
 #include "base/status.h"
 #include "clave_llm.h"

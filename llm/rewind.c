@@ -1,9 +1,9 @@
-/* Back in a conversation: to fewer ids, or before its last turn. */
+/* Going back in a conversation: to fewer ids, or before its last turn. */
 #include "base/float_env.h"
 #include "llm/conversation.h"
 
-/* Takes back what stands behind the first `count` ids; the chat is the caller's matter. run_again:
- * where the state cannot go back it is made anew. */
+/* Removes all but the first `count` ids; the caller handles the chat. run_again: if the state
+ * cannot go back it is reset, and the remaining ids will run again. */
 static clave_status go_back(clave_llm_conversation *conversation, size_t count, bool run_again) {
   size_t n_run = conversation->n_run < count ? conversation->n_run : count;
   clave_status st =

@@ -5,7 +5,7 @@
 
 /* ---------------------------------------------------------------- one run */
 
-/* The state is about to take n more ids than have run: it gets room; logits of before are gone. */
+/* Prepares the state for n more ids: reserves capacity and invalidates the logits. */
 static clave_status prepare(clave_llm_conversation *conversation, size_t n) {
   TRY(conversation->state->make_room(conversation, conversation->n_run, conversation->n_run + n));
   if (conversation->n_written < conversation->n_run + n)
@@ -36,11 +36,12 @@ clave_status conversation_part_logits(const llm_method *method, const run_part *
   return llm_method_logits(method, parts[i].conversation->session, back, out);
 }
 
-/* ---------------------------------------------------------------- all that is pending */
+/* ---------------------------------------------------------------- pending ids */
 
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
-/* What of each conversation's ids the next run takes, and by which method; *count: of how many. */
+/* Selects the method of the next run and the ids that it runs of each conversation. *count: number
+ * of conversations with a part. */
 static const llm_method *choose_parts(clave_llm_conversation *const *cs, size_t n_cs,
                                       run_part *parts, size_t *count) {
   const clave_llm *llm = cs[0]->llm;
@@ -57,7 +58,7 @@ static const llm_method *choose_parts(clave_llm_conversation *const *cs, size_t 
   }
   const llm_method *method =
       *count ? llm_methods_choose(llm->methods, llm->n_methods, &total) : NULL;
-  for (size_t i = 0; i < *count; i++) { /* it may take fewer */
+  for (size_t i = 0; i < *count; i++) { /* the method may accept fewer */
     parts[i].n = smaller(parts[i].n, total);
     total -= parts[i].n;
   }

@@ -1,6 +1,6 @@
-/* Chooses a token from logits. Equal logits, options and seed give the same id on every machine:
- * everything is +, -, * and / of doubles in a fixed order, e^x too, and the generator is Philox
- * (docs/llm.md). Nothing is sorted: what top-k and top-p keep is found by counting. */
+/* Chooses a token from logits. Equal logits, options and seed select the same id on every machine:
+ * everything, including e^x, is +, -, * and / of doubles in a fixed order, and the generator is
+ * Philox (docs/llm.md). Nothing is sorted: top-k and top-p find their limit by counting. */
 #include "llm/sampler.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ struct clave_sampler {
   clave_sampler_options options;
   clave_logit_bias *bias; /* owned */
   uint64_t draws;
-  sampler_scratch own; /* of clave_sampler_sample */
+  sampler_scratch own; /* scratch of clave_sampler_sample */
 };
 
 /* ---------------------------------------------------------------- options */
@@ -129,7 +129,7 @@ static void penalise(const clave_sampler_options *options, float *logit, uint32_
   *logit -= options->frequency_penalty * (float)times;
 }
 
-/* Each id seen in the window once, with how often it was. */
+/* Applies the penalties once to each id seen in the window, by its number of occurrences. */
 static void apply_penalties(const clave_sampler_options *options, const sampler_scratch *scratch,
                             size_t count, const uint32_t *seen, size_t n) {
   bool repeats = options->repetition_penalty > 0 && options->repetition_penalty != 1;
@@ -148,7 +148,7 @@ static void apply_penalties(const clave_sampler_options *options, const sampler_
   }
 }
 
-/* The first of the largest. */
+/* Finds the first of the largest logits. */
 static clave_status find_largest(const float *logits, size_t count, size_t *out) {
   size_t best = 0;
   for (size_t i = 0; i < count; i++) {
@@ -163,7 +163,7 @@ static clave_status find_largest(const float *logits, size_t count, size_t *out)
 /* ---------------------------------------------------------------- probabilities */
 
 static uint32_t key_of(float logit) {
-  float f = logit + 0.0F; /* -0 is 0 */
+  float f = logit + 0.0F; /* turns -0 into 0 */
   uint32_t bits;
   memcpy(&bits, &f, sizeof bits);
   return bits >> 31 ? ~bits : bits | 0x80000000U;
@@ -176,10 +176,10 @@ static float logit_of(uint32_t key) {
   return f;
 }
 
-/* e^x for x <= 0, relative error below 1e-14, 0 where it is below 1e-299. x = n ln 2 + r with
- * |r| <= ln 2 / 2; e^r by its series. */
+/* Returns e^x for x <= 0 with a relative error below 1e-14, or 0 if it is below 1e-299. x = n ln 2
+ * + r with |r| <= ln 2 / 2; e^r by its series. */
 static double exp_of(double x) {
-  const double magic = 0x1.8p52; /* what is added to it is rounded to an integer, in its low bits */
+  const double magic = 0x1.8p52; /* adding it rounds to an integer, which is in the low bits */
   double in = x > -690 ? x : -690, shifted = in * 0x1.71547652b82fep+0 + magic;
   double n = shifted - magic, r = in - n * 0x1.62e42fefa0000p-1 - n * 0x1.cf79abc9e3b3ap-40;
   double r2 = r * r, r4 = r2 * r2;
@@ -194,20 +194,20 @@ static double exp_of(double x) {
   return x > -690 ? series * power : 0;
 }
 
-/* Inlined into each of its callers, so that it is compiled for their instructions. */
+/* Inlined into each caller, so that it is compiled for the caller's instruction set. */
 static inline __attribute__((always_inline)) void weights_of(const candidates *candidates,
                                                              float largest, double by) {
   double *weight = candidates->weight;
   for (size_t i = 0; i < candidates->n; i++) {
     float logit = logit_of(candidates->key[i]);
-    /* The difference of infinities is not a number. */
+    /* The difference of infinities is NaN. */
     weight[i] = logit == largest ? 0 : ((double)logit - (double)largest) * by;
   }
   for (size_t i = 0; i < candidates->n; i++) weight[i] = exp_of(weight[i]);
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
-/* Without fused operations: the same bits. */
+/* Without FMA, so that the bits are the same. */
 __attribute__((target("avx2"))) static void weights_avx2(const candidates *candidates,
                                                          float largest, double by) {
   weights_of(candidates, largest, by);
@@ -224,7 +224,7 @@ static void compute_weights(const candidates *candidates, float largest, float t
 
 enum { BLOCK = 1024, LANES = 4 };
 
-/* In lanes, which need not wait for each other. */
+/* Sums in independent lanes. */
 static double sum_block(const double *weight, size_t n) {
   double sums[LANES] = {0};
   size_t i = 0;
@@ -243,7 +243,7 @@ static double sum_weights(const candidates *candidates) {
   return sum;
 }
 
-/* ---------------------------------------------------------------- what is kept */
+/* ---------------------------------------------------------------- top-k and top-p */
 
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 
@@ -253,7 +253,7 @@ static double weight_at(const candidates *candidates, size_t i, bool by_weight) 
 
 static size_t digit_of(uint32_t key, int shift) { return key >> shift & (DIGITS - 1); }
 
-/* How many of the candidates, of `some` of them or, if NULL, the first n, have each digit. In two
+/* Counts the candidates with each digit, among `some` of them or, if NULL, the first n. Uses two
  * halves, so that equal digits in a row need not wait for each other. */
 static void count_digits(const candidates *candidates, const uint32_t *some, size_t n, int shift,
                          double counts[DIGITS]) {
@@ -263,7 +263,7 @@ static void count_digits(const candidates *candidates, const uint32_t *some, siz
   for (size_t d = 0; d < DIGITS; d++) counts[d] = (double)halves[0][d] + halves[1][d];
 }
 
-/* What they weigh. */
+/* Sums the weights of the candidates with each digit. */
 static void weigh_digits(const candidates *candidates, const uint32_t *some, size_t n, int shift,
                          double sums[DIGITS]) {
   double odd[DIGITS] = {0};
@@ -275,7 +275,7 @@ static void weigh_digits(const candidates *candidates, const uint32_t *some, siz
   for (size_t d = 0; d < DIGITS; d++) sums[d] += odd[d];
 }
 
-/* Of `some` (n), or the first n, those with the digit, into candidates->some. */
+/* Collects in candidates->some the candidates with the digit, out of `some` (n) or the first n. */
 static size_t take_digit(const candidates *candidates, const uint32_t *some, size_t n, int shift,
                          size_t digit) {
   size_t kept = 0;
@@ -294,8 +294,9 @@ static bool are_equal(const candidates *candidates, size_t n) {
   return true;
 }
 
-/* The highest key for which the candidates from it on weigh at least `target` together, digit by
- * digit from the top. *rest: what the candidates above it leave of the target. */
+/* Returns the highest key such that the candidates with this key or more weigh at least `target`
+ * together; determined digit by digit from the top. *rest: the target minus the weight of the
+ * candidates above that key. */
 static uint32_t find_cut(const candidates *candidates, bool by_weight, double target,
                          double *rest) {
   const uint32_t *some = NULL;
@@ -314,7 +315,8 @@ static uint32_t find_cut(const candidates *candidates, bool by_weight, double ta
   return candidates->key[candidates->some[0]];
 }
 
-/* Keeps the fewest of the largest that weigh `target`: of equal ones the smallest ids. */
+/* Keeps the fewest largest candidates that weigh `target`; among equal ones those with the
+ * smallest ids. */
 static void keep_largest(candidates *candidates, bool by_weight, double target) {
   double rest;
   uint32_t cut = find_cut(candidates, by_weight, target, &rest);
@@ -345,7 +347,7 @@ static void drop_unlikely(candidates *candidates, double least) {
 
 /* ---------------------------------------------------------------- the draw */
 
-/* In [0, 1), 53 bits of the block's first two words. */
+/* Returns a number in [0, 1) from 53 bits of the block's first two words. */
 static double draw(clave_sampler *sampler) {
   uint32_t w[4] = {(uint32_t)sampler->draws, (uint32_t)(sampler->draws >> 32), 0, 0};
   sampler->draws++;
@@ -353,7 +355,7 @@ static double draw(clave_sampler *sampler) {
   return ldexp((double)((w[0] | (uint64_t)w[1] << 32) >> 11), -53);
 }
 
-/* The first at which the running sum exceeds the target. */
+/* Returns the id of the first candidate at which the running sum exceeds the target. */
 static uint32_t choose_in_block(const candidates *candidates, size_t at, size_t n, double sum,
                                 double target) {
   size_t last = at;

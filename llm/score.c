@@ -1,4 +1,4 @@
-/* How likely a text is to a model: the log probability of each of its tokens. */
+/* Scores a text: the log probability that the model assigns to each of its tokens. */
 #include <math.h>
 
 #include "base/float_env.h"
@@ -15,7 +15,7 @@ static clave_status log_probability(const float *values, size_t n, uint32_t id, 
   return NULL;
 }
 
-/* out[i]: of the id that follows the i-th of those that run. */
+/* Runs the part; out[i] is the log probability of the id that follows its i-th id. */
 static clave_status run_and_read(const llm_method *method, const run_part *part, size_t n,
                                  double *out) {
   clave_llm_conversation *conversation = part->conversation;
@@ -30,7 +30,7 @@ static clave_status run_and_read(const llm_method *method, const run_part *part,
   return NULL;
 }
 
-enum { MOST_LOGITS = 1 << 24 }; /* per run: 64 MB of floats */
+enum { MOST_LOGITS = 1 << 24 }; /* per run: 64 MB as floats */
 
 /* Returns how many of n tokens may run at once: one if a run gives logits of its last token alone.
  */
@@ -45,7 +45,7 @@ static size_t most_at_once(const clave_llm_conversation *conversation, size_t n)
   return n < most ? n : most;
 }
 
-/* Runs ids as far as one method takes them. */
+/* Runs as many ids as one method accepts. */
 static clave_status run_piece(clave_llm_conversation *conversation, size_t n, double *out,
                               size_t *taken) {
   const clave_llm *llm = conversation->llm;

@@ -1,4 +1,4 @@
-/* Scratch memory of samplers, lent out one by one. */
+/* Scratch memory of samplers, lent to one sampler at a time. */
 #include "llm/scratch.h"
 
 #include <stdlib.h>

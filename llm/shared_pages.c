@@ -1,6 +1,6 @@
-/* The state of a conversation in pages of a pool: taken one by one, shared by forks, copied before
- * they are written if another conversation has them, too. Page i has the tokens from i * page_rows
- * on. */
+/* The state of a conversation in pages of a pool: allocated one by one, shared by forks, and
+ * copied before they are written if another conversation shares them. Page i holds the tokens from
+ * i * page_rows on. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static void unlock_pool(const clave_llm_conversation *self) { mutex_unlock(self-
 
 /* ---------------------------------------------------------------- pages */
 
-/* Page i becomes this conversation's alone; `copied`: with what is in it. */
+/* Makes page i this conversation's alone. copied: keeps its contents. */
 static clave_status own_page(clave_llm_conversation *self, size_t i, bool copied) {
   const clave_llm *llm = self->llm;
   page_pool *pool = self->shared;
@@ -41,7 +41,7 @@ static clave_status make_room(clave_llm_conversation *self, size_t from, size_t 
   return NULL;
 }
 
-/* Gives back the pages behind those of the first `count` tokens. */
+/* Releases the pages after the first `count` tokens. */
 static void keep_pages(clave_llm_conversation *self, size_t count) {
   size_t rows = self->llm->info.page_rows, kept = (count + rows - 1) / rows;
   while (self->n_pages > kept)
@@ -80,7 +80,7 @@ static clave_status share_pages(const clave_llm_conversation *from, clave_llm_co
   return fits ? NULL : status_no_memory();
 }
 
-/* Pages hold their tokens wherever the conversation goes on. */
+/* Pages keep all tokens, so a conversation can continue from any of them. */
 static clave_status run_again(clave_llm_conversation *self, size_t first) {
   self->n_run = first;
   return NULL;
@@ -107,8 +107,9 @@ static clave_status run_pages(const llm_method *method, const run_part *parts, s
   return st;
 }
 
-/* Where memory does not suffice with what the pool holds ahead, without that; where it still does
- * not, the pool is as it was for the others. */
+/* Runs, and if memory does not suffice frees the pool's unused pages and tries again. If that
+ * fails, releases the pages of these conversations that the run would have filled, so that the
+ * pool is unchanged for the others. */
 static clave_status run_within_budget(const llm_method *method, const run_part *parts,
                                       size_t n_parts) {
   page_pool *pool = parts[0].conversation->shared;
@@ -138,10 +139,10 @@ static int64_t rows_in_file(const clave_llm_conversation *self) {
   return self->n_run ? (int64_t)self->n_run : 1;
 }
 
-/* Between `rows` rows at page + row * size of each head in a page and rows from `first` on of all
- * (heads, total rows). */
+/* Copies between one page, in which each head has page_rows rows, and rows from `first` on of a
+ * tensor (heads, total rows). */
 typedef struct page_copy {
-  size_t heads, page_rows, size; /* size: bytes of a row */
+  size_t heads, page_rows, size; /* size: bytes per row */
   size_t total, first, rows;
 } page_copy;
 
@@ -165,7 +166,7 @@ static void to_page(const page_copy *copy, const char *all, char *page) {
            all + (h * copy->total + copy->first) * copy->size, copy->rows * copy->size);
 }
 
-/* tensor: (1, heads, rows, size), of which the rows that have not run become 0. */
+/* tensor: (1, heads, rows, size); rows that have not run are zeroed. */
 static clave_status read_pages(const clave_llm_conversation *self, uint32_t index,
                                const clave_tensor *tensor, size_t size) {
   const clave_llm *llm = self->llm;
@@ -200,7 +201,7 @@ static clave_status write_pages(clave_llm_conversation *self, uint32_t index,
 }
 
 static clave_status accept_file(clave_llm_conversation *self, int64_t rows, size_t n_run) {
-  (void)rows; /* only the first n_run are kept */
+  (void)rows; /* only the first n_run rows are kept */
   return make_room(self, 0, n_run);
 }
 

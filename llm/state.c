@@ -1,21 +1,23 @@
 /* The state tensors of a language model: how its methods write them, and so whether they can go
- * back to fewer tokens. What a token wrote to a row of its own is hidden from those before it and
- * written anew by another at the same position; what is made of itself (recurrent) is gone. */
+ * back to fewer tokens. A row written for one token is masked for earlier ones, and is overwritten
+ * by another token at the same position. Recurrent state, which is computed from itself, is lost.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "llm/language_model.h"
 
-/* How a state tensor is written: whether it can go back to fewer tokens. */
+/* The way a state tensor is written, which decides whether it can go back to fewer tokens. */
 typedef struct llm_state {
   const char *name; /* borrowed from the program */
-  int64_t rows;     /* the token at p is row p, or p mod rows; 0: it is not written by position */
-  int64_t window;   /* tokens that one sees, itself included; 0: all */
+  int64_t rows;     /* the token at p is written to row p, or p mod rows; 0 if it is not written by
+                       position */
+  int64_t window;   /* tokens that a token sees, itself included; 0: all */
 } llm_state;
 
 enum { FIRST_CACHE = 4, LAST_CACHE = 7, CACHE_AXIS = 2 }; /* operands of attention_cached */
 
-/* The number behind "key=" in a node's attributes; 0: it is not there, or no number. */
+/* Returns the number after "key=" in a node's attributes; 0 if it is absent or not a number. */
 static int64_t attribute(const char *detail, const char *key) {
   size_t n = strlen(key);
   for (const char *at = detail; (at = strstr(at, key)); at += n) {
@@ -25,7 +27,7 @@ static int64_t attribute(const char *detail, const char *key) {
   return 0;
 }
 
-/* Slots that follow from where the tokens stand. */
+/* True if the node reads a slot that depends on the token positions. */
 static bool follows(const bool *positions, const clave_node_info *info) {
   for (uint32_t i = 0; i < info->n_reads && i < CLAVE_MAX_OPERANDS; i++) {
     if (positions[info->reads[i]]) return true;
@@ -43,10 +45,10 @@ static llm_state *find_state(llm_state *states, const uint32_t *slots, uint32_t 
 typedef struct reader {
   const clave_program *program;
   const llm_method *method;
-  llm_state *states;     /* (n_states): as this method writes them */
-  const uint32_t *slots; /* (n_states): theirs */
+  llm_state *states;     /* (n_states): how this method writes them */
+  const uint32_t *slots; /* (n_states): their slots */
   uint32_t n_states;
-  bool *positions; /* (slots of the program) */
+  bool *positions; /* (slots of the program): true if the slot depends on the positions */
 } reader;
 
 static clave_status note_rows(const reader *reader, uint32_t slot, int64_t axis, int64_t window) {
@@ -90,7 +92,7 @@ static clave_status read_method(const reader *reader) {
   return NULL;
 }
 
-/* The fewest rows and the widest window that a method needs are what counts. */
+/* Combines methods: the fewest rows and the widest window of any method apply. */
 static void join_states(llm_state *all, const llm_state *one, uint32_t n, bool first) {
   for (uint32_t i = 0; i < n; i++) {
     if (first || one[i].rows < all[i].rows) all[i].rows = one[i].rows;
@@ -109,7 +111,7 @@ static clave_status read_methods(reader *reader, const llm_method *methods, int 
   return NULL;
 }
 
-/* states: in the pool, (n_state of the program). */
+/* states: in pool, (n_state of the program). */
 static clave_status read_states(const clave_llm *llm, mem_pool *pool, llm_state **states,
                                 uint32_t *n_states) {
   clave_program_info info = {.size = sizeof info};
@@ -139,7 +141,7 @@ static clave_status read_states(const clave_llm *llm, mem_pool *pool, llm_state 
 static clave_status check_state(const llm_state *state, size_t written, size_t count) {
   if (!state->rows)
     return UNSUPPORTED("state %s cannot go back: it is not written token by token", state->name);
-  /* The last of those that stay is run again where its logits are wanted: it sees these. */
+  /* The last remaining token may run again for its logits, and then sees these tokens. */
   size_t window = (size_t)state->window, first = window && count > window ? count - window : 0;
   if (written <= first + (size_t)state->rows) return NULL;
   return UNSUPPORTED("state %s cannot go back to %zu tokens: of %zu it holds the last %lld",

@@ -1,4 +1,4 @@
-/* Stop texts that may span tokens. */
+/* Stop texts, which may span several tokens. */
 #include "llm/stop_text.h"
 
 #include <string.h>
@@ -8,8 +8,8 @@ static bool ends_at(const stop_text *text, const span *stop, size_t end) {
          memcmp(text->held.data + end - stop->size, stop->data, stop->size) == 0;
 }
 
-/* Where the stop text begins that is complete first, the longest of several: however the text is
- * cut into tokens. The size of `held` if there is none. */
+/* Returns the start of the stop text that ends first, and of several the longest, independent of
+ * how the text is cut into tokens. Returns the size of `held` if there is none. */
 static size_t find_stop(const stop_text *text) {
   for (size_t end = 1; end <= text->held.size; end++) {
     size_t longest = 0;
@@ -22,7 +22,7 @@ static size_t find_stop(const stop_text *text) {
   return text->held.size;
 }
 
-/* Where the longest end of `held` begins that a stop text begins with. */
+/* Returns the start of the longest suffix of `held` that is a prefix of a stop text. */
 static size_t find_beginning(const stop_text *text) {
   size_t first = text->held.size;
   for (size_t i = 0; i < text->n_stops; i++) {
@@ -35,7 +35,7 @@ static size_t find_beginning(const stop_text *text) {
   return first;
 }
 
-/* `given` becomes what was held and the new text together, and so does `held`. */
+/* Sets `given` and `held` to the held text followed by the new text. */
 static clave_status take(stop_text *text, const char *bytes, size_t n) {
   size_t before = text->held.size;
   text_clear(&text->given);

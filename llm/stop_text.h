@@ -1,20 +1,20 @@
 #ifndef LLM_STOP_TEXT_H
 #define LLM_STOP_TEXT_H
-/* Looks for the texts that end an answer while it is being made: text that may begin one is held
- * back until what follows decides. */
+/* Searches an answer for its stop texts while it is generated. Text that may begin a stop text is
+ * held back until the following text decides. */
 #include <stdbool.h>
 
 #include "base/memory.h"
 
 typedef struct stop_text {
-  const span *stops; /* borrowed: valid UTF-8, none empty */
+  const span *stops; /* borrowed: valid UTF-8, none is empty */
   size_t n_stops;
-  text held;  /* not yet given */
-  text given; /* by the last call */
+  text held;  /* not yet released */
+  text given; /* released by the last call */
 } stop_text;
 
-/* Takes more of the text; `given` is what is decided now: all, if it ends here. *found: a stop text
- * was met; it and what followed are dropped. On failure `held` is as before. */
+/* Appends text and sets `given` to what can be released now: everything if `end`. Sets *found if a
+ * stop text was found; it and the text after it are dropped. On failure `held` is unchanged. */
 clave_status stop_text_add(stop_text *text, const char *bytes, size_t n, bool end,
                            bool *found) STATUS_CHECK;
 void stop_text_free(stop_text *text);

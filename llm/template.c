@@ -1,4 +1,4 @@
-/* Chat templates: by name, and rendered from JSON. */
+/* Chat templates: lookup by name, and rendering from JSON. */
 #include "llm/template.h"
 
 #include <stdlib.h>
@@ -111,8 +111,8 @@ static void add_input(jinja_options *options, jinja_input *inputs, const char *n
     inputs[options->n_inputs++] = (jinja_input){name, given, strlen(given), is_text, origin};
 }
 
-/* The names that transformers gives, in its order. Where nobody asks who wrote what (`marked`) all
- * is the template's, which costs less. */
+/* Adds the inputs with transformers' names, in its order. Without `marked` everything counts as
+ * the template's own text, which is cheaper. */
 static void add_inputs(const clave_template *template, const clave_template_inputs *in, bool marked,
                        jinja_options *options, jinja_input inputs[MAX_INPUTS]) {
   const jinja_origin said = marked ? JINJA_MESSAGES : JINJA_TRUSTED,

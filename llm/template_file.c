@@ -1,5 +1,5 @@
-/* Where a chat template lies: in a file of its own, a tokenizer's configuration, a model folder, or
- * a program. */
+/* Chat templates in files: a template file, a tokenizer's configuration, a model folder, or a
+ * program. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 /* ---------------------------------------------------------------- tokenizer_config.json */
 
-/* A token: a string, or an object with its content. *out stays NULL if there is none. */
+/* Reads a token: a string, or an object with its content. *out stays NULL if there is none. */
 static clave_status read_token(const json *config, const char *key, char **out) {
   const json *json = field_or_null(config, key);
   span content;
@@ -26,7 +26,7 @@ static clave_status read_token(const json *config, const char *key, char **out) 
   return *out ? NULL : status_no_memory();
 }
 
-/* Templates with names, in a list of objects. */
+/* Reads the list of named templates. */
 static clave_status read_named(clave_template *template, const json *all) {
   for (const json *v = json_first(all); v; v = json_next(v)) {
     span name, source;
@@ -87,7 +87,8 @@ static clave_status load_part(clave_template *template, const char *folder, cons
   return st;
 }
 
-/* In the order in which transformers looks: a file of its own goes before the configuration. */
+/* Looks in the same order as transformers: a template file takes precedence over the
+ * configuration. */
 static clave_status load_folder(clave_template *template, const char *folder) {
   TRY(load_part(template, folder, "chat_template.jinja", load_text));
   if (!template->count) TRY(load_part(template, folder, "chat_template.json", load_config));

@@ -1,4 +1,5 @@
-/* Renderings of templates: contents in parts are joined first; and what a template ignores. */
+/* Rendering of templates, after parts of contents are joined; and the inputs that a template
+ * ignores. */
 #include "llm/template.h"
 
 #include <string.h>
@@ -39,7 +40,7 @@ clave_status clave_template_render(const clave_template *template,
 
 /* ---------------------------------------------------------------- what a template ignores */
 
-/* *out: true if the template writes the same without tools and documents. */
+/* Sets *out if the template writes the same without tools and documents. */
 static clave_status writes_the_same(const clave_template *template,
                                     const clave_template_inputs *with, bool *out) {
   clave_template_inputs without = *with;

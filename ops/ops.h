@@ -4,6 +4,7 @@
  * of an op's outputs from those of its operands and compares them with the types that the program
  * declares. The verifier runs it with unknown sizes (DIM_UNKNOWN), the planner again with the
  * actual sizes, so nothing reaches a kernel unchecked.
+ *
  * View ops also have view_<op>(), which computes the output's strides and offset in the operand's
  * storage and returns false if there is no such view. */
 #include "base/status.h"

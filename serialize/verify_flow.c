@@ -1,5 +1,6 @@
 /* The verifier's second half: methods, chains, and the flow of tensors and values. Every read
  * follows a write, everything is written once, and every op satisfies its rule.
+ *
  * A chain is used once, by a method or an op. So a tensor or value is visible while the chain that
  * wrote it is open. */
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Finding added tokens: the texts are sorted; at a byte that begins one, the range of texts that
- * agree with what follows is narrowed byte by byte. */
+/* Search for added tokens. Their texts are sorted: at a byte that begins one, the range of texts
+ * that agree with the following bytes is narrowed byte by byte. */
 #include "tokenizer/added.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct added_set {
 
 struct added_matcher {
   added_set text, normalized;
-  text texts; /* of the normalized ones */
+  text texts; /* texts of the normalized tokens */
   size_t n_texts;
 };
 
@@ -32,7 +32,7 @@ static int compare_entries(const void *left, const void *right) {
   if (entry->text.size != row->text.size) return entry->text.size < row->text.size ? -1 : 1;
   return entry->token < row->token
              ? -1
-             : entry->token > row->token; /* of equals the first given counts */
+             : entry->token > row->token; /* of equal texts the first one counts */
 }
 
 static void finish_set(added_set *set) {
@@ -49,8 +49,8 @@ static void finish_set(added_set *set) {
   for (size_t b = 0; b < 256; b++) set->begin[b + 1] += set->begin[b];
 }
 
-/* Appends the normalized text to matcher->texts, which must not move afterwards: data is filled in
- * at the end. */
+/* Appends the normalized text to matcher->texts. Spans are set at the end, because the buffer may
+ * move until then. */
 static clave_status add_normalized(added_matcher *matcher, const added_token *token,
                                    const normalizer *normalizer) {
   size_t begin = matcher->texts.size;
@@ -120,7 +120,8 @@ void added_matcher_destroy(added_matcher *matcher) {
 const added_set *added_in_text(const added_matcher *matcher) { return &matcher->text; }
 const added_set *added_in_normalized(const added_matcher *matcher) { return &matcher->normalized; }
 
-/* The first entry in [low, high), which agree in `depth` bytes, whose next byte is >= b. */
+/* Returns the first entry in [low, high) whose byte number `depth` is >= b; all of them agree in
+ * the first `depth` bytes. */
 static size_t lower_bound(const added_set *set, size_t low, size_t high, size_t depth, unsigned b) {
   while (low < high) {
     size_t middle = low + (high - low) / 2;
@@ -135,7 +136,7 @@ static size_t lower_bound(const added_set *set, size_t low, size_t high, size_t 
   return low;
 }
 
-/* The longest entry that begins at text[at]. */
+/* Returns the longest entry that begins at in[at], NULL if there is none. */
 static const entry *longest_at(const added_set *set, span in, size_t at) {
   unsigned b = (uint8_t)in.data[at];
   size_t low = set->begin[b], high = set->begin[b + 1];
@@ -166,7 +167,7 @@ bool added_find(const added_set *set, span in, size_t at, added_match *out) {
     size_t end = i + entry->text.size;
     const added_token *token = entry->token;
     if (token->single_word && !is_single_word(in, i, end)) {
-      i = end - 1; /* as the library: what it covers begins no other token */
+      i = end - 1; /* as in the library, no other token begins within it */
       continue;
     }
     *out = (added_match){.begin = token->strip_left ? unicode_skip_space_before(in, i, at) : i,

@@ -1,24 +1,24 @@
-/* Byte pair encoding: a piece becomes symbols, these are merged from cut to cut, and then are ids.
- */
+/* Byte pair encoding: a piece is converted to symbols, which are merged between cuts and converted
+ * to ids. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
 #include "tokenizer/bpe.h"
 
-enum { FEW_SYMBOLS = 64 }; /* on the stack */
+enum { FEW_SYMBOLS = 64 }; /* symbols on the stack */
 
 typedef struct work {
   const bpe *m;
   span text;
   id_list *out;
-  symbol *symbols; /* since the last cut; `few`, or owned */
+  symbol *symbols; /* symbols since the last cut; points to `few`, or owned */
   uint32_t count, capacity;
   uint8_t last_class;
-  bool pending;       /* an unknown symbol is to come before the next one */
-  bool after_unknown; /* the last id was the unknown one */
-  uint32_t *splits;   /* see bpe_merge_symbols; owned */
-  text scratch;       /* a character with what is put around it */
+  bool pending;       /* the unknown symbol must be added before the next symbol */
+  bool after_unknown; /* the last id was the unknown id */
+  uint32_t *splits;   /* owned; see bpe_merge_symbols */
+  text scratch;       /* a character with its prefix and suffix */
   symbol few[FEW_SYMBOLS];
 } work;
 
@@ -43,8 +43,9 @@ static uint32_t split_of(const work *work, uint32_t id) {
   return falls ? work->splits[id] : 0;
 }
 
-/* An unused piece falls into the two parts that it was last made of anywhere in the text, these
- * perhaps again. `ends`: where what is still to be written ends, the next on top. */
+/* Splits an unused piece into the two parts of its last merge anywhere in the text, and splits
+ * these again if they are unused. `ends` is a stack of the ends of the parts not yet written, the
+ * next one on top. */
 static clave_status emit_unused(work *work, const symbol *symbol) {
   uint32_t *ends = malloc(((size_t)symbol->size + 1) * sizeof *ends), n = 0, start = symbol->start;
   if (!ends) return status_no_memory();
@@ -63,7 +64,7 @@ static clave_status emit_unused(work *work, const symbol *symbol) {
   return NULL;
 }
 
-/* Merges and writes what there is since the last cut. */
+/* Merges the symbols since the last cut and appends their ids. */
 static clave_status finish_symbols(work *work) {
   TRY(bpe_merge_symbols(work->m, work->text, work->symbols, work->count, work->splits));
   for (uint32_t i = 0; i < work->count; i++) {
@@ -79,7 +80,7 @@ static clave_status finish_symbols(work *work) {
   return work->out->failed ? status_no_memory() : NULL;
 }
 
-/* ---------------------------------------------------------------- the first symbols */
+/* ---------------------------------------------------------------- initial symbols */
 
 static clave_status grow_symbols(work *work) {
   size_t capacity = (size_t)work->capacity * 2, bytes;
@@ -93,7 +94,7 @@ static clave_status grow_symbols(work *work) {
   return NULL;
 }
 
-/* span: what the vocabulary has, or would have, for the symbol. */
+/* Adds a symbol. span: its bytes in the vocabulary, or those it would have. */
 static clave_status add_symbol(work *work, uint32_t id, size_t start, size_t size, span span) {
   uint8_t first = span.size > 0 ? bpe_first_class(work->m, span) : 0;
   if (work->count > 0 && !bpe_may_join(work->m, work->last_class, first)) TRY(finish_symbols(work));
@@ -114,8 +115,8 @@ static clave_status flush_unknown(work *work) {
   return add_id(work, work->m->options.unknown.id);
 }
 
-/* A symbol that the vocabulary lacks becomes one that it has, before anything is merged. As in
- * Hugging Face's, bytes do not flush the unknown symbol before them. */
+/* Replaces a symbol that the vocabulary lacks by ones that it has, before merging. As in Hugging
+ * Face, bytes do not flush a pending unknown symbol. */
 static clave_status add_unknown(work *work, span span) {
   const bpe *bpe = work->m;
   if (has_bytes(bpe->byte_ids, span)) {
@@ -133,7 +134,7 @@ static clave_status add_found(work *work, uint32_t id, size_t start, size_t size
   return add_symbol(work, id, start, size, span);
 }
 
-/* A character with what the options put around it. */
+/* Adds a character with its prefix and suffix. */
 static clave_status add_character(work *work, size_t start, size_t size) {
   const bpe_options *options = &work->m->options;
   span range = {work->text.data + start, size};
@@ -195,7 +196,7 @@ static clave_status encode_bpe(const token_model *self, span piece, id_list *out
     return out->failed ? status_no_memory() : NULL;
   }
   if (piece.size >= UINT32_MAX) return INVALID("a piece of %zu bytes is too long", piece.size);
-  work work; /* not zeroed: `few` is large */
+  work work; /* not zeroed, because `few` is large */
   work.m = model;
   work.text = piece;
   work.out = out;
@@ -213,7 +214,7 @@ static clave_status encode_bpe(const token_model *self, span piece, id_list *out
   return st;
 }
 
-/* ---------------------------------------------------------------- making one */
+/* ---------------------------------------------------------------- creation */
 
 static void destroy_bpe(token_model *self) {
   bpe *model = (bpe *)self;
@@ -235,10 +236,10 @@ static clave_status copy_span(span *span, char **owned) {
   return NULL;
 }
 
-/* Floats as integers in descending order: 0 for the largest, equal for equal ones. */
+/* Maps floats to integers in descending order: 0 for the largest, equal for equal floats. */
 static uint32_t descending(float score) {
   uint32_t bits;
-  score += 0.0f; /* -0 is 0 */
+  score += 0.0f; /* turns -0 into 0 */
   memcpy(&bits, &score, sizeof bits);
   return bits & 0x80000000u ? bits : ~bits & 0x7FFFFFFFu;
 }
@@ -282,7 +283,7 @@ static clave_status init_bpe(bpe *bpe) {
   }
   copy_byte_ids(&bpe->options.unknown, bpe->byte_ids);
   bpe_junctions_fill(bpe);
-  bpe->options.merges = NULL; /* the caller's, as are these */
+  bpe->options.merges = NULL; /* borrowed from the caller, as are the following */
   bpe->options.scores = NULL;
   bpe->options.kinds = NULL;
   bpe->options.unknown.byte_ids = NULL;

@@ -1,12 +1,13 @@
-/* A text may be cut between two symbols that no merge joins, whatever they have grown to: the last
- * character of the one and the first of the other tell. */
+/* Junctions: a text may be cut between two symbols that no sequence of merges can join. This is
+ * decided by the last character of the left symbol and the first character of the right one. */
 #include <string.h>
 
 #include "tokenizer/bpe.h"
 
 enum { SPACE_CLASS = 255, FIRST_HASHED = 128, N_HASHED = 127 };
 
-/* ASCII as it is; U+2581 by itself, as it stands for a space; the others share what is left. */
+/* Returns the class of a character: ASCII has its code, U+2581, which stands for a space, has its
+ * own class, and all others are hashed into the remaining classes. */
 static uint8_t class_of(span span) {
   uint32_t bytes = 0;
   if (span.size == 1) return (uint8_t)span.data[0];
@@ -33,7 +34,7 @@ static void join_classes(bpe *bpe, uint8_t last, uint8_t first) {
 
 static void join_all(bpe *bpe) { memset(bpe->junctions.bits, 0xFF, sizeof bpe->junctions.bits); }
 
-/* Between all neighbours within a piece. */
+/* Marks all adjacent characters within a piece as joinable. */
 static void join_within(bpe *bpe, span piece) {
   uint8_t last = 0;
   for (size_t at = 0, n; at < piece.size; at += n) {
@@ -47,7 +48,8 @@ static void join_within(bpe *bpe, span piece) {
 
 void bpe_junctions_fill(bpe *bpe) {
   if (bpe->has_unused) {
-    join_all(bpe); /* these fall apart as they were made anywhere in the text */
+    join_all(bpe); /* unused pieces are split as they were merged anywhere in the text, so no cut is
+                      safe */
     return;
   }
   for (size_t i = 0; bpe->pairs && i < bpe->options.n_merges; i++) {

@@ -1,12 +1,12 @@
-/* Merging. Each symbol has the rank of the pair it makes with the next one; the best pair is joined
- * until there is none. Few symbols are scanned for it, many keep a heap. */
+/* Merging. Each symbol has the rank of its pair with the next one, and the best pair is merged
+ * until there is none. Few symbols are scanned for the best pair, many use a heap. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
 #include "tokenizer/bpe.h"
 
-enum { FEW_SYMBOLS = 64 }; /* that are scanned */
+enum { FEW_SYMBOLS = 64 }; /* limit for scanning */
 
 typedef struct list {
   const bpe *m;
@@ -34,7 +34,7 @@ static bool is_user(const bpe *bpe, uint32_t id) {
   return id != VOCAB_NONE && bpe_kind(bpe, id) == PIECE_USER;
 }
 
-/* The pair by its joined bytes; both parts lie side by side in the text. */
+/* Ranks a pair by its joined bytes; both parts are adjacent in the text. */
 static void rank_by_bytes(const list *list, symbol *left, const symbol *right) {
   const bpe *bpe = list->m;
   if (bpe->user.units && (is_user(bpe, left->id) || is_user(bpe, right->id))) return;
@@ -59,7 +59,7 @@ static void rank_pair(const list *list, uint32_t at) {
   left->result = slot->result;
 }
 
-/* Joins a symbol with the next one. */
+/* Merges a symbol with the next one. */
 static void join_pair(const list *list, uint32_t at) {
   symbol *left = &list->symbols[at], *right = &list->symbols[left->next];
   left->size += right->size;
@@ -83,9 +83,9 @@ static void merge_few(const list *list) {
   }
 }
 
-/* ---------------------------------------------------------------- the heap of long pieces */
+/* ---------------------------------------------------------------- heap for long pieces */
 
-typedef struct heap { /* of rank << 32 | symbol; an entry that no longer holds is skipped */
+typedef struct heap { /* of rank << 32 | symbol; outdated entries are skipped */
   uint64_t *items;
   size_t count;
 } heap;
@@ -116,7 +116,7 @@ static uint64_t pop(heap *heap) {
   return item;
 }
 
-/* A merge pops one entry and pushes two at most, so 2n have room. */
+/* A merge pops one entry and pushes at most two, so a capacity of 2n is enough. */
 static clave_status merge_many(const list *list) {
   heap heap = {malloc(2 * (size_t)list->count * sizeof *heap.items), 0};
   if (!heap.items) return status_no_memory();

@@ -1,11 +1,11 @@
-/* Pieces joined as they are. */
+/* The decoder of byte-level vocabularies: concatenates the pieces. */
 #include "tokenizer/byte_decoder.h"
 
 #include <stdlib.h>
 
 typedef struct byte_decoder {
   token_decoder base;
-  const vocab *vocab; /* borrowed, outlives us */
+  const vocab *vocab; /* borrowed; must outlive the decoder */
 } byte_decoder;
 
 typedef struct byte_decoding {

@@ -1,6 +1,6 @@
-/* The layout: a little-endian count of bytes, the trie's units of 4 bytes, texts that end in NUL.
- * A unit over label c lies at its parent's position ^ offset ^ c; the value of a key that ends here
- * lies at position ^ offset. */
+/* Layout: a little-endian byte count, the trie's units of 4 bytes, and NUL-terminated texts. The
+ * unit for label c is at its parent's position ^ offset ^ c; the value of a key that ends at a
+ * node is at position ^ offset. */
 #include "tokenizer/charsmap.h"
 
 #include <stdbool.h>
@@ -14,17 +14,20 @@ enum { BLOCK = 256 };
 struct charsmap {
   uint32_t *units; /* (n_units), owned */
   uint32_t n_units;
-  char *texts; /* (n_texts) the last one is NUL, owned */
+  char *texts; /* (n_texts), owned; the last byte is NUL */
   uint32_t n_texts;
-  bool plain[128]; /* ASCII but spaces that no rule begins with, unless it goes on beyond ASCII */
+  bool plain[128]; /* ASCII characters except spaces that begin no rule, or only rules that continue
+                      beyond ASCII */
 };
 
 static uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >> 6); }
 static bool has_value(uint32_t unit) { return (unit >> 8) & 1; }
-static uint32_t label_of(uint32_t unit) { return unit & 0x800000FFu; } /* a value's is no byte */
+static uint32_t label_of(uint32_t unit) {
+  return unit & 0x800000FFu;
+} /* a value's label is not a byte */
 static uint32_t value_of(uint32_t unit) { return unit & 0x7FFFFFFFu; }
 
-/* ---------------------------------------------------------------- looking up */
+/* ---------------------------------------------------------------- lookup */
 
 static span text_at(const charsmap *charsmap, uint32_t at) {
   return (span){charsmap->texts + at, strlen(charsmap->texts + at)};
@@ -73,12 +76,12 @@ static bool is_plain(const charsmap *charsmap, uint32_t byte) {
   return true;
 }
 
-/* ---------------------------------------------------------------- checking */
+/* ---------------------------------------------------------------- validation */
 
-/* Each node once, as a damaged trie may lead in circles. A unit over label c can be a child only of
- * a base at its own position ^ c: units are listed by that. */
+/* Visits each node once, because a damaged trie may contain cycles. A unit for label c can only be
+ * a child of a base at its own position ^ c, so units are listed by base. */
 typedef struct walk {
-  uint32_t *first, *next; /* (n_units) the units of a base; NO_UNIT ends a list */
+  uint32_t *first, *next; /* (n_units): lists of the units of each base; NO_UNIT ends a list */
   uint32_t *todo;         /* (n_units) */
   uint32_t n_todo;
   uint8_t *seen; /* (n_units) */
@@ -109,7 +112,7 @@ static clave_status walk_nodes(const charsmap *charsmap, walk *walk) {
   memset(walk->first, 0xFF, charsmap->n_units * sizeof *walk->first);
   for (uint32_t i = 0; i < charsmap->n_units; i++) {
     uint32_t base = i ^ (charsmap->units[i] & (BLOCK - 1));
-    if (label_of(charsmap->units[i]) >= BLOCK) continue; /* a value */
+    if (label_of(charsmap->units[i]) >= BLOCK) continue; /* a value, not a child */
     walk->next[i] = walk->first[base];
     walk->first[base] = i;
   }

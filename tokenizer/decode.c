@@ -1,4 +1,4 @@
-/* Ids to text: a stream, of which decoding at once is one that is given all ids. */
+/* Ids to text: a stream. Decoding at once is a stream that receives all ids. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,11 +7,11 @@
 #include "tokenizer/unicode.h"
 
 struct clave_text_stream {
-  const clave_tokenizer *tokenizer; /* borrowed, outlives us */
+  const clave_tokenizer *tokenizer; /* borrowed; must outlive the stream */
   bool skip_special;
   decoding *state; /* owned */
-  text bytes;      /* decoded, at most the beginning of a character between calls */
-  text valid;      /* what the last call gave */
+  text bytes;      /* decoded bytes; between calls at most an incomplete character */
+  text valid;      /* result of the last call */
 };
 
 clave_status clave_text_stream_create(const clave_tokenizer *tokenizer, bool skip_special,
@@ -50,7 +50,7 @@ static clave_status push_id(clave_text_stream *stream, uint32_t id) {
   return stream->state->next(stream->state, id, &stream->bytes);
 }
 
-/* Moves whole characters from bytes to valid. */
+/* Moves complete characters from bytes to valid. */
 static clave_status move_valid(clave_text_stream *stream, bool end) {
   size_t used =
       unicode_append_valid(&stream->valid, (span){stream->bytes.data, stream->bytes.size}, end);
@@ -94,7 +94,7 @@ static clave_status decode_all(clave_text_stream *stream, const uint32_t *ids, s
   }
   TRY(stream->state->finish(stream->state, &stream->bytes));
   TRY(move_valid(stream, true));
-  text_append(&stream->valid, "", 0); /* a text of nothing is a string too */
+  text_append(&stream->valid, "", 0); /* so that an empty text is a string too */
   return text_status(&stream->valid);
 }
 

@@ -24,7 +24,7 @@ static clave_status encode_normalized(encoder *encoder, span in, bool first) {
 
 typedef clave_status encode_fn(encoder *encoder, span in, bool first);
 
-/* Gives what lies between the tokens of `set` to `rest`. */
+/* Passes the text between the tokens of `set` to `rest`, and appends the tokens' ids. */
 static clave_status cut(encoder *encoder, const added_set *set, span in, bool first,
                         encode_fn *rest) {
   size_t at = 0;
@@ -35,7 +35,8 @@ static clave_status cut(encoder *encoder, const added_set *set, span in, bool fi
   return rest(encoder, (span){in.data + at, in.size - at}, first && at == 0);
 }
 
-/* What is left of a text whose first character goes does not begin it: to tokenizers' Metaspace. */
+/* Sets *keeps if the normalizer keeps the first character. If it drops it, the rest does not count
+ * as the beginning of the text, as in tokenizers' Metaspace. */
 static clave_status keeps_start(const normalizer *normalizer, span in, bool *keeps) {
   text one = {0};
   uint32_t c;

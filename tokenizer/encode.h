@@ -6,16 +6,17 @@
 #include "tokenizer/tokenizer.h"
 
 typedef struct encoder {
-  piece_sink sink; /* what the pieces of a text end in */
+  piece_sink sink; /* receives the pieces of a text */
   const clave_tokenizer *tokenizer;
-  const added_matcher *matcher; /* of tokens that are matched as they stand */
-  piece_cache *cache;           /* borrowed; NULL: none */
-  id_list ids;                  /* so far; whoever made the encoder frees them */
+  const added_matcher *matcher; /* tokens that are matched verbatim */
+  piece_cache *cache;           /* borrowed; may be NULL */
+  id_list ids;                  /* ids so far; the creator of the encoder frees them */
 } encoder;
-/* Without ids. match_special: special tokens written in the text become their ids. */
+/* Returns an encoder without ids. match_special: special tokens that occur in the text are encoded
+ * as their ids. */
 encoder encoder_of(const clave_tokenizer *tokenizer, bool match_special, piece_cache *cache);
-/* Appends the ids of `in`, valid UTF-8; first: it begins the text. A failed append is left to
- * ids.failed. */
+/* Appends the ids of `in`, which is valid UTF-8. first: `in` begins the text. The caller must
+ * check ids.failed for failed appends. */
 clave_status encoder_take(encoder *encoder, span in, bool first) STATUS_CHECK;
 
 #endif

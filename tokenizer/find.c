@@ -1,4 +1,4 @@
-/* Tokens by how the file writes them, and by id. */
+/* Lookup of tokens by their spelling in the file, and by id. */
 #include "tokenizer/find.h"
 
 #include <string.h>
@@ -30,12 +30,13 @@ clave_status tokenizer_find(const clave_tokenizer *tokenizer, span written, uint
 int32_t clave_tokenizer_find(const clave_tokenizer *tokenizer, const char *token) {
   span wanted = {token, strlen(token)};
   for (size_t i = 0; i < tokenizer->n_added;
-       i++) { /* what a rank is written as may be one of these, too */
+       i++) { /* added tokens first: a rank may be spelled like one */
     span span = tokenizer->added[i].text;
     bool same = span.size == wanted.size && memcmp(span.data, wanted.data, span.size) == 0;
     if (same) return (int32_t)tokenizer->added[i].id;
   }
   uint32_t id;
-  status_free(tokenizer_find(tokenizer, wanted, &id)); /* nothing that a caller could be told */
+  status_free(tokenizer_find(tokenizer, wanted,
+                             &id)); /* only out of memory, which the result cannot report */
   return id == VOCAB_NONE ? CLAVE_NO_TOKEN : (int32_t)id;
 }

@@ -1,4 +1,4 @@
-/* A Hugging Face folder. */
+/* Hugging Face folders. */
 #include "tokenizer/folder.h"
 
 #include <stdlib.h>
@@ -28,7 +28,7 @@ clave_status folder_find_tokenizer(const char *path, char **file) {
   return *file ? NULL : INVALID("%s: a folder without tokenizer.json or tokenizer.model", path);
 }
 
-/* A token is written as its text, or as an object that has it as "content". */
+/* Finds the id of a token that is a string, or an object with the string as "content". */
 static clave_status read_token(const json *config, const char *key,
                                const clave_tokenizer *tokenizer, int32_t *id) {
   const json *json = json_member(config, key);

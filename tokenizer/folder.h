@@ -1,11 +1,11 @@
 #ifndef TOKENIZER_FOLDER_H
 #define TOKENIZER_FOLDER_H
-/* A Hugging Face folder: which file the tokenizer is, and what its configuration adds. */
+/* Hugging Face folders: finds the tokenizer's file and reads the configuration. */
 #include "tokenizer/tokenizer.h"
 
-/* *file: NULL if `path` is no folder, else the tokenizer's path (the caller frees it). */
+/* Stores the tokenizer's path in *file for the caller to free, or NULL if `path` is no folder. */
 clave_status folder_find_tokenizer(const char *path, char **file) STATUS_CHECK;
-/* bos and eos of tokenizer_config.json, if there is one. */
+/* Reads bos and eos from tokenizer_config.json, if it exists. */
 clave_status folder_read_config(const char *folder, clave_tokenizer *tokenizer) STATUS_CHECK;
 
 #endif

@@ -1,10 +1,10 @@
 #ifndef TOKENIZER_FORMAT_H
 #define TOKENIZER_FORMAT_H
-/* The formats of tokenizers' files. */
+/* The file formats of tokenizers. */
 #include "tokenizer/tokenizer.h"
 
-/* A format: recognises its files by their first bytes and fills in an empty tokenizer (bos and eos
- * CLAVE_NO_TOKEN), of which the caller destroys what was made when it fails. */
+/* A format recognizes its files by their first bytes and fills in an empty tokenizer, whose bos
+ * and eos are CLAVE_NO_TOKEN. If it fails, the caller destroys the partial tokenizer. */
 typedef struct tokenizer_format {
   const char *name;
   bool (*recognises)(span file);

@@ -1,4 +1,4 @@
-/* What the parts of a tokenizer.json share. */
+/* Helpers shared by the readers of tokenizer.json. */
 #include "tokenizer/hf.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* tokenizer.json's added tokens. Their ids are computed as the library does, which only warns where
- * the file says something else: the vocabulary's if the token is in it, else the next free one. */
+/* The added tokens of tokenizer.json. Their ids are computed as the library does, which only warns
+ * if the file has another id: the vocabulary's id if the token is in it, else the next free one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +11,10 @@ typedef struct reader {
   clave_tokenizer *tokenizer;
   added_token *list; /* in pool */
   uint32_t n_own;    /* entries of the model's vocabulary */
-  uint32_t after;    /* the largest id added so far + 1, 0: none */
+  uint32_t after;    /* largest id added so far + 1; 0 if none */
   bool *is_added;    /* by id, (n_ids); in pool */
-  uint8_t *kinds;    /* the same */
-  uint32_t n_ids;    /* room of both */
+  uint8_t *kinds;    /* by id, (n_ids); in pool */
+  uint32_t n_ids;    /* capacity of both */
 } reader;
 
 static clave_status read_token(const json *json, clave_tokenizer *tokenizer, added_token *out) {
@@ -32,7 +32,7 @@ static clave_status read_token(const json *json, clave_tokenizer *tokenizer, add
   return NULL;
 }
 
-/* The same token again: the last one's options count, special it stays. */
+/* Replaces a token that occurs again: the last one's options count, but it stays special. */
 static void replace_token(reader *reader, const added_token *token) {
   for (size_t i = 0; i < reader->tokenizer->n_added; i++) {
     if (reader->list[i].id != token->id) continue;
@@ -69,7 +69,7 @@ static clave_status mark_special(clave_tokenizer *tokenizer) {
   for (size_t i = 0; i < tokenizer->n_added; i++)
     special[tokenizer->added[i].id] |= tokenizer->added[i].special;
   for (uint32_t id = 0; id < vocab_size(tokenizer->vocab);
-       id++) { /* by its text: of equal pieces all */
+       id++) { /* compared by text, so that all ids of equal pieces are found */
     if (!vocab_has(tokenizer->vocab, id)) continue;
     uint32_t same = tokenizer->byte_level
                         ? id
@@ -106,7 +106,8 @@ static int compare_shown(const void *left, const void *right) {
   return token->id < shown_token->id ? -1 : token->id > shown_token->id;
 }
 
-/* What a token is to the decoder, if that is not its piece; with byte_level that is bytes. */
+/* Adds the text that the decoder shows for a token if it differs from the token's text; bytes if
+ * byte_level. */
 static clave_status add_shown(clave_tokenizer *tokenizer, const added_token *token,
                               shown_token *list) {
   text normal = {0}, bytes = {0};

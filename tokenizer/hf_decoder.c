@@ -1,5 +1,6 @@
-/* tokenizer.json's decoders: a chain of stages through which tokens flow. A token comes in parts
- * and ends; so a stage that makes one of many (Fuse, ByteLevel) hands on what it gets at once. */
+/* The decoders of tokenizer.json: a chain of stages through which tokens flow. A token arrives in
+ * parts and then ends, so a stage that joins tokens (Fuse, ByteLevel) can pass on each part at
+ * once. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,33 +15,33 @@ typedef struct stage stage;
 typedef struct rule rule;
 typedef struct stage_kind {
   const char *name;
-  clave_status (*read)(const json *json, rule *rule); /* NULL: nothing to read */
-  /* One of: whole tokens; or parts as they come, and the token's end (NULL: nothing). */
+  clave_status (*read)(const json *json, rule *rule); /* NULL if there are no fields */
+  /* Either handles whole tokens, or parts as they arrive and the token's end (may be NULL). */
   clave_status (*token)(stage *stage, span token);
   clave_status (*part)(stage *stage, span bytes);
   clave_status (*end)(stage *stage);
-  clave_status (*finish)(stage *stage); /* the text's end; NULL: nothing */
+  clave_status (*finish)(stage *stage); /* end of the text; may be NULL */
 } stage_kind;
 
-struct rule { /* a decoder as the file has it */
+struct rule { /* a decoder as the file describes it */
   const stage_kind *kind;
-  text first, second; /* owned: pattern or prefix or pad, content or delimiter */
-  pattern *pattern;   /* owned, of Replace by a regular expression */
+  text first, second; /* owned: pattern, prefix or pad; content or delimiter */
+  pattern *pattern;   /* owned: Replace with a regular expression */
   bool cleanup, drops_first;
-  uint32_t start, stop; /* of Strip */
-  uint32_t character;   /* of Strip and Metaspace */
+  uint32_t start, stop; /* Strip */
+  uint32_t character;   /* Strip and Metaspace */
 };
 
-struct stage { /* a rule at work on a text */
+struct stage { /* a rule applied to one text */
   const rule *rule;
-  stage *next; /* owned by the chain; NULL: the last */
-  text *out;   /* of the last */
+  stage *next; /* owned by the chain; NULL for the last */
+  text *out;   /* last stage only */
   text token, held;
   size_t count;
   bool flag;
 };
 
-/* ---------------------------------------------------------------- the flow */
+/* ---------------------------------------------------------------- flow of tokens */
 
 static clave_status put_part(stage *stage, span bytes) {
   if (!stage->rule) {
@@ -79,7 +80,7 @@ static clave_status put_finish(stage *stage) {
 
 static span span_of(const text *text) { return (span){text->data ? text->data : "", text->size}; }
 
-/* English as it is usually set, one replacement after the other. */
+/* Removes spaces that English typography does not have, one replacement after the other. */
 static clave_status clean_up(text *words) {
   static const char *const rules[][2] = {{" .", "."},     {" ?", "?"},           {" !", "!"},
                                          {" ,", ","},     {" ' ", "'"},          {" n't", "n't"},
@@ -96,7 +97,7 @@ static clave_status clean_up(text *words) {
   return text_status(words);
 }
 
-static clave_status put_text(stage *stage, text *text) { /* and frees it */
+static clave_status put_text(stage *stage, text *text) { /* frees the text */
   clave_status st = text_status(text);
   if (!st) st = put_token(stage, span_of(text));
   text_free(text);
@@ -138,7 +139,7 @@ static bool is_byte_token(span span, char *byte) {
   return high >= 0 && low >= 0;
 }
 
-/* A run of byte tokens is a token if it is UTF-8, else U+FFFD for each byte. */
+/* Passes on a run of byte tokens as one token if it is UTF-8, else as U+FFFD for each byte. */
 static clave_status end_bytes(stage *stage) {
   size_t n = stage->held.size;
   stage->held.size = 0;
@@ -161,7 +162,7 @@ static clave_status take_byte(stage *stage, span token) {
 static clave_status pass_part(stage *stage, span bytes) { return put_part(stage->next, bytes); }
 static clave_status end_fused(stage *stage) { return put_end(stage->next); }
 
-/* Gives what is whole characters; the bytes are one token. */
+/* Passes on complete characters; all bytes are one token. */
 static clave_status take_bytes(stage *stage, span token) {
   text whole = {0};
   text_append(&stage->held, token.data, token.size);
@@ -205,7 +206,7 @@ static clave_status take_metaspace(stage *stage, span token) {
   return put_text(stage->next, &written);
 }
 
-/* Bytes of up to `most` of the rule's character at the start. */
+/* Returns the bytes of up to `most` of the rule's character at the start, and their number. */
 static size_t leading(const rule *rule, span in, size_t most, size_t *count) {
   size_t at = 0;
   for (*count = 0; *count < most && at < in.size; ++*count) {
@@ -217,7 +218,7 @@ static size_t leading(const rule *rule, span in, size_t most, size_t *count) {
   return at;
 }
 
-/* At the start only: nothing needs to be held back. */
+/* Strips only at the start, so nothing needs to be held back. */
 static clave_status strip_start(stage *stage, span bytes) {
   if (!stage->flag) {
     size_t count, n = leading(stage->rule, bytes, stage->rule->start - stage->count, &count);
@@ -263,7 +264,8 @@ static clave_status take_wordpiece(stage *stage, span token) {
   return st;
 }
 
-/* The suffix is a blank, but in the last token nothing: the token before is held. */
+/* Replaces the suffix by a space, except in the last token, where it is removed. So a token is
+ * held until the next one comes. */
 static clave_status give_held(stage *stage, const char *with) {
   text word = {0};
   hf_replace_text(span_of(&stage->held), span_of(&stage->rule->first), (span){with, strlen(with)},
@@ -281,7 +283,7 @@ static clave_status take_bpe(stage *stage, span token) {
 
 static clave_status end_bpe(stage *stage) { return stage->flag ? give_held(stage, "") : NULL; }
 
-/* Equal neighbours are one; without padding. */
+/* Drops repetitions of the last token, and padding. */
 static clave_status take_ctc(stage *stage, span token) {
   const rule *rule = stage->rule;
   bool again = stage->flag && stage->held.size == token.size &&
@@ -380,7 +382,7 @@ enum { MAX_STAGES = 32 };
 
 typedef struct hf_decoder {
   token_decoder base;
-  const clave_tokenizer *tokenizer; /* borrowed, outlives us */
+  const clave_tokenizer *tokenizer; /* borrowed; must outlive the decoder */
   rule rules[MAX_STAGES];
   size_t n_rules;
 } hf_decoder;
@@ -389,7 +391,7 @@ typedef struct hf_decoding {
   decoding base;
   const clave_tokenizer *tokenizer;
   size_t n_stages;
-  stage stages[MAX_STAGES + 1]; /* the last has no rule: it writes */
+  stage stages[MAX_STAGES + 1]; /* the last one has no rule: it writes */
 } hf_decoding;
 
 static int compare_shown(const void *key, const void *entry) {

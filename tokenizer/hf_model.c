@@ -32,8 +32,8 @@ static clave_status add_entry(clave_tokenizer *tokenizer, const json *json) {
                       "\"%.60s\"", json_key(json));
 }
 
-/* {"piece": id, ...}. With byte_level those in the alphabet come first: of two that are the same
- * bytes, they are what text can become. */
+/* Reads {"piece": id, ...}. With byte_level, pieces in the alphabet come first: of two pieces with
+ * the same bytes, they are the ones that text can be encoded as. */
 static clave_status read_map(const json *map, clave_tokenizer *tokenizer) {
   for (const json *v = json_first(map); v; v = json_next(v)) {
     if (!tokenizer->byte_level || is_in_alphabet(json_key(v))) TRY(add_entry(tokenizer, v));
@@ -44,7 +44,7 @@ static clave_status read_map(const json *map, clave_tokenizer *tokenizer) {
   return NULL;
 }
 
-/* [["piece", score], ...]. From the end: of equal pieces the last one counts. */
+/* Reads [["piece", score], ...] from the end, because of equal pieces the last one counts. */
 static clave_status read_entries(const json **entries, uint32_t n, clave_tokenizer *tokenizer) {
   while (n-- > 0) {
     const json *piece = json_kind_of(entries[n]) == JSON_ARRAY ? json_first(entries[n]) : NULL;
@@ -80,9 +80,9 @@ clave_status hf_read_vocab(const json *model, clave_tokenizer *tokenizer) {
                       "\"vocab\"");
 }
 
-/* ---------------------------------------------------------------- what models share */
+/* ---------------------------------------------------------------- shared by models */
 
-/* The model's own id of a token; added tokens are not the model's. */
+/* Finds a token's id in the model; added tokens are not part of it. */
 static clave_status find_own(const clave_tokenizer *tokenizer, const uint8_t *kinds, span written,
                              uint32_t *id) {
   TRY(tokenizer_find(tokenizer, written, id));
@@ -99,7 +99,7 @@ static clave_status read_unknown(const json *value, const clave_tokenizer *token
   return find_own(tokenizer, kinds, json_text(token), id);
 }
 
-/* ids[b]: of "<0x0B>"; false if the model has no byte fallback. */
+/* ids[b]: the id of "<0x0B>". Sets *has if the model has a byte fallback. */
 static clave_status read_byte_ids(const json *json, const clave_tokenizer *tokenizer,
                                   const uint8_t *kinds, uint32_t *ids /* [256] */, bool *has) {
   TRY(field_bool(json, "byte_fallback", false, has));
@@ -116,7 +116,7 @@ static clave_status read_byte_ids(const json *json, const clave_tokenizer *token
 typedef struct merge_reader {
   const clave_tokenizer *tokenizer;
   const uint8_t *kinds;
-  size_t prefix; /* bytes of the continuing prefix, which the right part loses */
+  size_t prefix; /* bytes of the continuing prefix, which is removed from the right part */
   text joined;
 } merge_reader;
 
@@ -138,7 +138,7 @@ static clave_status read_parts(merge_reader *reader, span left, span right, bpe_
   return find_part(reader, (span){reader->joined.data, reader->joined.size}, &out->result);
 }
 
-/* "left right", or ["left", "right"] */
+/* Reads "left right" or ["left", "right"]. */
 static clave_status read_merge(merge_reader *reader, const json *value, bpe_merge *out) {
   if (json_kind_of(value) == JSON_ARRAY) {
     const json *left = json_first(value), *right = left ? json_next(left) : NULL;
@@ -242,7 +242,7 @@ static clave_status read_unigram(const json *json, uint8_t *kinds, clave_tokeniz
   for (uint32_t id = 0; id < vocab_size(tokenizer->vocab); id++) {
     bool is_own = vocab_has(tokenizer->vocab, id) && kinds[id] == PIECE_NORMAL;
     if (is_own && vocab_find(tokenizer->vocab, vocab_piece(tokenizer->vocab, id)) != id) {
-      kinds[id] = PIECE_ADDED; /* a later one is the same, and counts */
+      kinds[id] = PIECE_ADDED; /* a later id has the same piece, and counts */
     }
   }
   clave_status st = read_scores(json, tokenizer, &scores);
@@ -271,7 +271,8 @@ static clave_status read_wordlevel(const json *json, uint8_t *kinds, clave_token
 typedef struct part {
   const char *name, *format;
   clave_status (*read)(const json *json, uint8_t *kinds, clave_tokenizer *tokenizer);
-  const char *sign; /* what tells it where "type" is missing, as in files of 2020 */
+  const char
+      *sign; /* field that identifies the model if "type" is missing, as in files from 2020 */
 } part;
 static const part parts[] = {
     {"BPE", "tokenizer.json BPE", read_bpe, "merges"},

@@ -11,14 +11,14 @@
 
 typedef struct hf_normalizer {
   normalizer base;
-  void (*map)(span in, text *out); /* of mappings */
+  void (*map)(span in, text *out); /* mappings only */
   unicode_form form;
-  bool left, right;                      /* of Strip */
-  bool clean, han, strip_accents, lower; /* of BertNormalizer */
-  pattern *pattern;                      /* owned, of Replace by a regular expression */
-  text literal, content;                 /* owned, of Replace and Prepend */
-  charsmap *charsmap;                    /* owned, of Precompiled */
-  normalizer **parts;                    /* owned, of Sequence */
+  bool left, right;                      /* Strip */
+  bool clean, han, strip_accents, lower; /* BertNormalizer */
+  pattern *pattern;                      /* owned: Replace with a regular expression */
+  text literal, content;                 /* owned: Replace and Prepend */
+  charsmap *charsmap;                    /* owned: Precompiled */
+  normalizer **parts;                    /* owned: Sequence */
   size_t n_parts;
 } hf_normalizer;
 
@@ -65,8 +65,8 @@ static void drop_nonspacing(uint32_t c, text *out) {
   if (!unicode_is_nonspacing(c)) unicode_append(out, c);
 }
 
-/* The cleaning of Google's neural machine translation: control characters go, what looks like a
- * blank becomes one. */
+/* Cleans up text like Google's neural machine translation: drops control characters and replaces
+ * characters that look like a space. */
 static void clean_nmt(uint32_t c, text *out) {
   bool dropped = (c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) || c == 0x7F ||
                  c == 0x8F || c == 0x9F;
@@ -118,7 +118,7 @@ static clave_status apply_replace(const normalizer *base, span in, bool first, t
 
 /* ---------------------------------------------------------------- BertNormalizer */
 
-static bool is_han(uint32_t c) { /* as BERT counts: blocks, not the script */
+static bool is_han(uint32_t c) { /* BERT uses blocks, not the script */
   return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) ||
          (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B73F) ||
          (c >= 0x2B740 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
@@ -168,8 +168,8 @@ static clave_status apply_bert(const normalizer *base, span in, bool first, text
 
 /* ---------------------------------------------------------------- Precompiled */
 
-/* The library looks up each grapheme of less than 6 bytes, and takes the shortest rule that it
- * begins with for all of it; else character by character. */
+/* Replaces a whole grapheme of less than 6 bytes by the shortest rule that it begins with, and
+ * otherwise replaces character by character, as the library does. */
 static void replace_grapheme(const charsmap *charsmap, span in, text *out) {
   span replacement;
   if (in.size < 6 && charsmap_shortest(charsmap, in, &replacement) > 0) {
@@ -220,7 +220,7 @@ typedef clave_status read_fn(const json *json, int depth, hf_normalizer *normali
 typedef struct part {
   const char *name;
   apply_fn *apply;
-  read_fn *read; /* NULL: nothing to read */
+  read_fn *read; /* NULL if there are no fields */
   void (*map)(span in, text *out);
   unicode_form form;
 } part;

@@ -1,10 +1,10 @@
-/* tokenizer.json's post-processors: what encode(add_special_tokens=True) puts before and behind the
- * ids of one text. */
+/* The post-processors of tokenizer.json: ids that encode(add_special_tokens=True) adds before and
+ * after those of one text. */
 #include <string.h>
 
 #include "tokenizer/hf.h"
 
-enum { FRAME_MAX = 64 }; /* ids on a side */
+enum { FRAME_MAX = 64 }; /* ids on each side */
 
 typedef struct post_processor {
   uint32_t prefix[FRAME_MAX], suffix[FRAME_MAX];
@@ -19,7 +19,7 @@ static clave_status insert(uint32_t *list, size_t *count, size_t at, uint32_t id
   return NULL;
 }
 
-/* Puts `inner` into `outer`: a later processor wraps what the earlier one made. */
+/* Wraps `outer` around the frame `inner`: a later processor wraps the result of an earlier one. */
 static clave_status wrap(post_processor *inner, const post_processor *outer) {
   for (size_t i = 0; i < outer->n_prefix; i++) {
     TRY(insert(inner->prefix, &inner->n_prefix, i, outer->prefix[i]));
@@ -30,7 +30,7 @@ static clave_status wrap(post_processor *inner, const post_processor *outer) {
   return NULL;
 }
 
-/* [token, id] */
+/* Reads [token, id]. */
 static clave_status read_pair(const json *value, const char *key, uint32_t *id) {
   const json *pair;
   TRY(field(value, key, JSON_ARRAY, &pair));
@@ -46,7 +46,7 @@ static clave_status read_cls_sep(const json *json, int depth, post_processor *pr
   return NULL;
 }
 
-/* The ids of {"SpecialToken": {"id": name}}, which "special_tokens" has. */
+/* Appends the ids of {"SpecialToken": {"id": name}}, found in "special_tokens" by name. */
 static clave_status add_special(const json *tokens, const json *values, uint32_t *list,
                                 size_t *count) {
   const json *token, *ids;
@@ -96,7 +96,7 @@ typedef struct part {
 static const part parts[] = {{"TemplateProcessing", read_template},
                              {"BertProcessing", read_cls_sep},
                              {"RobertaProcessing", read_cls_sep},
-                             {"ByteLevel", read_nothing}, /* it moves offsets only */
+                             {"ByteLevel", read_nothing}, /* only changes offsets */
                              {"Sequence", read_sequence}};
 
 static clave_status read_at_depth(const json *json, int depth, post_processor *processor) {

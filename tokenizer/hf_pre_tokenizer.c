@@ -12,12 +12,12 @@ typedef enum prepend_scheme { PREPEND_ALWAYS, PREPEND_FIRST, PREPEND_NEVER } pre
 typedef struct hf_pre_tokenizer {
   pre_tokenizer base;
   pre_tokenizer *
-      *parts; /* owned: of Sequence; what ByteLevel and Metaspace split with, if they do */
+      *parts; /* owned: the parts of Sequence; the splitter of ByteLevel and Metaspace, if any */
   size_t n_parts;
-  bool add_space, to_characters; /* of ByteLevel */
-  prepend_scheme scheme;         /* of Metaspace */
-  text replacement;              /* owned, of Metaspace */
-  size_t length;                 /* of FixedLength */
+  bool add_space, to_characters; /* ByteLevel */
+  prepend_scheme scheme;         /* Metaspace */
+  text replacement;              /* owned: Metaspace */
+  size_t length;                 /* FixedLength */
 } hf_pre_tokenizer;
 
 typedef clave_status split_fn(const pre_tokenizer *base, span in, bool first, piece_sink *to);
@@ -38,7 +38,7 @@ static void destroy(pre_tokenizer *base) {
 
 /* ---------------------------------------------------------------- Sequence */
 
-typedef struct chain_sink { /* gives pieces to the parts from `next` on */
+typedef struct chain_sink { /* passes pieces to the parts from `next` on */
   piece_sink base;
   const hf_pre_tokenizer *chain;
   size_t next;
@@ -68,7 +68,7 @@ static clave_status split_sequence(const pre_tokenizer *base, span in, bool firs
 
 /* ---------------------------------------------------------------- ByteLevel */
 
-typedef struct character_sink { /* writes bytes as characters */
+typedef struct character_sink { /* converts bytes to characters */
   piece_sink base;
   piece_sink *to;
   text written;
@@ -163,12 +163,12 @@ static const field_choice schemes[] = {
 
 static const char gpt2_pattern[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-/* Rust's \w and \s; its \w also holds the joiners. */
+/* The \w and \s of Rust's regex; its \w also includes the joiners. */
 #define RUST_WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}"
 static const char word_pattern[] = "[" RUST_WORD "]+|[^" RUST_WORD "\\s]+";
 
-typedef struct context { /* where a part lies */
-  bool byte_level;       /* what reads its pieces takes bytes */
+typedef struct context { /* position of a part */
+  bool byte_level;       /* the consumer of its pieces expects bytes */
   int depth;
 } context;
 
@@ -223,7 +223,7 @@ static clave_status read_byte_level(const json *json, context context, pre_token
   return NULL;
 }
 
-/* add_prefix_space, of older files, must not contradict prepend_scheme. */
+/* add_prefix_space, in older files, must not contradict prepend_scheme. */
 static clave_status read_scheme(const json *json, prepend_scheme *out) {
   int scheme;
   bool add;
@@ -306,7 +306,8 @@ static clave_status read_bert(const json *json, context context, pre_tokenizer *
   return kind_pre_tokenizer_create(is_punctuation, SPLIT_ISOLATED, &splitter->parts[1]);
 }
 
-/* Scripts by their ISO 15924 codes; Hani with Hira and Kana, and Zyyy, are written out. */
+/* Scripts by their ISO 15924 codes. Hani with Hira and Kana, and Zyyy, are in the pattern itself.
+ */
 static const char scripts[] =
     "LatnCyrlGrekArabHebrDevaThaiHangZinhAdlmAghbAhomArmiArmnAvstBaliBamuBassBatkBengBhksBopoBrah"
     "BraiBugiBuhdCakmCansCariChamCherChrsCoptCpmnCprtDiakDogrDsrtDuplEgypElbaElymEthiGeorGlagGong"
@@ -315,10 +316,11 @@ static const char scripts[] =
     "NarbNbatNewaNkooNshuOgamOlckOrkhOryaOsgeOsmaOugrPalmPaucPermPhagPhliPhlpPhnxPlrdPrtiRjngRohg"
     "RunrSamrSarbSaurSgnwShawShrdSiddSindSinhSogdSogoSoraSoyoSundSyloSyrcTagbTakrTaleTaluTamlTang"
     "TavtTeluTfngTglgThaaTibtTirhTnsaTotoUgarVaiiVithWaraWchoXpeoXsuxYeziYiiiZanb";
-/* Blanks and what has no script go with what is before them; at the start they are dropped. */
+/* Spaces and characters without a script belong to the piece before them; at the start they are
+ * dropped. */
 #define NO_SCRIPT "[ \\p{Zzzz}]*+)++"
 
-/* A piece is a run of one script. */
+/* Splits into runs of one script. */
 static clave_status read_scripts(const json *json, context context, pre_tokenizer **out) {
   text text = {0};
   (void)json;
@@ -363,7 +365,7 @@ static clave_status read_fixed_length(const json *json, context context, pre_tok
 typedef struct part {
   const char *name;
   clave_status (*read)(const json *json, context context,
-                       pre_tokenizer **out); /* *out is destroyed on errors */
+                       pre_tokenizer **out); /* on errors the caller destroys *out */
 } part;
 static const part parts[] = {{"Sequence", read_sequence},
                              {"ByteLevel", read_byte_level},

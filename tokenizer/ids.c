@@ -1,4 +1,4 @@
-/* The growing list of ids. */
+/* A growing list of ids. */
 #include "tokenizer/ids.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #ifndef TOKENIZER_IDS_H
 #define TOKENIZER_IDS_H
-/* A growing list of ids; as base/memory.h's text: after a failed append `failed` is set. */
+/* A growing list of ids. As in base/memory.h's text, `failed` is set after a failed append. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

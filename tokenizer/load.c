@@ -1,4 +1,4 @@
-/* A tokenizer from a file: which format it has, and its life. */
+/* Tokenizers from files: detects the format, creates and destroys the object. */
 #include <stdlib.h>
 
 #include "base/file.h"

@@ -1,4 +1,4 @@
-/* What the models share. */
+/* Helpers shared by the models. */
 #include "tokenizer/model.h"
 
 #include <stdlib.h>

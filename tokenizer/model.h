@@ -1,7 +1,7 @@
 #ifndef TOKENIZER_MODEL_H
 #define TOKENIZER_MODEL_H
-/* A tokenizer's model: BPE, Unigram, WordPiece. It turns a piece of text, normalized and split
- * off already, into ids. Read-only once made. */
+/* A tokenizer's model (BPE, Unigram, WordPiece): converts a piece of text, already normalized and
+ * split, to ids. Immutable once created. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "tokenizer/ids.h"
@@ -9,89 +9,91 @@
 #include "tokenizer/vocab.h"
 
 typedef struct token_model token_model;
-struct token_model { /* the first member of each model */
+struct token_model { /* first member of each model */
   clave_status (*encode)(const token_model *self, span piece, id_list *out);
   void (*destroy)(token_model *self);
 };
 
-/* What stands for characters the vocabulary lacks. */
+/* The treatment of characters that the vocabulary lacks. */
 typedef struct unknown_rule {
-  uint32_t id;              /* VOCAB_NONE: BPE drops them, as Hugging Face without unk_token; others
-                               say what is unknown */
-  bool fuse;                /* neighbours in a piece become one */
-  const uint32_t *byte_ids; /* [256]: each byte's id instead, if all of a character's have one, else
-                               VOCAB_NONE; NULL: none */
+  uint32_t id; /* VOCAB_NONE: BPE drops the characters, as Hugging Face does without unk_token;
+                  other models fail with an error that shows them */
+  bool fuse;   /* consecutive unknown characters of a piece are encoded as one id */
+  const uint32_t *byte_ids; /* [256]: ids of bytes, used instead if all bytes of a character have
+                               one, else VOCAB_NONE; may be NULL */
 } unknown_rule;
 
-/* What a piece of the vocabulary is to the model. */
+/* The role of a piece of the vocabulary in the model. */
 typedef enum piece_kind {
   PIECE_NORMAL,
-  PIECE_ADDED, /* not the model's: in no text (control, unknown, byte; added tokens) */
-  PIECE_USER,  /* user-defined: wherever it is in the text, the longest first, before the rest */
-  PIECE_UNUSED /* BPE: taken apart again as it was made; Unigram: in no segmentation */
+  PIECE_ADDED, /* never produced by the model: control, unknown and byte pieces, added tokens */
+  PIECE_USER,  /* user-defined: matched first wherever it occurs, the longest one first */
+  PIECE_UNUSED /* BPE: split again into the parts that it was merged from; Unigram: never used */
 } piece_kind;
 
-/* ---- BPE: the pair of neighbours with the lowest rank is joined, the leftmost of equals first,
- * until there is none; O(n log n). */
+/* ---- BPE: merges the adjacent pair with the lowest rank, of equal ones the leftmost, until no
+ * pair has a rank; O(n log n). */
 typedef struct bpe_merge {
-  uint32_t left, right, result; /* ids; the rank is its place in the list, the last if twice */
+  uint32_t left, right,
+      result; /* ids; the rank is the position in the list, of duplicates the last one */
 } bpe_merge;
-typedef enum bpe_symbols { BPE_CHARACTERS, BPE_BYTES } bpe_symbols; /* what it begins with */
+typedef enum bpe_symbols { BPE_CHARACTERS, BPE_BYTES } bpe_symbols; /* the initial symbols */
 typedef struct bpe_options {
-  const bpe_merge *merges; /* NULL: each pair whose joined bytes are a piece, ranked as follows */
+  const bpe_merge *merges; /* NULL: every pair whose joined bytes are a piece, ranked by `scores` */
   size_t n_merges;
-  const float *scores;  /* without merges: by descending score (SentencePiece), (vocab_size), no
-                           NaN; NULL: by ascending id (tiktoken) */
-  const uint8_t *kinds; /* piece_kind by id, (vocab_size); NULL: all normal */
+  const float *scores;  /* used without merges: ranks pieces by descending score (SentencePiece),
+                           (vocab_size), no NaN; NULL: by ascending id (tiktoken) */
+  const uint8_t *kinds; /* piece_kind by id, (vocab_size); NULL if all are normal */
   bpe_symbols symbols;
-  bool whole_first; /* a piece that is in the vocabulary is taken whole (ignore_merges, tiktoken) */
-  span continuing_prefix, word_suffix; /* of all symbols but the first; of the last ("</w>") */
+  bool whole_first; /* a piece of text in the vocabulary is not split (ignore_merges, tiktoken) */
+  span continuing_prefix,
+      word_suffix; /* prefix of all symbols but the first; suffix of the last ("</w>") */
   unknown_rule unknown;
 } bpe_options;
-/* The vocabulary outlives the model, here and below; the rest is copied. */
+/* The vocabulary must outlive the model, here and below; everything else is copied. */
 clave_status bpe_create(const vocab *vocab, const bpe_options *options,
                         token_model **out) STATUS_CHECK;
 
-/* ---- Unigram: the segmentation with the largest sum of scores (Viterbi; Kudo 2018). */
+/* ---- Unigram: finds the segmentation with the largest sum of scores (Viterbi; Kudo 2018). */
 typedef struct unigram_options {
-  const double *scores; /* log-probabilities by id, (vocab_size), no NaN */
-  const uint8_t *kinds; /* piece_kind by id, (vocab_size); NULL: all normal */
-  bool single;          /* SentencePiece's float arithmetic instead of doubles */
-  unknown_rule unknown; /* neighbours in a piece are always one */
+  const double *scores; /* log probabilities by id, (vocab_size), no NaN */
+  const uint8_t *kinds; /* piece_kind by id, (vocab_size); NULL if all are normal */
+  bool single;          /* use SentencePiece's float arithmetic instead of doubles */
+  unknown_rule unknown; /* consecutive unknown characters are always fused */
 } unigram_options;
 clave_status unigram_create(const vocab *vocab, const unigram_options *options,
                             token_model **out) STATUS_CHECK;
 
-/* ---- WordPiece: the longest prefix in the vocabulary, again and again; what does not come out
- * even is unknown as a whole (Devlin et al. 2018). */
+/* ---- WordPiece: takes the longest prefix in the vocabulary repeatedly. A word whose rest has
+ * none is unknown as a whole (Devlin et al. 2018). */
 typedef struct wordpiece_options {
   span continuing_prefix; /* "##" */
-  uint32_t unknown_id;    /* VOCAB_NONE: an error says what is unknown */
+  uint32_t unknown_id;    /* VOCAB_NONE: unknown words are an error */
   size_t max_characters;  /* longer words are unknown */
-  const uint8_t *kinds;   /* piece_kind by id, (vocab_size); NULL: all normal */
+  const uint8_t *kinds;   /* piece_kind by id, (vocab_size); NULL if all are normal */
 } wordpiece_options;
 clave_status wordpiece_create(const vocab *vocab, const wordpiece_options *options,
                               token_model **out) STATUS_CHECK;
 
 /* ---- Whole words. */
 typedef struct word_options {
-  bool split;           /* a piece is many words, each begun by U+2581; else it is one */
-  const uint8_t *kinds; /* piece_kind by id, (vocab_size); NULL: all normal */
+  bool split; /* a piece is several words, each beginning with U+2581; otherwise it is one word */
+  const uint8_t *kinds; /* piece_kind by id, (vocab_size); NULL if all are normal */
   unknown_rule unknown;
 } word_options;
 clave_status word_create(const vocab *vocab, const word_options *options,
                          token_model **out) STATUS_CHECK;
 
-/* What models share: the id of a piece unless it is PIECE_ADDED, and errors about what is unknown.
- */
+/* Helpers of the models. model_find returns the id of a piece, VOCAB_NONE if it is PIECE_ADDED.
+ * model_unknown returns the error for text that the vocabulary lacks. */
 uint32_t model_find(const vocab *vocab, const uint8_t *kinds, span piece);
 clave_status model_unknown(span piece) STATUS_CHECK;
-bool has_bytes(const uint32_t *byte_ids, span span); /* (256): all of s have one */
-/* The ids of all of the bytes; false, with nothing appended: there are none. */
+bool has_bytes(const uint32_t *byte_ids, span span); /* (256): true if all bytes have an id */
+/* Appends the ids of all bytes. Returns false, and appends nothing, if a byte has no id. */
 bool append_bytes(const uint32_t *byte_ids, span span, id_list *out);
-/* Bytes of the first character, 1 if it is ill-formed. */
+/* Returns the bytes of the first character, 1 if it is ill-formed. */
 size_t character_size(span span);
-/* Over all PIECE_USER; without units if there are none. */
+/* Creates a trie of all PIECE_USER; it has no units if there are none. */
 clave_status user_trie_create(const vocab *vocab, const uint8_t *kinds, trie *out) STATUS_CHECK;
 void copy_byte_ids(const unknown_rule *rule, uint32_t *out /* [256] */);
 clave_status copy_kinds(const vocab *vocab, const uint8_t *kinds, uint8_t **out) STATUS_CHECK;

@@ -1,4 +1,5 @@
-/* Texts of several origins to ids: what people wrote makes no special tokens. */
+/* Encoding of texts composed of several sources. Text written by users never produces special
+ * tokens. */
 #include "tokenizer/parts.h"
 
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "tokenizer/encode.h"
 #include "tokenizer/unicode.h"
 
-/* The first special or other added token of words that end with the span, whatever follows. */
+/* Finds the first special or other added token in words, whatever text follows them. */
 static bool find_in_words(const clave_tokenizer *tokenizer, span words, size_t at,
                           added_match *out) {
   added_match other;
@@ -16,7 +17,8 @@ static bool find_in_words(const clave_tokenizer *tokenizer, span words, size_t a
   return true;
 }
 
-/* What lies between special tokens. A space behind one is the normalizer's own. */
+/* Encodes the text between special tokens. A space after one is dropped, because the normalizer
+ * adds it. */
 static clave_status encode_between(encoder *encoder, span in, size_t begin, size_t end,
                                    bool first) {
   bool starts = first && begin == 0;
@@ -24,7 +26,7 @@ static clave_status encode_between(encoder *encoder, span in, size_t begin, size
   return encoder_take(encoder, (span){in.data + begin, end - begin}, starts);
 }
 
-/* Special tokens are looked for in words alone. */
+/* Encodes the parts so that special tokens are found only in TEXT_WORDS. */
 static clave_status encode_guarded(encoder *encoder, span in, const text_part *parts, size_t n,
                                    bool first) {
   size_t done = 0, begin = 0;
@@ -63,7 +65,8 @@ static bool holds_special(const clave_tokenizer *tokenizer, span written) {
   return false;
 }
 
-/* The text as one, tokens by their names. False: that would not be the same to special tokens. */
+/* Joins the parts into one text, with tokens by their text. Returns false if this would change
+ * which special tokens are found. */
 static bool join_parts(const clave_tokenizer *tokenizer, span in, const text_part *parts, size_t n,
                        text *out) {
   size_t begin = 0;
@@ -78,12 +81,12 @@ static bool join_parts(const clave_tokenizer *tokenizer, span in, const text_par
   return true;
 }
 
-/* Bytes of a part where the parts were joined. */
+/* Returns the bytes of a part in the joined text. */
 static size_t joined_size(const clave_tokenizer *tokenizer, const text_part *part, size_t begin) {
   return part->kind == TEXT_ID ? find_added(tokenizer, part->id)->text.size : part->end - begin;
 }
 
-/* Is some of `at` to `end` of the joined text what people wrote? */
+/* True if TEXT_WRITTEN overlaps [at, end) of the joined text. */
 static bool is_written(const clave_tokenizer *tokenizer, const text_part *parts, size_t n,
                        size_t at, size_t end) {
   size_t begin = 0, from = 0;
@@ -95,8 +98,8 @@ static bool is_written(const clave_tokenizer *tokenizer, const text_part *parts,
   return false;
 }
 
-/* Does a special token of the joined text stand partly in what people wrote? The white space that
- * tokens take beside them does not count. */
+/* True if a special token of the joined text overlaps TEXT_WRITTEN. White space that the token
+ * strips is ignored. */
 static bool special_crosses(const clave_tokenizer *tokenizer, span whole, const text_part *parts,
                             size_t n) {
   added_match match;

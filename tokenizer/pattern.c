@@ -1,4 +1,4 @@
-/* Matching by PCRE2. The only user of PCRE2. */
+/* Matching with PCRE2. No other file uses PCRE2. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "tokenizer/pattern.h"
 
@@ -12,23 +12,23 @@
 
 enum {
   PATTERN_MAX = 64 << 10, /* bytes of a pattern */
-  STEP_LIMIT = 1000000,   /* of one attempt, as PCRE2 counts, and: */
-  STEPS_PER_BYTE = 8,     /* of the text: \s*\n goes back over all of a run of blanks */
-  HEAP_LIMIT = 64 << 10,  /* KiB, of the interpreter */
-  JIT_STACK = 32 << 10,   /* bytes, to begin with */
+  STEP_LIMIT = 1000000,   /* PCRE2's match limit for one search, plus: */
+  STEPS_PER_BYTE = 8, /* per byte of the text, because \s*\n backtracks over every run of blanks */
+  HEAP_LIMIT = 64 << 10, /* KiB, for the interpreter */
+  JIT_STACK = 32 << 10,  /* initial bytes */
   JIT_STACK_MAX = 16 << 20
 };
 
-typedef struct pattern_scratch { /* what one search needs */
+typedef struct pattern_scratch { /* memory of one search */
   pcre2_match_data *data;
   pcre2_match_context *context;
-  pcre2_jit_stack *stack; /* NULL: no JIT */
+  pcre2_jit_stack *stack; /* NULL without JIT */
 } pattern_scratch;
 
 struct pattern {
   pcre2_code *code; /* owned */
   bool jit;
-  _Atomic(pattern_scratch *) spare; /* owned: kept for the next search */
+  _Atomic(pattern_scratch *) spare; /* owned: kept for reuse by the next search */
 };
 
 /* ---------------------------------------------------------------- compiling */
@@ -40,8 +40,7 @@ static pcre2_code *compile(span source, int *error, size_t *offset) {
   if (!context) return NULL;
   (void)pcre2_set_newline(context, PCRE2_NEWLINE_LF);
   (void)pcre2_set_bsr(context, PCRE2_BSR_UNICODE);
-  /* The text is made valid UTF-8 before it comes here: MATCH_INVALID_UTF would check it at each
-   * match again. */
+  /* The text is valid UTF-8 already: MATCH_INVALID_UTF would check it again at each match. */
   pcre2_code *code =
       pcre2_compile((PCRE2_SPTR)source.data, source.size,
                     PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, error, offset, context);
@@ -127,7 +126,7 @@ void pattern_destroy(pattern *pattern) {
 static pattern_scratch *create_scratch(const pattern *pattern) {
   pattern_scratch *scratch = calloc(1, sizeof *scratch);
   if (!scratch) return NULL;
-  scratch->data = pcre2_match_data_create(1, NULL); /* only where the whole match lies */
+  scratch->data = pcre2_match_data_create(1, NULL); /* only the bounds of the whole match */
   scratch->context = pcre2_match_context_create(NULL);
   if (pattern->jit) scratch->stack = pcre2_jit_stack_create(JIT_STACK, JIT_STACK_MAX, NULL);
   if (!scratch->data || !scratch->context || (pattern->jit && !scratch->stack)) {
@@ -166,7 +165,7 @@ static clave_status match_error(int code) {
   return INVALID("the pattern takes too long on this text: %s", (const char *)why);
 }
 
-/* One match from search->at on; PCRE2_ERROR_NOMATCH if there is none. */
+/* Searches for one match from search->at on; returns PCRE2_ERROR_NOMATCH if there is none. */
 static int match_once(const pattern_search *search) {
   const pattern_scratch *scratch = search->scratch;
   PCRE2_SPTR data = (PCRE2_SPTR)search->in.data;
@@ -187,7 +186,7 @@ clave_status pattern_search_next(pattern_search *search, bool *found) {
     search->begin = place[0];
     search->end = search->at = place[1];
     bool again = search->begin == search->end && search->end == search->last_end;
-    if (search->begin == search->end) { /* look on from the next character */
+    if (search->begin == search->end) { /* continue at the next character */
       uint32_t c;
       search->at += search->at < search->in.size ? utf8_read(search->in.data + search->at, &c) : 1;
     }

@@ -1,19 +1,20 @@
-/* Patterns as Oniguruma (and Rust's regex) read them, written for PCRE2 where the two differ:
+/* Translates patterns from the syntax of Oniguruma (and Rust's regex) to PCRE2 where the two
+ * differ:
  *
  *   \s \d \w \b   White_Space; Nd; Alphabetic, M, Nd, Pc and, outside of brackets, the six numbers
  *                 of Latin-1. PCRE2's \s has U+180E and its \w no marks
  *   [:space:] ... the same sets within brackets
- *   \p{Han}       Script=Han; PCRE2 takes a bare script for Script_Extensions, which has U+3001 too
+ *   \p{Han}       Script=Han; PCRE2 reads a bare script as Script_Extensions, which has U+3001 too
  *   \p{Letter}    long names of the general categories
- *   ^ $           at each line, (?m) is PCRE2's (?s)
+ *   ^ $           at each line; (?m) is PCRE2's (?s)
  *   \h \v \uHHHH  a hexadecimal digit; U+000B; a code point
  *   x{2}+ x{2}?   the + repeats x{2}, the ? makes it optional; not possessive, not lazy
  *   x{,2}         from 0
  *   [a&&[^b]]     intersection
  *   a(?i)b|c      a(?i:b|c)
  *
- * What neither translates nor means the same is refused by name; but (?i) folds character by
- * character, without Oniguruma's "ss" for U+00DF. */
+ * Syntax that cannot be translated and has another meaning is rejected by name. One difference
+ * remains: (?i) folds character by character, without Oniguruma's "ss" for U+00DF. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,12 +28,12 @@ typedef struct translator {
   span in;
   size_t at;
   text *out;
-  size_t atom; /* where in out the last atom begins */
+  size_t atom; /* position in out of the last atom */
   struct level {
-    size_t begin;      /* where in out the group begins */
-    bool caseless;     /* is it before the group? */
-    size_t flags;      /* groups that (?i) opened, to be closed with this one */
-  } levels[MAX_DEPTH]; /* [0]: the pattern; [depth]: the innermost open group */
+    size_t begin;      /* position in out of the group */
+    bool caseless;     /* state before the group */
+    size_t flags;      /* number of groups that (?i) opened, to be closed with this one */
+  } levels[MAX_DEPTH]; /* [0]: the whole pattern; [depth]: the innermost open group */
   bool caseless;
   size_t depth;
   clave_status (*is_script)(span name, bool *is);
@@ -50,7 +51,8 @@ typedef struct translator {
 
 typedef struct escape {
   char letter;
-  const char *outside, *inside; /* of brackets; NULL: refused */
+  const char *outside,
+      *inside; /* translation outside of and inside brackets; NULL: not supported */
 } escape;
 static const escape escapes[] = {
     {'s', "[" SPACE_SET "]", SPACE_SET},
@@ -136,7 +138,7 @@ static void copy(translator *translator, size_t n) {
   translator->at += n;
 }
 
-static int peek(const translator *translator, size_t ahead) { /* -1: the end */
+static int peek(const translator *translator, size_t ahead) { /* -1 at the end */
   return ahead < translator->in.size - translator->at
              ? (uint8_t)translator->in.data[translator->at + ahead]
              : -1;
@@ -169,7 +171,7 @@ static bool is_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <
 
 enum { NAME_MAX_SIZE = 64 };
 
-/* A property's name in lower case without blanks, hyphens and underscores. */
+/* Folds a property's name to lower case, without spaces, hyphens and underscores. */
 static clave_status fold_name(const translator *translator, span name,
                               char *out /* [NAME_MAX_SIZE] */) {
   size_t n = 0;
@@ -193,7 +195,8 @@ static void put_property(translator *translator, bool negated, const char *prefi
   put(translator, "}");
 }
 
-/* In brackets and under (?i) Oniguruma adds the other case; PCRE2 does not. */
+/* Rejects case properties in brackets under (?i), where Oniguruma adds the other case and PCRE2
+ * does not. */
 static clave_status check_case(const translator *translator, const char *name) {
   static const char *const cased[] = {"lu", "ll", "lt", "upper", "lower", "uppercase", "lowercase"};
   for (size_t i = 0; translator->caseless && i < LENGTH(cased); i++) {
@@ -202,7 +205,7 @@ static clave_status check_case(const translator *translator, const char *name) {
   return NULL;
 }
 
-/* \p{name}, \p{^name}, \P{name}; translator->at is behind the p. */
+/* Translates \p{name}, \p{^name}, \P{name}; translator->at is after the p. */
 static clave_status translate_property(translator *translator, bool negated, bool inside) {
   char name[NAME_MAX_SIZE];
   span given = {translator->in.data + translator->at, 1};
@@ -238,7 +241,7 @@ static clave_status translate_property(translator *translator, bool negated, boo
   return NULL;
 }
 
-/* \xHH, \x{...}, \uHHHH; translator->at is at the letter. */
+/* Translates \xHH, \x{...}, \uHHHH; translator->at is at the letter. */
 static clave_status translate_code_point(translator *translator) {
   bool braces = peek(translator, 1) == '{';
   size_t begin = braces ? 2 : 1,
@@ -262,7 +265,7 @@ static clave_status translate_code_point(translator *translator) {
   return NULL;
 }
 
-/* At a backslash. */
+/* Translates an escape; translator->at is at the backslash. */
 static clave_status translate_escape(translator *translator, bool inside) {
   int c = peek(translator, 1);
   if (c < 0) return INVALID("the pattern ends in a backslash");
@@ -315,7 +318,7 @@ static clave_status translate_posix(translator *translator) {
 
 static clave_status translate_class(translator *translator);
 
-/* At "&&[" in a class that began at `begin`: [A&&[B]] is what is in A and ahead of which B is. */
+/* Translates "&&[" in a class that began at `begin`. [A&&[B]] matches A with a lookahead for B. */
 static clave_status translate_intersection(translator *translator, size_t begin) {
   text left = {0}, *whole = translator->out;
   text_append(&left, whole->data + begin, whole->size - begin);
@@ -339,7 +342,7 @@ static clave_status translate_intersection(translator *translator, size_t begin)
   return NULL;
 }
 
-/* At an opening bracket, to behind its closing one. */
+/* Translates a class, from its opening bracket to after its closing one. */
 static clave_status translate_class(translator *translator) {
   size_t begin = translator->out->size;
   copy(translator, 1);
@@ -366,10 +369,10 @@ static clave_status translate_class(translator *translator) {
   return NULL;
 }
 
-/* ---------------------------------------------------------------- groups and repeats */
+/* ---------------------------------------------------------------- groups and repetitions */
 
-/* (?i-m: and (?i-m), at the bracket. m is PCRE2's s. What (?i) is for goes to the end of the group
- * with its alternatives: a(?i)b|c is a(?i:b|c). */
+/* Translates (?i-m: and (?i-m), at the parenthesis. m is PCRE2's s. The scope of (?i) extends to
+ * the end of the group including its alternatives: a(?i)b|c is a(?i:b|c). */
 static clave_status translate_flags(translator *translator, bool *opens) {
   bool on = true;
   copy(translator, 2);
@@ -444,7 +447,7 @@ static void wrap_atom(translator *translator) {
   text_free(&tail);
 }
 
-/* At a brace: {n}, {n,}, {n,m}, {,m}, or an ordinary character. */
+/* Translates a brace: {n}, {n,}, {n,m}, {,m}, or an ordinary character. */
 static void translate_interval(translator *translator) {
   size_t n = 1, low, high;
   while (is_number(peek(translator, n))) n++;

@@ -1,4 +1,4 @@
-/* A direct-mapped table of short pieces: a newer one takes the place of an older. */
+/* A direct-mapped table of short pieces: newer ones replace older ones. */
 #include "tokenizer/piece_cache.h"
 
 #include <stdlib.h>
@@ -6,13 +6,13 @@
 
 enum { LONGEST = 23, N_ENTRIES = 1 << 12, SHORT_TEXT = 4096 };
 
-typedef struct key { /* the piece, zeros, its size */
+typedef struct key { /* the piece, padding zeros, its size */
   uint64_t words[3];
 } key;
 
 typedef struct entry {
-  key key;            /* of size 0: free */
-  uint32_t at, count; /* its ids in the list */
+  key key;            /* size 0: the entry is free */
+  uint32_t at, count; /* range of its ids in the list */
 } entry;
 
 struct piece_cache {

@@ -1,4 +1,4 @@
-/* The wire format: tags and lengths are varints, 7 bits to a byte. */
+/* The wire format: tags and lengths are varints with 7 bits per byte. */
 #include "tokenizer/protobuf.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* SentencePiece's .model: a ModelProto of pieces, how they were trained and how text is normalized.
- */
+/* SentencePiece's .model: a ModelProto with the pieces, the training options and the
+ * normalization. */
 #include "tokenizer/sentencepiece.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
-enum { LONGEST_PIECE = 8000 }; /* bytes; the library's own bound */
+enum { LONGEST_PIECE = 8000 }; /* bytes; the library's own limit */
 
 typedef enum spm_algorithm {
   SPM_UNIGRAM = 1,
@@ -61,7 +61,7 @@ typedef struct spm_file { /* spans point into the file */
   uint32_t n_pieces, unknown_id;
   uint8_t *types, *kinds; /* by id, in the tokenizer's pool */
   float *scores;
-  double *wide_scores; /* as scores */
+  double *wide_scores; /* same as scores, as doubles */
   uint32_t byte_ids[256];
 } spm_file;
 
@@ -136,7 +136,7 @@ static clave_status read_pieces(clave_tokenizer *tokenizer, spm_file *spm_file, 
 
 /* ---------------------------------------------------------------- the message */
 
-/* All but the pieces, which are counted. */
+/* Reads everything except the pieces, which it counts. */
 static clave_status read_specs(spm_file *spm_file, span file) {
   proto_reader reader = {file, 0};
   proto_field field;
@@ -190,7 +190,7 @@ static clave_status read_message(clave_tokenizer *tokenizer, spm_file *spm_file,
 /* ---------------------------------------------------------------- the tokenizer */
 
 static clave_status make_model(clave_tokenizer *tokenizer, const spm_file *file) {
-  static const bpe_merge none; /* of 0: nothing is merged */
+  static const bpe_merge none; /* an empty list: nothing is merged */
   const vocab *vocab = tokenizer->vocab;
   unknown_rule unknown = {file->unknown_id, true,
                           file->trainer.byte_fallback ? file->byte_ids : NULL};
@@ -216,7 +216,7 @@ static clave_status make_model(clave_tokenizer *tokenizer, const spm_file *file)
   }
 }
 
-/* The id of a control piece, as what begins or ends a text. */
+/* Sets the id and the frame (beginning or end of a text) to a control piece, if there is one. */
 static clave_status set_frame(clave_tokenizer *tokenizer, const spm_file *file, span piece,
                               int32_t *id, const uint32_t **ids, size_t *count) {
   uint32_t found = vocab_find(tokenizer->vocab, piece);
@@ -230,7 +230,7 @@ static clave_status set_frame(clave_tokenizer *tokenizer, const spm_file *file, 
   return NULL;
 }
 
-/* Control pieces, for those who want them matched. */
+/* Adds control pieces as special tokens, for callers that want them matched. */
 static clave_status add_special(clave_tokenizer *tokenizer, const spm_file *file) {
   added_token *added = mem_pool_alloc(tokenizer->pool, file->n_pieces, sizeof *added);
   bool *special = mem_pool_alloc(tokenizer->pool, file->n_pieces, sizeof *special);
@@ -279,7 +279,7 @@ static clave_status read_sentencepiece(clave_tokenizer *tokenizer, span file,
   return status_while(st, "SentencePiece model");
 }
 
-/* A ModelProto is a list of messages with the numbers 1 to 5. */
+/* True if the file begins like a ModelProto, a list of messages with the numbers 1 to 5. */
 static bool looks_like_model(span file) {
   uint8_t tag = file.size > 1 ? (uint8_t)file.data[0] : 0;
   return (tag & 7) == PROTO_BYTES && tag >> 3 >= 1 && tag >> 3 <= 5;

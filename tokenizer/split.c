@@ -1,4 +1,4 @@
-/* Splitting at matches. What a behavior does with a match is decided in one place, the joiner. */
+/* Splitting at matches. All behaviors are implemented in one place, the joiner. */
 #include "tokenizer/split.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static clave_status release(span_joiner *joiner) {
   return give(joiner, joiner->begin, joiner->end);
 }
 
-/* Does a span go into the same piece as the one held back? */
+/* True if a span joins the piece that is held back. */
 static bool joins(const span_joiner *joiner, bool match) {
   switch (joiner->behavior) {
     case SPLIT_MERGED_WITH_PREVIOUS:
@@ -63,7 +63,7 @@ struct match_pre_tokenizer {
   bool invert;
   pattern *pattern;          /* owned */
   text literal;              /* owned */
-  bool (*is_kind)(uint32_t); /* one of the three */
+  bool (*is_kind)(uint32_t); /* one of the three is set */
 };
 
 static clave_status split_matches(const pre_tokenizer *base, span in, bool first, piece_sink *to) {
@@ -92,7 +92,7 @@ static match_pre_tokenizer *new_pre_tokenizer(split_behavior behavior, bool inve
   return splitter;
 }
 
-/* A match, and the gap between it and the last one. */
+/* Adds a match, and the gap between it and the last one. */
 static clave_status add_match(span_joiner *joiner, size_t *last, size_t begin, size_t end) {
   if (*last < begin) TRY(joiner_add(joiner, *last, begin, false));
   *last = end;

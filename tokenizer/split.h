@@ -1,33 +1,33 @@
 #ifndef TOKENIZER_SPLIT_H
 #define TOKENIZER_SPLIT_H
-/* Splitting at what a pattern, a string or a kind of character matches. */
+/* Splitting at the matches of a pattern, a string or a kind of character. */
 #include "tokenizer/tokenizer.h"
 
-typedef enum split_behavior { /* of a match */
+typedef enum split_behavior { /* treatment of a match */
                               SPLIT_REMOVED,
                               SPLIT_ISOLATED,
                               SPLIT_MERGED_WITH_PREVIOUS,
                               SPLIT_MERGED_WITH_NEXT,
-                              SPLIT_CONTIGUOUS /* neighbouring matches are one piece */
+                              SPLIT_CONTIGUOUS /* adjacent matches are one piece */
 } split_behavior;
 
-/* invert: what lies between the matches is what matched. */
+/* invert: the text between the matches counts as matched. */
 clave_status pattern_pre_tokenizer_create(span source, split_behavior behavior, bool invert,
                                           pre_tokenizer **out) STATUS_CHECK;
 clave_status literal_pre_tokenizer_create(span literal, split_behavior behavior, bool invert,
                                           pre_tokenizer **out) STATUS_CHECK;
-/* Each character of the kind matches. */
+/* Every character of the kind is a match. */
 clave_status kind_pre_tokenizer_create(bool (*is_kind)(uint32_t c), split_behavior behavior,
                                        pre_tokenizer **out) STATUS_CHECK;
 
-/* For pre_tokenizers that find their matches themselves: gives spans that cover a text, in order,
- * to a sink as the behavior has it. */
+/* For pre-tokenizers that find matches themselves: receives consecutive spans that cover a text
+ * and passes them to a sink, joined as the behavior requires. */
 typedef struct span_joiner {
   split_behavior behavior;
   bool invert, first;
   const char *text;
   piece_sink *to;
-  size_t begin, end; /* what is held back */
+  size_t begin, end; /* the span that is held back */
   bool holds, was_match;
 } span_joiner;
 clave_status joiner_add(span_joiner *joiner, size_t begin, size_t end, bool match) STATUS_CHECK;

@@ -1,5 +1,5 @@
-/* SentencePiece's way back: U+2581 is a space, bytes join to characters, control pieces are
- * nothing. */
+/* SentencePiece's decoding: U+2581 is a space, bytes join to characters, control pieces are
+ * dropped. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,17 +9,17 @@
 typedef struct spm_decoder {
   token_decoder base;
   spm_decoder_options options;
-  normalizer *denormalize; /* owned; NULL: none */
+  normalizer *denormalize; /* owned; may be NULL */
 } spm_decoder;
 
 typedef struct spm_decoding {
   decoding base;
   const spm_decoder *decoder;
-  text whole; /* with a denormalizer: all, as it can look ahead any distance */
+  text whole; /* with a denormalizer: the whole text, because rules can look ahead any distance */
   char bytes[4];
-  size_t n_bytes;   /* of a character that byte pieces have begun */
-  bool any;         /* text was written */
-  bool space_taken; /* a piece lost the dummy space */
+  size_t n_bytes;   /* bytes of an incomplete character from byte pieces */
+  bool any;         /* some text was written */
+  bool space_taken; /* the dummy space was removed from a piece */
 } spm_decoding;
 
 int spm_byte_of(span piece) {
@@ -34,7 +34,7 @@ static void put(spm_decoding *decoding, const char *bytes, size_t n, text *out) 
   decoding->any |= n > 0;
 }
 
-/* More bytes may make it a character. */
+/* True if more bytes may complete the character. */
 static bool may_go_on(const char *bytes, size_t n) {
   char low[4], high[4];
   memset(low, 0x80, sizeof low);
@@ -44,8 +44,8 @@ static bool may_go_on(const char *bytes, size_t n) {
   return utf8_sequence(low, sizeof low) > n || utf8_sequence(high, sizeof high) > n;
 }
 
-/* What byte pieces have made: whole characters; at the end of their run, and where they go wrong,
- * U+FFFD for each byte. */
+/* Writes the complete characters made by byte pieces. At the end of their run, and where they are
+ * ill-formed, writes U+FFFD for each byte. */
 static void put_bytes(spm_decoding *decoding, bool end, text *out) {
   while (decoding->n_bytes > 0) {
     size_t n = utf8_sequence(decoding->bytes, decoding->n_bytes);

@@ -1,4 +1,4 @@
-/* SentencePiece's normalization: replacements by the longest rule, then white space. */
+/* SentencePiece's normalization: replacement by the longest rule, then white space. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,8 +10,8 @@ typedef struct spm_normalizer {
   normalizer base;
   spm_spec spec; /* without the bytes of the charsmap */
   bool suffix;
-  charsmap *map; /* owned; NULL: nothing is replaced */
-  trie user;     /* of user-defined pieces; no units: there are none */
+  charsmap *map; /* owned; NULL: no replacements */
+  trie user;     /* user-defined pieces; without units if there are none */
 } spm_normalizer;
 
 static void append_space(const spm_normalizer *normalizer, text *out) {
@@ -22,7 +22,7 @@ static void append_space(const spm_normalizer *normalizer, text *out) {
   }
 }
 
-/* Bytes at the start of `in`, which is not empty, that become `out` as one. */
+/* Returns the bytes at the start of `in` (not empty) that are replaced by `out` as a unit. */
 static size_t next_rule(const spm_normalizer *normalizer, span in, span *out) {
   uint32_t id;
   size_t size = normalizer->user.units ? trie_longest(&normalizer->user, in, &id) : 0;
@@ -37,7 +37,7 @@ static size_t next_rule(const spm_normalizer *normalizer, span in, span *out) {
   return 1;
 }
 
-/* Bytes up to a space that stay as they are, as far as is quickly told. */
+/* Returns the bytes before the next space that stay unchanged, as far as a fast check can tell. */
 static size_t unchanged(const spm_normalizer *normalizer, span in) {
   if (normalizer->user.units) return 0;
   if (normalizer->map) return charsmap_unchanged(normalizer->map, in);
@@ -93,7 +93,7 @@ static void append_rest(const spm_normalizer *normalizer, span in, text *out) {
   }
 }
 
-/* `first` does not matter: the text between two special tokens is one of its own. */
+/* `first` is ignored: the text between two special tokens is normalized like a text. */
 static clave_status apply_spm(const normalizer *self, span in, bool first, text *out) {
   const spm_normalizer *n = (const spm_normalizer *)self;
   size_t begin = out->size, at = skip_leading(n, in);

@@ -1,5 +1,5 @@
-/* tiktoken rank files: a line per token, base64 and rank. The pattern that splits the text and the
- * special tokens are not in the file: they go by a name. */
+/* tiktoken rank files: a line per token, with base64 and rank. The file contains neither the
+ * splitting pattern nor the special tokens; they are selected by a scheme's name. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 typedef struct special_token {
   const char *text;
-  uint32_t id; /* relative to the scheme's first */
+  uint32_t id; /* relative to the scheme's first id */
 } special_token;
 
 typedef struct scheme {
@@ -20,9 +20,10 @@ typedef struct scheme {
   const char *pattern;
   const special_token *special;
   size_t n_special;
-  bool after_ranks;        /* special ids count from the end of the ranks */
-  uint32_t first_reserved; /* ids from here to 256 are reserved_special_tokens; 0: none */
-  const char *bos, *eos;   /* NULL: none */
+  bool after_ranks; /* special ids start at the end of the ranks */
+  uint32_t
+      first_reserved;    /* ids from here to 256 are reserved_special_tokens; 0 if there are none */
+  const char *bos, *eos; /* may be NULL */
 } scheme;
 
 static const special_token gpt2_special[] = {{"<|endoftext|>", 50256}};
@@ -33,7 +34,7 @@ static const special_token cl100k_special[] = {{"<|endoftext|>", 100257},
                                                {"<|endofprompt|>", 100276}};
 static const special_token o200k_special[] = {{"<|endoftext|>", 199999},
                                               {"<|endofprompt|>", 200018}};
-/* Of Llama 3.1 and later; 3.0 had reserved ones for pad, step, eom and python_tag. */
+/* Llama 3.1 and later. 3.0 had reserved tokens instead of pad, step, eom and python_tag. */
 static const special_token llama3_special[] = {{"<|begin_of_text|>", 0},
                                                {"<|end_of_text|>", 1},
                                                {"<|reserved_special_token_0|>", 2},
@@ -45,7 +46,10 @@ static const special_token llama3_special[] = {{"<|begin_of_text|>", 0},
                                                {"<|eom_id|>", 8},
                                                {"<|eot_id|>", 9},
                                                {"<|python_tag|>", 10}};
-enum { LLAMA3_SPECIAL = 256, LLAMA3_FIRST_RESERVED = 2 }; /* reserved_special_token_2 follows */
+enum {
+  LLAMA3_SPECIAL = 256,
+  LLAMA3_FIRST_RESERVED = 2
+}; /* number of the next one, reserved_special_token_2 */
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
@@ -98,7 +102,7 @@ static clave_status find_scheme(const char *name, const scheme **out) {
 
 enum { MAX_LINE_TOKEN = 4096 }; /* bytes of a token */
 
-/* Splits "base64 rank" and leaves the line behind; false if it is not that. */
+/* Parses "base64 rank" and moves `rest` after the line. Returns false if the line is malformed. */
 static bool read_line(span *rest, text *token, uint32_t *rank) {
   const char *newline = memchr(rest->data, '\n', rest->size);
   span line = {rest->data, newline ? (size_t)(newline - rest->data) : rest->size};
@@ -108,7 +112,7 @@ static bool read_line(span *rest, text *token, uint32_t *rank) {
   if (!space || space - line.data > MAX_LINE_TOKEN / 3 * 4) return false;
   token->size = 0;
   if (!base64_decode(line.data, (size_t)(space - line.data), token)) return false;
-  if (token->failed) return true; /* the caller looks */
+  if (token->failed) return true; /* the caller checks */
   const char *end = line.data + line.size, *digit = space + 1;
   if (token->size == 0 || digit == end || end - digit > 9) return false;
   for (*rank = 0; digit < end; digit++) {
@@ -161,7 +165,7 @@ static clave_status read_ranks(vocab *vocab, span file) {
 
 /* ---------------------------------------------------------------- special tokens */
 
-/* One that the ranks leave room for. */
+/* Adds a special token, unless the ranks contain its id. */
 static clave_status add_special(clave_tokenizer *tokenizer, added_token *list, const char *name,
                                 uint32_t id) {
   if (vocab_has(tokenizer->vocab, id)) return NULL;
@@ -190,7 +194,7 @@ static clave_status add_all_special(clave_tokenizer *tokenizer, const scheme *sc
   return NULL;
 }
 
-/* One entry in the pool that is the id of `name`, if there is one. */
+/* Sets the id of `name` and a frame with that one id, in pool, if the token exists. */
 static clave_status frame(clave_tokenizer *tokenizer, const char *name, int32_t *id,
                           const uint32_t **ids, size_t *count) {
   *id = name ? clave_tokenizer_find(tokenizer, name) : CLAVE_NO_TOKEN;

@@ -1,7 +1,8 @@
 #ifndef TOKENIZER_TOKENIZER_H
 #define TOKENIZER_TOKENIZER_H
-/* The tokenizer behind clave_tokenizer.h: one pipeline for all formats. A text is cut at the tokens
- * that are matched as they stand; what lies between is normalized, split, and given to the model.
+/* The implementation of clave_tokenizer.h: one pipeline for all formats. A text is cut at the
+ * tokens that are matched verbatim. The text between them is normalized, split, and passed to the
+ * model.
  *
  *   text ─ added tokens ─▶ normalizer ─▶ pre_tokenizer ─▶ model ─▶ ids ─▶ frame (BOS, EOS)
  *   ids ─▶ decoder ─▶ text
@@ -12,15 +13,16 @@
 #include "clave_tokenizer.h"
 #include "tokenizer/model.h"
 
-/* Each is the first member of an object of its kind, read-only once made. */
+/* Base of normalizers; each kind of object below has its base as the first member, and is
+ * immutable once created. */
 typedef struct normalizer normalizer;
 struct normalizer {
-  /* Appends to `out`; first: the piece begins the text. */
+  /* Appends the normalized text to `out`; first: the piece begins the text. */
   clave_status (*apply)(const normalizer *self, span in, bool first, text *out);
   void (*destroy)(normalizer *self);
 };
 
-/* What pieces are given to, one by one in order; piece.data is valid until take returns. */
+/* Receives pieces one by one in order; piece.data is valid until take returns. */
 typedef struct piece_sink piece_sink;
 struct piece_sink {
   clave_status (*take)(piece_sink *self, span piece, bool first); /* first: it begins the text */
@@ -28,23 +30,24 @@ struct piece_sink {
 
 typedef struct pre_tokenizer pre_tokenizer;
 struct pre_tokenizer {
-  /* Pieces need not cover `in`, and may be rewritten. */
+  /* Splits `in`. The pieces need not cover it, and their text may be changed. */
   clave_status (*split)(const pre_tokenizer *self, span in, bool first, piece_sink *to);
   void (*destroy)(pre_tokenizer *self);
 };
 
-/* A text in the making: the first member of a decoder's state. What next and finish append joins to
- * the text of all ids: streaming and decoding are the same. Bytes, not necessarily UTF-8: the
- * tokenizer makes it so, and holds back half characters. */
+/* State of decoding one text; the first member of a decoder's state. The concatenation of all that
+ * next and finish append is the text of all ids, so streaming and decoding are the same. The
+ * result is bytes, not necessarily UTF-8: the tokenizer makes it valid and holds back incomplete
+ * characters. */
 typedef struct decoding decoding;
 struct decoding {
-  clave_status (*next)(decoding *self, uint32_t id, text *out); /* id: in the vocabulary */
-  clave_status (*finish)(decoding *self, text *out);            /* then the text begins again */
+  clave_status (*next)(decoding *self, uint32_t id, text *out); /* id: must be in the vocabulary */
+  clave_status (*finish)(decoding *self, text *out);            /* then a new text begins */
   void (*destroy)(decoding *self);
 };
 typedef struct token_decoder token_decoder;
 struct token_decoder {
-  clave_status (*begin)(const token_decoder *self, decoding **out); /* self outlives it */
+  clave_status (*begin)(const token_decoder *self, decoding **out); /* self must outlive *out */
   void (*destroy)(token_decoder *self);
 };
 
@@ -65,21 +68,22 @@ struct clave_tokenizer {
   mem_pool *pool; /* owned: texts and tables */
   const char *format;
   vocab *vocab;             /* owned */
-  bool byte_level;          /* its pieces are bytes that the file writes as characters */
-  vocab *written;           /* owned: with byte_level, those that are not in its alphabet */
+  bool byte_level;          /* the pieces are bytes that the file writes as characters */
+  vocab *written;           /* owned: if byte_level, the pieces outside of its alphabet */
   token_model *model;       /* owned */
-  normalizer *normalize;    /* owned; NULL: none */
-  pre_tokenizer *split;     /* owned; NULL: all is one piece */
+  normalizer *normalize;    /* owned; may be NULL */
+  pre_tokenizer *split;     /* owned; NULL: the whole text is one piece */
   token_decoder *decode;    /* owned */
   const added_token *added; /* in pool */
   size_t n_added;
-  struct added_matcher *matcher, *text_matcher; /* owned, made by load.c: of all of added; of
-                                                   those not special */
-  bool match_special;                           /* what CLAVE_SPECIAL_DEFAULT means */
-  bool dummy_space; /* the normalizer puts a space before a text, and behind special tokens */
-  const struct shown_token *shown; /* in pool, by id: what decoding sees instead of their piece */
+  struct added_matcher *matcher,
+      *text_matcher;  /* owned, made by load.c: with all added tokens; without the special ones */
+  bool match_special; /* value of CLAVE_SPECIAL_DEFAULT */
+  bool dummy_space;   /* the normalizer puts a space before a text, and after special tokens */
+  const struct shown_token
+      *shown; /* in pool, by id: texts that decoding shows instead of the pieces */
   size_t n_shown;
-  const bool *special; /* in pool: ids that skip_special leaves out, (vocab_size); NULL: none */
+  const bool *special; /* in pool, (vocab_size): ids that skip_special leaves out; may be NULL */
   int32_t bos, eos;
   const uint32_t *prefix, *suffix; /* in pool: put around a text if options.bos, options.eos */
   size_t n_prefix, n_suffix;

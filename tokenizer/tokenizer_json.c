@@ -1,4 +1,4 @@
-/* Hugging Face's tokenizer.json: its parts are read by hf_*.c. */
+/* Hugging Face's tokenizer.json; hf_*.c read its parts. */
 #include "tokenizer/format.h"
 #include "tokenizer/hf.h"
 
@@ -27,7 +27,8 @@ static bool has_text(const json *model, const char *key) {
   return json && (json_kind_of(json) != JSON_STRING || *json_string(json));
 }
 
-/* May the pieces be the bytes that they stand for? The model then reads text as it is. */
+/* True if pieces can be stored as the bytes that they represent. The model then reads text
+ * directly. */
 static bool is_byte_level(const json *root, const json *model) {
   const json *split = field_or_null(root, "pre_tokenizer");
   const json *fallback = field_or_null(model, "byte_fallback");
@@ -61,7 +62,7 @@ static clave_status read_root(const json *root, clave_tokenizer *tokenizer) {
       "\"decoder\"");
 }
 
-/* "truncation" and "padding" are left to who uses the ids. */
+/* Ignores "truncation" and "padding", which are the caller's concern. */
 static clave_status read_json(clave_tokenizer *tokenizer, span file,
                               const clave_tokenizer_options *options) {
   json *root;

@@ -1,5 +1,5 @@
-/* Builds the double array from sorted keys, a node's children at a time. Children of one node share
- * a block of 256 units, so that an index never leaves the array. */
+/* Builds the double array from sorted keys, the children of one node at a time. Children of one
+ * node share a block of 256 units, so an index never leaves the array. */
 #include "tokenizer/trie.h"
 
 #include <stdbool.h>
@@ -11,16 +11,16 @@
 enum { BLOCK = 256, OPEN_BLOCKS = 16, MAX_UNITS = 1 << 30 };
 
 typedef struct key {
-  uint64_t prefix; /* its first 8 bytes, the first one on top, zeros beyond its end */
+  uint64_t prefix; /* the first 8 bytes, the first one most significant, zero-padded */
   span text;
   uint32_t value, order;
 } key;
 
-typedef struct range { /* the keys below a node: they share `depth` bytes */
+typedef struct range { /* the keys below a node, which share `depth` bytes */
   uint32_t node, first, last, depth;
 } range;
 
-typedef struct link { /* free units by index, in a ring that begins at the root */
+typedef struct link { /* ring of the free units, by index, starting at the root */
   uint32_t prev, next;
 } link;
 
@@ -30,7 +30,7 @@ typedef struct builder {
   size_t n_todo, cap_todo;
   trie_unit *units;
   link *links;
-  uint32_t count; /* of units */
+  uint32_t count; /* number of units */
   size_t cap_units, cap_links;
 } builder;
 
@@ -63,8 +63,8 @@ static clave_status grow_units(builder *builder) {
   return good ? NULL : status_no_memory();
 }
 
-/* A block more; what is still free in the oldest open one stays so for good: looking there again
- * and again would cost more than it saves. */
+/* Adds a block. The free units of the oldest open block are given up: searching it again and again
+ * would cost more than it saves. */
 static clave_status add_block(builder *builder) {
   TRY(grow_units(builder));
   uint32_t start = builder->count;
@@ -90,7 +90,7 @@ static bool all_free(const builder *builder, uint32_t base, const uint8_t *label
   return true;
 }
 
-/* A base under which all labels are free. */
+/* Finds a base for which the units of all labels are free. */
 static clave_status find_base(builder *builder, const uint8_t *labels, size_t n, uint32_t *base) {
   for (uint32_t i = builder->links[0].next; i != 0; i = builder->links[i].next) {
     *base = i ^ labels[0];
@@ -108,7 +108,7 @@ static clave_status push_range(builder *builder, range range) {
   return NULL;
 }
 
-/* The children of a node: a unit each, and the ranges below them. */
+/* Adds the children of a node: a unit for each, and the ranges of keys below them. */
 static clave_status add_children(builder *builder, range r) {
   uint8_t labels[BLOCK];
   uint32_t starts[BLOCK + 1], base;
@@ -148,7 +148,7 @@ static clave_status build(builder *builder, const span *keys, const uint32_t *va
     builder->keys[i] = (key){prefix_of(keys[i]), keys[i], values[i], (uint32_t)i};
   qsort(builder->keys, count, sizeof *builder->keys, compare_keys);
   TRY(add_block(builder));
-  builder->units[0].parent = TRIE_NONE - 1; /* no node's child, yet not free */
+  builder->units[0].parent = TRIE_NONE - 1; /* neither a child nor free */
   TRY(push_range(builder, (range){0, 0, (uint32_t)count, 0}));
   while (builder->n_todo > 0) TRY(add_children(builder, builder->todo[--builder->n_todo]));
   return NULL;

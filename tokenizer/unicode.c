@@ -1,4 +1,4 @@
-/* Unicode by utf8proc: categories, case, normal forms. The only user of utf8proc. */
+/* Unicode with utf8proc: categories, case, normal forms. No other file uses utf8proc. */
 #include "tokenizer/unicode.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ void unicode_append(text *out, uint32_t c) {
   text_append(out, bytes, utf8_write(c, bytes));
 }
 
-/* ---------------------------------------------------------------- kinds */
+/* ---------------------------------------------------------------- categories */
 
 bool unicode_is_space(uint32_t c) {
   if (c < 0x80) return c == ' ' || (c >= 0x09 && c <= 0x0D);
@@ -71,7 +71,7 @@ bool unicode_is_other(uint32_t c) { return in_set(c, SET_C); }
 bool unicode_is_numeric(uint32_t c) { return in_set(c, SET_N); }
 
 bool unicode_is_word(uint32_t c) {
-  /* Alphabetic is L, Nl, marks, and the circled and squared letters among the symbols. */
+  /* Alphabetic is L, Nl, marks, and the circled and squared letters of the symbols. */
   if ((c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
       (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189)) {
     return true;
@@ -86,7 +86,8 @@ size_t unicode_grapheme(span in) {
   size_t at = utf8_read(in.data, &c);
   for (utf8proc_int32_t state = 0; at < in.size; c = next) {
     size_t n = utf8_read(in.data + at, &next);
-    if (c < 0x80 && next < 0x80 && c != '\r' && state == 0) break; /* ASCII stands alone */
+    if (c < 0x80 && next < 0x80 && c != '\r' && state == 0)
+      break; /* no ASCII character extends another */
     if (utf8proc_grapheme_break_stateful((utf8proc_int32_t)c, (utf8proc_int32_t)next, &state)) {
       break;
     }
@@ -96,7 +97,7 @@ size_t unicode_grapheme(span in) {
 }
 
 void unicode_append_lower(text *out, uint32_t c) {
-  if (c == 0x130) { /* the only character whose lower case is two, whatever is beside it */
+  if (c == 0x130) { /* the only character with a lower case of two characters in every context */
     text_append(out, "i\xCC\x87", 3);
   } else {
     unicode_append(out, (uint32_t)utf8proc_tolower((utf8proc_int32_t)c));
@@ -116,7 +117,7 @@ static bool reserve(code_points *points, size_t more) {
          array_reserve(&points->items, &points->capacity, need, sizeof *points->items);
 }
 
-enum { LONGEST_DECOMPOSITION = 32 }; /* 18, of U+FDFA */
+enum { LONGEST_DECOMPOSITION = 32 }; /* the maximum is 18, for U+FDFA */
 
 static bool decompose(code_points *points, span in, utf8proc_option_t options) {
   for (size_t i = 0; i < in.size;) {
@@ -133,8 +134,8 @@ static bool decompose(code_points *points, span in, utf8proc_option_t options) {
 
 static int combining_class(int32_t c) { return utf8proc_get_property(c)->combining_class; }
 
-/* Sorts a run of marks by combining class, stably, in time that no text makes quadratic: a pass for
- * each class that occurs. */
+/* Sorts a run of marks by combining class, stably, with one pass for each class that occurs, so
+ * the time is never quadratic. */
 static bool sort_marks(int32_t *run, size_t n) {
   int32_t *sorted = malloc(n * sizeof *sorted);
   bool present[256] = {0};
@@ -151,7 +152,7 @@ static bool sort_marks(int32_t *run, size_t n) {
   return true;
 }
 
-/* The canonical order (Unicode 3.11, D109). */
+/* Brings marks into canonical order (Unicode 3.11, D109). */
 static bool order_marks(code_points *points) {
   for (size_t i = 0; i < points->count; i++) {
     size_t begin = i;
@@ -187,8 +188,8 @@ static clave_status normalize_run(span in, unicode_form form, code_points *point
 
 static bool is_ascii(char c) { return !((uint8_t)c & 0x80); }
 
-/* ASCII is in all normal forms, and composes only with what follows: runs of it are copied but for
- * their last character. */
+/* ASCII is unchanged in all normal forms and composes only with what follows. So runs of it are
+ * copied, except for their last character. */
 clave_status unicode_normalize(span in, unicode_form form, text *out) {
   code_points points = {0};
   clave_status st = NULL;
@@ -206,8 +207,8 @@ clave_status unicode_normalize(span in, unicode_form form, text *out) {
 
 /* ---------------------------------------------------------------- ill-formed text */
 
-/* Bytes of the longest beginning of a character at text (n > 0 bytes, not a whole one); 1 if there
- * is none. */
+/* Returns the bytes of the longest prefix of a character at text (n > 0 bytes, not a complete
+ * one); 1 if there is none. */
 static size_t maximal_subpart(const char *text, size_t n) {
   const uint8_t *bytes = (const uint8_t *)text;
   if (bytes[0] < 0xC2 || bytes[0] > 0xF4 || n < 2) return 1;
@@ -219,7 +220,7 @@ static size_t maximal_subpart(const char *text, size_t n) {
   return i;
 }
 
-/* May more bytes make a character of all that is left? */
+/* True if the n bytes may be completed to a character. */
 static bool is_beginning(const char *text, size_t n) {
   uint8_t b = (uint8_t)text[0];
   size_t length = b < 0xC2 || b > 0xF4 ? 0 : b < 0xE0 ? 2 : b < 0xF0 ? 3 : 4;

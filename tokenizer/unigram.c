@@ -1,4 +1,4 @@
-/* Unigram: Viterbi over byte positions, along a trie of all pieces. */
+/* Unigram: Viterbi over byte positions, using a trie of all pieces. */
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,25 +7,25 @@
 #include "tokenizer/model.h"
 #include "tokenizer/trie.h"
 
-enum { SHORT = 128 };                     /* bytes of pieces that need no memory of their own */
-static const double unknown_penalty = 10; /* below the worst piece */
+enum { SHORT = 128 };                     /* bytes of pieces whose paths fit on the stack */
+static const double unknown_penalty = 10; /* subtracted from the lowest score */
 
 typedef struct unigram {
   token_model base;
-  const vocab *vocab; /* borrowed, outlives us */
+  const vocab *vocab; /* borrowed; must outlive the model */
   bool single;
   uint32_t unknown_id;
-  uint8_t *kinds; /* by id, owned; NULL: all normal */
+  uint8_t *kinds; /* by id, owned; NULL if all are normal */
   double *scores; /* by id, owned */
-  trie pieces;    /* all that a segmentation may use */
+  trie pieces;    /* all pieces that a segmentation may use */
   double unknown_score;
-  size_t longest; /* bytes of a piece or a character */
+  size_t longest; /* bytes of the longest piece or character */
   uint32_t byte_ids[256];
 } unigram;
 
-typedef struct path { /* the best one that ends at a byte */
+typedef struct path { /* best path that ends at a byte */
   double score;
-  uint32_t start, id; /* of its last piece; start UNREACHED: there is none */
+  uint32_t start, id; /* the path's last piece; start UNREACHED: there is no path */
 } path;
 #define UNREACHED UINT32_MAX
 
@@ -33,8 +33,8 @@ static uint8_t kind_of(const unigram *unigram, uint32_t id) {
   return unigram->kinds ? unigram->kinds[id] : PIECE_NORMAL;
 }
 
-/* SentencePiece adds in floats, and begins again at 0 where sums get so large that they say little:
- * both decide near ties. */
+/* SentencePiece adds floats, and restarts at 0 when sums get so large that they lose precision.
+ * Both decide near ties. */
 static const double rebase_below = -1e5;
 
 static double rounded(const unigram *unigram, double score) {
@@ -56,7 +56,8 @@ static void rebase(const unigram *unigram, path *paths, size_t at, size_t size) 
   }
 }
 
-/* All pieces that begin at a character; it is unknown if it is none by itself. */
+/* Offers all pieces that begin at a character. The character itself is offered as unknown if it is
+ * not a piece. */
 static void offer_pieces(const unigram *unigram, span in, path *paths, uint32_t start,
                          uint32_t size) {
   bool known = false;
@@ -73,7 +74,8 @@ static void offer_pieces(const unigram *unigram, span in, path *paths, uint32_t 
     offer(unigram, paths, start, start + size, unigram->unknown_id, unigram->unknown_score);
 }
 
-/* Ids of the path from its end, in place: paths[i].start becomes the end of the piece from i. */
+/* Reverses the path in place: paths[i].start is set to the end of the piece that begins at i, and
+ * paths[i].id to its id. */
 static void turn_around(path *paths, uint32_t end) {
   uint32_t id = VOCAB_NONE, next = end;
   for (uint32_t at = end; at > 0;) {
@@ -142,7 +144,7 @@ static clave_status encode_unigram(const token_model *self, span piece, id_list 
   return st;
 }
 
-/* ---------------------------------------------------------------- making one */
+/* ---------------------------------------------------------------- creation */
 
 static void destroy_unigram(token_model *self) {
   unigram *model = (unigram *)self;
@@ -153,8 +155,8 @@ static void destroy_unigram(token_model *self) {
   free(model);
 }
 
-/* Of a user-defined piece of n bytes: better than any other way through them, if scores are
- * logarithms of probabilities. */
+/* Returns the score of a user-defined piece of n bytes. It is better than any other path over them
+ * if scores are log probabilities. */
 static double user_score(size_t n) { return (double)(float)((double)n * 0.1 - 0.1); }
 
 static clave_status fill_trie(unigram *unigram, span *keys, uint32_t *ids) {

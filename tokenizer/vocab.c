@@ -1,4 +1,4 @@
-/* The vocabulary: all bytes in one arena, ids in a table of open addressing. */
+/* The vocabulary: all bytes in one arena, and an open-addressing hash table of ids. */
 #include "tokenizer/vocab.h"
 
 #include <stdlib.h>
@@ -11,7 +11,8 @@ typedef struct entry {
 } entry;
 
 enum { ID_BITS = 22 };
-typedef uint32_t slot; /* an id, above it 10 bits of the piece's hash, not all of them set; FREE */
+typedef uint32_t
+    slot; /* an id, and above it 10 bits of the piece's hash, which are never all set; or FREE */
 #define FREE UINT32_MAX
 #define ID_OF(slot) ((slot) & (VOCAB_MAX - 1))
 _Static_assert(VOCAB_MAX == 1 << ID_BITS, "an id fits into a slot");
@@ -22,7 +23,7 @@ struct vocab {
   entry *entries; /* (count), owned */
   uint32_t count;
   size_t cap_entries;
-  slot *slots; /* (mask + 1), owned; at most half of them taken */
+  slot *slots; /* (mask + 1), owned; at most half are taken */
   uint32_t mask, n_taken;
 };
 
@@ -69,7 +70,7 @@ span vocab_piece(const vocab *vocab, uint32_t id) {
   return (span){vocab->bytes + vocab->entries[id].start, vocab->entries[id].size};
 }
 
-/* The slot of a piece, or the free one where it would go. */
+/* Returns the slot of a piece, or the free slot where it belongs. */
 static slot *find_slot(const vocab *vocab, span piece, uint64_t hash) {
   slot tag = tag_of(hash);
   for (uint32_t i = (uint32_t)hash & vocab->mask;; i = (i + 1) & vocab->mask) {

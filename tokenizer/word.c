@@ -1,4 +1,4 @@
-/* Whole words: a piece of text is one, or many that U+2581 begins. */
+/* Whole words: a piece of text is one word, or several that begin with U+2581. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,10 +6,10 @@
 
 typedef struct word_model {
   token_model base;
-  const vocab *vocab; /* borrowed, outlives us */
+  const vocab *vocab; /* borrowed; must outlive the model */
   bool split;
   unknown_rule unknown; /* without byte_ids */
-  uint8_t *kinds;       /* by id, owned; NULL: all normal */
+  uint8_t *kinds;       /* by id, owned; NULL if all are normal */
   uint32_t byte_ids[256];
 } word_model;
 

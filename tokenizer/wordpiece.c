@@ -1,4 +1,5 @@
-/* WordPiece: greedy longest match along a trie; inside a word it begins below the prefix. */
+/* WordPiece: greedy longest match in a trie; inside a word the search begins below the continuing
+ * prefix. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,11 +11,11 @@ typedef struct wordpiece {
   uint32_t unknown_id;
   size_t max_characters;
   trie pieces;
-  uint32_t inside; /* the node of the continuing prefix; 0 and has_inside false: no piece has it */
+  uint32_t inside; /* node of the continuing prefix; 0 with has_inside false if no piece has it */
   bool has_inside;
 } wordpiece;
 
-/* The end of the longest piece from `at`, 0: there is none. */
+/* Returns the end of the longest piece from `at`, 0 if there is none. */
 static size_t longest_piece(const wordpiece *wordpiece, span word, size_t at, uint32_t *id) {
   uint32_t node = at > 0 ? wordpiece->inside : 0;
   size_t end = 0;

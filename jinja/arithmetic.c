@@ -1,4 +1,4 @@
-/* Operators, with Python's rules. Integers are of 64 bits: what does not fit is an error. */
+/* Operators, with Python's rules. Integers have 64 bits; an overflow is an error. */
 #include <math.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ clave_status negate(value input, value *out) {
 
 /* ---------------------------------------------------------------- integers */
 
-/* Rounded down; the remainder has the divisor's sign. */
+/* Divides with rounding down; the remainder has the divisor's sign. */
 static clave_status divide_whole(int64_t x, int64_t y, int64_t *quotient, int64_t *rest) {
   if (y == 0) return INVALID("integer division or modulo by zero");
   if (x == INT64_MIN && y == -1) return overflow();
@@ -105,7 +105,7 @@ static clave_status real_numbers(binary_op op, double x, double y, value *out) {
   return NULL;
 }
 
-/* The division of integers is rounded once; doubles are exact up to 2^53. */
+/* Divides integers with one rounding. Doubles are exact up to 2^53. */
 static clave_status divide_exactly(int64_t x, int64_t y, value *out) {
   if (y == 0) return INVALID("division by zero");
   const int64_t exact = (int64_t)1 << 53;
@@ -134,7 +134,7 @@ static bool has_html(const string *string) {
 static clave_status add_strings(render *render, const string *left, const string *right,
                                 value *out) {
   if (left->escaped != right->escaped && has_html(left->escaped ? right : left)) {
-    value safe; /* as markupsafe does: the filter safe changes what is added to its result */
+    value safe; /* as in markupsafe, the filter safe affects what is added to its result */
     TRY(escape_html(render, value_string(left->escaped ? right : left), &safe));
     return left->escaped ? add_strings(render, left, safe.u.text, out)
                          : add_strings(render, safe.u.text, right, out);

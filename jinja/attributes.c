@@ -1,5 +1,5 @@
-/* x.name, x[key], x[a:b:c], by the rules of Jinja2's immutable sandbox: attributes are methods, and
- * what cannot be looked up is undefined. */
+/* x.name, x[key], x[a:b:c], with the rules of Jinja2's immutable sandbox: attributes are methods,
+ * and failed lookups are undefined. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +72,7 @@ static clave_status bind_method(render *render, value of, int index, value *out)
   return NULL;
 }
 
-/* Attributes of macros, as Jinja2 has them. */
+/* Returns attributes of macros, as in Jinja2. */
 static clave_status get_of_macro(render *render, const macro *macro, const string *name,
                                  value *out) {
   const node *op_node = macro->node;
@@ -92,7 +92,7 @@ static clave_status get_of_macro(render *render, const macro *macro, const strin
   return NULL;
 }
 
-/* *found: the value has it, even if the sandbox makes it undefined. */
+/* Looks up an attribute. *found: the value has it, even if the sandbox makes it undefined. */
 static clave_status own_attribute(render *render, value of, const string *name, value *out,
                                   bool *found) {
   *found = true;
@@ -186,7 +186,8 @@ clave_status get_item(render *render, value of, value key, value *out) {
     if (key.kind == VALUE_STRING) {
       item = dict_find_text(of.u.dict, key.u.text);
     } else {
-      status_free(dict_find(of.u.dict, key, &item)); /* a key that cannot be hashed is not there */
+      status_free(
+          dict_find(of.u.dict, key, &item)); /* keys that are not hashable count as absent */
     }
     if (item) {
       *out = *item;
@@ -203,7 +204,7 @@ clave_status get_item(render *render, value of, value key, value *out) {
   return NULL;
 }
 
-/* Parts between dots; those of digits are numbers. */
+/* Looks up the parts between dots one after the other; parts of digits are numbers. */
 clave_status get_path(render *render, value of, value path, value *out) {
   *out = of;
   if (path.kind == VALUE_INT) return get_item(render, of, path, out);
@@ -235,7 +236,7 @@ static int64_t clamp(int64_t i, int64_t n, int64_t least, int64_t most) {
   return i < least ? least : i > most ? most : i;
 }
 
-/* Python's slice.indices: the first index, the end, the step and how many there are. */
+/* Computes Python's slice.indices: the first index, the end, the step and the number of items. */
 static clave_status slice_indices(const value bounds[3], int64_t n, int64_t *start, int64_t *end,
                                   int64_t *step, int64_t *count) {
   int64_t stop;

@@ -1,4 +1,4 @@
-/* Calls: arguments by their names, macros. */
+/* Calls: binding of arguments to parameters, and macros. */
 #include <string.h>
 
 #include "jinja/render.h"
@@ -101,7 +101,7 @@ static const value *find_named(const call_args *args, const char *name, bool *us
   return NULL;
 }
 
-/* One parameter: given by place or name, by default, or undefined. */
+/* Binds one parameter: to the given argument, to its default, or to undefined. */
 static clave_status bind_parameter(render *render, const node *first_node, const value *given,
                                    const node *otherwise) {
   value value = value_undefined(first_node->name);

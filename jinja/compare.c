@@ -1,4 +1,4 @@
-/* What Python says of values: truth, equality, order, length, membership. */
+/* Python's properties of values: truth, equality, order, length, membership, sorting. */
 #include <math.h>
 #include <string.h>
 
@@ -54,7 +54,7 @@ bool value_truth(value value) {
 
 /* ---------------------------------------------------------------- equality */
 
-/* Exactly, also beyond 2^53. */
+/* Compares numbers exactly, also beyond 2^53. Returns 2 if one is NaN. */
 static int order_numbers(value left, value right) {
   if (left.kind != VALUE_FLOAT && right.kind != VALUE_FLOAT) {
     int64_t a = integer_of(left), b = integer_of(right);
@@ -117,7 +117,7 @@ static clave_status equal_same_kind(arena *arena, value left, value right, bool 
       *out = left.u.function == right.u.function;
       return NULL;
     default:
-      *out = left.u.dict == right.u.dict; /* the same object: all of them are pointers */
+      *out = left.u.dict == right.u.dict; /* identity: the remaining kinds are all pointers */
       return NULL;
   }
 }
@@ -150,7 +150,7 @@ static clave_status order_lists(arena *arena, const list *left, const list *righ
   return NULL;
 }
 
-/* Code points are in the order of their UTF-8. */
+/* Compares by bytes, because UTF-8 preserves the order of code points. */
 static int order_strings(const string *left, const string *right) {
   size_t n = left->size < right->size ? left->size : right->size;
   int order = n ? memcmp(left->data, right->data, n) : 0;
@@ -265,7 +265,7 @@ static clave_status contains_text(arena *arena, value item, const string *in, bo
   return NULL;
 }
 
-/* An iterator is read up to the item. */
+/* An iterator is consumed up to the item. */
 static clave_status contains_item(arena *arena, value item, value in, bool *out) {
   list items;
   size_t at = in.kind == VALUE_ITERATOR ? in.u.iterator->at : 0;
@@ -282,7 +282,7 @@ clave_status value_contains(arena *arena, value item, value in, bool *out) {
   value *found;
   if (in.kind == VALUE_STRING) return contains_text(arena, item, in.u.text, out);
   if (in.kind == VALUE_VIEW && in.u.view->kind == VIEW_KEYS)
-    TRY(dict_find(in.u.view->of, item, &found)); /* a key that cannot be hashed is an error */
+    TRY(dict_find(in.u.view->of, item, &found)); /* a key that is not hashable is an error */
   if (in.kind != VALUE_DICT) return contains_item(arena, item, in, out);
   TRY(dict_find(in.u.dict, item, &found));
   *out = found != NULL;
@@ -297,7 +297,7 @@ static clave_status merge(arena *arena, const value *by, bool reverse, const siz
   for (size_t i = 0, j = half, k = 0; k < n; k++) {
     int order = 0;
     bool both = i < half && j < n;
-    /* Python's sort asks only whether one is less than the other. */
+    /* Like Python's sort, uses only "less than". */
     if (both && reverse) TRY(value_order(arena, by[at[i]], by[at[j]], "<", &order));
     if (both && !reverse) TRY(value_order(arena, by[at[j]], by[at[i]], "<", &order));
     bool second = both ? order == -1 : i == half;

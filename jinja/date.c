@@ -1,4 +1,4 @@
-/* strftime_now: dates in English, whatever the process's locale. */
+/* strftime_now: dates in English, regardless of the process's locale. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -11,7 +11,7 @@ static const char *const months[] = {"January",   "February", "March",    "April
                                      "May",       "June",     "July",     "August",
                                      "September", "October",  "November", "December"};
 
-/* What the directive writes. False: there is none of that letter, or none that we know. */
+/* Writes the value of a directive. Returns false if the letter is not supported. */
 static bool write_directive(char letter, const struct tm *date, char out[64]) {
   int hour = date->tm_hour % 12 ? date->tm_hour % 12 : 12, year = date->tm_year + 1900;
   const struct {
@@ -57,7 +57,7 @@ static bool write_directive(char letter, const struct tm *date, char out[64]) {
   return true;
 }
 
-/* Directives that stand for several others. */
+/* Returns the expansion of directives that combine several others, NULL for the rest. */
 static const char *long_form(char letter) {
   static const struct {
     char letter;
@@ -84,7 +84,7 @@ static clave_status append_date(builder *builder, const char *text, size_t size,
       continue;
     }
     char field[64], letter = text[++i];
-    bool bare = letter == '-' && i + 1 < size; /* glibc: without padding */
+    bool bare = letter == '-' && i + 1 < size; /* glibc: no padding */
     if (bare) letter = text[++i];
     const char *form = long_form(letter);
     if (form && !bare) {

@@ -1,4 +1,4 @@
-/* Expressions. */
+/* Evaluation of expressions. */
 #include <string.h>
 
 #include "jinja/render.h"
@@ -111,7 +111,7 @@ static clave_status eval_cond(render *render, const node *node, value *out) {
   return NULL;
 }
 
-/* ---------------------------------------------------------------- look-ups */
+/* ---------------------------------------------------------------- lookups */
 
 static clave_status eval_attribute(render *render, const node *node, value *out) {
   value of;
@@ -248,7 +248,7 @@ static clave_status eval_test(render *render, const node *node, value *out) {
   return NULL;
 }
 
-/* ---------------------------------------------------------------- the table */
+/* ---------------------------------------------------------------- table */
 
 static clave_status eval_const(render *render, const node *node, value *out) {
   (void)render;

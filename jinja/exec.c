@@ -1,4 +1,4 @@
-/* Statements, and a rendering as a whole. */
+/* Execution of statements, and jinja_render. */
 #include <stdalign.h>
 #include <string.h>
 
@@ -109,10 +109,11 @@ static clave_status exec_data(render *render, const node *node) {
   return print(render, node->constant);
 }
 
-/* Parts of a sum of texts, which are printed one by one. */
+/* Maximum operands of a sum whose texts are printed one by one. */
 enum { MAX_PARTS = 16 };
 
-/* The operands of a chain of +, from the left; 0: too many. */
+/* Stores the operands of a chain of +, from the left, and returns their number; 0 if there are too
+ * many. */
 static size_t sum_parts(const node *sum, const node *parts[MAX_PARTS]) {
   size_t count = 1, i;
   for (const node *left = sum; left->kind == NODE_BINARY && left->op == OP_ADD; left = left->a)
@@ -123,7 +124,7 @@ static size_t sum_parts(const node *sum, const node *parts[MAX_PARTS]) {
   return count;
 }
 
-/* The sum itself is made only where an operand is no plain text. */
+/* Prints the operands one by one, and computes the sum only if an operand is not plain text. */
 static clave_status print_sum(render *render, const node *op_node) {
   const node *parts[MAX_PARTS];
   value value[MAX_PARTS], sum;
@@ -223,7 +224,8 @@ static clave_status exec_jump(render *render, const node *node) {
 
 /* ---------------------------------------------------------------- loops */
 
-/* The condition's scope has slots of its own for the target's names. */
+/* Keeps the items for which the loop's condition is true. The condition's scope has its own slots
+ * for the target's names. */
 static clave_status keep_items(render *render, const node *node, list *items) {
   list kept = {0};
   for (size_t i = 0; i < items->count; i++) {
@@ -242,7 +244,7 @@ static clave_status keep_items(render *render, const node *node, list *items) {
   return NULL;
 }
 
-/* *completed: the body ran to its end once, without break or continue. */
+/* *completed: the body ran to its end at least once, without break or continue. */
 static clave_status run_loop(render *render, const node *node, loop_state *loop, bool *completed) {
   *completed = false;
   for (loop->at = 0; loop->at < loop->items.count; loop->at++) {
@@ -274,7 +276,7 @@ static clave_status exec_for(render *render, const node *node) {
   return exec(render, node->d);
 }
 
-/* ---------------------------------------------------------------- the table */
+/* ---------------------------------------------------------------- table */
 
 static clave_status (*const execute[])(render *render, const node *node) = {
     [NODE_DATA] = exec_data,
@@ -312,7 +314,7 @@ clave_status exec(render *render, const node *node) {
 
 /* ---------------------------------------------------------------- rendering */
 
-/* About as much as is printed, so that it is rarely moved. */
+/* Reserves about the size of the output, so that it is rarely moved. */
 static clave_status reserve_output(const render *render, builder *out) {
   size_t given = 256;
   for (size_t i = 0; i < render->options->n_inputs; i++) given += render->options->inputs[i].size;
@@ -325,7 +327,7 @@ static clave_status run(render *render, builder *out) {
   render->now = &top;
   TRY(reserve_output(render, out));
   TRY(arena_alloc(&render->arena, render->template->n_slots, sizeof *top.slots, &top.slots));
-  render->located = true; /* inputs have no place in the template */
+  render->located = true; /* inputs have no position in the template */
   TRY(read_inputs(render));
   render->located = false;
   TRY(enter_scope(render, &render->template->scope));
@@ -335,7 +337,7 @@ static clave_status run(render *render, builder *out) {
 
 clave_status jinja_render(const jinja_template *template, const jinja_options *options,
                           jinja_output *out) {
-  enum { FIRST_BLOCK = 16384 }; /* what most renderings take */
+  enum { FIRST_BLOCK = 16384 }; /* enough for most renderings */
   alignas(ARENA_ALIGNMENT) unsigned char block[FIRST_BLOCK];
   builder builder = {0};
   render render = {.template = template,

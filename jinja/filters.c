@@ -1,4 +1,4 @@
-/* Filters of single values, and the table of all. */
+/* Filters of single values, and the table of all filters. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -119,7 +119,7 @@ static clave_status indent_width(render *render, const bound *bound, value *out)
   return repeat_string(render, space.u.text, width, out);
 }
 
-/* width, first, blank */
+/* arguments: width, first, blank */
 static clave_status filter_indent(render *render, value values, const bound *bound, value *out) {
   value value, width, lines;
   builder built = {0};
@@ -185,8 +185,9 @@ static bool joins_digits(const string *string, size_t i, int64_t base) {
   return is_hexadecimal(before) && is_hexadecimal(after);
 }
 
-/* A copy that ends in NUL, without white space around it and without the underscores that Python
- * allows between digits. NULL: it holds NUL, or an underscore elsewhere. */
+/* Copies a number's text, NUL-terminated, without surrounding white space and without the
+ * underscores that Python permits between digits. *out is NULL if the text contains NUL, or an
+ * underscore elsewhere. */
 static clave_status number_text(render *render, const string *str, int64_t base, const char **out) {
   value trimmed;
   char *copy;
@@ -208,7 +209,7 @@ static clave_status number_text(render *render, const string *str, int64_t base,
   return NULL;
 }
 
-/* What Python's float() reads; false: it does not. */
+/* Reads what Python's float() accepts; returns false otherwise. */
 static bool read_real(const char *text, double *out) {
   char *end;
   const char *digits = text + (*text == '-' || *text == '+');
@@ -243,7 +244,7 @@ static clave_status string_to_whole(render *render, const string *string, int64_
   return NULL;
 }
 
-/* default, base */
+/* arguments: default, base */
 static clave_status filter_int(render *render, value values, const bound *bound, value *out) {
   int64_t base, i = 0;
   bool good = false;
@@ -287,7 +288,7 @@ static clave_status filter_abs(render *render, value values, const bound *bound,
   return values.kind == VALUE_INT && values.u.integer < 0 ? negate(values, out) : NULL;
 }
 
-/* precision, method */
+/* arguments: precision, method */
 static clave_status filter_round(render *render, value values, const bound *bound, value *out) {
   int64_t precision;
   char text_[400];
@@ -318,7 +319,7 @@ static clave_status filter_round(render *render, value values, const bound *boun
 
 /* ---------------------------------------------------------------- any value */
 
-/* default_value, boolean */
+/* arguments: default_value, boolean */
 static clave_status filter_default(render *render, value values, const bound *bound, value *out) {
   bool boolean = bound->given[1] && value_truth(bound->v[1]);
   *out = values;
@@ -378,7 +379,7 @@ static clave_status json_separators(render *render, value separators, json_style
   return want_string(key, &style->key);
 }
 
-/* ensure_ascii, indent, separators, sort_keys */
+/* arguments: ensure_ascii, indent, separators, sort_keys */
 static clave_status filter_tojson(render *render, value values, const bound *bound, value *out) {
   builder built = {0};
   json_style style = {.ascii = bound->given[0] && value_truth(bound->v[0]),
@@ -391,13 +392,14 @@ static clave_status filter_tojson(render *render, value values, const bound *bou
   return st;
 }
 
-/* ---------------------------------------------------------------- the table */
+/* ---------------------------------------------------------------- table */
 
 static const struct {
   const char *name;
   filter_function call;
   signature arguments;
-  filter_any any; /* instead of `call`: takes the arguments as they are. Neither: refused */
+  filter_any any; /* used instead of `call`, with unbound arguments. If both are NULL, the filter is
+                     not supported */
 } filters[] = {
     {"tojson", filter_tojson, {{"ensure_ascii", "indent", "separators", "sort_keys"}, 0}, NULL},
     {"trim", filter_trim, {{"chars"}, 0}, NULL},

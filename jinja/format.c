@@ -10,17 +10,16 @@
 #include "jinja/render.h"
 
 typedef struct spec {
-  char fill[5], align, sign, type; /* '\0': not given */
+  char fill[5], align, sign, type; /* '\0' if not given */
   bool alternate, zero, comma;
-  int width, precision; /* -1: not given */
+  int width, precision; /* -1 if not given */
 } spec;
 
 enum { MAX_WIDTH = 10000, MAX_PRECISION = 200 };
 
 /* ---------------------------------------------------------------- one value */
 
-/* Appends the bytes, with sign and padding. prefix: bytes of a sign or 0x, behind which zeros go.
- */
+/* Appends the text, padded. prefix: bytes of a sign or 0x, after which zeros are inserted. */
 static void append_padded(builder *builder, const string *str, size_t prefix, const spec *spec,
                           char default_align) {
   size_t width = spec->width > 0 ? (size_t)spec->width : 0, n = string_length(str);
@@ -40,7 +39,8 @@ static void append_padded(builder *builder, const string *str, size_t prefix, co
   for (size_t i = 0; align != '=' && i < missing - before; i++) builder_puts(builder, fill);
 }
 
-/* Commas between groups of three digits of the whole part; out: room for twice the text. */
+/* Inserts commas between groups of three digits of the integer part. out: must have twice the size
+ * of the text. */
 static void add_commas(const char *digits, char *out) {
   size_t n = strspn(digits, "0123456789"), k = 0;
   for (size_t i = 0; i < n; i++) {
@@ -50,7 +50,7 @@ static void add_commas(const char *digits, char *out) {
   (void)strcpy(out + k, digits + n);
 }
 
-/* The digits with sign and base. */
+/* Appends the digits with sign and base prefix, padded. */
 static void append_number(builder *builder, bool negative, const char *base, const char *digits,
                           const spec *spec) {
   char grouped[1200], all[1300];
@@ -77,7 +77,7 @@ static clave_status append_whole(builder *builder, int64_t i, const spec *spec) 
   return NULL;
 }
 
-/* The digits of |d|; out: of 600 bytes. */
+/* Writes the digits of |d|. out: must have 600 bytes. */
 static clave_status real_digits(double d, const spec *spec, char *out) {
   int precision = spec->precision < 0 ? 6 : spec->precision;
   char type = spec->type ? spec->type : 'g', form[] = {'%', '.', '*', type, '\0'};
@@ -112,7 +112,7 @@ static clave_status append_text_format(render *render, builder *builder, const s
   if (format->precision >= 0)
     TRY(get_slice(render, cut, (value[]){value_none(), value_int(format->precision), value_none()},
                   &cut));
-  spec text_ = *format; /* a text is padded with zeros after it, unlike a number */
+  spec text_ = *format; /* zero padding of text is on the right, unlike that of numbers */
   if (!text_.align) text_.align = '<';
   append_padded(builder, cut.u.text, 0, &text_, '<');
   return NULL;
@@ -125,7 +125,7 @@ typedef struct percent {
   const string *format;
   size_t at;
   value args;
-  size_t used; /* of a tuple */
+  size_t used; /* number of items of a tuple that were used */
   builder out;
 } percent;
 
@@ -145,7 +145,7 @@ static clave_status next_argument(percent *percent, value *out) {
   return NULL;
 }
 
-/* (name) */
+/* Reads the argument named by (name). */
 static clave_status named_argument(percent *percent, value *out) {
   const char *begin = percent->format->data + percent->at + 1;
   const char *end = memchr(begin, ')', percent->format->size - percent->at - 1);
@@ -294,7 +294,7 @@ static clave_status read_digits(const char **text, const char *end, int most, in
   return *out > most ? UNSUPPORTED("a width or precision of %d", *out) : NULL;
 }
 
-/* [[fill]align][sign][#][0][width][,][.precision][type] */
+/* Parses [[fill]align][sign][#][0][width][,][.precision][type]. */
 static clave_status read_spec(const char *text, const char *end, spec *spec) {
   size_t n = text < end ? 1 : 0;
   while (text + n < end && ((unsigned char)text[n] & 0xC0) == 0x80) n++;

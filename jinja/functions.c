@@ -1,4 +1,4 @@
-/* The functions that every template has. */
+/* The global functions. */
 #include <string.h>
 
 #include "jinja/render.h"
@@ -66,9 +66,9 @@ static clave_status call_range(render *render, const call_args *args, value *out
   return NULL;
 }
 
-/* ---------------------------------------------------------------- transformers' own */
+/* ---------------------------------------------------------------- transformers' extensions */
 
-/* The message alone, as Python would print it. */
+/* Raises an error that consists of the message alone, as Python would print it. */
 static clave_status call_raise(render *render, const call_args *args, value *out) {
   static const signature one = {{"message"}, 1};
   bound bound;
@@ -90,11 +90,12 @@ static clave_status call_strftime(render *render, const call_args *args, value *
   return format_date(render, format, out);
 }
 
-/* ---------------------------------------------------------------- the table */
+/* ---------------------------------------------------------------- table */
 
 static const struct {
   const char *name;
-  clave_status (*call)(render *render, const call_args *args, value *out); /* NULL: refused */
+  clave_status (*call)(render *render, const call_args *args,
+                       value *out); /* NULL if not supported */
 } functions[] = {{"raise_exception", call_raise},
                  {"strftime_now", call_strftime},
                  {"namespace", call_namespace},
@@ -103,7 +104,7 @@ static const struct {
                  {"lipsum", NULL},
                  {"cycler", NULL},
                  {"joiner", NULL},
-                 {"self", NULL}}; /* the template itself; all that it tells are blocks */
+                 {"self", NULL}}; /* the template itself, which has only its blocks as attributes */
 
 bool find_global(const char *name, value *out) {
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {

@@ -1,4 +1,4 @@
-/* What the caller gives, from JSON to values. */
+/* The caller's inputs: converts JSON to values. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ typedef struct reader {
   span source;
   jinja_origin origin;
   value root;
-  value open[NESTED]; /* lists and dicts that are not closed yet */
+  value open[NESTED]; /* lists and dicts that are still open */
   value key[NESTED];
   size_t depth;
 } reader;
@@ -34,7 +34,7 @@ static clave_status place_value(reader *reader, value result) {
   return INVALID("key \"%.*s\" twice in an object", shown, key.u.text->data);
 }
 
-/* Names that templates print within tokens of their own: <|user|>. */
+/* True for names that templates print within special tokens, as in <|user|>. */
 static bool is_role(const string *string) {
   static const char *const roles[] = {"system",   "user",  "assistant", "tool",       "developer",
                                       "function", "model", "ipython",   "environment"};
@@ -51,7 +51,7 @@ static clave_status read_text(reader *reader, span span, bool is_key, value *out
               string_is(reader->key[1].u.text, "role") && is_role(&said);
   bool written = reader->origin != JINJA_TRUSTED && !role;
   uintptr_t at = (uintptr_t)span.data, first = (uintptr_t)reader->source.data;
-  return at >= first && at - first < reader->source.size /* it has no escapes */
+  return at >= first && at - first < reader->source.size /* no escapes: part of the source */
              ? make_borrowed(reader->arena, span.data, span.size, written, out)
              : make_written(reader->arena, span.data, span.size, written, out);
 }
@@ -103,7 +103,7 @@ static clave_status take_event(void *ctx, json_event event, span span) {
 }
 
 static clave_status read_input(render *render, const jinja_input *in, value *out) {
-  reader own; /* most of it is set where it is read */
+  reader own; /* most members are initialized later, where they are read */
   own.arena = &render->arena;
   own.source = (span){in->value, in->size};
   own.origin = in->origin;

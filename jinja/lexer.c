@@ -1,4 +1,4 @@
-/* Tokens of templates: text, and what stands in {{ }}, {% %} and {# #}. */
+/* Tokens of templates: text, and the contents of {{ }}, {% %} and {# #}. */
 #include "jinja/lexer.h"
 
 #include <stdlib.h>
@@ -10,12 +10,12 @@
 typedef struct lexer {
   span source;
   size_t at;
-  size_t line_at; /* where the line begins that `line` counts */
+  size_t line_at; /* start of line number `line` */
   uint32_t line;
-  size_t counted;   /* lines are counted up to here */
-  bool line_starts; /* the last thing read ended a line */
+  size_t counted;   /* position up to which lines are counted */
+  bool line_starts; /* the last token ended a line */
   token_list *out;
-  char open[64]; /* brackets that are open in a block */
+  char open[64]; /* stack of open brackets in a block */
   size_t n_open;
 } lexer;
 
@@ -65,8 +65,8 @@ static size_t skip_space(const lexer *lexer, size_t at) {
 
 /* ---------------------------------------------------------------- text and the blocks in it */
 
-/* The end of a block, of the kind '%', '}' or '#', at `at`: 0 if there is none, else how long it is
- * with the white space that it takes. */
+/* Returns the size of a block's end at `at`, including the white space that it removes; 0 if there
+ * is none. kind: '%', '}' or '#'. */
 static size_t block_end(const lexer *lexer, size_t at, char kind) {
   size_t sign = byte_at(lexer, at) == '-' || (byte_at(lexer, at) == '+' && kind != '}');
   const char close[] = {kind, '}', '\0'};
@@ -77,7 +77,7 @@ static size_t block_end(const lexer *lexer, size_t at, char kind) {
   return end - at;
 }
 
-/* The text before a block that opens with '-', '+' or no sign. */
+/* Returns the end of the text before a block that opens with '-', '+' or no sign. */
 static size_t trim_before(const lexer *lexer, size_t from, size_t to, char sign, bool is_print) {
   const char *text = lexer->source.data;
   if (sign == '-') {
@@ -101,7 +101,8 @@ static void read_past(lexer *lexer, size_t end) {
   lexer->line_starts = end > 0 && lexer->source.data[end - 1] == '\n';
 }
 
-/* Is `{%` at `at` the tag `word`? *inner: where its sign or end begins. */
+/* True if the `{%` at `at` is the tag `word`. *inner: position after the word, of its sign or end.
+ */
 static bool is_tag(const lexer *lexer, size_t at, const char *word, size_t *inner) {
   at += 2;
   if (byte_at(lexer, at) == '-' || byte_at(lexer, at) == '+') at++;
@@ -111,7 +112,7 @@ static bool is_tag(const lexer *lexer, size_t at, const char *word, size_t *inne
   return block_end(lexer, *inner, '%') > 0;
 }
 
-/* At {% raw %}: what stands up to {% endraw %} is text. */
+/* Reads {% raw %}: everything up to {% endraw %} is text. */
 static clave_status lex_raw(lexer *lexer, size_t begin, size_t inner) {
   size_t from = inner + (byte_at(lexer, inner) == '-' ? block_end(lexer, inner, '%') : 2), end;
   if (byte_at(lexer, inner) == '+') return lex_error(lexer, begin, "raw does not end with +%}");
@@ -177,7 +178,7 @@ static bool is_name(char c) {
          (unsigned char)c >= 0x80;
 }
 
-/* Digits with single underscores between them. */
+/* Skips digits, with single underscores between them. */
 static size_t skip_digits(const lexer *lexer, size_t at) {
   while (is_digit(byte_at(lexer, at)) ||
          (byte_at(lexer, at) == '_' && is_digit(byte_at(lexer, at + 1))))
@@ -290,7 +291,8 @@ static clave_status bad_escape(const token *token, const char *what) {
   return INVALID("line %u, column %u: %s in a string", token->line, token->column, what);
 }
 
-/* `n` hexadecimal digits at text, of which `left` bytes are there; UINT32_MAX: not so many. */
+/* Reads `n` hexadecimal digits at text, of which `left` bytes remain. Returns UINT32_MAX if there
+ * are fewer. */
 static uint32_t read_hex(const char *text, size_t left, size_t n) {
   uint32_t c = 0;
   if (left < n) return UINT32_MAX;
@@ -311,7 +313,7 @@ static clave_status add_code_point(const token *token, uint32_t c, builder *out)
   return NULL;
 }
 
-/* One escape at text, behind its backslash; *used: its bytes. */
+/* Reads one escape at text, after its backslash. *used: its bytes. */
 static clave_status read_escape(const token *token, const char *text, size_t left, size_t *used,
                                 builder *out) {
   static const char letters[] = "\\'\"abfnrtv", meant[] = "\\'\"\a\b\f\n\r\t\v";

@@ -7,7 +7,7 @@
 
 typedef clave_status (*method_function)(render *render, value self, const bound *bound, value *out);
 
-/* A string argument that may be None or not given. */
+/* Stores a string argument, NULL if it is None or not given. */
 static clave_status optional_string(const bound *bound, size_t i, const string **out) {
   *out = NULL;
   return bound->given[i] && bound->v[i].kind != VALUE_NONE ? want_string(bound->v[i], out) : NULL;
@@ -79,7 +79,7 @@ static clave_status str_removesuffix(render *render, value scale, const bound *b
   return remove_affix(render, scale, bound, false, out);
 }
 
-/* Fills up to a width: `before` and `after` of the filling are given by how many are missing. */
+/* Pads to a width: centered (where 0), on the right (where < 0) or on the left (where > 0). */
 static clave_status pad(render *render, value scale, const bound *bound, int where, value *out) {
   int64_t width, missing, before;
   const string *fill;
@@ -183,7 +183,7 @@ static clave_status str_join(render *render, value scale, const bound *bound, va
   return string_join(render, scale.u.text, &items, false, out);
 }
 
-/* ---------------------------------------------------------------- str: questions */
+/* ---------------------------------------------------------------- str: queries */
 
 static clave_status bounds_of(const bound *bound, int64_t range[2]) {
   range[0] = 0;
@@ -294,7 +294,8 @@ static clave_status str_isascii(render *render, value scale, const bound *bound,
   return NULL;
 }
 
-/* isdigit and isnumeric also take superscripts and fractions, which nobody counts with. */
+/* In Python isdigit also accepts superscripts, for example. The callers reject characters beyond
+ * ASCII, for which the answers would differ. */
 static bool is_digit_or_refused(uint32_t c) { return is_decimal(c); }
 static clave_status str_isdigit(render *render, value scale, const bound *bound, value *out) {
   value ascii;
@@ -399,11 +400,11 @@ static clave_status list_index(render *render, value left, const bound *bound, v
   return INVALID("the value is not in the list");
 }
 
-/* ---------------------------------------------------------------- the table */
+/* ---------------------------------------------------------------- table */
 
 typedef struct method_row {
   const char *name;
-  method_function call; /* NULL: refused */
+  method_function call; /* NULL if not supported */
   signature arguments;
 } method_row;
 
@@ -446,7 +447,7 @@ static const method_row str_methods[] = {
     {"isascii", str_isascii, {{0}, 0}},
     {"isupper", str_isupper, {{0}, 0}},
     {"islower", str_islower, {{0}, 0}},
-    {"format", NULL, {{0}, 0}}, /* takes any arguments: call_method */
+    {"format", NULL, {{0}, 0}}, /* any arguments: see call_method */
     {"casefold", NULL, {{0}, 0}},
     {"encode", NULL, {{0}, 0}},
     {"expandtabs", NULL, {{0}, 0}},
@@ -466,7 +467,7 @@ static const method_row list_methods[] = {{"index", list_index, {{"value", "star
                                           {"copy", list_copy, {{0}, 0}}};
 static const method_row tuple_methods[] = {{"index", list_index, {{"value", "start"}, 1}},
                                            {"count", list_count, {{"value"}, 1}}};
-/* Attributes that these types have in Python and that are not supported here. */
+/* Attributes that these types have in Python but that are not supported here. */
 static const method_row int_attributes[] = {
     {"real", NULL, {{0}, 0}},       {"imag", NULL, {{0}, 0}},
     {"numerator", NULL, {{0}, 0}},  {"denominator", NULL, {{0}, 0}},
@@ -491,7 +492,7 @@ static const method_row iterator_attributes[] = {
     {"close", NULL, {{0}, 0}},        {"gi_running", NULL, {{0}, 0}},
     {"gi_suspended", NULL, {{0}, 0}}, {"gi_yieldfrom", NULL, {{0}, 0}}};
 static const method_row loop_methods[] = {{"cycle", NULL, {{0}, 0}}, {"changed", NULL, {{0}, 0}}};
-/* What the immutable sandbox makes undefined, since it changes the value. */
+/* Methods that the immutable sandbox makes undefined, because they change the value. */
 static const char *const dict_refused[] = {"clear", "pop", "popitem", "setdefault", "update", NULL};
 static const char *const list_refused[] = {"append", "clear",   "extend", "insert", "pop",
                                            "remove", "reverse", "sort",   NULL};
@@ -558,7 +559,8 @@ static clave_status call_loop(render *render, const method *method, const call_a
   return NULL;
 }
 
-/* True for the methods that accept keyword arguments in Python; the others take positions only. */
+/* True for methods that accept keyword arguments in Python; the others accept positional ones
+ * only. */
 static bool takes_names(const char *name) {
   static const char *const methods_with_names[] = {"split", "rsplit", "splitlines", "replace"};
   for (size_t i = 0; i < sizeof methods_with_names / sizeof *methods_with_names; i++)

@@ -1,4 +1,4 @@
-/* Expressions, from what binds least to what binds most. */
+/* Parses expressions, from the lowest precedence to the highest. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -64,8 +64,8 @@ static clave_status parse_items(parser *parser, const char *close, bool pairs, n
   return expect_operator(parser, close);
 }
 
-/* One argument; *seen: the kind of the arguments before it, 0: positional, 1: *a, 2: named, 3: **a.
- */
+/* Parses one argument. *seen: kind of the arguments before it, 0: positional, 1: *a, 2: named, 3:
+ * **a. */
 static clave_status parse_argument(parser *parser, int *seen, node **out) {
   const token *at = parser->at;
   int kind = at_operator(parser, "**")  ? 3
@@ -139,7 +139,7 @@ static clave_status parse_number(parser *parser, node **out) {
 static clave_status parse_name(parser *parser, node **out) {
   static const struct {
     const char *name;
-    int truth; /* -1: none */
+    int truth; /* -1 for none */
   } words[] = {{"true", 1}, {"True", 1}, {"false", 0}, {"False", 0}, {"none", -1}, {"None", -1}};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
     if (!at_name(parser, words[i].name)) continue;
@@ -177,7 +177,7 @@ static clave_status parse_primary(parser *parser, node **out) {
   }
 }
 
-/* ---------------------------------------------------------------- what follows a value */
+/* ---------------------------------------------------------------- postfix */
 
 static clave_status parse_subscript(parser *parser, node **out) {
   node *parts[3] = {0};
@@ -259,7 +259,8 @@ clave_status parse_postfix(parser *parser, node **node) {
   }
 }
 
-/* The name of a filter or test, which may have dots. */
+/* Reads the name of a filter or test. Jinja2's grammar permits dots, but no filter or test has
+ * one. */
 static clave_status parse_dotted(parser *parser, const char **out) {
   const token *name;
   TRY(expect_name(parser, &name));

@@ -1,4 +1,4 @@
-/* Statements, and a template as a whole. */
+/* Parses statements and whole templates. */
 #include "jinja/parser.h"
 
 #include <stdlib.h>
@@ -107,8 +107,8 @@ clave_status enter(parser *parser) {
 
 static clave_status parse_statement(parser *parser, node **out);
 
-/* Statements up to a block whose name is one of `ends`, at which the parser stands afterwards;
- * NULL: up to the template's end. */
+/* Parses statements up to a block named in `ends`, where the parser then is; NULL: up to the
+ * template's end. */
 static clave_status parse_body(parser *parser, const char *const *ends, node **out) {
   for (; parser->at->kind != TOKEN_END; out = &(*out)->next) {
     const token *begin = parser->at;
@@ -140,7 +140,7 @@ static clave_status parse_body(parser *parser, const char *const *ends, node **o
   return ends ? parse_error(parser, "expected {%% %s %%}", ends[0]) : NULL;
 }
 
-/* A body up to `end`, from behind the block that it begins with. */
+/* Parses a body up to `end`, starting after the name and arguments of its opening block. */
 static clave_status parse_block(parser *parser, const char *end, node **out) {
   TRY(expect_end(parser));
   TRY(parse_body(parser, (const char *const[]){end, NULL}, out));
@@ -208,7 +208,7 @@ static clave_status parse_set(parser *parser, node *node) {
   return parse_block(parser, "endset", &node->c);
 }
 
-/* Jinja2 refuses two parameters of a name, and `caller` without a default. */
+/* Rejects, like Jinja2, duplicate parameters, and `caller` without a default. */
 static clave_status check_parameter(const parser *parser, const node *all, const node *new,
                                     bool has_default) {
   if (!has_default && strcmp(new->name, "caller") == 0)
@@ -269,7 +269,8 @@ static clave_status parse_call_block(parser *parser, node *node) {
   return parse_macro_body(parser, node->b, "endcall");
 }
 
-/* A generation block is Jinja's call block, without the call: a function of its own. */
+/* Parses a generation block, which is Jinja2's call block without the call: its body is a
+ * function. */
 static clave_status parse_generation(parser *parser, node *node) {
   TRY(new_node(parser, NODE_MACRO, parser->at, &node->b));
   node->b->name = "generation";
@@ -311,7 +312,7 @@ static clave_status parse_jump(parser *parser, node *node) {
 static const struct {
   const char *name;
   node_kind kind;
-  clave_status (*parse)(parser *parser, node *node); /* NULL: refused */
+  clave_status (*parse)(parser *parser, node *node); /* NULL if not supported */
 } statements[] = {{"set", NODE_SET, parse_set},
                   {"if", NODE_IF, parse_if},
                   {"for", NODE_FOR, parse_for},
@@ -346,7 +347,7 @@ static clave_status parse_statement(parser *parser, node **out) {
 
 /* ---------------------------------------------------------------- templates */
 
-/* Jinja2 makes "\n" of all line ends and drops one at the end. */
+/* Converts all line ends to "\n" and drops one at the end, like Jinja2. */
 static clave_status normalize(mem_pool *pool, const char *source, size_t size, span *out) {
   char *copy = mem_pool_strdup(pool, source, size);
   size_t n = 0;

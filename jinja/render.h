@@ -1,9 +1,9 @@
 #ifndef JINJA_RENDER_H
 #define JINJA_RENDER_H
-/* One rendering: where names are kept, where text goes, and what the evaluating files share. */
+/* A rendering: its names and its output, and declarations shared by the files that evaluate. */
 #include "jinja/ast.h"
 
-/* The names of one call of a function; the template itself is the outermost. */
+/* The names of one call of a function. The outermost function is the template itself. */
 typedef struct activation {
   value *slots;
   struct activation *parent;
@@ -20,7 +20,7 @@ typedef struct render {
   builder *out;
   int depth, calls;
   flow flow;
-  bool located; /* the error says where it is, or is the template's own */
+  bool located; /* the error already has a position, or was raised by the template */
 } render;
 
 struct macro {
@@ -50,7 +50,7 @@ typedef struct call_args {
   size_t n_named;
 } call_args;
 
-/* Arguments by the names of parameters. */
+/* Arguments bound to the names of parameters. */
 enum { MAX_PARAMETERS = 5 };
 typedef struct signature {
   const char *names[MAX_PARAMETERS];
@@ -62,17 +62,17 @@ typedef struct bound {
 } bound;
 clave_status bind_args(const char *what, const signature *signature, const call_args *args,
                        bound *out) STATUS_CHECK;
-/* An integer among bound arguments, or `otherwise`. */
+/* Stores an integer argument, or `otherwise` if it was not given. */
 clave_status bound_integer(const bound *bound, size_t i, int64_t otherwise,
                            int64_t *out) STATUS_CHECK;
 clave_status want_string(value value, const string **out) STATUS_CHECK;
 clave_status want_integer(value value, int64_t *out) STATUS_CHECK;
-clave_status refuse_undefined(value value) STATUS_CHECK; /* CLAVE_INVALID if it is */
+clave_status refuse_undefined(value value) STATUS_CHECK; /* CLAVE_INVALID if value is undefined */
 
 /* eval.c, exec.c, call.c */
 clave_status eval(render *render, const node *node, value *out) STATUS_CHECK;
 clave_status exec(render *render, const node *node) STATUS_CHECK;
-/* What `body` prints, through `filters` if those are not NULL. */
+/* Renders `body` to a string and applies `filters` (may be NULL). */
 clave_status exec_to_string(render *render, const node *body, const node *filters,
                             value *out) STATUS_CHECK;
 clave_status enter_scope(render *render, const scope *scope) STATUS_CHECK;
@@ -90,12 +90,12 @@ clave_status compare(render *render, binary_op op, value left, value right, bool
 clave_status repeat_string(render *render, const string *string, int64_t times,
                            value *out) STATUS_CHECK;
 
-/* attributes.c: as x.name and x[key] look things up */
+/* attributes.c: lookup as x.name and x[key] do it */
 clave_status get_attribute(render *render, value of, const string *name, value *out) STATUS_CHECK;
-value get_loop(const loop_state *state, int number); /* by find_loop_name */
+value get_loop(const loop_state *state, int number); /* number: from find_loop_name */
 clave_status get_item(render *render, value of, value key, value *out) STATUS_CHECK;
 clave_status get_slice(render *render, value of, const value bounds[3], value *out) STATUS_CHECK;
-/* "a.0.b" on a value, as the filters' attribute= does. */
+/* Looks up a path like "a.0.b" in a value, as attribute= of the filters does. */
 clave_status get_path(render *render, value of, value path, value *out) STATUS_CHECK;
 
 /* methods.c */
@@ -103,7 +103,7 @@ const char *method_name(int index);
 clave_status call_method(render *render, const method *method, const call_args *args,
                          value *out) STATUS_CHECK;
 
-/* strings.c: what methods and filters do with strings */
+/* strings.c: string operations of methods and filters */
 typedef enum case_change {
   CHANGE_LOWER,
   CHANGE_UPPER,
@@ -115,30 +115,31 @@ typedef enum case_change {
 clave_status string_case(render *render, const string *string, case_change change,
                          value *out) STATUS_CHECK;
 typedef enum strip_side { STRIP_LEFT = 1, STRIP_RIGHT = 2, STRIP_BOTH = 3 } strip_side;
-/* chars: NULL for white space. */
+/* chars: NULL for white space */
 clave_status string_strip(render *render, const string *scale, const string *chars, strip_side side,
                           value *out) STATUS_CHECK;
-/* most: -1 for all. */
+/* most: -1 for all */
 clave_status string_replace(render *render, const string *scale, const string *old,
                             const string *new, int64_t most, value *out) STATUS_CHECK;
-/* separator: NULL for runs of white space; most: -1 for all. */
+/* separator: NULL for runs of white space; most: -1 for all */
 clave_status string_split(render *render, const string *scale, const string *separator,
                           int64_t most, bool from_right, value *out) STATUS_CHECK;
 clave_status string_lines(render *render, const string *string, bool keep_ends,
                           value *out) STATUS_CHECK;
 clave_status string_join(render *render, const string *separator, const list *items, bool as_text,
                          value *out) STATUS_CHECK;
-/* & < > ' " as entities; the result is escaped text. */
+/* Replaces & < > ' " by entities. The result is marked as escaped. */
 clave_status escape_html(render *render, value scale, value *out) STATUS_CHECK;
-/* Byte of the i-th code point, which may be the end. */
+/* Returns the byte offset of code point i, or the size of the string at its end. */
 size_t string_at(const string *string, size_t i);
-/* Where `what` stands in code points from `start` to `end`, as Python takes them; -1: nowhere. */
+/* Finds `what` within the range of code points [start, end), with Python's rules. Stores -1 if it
+ * does not occur. */
 clave_status string_find(render *render, const string *scale, const string *what,
                          const int64_t range[2], bool last, int64_t *out) STATUS_CHECK;
 
 /* functions.c */
 bool find_global(const char *name, value *out);
-bool is_template_itself(value value); /* the name `self` */
+bool is_template_itself(value value); /* the global name `self` */
 clave_status call_function(render *render, int index, const call_args *args,
                            value *out) STATUS_CHECK;
 

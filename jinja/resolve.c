@@ -1,6 +1,7 @@
-/* Which slot each name stands for. As in Jinja2 a scope (the template, a macro, a loop's body, ...)
- * is looked through as a whole before anything in it runs: a name that it assigns is its own, and
- * begins as the outer one of that name, as the context's, or as undefined. Ifs are no scopes. */
+/* Assigns a slot to each name. As in Jinja2, a scope (the template, a macro, a loop's body, ...)
+ * is analyzed as a whole before anything in it runs. A name that it assigns belongs to it, and
+ * starts with the value of the outer name, or of the context, or undefined. An if is not a scope.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ typedef struct function {
 typedef struct frame {
   struct frame *parent;
   function *function;
-  scope *scope; /* complete once its names were collected */
+  scope *scope; /* complete after its names were collected */
 } frame;
 
 typedef struct resolver {
@@ -36,7 +37,7 @@ static load *find_load(const scope *scope, const char *name) {
   return NULL;
 }
 
-/* In the frames around `frame`; *level: how many functions up. */
+/* Finds a name in the frames around `frame`; *level: number of functions up. */
 static const load *find_outer(const frame *frame, const char *name, uint32_t *level) {
   uint32_t own = frame->function->level;
   for (frame = frame->parent; frame; frame = frame->parent) {
@@ -47,10 +48,10 @@ static const load *find_outer(const frame *frame, const char *name, uint32_t *le
   return NULL;
 }
 
-/* ---------------------------------------------------------------- the names of a scope */
+/* ---------------------------------------------------------------- names of a scope */
 
-/* Names while they are collected: those of branches are copies of those before. A name has the same
- * slot in all: `slots` are the ones of the frame. */
+/* Names while they are collected. Branches work on copies of the names before them. A name has the
+ * same slot in all branches: `slots` are those of the frame. */
 typedef struct names {
   frame *frame;
   scope *slots;
@@ -140,7 +141,8 @@ static clave_status collect_branch(resolver *resolver, names *names, const node 
   return NULL;
 }
 
-/* What a branch, but not each of them, assigns begins as the context's or the outer one. */
+/* Merges the names of branches. A name assigned in some but not all of them starts with the value
+ * of the outer name, or of the context. */
 static clave_status join_branches(resolver *resolver, names *names, const scope branches[3]) {
   scope before;
   TRY(copy_scope(resolver, &names->now, &before));
@@ -258,7 +260,8 @@ static clave_status place_loop_body(resolver *resolver, frame *outer, node *node
   return place(resolver, &frame, node->c);
 }
 
-/* The target has slots of its own while the condition looks at it. The body is placed. */
+/* Assigns slots for a loop's condition, which has its own slots for the target. The body must be
+ * done. */
 static clave_status place_loop_test(resolver *resolver, frame *outer, node *node) {
   frame frame = {outer, outer->function, node->test_scope};
   scope slots;

@@ -1,4 +1,4 @@
-/* Filters of sequences. */
+/* Filters on sequences. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,8 @@ static clave_status make_iterator(render *render, const list *items, value *out)
   return NULL;
 }
 
-/* Python's iterators fail when they are read: an error is kept until then. Takes `st`. */
+/* Makes an iterator whose error is raised when it is read, as in Python. Takes ownership of `st`.
+ */
 static clave_status make_failing(render *render, const list *items, clave_status st, value *out) {
   value message;
   if (st && status_code_of(st) != STATUS_INVALID) return st;
@@ -31,7 +32,7 @@ static bool is_true(const bound *bound, size_t i) {
   return bound->given[i] && value_truth(bound->v[i]);
 }
 
-/* The name of a filter or test among arguments, which ends in NUL. */
+/* Stores the name of a filter or test from an argument, NUL-terminated. */
 static clave_status name_of(render *render, value result, const char **out) {
   const string *string;
   value copy;
@@ -77,7 +78,7 @@ static clave_status map_filter(render *render, const list *in, const call_args *
   return NULL;
 }
 
-/* As Jinja2, which does not iterate over what is false. */
+/* Stores the items of a value, none if it is false, like Jinja2. */
 static clave_status items_if_true(render *render, value value, list *out) {
   *out = (list){0};
   return value_truth(value) ? value_items(&render->arena, value, out) : NULL;
@@ -93,11 +94,11 @@ clave_status filter_map(render *render, value values, const call_args *args, val
   return make_failing(render, &mapped, st, out);
 }
 
-/* What `choose` looks at in each item. */
+/* A condition on items. */
 typedef struct chooser {
-  bool by_attribute; /* of the item the attribute `path` */
+  bool by_attribute; /* test the item's attribute `path` */
   value path;
-  int test; /* -1: its truth */
+  int test; /* -1: truth */
   call_args args;
   bool wanted;
 } chooser;
@@ -115,7 +116,8 @@ static clave_status choose_items(render *render, const chooser *chooser, const l
   return NULL;
 }
 
-/* by_attribute: the first argument is of each item what is tested. The next is the test. */
+/* Keeps the items that pass a test (or fail it, if not wanted). by_attribute: the first argument
+ * is the attribute to test; the next one names the test. */
 static clave_status choose(render *render, value values, const call_args *args, bool by_attribute,
                            bool wanted, value *out) {
   list in, chosen = {0};
@@ -156,7 +158,7 @@ static clave_status lower_text(render *render, value values, value *out) {
   return values.kind == VALUE_STRING ? string_case(render, values.u.text, CHANGE_LOWER, out) : NULL;
 }
 
-/* What `item` is compared by. */
+/* Computes the sort key of `item`. */
 static clave_status key_of(render *render, value item, value path, bool case_sensitive,
                            value *out) {
   *out = item;
@@ -164,7 +166,7 @@ static clave_status key_of(render *render, value item, value path, bool case_sen
   return case_sensitive ? NULL : lower_text(render, *out, out);
 }
 
-/* Of several paths between commas a list of keys. */
+/* Computes a list of keys if there are several paths, separated by commas. */
 static clave_status keys_of(render *render, value item, value paths, bool case_sensitive,
                             value *out) {
   value comma, split;
@@ -189,7 +191,7 @@ static clave_status copy_items(render *render, value values, value *out) {
   return NULL;
 }
 
-/* reverse, case_sensitive, attribute */
+/* arguments: reverse, case_sensitive, attribute */
 clave_status filter_sort(render *render, value values, const bound *bound, value *out) {
   list keys = {0};
   TRY(copy_items(render, values, out));
@@ -201,7 +203,7 @@ clave_status filter_sort(render *render, value values, const bound *bound, value
   return sort_values(&render->arena, out->u.list, &keys, is_true(bound, 0));
 }
 
-/* case_sensitive, attribute */
+/* arguments: case_sensitive, attribute */
 clave_status filter_unique(render *render, value values, const bound *bound, value *out) {
   list in, kept = {0};
   value seen;
@@ -241,7 +243,7 @@ clave_status filter_max(render *render, value values, const bound *bound, value 
   return extreme(render, values, bound, 1, out);
 }
 
-/* attribute, start */
+/* arguments: attribute, start */
 clave_status filter_sum(render *render, value values, const bound *bound, value *out) {
   list in;
   TRY(value_items(&render->arena, values, &in));
@@ -255,7 +257,7 @@ clave_status filter_sum(render *render, value values, const bound *bound, value 
   return NULL;
 }
 
-/* case_sensitive, by, reverse */
+/* arguments: case_sensitive, by, reverse */
 clave_status filter_dictsort(render *render, value values, const bound *bound, value *out) {
   list keys = {0};
   value by = or_none(bound, 1);
@@ -278,7 +280,7 @@ clave_status filter_dictsort(render *render, value values, const bound *bound, v
 
 /* ---------------------------------------------------------------- others */
 
-/* d, attribute */
+/* arguments: d, attribute */
 clave_status filter_join(render *render, value values, const bound *bound, value *out) {
   list in, mapped = {0};
   value separator;

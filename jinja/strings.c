@@ -1,4 +1,5 @@
-/* What Python's str does. Results keep, byte by byte, which of their text was written by people. */
+/* Operations of Python's str. Results keep, byte by byte, which of their text was written by
+ * users. */
 #include <string.h>
 
 #include "base/utf8.h"
@@ -16,7 +17,7 @@ size_t string_at(const string *string, size_t i) {
 
 /* ---------------------------------------------------------------- case */
 
-/* Is there a cased character next to `at`, beyond those that do not count? */
+/* True if the nearest character before `at` that is not case-ignorable is cased. */
 static bool cased_before(const string *string, size_t at) {
   while (at > 0) {
     uint32_t c;
@@ -36,12 +37,12 @@ static bool cased_after(const string *string, size_t at) {
   return false;
 }
 
-/* The characters between which the filter title begins words. */
+/* True for characters after which the filter title begins a word. */
 static bool begins_word(uint32_t c) { return is_space(c) || (c < 0x80 && strchr("-({[<", (int)c)); }
 
 typedef struct case_state {
-  bool first;  /* nothing was read */
-  bool inside; /* of a word */
+  bool first;  /* nothing was read yet */
+  bool inside; /* within a word */
 } case_state;
 
 static case_form choose_form(case_change change, uint32_t c, case_state *state) {
@@ -77,7 +78,7 @@ static bool all_ascii(const string *string) {
   return any < 0x80;
 }
 
-/* ASCII that one origin wrote. */
+/* Fast path for ASCII of one origin. */
 static clave_status change_ascii(render *render, const string *string, case_change change,
                                  value *out) {
   case_state state = {.first = true};
@@ -161,7 +162,7 @@ static void add_piece(builder *builder, const string *str, size_t at, size_t siz
   if (size) builder_add(builder, &string);
 }
 
-/* Before each character, and at the end. */
+/* Inserts `new` before each character and at the end. */
 static void replace_between(builder *builder, const string *scale, const string *new,
                             int64_t most) {
   for (size_t at = 0, n; at < scale->size; at += n) {
@@ -257,7 +258,7 @@ static clave_status split_at(render *render, const string *scale, const string *
   return add_part(render, scale, from, scale->size, list);
 }
 
-/* Where the last `what` begins that ends at or before `end`; SIZE_MAX: nowhere. */
+/* Returns the start of the last `what` that ends at or before `end`, SIZE_MAX if there is none. */
 static size_t find_last(const string *scale, size_t end, const string *what) {
   if (what->size > end) return SIZE_MAX;
   for (size_t at = end - what->size + 1; at-- > 0;) {
@@ -292,7 +293,7 @@ clave_status string_split(render *render, const string *scale, const string *sep
   return NULL;
 }
 
-/* Bytes of the line end at text, 0 if there is none. */
+/* Returns the bytes of the line end at text, 0 if there is none. */
 static size_t line_end(const char *text, size_t size) {
   uint32_t c;
   size_t n = utf8_read(text, &c);

@@ -1,4 +1,4 @@
-/* The tests behind `is`. */
+/* The tests used with `is`. */
 #include <math.h>
 #include <string.h>
 
@@ -62,7 +62,8 @@ static clave_status is_mapping(render *render, value values, const value *other,
   return NULL;
 }
 
-/* What has a length and can be subscripted: views and iterators cannot, undefined fails nowhere. */
+/* True for values with a length and subscripts. Views and iterators have none; undefined supports
+ * both. */
 static clave_status is_sequence(render *render, value values, const value *other, bool *out) {
   (void)render, (void)other;
   *out = values.kind == VALUE_STRING || values.kind == VALUE_LIST || values.kind == VALUE_TUPLE ||
@@ -77,7 +78,7 @@ static clave_status is_iterable(render *render, value values, const value *other
 }
 static clave_status is_callable(render *render, value values, const value *other, bool *out) {
   (void)render, (void)other;
-  /* An undefined value has a __call__, which raises. */
+  /* Undefined values have a __call__, which raises. */
   *out = values.kind == VALUE_MACRO || values.kind == VALUE_METHOD ||
          values.kind == VALUE_FUNCTION || values.kind == VALUE_UNDEFINED ||
          values.kind == VALUE_LOOP;
@@ -155,7 +156,7 @@ static clave_status is_in(render *render, value values, const value *other, bool
   return value_contains(&render->arena, values, *other, out);
 }
 
-/* The same object: small values are the same where they are equal. */
+/* Tests identity. For none and booleans it equals equality; other kinds are not supported. */
 static clave_status is_same(render *render, value values, const value *other, bool *out) {
   *out = false;
   if (values.kind != other->kind) return NULL;
@@ -189,12 +190,12 @@ static clave_status names_test(render *render, value values, const value *other,
   return NULL;
 }
 
-/* ---------------------------------------------------------------- the table */
+/* ---------------------------------------------------------------- table */
 
 static const struct {
   const char *name;
   clave_status (*call)(render *render, value result, const value *other, bool *out);
-  const char *parameter; /* of `other`, NULL: none */
+  const char *parameter; /* name of `other`; NULL if there is none */
 } tests[] = {{"defined", is_defined, NULL},
              {"none", is_none, NULL},
              {"string", is_string, NULL},

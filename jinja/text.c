@@ -14,27 +14,26 @@
 
 /* ---------------------------------------------------------------- numbers */
 
-/* Adds 1 to the last digit of "d.ddde+xx" if that reads as d. Below a power of two numbers are
- * twice as dense as above it, so that a farther decimal may read as d where the nearest does not.
- */
+/* Adds 1 to the last digit of "d.ddde+xx" if the result reads as d. Below a power of two, numbers
+ * are twice as dense as above it, so a farther decimal may read as d where the nearest does not. */
 static bool next_digits_read(char *text, double d) {
   char next[40];
   int exponent;
   if (frexp(d, &exponent) != 0.5) return false;
   (void)strcpy(next, text);
   char *at = strchr(next, 'e');
-  if (at[-1] == '9') return false; /* no power of two has its 16th digit so */
+  if (at[-1] == '9') return false; /* no power of two has 9 as its 16th digit */
   at[-1]++;
   if (number_read(next, NULL) != d) return false;
   (void)strcpy(text, next);
   return true;
 }
 
-/* The digits of the shortest decimal that reads as d, without trailing zeros; *point: how many of
- * them stand before the decimal point. */
+/* Computes the digits of the shortest decimal that reads as d, without trailing zeros. *point:
+ * number of digits before the decimal point. */
 static void shortest_digits(double d, char digits[20], int *point) {
   char s[40];
-  /* Any 15 digits are told apart by normal numbers, fewer by subnormal ones. */
+  /* Normal numbers distinguish any 15 digits, subnormal ones fewer. */
   for (int precision = d < DBL_MIN ? 1 : 15; precision <= 17; precision++) {
     (void)number_print(s, sizeof s, "%.*e", precision - 1, d);
     if (number_read(s, NULL) == d) break;
@@ -98,14 +97,14 @@ static void append_part(builder *builder, const string *str, size_t at, size_t s
   if (size) builder_add(builder, &part);
 }
 
-/* Writes the escape of a character, "" where it is printed as it is. kind: of quotes (repr), or
- * whether all beyond ASCII is escaped (JSON). */
+/* Writes the escape of a character, "" if it is printed unchanged. kind: the quote (repr), or true
+ * if everything beyond ASCII is escaped (JSON). */
 typedef void (*escape_function)(uint32_t c, int kind, char out[16]);
 
-/* That it stands for itself in every style of quoting. */
+/* True if the character represents itself in every style of quoting. */
 static bool is_plain(char c) { return c >= 0x20 && c < 0x7F && c != '\\' && c != '"' && c != '\''; }
 
-/* Runs of characters as they are, the others by escapes. */
+/* Appends runs of unescaped characters, and the escapes between them. */
 static void append_quoted(builder *builder, const string *str, char quote,
                           escape_function escape_of, int kind) {
   size_t from = 0, n;
@@ -212,7 +211,7 @@ static clave_status repr_object(arena *arena, builder *builder, value value) {
   }
 }
 
-/* arena_leave on the way out. */
+/* The caller leaves the container with arena_leave. */
 static clave_status enter_container(arena *arena, const builder *builder) {
   TRY(arena_enter(arena));
   TRY(arena_charge(arena, 1));
@@ -314,7 +313,7 @@ static clave_status json_key_text(arena *arena, builder *builder, value key,
   return NULL;
 }
 
-/* (key, index) of each entry, by the keys. */
+/* Stores pairs (key, index) of all entries, sorted by key. */
 static clave_status sort_entries(arena *arena, const dict *dict, list *out) {
   for (size_t i = 0; i < dict->count; i++) {
     value item;

@@ -1,4 +1,4 @@
-/* Character properties, by utf8proc. */
+/* Character properties, from utf8proc. */
 #include "jinja/unicode.h"
 
 #include <utf8proc.h>
@@ -25,7 +25,8 @@ size_t space_before(const char *text, size_t size) {
   return space_at(text + at, size - at) == size - at ? size - at : 0;
 }
 
-/* Upper case (title case, where it differs) of more than one character: SpecialCasing.txt. */
+/* Characters whose upper case (or title case, if different) has several characters:
+ * SpecialCasing.txt. */
 typedef struct special_case {
   uint16_t from, upper[3], title[3];
 } special_case;

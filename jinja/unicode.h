@@ -1,6 +1,6 @@
 #ifndef JINJA_UNICODE_H
 #define JINJA_UNICODE_H
-/* What Python's str asks of characters: white space, case, what is printed as it is. */
+/* Character properties as in Python's str: white space, case, printable characters. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -8,12 +8,13 @@
 #include "base/memory.h"
 
 bool is_space(uint32_t c); /* str.isspace */
-/* Bytes of the white-space character that text begins or ends with, 0 if there is none. */
+/* Return the bytes of the white-space character at the start (or end) of text, 0 if there is none.
+ */
 size_t space_at(const char *text, size_t size);
 size_t space_before(const char *text, size_t size);
 
 typedef enum case_form { CASE_LOWER, CASE_UPPER, CASE_TITLE, CASE_SAME } case_form;
-/* The mapping of one character: at most three, in `out`; their number. */
+/* Maps the case of one character to at most three, stored in `out`. Returns their number. */
 size_t map_case(uint32_t c, case_form form, uint32_t out[3]);
 bool is_cased(uint32_t c);
 bool is_case_ignorable(uint32_t c);

@@ -17,7 +17,7 @@ clave_status arena_enter(arena *arena) {
   return ++arena->depth > VALUE_MAX_DEPTH ? INVALID("values nested too deeply") : NULL;
 }
 
-/* From the pool, within the limit. */
+/* Allocates from the pool, within the limit. */
 static clave_status take_block(arena *arena, size_t bytes, void *out) {
   if (!arena->pool) TRY(mem_pool_create(&arena->pool));
   size_t used = mem_pool_bytes(arena->pool);
@@ -46,7 +46,7 @@ clave_status arena_alloc_more(arena *arena, size_t count, size_t size, void *out
 
 /* ---------------------------------------------------------------- strings */
 
-/* From here on there is a mask. */
+/* Starts a mask for the text so far. */
 static void start_mask(builder *builder) {
   if (builder->mask.size == builder->data.size) return;
   size_t n = builder->data.size;
@@ -134,7 +134,7 @@ clave_status builder_string(arena *arena, builder *builder, value *out) {
   return st;
 }
 
-/* A string with its bytes behind it, and a NUL. */
+/* Allocates a string followed by its bytes and a NUL. */
 static clave_status alloc_string(arena *arena, size_t size, string **out, char **bytes) {
   TRY(arena_alloc(arena, 1, sizeof **out + size + 1, out));
   *bytes = (char *)(*out + 1);
@@ -176,7 +176,7 @@ clave_status concat_strings(arena *arena, const string *left, const string *righ
   return NULL;
 }
 
-/* Field by field: a struct of this size that is copied right after it was filled in stalls. */
+/* Sets field by field: copying a struct of this size right after filling it in would stall. */
 clave_status make_borrowed(arena *arena, const char *bytes, size_t size, bool written, value *out) {
   string *string;
   TRY(arena_alloc(arena, 1, sizeof *string, &string));
@@ -268,7 +268,7 @@ static uint64_t mix(uint64_t h) {
   return h ^ h >> 33;
 }
 
-/* Equal numbers of all types have equal hashes. */
+/* Equal numbers of different types have equal hashes. */
 static uint64_t hash_number(value value) {
   double d = value_real(value);
   uint64_t bits;
@@ -306,11 +306,11 @@ static bool same_key(value left, value right) {
     return string_equal(left.u.text, right.u.text);
   arena none = {.steps = INT64_MAX};
   bool equal = false;
-  status_free(value_equal(&none, left, right, &equal)); /* too deep: not the same */
+  status_free(value_equal(&none, left, right, &equal)); /* nested too deeply: counts as different */
   return equal;
 }
 
-/* Few entries are compared without their hashes. */
+/* Finds an entry; dicts with few entries have no index and compare keys directly. */
 static dict_entry *find_entry(const dict *dict, value key, uint64_t hash) {
   for (size_t i = 0; !dict->index && i < dict->count; i++) {
     if (same_key(dict->entries[i].key, key)) return &dict->entries[i];
@@ -350,7 +350,8 @@ static clave_status grow_dict(arena *arena, dict *dict) {
   return capacity > DICT_LINEAR ? index_entries(arena, dict) : NULL;
 }
 
-/* The hash where one is needed; any other key than a text may be none. */
+/* Computes the hash if it is needed: to search the index, and to check that a key other than text
+ * is hashable. */
 static clave_status check_key(const dict *dict, value key, uint64_t *hash) {
   *hash = 0;
   return dict->index || key.kind != VALUE_STRING ? hash_key(key, 0, hash) : NULL;

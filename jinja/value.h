@@ -1,6 +1,7 @@
 #ifndef JINJA_VALUE_H
 #define JINJA_VALUE_H
-/* The values of templates: Python's, as small tagged unions over an arena that is freed at once. */
+/* The values of templates: Python's values, as small tagged unions in an arena that is freed as a
+ * whole. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -9,7 +10,7 @@
 #include "base/memory.h"
 
 typedef enum value_kind {
-  VALUE_UNDEFINED, /* text: what is missing, for errors; NULL: nothing is known */
+  VALUE_UNDEFINED, /* u.name: what is missing, for errors; NULL if unknown */
   VALUE_NONE,
   VALUE_BOOL,
   VALUE_INT,
@@ -20,12 +21,12 @@ typedef enum value_kind {
   VALUE_DICT,
   VALUE_RANGE,
   VALUE_VIEW,     /* a dict's keys(), values() or items() */
-  VALUE_ITERATOR, /* what map, select, reverse and their like give: read once */
+  VALUE_ITERATOR, /* result of map, select, reverse and the like; read once */
   VALUE_NAMESPACE,
   VALUE_LOOP,
   VALUE_MACRO,
-  VALUE_METHOD,  /* a method of a value */
-  VALUE_FUNCTION /* a function that every template has */
+  VALUE_METHOD,  /* a method bound to a value */
+  VALUE_FUNCTION /* a global function */
 } value_kind;
 
 typedef struct value value;
@@ -40,9 +41,10 @@ typedef struct macro macro;
 typedef struct method method;
 
 struct value {
-  uint64_t kind; /* a value_kind; as wide as what follows, so that both are written at once */
+  uint64_t kind; /* a value_kind; as wide as the union, so that both are written at once */
   union {
-    uint64_t truth; /* 0 or 1: as wide as what is copied, for what is read right after */
+    uint64_t truth; /* 0 or 1; 64 bits wide because reading a value right after a narrower write
+                       stalls */
     int64_t integer;
     double real;
     const char *name;   /* UNDEFINED */
@@ -59,13 +61,14 @@ struct value {
   } u;
 };
 
-/* Valid UTF-8 that may hold NUL. */
+/* Valid UTF-8, which may contain NUL. */
 struct string {
   const char *data;
   size_t size;
-  const char *mask; /* (size) 1 where the byte was written by people; NULL: all of it, or none */
-  bool written;     /* without a mask */
-  bool escaped;     /* HTML, as the filters safe and escape make it */
+  const char
+      *mask;    /* (size): 1 if users wrote the byte; NULL if all or none of them are from users */
+  bool written; /* used if there is no mask */
+  bool escaped; /* HTML, as made by the filters safe and escape */
 };
 
 struct list {
@@ -75,13 +78,14 @@ struct list {
 
 typedef struct dict_entry {
   value key, value;
-  uint64_t hash; /* where there is an index */
+  uint64_t hash; /* set if there is an index */
 } dict_entry;
 
 struct dict {
-  dict_entry *entries; /* in the order of insertion */
+  dict_entry *entries; /* in insertion order */
   size_t count, capacity;
-  uint32_t *index; /* (index_size) 1 + entry by hash, 0: free; NULL while there are few */
+  uint32_t
+      *index; /* (index_size): hash table of entry number + 1, 0 if free; NULL for few entries */
   size_t index_size;
 };
 
@@ -99,12 +103,12 @@ struct view {
 struct iterator {
   list items;
   size_t at;
-  const char *error; /* what is raised behind the items, once they are read; NULL: nothing */
+  const char *error; /* raised after the items were read; NULL for no error */
 };
 
 struct method {
   value self;
-  const char *name; /* in a table of methods */
+  const char *name; /* in the table of methods */
   int index;
 };
 
@@ -123,15 +127,15 @@ static inline value value_list(list *list) { return (value){VALUE_LIST, {.list =
 /* The arena of one rendering, or of a template's constants. */
 typedef struct arena {
   mem_pool *pool;
-  unsigned char *at, *end; /* what is left of a block for small things; 16-byte aligned */
-  size_t limit;            /* of bytes */
-  int64_t steps;           /* that are left */
-  int depth;               /* of values within values that are being compared or written */
+  unsigned char *at, *end; /* rest of the block for small allocations; 16-byte aligned */
+  size_t limit;            /* in bytes */
+  int64_t steps;           /* remaining steps */
+  int depth;               /* nesting of the values being compared or written */
 } arena;
 enum { ARENA_ALIGNMENT = 16, ARENA_SMALL = 512, ARENA_BYTES_PER_STEP = 64 };
-/* A new block, or what is too large for one. */
+/* Allocates from a new block, or separately if it is too large for one. */
 clave_status arena_alloc_more(arena *arena, size_t count, size_t size, void *out) STATUS_CHECK;
-/* Zeroed, 16-byte aligned. */
+/* Allocates zeroed memory, 16-byte aligned, and charges its steps. */
 static inline STATUS_CHECK clave_status arena_alloc(arena *arena, size_t count, size_t size,
                                                     void *out) {
   size_t bytes = (count * size + ARENA_ALIGNMENT - 1) & ~(size_t)(ARENA_ALIGNMENT - 1);
@@ -145,24 +149,24 @@ static inline STATUS_CHECK clave_status arena_alloc(arena *arena, size_t count, 
   return NULL;
 }
 clave_status arena_refuse_steps(void) STATUS_CHECK STATUS_NEVER_NULL;
-/* Pays for n steps. */
+/* Charges n steps; fails if none are left. */
 static inline STATUS_CHECK clave_status arena_charge(arena *arena, size_t n) {
   arena->steps -= (int64_t)n;
   return arena->steps < 0 ? arena_refuse_steps() : NULL;
 }
-/* One value deeper; arena_leave on the way out, unless there was an error. */
+/* Enters a nested value. The caller leaves it with arena_leave, except after an error. */
 clave_status arena_enter(arena *arena) STATUS_CHECK;
 static inline void arena_leave(arena *arena) { arena->depth--; }
 
 /* ---- strings */
-/* Growing text with its mask. */
+/* A string under construction, with its mask. */
 typedef struct builder {
   text data, mask;
-  bool written; /* while there is no mask */
+  bool written; /* origin of all bytes while there is no mask */
 } builder;
 void builder_add(builder *builder, const string *string);
-void builder_bytes(builder *builder, const char *bytes, size_t size); /* of the template's */
-/* As builder_bytes, of people's if `like` is. */
+void builder_bytes(builder *builder, const char *bytes, size_t size); /* bytes from the template */
+/* Same as builder_bytes, with the origin of `like`: from users if all of `like` is. */
 void builder_like(builder *builder, const char *bytes, size_t size, const string *like);
 void builder_puts(builder *builder, const char *text);
 void builder_free(builder *builder);
@@ -172,14 +176,14 @@ clave_status builder_string(arena *arena, builder *builder,
 clave_status make_string(arena *arena, const char *bytes, size_t size, value *out) STATUS_CHECK;
 clave_status make_written(arena *arena, const char *bytes, size_t size, bool written,
                           value *out) STATUS_CHECK;
-/* Of bytes that outlive the arena. */
+/* The bytes must outlive the arena. */
 clave_status make_borrowed(arena *arena, const char *bytes, size_t size, bool written,
                            value *out) STATUS_CHECK;
 clave_status concat_strings(arena *arena, const string *left, const string *right,
                             value *out) STATUS_CHECK;
-/* A string that outlives the arena. */
+/* Makes a string of `text`, which must outlive the arena. */
 clave_status make_puts(arena *arena, const char *text, value *out) STATUS_CHECK;
-/* Bytes `at` to `at + size` of string, which are not copied. */
+/* Makes a string of bytes [at, at + size) of string, which are not copied. */
 clave_status make_part(arena *arena, const string *string, size_t at, size_t size,
                        value *out) STATUS_CHECK;
 bool string_equal(const string *left, const string *right);
@@ -194,43 +198,43 @@ clave_status make_list(arena *arena, value_kind kind, size_t capacity, value *ou
 clave_status list_add(arena *arena, list *list, value value) STATUS_CHECK;
 clave_status make_pair(arena *arena, value first, value second, value *out) STATUS_CHECK;
 clave_status make_dict(arena *arena, value_kind kind, value *out) STATUS_CHECK;
-/* CLAVE_INVALID: a key that cannot be hashed. */
+/* CLAVE_INVALID: the key is not hashable. */
 clave_status dict_set(arena *arena, dict *dict, value key, value values) STATUS_CHECK;
-/* Only where the key is not there yet. */
+/* Adds the entry only if the key is absent. */
 clave_status dict_add(arena *arena, dict *dict, value key, value values, bool *added) STATUS_CHECK;
-/* *out: NULL if it is not there. */
+/* *out: NULL if the key is absent. */
 clave_status dict_find(const dict *dict, value key, value **out) STATUS_CHECK;
 value *dict_find_text(const dict *dict, const string *key);
 clave_status make_range(arena *arena, int64_t start, int64_t stop, int64_t step,
                         value *out) STATUS_CHECK;
 
-/* ---- what Python says of them */
+/* ---- Python's operations on values */
 const char *value_type(value value); /* "str", as in Python's errors */
 bool value_truth(value value);
 bool value_number(value value); /* bool, int or float */
 double value_real(value number);
 clave_status value_equal(arena *arena, value left, value right, bool *out) STATUS_CHECK;
-/* <0, 0, >0; 2: not ordered (NaN). CLAVE_INVALID: types that have no order. */
+/* *out: <0, 0, >0; 2 if unordered (NaN). CLAVE_INVALID: the types have no order. */
 clave_status value_order(arena *arena, value left, value right, const char *operator_name,
                          int *out) STATUS_CHECK;
-/* Stable; `by` NULL, or what each item is ordered by, which is sorted with them. */
+/* Sorts `left`, stably. by (may be NULL): the key of each item; it is not reordered. */
 clave_status sort_values(arena *arena, list *left, list *by, bool reverse) STATUS_CHECK;
-/* The items that iteration gives, as a list that is not to be changed. CLAVE_INVALID: not iterable.
- * An iterator is empty afterwards. */
+/* Stores the items of an iteration as a list that must not be changed. CLAVE_INVALID: not
+ * iterable. An iterator is empty afterwards. */
 clave_status value_items(arena *arena, value value, list *out) STATUS_CHECK;
-/* CLAVE_INVALID: it has no length. */
+/* CLAVE_INVALID: the value has no length. */
 clave_status value_length(arena *arena, value value, int64_t *out) STATUS_CHECK;
 clave_status value_contains(arena *arena, value item, value in, bool *out) STATUS_CHECK;
 
-/* ---- text.c: as str(), repr() and json.dumps() write them */
+/* ---- text.c: text as written by str(), repr() and json.dumps() */
 clave_status append_str(arena *arena, builder *builder, value value) STATUS_CHECK; /* str(v) */
 clave_status append_repr(arena *arena, builder *builder, value value) STATUS_CHECK;
 clave_status make_str(arena *arena, value values, value *out) STATUS_CHECK;
-void format_real(double d, char out[64]); /* the shortest that reads as d */
+void format_real(double d, char out[64]); /* the shortest text that reads back as d */
 typedef struct json_style {
   bool ascii, sort;
   bool has_indent;
-  const string *indent; /* of one level */
+  const string *indent; /* per level */
   const string *item, *key;
 } json_style;
 clave_status append_json(arena *arena, builder *builder, value value, const json_style *style,

@@ -186,8 +186,7 @@ clave_status get_item(render *render, value of, value key, value *out) {
     if (key.kind == VALUE_STRING) {
       item = dict_find_text(of.u.dict, key.u.text);
     } else {
-      status_free(
-          dict_find(of.u.dict, key, &item)); /* keys that are not hashable count as absent */
+      status_free(dict_find(of.u.dict, key, &item)); /* unhashable keys count as absent */
     }
     if (item) {
       *out = *item;

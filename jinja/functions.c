@@ -94,8 +94,7 @@ static clave_status call_strftime(render *render, const call_args *args, value *
 
 static const struct {
   const char *name;
-  clave_status (*call)(render *render, const call_args *args,
-                       value *out); /* NULL if not supported */
+  clave_status (*call)(render *render, const call_args *args, value *out); /* NULL: unsupported */
 } functions[] = {{"raise_exception", call_raise},
                  {"strftime_now", call_strftime},
                  {"namespace", call_namespace},

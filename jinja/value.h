@@ -65,10 +65,9 @@ struct value {
 struct string {
   const char *data;
   size_t size;
-  const char
-      *mask;    /* (size): 1 if users wrote the byte; NULL if all or none of them are from users */
-  bool written; /* used if there is no mask */
-  bool escaped; /* HTML, as made by the filters safe and escape */
+  const char *mask; /* (size): 1 for bytes written by users; NULL if all or none are */
+  bool written;     /* used if there is no mask */
+  bool escaped;     /* HTML, as made by the filters safe and escape */
 };
 
 struct list {
@@ -84,8 +83,7 @@ typedef struct dict_entry {
 struct dict {
   dict_entry *entries; /* in insertion order */
   size_t count, capacity;
-  uint32_t
-      *index; /* (index_size): hash table of entry number + 1, 0 if free; NULL for few entries */
+  uint32_t *index; /* (index_size): hash table of entry + 1, 0: free; NULL for few entries */
   size_t index_size;
 };
 

@@ -38,8 +38,8 @@ static void count_token(clave_llm_conversation *conversation, double ms) {
   conversation->prompted = false;
 }
 
-/* Stores the text of `id` (may be NULL) in conversation->fresh, and with `end` what the stream
- * still holds. */
+/* Stores the text of `id` (may be NULL) in conversation->fresh, with `end` also the stream's rest.
+ */
 static clave_status read_text(clave_llm_conversation *conversation, const uint32_t *id, bool end) {
   const char *bytes;
   size_t size;
@@ -64,8 +64,8 @@ static void drop_rest(clave_llm_conversation *conversation) {
   status_free(st);
 }
 
-/* Stores in conversation->stop.given the text that can be released after `id` (may be NULL) and,
- * perhaps, the end. */
+/* Stores in conversation->stop.given the text that can be released after `id` (may be NULL), or at
+ * the `end`. */
 static clave_status decide_text(clave_llm_conversation *conversation, const uint32_t *id, bool end,
                                 bool *found) {
   *found = false;
@@ -107,8 +107,8 @@ static clave_status check_goes_on(const clave_llm_conversation *conversation) {
   return INVALID("the context of %u tokens is full", info->max_context);
 }
 
-/* Chooses a token from the current logits. start: of the run that computed them. On failure the
- * conversation is unchanged. */
+/* Chooses a token from the current logits. start: of the run that computed them. On failure nothing
+ * changes. */
 static clave_status finish_token(clave_llm_conversation *conversation, int64_t start,
                                  clave_llm_token *out) {
   size_t before = conversation->ids.count;
@@ -145,8 +145,7 @@ static clave_status check_each(clave_llm_conversation *const *cs, size_t n) {
   return NULL;
 }
 
-/* Runs together the conversations that share a session with the first one in the list, until all
- * have run. */
+/* Runs together the conversations that share a session with the first of the rest. */
 static clave_status run_each(clave_llm_conversation **waiting, size_t n) {
   while (n) {
     size_t together = 1, left = 0;

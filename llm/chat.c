@@ -172,8 +172,7 @@ clave_status chat_find_end(const clave_llm *llm, int32_t *out) {
   return st;
 }
 
-/* Returns the bytes of what looks like a special token at text (<|name|> or <name_of_turn>), else
- * 0. */
+/* Returns the bytes of a likely special token at text (<|name|>, <name_of_turn>), or 0. */
 static size_t token_like(const char *text, size_t size) {
   size_t n = 1;
   while (n < size && n < 64 && (unsigned char)text[n] > ' ' && text[n] != '<' && text[n] != '>')

@@ -5,10 +5,9 @@
 #include "llm/conversation.h"
 #include "llm/template.h"
 
-/* Creates the template that `said` names: a built-in's name, a Jinja text, or (if `files`) a path.
- */
+/* Creates the template `said`: a built-in's name, a Jinja text, or (if `files`) a path. */
 clave_status chat_template_of(const char *said, bool files, clave_template **out) STATUS_CHECK;
-/* Finds the id with which the model's template ends an answer, CLAVE_NO_TOKEN if there is none. */
+/* Finds the id with which the model's template ends answers, or CLAVE_NO_TOKEN. */
 clave_status chat_find_end(const clave_llm *llm, int32_t *out) STATUS_CHECK;
 
 /* Renders the model's template, or another one. marked: see template_render. */

@@ -1,5 +1,4 @@
-/* A conversation's memory of its chat: copying it, and cutting it when the conversation goes back.
- */
+/* A conversation's memory of its chat: copying, and cutting when it goes back. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Message contents in OpenAI's list form, [{"type": "text", "text": ...}, ...]. If a template
  * prints the texts of such a list itself, it receives the list; otherwise it receives the texts
- * joined by line breaks. A trial rendering of a list decides. Parts other than text are rejected
- * by name. */
+ * joined by line breaks. A trial rendering of a list decides. Parts other than text are rejected.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +16,7 @@ static const char *const speaker_names[SPEAKERS] = {"", "system", "user", "assis
 /* One message: its sender and the kind of its content. */
 typedef struct message_note {
   speaker role;
-  bool has_parts,
-      has_plain; /* has_parts: the content is a list; has_plain: the list has bare strings */
+  bool has_parts, has_plain; /* the content is a list; the list has bare strings */
 } message_note;
 
 /* Depths in the JSON document: elements of the array, members of a message, parts, their members.

@@ -55,8 +55,7 @@ const builtin_template builtin_templates[] = {
            "{{ ' [INST] ' + (system + '\n\n' if loop.first and system is not none else '')"
            " + m.content + ' [/INST]' }}"
            "{%- else -%}{{ ' ' + m.content + eos_token }}{%- endif -%}" END},
-    /* Mistral 7B Instruct 0.3, Mixtral 8x22B: the system message is part of the last user message.
-     */
+    /* Mistral 7B Instruct 0.3, Mixtral 8x22B: the system message is in the last user message. */
     {"mistral-v3", TURNS
      "{{ bos_token }}"
      "{%- set last = (rest | selectattr('role', 'equalto', 'user') | list | length) * 2 - 2 -%}"

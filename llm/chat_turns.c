@@ -66,8 +66,8 @@ static clave_status prompt_rest(clave_llm_conversation *conversation, const jinj
   return st;
 }
 
-/* Records a turn whose messages were prompted. Takes ownership of `history`. The caller has
- * reserved the memory. */
+/* Records a turn whose messages were prompted. Takes over `history`. `turns` has capacity for it.
+ */
 static void remember(clave_llm_conversation *conversation, text *history, chat_turn turn) {
   chat_memory *memory = &conversation->chat;
   text_free(&memory->history);
@@ -76,8 +76,8 @@ static void remember(clave_llm_conversation *conversation, text *history, chat_t
   memory->turns[memory->n_turns++] = turn;
 }
 
-/* Prompts the whole chat, whose beginning the conversation may already hold. `known`: bytes of the
- * history before these messages. */
+/* Prompts the whole chat, whose beginning may have run already. `known`: bytes of the history
+ * before these messages. */
 static clave_status prompt_whole(clave_llm_conversation *conversation,
                                  const clave_template *template, text *history, size_t known,
                                  const clave_template_inputs *inputs, span answer) {
@@ -155,8 +155,7 @@ static clave_status prompt_turn(clave_llm_conversation *conversation,
   return st;
 }
 
-/* Prompts messages after those of the conversation: those of `given`, or if it is NULL the `count`
- * in `messages`. */
+/* Prompts messages after those of the conversation: those of `given`, or if NULL `messages`. */
 static clave_status prompt_messages(clave_llm_conversation *conversation, const char *template_name,
                                     const clave_llm_message *messages, size_t count,
                                     const clave_template_inputs *given) {

@@ -55,8 +55,7 @@ typedef struct state_vtable {
    * may have any value within the bounds, the same for all tensors. */
   clave_status (*describe)(const clave_llm_conversation *self, uint32_t index,
                            clave_tensor_info *info);
-  int64_t (*rows_in_file)(
-      const clave_llm_conversation *self); /* value of that length; 0: the maximum */
+  int64_t (*rows_in_file)(const clave_llm_conversation *self); /* that length; 0: maximum */
   clave_status (*read)(const clave_llm_conversation *self, uint32_t index,
                        const clave_tensor *tensor, size_t size);
   /* Reserves capacity for a file's state, before write. rows: its dynamic length, 0 if none. */
@@ -64,9 +63,8 @@ typedef struct state_vtable {
   clave_status (*write)(clave_llm_conversation *self, uint32_t index, const clave_tensor *tensor,
                         size_t size);
 } state_vtable;
-extern const state_vtable own_session_state; /* own_session.c: a session per conversation */
-extern const state_vtable
-    shared_pages_state; /* shared_pages.c: pages of a pool that the model's conversations share */
+extern const state_vtable own_session_state;  /* own_session.c: a session per conversation */
+extern const state_vtable shared_pages_state; /* shared_pages.c: pages of a pool */
 
 struct clave_llm_conversation {
   clave_llm *llm; /* holds a reference */
@@ -98,9 +96,8 @@ struct clave_llm_conversation {
   chat_memory chat;
 };
 
-double conversation_ms_since(int64_t start); /* start: from clock_ns */
-void conversation_start_clock(
-    clave_llm_conversation *conversation); /* starts the time to the first token */
+double conversation_ms_since(int64_t start);                         /* start: from clock_ns */
+void conversation_start_clock(clave_llm_conversation *conversation); /* until the first token */
 /* Appends ids for clave_llm_prompt; fails if there are more than `room`. */
 clave_status conversation_append(clave_llm_conversation *conversation, const uint32_t *ids,
                                  size_t n, size_t room) STATUS_CHECK;
@@ -113,8 +110,7 @@ clave_status conversation_reset_session(clave_llm_conversation *conversation) ST
  * to where it was; if it cannot, all ids will run again. */
 clave_status conversation_run_parts(const llm_method *method, const run_part *parts,
                                     size_t n) STATUS_CHECK;
-/* Reads, after conversation_run_parts, the logits of the token `back` before the last one of part
- * i. */
+/* Reads, after conversation_run_parts, the logits of token `back` before part i's last. */
 clave_status conversation_part_logits(const llm_method *method, const run_part *parts, size_t n,
                                       size_t i, size_t back, float *out) STATUS_CHECK;
 /* Runs all pending ids and leaves the logits of each conversation's last token in its logits. If a

@@ -116,16 +116,14 @@ clave_status llm_method_run_parts(const llm_method *method, clave_session *sessi
 /* Converts the logits of the last run, row `back` before the last one, to floats (n_vocab). */
 clave_status llm_method_logits(const llm_method *method, clave_session *session, size_t back,
                                float *out) STATUS_CHECK;
-/* paging.c: makes `paged` from the program, if all its state is caches that can be stored in
- * pages. */
+/* paging.c: makes `paged` from the program, if its state is caches that fit in pages. */
 clave_status llm_page(clave_llm *llm) STATUS_CHECK;
 static inline size_t llm_page_bytes(const clave_llm *llm, uint32_t state) {
   return llm->page_states[state].heads * llm->page_states[state].row_bytes * llm->info.page_rows;
 }
 
-/* state.c: checks, by how the methods write the state, that a state of `written` tokens still
- * holds the first `count` of them unchanged. Fails with UNSUPPORTED and the name of a tensor that
- * does not. */
+/* state.c: checks, by how the methods write it, that state of `written` tokens still holds the
+ * first `count` unchanged. Otherwise fails with UNSUPPORTED and the name of a tensor. */
 clave_status llm_states_go_back(const clave_llm *llm, size_t written, size_t count) STATUS_CHECK;
 
 #endif

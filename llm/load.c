@@ -64,8 +64,8 @@ static void add_stop_id(uint32_t *ids, size_t *count, int32_t id) {
   ids[(*count)++] = (uint32_t)id;
 }
 
-/* Reads the stop ids of the metadata. If it has none, they are EOS and the id that ends an answer
- * in the chat template. */
+/* Reads the stop ids of the metadata. If it has none: EOS, and the id that ends answers in the chat
+ * template. */
 static clave_status read_stop_ids(clave_llm *llm, const llm_metadata *said) {
   uint32_t *ids = mem_pool_alloc(llm->pool, said->n_stop_ids + 2, sizeof *ids);
   size_t n = 0;
@@ -85,8 +85,7 @@ static clave_status read_stop_ids(clave_llm *llm, const llm_metadata *said) {
   return NULL;
 }
 
-/* Sets the chat template. One from the program that is not supported is not an error here; using
- * it will be. */
+/* Sets the chat template. An unsupported one from the program fails only when it is used. */
 static clave_status take_template(clave_llm *llm, const char *said, bool given) {
   if (!said) return NULL;
   llm->info.chat_template = mem_pool_strdup(llm->pool, said, strlen(said));
@@ -111,8 +110,7 @@ static clave_status token_text(const clave_llm *llm, int32_t id, const char *oth
   return *out ? NULL : status_no_memory();
 }
 
-/* Chats sample by default, because small models repeat themselves if the most likely token is
- * always chosen. */
+/* Chats sample by default, because small models repeat themselves with the most likely tokens. */
 static void choose_chat_sampling(clave_llm *llm, const llm_metadata *said) {
   const clave_sampler_options usual = {.size = sizeof usual,
                                        .temperature = CLAVE_LLM_CHAT_TEMPERATURE,

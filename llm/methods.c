@@ -1,5 +1,4 @@
-/* The methods of a language model: finding them in a program, reading their inputs, running them.
- */
+/* The methods of a language model: lookup, inputs, runs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,8 +122,7 @@ static int64_t cache_length(const clave_tensor_info *info) {
   return info->max_dims[1] > info->max_dims[2] ? info->max_dims[1] : info->max_dims[2];
 }
 
-/* Clears the lengths of state that a recurrence reads, which is no cache whatever its shape.
- * lengths: by slot. */
+/* Clears the lengths (by slot) of state that a recurrence reads, which is no cache. */
 static clave_status drop_scanned(const clave_program *program, const char *method,
                                  int64_t *lengths) {
   clave_method_info info = {.size = sizeof info};

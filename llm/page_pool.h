@@ -1,8 +1,7 @@
 #ifndef LLM_PAGE_POOL_H
 #define LLM_PAGE_POOL_H
 /* Memory that conversations of a model share: the state of one session, in pages of page_rows
- * tokens (interp/passes/page_cache.c). A page counts the conversations that use it and is free if
- * there are none. */
+ * tokens (interp/passes/page_cache.c). A page counts its conversations, and is free without any. */
 #include "llm/language_model.h"
 
 typedef struct page_pool {
@@ -15,8 +14,7 @@ typedef struct page_pool {
   uint32_t n_pages, n_used;
 } page_pool;
 
-/* Returns the pool for these session options, creating it for the first conversation that needs
- * it. */
+/* Returns the pool for these session options, which the first conversation creates. */
 clave_status page_pool_take(clave_llm *llm, const clave_session_options *options,
                             page_pool **out) STATUS_CHECK;
 void page_pool_give(clave_llm *llm, page_pool *pool); /* accepts NULL */

@@ -24,8 +24,8 @@ static clave_status read_states(clave_llm *llm) {
   return NULL;
 }
 
-/* After tokens and positions the methods have the inputs sequences and page table, and rows if
- * they can select tokens. */
+/* After tokens and positions the methods have the inputs sequences and page table, and perhaps
+ * rows. */
 static clave_status read_inputs(clave_llm *llm) {
   for (int i = 0; i < llm->n_methods; i++) {
     clave_method_info info = {.size = sizeof info};

@@ -315,8 +315,7 @@ static uint32_t find_cut(const candidates *candidates, bool by_weight, double ta
   return candidates->key[candidates->some[0]];
 }
 
-/* Keeps the fewest largest candidates that weigh `target`; among equal ones those with the
- * smallest ids. */
+/* Keeps the fewest largest candidates that weigh `target`; of equal ones the smallest ids. */
 static void keep_largest(candidates *candidates, bool by_weight, double target) {
   double rest;
   uint32_t cut = find_cut(candidates, by_weight, target, &rest);

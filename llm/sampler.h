@@ -35,8 +35,7 @@ typedef struct sampler_input {
 clave_status sampler_choose(clave_sampler *sampler, sampler_scratch *scratch,
                             const sampler_input *in, uint32_t *id) STATUS_CHECK;
 
-/* Returns the number of random draws so far, which is the generator's position and can be
- * restored. */
+/* Returns the number of random draws so far, the generator's position. */
 uint64_t sampler_draws(const clave_sampler *sampler);
 void sampler_set_draws(clave_sampler *sampler, uint64_t draws);
 /* Returns the options of the sampler; the bias they point to is the sampler's copy. */

@@ -11,8 +11,7 @@ typedef struct scratch_pool {
 } scratch_pool;
 
 clave_status scratch_pool_init(scratch_pool *pool) STATUS_CHECK;
-void scratch_pool_free(
-    scratch_pool *pool); /* accepts a zeroed pool; everything must have been returned */
+void scratch_pool_free(scratch_pool *pool); /* accepts a zeroed pool; all must be returned */
 /* Lends a scratch to the caller alone, until scratch_give returns it. */
 clave_status scratch_take(scratch_pool *pool, sampler_scratch **out) STATUS_CHECK;
 void scratch_give(scratch_pool *pool, sampler_scratch *scratch);

@@ -1,6 +1,6 @@
-/* The state of a conversation in pages of a pool: allocated one by one, shared by forks, and
- * copied before they are written if another conversation shares them. Page i holds the tokens from
- * i * page_rows on. */
+/* The state of a conversation in pages of a pool: allocated one by one, shared by forks, and copied
+ * before they are written if another conversation shares them. Page i begins at token i *
+ * page_rows. */
 #include <stdlib.h>
 #include <string.h>
 

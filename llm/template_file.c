@@ -1,5 +1,4 @@
-/* Chat templates in files: a template file, a tokenizer's configuration, a model folder, or a
- * program. */
+/* Chat templates in files: template files, tokenizer configurations, model folders, programs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,8 +86,7 @@ static clave_status load_part(clave_template *template, const char *folder, cons
   return st;
 }
 
-/* Looks in the same order as transformers: a template file takes precedence over the
- * configuration. */
+/* Looks in transformers' order: a template file takes precedence over the configuration. */
 static clave_status load_folder(clave_template *template, const char *folder) {
   TRY(load_part(template, folder, "chat_template.jinja", load_text));
   if (!template->count) TRY(load_part(template, folder, "chat_template.json", load_config));

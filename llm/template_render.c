@@ -1,5 +1,4 @@
-/* Rendering of templates, after parts of contents are joined; and the inputs that a template
- * ignores. */
+/* Rendering after parts of contents are joined; detection of ignored inputs. */
 #include "llm/template.h"
 
 #include <string.h>

@@ -55,6 +55,5 @@ void describe_full(const node *node, arange_form *desc) {
     return;
   }
   double value = float_of(node, &op->value);
-  desc->start =
-      t == DTYPE_F64 ? value : (double)(float)value; /* as torch does: F16 and BF16 by way of F32 */
+  desc->start = t == DTYPE_F64 ? value : (double)(float)value; /* as torch: by way of F32 */
 }

@@ -166,8 +166,7 @@ static clave_status check_position(const rule_context *context, uint32_t tid) {
                  tensor_shape_text(tensor, is, SHAPE_TEXT));
 }
 
-/* Checks q, the new rows of k and v, caches with `first` as their first dimension, the numbers and
- * out. */
+/* Checks q, new rows of k and v, caches with `first` as first dimension, numbers and out. */
 static clave_status check_cache_operands(const rule_context *context,
                                          const cache_operands *operands, int64_t first) {
   const tensor *value = rule_tensor(context, operands->q), *k = rule_tensor(context, operands->k),

@@ -8,8 +8,7 @@
 typedef struct attention_form {
   const bound_tensor *q, *k, *v, *out;
   const bound_tensor *mask; /* NULL if absent */
-  tensor
-      mask_view; /* the mask broadcast to the scores' shape: (*, n_kv * share, n_queries, n_keys) */
+  tensor mask_view;         /* mask broadcast to the scores: (*, n_kv * share, n_queries, n_keys) */
   int64_t n_batch, n_kv, share, n_queries, n_keys, head_dim, v_dim;
   bool causal;
   bool empty_nan;       /* a query whose scores are all -inf yields NaN instead of 0 */

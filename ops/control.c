@@ -1,8 +1,7 @@
-/* If, While, Scan: the chains they run, and the check that tensors bound to a chain's args and
- * results have the same types. While: condition_chain's only result is one BOOL element;
- * body_chain's results are its next args. Scan: body_chain's args are the carries, one step of
- * each of xs (axis 0), then args; its results are the carries, then one step of each of the
- * remaining results. */
+/* If, While, Scan: the chains they run; tensors bound to a chain's args and results must have the
+ * same types. While: condition_chain's only result is one BOOL element; body_chain's results are
+ * its next args. Scan: body_chain's args are the carries, one step of each of xs (axis 0), then
+ * args; its results are the carries, then one step of each of the remaining results. */
 #include "ops/rule_checks.h"
 
 int control_chains(const ir_instruction *ins, uint32_t chains[2]) {

@@ -1,7 +1,6 @@
 #ifndef OPS_CONV_H
 #define OPS_CONV_H
-/* Convolutions (of integers too) and transposed convolutions over one to three spatial dimensions.
- */
+/* Convolutions, also of integers or transposed, over one to three spatial dimensions. */
 #include "base/conv_dim.h"
 #include "base/tuning.h"
 #include "ops/node.h"
@@ -23,8 +22,7 @@ void describe_conv_transpose(const node *node, conv_form *desc);
 void describe_conv_integer(const node *node, conv_form *desc);
 
 /* True if Winograd's method supports this convolution within the error bound of direct sums.
- * conv_winograd_tile returns the best side of an output tile, 2 or 4, or 0 if direct sums are
- * better. */
+ * conv_winograd_tile returns the best side of an output tile: 2, 4, or 0 for direct sums. */
 bool conv_takes_winograd(const conv_form *desc);
 int conv_winograd_tile(const conv_form *desc);
 

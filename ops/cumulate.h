@@ -3,8 +3,7 @@
 /* Running sums, products and extremes along any axis. */
 #include "ops/node.h"
 
-/* rows[0] is the layout of x, rows[1] that of out and indices: n_rows rows of `row` elements (see
- * rows_along). */
+/* rows[0]: layout of x, rows[1]: of out, indices; n_rows rows of `row` elements, see rows_along. */
 typedef struct cumulate_form {
   ir_cumulate_kind kind;
   const bound_tensor *x, *out, *indices; /* indices: NULL if not wanted */

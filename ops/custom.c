@@ -1,7 +1,6 @@
 /* Custom: a user-defined op with kernels in OpenCL C and a chain of other ops that computes the
  * same. The verifier cannot know what a kernel does, but it checks what the kernel is given: texts
- * and names are bounded, parameters refer to the op's tensors, and the grid fits the device's
- * counters. */
+ * and names are bounded, parameters refer to the op's tensors, grids fit in counters. */
 #include "ops/custom.h"
 
 #include <stdlib.h>
@@ -168,8 +167,7 @@ static clave_status check_kernels(const rule_context *context, const ir_custom *
 
 /* ---------------------------------------------------------------- the reference */
 
-/* The slots that a reference may read: constants, args and results of its earlier instructions.
- * Ids have not been checked yet. */
+/* Slots that a reference may read: constants, args and earlier results. Ids are not checked yet. */
 typedef struct reference_check {
   const rule_context *context;
   bool *known; /* (n_tensors) */

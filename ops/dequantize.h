@@ -1,7 +1,6 @@
 #ifndef OPS_DEQUANTIZE_H
 #define OPS_DEQUANTIZE_H
-/* Rows of an encoded constant as plain floats: all of them, or those that an index tensor selects.
- */
+/* Rows of an encoded constant as plain floats: all, or those that an index tensor selects. */
 #include "ops/node.h"
 
 /* out[p] is row index[p] of x, or row p without an index; out is contiguous (n_picks, row). */

@@ -1,5 +1,4 @@
-/* Elementwise: a list of steps over broadcast inputs, each checked against its row of step_table.
- */
+/* Elementwise: a list of steps over broadcast inputs, checked against step_table. */
 #include "ops/elementwise.h"
 
 #include <string.h>
@@ -15,8 +14,8 @@ typedef struct step_check {
   const step_info *info;
 } step_check;
 
-/* Only inputs and steps have a dtype; immediates and host scalars use the dtype of the step's
- * other operands. */
+/* Only inputs and steps have a dtype; immediates and host scalars use that of the step's operands.
+ */
 static bool has_own_dtype(const ir_operand *op) {
   return op->source == IR_OPERAND_SOURCE_INPUT || op->source == IR_OPERAND_SOURCE_STEP;
 }
@@ -224,8 +223,7 @@ void describe_elementwise(const node *node, elementwise_form *desc) {
   describe_steps(node, op, program_type(node, first_of(op)), desc);
 }
 
-/* True for steps that about preserve the size of values, so that rounding errors are not
- * amplified. */
+/* True for steps that about preserve the size of values and of rounding errors. */
 static bool is_gentle(const elementwise_step *step) {
   return step->type == DTYPE_F32 && step->operand_type == DTYPE_F32 &&
          (step->kind == IR_STEP_KIND_ADD || step->kind == IR_STEP_KIND_MUL ||

@@ -1,5 +1,4 @@
-/* Epilogues: found by the names of their fields, checked and described as the Elementwise that
- * they represent. */
+/* Epilogues: found by the names of their fields, checked and described as an Elementwise. */
 #include "ops/epilogue.h"
 
 #include <string.h>

@@ -8,8 +8,7 @@ enum { FFT_RADICES = 7, FFT_MAX_PASSES = 64 };
 #define FFT_TOO_MANY (INT64_C(1) << 32) /* limit on the points of a transform */
 extern const int fft_radices[FFT_RADICES];
 
-/* A transform of `length` points as passes of one radix each; the product of the radices is
- * length. */
+/* A transform of `length` points as passes of one radix each, whose product is length. */
 typedef struct fft_plan {
   int64_t length;
   int count[FFT_RADICES]; /* number of passes per entry of fft_radices */
@@ -25,8 +24,7 @@ typedef struct fft_form {
   const bound_tensor *x, *out;
   ir_fft_kind kind;
   tensor rows[2];
-  int64_t
-      pair[2]; /* distance from the real to the imaginary part, in elements; 0 for real tensors */
+  int64_t pair[2]; /* elements from the real to the imaginary part; 0 for real tensors */
   int64_t n_rows, n, n_in, n_out;
   bool inverse;
   double scale;

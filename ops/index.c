@@ -135,8 +135,7 @@ static void set_indices(const node *node, const ir_u32s *indices, pick_form *des
   desc->n_picks = tensor_numel(&desc->index[0]);
 }
 
-/* Describes x without the axes whose bits are set; its first n_front remaining dimensions are
- * `front`. */
+/* Describes x without the axes whose bits are set; `front` gets the first n_front of the rest. */
 static void set_rest(pick_form *desc, unsigned axes, int n_front) {
   tensor rest = {.type = desc->x->tensor.type};
   for (int d = 0; d < desc->x->tensor.rank; d++) {

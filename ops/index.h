@@ -10,8 +10,7 @@ typedef struct pick_form {
   const bound_tensor *x, *out; /* out: contiguous */
   int n;                       /* number of index tensors */
   const bound_tensor *indices[MAX_RANK];
-  tensor
-      index[MAX_RANK]; /* layouts of the indices, broadcast to one shape and collapsed together */
+  tensor index[MAX_RANK]; /* their layouts, broadcast to one shape, collapsed together */
   int64_t sizes[MAX_RANK], steps[MAX_RANK];
   tensor front, back; /* x's dimensions before and after the picks in out, collapsed */
   int64_t n_picks;
@@ -21,8 +20,7 @@ void describe_index_select(const node *node, pick_form *desc);
 void describe_index(const node *node, pick_form *desc);
 void describe_ravel_index(const node *node, pick_form *desc);
 
-/* out[p] = x[q], where q is p with its coordinate on the axis replaced by index[p], in [0, size).
- */
+/* out[p] = x[q], where q is p with index[p], in [0, size), as coordinate on the axis. */
 typedef struct gather_form {
   const bound_tensor *x, *index, *out; /* out: contiguous, of the index's shape */
   tensor x_places, index_places; /* layouts over the index's dims, collapsed together; x_places:

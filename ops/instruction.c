@@ -1,5 +1,4 @@
-/* Rules of an instruction as a whole: its op's, its epilogue's, and general ones that hold for
- * every op. */
+/* Rules of an instruction as a whole: its op's, its epilogue's, and those of every op. */
 #include "ops/epilogue.h"
 #include "ops/rule_checks.h"
 
@@ -34,8 +33,7 @@ clave_status rule_sizes(const rule_context *context, const ir_instruction *ins) 
   return rule_epilogue(context, ins);
 }
 
-/* Rejects stored-only dtypes. Elementwise steps, including those of epilogues, have their own
- * rules. */
+/* Rejects stored-only dtypes. Elementwise steps, also in epilogues, have their own rules. */
 static clave_status check_stored(const rule_context *context, const ir_instruction *ins,
                                  const operand *operand) {
   const op_info *info = &op_table[ins->op_type];

@@ -139,8 +139,7 @@ clave_status rule_grouped_matmul(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- description */
 
-/* Returns operand's leading dimensions broadcast to those of out; strides are 0 if operand is
- * NULL. */
+/* Returns operand's leading dimensions broadcast to those of out; NULL: zero strides. */
 static tensor batch_of(const bound_tensor *operand, const tensor *out) {
   tensor lead = {0}, wide;
   if (operand) lead = operand->tensor;

@@ -25,8 +25,8 @@ bool matmul_may_round(const matmul_form *desc);
 
 /* out[t][n] = sum_k a[t][k] * b[e][k][n], where e is the group of row t. */
 typedef struct grouped_matmul_form {
-  const bound_tensor *a, *b, *ends,
-      *out; /* (rows, k), (groups, k, n), (groups), (rows, n); an encoded b is (groups, n, k) */
+  /* (rows, k), (groups, k, n) or encoded (groups, n, k), (groups), (rows, n) */
+  const bound_tensor *a, *b, *ends, *out;
   int64_t rows, groups, n, k, b_n, b_k;
 } grouped_matmul_form;
 void describe_grouped_matmul(const node *node, grouped_matmul_form *desc);

@@ -24,9 +24,8 @@ typedef struct bound_tensor {
 typedef struct node {
   const ir_instruction *instruction;
   const bound_tensor *tensors; /* by Tid; only this node's operands are set */
-  const tensor
-      *types; /* by Tid, as in the program; NULL if all operands are stored with these types */
-  const scalar_value *values; /* by Vid; all are known */
+  const tensor *types;         /* by Tid, as in the program; NULL if all operands are stored so */
+  const scalar_value *values;  /* by Vid; all are known */
   void **cache; /* owned by the backend, per instruction; NULL at first, see cache_destroy */
   variant_choices *choices; /* records the variants that are chosen, for tuning; may be NULL */
 } node;
@@ -59,8 +58,7 @@ void rows_along(const tensor *ts, int n, int axis, tensor *rows);
 /* Returns operand broadcast to the dims of `shape`. */
 bound_tensor broadcast_operand(const bound_tensor *operand, const tensor *shape);
 
-/* Spatial dimensions of the kernels of convolutions, pools and the like; missing ones are
- * prepended. */
+/* Spatial dimensions in kernels of convolutions, pools, ...; missing ones are prepended. */
 enum { SPATIAL_DIMS = 3 };
 /* Copies the values of n spatial dimensions, right-aligned; missing ones are set to `absent`. */
 void align_right(const ir_i32s *from, int n, int64_t absent, int64_t out[SPATIAL_DIMS]);

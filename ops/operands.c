@@ -3,8 +3,7 @@
 
 #include "ops/ops.h"
 
-/* All vectors of tables have this layout: they are generated as {<type> *items; uint32_t count;}.
- */
+/* Layout of all vectors of tables, generated as {<type> *items; uint32_t count;}. */
 typedef struct table_vector {
   char *items;
   uint32_t count;

@@ -21,8 +21,7 @@ typedef struct scalar_value {
 
 typedef struct rule_context {
   const ir_program *program;
-  const tensor
-      *tensors; /* by Tid: the declared types, DIM_UNKNOWN for sizes whose Vid is not known yet */
+  const tensor *tensors;      /* by Tid: the declared types; DIM_UNKNOWN if a Vid is not known */
   const scalar_value *values; /* by Vid */
 } rule_context;
 
@@ -45,13 +44,12 @@ typedef struct op_info {
 extern const op_info op_table[IR_OP_COUNT];
 
 /* Iterates over an instruction's operands in schema order; absent ones are skipped:
- *  for (operand_iter i = operands_of(ins); next_operand(&i);) use(i.operand.tid, i.operand.flags);
- */
+ *  for (operand_iter i = operands_of(ins); next_operand(&i);) use(i.operand.tid); */
 typedef struct operand {
   uint32_t tid;
-  unsigned flags;    /* the field's IR_OUT, IR_DENSE, IR_ROWS, IR_ENCODED, IR_COUNTS */
-  const char *field; /* the field's name in the schema */
-  uint32_t reuses; /* for outputs with `reuses`: the Tid of the operand named there, else IR_NONE */
+  unsigned flags;     /* the field's IR_OUT, IR_DENSE, IR_ROWS, IR_ENCODED, IR_COUNTS */
+  const char *field;  /* the field's name in the schema */
+  uint32_t reuses;    /* outputs with `reuses`: the Tid of that operand, else IR_NONE */
   const uint32_t *at; /* address of tid in the op or its vector */
 } operand;
 typedef struct operand_iter {

@@ -3,8 +3,7 @@
 
 #include "ops/rule_checks.h"
 
-/* Fails if the size cannot be cropped by that much, or has too few elements for the padding mode.
- */
+/* Fails if the size is too small to be cropped by n, or for the padding mode. */
 static clave_status check_side(ir_pad_mode mode, int64_t size, int64_t n) {
   bool fits = n >= 0 || size == DIM_UNKNOWN || n >= -size;
   if (!fits) return INVALID("%lld crops more than the size %lld", (long long)n, (long long)size);

@@ -26,8 +26,8 @@ typedef struct pool_window {
 } pool_window;
 
 /* Computes the output size by torch's rule. With ceil_mode the last window may extend beyond the
- * end, but must start inside the input or the left padding. The attributes have 32 bits, so only
- * the size can overflow. */
+ * end, but must start inside the input or the left padding. Attributes have 32 bits, so only size
+ * can overflow. */
 static clave_status pool_size(int64_t size, const pool_window *window, int64_t *out) {
   if (window->padding > window->kernel / 2) {
     return INVALID("padding: expected at most half of the kernel %lld, got %lld",

@@ -3,8 +3,7 @@
 
 #include "ops/rule_checks.h"
 
-/* Counts the elements if every dimension is known, else stores DIM_UNKNOWN; a known 0 makes it 0.
- */
+/* Counts the elements if every dimension is known, else DIM_UNKNOWN; a known 0 makes it 0. */
 static clave_status count_elements(const char *what, int rank, const int64_t *dims, int64_t *out) {
   bool unknown = false, empty = false;
   int64_t n = 1;
@@ -38,8 +37,7 @@ clave_status rule_reshape(const rule_context *context, const void *op) {
 }
 
 /* Splits input's dimensions, merged as far as its strides allow, into the new ones, from the last
- * to the first. A new dimension that spans two merged dimensions has no single stride, so there is
- * no such view. */
+ * to the first. A new dimension that spans two merged dimensions has no single stride: no view. */
 bool view_reshape(const rule_context *context, const void *op, const tensor *input, tensor *out) {
   const ir_reshape *reshape = op;
   tensor merged = *input, tensor = *rule_tensor(context, reshape->out);

@@ -4,8 +4,7 @@
 #include "ops/node.h"
 
 /* `rows` are x's dimensions without the last one: (*, L, n_heads), n_rows heads of n_pairs pairs
- * each. The n_heads heads at position i of (*, L) are rotated by row i % n_angles of cos and sin.
- */
+ * each. The n_heads heads at position i of (*, L) are rotated by row i % n_angles of cos, sin. */
 typedef struct rope_form {
   const bound_tensor *x, *cos, *sin, *out;
   tensor rows;

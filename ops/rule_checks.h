@@ -37,8 +37,7 @@ bool float_fits_int(dtype t, double v);
 
 /* Returns whichever of two sizes that must agree is known. */
 static inline int64_t dim_known(int64_t a, int64_t b) { return a == DIM_UNKNOWN ? b : a; }
-/* Reads a list of sizes, Reshape.shape for example. Fails if one is negative or there are more
- * than MAX_RANK. */
+/* Reads a list of sizes, Reshape.shape for example. Fails if any is negative or over MAX_RANK. */
 clave_status rule_shape(const rule_context *context, const ir_int_or_vids *values, int *rank,
                         int64_t *dims) STATUS_CHECK;
 

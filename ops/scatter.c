@@ -20,8 +20,7 @@ clave_status rule_scatter(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- descriptions */
 
-/* Returns the first of the trailing dimensions, after the axis, along which the index is constant.
- */
+/* Returns the first of the dimensions after the axis along which the index is constant. */
 static int first_behind(const tensor *index, int axis) {
   int first = index->rank;
   while (first > axis + 1 && (index->strides[first - 1] == 0 || index->dims[first - 1] == 1))

@@ -7,9 +7,8 @@ enum { SCATTER_INDEX, SCATTER_SOURCE, SCATTER_OUT, SCATTER_OPERANDS };
 
 /* For every position p of the index, in order along the axis: out[q] = kind(out[q], source[p]),
  * where q is p with its coordinate on the axis replaced by index[p]. The index's dimensions are
- * split into the lines across the axis (`front`), the axis, and the trailing dimensions along
- * which the index is constant (`back`). Each operand has its own strides for them, collapsed
- * together. */
+ * split into the lines across the axis (`front`), the axis, and trailing dimensions along which the
+ * index is constant (`back`). Each operand has its own strides for them. */
 typedef struct scatter_form {
   ir_scatter_kind kind;
   bool wrap;          /* negative indices count from the end */

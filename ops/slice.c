@@ -1,5 +1,5 @@
-/* Slice, Select, Flip, Diagonal, AsStrided, Unfold: a part of a tensor, or the tensor in another
- * order, by strides and an offset. */
+/* Slice, Select, Flip, Diagonal, AsStrided, Unfold: parts or reorderings of a tensor, by strides
+ * and an offset. */
 #include "ops/rule_checks.h"
 
 /* The numbers of a Slice with their defaults; the flags are false for numbers not known yet. */
@@ -157,8 +157,8 @@ bool view_diagonal(const rule_context *context, const void *op, const tensor *in
   return true;
 }
 
-/* Fails unless offset + the sum of index * stride is in [0, n) for every index. Unknown sizes
- * pass. */
+/* Fails unless offset + the sum of index * stride is in [0, n) for every index; skips unknown
+ * sizes. */
 static clave_status check_reach(const rule_context *context, const ir_as_strided *op,
                                 const tensor *want, int64_t n) {
   int64_t low = 0, stride = 0, reach;

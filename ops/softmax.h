@@ -3,8 +3,7 @@
 /* Softmax along any axis. */
 #include "ops/node.h"
 
-/* rows[0] is the layout of x, rows[1] that of out: n_rows rows of `row` elements (see rows_along).
- */
+/* Layouts of x and out are rows[0] and [1]: n_rows rows of `row` elements, see rows_along. */
 typedef struct softmax_form {
   const bound_tensor *x, *out;
   tensor rows[2];

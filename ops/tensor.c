@@ -1,5 +1,4 @@
-/* Types and layouts of tensors: contiguity, broadcasting, and collapsing dimensions for iteration.
- */
+/* Types and layouts of tensors: contiguity, broadcasting, collapsing of dimensions. */
 #include "ops/tensor.h"
 
 #include <stdio.h>
@@ -123,8 +122,7 @@ void tensors_collapse(tensor *ts, int n) {
     }
     return;
   }
-  int rank = ts[0].rank,
-      kept = 0; /* dimensions [0, kept) are done; number kept - 1 may still grow */
+  int rank = ts[0].rank, kept = 0; /* dimensions [0, kept) are done; kept - 1 may still grow */
   for (int i = 0; i < rank; i++) {
     if (ts[0].dims[i] == 1) continue;
     bool merge = kept > 0 && can_merge(ts, n, kept - 1, i);

@@ -9,8 +9,8 @@
 
 enum { MAX_RANK = 8 };
 
-/* A dimension that is not known yet (a Vid at verify time). Rules let it match any size; at run
- * time every dimension is known. */
+/* A dimension that is not known yet (a Vid at verify time). Rules let it match any size; none
+ * remains at run time. */
 #define DIM_UNKNOWN ((int64_t)-1)
 
 typedef struct tensor {
@@ -22,23 +22,18 @@ typedef struct tensor {
   encoding encoding;         /* encoding of a constant's bytes; encoded tensors have no strides */
 } tensor;
 
-int64_t tensor_numel(
-    const tensor *tensor); /* number of elements, 1 for rank 0; dims must be known */
+int64_t tensor_numel(const tensor *tensor); /* 1 for rank 0; dims must be known */
 /* Encoded tensors only: elements per row, and number of rows. */
 int64_t tensor_row(const tensor *tensor);
 int64_t tensor_rows(const tensor *tensor);
-/* Returns the tensor as stored in files: an encoded one is U8, with the bytes of a row in place of
- * the row's dimensions. */
+/* Returns the tensor as stored in files: an encoded one is U8, its rows as bytes. */
 tensor tensor_stored(const tensor *tensor);
-bool tensor_bytes(const tensor *tensor,
-                  size_t *out); /* bytes of all elements; false on overflow or an unknown dim */
-void tensor_set_contiguous(tensor *tensor); /* row-major strides, offset 0 */
-bool tensor_is_contiguous(
-    const tensor *tensor); /* row-major with any offset; strides of size-1 dims are ignored */
+bool tensor_bytes(const tensor *tensor, size_t *out); /* false on overflow or an unknown dim */
+void tensor_set_contiguous(tensor *tensor);           /* row-major strides, offset 0 */
+bool tensor_is_contiguous(const tensor *tensor); /* row-major, at any offset; skips size-1 dims */
 /* True if dtype, dims, strides and offset are equal; encodings are not compared. */
 bool tensor_same_view(const tensor *left, const tensor *right);
-bool tensor_rows_contiguous(
-    const tensor *tensor); /* true if the last dimension has stride 1 (or size <= 1) */
+bool tensor_rows_contiguous(const tensor *tensor); /* last dimension: stride 1 (or size <= 1) */
 /* Writes the dims as "(2, 3)" into buf and returns buf. */
 const char *tensor_shape_text(const tensor *tensor, char *buf, int size);
 

@@ -10,12 +10,10 @@
 typedef struct upsample_form {
   const bound_tensor *x, *out;
   ir_upsample_mode mode;
-  bool one_at_a_time; /* at most one axis changes: antialiased, or linear and cubic modes of 8-bit
-                         images */
+  bool one_at_a_time; /* at most one axis changes: antialiased, or linear and cubic of bytes */
   int64_t planes;
   resample_axis axes[SPATIAL_DIMS];
-  int precision; /* bits of quantized weights (resample_precision); 0 if weights are not quantized
-                  */
+  int precision; /* bits of quantized weights (resample_precision); 0: not quantized */
 } upsample_form;
 /* True if weights are quantized to integers: linear and cubic modes of 8-bit images. */
 bool upsample_is_quantized(const ir_upsample *op, dtype type);

@@ -55,8 +55,8 @@ double work_log2(const work_node *node, double n) {
 
 /* ---------------------------------------------------------------- bytes */
 
-/* Counts distinct elements: excludes repetition by stride 0, and is at most the distance from the
- * first to the last element. */
+/* Counts distinct elements: excludes repetition by stride 0, and is at most the span from first to
+ * last. */
 static double distinct_elements(const tensor *tensor) {
   double n = 1, span = 1;
   for (int i = 0; i < tensor->rank; i++) {

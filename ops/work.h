@@ -44,10 +44,8 @@ extern const work_formula work_table[IR_OP_COUNT];
 
 /* ---- building blocks of the formulas; an absent tensor has no elements ---- */
 double work_elements(const work_node *node, uint32_t tid);
-double work_dim(const work_node *node, uint32_t tid,
-                int axis); /* negative axes count from the end */
-double work_dims(const work_node *node, uint32_t tid,
-                 int from); /* product of dims[from] and all later ones */
+double work_dim(const work_node *node, uint32_t tid, int axis);  /* axis may be negative */
+double work_dims(const work_node *node, uint32_t tid, int from); /* product of dims [from, rank) */
 double work_product(const ir_i32s *list);
 double work_steps(const ir_steps *steps); /* steps other than copies and casts */
 double work_has(const work_node *node, uint32_t tid);
@@ -60,14 +58,10 @@ double work_part(const work_node *node, uint32_t tid, double n);
 double work_rows(const work_node *node, uint32_t tid);
 double work_pairs(const work_node *node);        /* pairs of a query and a key, over all heads */
 double work_grouped_rows(const work_node *node); /* rows of a that belong to a group */
-double work_groups(const work_node *node,
-                   uint32_t tid); /* bytes of the groups of b that have rows */
+double work_groups(const work_node *node, uint32_t tid);         /* bytes of groups with rows */
 double work_reduced(const work_node *node, ir_reduce_kind kind); /* operations per element */
-double work_taps(
-    const work_node *node); /* elements of x per element of out, for Upsample and GridSample */
-double work_fft(
-    const work_node *node); /* 5 n log2 n for n complex numbers, half of it for real ones */
-double work_linalg(
-    const work_node *node); /* textbook counts, with the usual number of iterations */
+double work_taps(const work_node *node);   /* elements of x per element of out */
+double work_fft(const work_node *node);    /* 5 n log2 n, half of it for real numbers */
+double work_linalg(const work_node *node); /* textbook counts, usual iterations */
 
 #endif

@@ -15,9 +15,8 @@ static const char magic[8] = {'\x93', 'c', 'l', 'a', 'v', 'e', '\r', '\n'};
 
 enum {
   CONTAINER_VERSION = 1,
-  KNOWN_FEATURES = 0, /* bits of clv_header.features that this build supports */
-  SECTION_REQUIRED =
-      1, /* clv_section.flags: readers that do not know the section must reject the file */
+  KNOWN_FEATURES = 0,   /* bits of clv_header.features that this build supports */
+  SECTION_REQUIRED = 1, /* clv_section.flags: readers without support must reject the file */
   SECTION_ALIGNMENT = 64,
   CONSTANTS_ALIGNMENT = 4096,
   SMALL_ALIGNMENT = 256,  /* of constants */
@@ -255,8 +254,7 @@ static uint64_t plan_constants(const clv_plan *plan) {
   uint64_t at = 0;
   for (uint32_t i = 0; i < plan->program->ir.constants.count; i++) {
     size_t bytes = 0;
-    (void)tensor_bytes(&plan->program->types[i],
-                       &bytes); /* cannot overflow: checked when it was bound */
+    (void)tensor_bytes(&plan->program->types[i], &bytes); /* checked when it was bound */
     at = align_up(at, constant_alignment(bytes));
     plan->index[i] = (clv_constant){at, bytes};
     at = align_up(at + bytes, SMALL_ALIGNMENT);

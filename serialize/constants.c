@@ -84,7 +84,7 @@ static void hash_constant(hash_state *hash, const ir_constant *constant, const t
                           const void *data) {
   uint8_t kind[2] = {(uint8_t)tensor->type, (uint8_t)tensor->rank};
   size_t bytes = 0;
-  (void)tensor_bytes(tensor, &bytes); /* cannot overflow: checked when it was bound */
+  (void)tensor_bytes(tensor, &bytes); /* checked when it was bound */
   hash_update(hash, constant->name, strlen(constant->name) + 1);
   hash_update(hash, kind, sizeof kind);
   hash_update(hash, tensor->dims, (size_t)tensor->rank * sizeof *tensor->dims);

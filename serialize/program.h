@@ -47,8 +47,7 @@ struct program {
                              if empty */
   file_map maps[2];       /* [0] the .clv file, [1] the constants of a .json program */
   const char *paths[2];   /* in pool: the paths of maps */
-  const program
-      *base; /* borrowed: for a copy, the program whose maps hold its constants; may be NULL */
+  const program *base;    /* borrowed: program whose maps hold this copy's constants; may be NULL */
   struct tensor_file *tensors; /* owned: the contents of maps[1] */
   program_section *sections;   /* in pool */
   uint32_t n_sections;
@@ -98,16 +97,14 @@ clave_status program_finish_copy(program *first_program, const program *from) ST
  * consts.safetensors that belongs to another program. */
 clave_status program_save(const program *program, const char *path) STATUS_CHECK;
 /* The setters copy their arguments into the program's pool. A tag is four letters or digits. */
-const program_section *program_find_section(const program *program,
-                                            const char *tag); /* NULL if absent */
+const program_section *program_find_section(const program *program, const char *tag); /* or NULL */
 clave_status program_set_section(program *program, const char *tag, const void *data, size_t size,
                                  bool required) STATUS_CHECK; /* data NULL: removes it */
 clave_status program_set_metadata(program *program, const char *metadata) STATUS_CHECK;
 /* ---- forms.c ---- */
 /* Returns the packed constant that equals desc apart from data and hash, or NULL. */
 const program_form *program_find_form(const program *program, const program_form *desc);
-bool program_form_is_whole(
-    const program_form *desc); /* reads all bytes; true if their hash is correct */
+bool program_form_is_whole(const program_form *desc); /* reads it all; true if its hash fits */
 /* Adds a packed constant, or replaces the one with the same fields. Takes ownership of desc->own,
  * also on failure, and sets the hash. */
 clave_status program_add_form(program *program, const program_form *desc) STATUS_CHECK;

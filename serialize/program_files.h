@@ -25,8 +25,7 @@ clave_status clv_write(const program *program, const char *path) STATUS_CHECK;
 
 /* ---- sections.c ---- */
 enum { N_OWN_SECTIONS = 5 };
-bool is_own_section(
-    const char *tag); /* true for the program's own sections: PROG, CIDX, CONS, FIDX, FORM */
+bool is_own_section(const char *tag); /* one of the program: PROG, CIDX, CONS, FIDX, FORM */
 /* Returns the section with this tag, creating an empty one if it does not exist. */
 clave_status add_section_to(program *program, const char *tag, program_section **out) STATUS_CHECK;
 

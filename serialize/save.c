@@ -125,7 +125,7 @@ static clave_status write_constants(const program *program, const char *path) {
                                 .rank = tensor->rank,
                                 .data = program->constants[i]};
     memcpy(entries[i].dims, tensor->dims, sizeof tensor->dims);
-    (void)tensor_bytes(tensor, &entries[i].bytes); /* cannot overflow: checked when it was bound */
+    (void)tensor_bytes(tensor, &entries[i].bytes); /* checked when it was bound */
   }
   clave_status st = tensor_file_save(path, entries, n, metadata, 1);
   free(entries);

@@ -24,8 +24,7 @@ typedef struct checker {
   scalar_value *values;   /* owned, by Vid; none is known */
   writer *tensors, *vids; /* owned, by Tid and Vid */
   chain_state *chains;    /* owned */
-  uint32_t
-      *taken; /* owned, by Tid: index + 1 of the last method that has it as an argument or update */
+  uint32_t *taken; /* owned, by Tid: index + 1 of the last method with it as argument or update */
   uint32_t method; /* index + 1 of the current method */
   uint32_t chain;  /* the chain that is open */
   uint32_t outputs_written;

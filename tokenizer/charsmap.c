@@ -22,9 +22,7 @@ struct charsmap {
 
 static uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >> 6); }
 static bool has_value(uint32_t unit) { return (unit >> 8) & 1; }
-static uint32_t label_of(uint32_t unit) {
-  return unit & 0x800000FFu;
-} /* a value's label is not a byte */
+static uint32_t label_of(uint32_t unit) { return unit & 0x800000FFu; } /* a value's is not a byte */
 static uint32_t value_of(uint32_t unit) { return unit & 0x7FFFFFFFu; }
 
 /* ---------------------------------------------------------------- lookup */

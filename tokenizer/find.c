@@ -36,7 +36,6 @@ int32_t clave_tokenizer_find(const clave_tokenizer *tokenizer, const char *token
     if (same) return (int32_t)tokenizer->added[i].id;
   }
   uint32_t id;
-  status_free(tokenizer_find(tokenizer, wanted,
-                             &id)); /* only out of memory, which the result cannot report */
+  status_free(tokenizer_find(tokenizer, wanted, &id)); /* only out of memory: ignored */
   return id == VOCAB_NONE ? CLAVE_NO_TOKEN : (int32_t)id;
 }

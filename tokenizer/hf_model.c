@@ -271,8 +271,7 @@ static clave_status read_wordlevel(const json *json, uint8_t *kinds, clave_token
 typedef struct part {
   const char *name, *format;
   clave_status (*read)(const json *json, uint8_t *kinds, clave_tokenizer *tokenizer);
-  const char
-      *sign; /* field that identifies the model if "type" is missing, as in files from 2020 */
+  const char *sign; /* field of this model, for files from 2020 without "type" */
 } part;
 static const part parts[] = {
     {"BPE", "tokenizer.json BPE", read_bpe, "merges"},

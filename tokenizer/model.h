@@ -34,8 +34,7 @@ typedef enum piece_kind {
 /* ---- BPE: merges the adjacent pair with the lowest rank, of equal ones the leftmost, until no
  * pair has a rank; O(n log n). */
 typedef struct bpe_merge {
-  uint32_t left, right,
-      result; /* ids; the rank is the position in the list, of duplicates the last one */
+  uint32_t left, right, result; /* ids; rank: position in the list, the last one of duplicates */
 } bpe_merge;
 typedef enum bpe_symbols { BPE_CHARACTERS, BPE_BYTES } bpe_symbols; /* the initial symbols */
 typedef struct bpe_options {
@@ -46,8 +45,7 @@ typedef struct bpe_options {
   const uint8_t *kinds; /* piece_kind by id, (vocab_size); NULL if all are normal */
   bpe_symbols symbols;
   bool whole_first; /* a piece of text in the vocabulary is not split (ignore_merges, tiktoken) */
-  span continuing_prefix,
-      word_suffix; /* prefix of all symbols but the first; suffix of the last ("</w>") */
+  span continuing_prefix, word_suffix; /* of all symbols but the first; of the last ("</w>") */
   unknown_rule unknown;
 } bpe_options;
 /* The vocabulary must outlive the model, here and below; everything else is copied. */

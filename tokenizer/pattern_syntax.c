@@ -51,8 +51,7 @@ typedef struct translator {
 
 typedef struct escape {
   char letter;
-  const char *outside,
-      *inside; /* translation outside of and inside brackets; NULL: not supported */
+  const char *outside, *inside; /* of brackets; NULL: not supported */
 } escape;
 static const escape escapes[] = {
     {'s', "[" SPACE_SET "]", SPACE_SET},

@@ -20,10 +20,9 @@ typedef struct scheme {
   const char *pattern;
   const special_token *special;
   size_t n_special;
-  bool after_ranks; /* special ids start at the end of the ranks */
-  uint32_t
-      first_reserved;    /* ids from here to 256 are reserved_special_tokens; 0 if there are none */
-  const char *bos, *eos; /* may be NULL */
+  bool after_ranks;        /* special ids start at the end of the ranks */
+  uint32_t first_reserved; /* ids from here to 256 are reserved_special_tokens; 0: none */
+  const char *bos, *eos;   /* may be NULL */
 } scheme;
 
 static const special_token gpt2_special[] = {{"<|endoftext|>", 50256}};
@@ -46,10 +45,7 @@ static const special_token llama3_special[] = {{"<|begin_of_text|>", 0},
                                                {"<|eom_id|>", 8},
                                                {"<|eot_id|>", 9},
                                                {"<|python_tag|>", 10}};
-enum {
-  LLAMA3_SPECIAL = 256,
-  LLAMA3_FIRST_RESERVED = 2
-}; /* number of the next one, reserved_special_token_2 */
+enum { LLAMA3_SPECIAL = 256, LLAMA3_FIRST_RESERVED = 2 }; /* next: reserved_special_token_2 */
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 

@@ -76,12 +76,10 @@ struct clave_tokenizer {
   token_decoder *decode;    /* owned */
   const added_token *added; /* in pool */
   size_t n_added;
-  struct added_matcher *matcher,
-      *text_matcher;  /* owned, made by load.c: with all added tokens; without the special ones */
-  bool match_special; /* value of CLAVE_SPECIAL_DEFAULT */
-  bool dummy_space;   /* the normalizer puts a space before a text, and after special tokens */
-  const struct shown_token
-      *shown; /* in pool, by id: texts that decoding shows instead of the pieces */
+  struct added_matcher *matcher, *text_matcher; /* owned: of all of added; of those not special */
+  bool match_special;                           /* value of CLAVE_SPECIAL_DEFAULT */
+  bool dummy_space; /* the normalizer puts a space before a text, and after special tokens */
+  const struct shown_token *shown; /* in pool, by id: texts shown instead of their pieces */
   size_t n_shown;
   const bool *special; /* in pool, (vocab_size): ids that skip_special leaves out; may be NULL */
   int32_t bos, eos;

@@ -86,8 +86,7 @@ size_t unicode_grapheme(span in) {
   size_t at = utf8_read(in.data, &c);
   for (utf8proc_int32_t state = 0; at < in.size; c = next) {
     size_t n = utf8_read(in.data + at, &next);
-    if (c < 0x80 && next < 0x80 && c != '\r' && state == 0)
-      break; /* no ASCII character extends another */
+    if (c < 0x80 && next < 0x80 && c != '\r' && state == 0) break; /* ASCII stands alone */
     if (utf8proc_grapheme_break_stateful((utf8proc_int32_t)c, (utf8proc_int32_t)next, &state)) {
       break;
     }

@@ -55,7 +55,7 @@ typedef struct state_vtable {
    * may have any value within the bounds, the same for all tensors. */
   clave_status (*describe)(const clave_llm_conversation *self, uint32_t index,
                            clave_tensor_info *info);
-  int64_t (*rows_in_file)(const clave_llm_conversation *self); /* that length; 0: maximum */
+  int64_t (*rows_in_file)(const clave_llm_conversation *self); /* dynamic length; 0: maximum */
   clave_status (*read)(const clave_llm_conversation *self, uint32_t index,
                        const clave_tensor *tensor, size_t size);
   /* Reserves capacity for a file's state, before write. rows: its dynamic length, 0 if none. */
@@ -78,7 +78,7 @@ struct clave_llm_conversation {
   size_t n_pages, page_capacity;
   clave_sampler *sampler;    /* owned */
   clave_text_stream *stream; /* owned, has seen all ids; NULL without a tokenizer */
-  bool stream_lags;          /* after an error the stream lacks some ids */
+  bool stream_lags;          /* an error left the stream without some ids */
   stop_text stop;
   text fresh; /* text of the last token */
   id_list ids;
@@ -97,7 +97,7 @@ struct clave_llm_conversation {
 };
 
 double conversation_ms_since(int64_t start);                         /* start: from clock_ns */
-void conversation_start_clock(clave_llm_conversation *conversation); /* until the first token */
+void conversation_start_clock(clave_llm_conversation *conversation); /* of the first token */
 /* Appends ids for clave_llm_prompt; fails if there are more than `room`. */
 clave_status conversation_append(clave_llm_conversation *conversation, const uint32_t *ids,
                                  size_t n, size_t room) STATUS_CHECK;

@@ -86,7 +86,7 @@ struct clave_llm {
   char *bos_text, *eos_text; /* owned; NULL if there is none, or no tokenizer */
   clave_template *chat;      /* owned; NULL if there is none, or it is not supported */
   const char *default_system;
-  clave_sampler_options sampling; /* set by the model's authors; info points to it if they are */
+  clave_sampler_options sampling;      /* the model authors' settings; info points to it if given */
   clave_sampler_options chat_sampling; /* for chats whose caller sets none */
   double load_ms;                      /* time to load program and tokenizer */
 };

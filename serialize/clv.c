@@ -205,7 +205,7 @@ static clave_status bind_section(program *program, const clv_table *table, const
   return NULL;
 }
 
-/* Reads the index only: the bytes of packed constants are checked when a device uses them, and by
+/* Reads the index only: the bytes of packed weights are checked when a device uses them, and by
  * clave verify. */
 static clave_status read_forms(program *program, const clv_table *table, const uint8_t *bytes) {
   const clv_section *index = find_section(table, form_index_tag),
@@ -238,7 +238,7 @@ clave_status clv_read(program *program, const uint8_t *bytes, size_t size) {
 typedef struct clv_plan {
   const program *program;
   clv_table table;
-  const void *data[LIMIT_SECTIONS]; /* by section; NULL for the constants and packed constants,
+  const void *data[LIMIT_SECTIONS]; /* by section; NULL for the constants and packed weights,
                                        which are streamed */
   clv_constant *index;              /* owned, (n_constants) */
   forms_plan forms;                 /* owns its index */

@@ -77,7 +77,7 @@ clave_status program_create(const void *flatbuffer, size_t size, const constant_
   return NULL;
 }
 
-/* Shares the packed constants whose constants have the same bytes in both programs; borrowed. */
+/* Shares the packed weights whose constants have the same bytes in both programs; borrowed. */
 static clave_status keep_forms(program *first_program, const program *from) {
   for (size_t i = 0; i < from->n_forms; i++) {
     program_form desc = from->forms[i];

@@ -1,7 +1,7 @@
 #ifndef SERIALIZE_DECODE_H
 #define SERIALIZE_DECODE_H
 /* The decoder: walks the descriptors of ir.h and reads the values from a source (FlatBuffers or
- * JSON). It checks structure only; verify.c checks the meaning. */
+ * JSON). It checks structure only; verify_types.c and verify_flow.c check the meaning. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

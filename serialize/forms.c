@@ -1,4 +1,4 @@
-/* Packed constants of a program: the list in memory, and the sections FIDX and FORM of a .clv
+/* Packed weights of a program: the list in memory, and the sections FIDX and FORM of a .clv
  * (docs/format.md). */
 #include <stdlib.h>
 #include <string.h>

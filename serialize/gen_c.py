@@ -32,8 +32,8 @@ IR_HEAD = (
     NOTE
     + r"""#ifndef IR_H
 #define IR_H
-/* The decoded program: one struct per table of the schema, and descriptors of their fields, from which every decoder
- * and writer works. Everything decoded lives in one mem_pool. */
+/* The decoded program: one struct per table of the schema, and descriptors of their fields, which drive every decoder
+ * and writer. Everything decoded is allocated in one mem_pool. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -47,7 +47,7 @@ typedef struct ir_i32s { int32_t *items; uint32_t count; } ir_i32s;
 typedef struct ir_opt_i32 { int32_t value; bool present; } ir_opt_i32;
 typedef struct ir_opt_i64 { int64_t value; bool present; } ir_opt_i64;
 typedef struct ir_opt_f64 { double value; bool present; } ir_opt_f64;
-/* A literal (vid == IR_NONE) or a host scalar; not present: the field is absent. */
+/* A literal (vid == IR_NONE) or a host scalar; present is false if the field is absent. */
 typedef struct ir_int_or_vid { int64_t literal; uint32_t vid; bool present; } ir_int_or_vid;
 typedef struct ir_float_or_vid { double literal; uint32_t vid; bool present; } ir_float_or_vid;
 typedef struct ir_int_or_vids { ir_int_or_vid *items; uint32_t count; } ir_int_or_vids;
@@ -83,12 +83,12 @@ typedef enum ir_field_kind {
 
 enum {
   IR_OUT = 1,      /* written by the op */
-  IR_DENSE = 2,    /* wanted row-major and contiguous */
-  IR_ROWS = 4,     /* wanted with a contiguous last dimension */
+  IR_DENSE = 2,    /* must be row-major and contiguous for kernels */
+  IR_ROWS = 4,     /* must have a contiguous last dimension for kernels */
   IR_REQUIRED = 8, /* must be in the file */
   IR_OPTIONAL = 16, /* "= null": the opt kinds */
   IR_ENCODED = 32,  /* may be a constant of any encoding */
-  IR_COUNTS = 64    /* its values decide how much the op does */
+  IR_COUNTS = 64    /* its values determine the amount of work */
 };
 
 typedef struct ir_enum_value {
@@ -106,17 +106,17 @@ struct ir_table;
 typedef struct ir_field {
   const char *name; /* as in the schema */
   ir_field_kind kind;
-  uint16_t offset;      /* in the struct */
-  uint16_t type_offset; /* union: of its ir_op */
+  uint16_t offset;      /* of the member in the struct */
+  uint16_t type_offset; /* union: offset of its ir_op */
   uint16_t slot;        /* FlatBuffers vtable slot, from 0 */
   unsigned flags;       /* IR_OUT, ... */
-  const struct ir_table *table; /* TABLE, TABLES; the others NULL (a union's table: ir_op_tables) */
+  const struct ir_table *table; /* TABLE, TABLES; NULL for other kinds (for a union see ir_op_tables) */
   const ir_enum *enum_;         /* ENUM; for a union ir_op_enum */
   int64_t default_int;          /* BOOL I32 U32 I64 U64 ENUM */
   double default_float;         /* F64 */
-  const char *reuses;           /* out: the operand whose storage it may take over, or NULL */
-  int encoded_since;            /* IR_ENCODED: version since which it may be, where later than the op; else 0 */
-  int since;                    /* version since which the op has the field, where later; else 0 */
+  const char *reuses;           /* outputs: the operand whose storage it may reuse, or NULL */
+  int encoded_since;            /* IR_ENCODED: version that introduced it, if later than the op; else 0 */
+  int since;                    /* version that introduced the field, if later than the op; else 0 */
 } ir_field;
 
 typedef struct ir_table {
@@ -184,7 +184,7 @@ def _enum_text(e: Enum) -> str:
                 for v, n in e.values.items()
             )
             + f'_Static_assert(DTYPE_COUNT == {max(e.values.values()) + 1}, "base/dtype.h has other types");\n'
-            + "/* The first schema version that has a dtype; 0: every one. */\n"
+            + "/* Returns the schema version that introduced a dtype, 0 for the first one. */\n"
             + f"static inline int ir_dtype_since(dtype t) {{ return t < {e.later[0]} ? 0 : {e.later[1]}; }}\n"
         )
     rows = [f"  {enum_value(e, v)} = {n},\n" for v, n in e.values.items()]
@@ -361,7 +361,7 @@ def backend_ops_h(s: Schema, backend: str, stream: str) -> str:
     guard = f"{backend.upper()}_OPS_H"
     here = [op for op in s.ops if op.runs_on(backend)]
     rows = "".join(f"clave_status {backend}_{op.snake}({stream} *s, const node *n);\n" for op in here)
-    head = f"{NOTE}#ifndef {guard}\n#define {guard}\n/* What the {backend} backend implements. */\n"
+    head = f"{NOTE}#ifndef {guard}\n#define {guard}\n/* The ops that the {backend} backend implements. */\n"
     return f'{head}#include "backend/{backend}/{backend}.h"\n\n{rows}\n#endif\n'
 
 
@@ -369,7 +369,7 @@ def backend_table_c(s: Schema, backend: str) -> str:
     """Dispatch by ir_op; an op without an implementation is a link error that names it."""
     here = [op for op in s.ops if op.runs_on(backend)]
     rows = "".join(f"  [IR_OP_{op.snake.upper()}] = {backend}_{op.snake},\n" for op in here)
-    head = f'{NOTE}/* Dispatch; NULL: never reaches this backend. */\n#include "{backend}_ops.h"\n\n'
+    head = f'{NOTE}/* Functions by ir_op; NULL: the op never reaches this backend. */\n#include "{backend}_ops.h"\n\n'
     return f"{head}const {backend}_op {backend}_table[IR_OP_COUNT] = {{\n{rows}}};\n"
 
 

@@ -1,5 +1,5 @@
-"""Writes build/gen/work_table.c: how much each op does, by the expressions of its table's attributes `flops` and
-`bytes`, of which ops/work.h has the parts."""
+"""Writes build/gen/work_table.c: the work of each op, from the expressions in its table's attributes `flops` and
+`bytes`. ops/work.h has their building blocks."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def check_work(s: Schema) -> None:
 
 def work_table_c(s: Schema) -> str:
     check_work(s)
-    out = [NOTE, '/* How much each op does. */\n#include "ops/work.h"\n\n']
+    out = [NOTE, '/* The work of each op. */\n#include "ops/work.h"\n\n']
     rows = []
     for op in (op for op in s.ops if _computes(op)):
         names = []

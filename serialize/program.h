@@ -21,8 +21,8 @@ typedef struct program_section {
   size_t size;
 } program_section;
 
-/* A constant that was packed ahead of time for a device (backend.h: constant_form). The bytes fit
- * devices whose backend_info.forms equals `layout`. */
+/* A packed weight: a constant that was packed ahead of time for a device (backend.h:
+ * constant_form). The bytes fit devices whose backend_info.forms equals `layout`. */
 typedef struct program_form {
   char layout[32];   /* NUL-terminated */
   uint32_t constant; /* Tid */
@@ -102,13 +102,13 @@ clave_status program_set_section(program *program, const char *tag, const void *
                                  bool required) STATUS_CHECK; /* data NULL: removes it */
 clave_status program_set_metadata(program *program, const char *metadata) STATUS_CHECK;
 /* ---- forms.c ---- */
-/* Returns the packed constant that equals desc apart from data and hash, or NULL. */
+/* Returns the packed weight that equals desc apart from data and hash, or NULL. */
 const program_form *program_find_form(const program *program, const program_form *desc);
 bool program_form_is_whole(const program_form *desc); /* reads it all; true if its hash fits */
-/* Adds a packed constant, or replaces the one with the same fields. Takes ownership of desc->own,
+/* Adds a packed weight, or replaces the one with the same fields. Takes ownership of desc->own,
  * also on failure, and sets the hash. */
 clave_status program_add_form(program *program, const program_form *desc) STATUS_CHECK;
-/* Adds a packed constant whose bytes another program owns, which must outlive this one. Keeps its
+/* Adds a packed weight whose bytes another program owns, which must outlive this one. Keeps its
  * hash. */
 clave_status program_share_form(program *program, const program_form *desc) STATUS_CHECK;
 void program_drop_forms(program *program);
@@ -124,7 +124,7 @@ clave_status program_check_files(const program *program) STATUS_CHECK;
  * and freed otherwise. */
 clave_status program_check_after(const program *program, clave_status st) STATUS_CHECK;
 /* Reads all constants and compares them with consts_hash (load does so for .json, not for .clv),
- * and packed constants with their hashes. Succeeds if there are none. */
+ * and packed weights with their hashes. Succeeds if there are none. */
 clave_status program_check_hashes(const program *program) STATUS_CHECK;
 
 /* Counts a method's nodes: those of its chain, followed by those of the bodies of its control ops

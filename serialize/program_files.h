@@ -30,12 +30,12 @@ bool is_own_section(const char *tag); /* one of the program: PROG, CIDX, CONS, F
 clave_status add_section_to(program *program, const char *tag, program_section **out) STATUS_CHECK;
 
 /* ---- forms.c ---- */
-enum { FORM_ALIGNMENT = 4096 }; /* alignment of section FORM and of each packed constant in it */
-/* Reads the packed constants that `index` lists and `section` stores. Skips those made of other
+enum { FORM_ALIGNMENT = 4096 }; /* alignment of section FORM and of each packed weight in it */
+/* Reads the packed weights that `index` lists and `section` stores. Skips those made of other
  * constants. */
 clave_status forms_read(program *program, const uint8_t *index, size_t index_size,
                         const uint8_t *section, size_t size) STATUS_CHECK;
-/* The index of the program's packed constants, made for its consts_hash; owned by the caller. */
+/* The index of the program's packed weights, made for its consts_hash; owned by the caller. */
 typedef struct forms_plan {
   uint8_t *index;
   size_t index_size;

@@ -62,8 +62,8 @@ static clave_status is_mapping(render *render, value values, const value *other,
   return NULL;
 }
 
-/* True for values with a length and subscripts. Views and iterators have none; undefined supports
- * both. */
+/* True for values with a length and subscripts. Views and iterators do not have both; undefined
+ * has. */
 static clave_status is_sequence(render *render, value values, const value *other, bool *out) {
   (void)render, (void)other;
   *out = values.kind == VALUE_STRING || values.kind == VALUE_LIST || values.kind == VALUE_TUPLE ||

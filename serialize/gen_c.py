@@ -156,7 +156,7 @@ def field_type(s: Schema, f: Field) -> tuple[str, str]:
 
 
 def structs(s: Schema) -> list[Table]:
-    """The tables that get a struct, each after those it holds by value."""
+    """The tables that need a struct, each after the tables that it contains by value."""
     done: dict[str, Table] = {}
 
     def visit(t: Table) -> None:

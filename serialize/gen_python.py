@@ -66,14 +66,14 @@ FloatLike = float | Vid | FloatOrVid
 
 
 def int_or_vid(x: IntLike) -> IntOrVid:
-    """An integer or a value slot as IntOrVid."""
+    """Converts an integer or a value slot to IntOrVid."""
     if isinstance(x, IntOrVid):
         return x
     return IntOrVid(vid=x) if isinstance(x, Vid) else IntOrVid(literal=int(x))
 
 
 def float_or_vid(x: FloatLike) -> FloatOrVid:
-    """A float or a value slot as FloatOrVid."""
+    """Converts a float or a value slot to FloatOrVid."""
     if isinstance(x, FloatOrVid):
         return x
     return FloatOrVid(vid=x) if isinstance(x, Vid) else FloatOrVid(literal=float(x))
@@ -82,7 +82,7 @@ def float_or_vid(x: FloatLike) -> FloatOrVid:
 
 SCHEMA_FIELDS = '''
 class FieldInfo(NamedTuple):
-    """One field of a table, as the serialiser and the exporter's walks over operands need it."""
+    """One field of a table, as used by the serializer and by the exporter's walks over operands."""
 
     name: str  # of the dataclass field
     kind: str  # the C descriptor's kind, without IR_FIELD_: "TID", "OPT_I32", "INT_OR_VIDS", ...
@@ -143,7 +143,7 @@ def _write_table(b: flatbuffers.Builder, obj: Any) -> int:
 
 
 def _write_child(b: flatbuffers.Builder, obj: Any, f: schema.FieldInfo) -> int | None:
-    """Writes what lies outside of the table itself: its offset, or None for fields that are absent or inline."""
+    """Writes the data that the table refers to. Returns its offset, or None for fields that are absent or inline."""
     value = getattr(obj, f.name)
     if value is None:
         if f.required:
@@ -306,10 +306,10 @@ from .schema import FloatLike, IntLike, Tid, Vid
 
 
 class OpBuilder:
-    """Mixin: each method appends one instruction and returns it. `name` is the source graph's node."""
+    """Mixin: each method appends one instruction and returns it. `name` is the node in the source graph."""
 
     def append_instruction(self, instruction: schema.Instruction) -> None:
-        """Where the instructions go: the class that mixes this in defines it."""
+        """Appends an instruction. The class that uses this mixin implements it."""
         raise NotImplementedError
 '''
 

@@ -1,5 +1,5 @@
-"""Reads serialize/schema.fbs and ops/elementwise.tsv into plain objects, and refuses what the other generators
-could not express. Knows nothing of any output language."""
+"""Reads serialize/schema.fbs and ops/elementwise.tsv into plain objects, and rejects what the other generators
+cannot express. Independent of the output languages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESULTS = ("same", "bool", "cast", "where")
 
 
 class SchemaError(Exception):
-    """The schema or the step table is wrong; one line."""
+    """An error in the schema or the step table, as one line."""
 
 
 @dataclass
@@ -35,13 +35,13 @@ class Field:
 
     @property
     def encoded_since(self) -> int:
-        """The version since which the operand may be encoded, 0 if the op's."""
+        """The version since which the operand may be encoded, 0 if it is that of the op."""
         since = self.attrs.get("encoded")
         return int(since) if isinstance(since, str) else 0
 
     @property
     def since(self) -> int:
-        """The version since which an op has the field, 0 if the op's."""
+        """The version that introduced the field, 0 if it is that of the op."""
         return int(str(self.attrs.get("since", "0")))
 
     @property
@@ -102,7 +102,7 @@ class Enum:
 
     @property
     def later(self) -> tuple[int, int]:
-        """The first value that is newer than the enum, and the schema version of it and those behind it."""
+        """The first value that is newer than the enum, and the schema version of it and all later ones."""
         value, _, since = str(self.attrs.get("since", "")).partition(" ")
         return (self.values[value], int(since)) if value else (256, 0)
 
@@ -160,7 +160,7 @@ _TOKEN = re.compile(
 
 
 class Tokens:
-    """What a parser reads: tokens (kind, text, ...), of which `at` is the next; fail(what) is its error there."""
+    """Input of a parser: tokens (kind, text, ...), where `at` is the next index; fail(what) returns an error there."""
 
     tokens: list[tuple]
     at = 0
@@ -374,7 +374,7 @@ def _finish(s: Schema, attributes: list[str]) -> None:
 
 
 def read_steps(path: Path) -> list[Step]:
-    """The rows of elementwise.tsv; ids must count up from 0, since tables are indexed by them."""
+    """The rows of elementwise.tsv. Ids must count up from 0, because tables are indexed by them."""
     steps: list[Step] = []
     names = set()
     rows = [r for r in path.read_text(encoding="utf-8").splitlines() if r and not r.startswith("#")]

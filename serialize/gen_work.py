@@ -8,8 +8,8 @@ import re
 from gen_c import NOTE, c_name
 from gen_schema import Field, Schema, SchemaError, Table, Tokens
 
-# What an expression may call, with the kinds of its arguments: t a tensor field (or a list of them), e an expression,
-# f another field.
+# Functions that an expression may call, with the kinds of their arguments: t a tensor field (or a list of them),
+# e an expression, f another field.
 FUNCTIONS = {
     "has": "t",
     "bytes": "t",
@@ -55,7 +55,7 @@ class _Reader(Tokens):
         return found
 
     def tensor(self) -> str:
-        """A tensor, or a list of them, as an argument."""
+        """An argument that is a tensor or a list of tensors."""
         f = self.field()
         if f.type != "Tid":
             raise self.fail(f"{f.name!r} is no tensor")
@@ -79,7 +79,7 @@ class _Reader(Tokens):
         return f"work_{name}{'_all' if is_list else ''}({', '.join(arguments)})"
 
     def index(self, f: Field) -> str:
-        """x[-1], x[axis]: a dimension; x[1:]: the product of those from 1 on."""
+        """x[-1], x[axis]: a dimension; x[1:]: the product of dimensions from 1 on."""
         self.take("[")
         sign = "-" if self.peek() == "-" and self.take() else ""
         where = sign + self.take() if self.peek().isdigit() else f"o->{c_name(self.field().name)}"
@@ -137,7 +137,7 @@ def _computes(op: Table) -> bool:
 
 
 def check_work(s: Schema) -> None:
-    """Every op that computes says how much."""
+    """Fails if an op that computes lacks `flops`, or another op has `flops` or `bytes`."""
     for op in s.ops:
         if _computes(op) and not op.has("moves") and not op.has("flops"):
             raise SchemaError(f'{op.name}: an op that computes needs flops: "<expression>"')

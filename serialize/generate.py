@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes everything that follows from serialize/schema.fbs and ops/elementwise.tsv: C structs, descriptors and tables
+"""Writes all files made from serialize/schema.fbs and ops/elementwise.tsv: C structs, descriptors and tables
 (--out), the Python package's generated part (--python), docs/ops.md (--docs). Standard library only."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def compile_schema(schema: Schema, path: Path, flatc: str) -> None:
-    """Lets flatc read the schema, so that it and our own parser agree that it is one."""
+    """Runs flatc on the schema, so that every schema that our parser accepts is also valid for flatc."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "steps.fbs").write_text(steps_fbs(schema), encoding="utf-8")
         command = [flatc, "-b", "--schema", "-I", folder, "-o", folder, str(path)]
@@ -43,7 +43,7 @@ def find_flatc(args: argparse.Namespace) -> str | None:
 
 
 def all_files(schema: Schema, args: argparse.Namespace) -> dict[Path, str]:
-    """Path -> text of everything asked for."""
+    """Path -> text of all requested files."""
     files = {args.out / name: text for name, text in c_files(schema).items()}
     files[args.out / "work_table.c"] = work_table_c(schema)
     if args.python:
@@ -58,7 +58,7 @@ def stale_files(files: dict[Path, str]) -> list[Path]:
 
 
 def write_files(files: dict[Path, str]) -> None:
-    """Each as a whole: a build in another folder may read the Python modules meanwhile."""
+    """Replaces each file atomically, because a build in another folder may read the Python modules meanwhile."""
     for path, text in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         made = path.with_name(f"{path.name}.{os.getpid()}")

@@ -21,6 +21,8 @@ clave_status parse_error(const parser *parser, const char *format, ...)
 clave_status new_node(parser *parser, node_kind kind, const token *at, node **out) STATUS_CHECK;
 /* Copies the token's text, NUL-terminated. */
 clave_status copy_name(parser *parser, const token *token, const char **out) STATUS_CHECK;
+/* at_...: true if the next token is this one; skip_...: consumes it if so; expect_...: consumes it
+ * or fails. */
 bool at_operator(const parser *parser, const char *op);
 bool at_name(const parser *parser, const char *name);
 bool skip_operator(parser *parser, const char *op);
@@ -36,6 +38,7 @@ clave_status parse_tuple(parser *parser, bool with_cond, const char *end, bool i
                          node **out) STATUS_CHECK;
 /* Parses an assignment target: a name, a namespace attribute, or a tuple of targets. */
 clave_status parse_target(parser *parser, bool with_namespace, node **out) STATUS_CHECK;
+/* Parses what may follow a value: attributes, items and calls. */
 clave_status parse_postfix(parser *parser, node **node) STATUS_CHECK;
 /* Parses any number of `| name(...)`; inline_first: the first one has no bar. */
 clave_status parse_filters(parser *parser, node *input, bool inline_first, node **out) STATUS_CHECK;

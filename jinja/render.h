@@ -60,11 +60,13 @@ typedef struct bound {
   value v[MAX_PARAMETERS];
   bool given[MAX_PARAMETERS];
 } bound;
+/* Binds arguments by position and name. Fails if one is unknown, given twice or missing. */
 clave_status bind_args(const char *what, const signature *signature, const call_args *args,
                        bound *out) STATUS_CHECK;
 /* Stores an integer argument, or `otherwise` if it was not given. */
 clave_status bound_integer(const bound *bound, size_t i, int64_t otherwise,
                            int64_t *out) STATUS_CHECK;
+/* Fail unless value has the type. */
 clave_status want_string(value value, const string **out) STATUS_CHECK;
 clave_status want_integer(value value, int64_t *out) STATUS_CHECK;
 clave_status refuse_undefined(value value) STATUS_CHECK; /* CLAVE_INVALID if value is undefined */
@@ -75,9 +77,11 @@ clave_status exec(render *render, const node *node) STATUS_CHECK;
 /* Renders `body` to a string and applies `filters` (may be NULL). */
 clave_status exec_to_string(render *render, const node *body, const node *filters,
                             value *out) STATUS_CHECK;
+/* Sets the initial values of the scope's names, except of parameters. */
 clave_status enter_scope(render *render, const scope *scope) STATUS_CHECK;
 clave_status assign(render *render, const node *target, value value) STATUS_CHECK;
 clave_status eval_args(render *render, const node *arguments, call_args *out) STATUS_CHECK;
+/* Calls a macro, method or function; CLAVE_INVALID if callee is none of them. */
 clave_status call_value(render *render, value callee, const call_args *args,
                         value *out) STATUS_CHECK;
 clave_status make_macro(render *render, const node *node, value *out) STATUS_CHECK;

@@ -162,6 +162,7 @@ typedef struct builder {
   text data, mask;
   bool written; /* origin of all bytes while there is no mask */
 } builder;
+/* Appends a string with its mask. A failed append sets data.failed. */
 void builder_add(builder *builder, const string *string);
 void builder_bytes(builder *builder, const char *bytes, size_t size); /* bytes from the template */
 /* Same as builder_bytes, with the origin of `like`: from users if all of `like` is. */

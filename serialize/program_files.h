@@ -44,6 +44,7 @@ typedef struct forms_plan {
 } forms_plan;
 clave_status forms_plan_create(const program *program, forms_plan *out) STATUS_CHECK;
 clave_status forms_write(const program *program, file_writer *writer) STATUS_CHECK;
+/* Fails if the bytes of a packed weight do not match their hash. */
 clave_status forms_check(const program *program) STATUS_CHECK;
 
 /* ---- .json ---- */

@@ -30,6 +30,7 @@ typedef struct span_joiner {
   size_t begin, end; /* the span that is held back */
   bool holds, was_match;
 } span_joiner;
+/* match: the span is a match. joiner_finish passes on the span that is held back. */
 clave_status joiner_add(span_joiner *joiner, size_t begin, size_t end, bool match) STATUS_CHECK;
 clave_status joiner_finish(span_joiner *joiner) STATUS_CHECK;
 

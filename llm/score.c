@@ -32,8 +32,7 @@ static clave_status run_and_read(const llm_method *method, const run_part *part,
 
 enum { MOST_LOGITS = 1 << 24 }; /* per run: 64 MB as floats */
 
-/* Returns how many of n tokens may run at once: one if a run gives logits of its last token alone.
- */
+/* Returns how many of n tokens may run at once: one if a run has logits only for its last token. */
 static size_t most_at_once(const clave_llm_conversation *conversation, size_t n) {
   const clave_llm *llm = conversation->llm;
   size_t most = conversation->options.prefill_chunk, rows = MOST_LOGITS / llm->info.n_vocab;

@@ -45,7 +45,7 @@ typedef struct bpe_options {
   const uint8_t *kinds; /* piece_kind by id, (vocab_size); NULL if all are normal */
   bpe_symbols symbols;
   bool whole_first; /* a piece of text in the vocabulary is not split (ignore_merges, tiktoken) */
-  span continuing_prefix, word_suffix; /* of all symbols but the first; of the last ("</w>") */
+  span continuing_prefix, word_suffix; /* on all symbols but the first; on the last ("</w>") */
   unknown_rule unknown;
 } bpe_options;
 /* The vocabulary must outlive the model, here and below; everything else is copied. */

@@ -9,7 +9,7 @@
  * rintf. Subtracting it again is exact. */
 static const float TO_INTEGER = 12582912.0f;
 
-static float round_whole_group(const float *values, int8_t *queries) {
+static float round_whole_group(const float *values, int8_t *codes) {
   int32_t bits[ROUNDED_GROUP], largest = 0;
   const int32_t infinity = 0x7f800000;
   float magnitude, scale, inverse;
@@ -20,22 +20,22 @@ static float round_whole_group(const float *values, int8_t *queries) {
   }
   memcpy(&magnitude, &largest, sizeof magnitude);
   scale = magnitude / 127.0f;
-  memset(queries, 0, ROUNDED_GROUP);
+  memset(codes, 0, ROUNDED_GROUP);
   if (largest >= infinity) return NAN;
   if (scale < FLT_MIN) return 0;
   inverse = 127.0f / magnitude;
   for (int i = 0; i < ROUNDED_GROUP; i++)
-    queries[i] = (int8_t)(int32_t)(values[i] * inverse + TO_INTEGER - TO_INTEGER);
+    codes[i] = (int8_t)(int32_t)(values[i] * inverse + TO_INTEGER - TO_INTEGER);
   return scale;
 }
 
-float rounded_group(const float *values, int n, int8_t *queries) {
+float rounded_group(const float *values, int n, int8_t *codes) {
   float padded[ROUNDED_GROUP] = {0};
   int8_t rounded[ROUNDED_GROUP];
-  if (n == ROUNDED_GROUP) return round_whole_group(values, queries);
+  if (n == ROUNDED_GROUP) return round_whole_group(values, codes);
   memcpy(padded, values, sizeof *values * (size_t)n);
   float scale = round_whole_group(padded, rounded);
-  memcpy(queries, rounded, (size_t)n);
+  memcpy(codes, rounded, (size_t)n);
   return scale;
 }
 

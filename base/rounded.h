@@ -13,7 +13,7 @@
 enum { ROUNDED_GROUP = 32 };
 
 /* Returns the scale of values[0..n), n <= ROUNDED_GROUP, and writes their q. */
-float rounded_group(const float *values, int n, int8_t *queries);
+float rounded_group(const float *values, int n, int8_t *codes);
 /* Replaces a row by s * q of its groups, the first of which begins at its first element. */
 void rounded_row(float *values, int64_t n);
 

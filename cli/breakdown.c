@@ -100,8 +100,8 @@ static void add_timing(void *ctx, const clave_timing *timing) {
 }
 
 static int compare_starts(const void *left, const void *right) {
-  const interval *interval = left, *span = right;
-  return (interval->start > span->start) - (interval->start < span->start);
+  const interval *a = left, *b = right;
+  return (a->start > b->start) - (a->start < b->start);
 }
 
 /* Returns the ns in which at least one device was busy. Sorts the intervals. */
@@ -149,10 +149,10 @@ static int add_run(const model *model, const input_set *inputs, uint32_t run, br
 }
 
 static int compare_rows(const void *left, const void *right) {
-  const work_row *row = left, *work_row = right;
-  if (row->ns != work_row->ns) return row->ns < work_row->ns ? 1 : -1;
-  if (row->node != work_row->node) return row->node < work_row->node ? -1 : 1;
-  return (int)row->kind - (int)work_row->kind;
+  const work_row *a = left, *b = right;
+  if (a->ns != b->ns) return a->ns < b->ns ? 1 : -1;
+  if (a->node != b->node) return a->node < b->node ? -1 : 1;
+  return (int)a->kind - (int)b->kind;
 }
 
 /* Takes medians, so that a single disturbed run has no effect. The total is the sum of the medians.

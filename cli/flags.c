@@ -244,38 +244,38 @@ static const char *file_of(const flag *flag, const void *arguments) {
 
 /* Fails if an output file would overwrite an input, for instance weights that exist nowhere else.
  */
-static int refuse_over(const flag *weight, const char *written, const flag *from,
+static int refuse_over(const flag *output, const char *written, const flag *from,
                        const char *path) {
   static const char consts[] = "consts.safetensors"; /* the default file of a .json */
   if (is_written(from) && is_same_file(written, path))
-    return fail("%s and %s would both be written to %s", from->name, weight->name, path);
-  if (weight->kind == FLAG_RENEWED && (size_t)weight->min == from->offset) return EXIT_GOOD;
+    return fail("%s and %s would both be written to %s", from->name, output->name, path);
+  if (output->kind == FLAG_RENEWED && (size_t)output->min == from->offset) return EXIT_GOOD;
   if (file_is_same(written, path))
-    return fail("%s %s would be written over %s, which is read", weight->name, written, path);
+    return fail("%s %s would be written over %s, which is read", output->name, written, path);
   if (is_operand(from) && path_has_ending(path, ".json") && is_in_folder_of(written, consts, path))
-    return fail("%s %s would lie where the constants of %s are looked for", weight->name, written,
+    return fail("%s %s would lie where the constants of %s are looked for", output->name, written,
                 path);
   return EXIT_GOOD;
 }
 
-static int check_inputs(const flag *weight, const char *written, const flag *from,
+static int check_inputs(const flag *output, const char *written, const flag *from,
                         const void *arguments) {
   const text_list *list = (const void *)((const char *)arguments + from->offset);
   for (uint32_t i = 0; i < list->count; i++) {
     const char *equals = strchr(list->items[i], '=');
-    if (equals) TRY_EXIT(refuse_over(weight, written, from, equals + 1));
+    if (equals) TRY_EXIT(refuse_over(output, written, from, equals + 1));
   }
   return EXIT_GOOD;
 }
 
-static int check_file(const command *command, const void *arguments, const flag *option) {
-  const char *written = file_of(option, arguments);
+static int check_file(const command *command, const void *arguments, const flag *output) {
+  const char *written = file_of(output, arguments);
   if (!written) return EXIT_GOOD;
   for (size_t i = 0; i < command->n_flags; i++) {
     const flag *flag = &command->flags[i];
     const char *path = file_of(flag, arguments);
-    if (flag->kind == FLAG_INPUTS) TRY_EXIT(check_inputs(option, written, flag, arguments));
-    if (path && flag != option) TRY_EXIT(refuse_over(option, written, flag, path));
+    if (flag->kind == FLAG_INPUTS) TRY_EXIT(check_inputs(output, written, flag, arguments));
+    if (path && flag != output) TRY_EXIT(refuse_over(output, written, flag, path));
   }
   return check_writable(written);
 }

@@ -116,9 +116,9 @@ static int compare_names(const void *left, const void *right) {
 }
 
 static int compare_counts(const void *left, const void *right) {
-  const op_count *count = left, *op_count = right;
-  if (count->count != op_count->count) return count->count < op_count->count ? 1 : -1;
-  return strcmp(count->op, op_count->op);
+  const op_count *a = left, *b = right;
+  if (a->count != b->count) return a->count < b->count ? 1 : -1;
+  return strcmp(a->op, b->op);
 }
 
 /* Counts ops, the most frequent first. The caller frees the list; NULL if out of memory. */

@@ -40,9 +40,9 @@ static bool is_weight(const clave_tensor_info *info) {
 }
 
 static int compare_shares(const void *left, const void *right) {
-  const form_share *share = left, *form_share = right;
-  if (share->count != form_share->count) return share->count < form_share->count ? 1 : -1;
-  return strcmp(share->name, form_share->name);
+  const form_share *a = left, *b = right;
+  if (a->count != b->count) return a->count < b->count ? 1 : -1;
+  return strcmp(a->name, b->name);
 }
 
 static int count_parameters(const graph *graph, language_model *model) {

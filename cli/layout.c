@@ -179,9 +179,9 @@ static void sum_neighbours(work *work, uint32_t layer, bool above) {
 static double mean_position(const item *it) { return it->count ? it->sum / it->count : it->x; }
 
 static int compare_ranked(const void *left, const void *right) {
-  const ranked *ranked = left, *y = right;
-  if (ranked->key != y->key) return ranked->key < y->key ? -1 : 1;
-  return (ranked->item > y->item) - (ranked->item < y->item);
+  const ranked *a = left, *b = right;
+  if (a->key != b->key) return a->key < b->key ? -1 : 1;
+  return (a->item > b->item) - (a->item < b->item);
 }
 
 /* Places the items of a layer side by side in order. */
@@ -219,10 +219,9 @@ static void place_layer(work *work, uint32_t layer, bool down) {
     packed += it->width + column_gap;
     work->pools[n++] = (pool){wanted * weight, weight, 1};
     while (n > 1) {
-      pool *threads = &work->pools[n - 2], *b = &work->pools[n - 1];
-      if (threads->sum / threads->weight <= b->sum / b->weight) break;
-      *threads =
-          (pool){threads->sum + b->sum, threads->weight + b->weight, threads->count + b->count};
+      pool *a = &work->pools[n - 2], *b = &work->pools[n - 1];
+      if (a->sum / a->weight <= b->sum / b->weight) break;
+      *a = (pool){a->sum + b->sum, a->weight + b->weight, a->count + b->count};
       n--;
     }
   }

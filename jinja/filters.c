@@ -74,11 +74,11 @@ static clave_status filter_safe(render *render, value values, const bound *bound
   return mark_escaped(render, value, out);
 }
 
-clave_status escape_html(render *render, value scale, value *out) {
+clave_status escape_html(render *render, value subject, value *out) {
   static const char special[] = "&<>'\"";
   static const char *const names[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
   builder builder = {0};
-  const string *str = scale.u.text;
+  const string *str = subject.u.text;
   for (size_t i = 0; i < str->size; i++) {
     const char *at = str->data[i] ? strchr(special, str->data[i]) : NULL;
     string string = {.data = str->data + i,

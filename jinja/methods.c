@@ -15,72 +15,74 @@ static clave_status optional_string(const bound *bound, size_t i, const string *
 
 /* ---------------------------------------------------------------- str: text from text */
 
-static clave_status str_lower(render *render, value scale, const bound *bound, value *out) {
+static clave_status str_lower(render *render, value subject, const bound *bound, value *out) {
   (void)bound;
-  return string_case(render, scale.u.text, CHANGE_LOWER, out);
+  return string_case(render, subject.u.text, CHANGE_LOWER, out);
 }
-static clave_status str_upper(render *render, value scale, const bound *bound, value *out) {
+static clave_status str_upper(render *render, value subject, const bound *bound, value *out) {
   (void)bound;
-  return string_case(render, scale.u.text, CHANGE_UPPER, out);
+  return string_case(render, subject.u.text, CHANGE_UPPER, out);
 }
-static clave_status str_title(render *render, value scale, const bound *bound, value *out) {
+static clave_status str_title(render *render, value subject, const bound *bound, value *out) {
   (void)bound;
-  return string_case(render, scale.u.text, CHANGE_TITLE, out);
+  return string_case(render, subject.u.text, CHANGE_TITLE, out);
 }
-static clave_status str_capitalize(render *render, value scale, const bound *bound, value *out) {
+static clave_status str_capitalize(render *render, value subject, const bound *bound, value *out) {
   (void)bound;
-  return string_case(render, scale.u.text, CHANGE_CAPITALIZE, out);
+  return string_case(render, subject.u.text, CHANGE_CAPITALIZE, out);
 }
-static clave_status str_swapcase(render *render, value scale, const bound *bound, value *out) {
+static clave_status str_swapcase(render *render, value subject, const bound *bound, value *out) {
   (void)bound;
-  return string_case(render, scale.u.text, CHANGE_SWAP, out);
+  return string_case(render, subject.u.text, CHANGE_SWAP, out);
 }
 
-static clave_status strip(render *render, value scale, const bound *bound, strip_side side,
+static clave_status strip(render *render, value subject, const bound *bound, strip_side side,
                           value *out) {
   const string *chars;
   TRY(optional_string(bound, 0, &chars));
-  return string_strip(render, scale.u.text, chars, side, out);
+  return string_strip(render, subject.u.text, chars, side, out);
 }
-static clave_status str_strip(render *render, value scale, const bound *bound, value *out) {
-  return strip(render, scale, bound, STRIP_BOTH, out);
+static clave_status str_strip(render *render, value subject, const bound *bound, value *out) {
+  return strip(render, subject, bound, STRIP_BOTH, out);
 }
-static clave_status str_lstrip(render *render, value scale, const bound *bound, value *out) {
-  return strip(render, scale, bound, STRIP_LEFT, out);
+static clave_status str_lstrip(render *render, value subject, const bound *bound, value *out) {
+  return strip(render, subject, bound, STRIP_LEFT, out);
 }
-static clave_status str_rstrip(render *render, value scale, const bound *bound, value *out) {
-  return strip(render, scale, bound, STRIP_RIGHT, out);
+static clave_status str_rstrip(render *render, value subject, const bound *bound, value *out) {
+  return strip(render, subject, bound, STRIP_RIGHT, out);
 }
 
-static clave_status str_replace(render *render, value scale, const bound *bound, value *out) {
+static clave_status str_replace(render *render, value subject, const bound *bound, value *out) {
   const string *old, *new;
   int64_t most;
   TRY(want_string(bound->v[0], &old));
   TRY(want_string(bound->v[1], &new));
   TRY(bound_integer(bound, 2, -1, &most));
-  return string_replace(render, scale.u.text, old, new, most, out);
+  return string_replace(render, subject.u.text, old, new, most, out);
 }
 
-static clave_status remove_affix(render *render, value scale, const bound *bound, bool prefix,
+static clave_status remove_affix(render *render, value subject, const bound *bound, bool prefix,
                                  value *out) {
-  const string *affix, *string = scale.u.text;
+  const string *affix, *string = subject.u.text;
   TRY(want_string(bound->v[0], &affix));
-  *out = scale;
+  *out = subject;
   if (affix->size > string->size) return NULL;
   size_t at = prefix ? 0 : string->size - affix->size;
   if (affix->size && memcmp(string->data + at, affix->data, affix->size) != 0) return NULL;
   return make_part(&render->arena, string, prefix ? affix->size : 0, string->size - affix->size,
                    out);
 }
-static clave_status str_removeprefix(render *render, value scale, const bound *bound, value *out) {
-  return remove_affix(render, scale, bound, true, out);
+static clave_status str_removeprefix(render *render, value subject, const bound *bound,
+                                     value *out) {
+  return remove_affix(render, subject, bound, true, out);
 }
-static clave_status str_removesuffix(render *render, value scale, const bound *bound, value *out) {
-  return remove_affix(render, scale, bound, false, out);
+static clave_status str_removesuffix(render *render, value subject, const bound *bound,
+                                     value *out) {
+  return remove_affix(render, subject, bound, false, out);
 }
 
 /* Pads to a width: centered (where 0), on the right (where < 0) or on the left (where > 0). */
-static clave_status pad(render *render, value scale, const bound *bound, int where, value *out) {
+static clave_status pad(render *render, value subject, const bound *bound, int where, value *out) {
   int64_t width, missing, before;
   const string *fill;
   value space;
@@ -89,31 +91,31 @@ static clave_status pad(render *render, value scale, const bound *bound, int whe
   TRY(optional_string(bound, 1, &fill));
   if (!fill) fill = space.u.text;
   if (string_length(fill) != 1) return INVALID("the fill character must be exactly one");
-  missing = width - (int64_t)string_length(scale.u.text);
-  *out = scale;
+  missing = width - (int64_t)string_length(subject.u.text);
+  *out = subject;
   if (missing <= 0) return NULL;
   before = where == 0 ? missing / 2 + (missing & width & 1) : where < 0 ? 0 : missing;
   value left, right;
   TRY(repeat_string(render, fill, before, &left));
   TRY(repeat_string(render, fill, missing - before, &right));
-  list parts = {.items = (value[]){left, scale, right}, .count = 3};
+  list parts = {.items = (value[]){left, subject, right}, .count = 3};
   value none;
   TRY(make_puts(&render->arena, "", &none));
   return string_join(render, none.u.text, &parts, false, out);
 }
-static clave_status str_center(render *render, value scale, const bound *bound, value *out) {
-  return pad(render, scale, bound, 0, out);
+static clave_status str_center(render *render, value subject, const bound *bound, value *out) {
+  return pad(render, subject, bound, 0, out);
 }
-static clave_status str_ljust(render *render, value scale, const bound *bound, value *out) {
-  return pad(render, scale, bound, -1, out);
+static clave_status str_ljust(render *render, value subject, const bound *bound, value *out) {
+  return pad(render, subject, bound, -1, out);
 }
-static clave_status str_rjust(render *render, value scale, const bound *bound, value *out) {
-  return pad(render, scale, bound, 1, out);
+static clave_status str_rjust(render *render, value subject, const bound *bound, value *out) {
+  return pad(render, subject, bound, 1, out);
 }
 
-static clave_status str_zfill(render *render, value scale, const bound *bound, value *out) {
+static clave_status str_zfill(render *render, value subject, const bound *bound, value *out) {
   int64_t width, missing;
-  const string *str = scale.u.text;
+  const string *str = subject.u.text;
   builder built = {0};
   TRY(want_integer(bound->v[0], &width));
   missing = width - (int64_t)string_length(str);
@@ -132,28 +134,28 @@ static clave_status str_zfill(render *render, value scale, const bound *bound, v
 
 /* ---------------------------------------------------------------- str: lists */
 
-static clave_status split(render *render, value scale, const bound *bound, bool from_right,
+static clave_status split(render *render, value subject, const bound *bound, bool from_right,
                           value *out) {
   const string *separator;
   int64_t most;
   TRY(optional_string(bound, 0, &separator));
   TRY(bound_integer(bound, 1, -1, &most));
-  return string_split(render, scale.u.text, separator, most < 0 ? -1 : most, from_right, out);
+  return string_split(render, subject.u.text, separator, most < 0 ? -1 : most, from_right, out);
 }
-static clave_status str_split(render *render, value scale, const bound *bound, value *out) {
-  return split(render, scale, bound, false, out);
+static clave_status str_split(render *render, value subject, const bound *bound, value *out) {
+  return split(render, subject, bound, false, out);
 }
-static clave_status str_rsplit(render *render, value scale, const bound *bound, value *out) {
-  return split(render, scale, bound, true, out);
-}
-
-static clave_status str_splitlines(render *render, value scale, const bound *bound, value *out) {
-  return string_lines(render, scale.u.text, bound->given[0] && value_truth(bound->v[0]), out);
+static clave_status str_rsplit(render *render, value subject, const bound *bound, value *out) {
+  return split(render, subject, bound, true, out);
 }
 
-static clave_status partition(render *render, value scale, const bound *bound, bool last,
+static clave_status str_splitlines(render *render, value subject, const bound *bound, value *out) {
+  return string_lines(render, subject.u.text, bound->given[0] && value_truth(bound->v[0]), out);
+}
+
+static clave_status partition(render *render, value subject, const bound *bound, bool last,
                               value *out) {
-  const string *separator, *string = scale.u.text;
+  const string *separator, *string = subject.u.text;
   value parts, empty;
   TRY(want_string(bound->v[0], &separator));
   TRY(make_puts(&render->arena, "", &empty));
@@ -169,18 +171,18 @@ static clave_status partition(render *render, value scale, const bound *bound, b
                   : last ? list->items[0]
                          : empty);
 }
-static clave_status str_partition(render *render, value scale, const bound *bound, value *out) {
-  return partition(render, scale, bound, false, out);
+static clave_status str_partition(render *render, value subject, const bound *bound, value *out) {
+  return partition(render, subject, bound, false, out);
 }
-static clave_status str_rpartition(render *render, value scale, const bound *bound, value *out) {
-  return partition(render, scale, bound, true, out);
+static clave_status str_rpartition(render *render, value subject, const bound *bound, value *out) {
+  return partition(render, subject, bound, true, out);
 }
 
-static clave_status str_join(render *render, value scale, const bound *bound, value *out) {
+static clave_status str_join(render *render, value subject, const bound *bound, value *out) {
   list items;
   TRY(refuse_undefined(bound->v[0].kind == VALUE_UNDEFINED ? value_none() : bound->v[0]));
   TRY(value_items(&render->arena, bound->v[0], &items));
-  return string_join(render, scale.u.text, &items, false, out);
+  return string_join(render, subject.u.text, &items, false, out);
 }
 
 /* ---------------------------------------------------------------- str: queries */
@@ -195,37 +197,37 @@ static clave_status bounds_of(const bound *bound, int64_t range[2]) {
   return NULL;
 }
 
-static clave_status find(render *render, value scale, const bound *bound, bool last, bool must,
+static clave_status find(render *render, value subject, const bound *bound, bool last, bool must,
                          value *out) {
   const string *what;
   int64_t range[2], at;
   TRY(want_string(bound->v[0], &what));
   TRY(bounds_of(bound, range));
-  TRY(string_find(render, scale.u.text, what, range, last, &at));
+  TRY(string_find(render, subject.u.text, what, range, last, &at));
   if (must && at < 0) return INVALID("substring not found");
   *out = value_int(at);
   return NULL;
 }
-static clave_status str_find(render *render, value scale, const bound *bound, value *out) {
-  return find(render, scale, bound, false, false, out);
+static clave_status str_find(render *render, value subject, const bound *bound, value *out) {
+  return find(render, subject, bound, false, false, out);
 }
-static clave_status str_rfind(render *render, value scale, const bound *bound, value *out) {
-  return find(render, scale, bound, true, false, out);
+static clave_status str_rfind(render *render, value subject, const bound *bound, value *out) {
+  return find(render, subject, bound, true, false, out);
 }
-static clave_status str_index(render *render, value scale, const bound *bound, value *out) {
-  return find(render, scale, bound, false, true, out);
+static clave_status str_index(render *render, value subject, const bound *bound, value *out) {
+  return find(render, subject, bound, false, true, out);
 }
-static clave_status str_rindex(render *render, value scale, const bound *bound, value *out) {
-  return find(render, scale, bound, true, true, out);
+static clave_status str_rindex(render *render, value subject, const bound *bound, value *out) {
+  return find(render, subject, bound, true, true, out);
 }
 
-static clave_status str_count(render *render, value scale, const bound *bound, value *out) {
+static clave_status str_count(render *render, value subject, const bound *bound, value *out) {
   const string *what;
   int64_t range[2], at, n = 0;
   TRY(want_string(bound->v[0], &what));
   TRY(bounds_of(bound, range));
   for (;;) {
-    TRY(string_find(render, scale.u.text, what, range, false, &at));
+    TRY(string_find(render, subject.u.text, what, range, false, &at));
     if (at < 0) break;
     n++;
     range[0] = at + (what->size ? (int64_t)string_length(what) : 1);
@@ -234,21 +236,21 @@ static clave_status str_count(render *render, value scale, const bound *bound, v
   return NULL;
 }
 
-static bool has_affix(const string *scale, const string *affix, bool prefix) {
-  return affix->size <= scale->size &&
-         memcmp(scale->data + (prefix ? 0 : scale->size - affix->size), affix->data, affix->size) ==
-             0;
+static bool has_affix(const string *subject, const string *affix, bool prefix) {
+  return affix->size <= subject->size &&
+         memcmp(subject->data + (prefix ? 0 : subject->size - affix->size), affix->data,
+                affix->size) == 0;
 }
 
-static clave_status affix_test(render *render, value scale, const bound *bound, bool prefix,
+static clave_status affix_test(render *render, value subject, const bound *bound, bool prefix,
                                value *out) {
   value what = bound->v[0], cut;
   int64_t range[2];
   list one = {.items = &what, .count = 1}, *all = what.kind == VALUE_TUPLE ? what.u.list : &one;
   TRY(bounds_of(bound, range));
   *out = value_bool(false);
-  if (range[0] > (int64_t)string_length(scale.u.text)) return NULL;
-  TRY(get_slice(render, scale, (value[]){value_int(range[0]), value_int(range[1]), value_none()},
+  if (range[0] > (int64_t)string_length(subject.u.text)) return NULL;
+  TRY(get_slice(render, subject, (value[]){value_int(range[0]), value_int(range[1]), value_none()},
                 &cut));
   for (size_t i = 0; i < all->count; i++) {
     const string *affix;
@@ -257,39 +259,39 @@ static clave_status affix_test(render *render, value scale, const bound *bound, 
   }
   return NULL;
 }
-static clave_status str_startswith(render *render, value scale, const bound *bound, value *out) {
-  return affix_test(render, scale, bound, true, out);
+static clave_status str_startswith(render *render, value subject, const bound *bound, value *out) {
+  return affix_test(render, subject, bound, true, out);
 }
-static clave_status str_endswith(render *render, value scale, const bound *bound, value *out) {
-  return affix_test(render, scale, bound, false, out);
+static clave_status str_endswith(render *render, value subject, const bound *bound, value *out) {
+  return affix_test(render, subject, bound, false, out);
 }
 
-static clave_status all_characters(value scale, bool (*is)(uint32_t), value *out) {
-  bool all = scale.u.text->size > 0;
-  for (size_t at = 0; at < scale.u.text->size && all;) {
+static clave_status all_characters(value subject, bool (*is)(uint32_t), value *out) {
+  bool all = subject.u.text->size > 0;
+  for (size_t at = 0; at < subject.u.text->size && all;) {
     uint32_t c;
-    at += utf8_read(scale.u.text->data + at, &c);
+    at += utf8_read(subject.u.text->data + at, &c);
     all = is(c);
   }
   *out = value_bool(all);
   return NULL;
 }
 static bool is_ascii(uint32_t c) { return c < 0x80; }
-static clave_status str_isspace(render *render, value scale, const bound *bound, value *out) {
+static clave_status str_isspace(render *render, value subject, const bound *bound, value *out) {
   (void)render, (void)bound;
-  return all_characters(scale, is_space, out);
+  return all_characters(subject, is_space, out);
 }
-static clave_status str_isalpha(render *render, value scale, const bound *bound, value *out) {
+static clave_status str_isalpha(render *render, value subject, const bound *bound, value *out) {
   (void)render, (void)bound;
-  return all_characters(scale, is_alpha, out);
+  return all_characters(subject, is_alpha, out);
 }
-static clave_status str_isdecimal(render *render, value scale, const bound *bound, value *out) {
+static clave_status str_isdecimal(render *render, value subject, const bound *bound, value *out) {
   (void)render, (void)bound;
-  return all_characters(scale, is_decimal, out);
+  return all_characters(subject, is_decimal, out);
 }
-static clave_status str_isascii(render *render, value scale, const bound *bound, value *out) {
+static clave_status str_isascii(render *render, value subject, const bound *bound, value *out) {
   (void)render, (void)bound;
-  if (scale.u.text->size) return all_characters(scale, is_ascii, out);
+  if (subject.u.text->size) return all_characters(subject, is_ascii, out);
   *out = value_bool(true);
   return NULL;
 }
@@ -297,38 +299,38 @@ static clave_status str_isascii(render *render, value scale, const bound *bound,
 /* In Python isdigit also accepts superscripts, for example. The callers reject characters beyond
  * ASCII, for which the answers would differ. */
 static bool is_digit_or_refused(uint32_t c) { return is_decimal(c); }
-static clave_status str_isdigit(render *render, value scale, const bound *bound, value *out) {
+static clave_status str_isdigit(render *render, value subject, const bound *bound, value *out) {
   value ascii;
-  TRY(str_isascii(render, scale, bound, &ascii));
+  TRY(str_isascii(render, subject, bound, &ascii));
   if (!ascii.u.truth) return UNSUPPORTED("isdigit of characters beyond ASCII is not supported");
-  return all_characters(scale, is_digit_or_refused, out);
+  return all_characters(subject, is_digit_or_refused, out);
 }
 static bool is_alnum_ascii(uint32_t c) { return is_alpha(c) || is_decimal(c); }
-static clave_status str_isalnum(render *render, value scale, const bound *bound, value *out) {
+static clave_status str_isalnum(render *render, value subject, const bound *bound, value *out) {
   value ascii;
-  TRY(str_isascii(render, scale, bound, &ascii));
+  TRY(str_isascii(render, subject, bound, &ascii));
   if (!ascii.u.truth) return UNSUPPORTED("isalnum of characters beyond ASCII is not supported");
-  return all_characters(scale, is_alnum_ascii, out);
+  return all_characters(subject, is_alnum_ascii, out);
 }
 
-static clave_status one_case(value scale, bool upper, value *out) {
+static clave_status one_case(value subject, bool upper, value *out) {
   bool any = false, all = true;
-  for (size_t at = 0; at < scale.u.text->size;) {
+  for (size_t at = 0; at < subject.u.text->size;) {
     uint32_t c;
-    at += utf8_read(scale.u.text->data + at, &c);
+    at += utf8_read(subject.u.text->data + at, &c);
     any |= upper ? is_upper(c) : is_lower(c);
     all &= !is_cased(c) || (upper ? is_upper(c) : is_lower(c));
   }
   *out = value_bool(any && all);
   return NULL;
 }
-static clave_status str_isupper(render *render, value scale, const bound *bound, value *out) {
+static clave_status str_isupper(render *render, value subject, const bound *bound, value *out) {
   (void)render, (void)bound;
-  return one_case(scale, true, out);
+  return one_case(subject, true, out);
 }
-static clave_status str_islower(render *render, value scale, const bound *bound, value *out) {
+static clave_status str_islower(render *render, value subject, const bound *bound, value *out) {
   (void)render, (void)bound;
-  return one_case(scale, false, out);
+  return one_case(subject, false, out);
 }
 
 /* ---------------------------------------------------------------- dict, list, loop */

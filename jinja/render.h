@@ -120,25 +120,25 @@ clave_status string_case(render *render, const string *string, case_change chang
                          value *out) STATUS_CHECK;
 typedef enum strip_side { STRIP_LEFT = 1, STRIP_RIGHT = 2, STRIP_BOTH = 3 } strip_side;
 /* chars: NULL for white space */
-clave_status string_strip(render *render, const string *scale, const string *chars, strip_side side,
-                          value *out) STATUS_CHECK;
+clave_status string_strip(render *render, const string *subject, const string *chars,
+                          strip_side side, value *out) STATUS_CHECK;
 /* most: -1 for all */
-clave_status string_replace(render *render, const string *scale, const string *old,
+clave_status string_replace(render *render, const string *subject, const string *old,
                             const string *new, int64_t most, value *out) STATUS_CHECK;
 /* separator: NULL for runs of white space; most: -1 for all */
-clave_status string_split(render *render, const string *scale, const string *separator,
+clave_status string_split(render *render, const string *subject, const string *separator,
                           int64_t most, bool from_right, value *out) STATUS_CHECK;
 clave_status string_lines(render *render, const string *string, bool keep_ends,
                           value *out) STATUS_CHECK;
 clave_status string_join(render *render, const string *separator, const list *items, bool as_text,
                          value *out) STATUS_CHECK;
 /* Replaces & < > ' " by entities. The result is marked as escaped. */
-clave_status escape_html(render *render, value scale, value *out) STATUS_CHECK;
+clave_status escape_html(render *render, value subject, value *out) STATUS_CHECK;
 /* Returns the byte offset of code point i, or the size of the string at its end. */
 size_t string_at(const string *string, size_t i);
 /* Finds `what` within the range of code points [start, end), with Python's rules. Stores -1 if it
  * does not occur. */
-clave_status string_find(render *render, const string *scale, const string *what,
+clave_status string_find(render *render, const string *subject, const string *what,
                          const int64_t range[2], bool last, int64_t *out) STATUS_CHECK;
 
 /* functions.c */

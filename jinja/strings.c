@@ -137,17 +137,17 @@ static size_t strips_before(const char *text, size_t size, const string *chars) 
   return strips_at(text + at, size - at, chars);
 }
 
-clave_status string_strip(render *render, const string *scale, const string *chars, strip_side side,
-                          value *out) {
-  size_t from = 0, to = scale->size, n;
+clave_status string_strip(render *render, const string *subject, const string *chars,
+                          strip_side side, value *out) {
+  size_t from = 0, to = subject->size, n;
   if (side & STRIP_LEFT) {
-    while (from < to && (n = strips_at(scale->data + from, to - from, chars))) from += n;
+    while (from < to && (n = strips_at(subject->data + from, to - from, chars))) from += n;
   }
   if (side & STRIP_RIGHT) {
-    while (to > from && (n = strips_before(scale->data + from, to - from, chars))) to -= n;
+    while (to > from && (n = strips_before(subject->data + from, to - from, chars))) to -= n;
   }
-  TRY(arena_charge(&render->arena, (scale->size - to + from) / 16));
-  return make_part(&render->arena, scale, from, to - from, out);
+  TRY(arena_charge(&render->arena, (subject->size - to + from) / 16));
+  return make_part(&render->arena, subject, from, to - from, out);
 }
 
 static string piece(const string *str, size_t at, size_t size) {
@@ -163,37 +163,37 @@ static void add_piece(builder *builder, const string *str, size_t at, size_t siz
 }
 
 /* Inserts `new` before each character and at the end. */
-static void replace_between(builder *builder, const string *scale, const string *new,
+static void replace_between(builder *builder, const string *subject, const string *new,
                             int64_t most) {
-  for (size_t at = 0, n; at < scale->size; at += n) {
-    n = utf8_sequence(scale->data + at, scale->size - at);
+  for (size_t at = 0, n; at < subject->size; at += n) {
+    n = utf8_sequence(subject->data + at, subject->size - at);
     if (most-- > 0) builder_add(builder, new);
-    add_piece(builder, scale, at, n);
+    add_piece(builder, subject, at, n);
   }
   if (most > 0) builder_add(builder, new);
 }
 
-clave_status string_replace(render *render, const string *scale, const string *old,
+clave_status string_replace(render *render, const string *subject, const string *old,
                             const string *new, int64_t most, value *out) {
   builder builder = {0};
-  size_t from = 0, times = scale->size / (old->size ? old->size : 1) + 1;
-  TRY(arena_charge(&render->arena, scale->size / 64));
+  size_t from = 0, times = subject->size / (old->size ? old->size : 1) + 1;
+  TRY(arena_charge(&render->arena, subject->size / 64));
   if (new->size && times > (4 * (size_t)JINJA_MAX_OUTPUT) / new->size &&
-      !(old->size && !memmem(scale->data, scale->size, old->data, old->size)))
+      !(old->size && !memmem(subject->data, subject->size, old->data, old->size)))
     return INVALID("replacing may make a text of more than %d bytes", JINJA_MAX_OUTPUT);
   if (most < 0) most = INT64_MAX;
   if (old->size == 0) {
-    replace_between(&builder, scale, new, most);
+    replace_between(&builder, subject, new, most);
     return builder_string(&render->arena, &builder, out);
   }
   while (most-- > 0) {
-    const char *at = memmem(scale->data + from, scale->size - from, old->data, old->size);
+    const char *at = memmem(subject->data + from, subject->size - from, old->data, old->size);
     if (!at) break;
-    add_piece(&builder, scale, from, (size_t)(at - scale->data) - from);
+    add_piece(&builder, subject, from, (size_t)(at - subject->data) - from);
     builder_add(&builder, new);
-    from = (size_t)(at - scale->data) + old->size;
+    from = (size_t)(at - subject->data) + old->size;
   }
-  add_piece(&builder, scale, from, scale->size - from);
+  add_piece(&builder, subject, from, subject->size - from);
   return builder_string(&render->arena, &builder, out);
 }
 
@@ -246,49 +246,50 @@ static clave_status split_space_right(render *render, const string *string, int6
   }
 }
 
-static clave_status split_at(render *render, const string *scale, const string *sep, int64_t most,
+static clave_status split_at(render *render, const string *subject, const string *sep, int64_t most,
                              list *list) {
   size_t from = 0;
   while (most-- != 0) {
-    const char *at = memmem(scale->data + from, scale->size - from, sep->data, sep->size);
+    const char *at = memmem(subject->data + from, subject->size - from, sep->data, sep->size);
     if (!at) break;
-    TRY(add_part(render, scale, from, (size_t)(at - scale->data), list));
-    from = (size_t)(at - scale->data) + sep->size;
+    TRY(add_part(render, subject, from, (size_t)(at - subject->data), list));
+    from = (size_t)(at - subject->data) + sep->size;
   }
-  return add_part(render, scale, from, scale->size, list);
+  return add_part(render, subject, from, subject->size, list);
 }
 
 /* Returns the start of the last `what` that ends at or before `end`, SIZE_MAX if there is none. */
-static size_t find_last(const string *scale, size_t end, const string *what) {
+static size_t find_last(const string *subject, size_t end, const string *what) {
   if (what->size > end) return SIZE_MAX;
   for (size_t at = end - what->size + 1; at-- > 0;) {
-    if (memcmp(scale->data + at, what->data, what->size) == 0) return at;
+    if (memcmp(subject->data + at, what->data, what->size) == 0) return at;
   }
   return SIZE_MAX;
 }
 
-static clave_status split_at_right(render *render, const string *scale, const string *sep,
+static clave_status split_at_right(render *render, const string *subject, const string *sep,
                                    int64_t most, list *list) {
-  size_t end = scale->size;
+  size_t end = subject->size;
   while (most-- != 0) {
-    size_t at = find_last(scale, end, sep);
+    size_t at = find_last(subject, end, sep);
     if (at == SIZE_MAX) break;
-    TRY(add_part(render, scale, at + sep->size, end, list));
+    TRY(add_part(render, subject, at + sep->size, end, list));
     end = at;
   }
-  return add_part(render, scale, 0, end, list);
+  return add_part(render, subject, 0, end, list);
 }
 
-clave_status string_split(render *render, const string *scale, const string *sep, int64_t most,
+clave_status string_split(render *render, const string *subject, const string *sep, int64_t most,
                           bool from_right, value *out) {
   if (sep && sep->size == 0) return INVALID("empty separator");
-  TRY(arena_charge(&render->arena, scale->size / 16));
+  TRY(arena_charge(&render->arena, subject->size / 16));
   TRY(make_list(&render->arena, VALUE_LIST, 0, out));
   list *list = out->u.list;
   if (!from_right)
-    return sep ? split_at(render, scale, sep, most, list) : split_space(render, scale, most, list);
-  TRY(sep ? split_at_right(render, scale, sep, most, list)
-          : split_space_right(render, scale, most, list));
+    return sep ? split_at(render, subject, sep, most, list)
+               : split_space(render, subject, most, list);
+  TRY(sep ? split_at_right(render, subject, sep, most, list)
+          : split_space_right(render, subject, most, list));
   reverse_list(list);
   return NULL;
 }
@@ -344,15 +345,15 @@ static int64_t clamp_index(int64_t i, int64_t n) {
   return i > n ? n : i;
 }
 
-clave_status string_find(render *render, const string *scale, const string *what,
+clave_status string_find(render *render, const string *subject, const string *what,
                          const int64_t range[2], bool last, int64_t *out) {
-  int64_t n = (int64_t)string_length(scale);
+  int64_t n = (int64_t)string_length(subject);
   int64_t start = clamp_index(range[0], n), end = clamp_index(range[1], n);
   *out = -1;
-  TRY(arena_charge(&render->arena, scale->size / 16));
+  TRY(arena_charge(&render->arena, subject->size / 16));
   if (range[0] > n || start > end) return NULL;
-  size_t from = string_at(scale, (size_t)start), to = string_at(scale, (size_t)end), at;
-  string in = {.data = scale->data + from, .size = to - from};
+  size_t from = string_at(subject, (size_t)start), to = string_at(subject, (size_t)end), at;
+  string in = {.data = subject->data + from, .size = to - from};
   if (last) {
     at = find_last(&in, in.size, what);
   } else {

@@ -149,9 +149,9 @@ typedef struct byte_range {
 } byte_range;
 
 static int compare_spans(const void *left, const void *right) {
-  const byte_range *range = left, *byte_range = right;
-  if (range->begin != byte_range->begin) return range->begin < byte_range->begin ? -1 : 1;
-  return range->bytes < byte_range->bytes ? -1 : range->bytes > byte_range->bytes; /* empty first */
+  const byte_range *a = left, *b = right;
+  if (a->begin != b->begin) return a->begin < b->begin ? -1 : 1;
+  return a->bytes < b->bytes ? -1 : a->bytes > b->bytes; /* empty first */
 }
 
 /* Checks that every byte belongs to exactly one tensor. */

@@ -25,14 +25,12 @@ struct added_matcher {
 };
 
 static int compare_entries(const void *left, const void *right) {
-  const entry *entry = left, *row = right;
-  size_t n = entry->text.size < row->text.size ? entry->text.size : row->text.size;
-  int order = memcmp(entry->text.data, row->text.data, n);
+  const entry *a = left, *b = right;
+  size_t n = a->text.size < b->text.size ? a->text.size : b->text.size;
+  int order = memcmp(a->text.data, b->text.data, n);
   if (order != 0) return order;
-  if (entry->text.size != row->text.size) return entry->text.size < row->text.size ? -1 : 1;
-  return entry->token < row->token
-             ? -1
-             : entry->token > row->token; /* of equal texts the first one counts */
+  if (a->text.size != b->text.size) return a->text.size < b->text.size ? -1 : 1;
+  return a->token < b->token ? -1 : a->token > b->token; /* of equal texts the first one counts */
 }
 
 static void finish_set(added_set *set) {

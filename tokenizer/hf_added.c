@@ -102,8 +102,8 @@ clave_status hf_read_added(const json *value, clave_tokenizer *tokenizer, uint8_
 }
 
 static int compare_shown(const void *left, const void *right) {
-  const shown_token *token = left, *shown_token = right;
-  return token->id < shown_token->id ? -1 : token->id > shown_token->id;
+  const shown_token *a = left, *b = right;
+  return a->id < b->id ? -1 : a->id > b->id;
 }
 
 /* Adds the text that the decoder shows for a token if it differs from the token's text; bytes if

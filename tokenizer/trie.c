@@ -35,13 +35,13 @@ typedef struct builder {
 } builder;
 
 static int compare_keys(const void *left, const void *right) {
-  const key *key = left, *id = right;
-  if (key->prefix != id->prefix) return key->prefix < id->prefix ? -1 : 1;
-  size_t n = key->text.size < id->text.size ? key->text.size : id->text.size;
-  int c = memcmp(key->text.data, id->text.data, n);
+  const key *a = left, *b = right;
+  if (a->prefix != b->prefix) return a->prefix < b->prefix ? -1 : 1;
+  size_t n = a->text.size < b->text.size ? a->text.size : b->text.size;
+  int c = memcmp(a->text.data, b->text.data, n);
   if (c != 0) return c;
-  if (key->text.size != id->text.size) return key->text.size < id->text.size ? -1 : 1;
-  return key->order < id->order ? -1 : 1;
+  if (a->text.size != b->text.size) return a->text.size < b->text.size ? -1 : 1;
+  return a->order < b->order ? -1 : 1;
 }
 
 static uint64_t prefix_of(span span) {

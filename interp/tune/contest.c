@@ -16,8 +16,8 @@ void contest_begin(contest *contest, int n, int base) {
 }
 
 static int compare(const void *left, const void *right) {
-  const double *values = left, *results = right;
-  return (*values > *results) - (*values < *results);
+  const double *a = left, *b = right;
+  return (*a > *b) - (*a < *b);
 }
 
 /* Returns the quantile `share` of the ratios of variant i. */

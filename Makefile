@@ -74,7 +74,7 @@ BENCH_BIN = $(patsubst %.c,$(BUILD)/%,$(filter-out bench/common.c,$(wildcard ben
 PY_GEN = python/clave/_generated
 KERNELS := $(wildcard $(addprefix kernels_cl/,*.cl *.h */*.cl */*.h)) base/decode.h base/float8.h
 
-PAGES = $(if $(CROSS)$(SAN),,$(BUILD)/share/made)# manual pages, completions: the tool that was built prints its tables
+PAGES = $(if $(CROSS)$(SAN),,$(BUILD)/share/made docs/reference/cli.md)# manual pages, completions, a page: the tool that was built prints its tables
 all: $(BUILD)/libclave.so $(BUILD)/libclave.a $(BUILD)/libclave_main.a $(BUILD)/libclave_delegate.so $(BUILD)/clave $(PY_GEN)/schema.py $(PAGES) ## library, plugin and command line tool
 
 # The rules by subject; those that people call have a help text behind ##.

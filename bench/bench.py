@@ -1,4 +1,6 @@
-"""Makes the measurements of docs/performance.md and writes its tables. Compare ratios of one run only.
+"""Makes the measurements of docs/performance.md and docs/developers/measurements.md, and writes their tables.
+
+Compare ratios of one run only.
 
 bench.py [--build build] [--only NAME,NAME] [--rows REGEX] [--device opencl] [--rounds N] [--check]. NAME: gemm, gemv,
 quantised, overhead, launch, startup, session, delegate, executorch, memory, indexing, attention, models, fast, int8,
@@ -20,7 +22,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs/performance.md"
+PAGES = (ROOT / "docs/performance.md", ROOT / "docs/developers/measurements.md")
 sys.path.insert(0, str(ROOT / "python"))
 if (ROOT / "../shared/data").is_dir():
     os.environ.setdefault("CLAVE_TEST_DATA", str(ROOT / "../shared/data"))  # same default as the tests
@@ -52,6 +54,11 @@ QUANTISED_SIZES = [(4096, 4096), (14336, 4096)]  # N, K
 QUANTISED_GEMM = (512, 5632, 2048)  # M, N, K
 QUANTISED_BITS = {"int8": 8, "int4:32": 4.5, "Q8_0": 8.5}  # bits per element
 LAUNCH_CYCLES = 600  # limit per op on the CPU backend: 0.15 µs at 4 GHz
+
+
+def page_of(name):
+    """Returns the page that has a table's markers."""
+    return next(page for page in PAGES if f"<!-- {name} -->" in page.read_text())
 
 
 def cpu_flags():
@@ -438,7 +445,7 @@ def main():
     parser.add_argument("--device", default="opencl")
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--wait", type=float, default=60, help="seconds to wait for an idle machine")
-    parser.add_argument("--print", action="store_true", help="leave docs/performance.md alone")
+    parser.add_argument("--print", action="store_true", help="write no page")
     parser.add_argument("--check", action="store_true", help="exit 1 where a row is over what it should be at most")
     args = parser.parse_args()
     args.build = args.build.resolve()
@@ -454,9 +461,9 @@ def main():
         lines = BENCHES[name](args)
         print("\n".join([f"== {name}", *lines]), flush=True)
         if not args.print:
-            write_section(PAGE, name, lines, some=bool(args.rows))
+            write_section(page_of(name), name, lines, some=bool(args.rows))
     if not args.print:
-        write_section(PAGE, "machine", machine(args))
+        write_section(page_of("machine"), "machine", machine(args))
     return 0
 
 

@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # From models.py, in f32 and quantised by pt2e.
 MODELS = ("ResNet-18", "MobileNetV2", "EfficientNet-B0", "ViT-S/16", "BERT-base, 128 tokens", "Whisper-tiny encoder")
 INT8 = ("MobileNetV2", "BERT-base, 128 tokens")
-PICTURED, PICTURE = "MobileNetV2", ROOT / "docs/roofline.svg"
+PICTURED, PICTURE = "MobileNetV2", ROOT / "docs/pictures/roofline.svg"
 LLM = ("110 M", "F16")  # from llama_files.py
 BEHIND = 128  # context before the new token; also the length of the prefill
 TURNS, RUNS = 5, 5
@@ -100,7 +100,7 @@ def best(args, path, more, device):
 
 
 def draw(args, path):
-    """Writes docs/roofline.svg with the program's name in its title."""
+    """Writes docs/pictures/roofline.svg with the program's name in its title."""
     command = [args.build / "clave", "bench", path.name, "--device", args.device, "--breakdown", "--svg", PICTURE]
     subprocess.run(command, cwd=path.parent, check=True, capture_output=True)
 

@@ -1,4 +1,4 @@
-"""CPU time and errors of the CPU backend's variants of a 3x3 convolution (docs/tuning.md), one thread.
+"""CPU time and errors of the CPU backend's variants of a 3x3 convolution (docs/howto/tune.md), one thread.
 
     conv_variants.py [--turns N]
 

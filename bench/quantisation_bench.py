@@ -18,7 +18,7 @@ from plot import document, text
 from process import write_section
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE, PLOT = ROOT / "docs/llm.md", ROOT / "docs/quantisation.svg"
+PAGE, PLOT = ROOT / "docs/howto/language_models.md", ROOT / "docs/pictures/quantisation.svg"
 FORMS = ("int8", "int8:32", "int6:32", "int5:32", "int4:32", "int4:64", "int4:128", "int4:32:zeros")
 PT2E = {"pt2e, weights": "none", "pt2e, inputs too": "inputs", "pt2e, all": "all"}  # activations that are rounded
 WAYS = ("f32", "f16", "bf16", "f32, cache of int8", *FORMS, *PT2E)

@@ -1,5 +1,5 @@
 """Sweeps of doubling sizes: batches, sequences, widths. The time per unit of work should not grow with the size; a
-step at which it grows is a performance cliff. docs/sweeps.svg shows the curves."""
+step at which it grows is a performance cliff. docs/pictures/sweeps.svg shows the curves."""
 
 import dataclasses
 import itertools
@@ -12,7 +12,7 @@ import plot
 from process import seconds, times_in_turns, wanted
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PICTURE = ROOT / "docs/sweeps.svg"
+PICTURE = ROOT / "docs/pictures/sweeps.svg"
 TURNS = 9
 LEAST_S = 0.005  # per timing; shorter runs are repeated
 BOUND = 1.25  # limit of the time per unit relative to that at half the size
@@ -155,5 +155,5 @@ def bench_sweeps(args, sweeps=None, turns=TURNS):
     if not args.print and not args.rows:
         PICTURE.write_text(draw(found))
     head = "| sizes, device | largest growth of a unit's time at a step | a unit's time over the least, by size "
-    shown = f"![a unit's time over the least, by size]({PICTURE.name})"
+    shown = f"![a unit's time over the least, by size](../pictures/{PICTURE.name})"
     return [head + "| should be at most |", "|---|---|---|---|", *lines, "", shown]

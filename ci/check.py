@@ -150,9 +150,9 @@ PYTHON_AND_TEXT = pytest_part(
     "test/tokenizer test/jinja test/cli test/examples",
     by_class=True,
 )
-# What the README's first pages and its table promise.
+# What the README and the tutorials promise.
 PROMISES = pytest_part(
-    "test/docs/test_commands.py -k README or quickstart or exist or links",
+    "test/docs/test_commands.py -k README or tutorials or exist or links",
     *(f"test/python/test_{name}.py" for name in ("export", "session", "command_line", "package", "refusals")),
     "test/cli/test_commands.py test/jinja test/tokenizer",
     drawn=False,

@@ -14,7 +14,8 @@ CROSS = "test/compile/test_cross.py"
 
 def conformance_whole(r):
     """Every sample of torch's operator database, and a few of each op with open sizes, on the CPU backend and on OpenCL
-    as each of the main classes; the last one's records, of the machine's own class, are those that docs/coverage.md is
+    as each of the main classes; the last one's records, of the machine's own class, are those that
+    docs/reference/coverage.md is
     made of."""
     for device, env, note in (("cpu", {}, ""), *(("opencl", c.env, c.name) for c in reversed(classes.MAIN))):
         command = [PYTHON, "test/conformance/run.py", "--device", device, "--jobs", str(os.cpu_count()), "--failures"]
@@ -24,7 +25,7 @@ def conformance_whole(r):
 
 def families(r):
     """Models of transformers, diffusers and timm, with packages that .venv does not have; as the machine's own class,
-    the last one, also with open sizes and each attention: what docs/coverage.md is made of."""
+    the last one, also with open sizes and each attention: what docs/reference/coverage.md is made of."""
     r.run(["ci/venv", "families"], name="ci/venv families", timeout=3600)
     python = ".venv-families/bin/python"
     for c in reversed(classes.MAIN):

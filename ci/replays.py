@@ -161,7 +161,7 @@ def replay_everywhere(r):
     devices = json.loads(r.output([f"{r.build}/clave", "devices", "--json"]))
     for i in range(1, sum(d["kind"] == "opencl" for d in devices)):
         replay(r, f"opencl:{i}", "--fallback")
-    # docs/devices.md has what came of it, and why rusticl gets no kernels for CPUs.
+    # docs/reference/devices.md has what came of it, and why rusticl gets no kernels for CPUs.
     rusticl = {"CLAVE_DEVICE_CLASS": "gpu", "RUSTICL_ENABLE": "llvmpipe"}
     jobs = [replay_job(r, "opencl:llvmpipe", "--part", "0/5", "--fallback", env=rusticl, note="rusticl")]
     for c in classes.MAIN:

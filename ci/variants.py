@@ -1,4 +1,4 @@
-"""The variants of kernels (docs/tuning.md), as tables that force each: what op cases are replayed with.
+"""The variants of kernels (docs/howto/tune.md), as tables that force each: what op cases are replayed with.
 
     variants.py cpu|opencl FAMILY=VARIANT... -- build/clave bench PROGRAM ...
 

@@ -209,8 +209,8 @@ const command verify_command = {
     .more =
         "Compares results of the device and the CPU backend, with and without fusion, before and\n"
         "after graph passes, and with those of the reference and the executable. Floats may\n"
-        "differ by a measured bound on rounding (docs/verify.md). Integers, and the results of an\n"
-        "executable, must be equal. Names the first node beyond the bound, its inputs, and\n"
+        "differ by a measured bound on rounding (docs/howto/verify.md). Integers, and the results\n"
+        "of an executable, must be equal. Names the first node beyond the bound, its inputs, and\n"
         "whether the error arose in it or in an earlier node.\n",
     .flags = verify_flags,
     .n_flags = LENGTH(verify_flags),

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""docs/site.py FOLDER: the repository's documents as a site in FOLDER, made by MkDocs: README.md is its first page, the
-error guide (errors.py), docs/ops.md and the references of the C and the Python API (api.py) are among the others. Fails
-on a link that leads nowhere."""
+"""docs/site.py FOLDER: writes the repository's documents as a site into FOLDER, by MkDocs.
+
+README.md is the first page. Among the others are the error guide (errors.py), the pages that a build makes (MADE) and
+the references of the C and the Python API (api.py). The script fails on a link that leads nowhere."""
 
 import html.parser
 import json
@@ -14,18 +15,22 @@ import urllib.parse
 import api
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def pages_of(folder, *made):
+    """A folder's pages, with those that a build makes."""
+    found = {p.relative_to(ROOT).as_posix() for p in (ROOT / folder).glob("*.md")}
+    return sorted(found | {f"{folder}/{name}" for name in made})
+
+
 NAVIGATION = [
-    ("Start", ["README.md", "docs/quickstart.md"]),
-    ("Models", ["docs/export.md", "docs/custom_ops.md", "docs/compile.md", "docs/executorch.md", "docs/verify.md"]),
-    ("Language models", ["docs/llm.md", "docs/gguf.md", "docs/tokenizers.md", "docs/kv_cache.md"]),
+    ("Start", ["README.md", "docs/index.md", "docs/performance.md"]),
+    ("Tutorials", pages_of("docs/tutorials")),
+    ("How to", pages_of("docs/howto")),
+    ("Reference", pages_of("docs/reference", "cli.md", "errors.md", "ops.md")),
+    ("Explanation", ["ARCHITECTURE.md", *pages_of("docs/explanation")]),
     ("Examples", sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("examples/*/README.md"))),
-    ("Devices and errors", ["docs/devices.md", "docs/tuning.md", "docs/errors.md", "docs/profiling.md"]),
-    (
-        "Speed",
-        ["docs/performance.md", *sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("docs/performance_*.md"))],
-    ),
-    ("Reference", ["docs/ops.md", "docs/format.md", "docs/coverage.md", "docs/random.md"]),
-    ("Development", ["ARCHITECTURE.md", "CONTRIBUTING.md", "serialize/README.md", "docs/testing.md"]),
+    ("Development", ["CONTRIBUTING.md", "serialize/README.md", *pages_of("docs/developers")]),
 ]
 # How mkdocstrings shows what docs/api.py names.
 DOCSTRINGS = {
@@ -38,6 +43,7 @@ DOCSTRINGS = {
     "separate_signature": True,
     "show_signature_annotations": True,
 }
+MADE = ("docs/reference/ops.md", "docs/reference/cli.md")  # by `make`, not kept by git
 STYLE = "style.css"
 # Wide tables and code scroll in themselves; the bar of sections keeps to one line.
 LOOKS = """
@@ -67,13 +73,14 @@ def stage(folder):
         if path.is_file() and not name.startswith("test/fuzz") and (path.suffix in LINKED or name.startswith("ci/")):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, folder / name)
-    shutil.copy(ROOT / "docs/ops.md", folder / "docs/ops.md")
-    made = [sys.executable, ROOT / "docs/errors.py", "--out", folder / "docs/errors.md"]
+    for name in MADE:
+        shutil.copy(ROOT / name, folder / name)
+    made = [sys.executable, ROOT / "docs/errors.py", "--out", folder / "docs/reference/errors.md"]
     subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
     from pygments.formatters import HtmlFormatter  # tests of this file have none
 
     (folder / STYLE).write_text(LOOKS + HtmlFormatter(style="default").get_style_defs(".codehilite") + "\n")
-    return [f"docs/api/{page}" for page in api.write(folder / "docs/api")]
+    return [f"docs/reference/api/{page}" for page in api.write(folder / "docs/api")]
 
 
 def configuration(staged, references, out):

@@ -1,6 +1,6 @@
 # Generated sources, which are rewritten only when what they are made from has changed.
-$(GEN_HDR) $(GEN_SRC) $(PY_GEN)/schema.py docs/ops.md &: $(wildcard serialize/*.py) serialize/schema.fbs ops/elementwise.tsv
-	$(call say,GEN,$@)$(PYTHON) serialize/generate.py --out $(GEN) --python $(PY_GEN) --docs docs --skip-flatc
+$(GEN_HDR) $(GEN_SRC) $(PY_GEN)/schema.py docs/reference/ops.md &: $(wildcard serialize/*.py) serialize/schema.fbs ops/elementwise.tsv
+	$(call say,GEN,$@)$(PYTHON) serialize/generate.py --out $(GEN) --python $(PY_GEN) --docs docs/reference --skip-flatc
 $(GEN)/kernels_embed.c $(ARGS_HDR) &: backend/opencl/embed.py $(KERNELS)
 	@mkdir -p $(GEN)
 	$(call say,GEN,$@)$(PYTHON) $< --out $(GEN)/kernels_embed.c --header $(ARGS_HDR) $(KERNELS)

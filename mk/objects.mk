@@ -59,6 +59,9 @@ $(BUILD)/share/made: cli/pages.py $(BUILD)/clave
 	$(call say,GEN,$@)$(PYTHON) $< $(BUILD)/tables.json $(@D)
 	@touch $@
 
+docs/reference/cli.md: docs/cli.py $(BUILD)/share/made
+	$(call say,GEN,$@)$(PYTHON) $< $(BUILD)/tables.json $@
+
 $(BUILD)/demo: $(BUILD)/obj/examples/mnist/demo.o $(BUILD)/libclave.a
 	$(call say,LD,$@)$(CC) $(SANFLAGS) -o $@ $^ $(LIBS)
 $(BUILD)/run_llama: $(BUILD)/obj/examples/llama/run_llama.o $(BUILD)/libclave.a

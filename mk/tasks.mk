@@ -18,7 +18,7 @@ check-all: ## all of what make check-more draws from, and what is long: hours; g
 	@$(RING) all
 check-clean: ## both set-up commands in a fresh clone with a fresh home
 	@ci/check_clean
-conformance: all ## every sample of torch's operator database in scope, on DEVICE or both; writes docs/coverage.md
+conformance: all ## every sample of torch's operator database in scope, on DEVICE or both; writes docs/reference/coverage.md
 	@ci/deps check
 	@TORCH="$(TORCH)" ci/venv
 	@for d in $(or $(DEVICE),cpu opencl); do .venv/bin/python test/conformance/run.py --device $$d --jobs $$(nproc) --failures || bad=1; done; [ -z "$$bad" ]
@@ -26,7 +26,7 @@ conformance: all ## every sample of torch's operator database in scope, on DEVIC
 bench-programs: $(BENCH_BIN)
 bench: all $(BENCH_BIN) ## measures; writes the tables of docs/performance.md. CHECK=1: fails where a row is over its bound
 	@.venv/bin/python bench/bench.py --build $(BUILD) $(if $(CHECK),--check)
-mutants: ## plants every fault of test/mutants, says who notices; writes docs/mutants.md
+mutants: ## plants every fault of test/mutants, says who notices; writes docs/developers/mutants.md
 	@ci/deps check
 	@TORCH="$(TORCH)" ci/venv
 	@$(MAKE) --no-print-directory -s all tests
@@ -49,6 +49,6 @@ fuzz: ## fuzzes each decoder for FUZZ_SECONDS (60); FUZZ_GRAPHS (10000) new rand
 	@[ "$(FUZZ_GRAPHS)" = 0 ] || $(MAKE) --no-print-directory -s all
 	@seed=$$(date +%s); for i in $$(seq 0 250 $$(($(or $(FUZZ_GRAPHS),10000) - 1))); do \
 	  .venv/bin/python test/graphs/run.py --compiled --seed $$((seed + i)) --count 250 || exit 1; done
-soak: tests ## SOAK_MINUTES (10) of sessions and conversations on each device: memory stays flat; draws docs/soak.svg
+soak: tests ## SOAK_MINUTES (10) of sessions and conversations on each device: memory stays flat; draws docs/pictures/soak.svg
 	@ci/soak $(BUILD) $(or $(SOAK_MINUTES),10) $(or $(DEVICE),cpu opencl)
-	@$(if $(DEVICE),,$(PYTHON) test/soak_plot.py --out docs/soak.svg $(BUILD)/soak/cpu.csv $(BUILD)/soak/opencl.csv)
+	@$(if $(DEVICE),,$(PYTHON) test/soak_plot.py --out docs/pictures/soak.svg $(BUILD)/soak/cpu.csv $(BUILD)/soak/opencl.csv)

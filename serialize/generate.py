@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes all files made from serialize/schema.fbs and ops/elementwise.tsv: C structs, descriptors and tables
-(--out), the Python package's generated part (--python), docs/ops.md (--docs). Standard library only."""
+(--out), the Python package's generated part (--python), docs/reference/ops.md (--docs). Standard library only."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     p.add_argument(
         "--python", type=Path, metavar="DIR", help="also write the Python modules there (python/clave/_generated)"
     )
-    p.add_argument("--docs", type=Path, metavar="DIR", help="also write ops.md there (docs)")
+    p.add_argument("--docs", type=Path, metavar="DIR", help="also write ops.md there (docs/reference)")
     p.add_argument(
         "--flatc", metavar="PATH", help="the schema compiler that must accept the schema; default: flatc in PATH"
     )

@@ -52,7 +52,7 @@ def _add_from_gguf(commands: Any) -> None:
     parser = commands.add_parser(
         "from-gguf",
         help="a language model of a GGUF file (llama.cpp's) as a program",
-        description="Weights in blocks stay as they are; tokenizer and chat template are carried. See docs/gguf.md.",
+        description="Weights in blocks keep their form; tokenizer and chat template come too. See docs/howto/gguf.md.",
     )
     add = parser.add_argument
     add("source", metavar="MODEL.gguf")

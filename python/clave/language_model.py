@@ -23,7 +23,7 @@ _log = logging.getLogger("clave")
 
 
 class LLM(L.Uncopied):
-    """A program that docs/llm.md calls a language model, with its tokenizer, on a device.
+    """A program that docs/howto/language_models.md calls a language model, with its tokenizer, on a device.
 
     path: of a .clv, or a .json with its constants. device: a Device, or the spec of one ("cpu", "opencl", ...).
     tokenizer: a file or Hugging Face folder instead of the one that the .clv carries. chat_template: instead of the
@@ -189,7 +189,7 @@ class LLM(L.Uncopied):
         **options: Any,
     ) -> list[Answer]:
         """What the model writes behind each of several prompts, as generate has it, all with the same options: where
-        their state may lie in pages (docs/kv_cache.md), the model runs over all of them at once."""
+        their state may lie in pages (docs/howto/kv_cache.md), the model runs over all of them at once."""
         native = NativeOptions(self._sampling(options, "greedy"))
         check_limits(max_new_tokens, logprobs)
         talks = [self._conversation(native, options).prompt(prompt) for prompt in _listed(prompts)]

@@ -246,8 +246,8 @@ class Program:
             raise
 
     def check_unchanged(self) -> None:
-        """Error if a weight that the program shares with a module was changed after the export (docs/export.md says
-        what is noticed), or if what `must_hold` does not hold."""
+        """Raises an Error if a weight that the program shares with a module was changed after the export, or if what
+        `must_hold` does not hold. docs/howto/export.md says which changes are noticed."""
         self.check_held()
         for taken in self._taken:
             taken.check()
@@ -274,7 +274,8 @@ class Program:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What is said about the program besides its methods, JSON; "llm": of a language model, see docs/llm.md."""
+        """What the program says besides its methods, as JSON. "llm" is a language model's part: see
+        docs/howto/language_models.md."""
         return _read_json(_info(self.handle).metadata)
 
     @metadata.setter

@@ -150,7 +150,7 @@ class Session(L.Uncopied):
     warm_up: "wait", or "background": while kernels are built the CPU backend answers; between runs, once they are
     there, the session moves to the device with its state. What goes wrong before leaves it on the CPU backend.
 
-    precision: "strict" or "fast", as CLAVE_PRECISION says (docs/export.md); None: as that variable says.
+    precision: "strict" or "fast", as CLAVE_PRECISION says (docs/reference/precision.md); None: as that variable says.
 
     allow_custom_kernels: whether the device runs the kernels that the program carries for ops of its author's
     (clave.register_op), which is code that can do anything there; else a program that has one for it is an Error.

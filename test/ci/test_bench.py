@@ -1,4 +1,4 @@
-"""The guard of bench/: what it takes for a row over its bound, and the tables of docs/performance.md."""
+"""The guard of bench/: what it takes for a row over its bound, and the tables of the pages."""
 
 import re
 import subprocess
@@ -119,27 +119,32 @@ def test_calls_in_turns(process):
     assert called == ["a", "b"] * 5 and times == [[1, 1, 1], [1, 1, 1]]
 
 
-def test_page_names_every_table(root, process):
-    """In the list of commands, each beside the section that its table stands in."""
-    sys.path.insert(0, str(root / "test/docs"))
+def sections_of(page):
+    """{anchor: text} of a page's sections."""
     from documents import slug
 
+    parts = [part.partition("\n") for part in page.read_text().split("\n## ")]
+    return {slug(title): body for title, _, body in parts}
+
+
+def test_pages_name_every_table(root, process):
+    """In the list of commands, each beside the section that its table stands in."""
+    sys.path.insert(0, str(root / "test/docs"))
     import bench
 
-    page = (root / "docs/performance.md").read_text()
-    parts = [part.partition("\n") for part in page.split("\n## ")]
-    sections = {slug(title): body for title, _, body in parts}
-    listed = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| \[.*?\]\(#(.*?)\)", page, re.M)
-    found = {name: section for names, section in listed for name in re.findall(r"`(\w+)`", names)}
+    ours = root / "docs/developers/measurements.md"
+    sections = {"": sections_of(ours), "../performance.md": sections_of(root / "docs/performance.md")}
+    listed = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \| \[.*?\]\((.*?)#(.*?)\)", ours.read_text(), re.M)
+    found = {name: (page, section) for names, page, section in listed for name in re.findall(r"`(\w+)`", names)}
     assert set(found) == set(bench.BENCHES)
-    missing = [n for n, section in found.items() if f"<!-- {n} -->" not in sections.get(section, "")]
+    missing = [n for n, (page, section) in found.items() if f"<!-- {n} -->" not in sections[page].get(section, "")]
     assert not missing
 
 
-def test_page_is_within_its_bounds(bounds, root):
+def test_pages_are_within_their_bounds(bounds, root):
     """Every table with bounds is one that the guard knows, and what is committed is within them. What has not been
     measured has a place without a table."""
-    page = (root / "docs/performance.md").read_text()
+    page = "".join((root / f"docs/{name}.md").read_text() for name in ("performance", "developers/measurements"))
     sections = re.findall(r"<!-- (\w+) -->\n(.*?)\n<!-- end \1 -->", page, re.S)
     tables = {name: body.splitlines() for name, body in sections}
     bounded = {name: lines for name, lines in tables.items() if bounds.has_bounds(lines)}

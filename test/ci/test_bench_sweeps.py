@@ -73,7 +73,9 @@ def test_table_and_picture(bench, tmp_path, monkeypatch):
     args = argparse.Namespace(device="cpu", idle=False, print=False, rows=None)
     lines = bench.sweeps.bench_sweeps(args, turns=2)
     rows = [bench.bounds.cells(line) for line in lines[2:4]]
-    assert [r[0] for r in rows] == ["open 2 to 8, cpu", "own 2 to 8, cpu"] and lines[-1].endswith("(sweeps.svg)")
+    assert [r[0] for r in rows] == ["open 2 to 8, cpu", "own 2 to 8, cpu"] and lines[-1].endswith(
+        "(../pictures/sweeps.svg)"
+    )
     assert all(min(map(float, r[2].split(", "))) == 1 for r in rows)
     root = ET.fromstring((tmp_path / "sweeps.svg").read_text())
     curves = [e for e in root.iter() if e.tag.endswith("polyline")]

@@ -22,5 +22,5 @@ def test_all_are_known(room, tables):
 
 
 def test_documented():
-    text = (ROOT / "docs/tuning.md").read_text()
+    text = (ROOT / "docs/howto/tune.md").read_text()
     assert not [f for tables in (variants.OPENCL, variants.CPU) for f in tables if f"`{f}`" not in text]

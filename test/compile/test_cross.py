@@ -5,7 +5,7 @@ armhf (pointers of 32 bits) and riscv64 compute what the CPU backend does where 
 (CLAVE_DEVICE_CLASS=portable): the kernels and the order of their sums are the same, and every operation of IEEE 754 is
 rounded alike, so the bits are the same. aarch64 adds products with fmla, which rounds once, and has products of bytes
 that other processors lack: floats may differ by what rounding explains, which `clave verify --reference` measures
-(docs/verify.md); integers are equal."""
+(docs/howto/verify.md); integers are equal."""
 
 import dataclasses
 import json

@@ -238,7 +238,7 @@ def test_damaged_ones_are_left_out(builder, tmp_path, at_less, net):
     program, args = net
     packed_for_both(tmp_path, at_less, program)
     file = bytearray((tmp_path / CONVERTED).read_bytes())
-    section = file.index(b"FORM")  # its entry: docs/format.md
+    section = file.index(b"FORM")  # its entry: docs/reference/formats.md
     for i in range(int.from_bytes(file[section + 8 : section + 16], "little"), len(file)):
         file[i] ^= 1
     (tmp_path / CONVERTED).write_bytes(file)
@@ -250,7 +250,7 @@ def test_damaged_ones_are_left_out(builder, tmp_path, at_less, net):
 
 
 def hash_anew(file):
-    """Of the sections of a .clv but its constants, then of its header and table: docs/format.md."""
+    """Of the sections of a .clv but its constants, then of its header and table: docs/reference/formats.md."""
     xxh3 = ctypes.CDLL(ctypes.util.find_library("xxhash")).XXH3_64bits  # of libxxhash-dev, which builds need
     xxh3.argtypes, xxh3.restype = [ctypes.c_char_p, ctypes.c_size_t], ctypes.c_uint64
     (n,) = struct.unpack_from("<I", file, 24)
@@ -263,7 +263,7 @@ def hash_anew(file):
 
 
 def rename_levels(path, change):
-    """Of the forms of a file, in its index of entries: docs/format.md."""
+    """Of the forms of a file, in its index of entries: docs/reference/formats.md."""
     file = bytearray(path.read_bytes())
     for found in re.finditer(rb"cpu \d+ (x86-64[ a-z0-9]*)\0+", file):
         level = found[1].decode()

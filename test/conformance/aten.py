@@ -1,4 +1,4 @@
-"""The ATen ops that clave is to run, and how the exporter takes each: rows and a column of docs/coverage.md."""
+"""The ATen ops that clave is to run, and how the exporter takes each: for docs/reference/coverage.md."""
 
 import functools
 import pathlib

@@ -1,5 +1,7 @@
-"""Writes docs/coverage.md: ops from the records of full runs on cpu and opencl, families from test/families/run.py's
---json. What has no records stays as it is there, but for ops that came or went.
+"""Writes docs/reference/coverage.md.
+
+Ops are from the records of full runs on cpu and opencl, families from test/families/run.py's --json.
+What has no records stays as it is there, but for ops that came or went.
 
 coverage.py [--records build/conformance] [--part] [--families build/families.json]. --part: the records are of some ops
 (run.py --only) and make the rows of ops that were never run.
@@ -23,7 +25,7 @@ import scope
 from clave.lowering import LOWERINGS
 from clave.quantized import WRITTEN_IN_TORCH
 
-DOCUMENT = ROOT / "docs/coverage.md"
+DOCUMENT = ROOT / "docs/reference/coverage.md"
 DEVICES = ("cpu", "opencl")
 COLUMNS = "| op | exporter | cpu | opencl | dtypes | largest error (ulp) |"
 TOTALS = "| device | samples | right | unsupported | any failure | time | commit |"

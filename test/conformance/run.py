@@ -215,7 +215,7 @@ def git(*arguments):
 
 def commit():
     """The checkout's, "dirty" where more than the document that is made of the records differs."""
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/coverage.md")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/reference/coverage.md")
     return (git("rev-parse", "--short=12", "HEAD") or "unknown") + (", dirty" if changed else "")
 
 

@@ -1,4 +1,4 @@
-"""docs/coverage.md says what the exporter and the backends do; nothing of torch's database is left out in silence."""
+"""docs/reference/coverage.md says what the exporter and the backends do; it leaves out nothing of torch's database."""
 
 import pathlib
 import sys

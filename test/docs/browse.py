@@ -83,7 +83,7 @@ def main(site):
     driver = browser()
     try:
         found = [f"{p}: {line}" for p in pages for line in problems(driver, f"{root}/{p}")]
-        found += search_problems(driver, root, "clave_session_run", "docs/api/c_clave.html")
+        found += search_problems(driver, root, "clave_session_run", "docs/reference/api/c_clave.html")
     finally:
         driver.quit()
     print("\n".join(found) or f"{len(pages)} pages read, search works")

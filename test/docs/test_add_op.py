@@ -36,7 +36,7 @@ for device in ("cpu", "opencl"):
     for got, want in zip(clave.Session("cube.clv", device=device)(x), Net()(x)):
         assert got.dtype == want.dtype
         torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-5)
-print("cube is", sum("cube" in line for line in open("docs/ops.md")))
+print("cube is", sum("cube" in line for line in open("docs/reference/ops.md")))
 """
 
 

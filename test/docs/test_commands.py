@@ -19,7 +19,7 @@ from documents import blocks, slug
 pytestmark = pytest.mark.by_turn(9)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md")])
 
 
 def all_blocks(language):

@@ -16,8 +16,8 @@ breaks, in a line or two, lines `notice: TEST`, which are tried in turn until on
 
 All of them are part of `make check-all`. A line `lives: REASON` says why no test can notice. A hunk's old lines must
 stand in the file exactly once, wherever; --check looks at that alone. --some N takes N faults, others each day; --new
-those that docs/mutants.md does not say to have been run. --write writes that file as results come, where other faults
-keep their rows and those without one get it. Fails if a fault lives without a reason,
+those that docs/developers/mutants.md does not say to have been run. --write writes that file as results come, where
+other faults keep their rows and those without one get it. Fails if a fault lives without a reason,
 has a reason and dies, or no longer applies or builds: a fault that lives is built whole, as its tests may build none of
 what it damages.
 """
@@ -71,7 +71,8 @@ NAMES = [
 ]
 ADDRESS = re.compile(r" \(/[^)]*\) \(BuildId: \w+\)")  # of the machine, in a sanitizer's summary
 NOT_RUN = "not run yet"
-PAGE = ROOT / "docs/mutants.md"
+PAGE = ROOT / "docs/developers/mutants.md"
+MADE_PAGES = ("docs/reference/cli.md", "docs/reference/ops.md")
 COMPLAINT = re.compile(r"\berror: |Error: |undefined reference|multiple definition")  # compiler, linker, Python
 
 Mutant = collections.namedtuple("Mutant", "name text notices lives hunks")
@@ -151,7 +152,11 @@ def check_syntax(file, text):
 def listed(builds):
     names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     yield from filter(None, names.split("\0"))
-    for start in [*(f"{b}/{name}" for b in builds for name in BUILT), "python/clave/_generated", "docs/ops.md"]:
+    for start in [
+        *(f"{b}/{name}" for b in builds for name in BUILT),
+        "python/clave/_generated",
+        *MADE_PAGES,
+    ]:
         path = ROOT / start
         for p in path.rglob("*") if path.is_dir() else [path]:
             if p.is_file():
@@ -388,7 +393,7 @@ def score(results):
 
 
 def rows_before():
-    """{name: row} of all faults: as docs/mutants.md has it, or that it was not run."""
+    """{name: row} of all faults: as docs/developers/mutants.md has it, or that it was not run."""
     found = re.finditer(r"^\| (\w+) \| .*$", PAGE.read_text(), re.M)
     rows = {m.group(1): m.group(0) for m in found}
     return {m.name: rows.get(m.name) or row(m, NOT_RUN, "") for m in read_all()}
@@ -415,7 +420,7 @@ def write(results):
 
 Of {len(rows)} planted faults {some}; {noticed} of those were noticed ({share} %).
 `make mutants` runs all, `test/mutants/run.py --new --write` those that never were; both write this file.
-`make check-more` runs two, others each day. Each stands in a file of [test/mutants](../test/mutants), with its tests.
+`make check-more` runs two, others each day. Each stands in a file of [test/mutants](../../test/mutants) with its tests.
 
 | fault | what it breaks | noticed by | run |
 |---|---|---|---|
@@ -442,10 +447,12 @@ def check(mutants):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="faults whose names match this regular expression")
-    parser.add_argument("--new", action="store_true", help="faults that docs/mutants.md does not say to have been run")
+    parser.add_argument(
+        "--new", action="store_true", help="faults that docs/developers/mutants.md does not say to have been run"
+    )
     parser.add_argument("--some", type=int, help="so many, by turn")
     parser.add_argument("--check", action="store_true", help="only whether all apply")
-    parser.add_argument("--write", action="store_true", help="writes docs/mutants.md")
+    parser.add_argument("--write", action="store_true", help="writes docs/developers/mutants.md")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count()))
     args = parser.parse_args()
     mutants = [m for m in read_all() if re.search(args.only, m.name)]

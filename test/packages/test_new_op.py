@@ -102,7 +102,7 @@ def test_what_it_refuses(built):
     (built / "build/wrong.json").write_text(json.dumps(wrong))
     p = subprocess.run(["build/clave", "verify", "build/wrong.json"], cwd=built, capture_output=True, text=True)
     assert p.returncode == 1 and "x: expected an odd number of elements, got 6" in p.stderr, p.stderr
-    assert "Toeplitz" in (built / "docs/ops.md").read_text()
+    assert "Toeplitz" in (built / "docs/reference/ops.md").read_text()
 
 
 def test_the_style_is_the_houses(built):

@@ -1,4 +1,4 @@
-"""Products of matrices by each kernel that GPUs have for them (docs/tuning.md: `matmul`), forced on OpenCL as a GPU,
+"""Products of matrices by each kernel that GPUs have (docs/howto/tune.md: `matmul`), forced on OpenCL as a GPU,
 against the same in f64; and the probes of the instructions that some of them use."""
 
 import os

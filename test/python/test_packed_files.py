@@ -131,7 +131,7 @@ def sections(file):
 
 
 def forms_of(file):
-    """(layout, offset, bytes) of each, as docs/format.md says."""
+    """(layout, offset, bytes) of each, as docs/reference/formats.md says."""
     at = sections(file)
     index, forms = at["FIDX"][0], at["FORM"][0]
     (count,) = struct.unpack_from("<I", file, index + 8)

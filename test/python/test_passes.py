@@ -150,7 +150,7 @@ def test_16_bits(dtype=F16):
 
 
 def test_the_documents_name_every_pass():
-    listed = (Path(__file__).resolve().parents[2] / "docs/export.md").read_text()
+    listed = (Path(__file__).resolve().parents[2] / "docs/howto/export.md").read_text()
     assert all(f"`{name}`" in listed for name in (*EXACT, *ROUNDED))
     with pytest.raises(clave.Error) as e:
         clave.export(Fn(torch.exp).eval(), (x(),), passes=["polish"])

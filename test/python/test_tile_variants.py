@@ -1,4 +1,4 @@
-"""Variants of products of 8-bit integers (docs/tuning.md: `dots tile`), which GPUs have: bits as by the rule."""
+"""Variants of products of 8-bit integers (docs/howto/tune.md: `dots tile`), which GPUs have: bits as by the rule."""
 
 import os
 import subprocess

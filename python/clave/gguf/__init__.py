@@ -1,4 +1,4 @@
-"""GGUF files, llama.cpp's, as programs: `from_gguf`. See docs/gguf.md."""
+"""GGUF files, llama.cpp's, as programs: `from_gguf`. See docs/howto/gguf.md."""
 
 from __future__ import annotations
 

@@ -71,7 +71,9 @@ def read_tokenizer(file: File, n_vocab: int) -> bytes | None:
 
 
 def read_metadata(file: File, n_vocab: int, given: Given | None = None) -> dict[str, Any]:
-    """What docs/llm.md has of tokens and templates. given: what says of tokens what the file's keys do not."""
+    """Returns the metadata of tokens and templates that docs/howto/language_models.md describes.
+
+    given: what says of tokens what the file's keys do not."""
     other = given.tokenizer if given else None
     eos = _id(file, "eos", n_vocab)
     ends = [eos, _id(file, "eot", n_vocab), _id(file, "eom", n_vocab)]

@@ -1,5 +1,5 @@
 """What a program carries of a Hugging Face folder besides weights: tokenizer, BOS, what ends an answer, chat template,
-how its authors sample, licence and origin. See docs/llm.md."""
+how its authors sample, licence and origin. See docs/howto/language_models.md."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Random tensors: uniform, normal and integer numbers are ops; the other distributions are made of those.
 
-Numbers differ from torch's, distributions do not. Every node of a program has a stream of its own: docs/random.md.
+Numbers differ from torch's, distributions do not. Every node of a program has its own stream:
+docs/reference/random.md.
 """
 
 from __future__ import annotations

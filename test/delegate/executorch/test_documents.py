@@ -1,4 +1,4 @@
-"""The commands of docs/executorch.md, which need this environment."""
+"""The commands of docs/howto/executorch.md, which need this environment."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ from conftest import ROOT
 sys.path.append(str(ROOT / "test/docs"))
 from documents import blocks
 
-PAGE = ROOT / "docs/executorch.md"
+PAGE = ROOT / "docs/howto/executorch.md"
 
 
 def marked(language):

@@ -56,8 +56,8 @@ TRAINED = {
 
 def corpus():
     """Lines of our own documents, and of all scripts."""
-    documents = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"]
-    lines = [line for d in documents for line in (ROOT / d).read_text().splitlines() if line.strip()]
+    pages = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/explanation/*.md"))]
+    lines = [line for page in pages for line in page.read_text().splitlines() if line.strip()]
     return (
         lines * 3 + [s for s in strings.SCRIPTS for _ in range(10)] + strings.CODE * 5 + [" ".join(strings.DIGITS)] * 5
     )

@@ -80,7 +80,7 @@ def stage(folder):
     from pygments.formatters import HtmlFormatter  # tests of this file have none
 
     (folder / STYLE).write_text(LOOKS + HtmlFormatter(style="default").get_style_defs(".codehilite") + "\n")
-    return [f"docs/reference/api/{page}" for page in api.write(folder / "docs/api")]
+    return [f"docs/reference/api/{page}" for page in api.write(folder / "docs/reference/api")]
 
 
 def configuration(staged, references, out):

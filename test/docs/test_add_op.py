@@ -93,7 +93,7 @@ def add_variant(tree):
     end = text.index("};", text.index("conv_variants[] = {"))
     source.write_text(f"{text[:end]},\n{row.rstrip().replace('conv_direct', 'record_added')}\n{text[end:]}")
     names = tree / "ci/variants.py"
-    names.write_text(names.read_text().replace("|dots|planes|lanes|groups", f"|dots|planes|lanes|groups|{name}"))
+    names.write_text(names.read_text().replace("|dots|planes|groups", f"|dots|planes|groups|{name}"))
     return name
 
 

@@ -21,8 +21,8 @@ dtype except U16, U32, U64, F8_E4M3 and F8_E5M2.
 FLOP are arithmetic operations on elements of any dtype; a multiply-add counts as two. Bytes are those read and written,
 given only if they differ from all of each operand once. In an expression `x` is the number of elements of x, `x[-1]`
 its last dimension, `x[1:]` the product of its dimensions from 1 on. A list of numbers is their product, a list of
-tensors their number, and `steps` the number of steps that compute something ([ops/work.h](../../ops/work.h) has the rest). An
-epilogue adds its steps, once for each element. [profile.md](../howto/profile.md) shows how these numbers are used.
+tensors their number, and `steps` the number of steps that compute something ([ops/work.h](../../ops/work.h) has more).
+An epilogue adds its steps, once for each element. [profile.md](../howto/profile.md) shows how these numbers are used.
 
 """
 

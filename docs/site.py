@@ -31,6 +31,7 @@ NAVIGATION = [
     ("Explanation", ["ARCHITECTURE.md", *pages_of("docs/explanation")]),
     ("Examples", sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("examples/*/README.md"))),
     ("Development", ["CONTRIBUTING.md", "serialize/README.md", *pages_of("docs/developers")]),
+    ("Project", ["CHANGELOG.md", "MAINTAINERS.md", "SECURITY.md", "CODE_OF_CONDUCT.md"]),
 ]
 # How mkdocstrings shows what docs/api.py names.
 DOCSTRINGS = {

@@ -15,7 +15,7 @@ static clave_status find_field(const clave_builder *builder, const char *name,
   return INVALID("%s has no field '%.200s'", builder->table->name, name ? name : "");
 }
 
-/* Names of field types, as in docs/ops.md. */
+/* Names of field types, as in docs/reference/ops.md. */
 static const char *const type_names[] = {
     [IR_FIELD_BOOL] = "bool",
     [IR_FIELD_I32] = "int",

@@ -51,7 +51,7 @@ typedef struct kernel_context {
   void *pool;
   int n_threads;
   kernel_fault *fault;                        /* the first writer wins; use kernel_fault_set */
-  uint64_t seed, stretch;                     /* for random numbers: docs/random.md */
+  uint64_t seed, stretch;                     /* for random numbers: docs/reference/random.md */
   void *(*scratch)(void *pool, size_t bytes); /* returns 64-byte aligned memory, valid until the
                                                  kernel returns; NULL when memory is out */
 } kernel_context;

@@ -7,7 +7,7 @@
 #include "clave.h"
 #include "cli/report.h"
 
-/* fields are separated by blanks and use the names of docs/ops.md:
+/* fields are separated by blanks and use the names of docs/reference/ops.md:
  *
  *   x=f32[2,3]      an input: floats in [-1, 1), integers in [0, 8); i64[4]<5: in [0, 5);
  *                   a&b: a list of inputs

@@ -23,7 +23,7 @@ const variable all_variables[] = {
     {"CLAVE_DOT", "FILE",
      "Graphviz program that lays out graphs (default: dot on PATH); off: uses the built-in layout, "
      "which is the same on every machine"},
-    {"CLAVE_ASM", NULL, NULL},          /* see docs/testing.md */
-    {"CLAVE_DEVICE_CLASS", NULL, NULL}, /* see docs/testing.md */
+    {"CLAVE_ASM", NULL, NULL},          /* see docs/developers/testing.md */
+    {"CLAVE_DEVICE_CLASS", NULL, NULL}, /* see docs/developers/testing.md */
 };
 const size_t n_variables = LENGTH(all_variables);

@@ -7,7 +7,7 @@
 typedef struct variable {
   const char *name;
   const char *value; /* its values, for the manual page */
-  const char *help;  /* NULL: a developer's switch, explained in docs/testing.md only */
+  const char *help;  /* NULL: a developer's switch, explained in docs/developers/testing.md only */
 } variable;
 
 extern const variable all_variables[];

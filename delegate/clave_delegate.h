@@ -80,7 +80,7 @@ typedef struct clave_delegate_tensor {
   const void *data;               /* of a constant, row-major, borrowed; not needed by query */
 } clave_delegate_tensor;
 
-/* Kind of value in a node's field, whose name and type are those of docs/ops.md. */
+/* Kind of value in a node's field, whose name and type are those of docs/reference/ops.md. */
 typedef enum clave_delegate_field_kind {
   CLAVE_DELEGATE_READS = 0,  /* tensors: one operand (n = 1) */
   CLAVE_DELEGATE_WRITES = 1, /* tensors: one result */

@@ -282,7 +282,7 @@ typedef struct clave_session_options {
   bool poison;            /* for debugging: fill dead memory with NaN patterns */
   bool profile;           /* time every op, for clave_session_write_profile */
   bool fast; /* CLAVE_PRECISION=fast: fuse a * b + c, flush subnormals, divide inexactly, round
-                factors to 8 bits or BF16 (docs/export.md) */
+                factors to 8 bits or BF16 (docs/reference/precision.md) */
   clave_progress_fn progress; /* called while kernels are built */
   void *progress_ctx;
   bool unfused;   /* do not fuse nodes, so that each can be compared */
@@ -290,9 +290,9 @@ typedef struct clave_session_options {
                      first run for a class of sizes. =strict: wrong results are an error */
   bool (*cancel)(void *ctx); /* true stops; called before ops, at the end, and by build threads */
   void *cancel_ctx;
-  uint64_t seed;             /* of random ops (docs/random.md) */
+  uint64_t seed;             /* of random ops (docs/reference/random.md) */
   clave_warm_up warm_up;     /* BACKGROUND needs a device that was opened with fallback */
-  bool allow_custom_kernels; /* run the program's own (unsafe: docs/custom_ops.md) */
+  bool allow_custom_kernels; /* run the program's own (unsafe: docs/howto/custom_op.md) */
   int wide;                  /* 1: fast, but values between layers keep the program's dtypes */
   int strict;                /* 1: not fast, whatever CLAVE_PRECISION says */
 } clave_session_options;

@@ -17,9 +17,10 @@
  *   clave_status status = clave_builder_finish(b, &program);
  *   clave_builder_destroy(b);
  *
- * Ops, their fields and enum values are named by strings, as in docs/ops.md and in JSON programs.
- * The builder looks them up in tables that are generated from the schema. One function per op would
- * mean hundreds of functions that change with every schema, and importers have strings anyway.
+ * Ops, their fields and enum values are named by strings, as in docs/reference/ops.md and in JSON
+ * programs. The builder looks them up in tables that are generated from the schema. One function
+ * per op would mean hundreds of functions that change with every schema, and importers have strings
+ * anyway.
  *
  * The calls between create and finish return no status. The first error is kept, with its op and
  * field; later calls do nothing (and return 0), and finish returns the error. Strings and arrays
@@ -60,10 +61,10 @@ CLAVE_API void clave_builder_metadata(clave_builder *builder, const char *json);
 CLAVE_API clave_id clave_builder_constant(clave_builder *builder, const char *name,
                                           const clave_tensor *data, bool copy);
 /* Adds a constant with encoded rows. encoding: "int4:32:zeros", "int8" or "Q4_K", as in
- * clave_tensor_info.encoding_text; docs/format.md describes the layouts. dtype (F32, F16 or BF16),
- * rank and dims describe the decoded tensor. rows: U8 (the dims before a row, bytes per row),
- * copied or borrowed as above. A row is the last dimension or, for a convolution's weight, all
- * dimensions except the first. */
+ * clave_tensor_info.encoding_text; docs/reference/formats.md describes the layouts. dtype (F32, F16
+ * or BF16), rank and dims describe the decoded tensor. rows: U8 (the dims before a row, bytes per
+ * row), copied or borrowed as above. A row is the last dimension or, for a convolution's weight,
+ * all dimensions except the first. */
 CLAVE_API clave_id clave_builder_encoded(clave_builder *builder, const char *name,
                                          const char *encoding, clave_dtype dtype, int rank,
                                          const int64_t *dims, const clave_tensor *rows, bool copy);
@@ -106,7 +107,8 @@ CLAVE_API void clave_builder_end_body(clave_builder *builder, const clave_id *re
  * for errors and profiles; may be "". */
 CLAVE_API void clave_builder_op(clave_builder *builder, const char *op, const char *name);
 
-/* These set fields of these types of docs/ops.md: Tid, [Tid]; Vid, IntOrVid or FloatOrVid; bool. */
+/* These set fields of these types of docs/reference/ops.md: Tid, [Tid]; Vid, IntOrVid or
+ * FloatOrVid; bool. */
 CLAVE_API void clave_builder_set_tensor(clave_builder *builder, const char *field, clave_id tensor);
 CLAVE_API void clave_builder_set_tensors(clave_builder *builder, const char *field,
                                          const clave_id *tensors, uint32_t n);

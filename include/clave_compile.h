@@ -2,7 +2,7 @@
 #define CLAVE_COMPILE_H
 /* Compiles programs to executables that need neither clave nor other files, with the system's C
  * compiler. One method that runs on the CPU is written out as C. Any other program is linked with
- * the library, so that the executable carries the runtime. docs/compile.md describes both. */
+ * the library, so that the executable carries the runtime. docs/howto/compile.md describes both. */
 #include "clave.h"
 
 #ifdef __cplusplus

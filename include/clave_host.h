@@ -62,7 +62,8 @@ typedef struct clave_timing {
   const char *shapes;       /* "F32 [2, 3], F32 [3, 4] -> F32 [2, 4]"; "" for CLAVE_TIMING_COPY,
                                _TRANSFER */
   clave_dtype dtype;        /* dtype of the computation: I8 if rows are rounded to 8 bits */
-  double flops; /* operations, a multiply-add counting as two (docs/ops.md); negative if unknown */
+  double flops; /* operations, a multiply-add counting as two (docs/reference/ops.md); negative if
+                   unknown */
   double bytes; /* read and written; weights count as stored */
   double compute_ns, memory_ns; /* time of flops and bytes at the device's peaks; 0 if unknown */
 } clave_timing;

@@ -66,8 +66,8 @@ CLAVE_API void clave_sampler_destroy(clave_sampler *sampler);
 CLAVE_API clave_status clave_tokenizer_of_program(const clave_program *program,
                                                   clave_tokenizer **out) CLAVE_CHECK;
 
-/* A program with its tokenizer on a device; docs/llm.md lists the methods that it must have. Its
- * conversations share the weights. */
+/* A program with its tokenizer on a device; docs/howto/language_models.md lists the methods that it
+ * must have. Its conversations share the weights. */
 typedef struct clave_llm clave_llm;
 
 typedef struct clave_llm_options {
@@ -98,8 +98,8 @@ typedef struct clave_llm_info {
   const char *chat_template; /* name of a built-in, or a Jinja text; NULL: not a chat model */
   const clave_sampler_options *sampling; /* the model authors' settings, not the default; NULL:
                                             unknown */
-  uint32_t page_rows; /* tokens per page of the memory that conversations share (docs/kv_cache.md);
-                         0: each has its own memory */
+  uint32_t page_rows;                    /* tokens per page of the memory that conversations share
+                                            (docs/howto/kv_cache.md);                    0: each has its own memory */
   const clave_sampler_options *chat_sampling; /* default of chats: the model authors' settings, else
                                                  CLAVE_LLM_CHAT_TEMPERATURE, _MIN_P */
 } clave_llm_info;

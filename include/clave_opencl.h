@@ -15,8 +15,8 @@
  * handles of released objects. It retains each object while it uses it, never waits for the
  * caller's whole queue, and changes nothing but the bytes of bound outputs.
  *
- * A host that opens OpenCL before clave keeps its driver's own settings; docs/devices.md says what
- * that means for PoCL. */
+ * A host that opens OpenCL before clave keeps its driver's own settings; docs/reference/devices.md
+ * says what that means for PoCL. */
 #include "clave.h"
 
 #ifdef __cplusplus

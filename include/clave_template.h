@@ -1,7 +1,8 @@
 #ifndef CLAVE_TEMPLATE_H
 #define CLAVE_TEMPLATE_H
 /* clave_template: renders conversations as text, by the chat templates that are published with
- * models (Jinja2, with transformers' settings and additions; docs/llm.md lists the supported part).
+ * models (Jinja2, with transformers' settings and additions; docs/howto/language_models.md lists
+ * the supported part).
  *
  *   clave_template *t; char *text; size_t size;
  *   clave_template_inputs in = {.size = sizeof in, .add_generation_prompt = true};

@@ -3,7 +3,7 @@
 /* Tuning: selects the kernel variants that a device runs for given sizes. By default a rule selects
  * them. A device's tuning table, filled by measuring, overrides the rule. It is stored in the cache
  * folder (CLAVE_CACHE_DIR) and read when the device is opened; changes count for sessions that are
- * created later. docs/tuning.md lists the families. */
+ * created later. docs/howto/tune.md lists the families. */
 #include "clave.h"
 
 #ifdef __cplusplus

@@ -1,6 +1,7 @@
 /* Chooses a token from logits. Equal logits, options and seed select the same id on every machine:
  * everything, including e^x, is +, -, * and / of doubles in a fixed order, and the generator is
- * Philox (docs/llm.md). Nothing is sorted: top-k and top-p find their limit by counting. */
+ * Philox (docs/howto/language_models.md). Nothing is sorted: top-k and top-p find their limit by
+ * counting. */
 #include "llm/sampler.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 #ifndef OPS_RANDOM_H
 #define OPS_RANDOM_H
-/* Random tensors; docs/random.md describes the generator. */
+/* Random tensors; docs/reference/random.md describes the generator. */
 #include "ops/node.h"
 
 typedef struct random_form {

@@ -2,7 +2,7 @@
 #define OPS_WORK_H
 /* Work of a node: arithmetic operations on elements of any dtype, where a multiply-add counts as
  * two, and the bytes that it reads and writes. The formulas are attributes of the ops (`flops` and
- * `bytes` in serialize/schema.fbs; docs/ops.md). They count:
+ * `bytes` in serialize/schema.fbs; docs/reference/ops.md). They count:
  *
  *   - matmul, convolution and attention: only multiply-adds, including those of padding, as
  *     torch.utils.flop_counter does; sums start at the bias. Attention counts the pairs of a query

@@ -1,4 +1,4 @@
-/* The .clv container: header, section table, sections. docs/format.md has the layout. */
+/* The .clv container: header, section table, sections. docs/reference/formats.md has the layout. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Packed weights of a program: the list in memory, and the sections FIDX and FORM of a .clv
- * (docs/format.md). */
+ * (docs/reference/formats.md). */
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,8 +10,8 @@
 clave_status alloc_constants(program *program) STATUS_CHECK;
 /* Binds constant i to `data`, or to a copy if `data` is not aligned for its dtype. */
 clave_status bind_constant(program *program, uint32_t i, const void *data) STATUS_CHECK;
-/* Hashes name, dtype, rank, dims and bytes of every constant, in order (docs/format.md). The hash
- * is 0 if there are no constants. */
+/* Hashes name, dtype, rank, dims and bytes of every constant, in order (docs/reference/formats.md).
+ * The hash is 0 if there are no constants. */
 clave_status hash_constants(const program *program, uint64_t *out) STATUS_CHECK;
 
 /* ---- create.c ---- */

@@ -235,7 +235,7 @@ static bool takes_bf16_if_nothing_added(const void *conv) {
   return !((const conv_problem *)conv)->args.tail.added;
 }
 
-/* The costs rank the variants as measured (docs/performance_convolutions.md). */
+/* The costs rank the variants as measured (docs/notebook/2026-11-27-convolutions.md). */
 static const kernel_variant conv_variants[] = {
     {"direct", takes_direct, .cost = 2, .cost_of = cost_of_direct, .record = record_direct,
      .takes_bf16 = takes_bf16_if_rounded},

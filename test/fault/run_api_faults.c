@@ -78,7 +78,8 @@ static clave_status change_and_save(life *life) {
   return clave_program_save(life->program, in_folder(life, "saved.clv"));
 }
 
-/* The program's part of a .clv: its section has the tag, flags, offset and size (docs/format.md).
+/* The program's part of a .clv: its section has the tag, flags, offset and size
+ * (docs/reference/formats.md).
  */
 static const uint8_t *find_flatbuffer(const uint8_t *file, size_t *size) {
   enum { SECTIONS = 64, SECTION = 32 };

@@ -2,7 +2,7 @@
 #define BACKEND_CPU_KERNELS_RANDOM_H
 /* Random numbers by Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as
  * 1, 2, 3, SC 2011). A counter is encrypted under a key, so that each element is computed
- * independently, on any device in any order. docs/random.md assigns words to elements. */
+ * independently, on any device in any order. docs/reference/random.md assigns words to elements. */
 #include "base/kernel.h"
 
 typedef enum krandom_kind { KRANDOM_UNIFORM, KRANDOM_NORMAL, KRANDOM_INTEGER } krandom_kind;

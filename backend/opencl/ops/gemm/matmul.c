@@ -124,7 +124,7 @@ static double cost_of_clblast(const void *product, const kernel_variant *variant
 /* ---------------------------------------------------------------- the table */
 
 /* parameters: columns, panels or another size that splits n, or the side of tiles; 0 means by rule.
- * Costs are ordered by measurement (docs/performance_products.md). */
+ * Costs are ordered by measurement (docs/notebook/2026-11-26-products.md). */
 static const kernel_variant gemm_variants[] = {
     {"tile", .cost = 9, .record = gemm_tile},
     {"packed", takes_packed, .cost = 5, .record = gemm_packed},

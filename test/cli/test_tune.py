@@ -153,15 +153,15 @@ def test_convolutions(tool, tmp_path, cache):
     env, results = {"CLAVE_CACHE_DIR": str(cache)}, {}
     tuned = json.loads(tool.good("tune", program, "--device", "cpu", "--json", env=env))
     (conv,) = [c for c in tuned["choices"] if c["family"] == "conv"]
-    assert conv["variants"] == 3 and conv["by_rule"] == "winograd 2" and conv["how"] == "measured"
-    for variant in ("direct", "winograd 2", "winograd 4"):
+    assert conv["variants"] == 4 and conv["by_rule"] == "winograd 2" and conv["how"] == "measured"
+    for variant in ("direct", "winograd 2", "winograd 4", "product"):
         table = share(tmp_path / "table.json", "any", ("conv", conv["key"], variant))
         tool.good("tune", "--device", "cpu", "--import", table, "--force", env=env)
         words = ("--inputs", tmp_path / "in.safetensors", "--outputs", tmp_path / "out.safetensors")
         tool.good("run", program, "--device", "cpu", *words, env=env)
         results[variant] = load_file(tmp_path / "out.safetensors")["output_0"]
         np.testing.assert_allclose(results[variant], model(x).detach().numpy(), rtol=1e-5, atol=1e-5)
-    assert len({r.tobytes() for r in results.values()}) == 3
+    assert len({results[v].tobytes() for v in ("direct", "winograd 2", "winograd 4")}) == 3
 
 
 @pytest.mark.by_turn(6)
@@ -362,7 +362,7 @@ def test_compiled(tool, root, tune, tmp_path, cache):
     """clave compile --tune builds the table's variants in, and gives the same bits."""
     program, env = root / "examples/mnist/mnist.clv", {"CLAVE_CACHE_DIR": str(cache)}
     dry = tune("cpu", "--dry-run", "--dim", "batch=2")
-    chosen = {"threads": "1", "gemm cut": "columns 64"}
+    chosen = {"threads": "1", "gemm cut": "columns 64", "conv": "direct"}
     exact = [[c["family"], c["key"], chosen[c["family"]]] for c in dry["choices"]]
     tune("cpu", "--import", share(tmp_path / "t.json", dry["device"], *exact), program=False)
     tool.good("compile", program, "--emit-c", "tuned", "--dim", "batch=2", "--tune", env=env)

@@ -1,7 +1,6 @@
 #ifndef TEST_COMPARE_H
 #define TEST_COMPARE_H
-/* Whether computed floats are right, held against results that are exact but for one rounding to
- * their dtype.
+/* Compares computed floats with reference results whose only error is one rounding to their dtype.
  *
  * Each element may differ by its allowance: rtol * |want| + atol for what is computed before the
  * result is rounded (in f32 for 8- and 16-bit floats), one unit in the last place of such a float,

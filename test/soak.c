@@ -33,7 +33,7 @@ enum { TOKENS = 4, MIN_ROUNDS = 16 };
     if (st_) return st_;       \
   } while (0)
 
-/* What every round must give again. */
+/* Results of the first round, which every later round must repeat. */
 typedef struct answers {
   bool known;
   float logits[MAX_BATCH + 1][MAX_BATCH * CLASSES]; /* by batch size */
@@ -130,7 +130,7 @@ static clave_status answer(clave_llm_conversation *talk, int n) {
   return NULL;
 }
 
-/* Whether both conversations hold the same ids, and those of the first round. */
+/* True if both conversations hold the same ids, and the ids of the first round. */
 static bool same_ids(const clave_llm_conversation *left, const clave_llm_conversation *right,
                      answers *expected) {
   size_t n, m;
@@ -286,7 +286,7 @@ static sample take_sample(double begin) {
   return sample;
 }
 
-/* How much the line fitted to samples [from, n) rises from one sample to the next. */
+/* Returns the slope of the line fitted to samples [from, n), per sample. */
 static double slope(const sample *sample, int from, int n, gauge g) {
   double count = n - from, mean_x = (count - 1) / 2, mean_y = 0, xy = 0, xx = 0;
   for (int i = from; i < n; i++) mean_y += sample[i].values[g] / count;
@@ -309,10 +309,10 @@ static double slope(const sample *sample, int from, int n, gauge g) {
 #define LIBC_MALLOC 1
 #endif
 
-/* How much a gauge may rise over the later half: nothing, but for what one page here or there and
- * the driver's own bookkeeping make of it. Without glibc's caches of freed blocks (ci/soak sees to
- * it) the heap is the same to the byte after each round. A sanitizer keeps freed memory: there the
- * memory is not judged. */
+/* Allowed rise of each gauge over the later half: zero, except for single pages and the driver's
+ * own bookkeeping. Without glibc's caches of freed blocks (ci/soak disables them) the heap has the
+ * same number of bytes after each round. A sanitizer keeps freed memory, so memory is not judged
+ * with one. */
 static const double allowed_rise[N_GAUGES] = {
     [RSS] = 1024, [HEAP] = 1, [FILES] = 0.5, [THREADS] = 0.5, [CL_OBJECTS] = 0.5};
 

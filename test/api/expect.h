@@ -1,6 +1,6 @@
 #ifndef TEST_API_EXPECT_H
 #define TEST_API_EXPECT_H
-/* What the public functions' statuses are to be. */
+/* Assertions about the statuses that the public functions return. */
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>

@@ -44,7 +44,7 @@ static inline void find_on(cl_platform_id platform, const char *name) {
   host_platform = platform;
 }
 
-/* Whether there is a device; else says why not, and that nothing has passed. */
+/* Returns true if there is a device. Else prints why not, and that no test has run. */
 static inline bool find_host_device(void) {
   clave_device_info info = {.size = sizeof info};
   info.index = -1;
@@ -109,8 +109,8 @@ static inline cl_mem new_part(cl_mem whole, size_t origin, size_t bytes) {
   return memory;
 }
 
-/* Whether it is held so often, in the end: a driver may let go of a command's memory a moment after
- * the command is complete. */
+/* Returns true if the memory's reference count reaches `times` within two seconds: a driver may
+ * release a command's memory a moment after the command is complete. */
 static inline bool is_held(cl_mem memory, cl_uint times) {
   const struct timespec moment = {.tv_nsec = 1000000};
   cl_uint n = 0;

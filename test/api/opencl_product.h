@@ -81,7 +81,7 @@ static inline clave_program *make_product(void) {
   return program;
 }
 
-/* What the CPU backend makes of values: results and sums. */
+/* Computes the expected results and sums on the CPU backend. */
 static inline void compute_product(clave_program *program, float *values, int64_t rows,
                                    float *results, float *sums) {
   clave_device *device;

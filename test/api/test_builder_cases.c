@@ -104,7 +104,8 @@ static void test_op_cases(void **state) {
 
 static int found_sound;
 
-/* What a builder does not write: encodings, the order of chains, unused members of operands. */
+/* True if the program has only parts that a builder writes: no encodings, constants or kernels, and
+ * chains in the order of the methods. */
 static bool is_usual(const program *program) {
   for (uint32_t i = 0; i < program->ir.tensors.count; i++)
     if (program->ir.tensors.items[i].encoding) return false;

@@ -31,7 +31,7 @@ static int count_runs(void) {
   return text ? atoi(text) : 30;
 }
 
-/* Of kind k: k + 1 images, other ones for each kind. */
+/* Fills the k + 1 images of kind k; each kind has other images. */
 static void fill_images(float *values, int kind) {
   unsigned seed = (unsigned)kind + 1;
   for (int i = 0; i < (kind + 1) * PIXELS; i++)
@@ -136,7 +136,7 @@ static void test_clients_opencl(void **state) {
 
 /* ---------------------------------------------------------------- forks */
 
-/* What a child has to say for itself: 0, or the line where it was wrong. */
+/* Returns the number of the line, less 100, from a child's function if the condition is false. */
 #define CHILD_EXPECT(condition) \
   if (!(condition)) return __LINE__ - 100
 

@@ -76,7 +76,8 @@ static void free_shared(shared *shared) {
   close(shared->fd);
 }
 
-/* What the kernel is asked of shared memory, which is a dma-buf while this is on. */
+/* State of the mocked ioctl: while is_on, it treats shared memory as a dma-buf and counts the
+ * calls. */
 static struct {
   bool is_on;
   int fail_at; /* the call that fails, from 1; 0: none */
@@ -106,7 +107,7 @@ static int count_descriptors(void) {
   return n;
 }
 
-/* Of the stub; 0 without it. */
+/* Reads a counter of the OpenCL stub by its function's name; 0 without the stub. */
 static long count_of(const char *name) {
   void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_NOLOAD);
   void *from = library ? dlsym(library, name) : NULL;
@@ -191,7 +192,8 @@ static void check_rows(clave_session *session, const shared *left, shared *right
   assert_true(out.rank == 2 && out.dims[0] == rows && out.dims[1] == WIDTH);
 }
 
-/* What the device imports, and how often it acquires and releases that. */
+/* Checks how many buffers the device has imported and how often it has acquired and released
+ * them. */
 static void expect_imports(long imports, long transfers) {
   const bool is_khr =
       getenv("CLAVE_STUB_DMA_BUF") && strcmp(getenv("CLAVE_STUB_DMA_BUF"), "khr") == 0;

@@ -170,7 +170,7 @@ static void test_devices(void **state) {
 
 /* ---------------------------------------------------------------- order */
 
-/* What the queue waits for comes while the run is on its way. */
+/* Completes, while the run is in progress, the event that the queue waits for. */
 static void *release_later(void *arg) {
   const cl_event *event = arg;
   nanosleep(&(struct timespec){.tv_nsec = 60000000}, NULL);
@@ -229,7 +229,7 @@ static cl_int CL_API_CALL tell_failure(cl_event event, cl_event_info what, size_
   return CL_SUCCESS;
 }
 
-/* What was to be read was never written: an error, and the next run is as good as any. */
+/* If the command that writes the input fails, the run fails; the next run succeeds. */
 static void test_failed_commands_before(void **state) {
   (void)state;
   enum { ROWS = 2 };

@@ -1,4 +1,5 @@
-/* Where nodes run, asked without a session and of one. Run from the project's root. */
+/* Placement of nodes, queried before a session exists and from a session. Run from the project's
+ * root. */
 #include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +36,8 @@ static void expect_same(const clave_placement *left, const clave_placement *righ
   }
 }
 
-/* What is said before is what a session then does, fused or not; both outlive what they are of. */
+/* The placement predicted for a program equals that of the session, fused or not. Both outlive the
+ * program, the session and the device. */
 static void check_device(const char *name, bool unfused) {
   clave_device *device;
   clave_program *program;

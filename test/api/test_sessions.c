@@ -1,6 +1,6 @@
-/* What clave.h promises beyond one run: sessions in several threads on one device and one program,
- * any order of destruction, a memory budget that is checked before the run, strided inputs,
- * placement. Run from the project's root. */
+/* Promises of clave.h beyond a single run: sessions in several threads on one device and one
+ * program, any order of destruction, a memory budget that is checked before the run, strided
+ * inputs, placement. Run from the project's root. */
 #include <cmocka.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -142,8 +142,8 @@ static void test_device_is_retained(void **state) {
   clave_device_destroy(NULL);
 }
 
-/* What a device has of a program's constants goes with its last session: the next device may lie at
- * the same address. */
+/* A device's copy of a program's constants is freed with the last session on it: the next device
+ * may have the same address. */
 static void change_devices(const char *name) {
   clave_program *program;
   float image[PIXELS] = {0}, logits[CLASSES], first[CLASSES];
@@ -272,7 +272,7 @@ static double seconds(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Of the ops in a profile, the longest, in seconds. */
+/* Returns the duration of the longest op in a profile, in seconds. */
 static double longest_op(const char *path) {
   double longest = 0;
   char *trace = calloc(1, 1 << 20);

@@ -146,7 +146,7 @@ static void test_bad_sizes(void **state) {
   close_program(&opened);
 }
 
-/* What a program may not say of such sizes: `to` in the place of `from`. */
+/* Edits of the program that make its symbolic state sizes invalid: `to` replaces `from`. */
 static void test_refused_programs(void **state) {
   static const struct {
     const char *from, *to, *error;

@@ -54,7 +54,7 @@ static clave_status classify(clave_session *session, int64_t n, float *logits) {
   return st;
 }
 
-/* What sessions that wait give for n + 1 images, on the device and on the CPU backend. */
+/* Expected logits of 1 to THREADS images, from the device [0] and from the CPU backend [1]. */
 static float wanted[2][THREADS][THREADS * CLASSES];
 
 static void find_wanted(const opened *on_device) {
@@ -158,7 +158,7 @@ static void test_placement(void **state) {
   close_mnist(&opened);
 }
 
-/* What would be measured is not the device. */
+/* Tuning is refused while the CPU backend answers: it would not measure the device. */
 static void test_tuning_waits(void **state) {
   (void)state;
   if (clave_devices_hint()) skip();

@@ -105,7 +105,7 @@ static inline void check_filled(session *session, bound_tensor *out, float value
   free(got);
 }
 
-/* Whether there is a device; else says why not. */
+/* Returns true if there is a device; else prints why not. */
 static inline bool find_device(void) {
   const char *number = getenv("CLAVE_TEST_OPENCL"), *reason;
   const backend_info *infos;

@@ -271,7 +271,7 @@ static void test_beyond_bf16(void **state) {
   }
 }
 
-/* Of scores that far apart one key alone has a weight: the one with the largest. */
+/* Where scores are that far apart, the key with the largest score gets all of the weight. */
 static void test_huge_scores(void **state) {
   (void)state;
   enum { ONE = 37 };

@@ -129,7 +129,7 @@ static void add_channel(const conv_args *args, const double *weights, const doub
         add_tap(args, (const int64_t[]){z, y, i}, *weights, values, to);
 }
 
-/* Of the operands as they are, or rounded where args->rounds. */
+/* Computes the sums of the operands, rounded first if args->rounds, in double. */
 static void find_sums(const conv_args *args) {
   double *values = widen(args, args->x, x_size(args)),
          *weights = widen(args, weight, weight_size(args));
@@ -392,7 +392,7 @@ static void test_narrow_weight(void **state) {
   free(values);
 }
 
-/* What is no number stays that whatever follows; infinities are limited. */
+/* A NaN remains a NaN whatever the epilogue is; infinities are clamped. */
 static void check_special(const kernel_desc *pack, const kernel_desc *keys, conv_args args,
                           bool rounds) {
   args.rounds = rounds && may_round(keys, &args);

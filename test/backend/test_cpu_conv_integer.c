@@ -187,7 +187,7 @@ static void check_codes(const conv_integer_args *sums, int which) {
   for (int64_t i = n; i < n + GUARD; i++) assert_int_equal(codes[i], 0x5a);
 }
 
-/* What the same codes decode to. */
+/* Checks the codes decoded to floats by the kernel. */
 static void check_decoded(const conv_integer_args *sums, int which) {
   conv_integer_args args = *sums;
   const int64_t n = result_size(&args.conv), channels = args.conv.groups * args.conv.outputs,
@@ -218,7 +218,7 @@ static void fill(bool extremes) {
   for (int i = 0; i < 256; i++) bias[i] = random_byte() * 5000 - 600000;
 }
 
-/* As sums, and each operation of codes without and with the others, each type that is added. */
+/* Checks the sums, then the codes for each operation on them and each type of the added tensor. */
 static void check_all(const conv_integer_args *args, int which) {
   check(args);
   for (int k = 0; k < 4; k++) check_codes(args, which ^ k * 85);
@@ -312,7 +312,7 @@ static void test_more_sums(void **state) {
   check_forms(forms, (int)(sizeof forms / sizeof forms[0]));
 }
 
-/* Of whole tiles and of sixteens, where no 32 bits hold what sums are scaled to. */
+/* Whole tiles and sixteens get the same codes where the scaled sums do not fit into 32 bits. */
 static void test_codes_of_large_sums(void **state) {
   (void)state;
   static const float scales[] = {1e12F, -1e12F, 1, 0.01F, NAN, INFINITY};

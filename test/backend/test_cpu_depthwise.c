@@ -73,7 +73,7 @@ static void run(const conv_args *conv, int n_threads) {
   free_pool(&pool);
 }
 
-/* What lies outside of the image is left out. */
+/* Computes one output; taps outside of the image are skipped. */
 static double sum_at(const conv_args *args, int64_t plane, int64_t row, int64_t column) {
   const conv_dim *dim = &args->dims[1], *along = &args->dims[2];
   int64_t outputs = args->groups * args->outputs, output = plane % outputs;

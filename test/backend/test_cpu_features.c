@@ -1,4 +1,5 @@
-/* What kernels take processors for: their own, or a kind that this thread pretends to have. */
+/* The processor features that kernels see: the real ones, or those of a kind that this thread
+ * simulates. */
 #include "backend/cpu/kernels/support/features.h"
 
 #include <cmocka.h>

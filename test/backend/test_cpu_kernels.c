@@ -75,7 +75,7 @@ static void test_float_steps(void **state) {
   assert_true(step_sign_f32(NAN) == 0 && step_sign_f32(-INFINITY) == -1);
 }
 
-/* How far y is from `exact`, in units of its last place. */
+/* Returns the distance of y from `exact` in units in the last place. */
 static double ulps_off(float y, double exact) {
   float next = nextafterf(fabsf((float)exact), INFINITY);
   double unit = (double)next - fabs((double)(float)exact);
@@ -102,7 +102,8 @@ static void check_gelu(float x) {
     assert_true(ulps_off(y, exact) <= 6);
 }
 
-/* What steps.h promises of the functions that are made for vectors, over floats of all sizes. */
+/* Checks the error bounds that steps.h promises for the vectorized functions, over floats of all
+ * sizes. */
 static void test_vector_functions_round_well(void **state) {
   (void)state;
   for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 9973) {
@@ -131,8 +132,7 @@ static void test_vector_functions_round_well(void **state) {
 
 /* ---- rows */
 
-/* Of every length around a vector's, with the largest at each place, or a NaN, also in its midst.
- */
+/* Lengths around a vector's, with the largest element or a NaN at each place. */
 static void test_largest(void **state) {
   (void)state;
   float x[40] = {0};

@@ -121,8 +121,8 @@ static void set(dtype t, void *data, int64_t i, float x) {
   store_row(COMPUTE_F32, t, element_at(data, t, i), 1, 1, &x);
 }
 
-/* Of rows and of columns; the largest of F16 are BF16's 65536. Subnormals may count as zeros, so
- * they meet no infinity. */
+/* Special values in rows and in columns. The largest F16 rounds to 65536 in BF16. Subnormals may
+ * count as zeros, so they meet no infinity. */
 static void test_special(void **state) {
   (void)state;
   for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level++) {

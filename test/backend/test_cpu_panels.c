@@ -275,7 +275,7 @@ static void test_plain(void **state) {
   }
 }
 
-/* What has no panels says so. */
+/* Operands that have no panels are reported as not packed. */
 static void test_not_packed(void **state) {
   (void)state;
   matmul_args args = args_of(DTYPE_F32, 1, 1, 64);

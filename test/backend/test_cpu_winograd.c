@@ -24,7 +24,8 @@ static double draw(void) {
   seed = seed * 1664525U + 1013904223U;
   return (double)(seed >> 8) / (1 << 24);
 }
-/* As of the op cases: in [-2, 2]; or normal, of variance 4 / 3 all the same. */
+/* Random numbers as in the op cases, uniform in [-2, 2); or normal with the same variance, 4 /
+ * 3. */
 static float uniform(void) { return (float)(4 * draw() - 2); }
 static float normal(void) {
   double sum = -6;
@@ -102,7 +103,7 @@ static void run_direct(const winograd_args *args) {
   run_packed_kernel(&kernel_conv_pack, &kernel_conv, &own, &own.packed, 1);
 }
 
-/* What a direct sum may be off by in the op cases, of numbers up to 2. */
+/* Returns the error that the op cases allow a direct sum, for numbers up to 2. */
 static double bound(const winograd_args *args, double size) {
   double terms = (double)(args->channels * TAPS) + 1, eps = FLT_EPSILON;
   return 8 * eps * size + 2 * 1.5 * (eps * terms + 4 * eps * sqrt(terms));
@@ -274,7 +275,7 @@ static void make_halves(uint16_t *to) {
   }
 }
 
-/* Of Q8_0: a factor of 2^-6 in F16, and 32 bytes. */
+/* Encodes the weight as Q8_0 blocks: a scale of 2^-6 in F16, and 32 bytes. */
 static void make_codes(uint8_t *to) {
   for (int64_t i = 0; i < MOST_WEIGHT; i += 32, to += 34) {
     to[0] = 0, to[1] = 0x24;

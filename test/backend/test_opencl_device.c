@@ -309,7 +309,7 @@ static void test_cache_by_source(void **state) {
   }
 }
 
-/* Which drivers leave their header of built-in functions out. */
+/* The quirks table names the drivers whose built-in header is left out. */
 static void test_quirk_of_headers(void **state) {
   (void)state;
   const char *pocl = "Portable Computing Language (OpenCL 3.0 PoCL 3.1+debian  Linux, LLVM 15)";

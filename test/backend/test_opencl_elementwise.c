@@ -295,7 +295,7 @@ static double nearest(dtype t, double v) {
   return pair_load(t, &stored, 0);
 }
 
-/* What the implementation records, run. */
+/* Records the product with one implementation and runs it. */
 static void run_product(const implementation *implementation, const gemm *described,
                         stream *stream) {
   cl_recording *made = calloc(1, sizeof *made);

@@ -27,7 +27,7 @@ static clave_status write_signature(const void *ctx, text *source, arg_info *arg
   return text_status(source);
 }
 
-/* What a launch is recorded with. */
+/* A session, a recorder and a node to record launches with. */
 typedef struct scene {
   session s;
   recorded r;
@@ -56,7 +56,7 @@ static launch begin_made(scene *scene) {
   return launch;
 }
 
-/* What a kernel that is made at run time is given in another order, too much or too little of. */
+/* Arguments of a generated kernel in the wrong order, too many or too few are errors. */
 static void test_wrong_launches(void **state) {
   (void)state;
   scene scene;
@@ -83,7 +83,8 @@ static void test_wrong_launches(void **state) {
   close_scene(&scene);
 }
 
-/* What the compiler lets pass: numbers that a kernel's parameter cannot hold, and no arguments. */
+/* Errors that the C compiler cannot see: numbers that do not fit a kernel's parameter, no
+ * arguments. */
 static void test_wrong_numbers(void **state) {
   (void)state;
   scene scene;

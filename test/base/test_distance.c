@@ -1,4 +1,4 @@
-/* How far numbers are apart, and their median magnitude. */
+/* Distances between numbers, and the median magnitude of many. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ static void test_distances(void **state) {
   assert_false(number_is_close(112, 100, 0.1, 1));
 }
 
-/* Of many elements some are enough, which lie evenly apart. */
+/* The median of a large tensor is estimated from evenly spaced elements. */
 static void test_median(void **state) {
   (void)state;
   float few[] = {0, -3, (float)INFINITY, 1, (float)NAN, 2}, many[5000];

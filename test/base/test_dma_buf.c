@@ -13,7 +13,8 @@
 
 enum { BYTES = 3 * 4096 + 100, READ = 1, WRITE = 2, END = 4 };
 
-/* What DMA_BUF_IOCTL_SYNC was asked. */
+/* State of the mocked ioctl: how it answers DMA_BUF_IOCTL_SYNC, and the flags it was called
+ * with. */
 static struct {
   bool answers;   /* there are dma-bufs */
   bool has_files; /* in a file system of their own: Linux 5.3 */

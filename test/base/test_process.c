@@ -139,7 +139,7 @@ static void test_helper(void **state) {
   assert_null(find_helper()); /* none beside this test */
 }
 
-/* Of a shell that runs `script` in /; what it says is appended to `log`. */
+/* Runs `script` by a shell in / and returns its exit status; its output is appended to `log`. */
 static int run_tool(const char *script, const char *log) {
   const char *arguments[] = {"sh", "-c", script, NULL};
   tool *tool;
@@ -198,7 +198,7 @@ static void test_logs(void **state) {
     tool_log_close(&log);
   }
   tool_log_close(&(tool_log){0});
-  /* Of a process without standard streams, whose first descriptor the memory is; beside another. */
+  /* Without a standard input, the memory gets descriptor 0; a second log is open beside it. */
   const int input = fcntl(0, F_DUPFD_CLOEXEC, 3);
   tool_log first, second;
   close(0);

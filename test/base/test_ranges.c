@@ -39,8 +39,8 @@ static void test_parts(void **state) {
     }
 }
 
-/* Of 10 items in 3 ranges (0 to 3, 4 to 6, 7 to 9): one's own from the begin, others' from the end.
- */
+/* 10 items in 3 ranges (0 to 3, 4 to 6, 7 to 9): a thread takes from the begin of its own range,
+ * then from the end of the others. */
 static void test_order(void **state) {
   static const int64_t expected[] = {4, 5, 6, 9, 8, 7, 3, 2, 1, 0};
   taking taking;

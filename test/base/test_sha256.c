@@ -23,7 +23,7 @@ static void test_examples(void **state) {
     expect(two, 56, piece, "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
 }
 
-/* Where the padding begins a block of its own, and where it does not. */
+/* Messages whose padding needs an additional block, and some whose does not. */
 static void test_ends_of_blocks(void **state) {
   (void)state;
   static const struct {

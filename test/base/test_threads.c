@@ -152,7 +152,7 @@ static void note_blocked(void *ctx, int64_t begin, int64_t end) {
   (void)usleep(1000); /* so that workers get some */
 }
 
-/* What is sent to a process goes to its own threads. */
+/* Workers block signals, so that a signal to the process is delivered to one of its own threads. */
 static void test_signals(void **state) {
   (void)state;
   thread_pool *pool;

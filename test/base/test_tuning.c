@@ -151,7 +151,7 @@ static void test_cost(void **state) {
   assert_null(variant_by_cost(&all));
 }
 
-/* What is encoded otherwise has another key; what is plain is not named. */
+/* Each encoding has its own key; a plain operand is not named in the key. */
 static void test_encoded_keys(void **state) {
   (void)state;
   static const char *const texts[] = {"int4:32", "int4:64", "int4:32:zeros", "Q4_0", "Q4_K"};
@@ -329,7 +329,8 @@ static void test_damaged(void **state) {
   assert_int_equal(n, 1);
 }
 
-/* What others may write to is not written; a read-only folder is an error, and the table stays. */
+/* A folder that others can write to is refused. A read-only folder is an error that leaves the
+ * table unchanged. */
 static void test_folders(void **state) {
   const fixture *fixture = *state;
   tuning *tuning = make();

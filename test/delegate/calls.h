@@ -35,7 +35,8 @@ static inline unsigned choose(calls *calls, unsigned n) {
   return calls->at < calls->size ? calls->bytes[calls->at++] % n : 0;
 }
 
-/* Whether it was good. */
+/* Checks that an error's message is one line and frees the status. Returns true if it was no
+ * error. */
 static inline bool settle(const calls *calls, clave_status st) {
   const char *line = calls->d->status_message(st);
   must("an error has one line", !st || (line[0] && !strchr(line, '\n')));

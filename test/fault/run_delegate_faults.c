@@ -150,7 +150,7 @@ static const char *wrong_life(void *ctx) {
   return life->n_events ? NULL : "no event was told";
 }
 
-/* What is there runs, where it has all that it needs. */
+/* Runs the first instance if all are there; it may not be bound yet, which is no error. */
 static clave_status resume(void *ctx) {
   life *life = ctx;
   bool over;

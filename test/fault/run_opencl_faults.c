@@ -144,7 +144,7 @@ static clave_status run_bound(clave_session *session, const clave_tensors *data)
   return clave_session_run(session, "forward");
 }
 
-/* As run_bound, in the shared memory. */
+/* Does the same as run_bound with tensors in the shared dma-buf. */
 static clave_status run_shared(clave_session *session, const clave_tensors *data) {
   clave_tensor tensor;
   char name[32];
@@ -169,7 +169,7 @@ static bool right_shared(const clave_tensors *data) {
   return same_values(&got, &want);
 }
 
-/* What the host finds in its buffer. */
+/* True if the host finds the expected values in its output buffer. */
 static bool right_buffer(const clave_tensors *data) {
   static char bytes[ROOM];
   clave_tensor want, got;

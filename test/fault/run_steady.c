@@ -1,12 +1,13 @@
-/* What a steady run does beside its work, as one JSON object: a session is run some times, then
- * again and again with the same sizes, its inputs set and its output taken each time. Of each count
- * the least of the later runs: what comes once in a while is the system's.
+/* Counts the work that a steady run does beside its computation and prints one JSON object. A
+ * session is run some times, then again and again with the same sizes, its inputs set and its
+ * output read each time. Each count is the least of the later runs: occasional extras are the
+ * system's.
  *
  *   run_steady PROGRAM DATA DEVICE RUNS
  *
- * allocations: of our code. faults, waits: pages that the kernel had to give, times that the thread
- * went to sleep (one thread on the CPU backend: there is nobody to wait for). Each of the OpenCL
- * functions below: its calls, where the stub is the loader; "first clEnqueueNDRangeKernel": those
+ * allocations: heap allocations by our code. faults, waits: page faults, and how often the thread
+ * went to sleep (with one thread on the CPU backend it has nobody to wait for). With the stub as
+ * the loader, also the calls of each OpenCL function below; "first clEnqueueNDRangeKernel": those
  * of the first run. */
 #include <dlfcn.h>
 #include <limits.h>
@@ -72,7 +73,7 @@ static void keep_least(long *least, long value) {
   if (value < *least) *least = value;
 }
 
-/* What one run needs of the heap and of the kernel; the thread's own. */
+/* Counts the heap allocations, page faults and waits of one run, for this thread alone. */
 static clave_status count_resources(const steady *steady, int runs) {
   long allocations = LONG_MAX, faults = LONG_MAX, waits = LONG_MAX;
   for (int i = 0; i < runs; i++) {

@@ -36,7 +36,7 @@ static clave_status answer(clave_llm_conversation *talk) {
   return NULL;
 }
 
-/* Those that have no token yet are asked again. */
+/* After an error, the conversations that have no token yet are called again. */
 static clave_status answer_both(life *life) {
   clave_llm_conversation *both[] = {life->talk, life->fork};
   clave_llm_token tokens[2];

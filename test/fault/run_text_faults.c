@@ -70,8 +70,8 @@ static bool same_life(const life *left, const life *right) {
          (!left->text || !memcmp(left->text, right->text, left->size));
 }
 
-/* What is wrong with life n, NULL: nothing. `good`: one without a failure; its error if it had one.
- */
+/* Runs life n and returns a description of what is wrong with it, or NULL. `good`: the results of a
+ * life without a failure; `loads`: that life had no error. */
 static const char *fault(const char *path, const life *good, bool loads, long n, bool *fired) {
   static char message[400];
   life life = {0};

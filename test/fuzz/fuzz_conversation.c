@@ -74,7 +74,7 @@ static void put_right(uint8_t *bytes, size_t size) {
   tensor_file_destroy(file);
 }
 
-/* Its messages are JSON that can be read again, and its turns can be taken back. */
+/* The conversation's messages must be JSON that can be read again, and its turns can be undone. */
 static void use_chat(clave_llm_conversation *talk) {
   clave_template_inputs in = {.size = sizeof in,
                               .messages = "[{\"role\":\"user\",\"content\":\"\\u0002\"}]"};

@@ -148,7 +148,7 @@ static void run_program(clave_program *program, uint64_t seed) {
   clave_session_destroy(session);
 }
 
-/* What the passes make of it: a pass may be refused, but the program is good then, too. */
+/* Optimizes the program, which succeeds even if a pass is refused, and runs the result. */
 static void run_optimized(clave_program *program, uint64_t seed) {
   clave_program *made;
   if (is_good(clave_program_optimize(program, NULL, &made))) run_program(made, seed);

@@ -1,7 +1,7 @@
 #ifndef TEST_FUZZ_ROUND_TRIP_H
 #define TEST_FUZZ_ROUND_TRIP_H
-/* What every decoded program must survive: both writers and their readers again, and the verifier.
- */
+/* Round trips that every decoded program must survive: both writers and their readers, and the
+ * verifier. */
 #include "serialize/decode.h"
 #include "serialize/encode.h"
 #include "serialize/program_files.h"

@@ -1,6 +1,6 @@
 #ifndef TEST_FUZZ_TARGET_H
 #define TEST_FUZZ_TARGET_H
-/* What a fuzz target defines; main.c or libFuzzer calls it. */
+/* The functions that each fuzz target defines; main.c or libFuzzer calls them. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

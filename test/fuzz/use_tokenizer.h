@@ -7,8 +7,8 @@
 #define FUZZ_CHECK(expr) \
   if (!(expr)) abort()
 
-/* What a file seldom lets through by chance: special tokens, spaces, ill-formed bytes, all sorts.
- */
+/* Input that fuzzed files seldom handle by chance: special tokens, spaces, ill-formed bytes,
+ * emoji. */
 static const char fuzz_text[] =
     " the \xE2\x96\x81 ab aab[x]<s></s><unk>A\n\n\t\xC3\xA9"
     "e\xCC\x81\xFF\xE2\x82 1234 \xF0\x9F\x91\x8D\xF0\x9F\x8F\xBD\xE4\xBD\xA0 don't  ";
@@ -46,7 +46,7 @@ static void fuzz_encode(const clave_tokenizer *tokenizer, uint32_t n_ids, clave_
   clave_ids_free(&ids);
 }
 
-/* What a reader gave: an error and no tokenizer, or one that is used and destroyed. */
+/* Checks a reader's result: an error has no tokenizer; else the tokenizer is used and destroyed. */
 static inline int fuzz_loaded(clave_status st, clave_tokenizer *tokenizer) {
   if (st) {
     FUZZ_CHECK(!tokenizer && !is_good(st));

@@ -7,7 +7,7 @@
 
 enum { UNIT = 64, MAX_UNITS = 1 << 20, ITERATIONS = 3 };
 
-/* Of a state that has the value of the next run. */
+/* Marks, in memory.whole, a state block that holds the value for the next run. */
 #define NEXT_VALUE (NO_INDEX - 1)
 
 typedef struct memory {
@@ -71,7 +71,7 @@ static inline uint32_t block_of(const memory *memory, uint32_t tid, int b) {
   return memory->p->storages[memory->at[tid].storage].block[b];
 }
 
-/* Whether an operand lies where a result does that is made of it. */
+/* True if a result that reuses an operand's memory is written into the block of operand `tid`. */
 static inline bool is_changed(const memory *memory, const ir_instruction *ins, uint32_t tid,
                               int b) {
   for (operand_iter i = operands_of(ins); next_operand(&i);)
@@ -132,7 +132,7 @@ static inline void simulate_commands(memory *memory, range range);
 
 static inline void simulate_late(memory *memory, const control *control, uint32_t number, int body);
 
-/* What a loop writes through rebased blocks is there from its begin to its end. */
+/* Checks or writes a loop's results in rebased blocks, which stay allocated for the whole loop. */
 static inline void each_result(memory *memory, const control *control, bool write) {
   for (uint32_t k = 0; k < control->n_results; k++) {
     const body_result *result = &control->results[k];

@@ -53,8 +53,9 @@ static void test_greedy(void **state) {
   clave_sampler_destroy(sampler);
 }
 
-/* Which ids of `logits` come in many draws; how often, in counts. Of a large vocabulary fewer
- * draws: each reads all of it, and the tests keep at most 20 ids, about as likely as each other. */
+/* Draws many times, counts the draws of each id and returns the number of different ids. A large
+ * vocabulary gets fewer draws: each reads all of it, and the tests keep at most 20 ids that are
+ * about equally likely. */
 static int draw(clave_sampler_options options, const float *logits, size_t n, int *counts) {
   clave_sampler *sampler = make(options);
   const int draws = n < VOCAB ? 20000 : 1000;
@@ -76,7 +77,7 @@ static void test_top_k(void **state) {
     for (int i = 0; i < VOCAB; i++)
       assert_int_equal(counts[i] > 0, i * 617 % VOCAB >= VOCAB - (int)k);
   }
-  /* Of equal ones the smallest ids. */
+  /* Ties are broken by the smallest ids. */
   for (int i = 0; i < VOCAB; i++) logits[i] = i % 2 ? 1 : -1;
   assert_int_equal(
       draw((clave_sampler_options){.temperature = 1, .top_k = 3}, logits, VOCAB, counts), 3);

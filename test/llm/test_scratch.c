@@ -24,7 +24,7 @@ static void test_taking_turns(void **state) {
   scratch_pool_free(&pool);
 }
 
-/* What another sampler left there does not matter, nor that it had fewer logits. */
+/* A sampler's choice does not depend on another's leftovers in the scratch, nor on their size. */
 static void test_shared_by_samplers(void **state) {
   (void)state;
   clave_sampler_options options = {.size = sizeof options,

@@ -18,7 +18,8 @@ static const node *make_node(forms_node *made, ir_op type, void *op) {
   return &made->n;
 }
 
-/* Its operands are those of the last call. */
+/* Describes a matmul; the form's operands point into a static node and are valid until the next
+ * call. */
 static matmul_form form_of(uint32_t a, uint32_t b, uint32_t bias, uint32_t out, double beta) {
   static forms_node made;
   matmul_form desc;
@@ -102,8 +103,8 @@ static void a_column_is_a_row(void **state) {
   assert_int_equal(desc.bias_n, 1);
 }
 
-/* Of a transposed convolution: as many phases as outputs where the stride is larger; taps of a
- * phase are stride / gcd(stride, dilation) apart. */
+/* A transposed convolution with a large stride has as many phases as outputs. Taps of a phase are
+ * stride / gcd(stride, dilation) apart. */
 static void transposed_convolution_has_phases(void **state) {
   (void)state;
   fixture_reset();

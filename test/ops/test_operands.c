@@ -1,7 +1,7 @@
 /* Operand walks: over every op with each of its fields filled, and over ops whose operands nest. */
 #include "ops/fixture.h"
 
-/* What a walk saw: slot numbers in order, and how many of them were written. */
+/* The slot numbers that a walk visited, in order, and how many of them were written. */
 typedef struct seen {
   uint32_t ids[FIXTURE_SLOTS];
   uint32_t count, written, stop_after;

@@ -109,7 +109,7 @@ static tensor axis_last(const tensor *value, int axis) {
   return moved;
 }
 
-/* Of two tensors whose sizes differ along the axis alone. */
+/* Rows of two tensors whose sizes differ along the axis alone are walked in the original order. */
 static void rows_keep_the_walk(void **state) {
   (void)state;
   srand(3);

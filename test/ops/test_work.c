@@ -1,4 +1,5 @@
-/* How much ops do, counted by hand: a multiply-add is two operations, an elementwise step one. */
+/* Counts of operations and bytes against counts by hand: a multiply-add is two operations, an
+ * elementwise step one. */
 #include "ops/work.h"
 
 #include "ops/fixture.h"
@@ -48,7 +49,7 @@ static void steps_count_once(void **state) {
   EXPECT(ELEMENTWISE, &op, .flops = 3 * 35, .bytes = 4 * 35 + 4 * 7 + 2 * 35);
 }
 
-/* What broadcasting or overlapping windows repeat is read once. */
+/* Elements that broadcasting or overlapping windows repeat are counted once. */
 static void views_are_read_once(void **state) {
   (void)state;
   fixture_reset();
@@ -292,7 +293,7 @@ static void updates(void **state) {
   EXPECT(SCATTER, &scatter, .flops = 0, .bytes = 8 * 24 + 2 * 4 * 24);
 }
 
-/* What a kernel of the user's computes is not known. */
+/* The operations of a user's custom kernel are unknown (-1). */
 static void custom_kernels(void **state) {
   (void)state;
   fixture_reset();

@@ -188,7 +188,8 @@ static void test_bad_json(void **state) {
   }
 }
 
-/* What flatc's reader takes too: enums and unions by number, numbers as strings. */
+/* JSON variants that flatc's reader accepts, too: enums and unions by number, numbers as
+ * strings. */
 static void test_json_variants(void **state) {
   (void)state;
   const char *source =

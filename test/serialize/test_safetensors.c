@@ -170,7 +170,7 @@ static void test_bad_headers(void **state) {
                "/nonexistent.safetensors: no such file");
 }
 
-/* What a file says is clipped where an error repeats it. */
+/* Error messages clip long texts that they quote from the file. */
 static void test_long_words(void **state) {
   (void)state;
   static const char *const formats[] = {

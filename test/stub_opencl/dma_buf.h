@@ -196,7 +196,7 @@ static cl_int refuse_kernel(cl_kernel kernel) {
   return code;
 }
 
-/* Which imported memory kernels have among their arguments. */
+/* Records which kernels have imported memory among their arguments. */
 static cl_int hook_clSetKernelArg(cl_int (*real)(cl_kernel, cl_uint, size_t, const void *),
                                   cl_kernel kernel, cl_uint index, size_t size, const void *value) {
   cl_mem memory = NULL;
@@ -231,5 +231,5 @@ long stub_imports(void) { return imports; }
 long stub_transfers(void);
 long stub_transfers(void) { return transfers; }
 long stub_violations(void);
-/* Of the specifications of importing memory. */
+/* Number of violations of the specifications of importing memory. */
 long stub_violations(void) { return violations; }

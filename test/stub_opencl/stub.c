@@ -136,7 +136,7 @@ static void add_extensions(char *list, size_t size, const char *words) {
   if (strlen(list) + strlen(words) < size) strcat(list, words);
 }
 
-/* Of extensions that the device gets: how much longer its list is. */
+/* Text to append to the device's list of extensions. */
 static const char *added_extensions(void) {
   if (imports_by("khr")) return " cl_khr_external_memory cl_khr_external_memory_dma_buf ";
   return imports_by("arm") ? " cl_arm_import_memory cl_arm_import_memory_dma_buf " : "";
@@ -307,7 +307,7 @@ void stub_arm(long n, int error) {
 }
 
 long stub_calls(void);
-/* That were counted since stub_arm. */
+/* Number of calls since stub_arm. */
 long stub_calls(void) { return n_calls; }
 
 int stub_disarm(void);

@@ -69,7 +69,7 @@ static inline void put_trainer(text *words, uint64_t algorithm, bool byte_fallba
   put_message(words, 2, &text);
 }
 
-/* As the normalizer's (3) or the denormalizer's (5). */
+/* Writes the spec of the normalizer (number 3) or of the denormalizer (5). */
 static inline void put_spec(text *words, uint32_t number) {
   text text = {0}, map = {0};
   put_charsmap(&map);

@@ -114,7 +114,7 @@ static void test_divisions(void **state) {
   mem_pool_destroy(s.pool);
 }
 
-/* What overflows, or has too many terms, is equal to itself alone. */
+/* An expression that overflows, or has too many terms, is equal to itself alone. */
 static void test_what_is_too_much(void **state) {
   (void)state;
   begin(&s);

@@ -17,7 +17,7 @@ typedef enum product {
   N_PRODUCTS
 } product;
 
-/* What keeps a norm, or lets two of them share what they become. */
+/* Programs in which the norm is folded (the first three) or must be kept. */
 typedef enum variant {
   PLAIN,         /* one product, one norm: folded */
   SYMBOLIC,      /* of any batch: folded */
@@ -236,7 +236,8 @@ static void note_applied(void *applied, const clave_pass_info *info) {
   if (strcmp(info->name, "batch_norm") == 0) *(uint32_t *)applied = info->applied;
 }
 
-/* How often the pass applied, after checking the numbers. *n_constants: of the new program. */
+/* Checks that the results are the same and returns how often the pass was applied. *n_constants: of
+ * the new program. */
 static uint32_t applied_to(product kind, variant how, uint32_t *n_constants) {
   static const char *const passes[] = {"batch_norm"};
   uint32_t applied = 0;

@@ -1,4 +1,5 @@
-/* Which elementwise nodes become the epilogue of the op before them, and which stay. */
+/* Elementwise nodes that are fused into the epilogue of the op before them, and near misses that
+ * stay. */
 #include "ops/epilogue.h"
 
 #include "interp/simulate.h"

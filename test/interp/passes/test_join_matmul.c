@@ -182,7 +182,8 @@ static void note_applied(void *applied, const clave_pass_info *info) {
   if (strcmp(info->name, "join_matmul") == 0) *(uint32_t *)applied = info->applied;
 }
 
-/* How often the pass applied, after checking the numbers. *bytes: of the new constants. */
+/* Checks that the results are the same and returns how often the pass was applied. *bytes: size of
+ * the new constants. */
 static uint32_t applied_to(variant how, uint64_t *bytes) {
   static const char *const passes[] = {"join_matmul"};
   uint32_t applied = 0;
@@ -210,7 +211,8 @@ static void products_of_one_tensor_become_one(void **state) {
   }
 }
 
-/* Of three products the two others are joined, but where weights of a method are. */
+/* A near miss keeps one of three products apart: the other two are joined. With OTHER_METHOD none
+ * is. */
 static void near_misses_are_left(void **state) {
   (void)state;
   for (variant how = N_JOINED; how < N_VARIANTS; how++) {

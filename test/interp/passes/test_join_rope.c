@@ -197,7 +197,7 @@ static void note_refused(void *ctx, const clave_pass_info *info) {
   if (info->refused) fail_msg("%s: %s", info->name, info->refused);
 }
 
-/* How many there are behind the pass, after checking the bits. */
+/* Checks that the results have the same bits and returns the number of Ropes after the pass. */
 static uint32_t ropes_of(variant how) {
   static float before[MOST], after[MOST];
   static const char *const passes[] = {"join_rope"};
@@ -219,7 +219,8 @@ static void heads_side_by_side_are_joined(void **state) {
   for (variant how = 0; how < N_JOINED; how++) assert_int_equal(ropes_of(how), 1);
 }
 
-/* Of three the last joins none but the second; behind a gap those two are joined. */
+/* A near miss keeps all three apart, except that a gap after the first leaves the second and the
+ * third joined. */
 static void near_misses_are_left(void **state) {
   (void)state;
   for (variant how = N_JOINED; how < N_VARIANTS; how++)

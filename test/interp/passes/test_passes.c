@@ -1,5 +1,5 @@
-/* What each pass makes of a small program, and that the results stay: before and after, by the
- * names of the instructions. test/python/test_patterns.py has the many spellings. */
+/* Each pass on a small program: the names of its instructions before and after, and equal results.
+ * test/python/test_patterns.py has the many spellings. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

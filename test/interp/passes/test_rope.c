@@ -176,7 +176,7 @@ static void note_applied(void *applied, const clave_pass_info *info) {
   if (strcmp(info->name, "rope") == 0) *(uint32_t *)applied = info->applied;
 }
 
-/* How often the pass applied, after checking the numbers. */
+/* Checks that the results are the same and returns how often the pass was applied. */
 static uint32_t applied_to(spelling how, fault wrong) {
   static float before[N], after[N];
   static const char *const passes[] = {"rope"};

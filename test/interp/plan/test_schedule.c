@@ -200,7 +200,7 @@ static void changes_are_in_place_where_nobody_looks(void **state) {
   PROGRAM_WITH("'n_state': 2, ", T("x") "," T("y") "," T("s") "," T("t"), ADD("y", 0, 1, 1), \
                STORE(2, 3) "," STORE(3, 2))
 
-/* What must not be lost while something else is changed in place, freed or stored. */
+/* Programs with a value that must survive while another is changed in place, freed or stored. */
 static const char *const kept[] = {OPERAND_TWICE, OLD_VALUE,      VIEW_OF_OLD_VALUE,
                                    CHANGED_VIEW,  BEFORE_AN_ITEM, SWAPPED_STATES};
 

@@ -227,7 +227,8 @@ static void inputs_are_not_packed(void **state) {
   close_linear(&opened);
 }
 
-/* Where memory does not suffice for them a session does without, and another has them. */
+/* A session without enough memory for packed weights runs without them; one with enough uses
+ * them. */
 static void packed_weights_are_in_the_budget(void **state) {
   (void)state;
   opened opened = open_linear(true);

@@ -1,4 +1,4 @@
-/* What a profiled run notes of its commands' work, and what that costs while it runs. */
+/* Work counts that a profiled run records: an input that decides them is read once per run. */
 #include "interp/null_device.h"
 #include "interp/run/trace_work.h"
 

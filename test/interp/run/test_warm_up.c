@@ -223,7 +223,7 @@ static void moves_when_ready(void **state) {
   close_walk(opened);
 }
 
-/* What the last run read from data is prepared, too, before the session moves. */
+/* The schedule that depends on the last run's data is prepared, too, before the session moves. */
 static void later_schedules_are_prepared(void **state) {
   (void)state;
   opened *opened = open_walk();

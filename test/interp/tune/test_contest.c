@@ -40,8 +40,8 @@ static void test_winner(void **state) {
   }
 }
 
-/* What is as fast, or faster by less than a margin, does not win, however lucky: hardly ever among
- * many, and never among those that differ by nothing. */
+/* A candidate that is as fast, or faster by less than the margin, does not win: hardly ever among
+ * many by luck, and never if the times are equal. */
 static void test_no_winner(void **state) {
   (void)state;
   static contest contest;

@@ -12,7 +12,7 @@ static inline void good(clave_status st) {
   assert_null(st);
 }
 
-/* CLAVE_INVALID, with these words. */
+/* Expects CLAVE_INVALID and a message that contains these words. */
 static inline void expect_invalid(clave_status st, const char *part) {
   assert_int_equal(clave_status_code(st), CLAVE_INVALID);
   if (!strstr(clave_status_message(st), part))

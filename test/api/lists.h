@@ -1,6 +1,6 @@
 #ifndef TEST_API_LISTS_H
 #define TEST_API_LISTS_H
-/* Numbers of elements that each list of the API is given. */
+/* Numbers of elements that tests pass in each list of the API. */
 #include <stdbool.h>
 #include <stddef.h>
 

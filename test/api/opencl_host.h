@@ -26,7 +26,7 @@ static inline void right(cl_int code) {
   if (code != CL_SUCCESS) fail_msg("OpenCL error %d", code);
 }
 
-/* Looks for the OpenCL device that clave takes, and another beside it. */
+/* Finds the OpenCL device that clave uses, and another device of its platform. */
 static inline void find_on(cl_platform_id platform, const char *name) {
   cl_device_id ids[16], other = NULL;
   cl_uint n = 0;
@@ -87,7 +87,8 @@ static inline cl_command_queue new_queue(cl_context context, cl_command_queue_pr
   return new_queue_on(context, host_device, how);
 }
 
-/* The ways in which queues may run: how many of in order and out of order the device has. */
+/* Returns the number of queue orders that the device supports: 2 if it has out-of-order queues,
+ * else 1. */
 static inline int count_orders(void) {
   cl_command_queue_properties has = 0;
   right(cl.clGetDeviceInfo(host_device, CL_DEVICE_QUEUE_PROPERTIES, sizeof has, &has, NULL));
@@ -128,7 +129,7 @@ static inline cl_mem open_buffer(cl_command_queue q, cl_mem_flags flags, size_t 
   right(cl.clGetCommandQueueInfo(q, CL_QUEUE_CONTEXT, sizeof context, &context, NULL));
   return new_buffer(context, flags, bytes, host);
 }
-/* Enqueued; `from` is free on return. */
+/* Enqueues a write; `from` may be reused on return. */
 static inline void write_to(cl_command_queue q, cl_mem to, size_t offset, const void *from,
                             size_t bytes) {
   if (!bytes) return;

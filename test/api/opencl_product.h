@@ -9,7 +9,7 @@ enum {
   IN = 96,
   OUT = 40,
   MAX_ROWS = 64,
-  GUARD = 64 /* bytes on both sides of what is bound */
+  GUARD = 64 /* guard bytes on both sides of the bound range */
 };
 
 /* ---------------------------------------------------------------- a host, its device */
@@ -105,7 +105,7 @@ static inline void expect_near(const float *got, const float *want, size_t n) {
 
 /* ---------------------------------------------------------------- buffers of the host's */
 
-/* A buffer of `room` floats between guards; what lies there is given by a float. */
+/* Creates a buffer of `room` floats between guards, all filled with a pattern. */
 static inline cl_mem guarded(const host *host, cl_mem_flags flags, size_t room) {
   static const float pattern = -77;
   size_t bytes = room * 4 + 2 * GUARD;
@@ -114,7 +114,7 @@ static inline cl_mem guarded(const host *host, cl_mem_flags flags, size_t room) 
   return m;
 }
 
-/* The floats between the guards; those, and what is behind n floats of `room`, are untouched. */
+/* Reads n floats and checks that the guards and the rest of `room` are untouched. */
 static inline void take(const host *host, cl_mem m, float *out, size_t n, size_t room) {
   size_t floats = room + 2 * GUARD / 4, first = GUARD / 4;
   float *all = malloc(floats * 4);

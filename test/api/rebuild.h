@@ -1,6 +1,6 @@
 #ifndef TEST_API_REBUILD_H
 #define TEST_API_REBUILD_H
-/* Any program, built again field by field through clave_builder.h. */
+/* Rebuilds any program field by field through clave_builder.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static inline void *rebuild_array(size_t n) {
   return memory;
 }
 
-/* Literals, and behind them the ids of values, 0 where there is none. */
+/* Literals, followed by the ids of values (0 if absent). */
 typedef struct rebuilt_ints {
   int64_t *literals;
   clave_id *values;

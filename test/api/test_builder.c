@@ -110,7 +110,7 @@ static void test_runs(void **state) {
   }
 }
 
-/* Built, saved and loaded in both forms: the same numbers. */
+/* A program that is built, saved and loaded in both formats computes the same numbers. */
 static void test_round_trip(void **state) {
   (void)state;
   static const char *const names[] = {"built.clv", "built.json"};
@@ -153,7 +153,7 @@ static void test_slots_are_in_order(void **state) {
   clave_program_destroy(other_program);
 }
 
-/* Strided data are copied as they are seen; what is borrowed is read in place. */
+/* Strided data are copied in logical order; borrowed data are read in place. */
 static void test_constants(void **state) {
   (void)state;
   clave_tensor seen;
@@ -480,7 +480,8 @@ static void call_setter(monkey *monkey, uint32_t which) {
     clave_builder_step(monkey->b, texts[pick(monkey, 4)], CLAVE_F32, operands, pick(monkey, 2));
 }
 
-/* Forgets the error that ended the last calls, by going on with another builder. */
+/* Makes random calls, right and wrong, with a new builder for each seed: an error ends a
+ * builder. */
 static void test_any_calls(void **state) {
   (void)state;
   int errors = 0;

@@ -35,7 +35,7 @@ static text bytes_of(const ir_program *ir) {
   return text;
 }
 
-/* Kernels of custom ops, which a builder has no setter for. */
+/* True if the program has kernels of custom ops, which a builder has no setter for. */
 static bool has_kernels(const program *program) {
   for (uint32_t c = 0; c < program->ir.chains.count; c++)
     for (uint32_t i = 0; i < program->ir.chains.items[c].instructions.count; i++)
@@ -66,7 +66,7 @@ static void rebuild_file(const char *path) {
   program_destroy(program);
 }
 
-/* The names in a folder, but for those that begin with a point; how many. */
+/* Lists the names in a folder, except those that begin with a dot, and returns their number. */
 static int each_file(const char *folder, const char *ending, void (*use)(const char *path)) {
   DIR *listing = opendir(folder);
   struct dirent *entry;
@@ -114,7 +114,7 @@ static bool is_usual(const program *program) {
   return program->ir.constants.count == 0 && !has_kernels(program);
 }
 
-/* It is a program, or it is not: what the verifier takes can be built, and passes it again. */
+/* A program that the verifier accepts can be rebuilt, and the result is valid, too. */
 static void rebuild_found(const char *path) {
   file_map map;
   program *program;

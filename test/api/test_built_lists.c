@@ -29,7 +29,7 @@ static int close_device(void **state) {
 
 /* ---------------------------------------------------------------- built programs */
 
-/* Returns the program, or NULL with an error in which `said` is. */
+/* Returns the program, or NULL if building fails with an error that contains `said`. */
 static clave_program *finish(clave_builder *builder, const char *said) {
   clave_program *program = NULL;
   clave_status st = clave_builder_finish(builder, &program);
@@ -57,7 +57,7 @@ static clave_builder *begin(clave_id *left, clave_id *right) {
   return builder;
 }
 
-/* An Elementwise of so many equal steps, from inputs[0]. */
+/* Adds an Elementwise node of so many equal steps, from inputs[0]. */
 static void add_steps(clave_builder *builder, const char *kind, const clave_id *inputs,
                       size_t n_inputs, size_t n_steps, clave_id out) {
   clave_builder_op(builder, "Elementwise", "steps");
@@ -326,7 +326,7 @@ static bool count_event(void *ctx, const clave_tune_event *event) {
   return true;
 }
 
-/* Choices of a program: of as many products, each of a size of its own. */
+/* Kernel choices of a program with so many products, all of different sizes. */
 static void test_choices_of_tuning(void **state) {
   (void)state;
   enum { FEW = 12 };

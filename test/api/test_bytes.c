@@ -1,5 +1,5 @@
-/* A program whose bytes lie in memory, as those of an executable do: read and run in place. Run
- * from the project's root. */
+/* Programs whose bytes are in memory, as in an executable that carries them: they are read and run
+ * in place. Run from the project's root. */
 #include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ static size_t read_mnist(void) {
   return n;
 }
 
-/* The logits of a digit of sevenths, and how the constants lie. */
+/* Runs the program on an image of sevenths; stores the logits and returns the memory in use. */
 static clave_memory_info run(clave_program *program, float logits[10]) {
   static float x[784];
   clave_device *device;

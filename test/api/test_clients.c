@@ -154,7 +154,8 @@ typedef struct family {
   float image[PIXELS], want[CLASSES];
 } family;
 
-/* Everything of before is refused, nothing waits; the CPU backend is there anew. */
+/* In a child process all of the parent's objects are refused at once; the CPU backend can be opened
+ * anew. */
 static int live_as_child(family *family) {
   const clave_tune_options dry = {.size = sizeof dry, .dry = true};
   float scores[CLASSES];
@@ -171,8 +172,8 @@ static int live_as_child(family *family) {
     CHILD_EXPECT(says_forked(clave_device_open("opencl", NULL, &device)) && !device);
   clave_session_destroy(family->session);
   clave_device_destroy(family->device);
-  clave_device_destroy(family->idle); /* whose threads are not there */
-  /* ThreadSanitizer knows no threads in a forked process. */
+  clave_device_destroy(family->idle); /* its threads do not exist in the child */
+  /* ThreadSanitizer does not support threads in a forked process. */
   const clave_device_options alone = {.size = sizeof alone, .n_threads = SANITIZED};
   clave_status st = clave_device_open("cpu", &alone, &device);
   if (!st) st = clave_session_create(family->program, device, NULL, &session);
@@ -202,7 +203,7 @@ static void fork_after_use(const char *spec) {
   }
   assert_int_equal(waitpid(child, &how, 0), child);
   if (!WIFEXITED(how) || WEXITSTATUS(how)) fail_msg("the child ended with %#x", (unsigned)how);
-  good(classify(family.session, family.image, 0, again)); /* the parent notices nothing */
+  good(classify(family.session, family.image, 0, again)); /* the parent is not affected */
   assert_memory_equal(again, family.want, sizeof again);
   clave_session_destroy(family.session);
   clave_program_destroy(family.program);

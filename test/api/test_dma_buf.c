@@ -84,7 +84,7 @@ static struct {
   int calls, begun, ended;
 } kernel;
 
-/* In place of the C library's. */
+/* Replaces the C library's ioctl. */
 int ioctl(int fd, unsigned long request, ...) {
   uint64_t flags;
   va_list more;
@@ -172,7 +172,8 @@ static void check_rows(clave_session *session, const shared *left, shared *right
   memset(right->data, 0xA5, BYTES);
   good(clave_session_bind_input_dma_buf(session, NULL, 0, &shape, passing, offset));
   close(passing);
-  good(clave_session_bind_output_dma_buf(session, NULL, 1, -1, 0, 0)); /* it lies elsewhere now */
+  good(clave_session_bind_output_dma_buf(session, NULL, 1, -1, 0, 0)); /* the tensor is elsewhere
+                                                                        * now */
   good(clave_session_bind_output_dma_buf(session, NULL, 0, right->fd, offset, bytes));
   good(clave_session_bind_output_dma_buf(session, "forward", 1, right->fd, offset + bytes, bytes));
   good(clave_session_bind_output_dma_buf(session, NULL, 2, counts->fd, 8, 8));
@@ -212,7 +213,7 @@ static void test_results(void **state) {
   clave_session *session = open_session();
   check_rows(session, &shared, &memory, &counts, 3, 64, 1);
   check_rows(session, &shared, &memory, &counts, MOST - 1, 128,
-             2); /* large enough to be used where it is */
+             2); /* large enough to be used in place */
   if (imports()) /* 2 times x, y, z; n once, since it is the same */
     expect_imports(before + 7, transfers + 2 * 2 * 3 * 4);
   check_rows(session, &shared, &memory, &counts, 1, 4, 3);
@@ -222,7 +223,8 @@ static void test_results(void **state) {
   assert_int_equal(count_descriptors(), descriptors);
 }
 
-/* Binding as before imports and maps nothing anew; other memory of the same number does. */
+/* Binding the same memory again imports and maps nothing; other memory with the same descriptor
+ * number does. */
 static void test_bound_again(void **state) {
   (void)state;
   static float want[2][MOST * WIDTH + 1];
@@ -247,8 +249,7 @@ static void test_bound_again(void **state) {
   free_shared(&shared), free_shared(&memory), free_shared(&mapped);
 }
 
-/* A result may replace an input's bytes, by whatever descriptors: it is written when all have read
- * them. */
+/* A result may overwrite an input, through whichever descriptor: it is written after all reads. */
 static void test_results_on_inputs(void **state) {
   (void)state;
   static float want[2][MOST * WIDTH + 1];
@@ -276,7 +277,7 @@ static bool look(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *va
   return true;
 }
 
-/* The host sees every result on its way, those in dma-bufs too. */
+/* The host observes every intermediate result, also those in dma-bufs. */
 static void test_observed(void **state) {
   (void)state;
   int seen = 0;
@@ -305,8 +306,8 @@ static void expect_status(clave_status st, clave_code code, const char *part) {
 
 static bool is_set(void *ctx) { return *(bool *)ctx; }
 
-/* Each run begins and ends it, once for what is mapped, whatever becomes of the run; the device
- * does what it imports. */
+/* Each run begins and ends CPU access once per mapped dma-buf, also when the run fails; the device
+ * synchronizes the ones that it imports. */
 static void test_synchronised(void **state) {
   (void)state;
   static float want[2][2 * WIDTH + 1];
@@ -400,7 +401,7 @@ static void test_outputs_apart(void **state) {
   free_shared(&shared), free_shared(&other);
 }
 
-/* Back to memory of the session's and the host's: the dma-buf is let go. */
+/* Binding memory of the session or of the host instead releases the dma-buf. */
 static void test_unbound(void **state) {
   (void)state;
   static float want[2][2 * WIDTH + 1];

@@ -33,7 +33,7 @@ static void set_host(host h) {
   if (h == TRAPPED) (void)feenableexcept(FE_ALL_EXCEPT);
 }
 
-/* Everything of the floating-point environment but its flags. */
+/* The floating-point environment without its exception flags. */
 static unsigned tell_host(void) {
   unsigned told = (unsigned)fegetround() | (unsigned)fegetexcept() << 16;
 #ifdef __x86_64__
@@ -108,7 +108,7 @@ static clave_program *build(float *constant) {
   return program;
 }
 
-/* NaNs are told apart by nobody: OpenCL leaves their bits to the device. */
+/* NaNs compare equal whatever their bits are: OpenCL leaves the bits to the device. */
 static void keep_floats(results *results, const float *y_values, size_t n) {
   for (size_t i = 0; i < n; i++) {
     uint32_t bits;
@@ -206,7 +206,7 @@ static void sample(results *results) {
   clave_sampler_destroy(sampler);
 }
 
-/* A language model's whole way: tokenizer, prompt, tokens by chance, their probabilities. */
+/* A language model from end to end: tokenizer, prompt, sampled tokens, their probabilities. */
 static void talk(const char *spec, results *results) {
   clave_device *device;
   clave_llm *llm;

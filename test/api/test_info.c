@@ -121,7 +121,7 @@ static void expect_refused(clave_status st) {
   clave_status_free(st);
 }
 
-/* Checks the blocks of a session whose constants are stored outside of them. */
+/* Checks the blocks of a session: none holds a constant, since constants are stored elsewhere. */
 static void check_blocks(const clave_session *session, uint32_t blocks, uint32_t commands) {
   for (uint32_t i = 0; i < blocks; i++) {
     clave_block_info info = {.size = sizeof info};

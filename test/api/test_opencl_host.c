@@ -12,7 +12,7 @@ enum { PIXELS = 28 * 28, CLASSES = 10 };
 
 /* ---------------------------------------------------------------- results */
 
-/* Sizes that change, and two sessions on the same buffers, one with times of its ops. */
+/* Sizes that change, and two sessions on the same buffers, one of which is profiled. */
 static void test_product(void **state) {
   (void)state;
   static const int64_t sizes[] = {0, 1, 3, 3, 17, 64};
@@ -125,7 +125,7 @@ static bool refuse(backend *backend, const rule_context *context, const ir_instr
   return ins->op_type != refused && real->supports(backend, context, ins, reason);
 }
 
-/* From here on the device's calls are counted, and it does not take that op (IR_OP_COUNT: all). */
+/* From here on the device's calls are counted, and it refuses that op (IR_OP_COUNT: every op). */
 static void watch(const host *host, ir_op not_this) {
   real = host->device->set.backends[0]->vt;
   watched = *real;
@@ -192,7 +192,7 @@ static void run_behind(const host *host, clave_session *session, const buffers *
   right(cl.clReleaseEvent(event));
 }
 
-/* A write that is enqueued before the run, and can only happen later, is what the run reads. */
+/* The run reads the data of a write that is enqueued before it and executes later. */
 static void test_order(void **state) {
   (void)state;
   enum { ROWS = 7 };
@@ -219,7 +219,7 @@ static void test_order(void **state) {
   clave_program_destroy(program);
 }
 
-/* A driver in which a command of the caller's failed; PoCL itself aborts where one does. */
+/* Simulates a driver that reports a failed command of the caller's; PoCL itself aborts then. */
 static bool fails;
 static cl_int CL_API_CALL tell_failure(cl_event event, cl_event_info what, size_t size, void *value,
                                        size_t *got) {
@@ -262,7 +262,8 @@ static void test_failed_commands_before(void **state) {
 
 /* ---------------------------------------------------------------- lifetimes */
 
-/* The caller's handles go first, the program and the device too; the session has its own hold. */
+/* The caller's handles, the program and the device are released first; the session keeps its own
+ * references. */
 static void test_destroyed_in_any_order(void **state) {
   (void)state;
   enum { ROWS = 4 };

@@ -1,12 +1,12 @@
-/* Memory and handles of a host that uses OpenCL itself (clave_opencl.h): what overlaps, what is
- * refused. */
+/* Memory and handles of a host that uses OpenCL itself (clave_opencl.h): overlapping buffers and
+ * refused ones. */
 #include "backend/backend.h"
 #include "base/file.h"
 #include "test/api/opencl_product.h"
 
 /* ---------------------------------------------------------------- what overlaps */
 
-/* A result may replace an input's bytes: it is written when all have read them. */
+/* A result may overwrite an input: it is written after all reads. */
 static void check_result_on_input(const host *host, clave_program *program, cl_mem in,
                                   size_t in_offset, cl_mem out, size_t out_offset) {
   enum { ROWS = 8 };
@@ -95,7 +95,7 @@ static clave_program *make_difference(void) {
   return program;
 }
 
-/* One buffer as two inputs, parts that overlap, and a result over both. */
+/* One buffer as two inputs, overlapping parts, and a result over both. */
 static void test_inputs_on_inputs(void **state) {
   (void)state;
   enum { PART = 4096, FLOATS = 2 * PART / 4, BYTES = COUNT * 4 };
@@ -202,7 +202,7 @@ static void no_note(void *ctx, const char *line) {
   fail_msg("a note: %s", line);
 }
 
-/* Both run, one after the other, and keep the binaries of their kernels. */
+/* Both sessions run, one after the other, and store the binaries of their kernels. */
 static void run_on_both(cl_context both, const cl_device_id *devices) {
   char folder[] = "/tmp/clave-test-XXXXXX";
   cache_stats kept, before = {0};
@@ -256,7 +256,7 @@ static void expect_bad_input(clave_session *session, cl_mem m, size_t offset, co
                  "input 0 ('x') of method 'forward' was not given");
 }
 
-/* An error gives an output back to the session. */
+/* After an error the output is in the session's own memory again. */
 static void expect_bad_output(clave_session *session, cl_mem m, size_t offset, const char *part) {
   expect_invalid(clave_session_bind_output_mem(session, NULL, 0, m, offset, 2 * OUT * 4), part);
   clave_tensor tensor;
@@ -283,7 +283,7 @@ static void test_bad_memory(void **state) {
   enum { BYTES = 4096 };
   static const struct {
     cl_mem_flags flags;
-    const char *input, *output; /* NULL: it is taken */
+    const char *input, *output; /* NULL: accepted */
   } rows[] = {
       {CL_MEM_WRITE_ONLY, "the buffer is CL_MEM_WRITE_ONLY", "the buffer is CL_MEM_WRITE_ONLY"},
       {CL_MEM_READ_ONLY, NULL, "the buffer is CL_MEM_READ_ONLY"},
@@ -374,7 +374,7 @@ static void test_bad_calls(void **state) {
   close_host(&h);
 }
 
-/* The CPU backend, which answers first, has no memory of the device. */
+/* While the CPU backend answers, a session refuses memory of the device. */
 static void test_memory_while_warming_up(void **state) {
   (void)state;
   const clave_session_options options = {.size = sizeof options,

@@ -93,7 +93,7 @@ static void test_ops_are_those_of_the_program(void **state) {
   clave_device_destroy(device);
 }
 
-/* A device that cannot run the first kernel that it is asked to prepare. */
+/* A device on which the first kernel to be prepared fails. */
 static clave_status (*real_prepare)(stream *stream, const recording *recording, void **state);
 static int n_prepared;
 static clave_status refuse_first(stream *stream, const recording *recording, void **state) {

@@ -75,7 +75,7 @@ static void run_threads(const char *spec) {
         (worker){.program = program, .device = device, .n = helper[i].n, .seed = helper[i].seed};
     work(&alone);
     good(alone.status);
-    /* The same bits each time, alone or beside others. */
+    /* Results have the same bits each time, alone or beside other sessions. */
     assert_memory_equal(helper[i].first, helper[i].again,
                         (size_t)helper[i].n * CLASSES * sizeof(float));
     assert_memory_equal(helper[i].first, alone.first,
@@ -161,7 +161,7 @@ static void change_devices(const char *name) {
   clave_program_destroy(program);
 }
 
-/* Runs a check on the CPU backend and on OpenCL, if that is there. */
+/* Runs a check on the CPU backend, and on OpenCL if there is a device. */
 static void on_both(void (*check)(const char *device)) {
   check("cpu");
   if (!clave_devices_hint()) check("opencl");
@@ -172,7 +172,7 @@ static void test_a_program_changes_devices(void **state) {
   on_both(change_devices);
 }
 
-/* Says so once: nobody is to ask again. */
+/* Returns true once, after *left calls; no call follows. */
 static bool cancel_after(void *left) { return (*(int *)left)-- == 0; }
 
 static void expect_cancelled(clave_status st) {
@@ -182,7 +182,7 @@ static void expect_cancelled(clave_status st) {
   clave_status_free(st);
 }
 
-/* Wherever it is stopped, while kernels are built, too, the run after is right. */
+/* Wherever a run is cancelled, also while kernels are built, the next run is right. */
 static void cancel_everywhere(const char *name) {
   clave_device *device;
   clave_program *program;
@@ -237,7 +237,7 @@ static void test_budget(void **state) {
   clave_device_destroy(device);
 }
 
-/* An image stored column by column, upside down, gives what its contiguous copy gives. */
+/* A transposed and flipped image has the same results as its contiguous copy. */
 static void test_strided_input(void **state) {
   (void)state;
   clave_device *device;
@@ -290,7 +290,7 @@ static double longest_op(const char *path) {
   return longest;
 }
 
-/* A profile has the times of the last run, not of what came before. */
+/* A profile has the times of the last run alone. */
 static void profile_later_runs(const char *spec) {
   clave_device *device;
   clave_program *program;

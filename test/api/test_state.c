@@ -1,4 +1,4 @@
-/* A session's state read, written and copied to other sessions; what a program carries beside
+/* Session state: read, written and copied to other sessions; and what a program carries beside
  * itself. */
 #include "test/serialize/sample.h"
 
@@ -76,13 +76,13 @@ static void test_state_on_opencl(void **state) {
   check_devices("opencl", "cpu");
 }
 
-/* Runs a check on the CPU backend and on OpenCL, if that is there. */
+/* Runs a check on the CPU backend, and on OpenCL if there is a device. */
 static void on_both(void (*check)(const char *device)) {
   check("cpu");
   if (!clave_devices_hint()) check("opencl");
 }
 
-/* All of them, each with bytes of its own. */
+/* Copies all states between sessions, each with different bytes. */
 static void check_copies(const char *name) {
   clave_device *device;
   clave_program *program;
@@ -140,7 +140,7 @@ static clave_program *load_text(const char *name, const char *text) {
   return program;
 }
 
-/* Each takes the value that the next one had before the run. */
+/* Each state gets the value that the next state had before the run. */
 static void check_rotation(const char *name) {
   clave_device *device;
   clave_session *session;
@@ -175,7 +175,7 @@ static void test_states_rotate(void **state) {
   "{\"idx\": " out "}}}"
 #define I32_OF_3(name) "{\"dtype\": \"I32\", \"shape\": [{\"literal\": 3}], \"name\": \"" name "\"}"
 
-/* y = a + b + a, in two nodes that become one; a and b change places. */
+/* y = a + b + a, in two nodes that are fused; a and b are swapped. */
 static const char joined_program[] =
     "{\"version\": 2, \"tensors\": [" I32_OF_3("y") ", " I32_OF_3("a") ", " I32_OF_3(
         "b") ", " I32_OF_3("sum") "], \"n_outputs\": 1, \"n_state\": 2, \"chains\": "
@@ -195,7 +195,7 @@ static void count_timing(void *ctx, const clave_timing *timing) {
   counts[timing->node]++;
 }
 
-/* Updates have the number behind all nodes of the program, however many of them were joined. */
+/* State updates are numbered after all nodes of the program, however many nodes were fused. */
 static void test_timings_of_updates(void **state) {
   (void)state;
   clave_device *device;
@@ -222,7 +222,7 @@ static clave_peak peak_of(const char *device, clave_dtype dtype, double flops, d
                       .bytes_a_second = bytes};
 }
 
-/* The peak of the node's own dtype counts, else F32's. */
+/* The peak of the node's own dtype is used, or else F32's. */
 static void look_at_work(void *ctx, const clave_timing *timing) {
   const double *want = ctx; /* compute_ns, memory_ns */
   if (timing->kind != CLAVE_TIMING_NODE) return;
@@ -340,7 +340,7 @@ static void draw(clave_session *session, float out[4]) {
   memcpy(out, tensor.data, 4 * sizeof *out);
 }
 
-/* A copy goes on with the random numbers where its origin is. */
+/* A copied session continues with the same random numbers as its origin. */
 static void test_random_goes_on(void **state) {
   (void)state;
   clave_device *device;

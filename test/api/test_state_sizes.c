@@ -3,7 +3,7 @@
 
 #include "test/api/expect.h"
 
-/* Two states I32 (2, n, 3), n from 1 to 8, which change places in each run. */
+/* Two states I32 (2, n, 3), n from 1 to 8, which are swapped in each run. */
 #define STATE(name)                                                              \
   "{\"dtype\": \"I32\", \"shape\": [{\"literal\": 2}, {\"vid\": {\"idx\": 0}}, " \
   "{\"literal\": 3}], \"name\": \"" name "\"}"
@@ -51,7 +51,7 @@ static void write_rows(clave_session *session, uint32_t state, int n, int more) 
   good(clave_session_write_state(session, state, x, bytes_of(n)));
 }
 
-/* Rows up to `kept` are as written, those behind them zeros. */
+/* Rows below `kept` are as written, the rows after them zeros. */
 static void expect_rows(clave_session *session, uint32_t state, int n, int kept, int more) {
   int x[ROWS * LARGEST * ROW];
   good(clave_session_read_state(session, state, x, bytes_of(n)));
@@ -96,7 +96,7 @@ static void check_sizes(const char *device) {
   expect_rows(opened.s, 0, 2, 2, 1000);
   good(clave_session_resize(opened.s, "n", 4));
   expect_rows(opened.s, 1, 4, 2, 1);
-  for (int n = 5; n < 9; n++) { /* of the last two there are schedules already */
+  for (int n = 5; n < 9; n++) { /* the last two sizes already have schedules */
     int size = n < 7 ? n : n - 2;
     good(clave_session_resize(opened.s, "n", size));
     write_rows(opened.s, 0, size, 3000);

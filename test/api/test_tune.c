@@ -1,5 +1,5 @@
-/* Tuning through the public API: what it reports, keeps, stops at, and what counts for whom. Run
- * from the project's root. */
+/* Tuning through the public API: its reports, the table it keeps, cancellation, and which sessions
+ * use the table. Run from the project's root. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,7 +21,8 @@ typedef struct bench {
   clave_program *program;
   clave_session *session;
   float image[PIXELS];
-  uint32_t measured, known, changed, of_one, most; /* most: that `report` lets pass; 0: all */
+  uint32_t measured, known, changed, of_one, most; /* most: calls that `report` allows before it
+                                                    * cancels; 0: all */
 } bench;
 
 static clave_session *make_session(bench *bench) {
@@ -38,7 +39,7 @@ static void open_device(bench *bench) {
   good(clave_device_open("cpu", &options, &bench->device));
 }
 
-/* Reads what is kept. */
+/* Reads the stored table. */
 static void reopen(bench *bench) {
   clave_session_destroy(bench->session);
   clave_device_destroy(bench->device);
@@ -146,7 +147,8 @@ static void test_stopped(void **state) {
   expect_invalid(clave_tuning_get(bench->device, 0, &row), "row 0 of a tuning table with 0");
 }
 
-/* A session made before goes on with what it has; one made after has its own executable. */
+/* A session that was made before keeps its kernels; one that is made after has another
+ * executable. */
 static void test_who_has_it(void **state) {
   bench *bench = *state;
   clave_session *same = make_session(bench);

@@ -1,5 +1,5 @@
 /* Sessions that the CPU backend answers while a device builds their kernels: several at once on one
- * device, what is said of them, what is refused. Run from the project's root. */
+ * device, what their notes say, what is refused. Run from the project's root. */
 #include <cmocka.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -77,7 +77,7 @@ typedef struct worker {
   clave_status status;
 } worker;
 
-/* One run; its bits are those of who answered it. */
+/* Runs once; the result has the bits of the backend that answered. */
 static clave_status check_run(worker *worker, clave_session *session, bool *by_device) {
   float logits[THREADS * CLASSES];
   int64_t n = 1 + worker->number;
@@ -89,7 +89,7 @@ static clave_status check_run(worker *worker, clave_session *session, bool *by_d
   return NULL;
 }
 
-/* Sessions that end at once, after a run, and after they have moved. */
+/* Sessions that are destroyed at once, after a run, and after they have moved. */
 static void *work(void *arg) {
   worker *worker = arg;
   for (int i = 0; i < SESSIONS && !worker->status; i++) {

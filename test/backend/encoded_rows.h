@@ -1,6 +1,6 @@
 #ifndef TEST_BACKEND_ENCODED_ROWS_H
 #define TEST_BACKEND_ENCODED_ROWS_H
-/* Encoded matrices of any codes, with factors of the caller's. */
+/* Encoded matrices with arbitrary codes and the caller's scales. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,7 +52,7 @@ static void fill_blocks(const encoded *encoded, const block_format *format, uint
   }
 }
 
-/* n rows of k; the caller's to free. */
+/* Returns n encoded rows of k elements; the caller frees them. */
 static uint8_t *make_encoded(const encoded *encoded, const encoding *encoding, int64_t n,
                              float (*factor)(void)) {
   size_t bytes = encoding_row_bytes(encoding, encoded->k);

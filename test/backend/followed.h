@@ -1,7 +1,7 @@
 #ifndef TEST_BACKEND_FOLLOWED_H
 #define TEST_BACKEND_FOLLOWED_H
-/* Lists of elementwise steps that kernels run on what they just stored, against the same lists over
- * all of it. */
+/* Elementwise steps that kernels apply to the results they just stored, against the same steps over
+ * the whole result. */
 #include "backend/cpu/kernels/elementwise/elementwise.h"
 #include "backend/kernel_pool.h"
 
@@ -43,7 +43,7 @@ static inline short_elementwise_args followed_list(int i, int64_t n, int64_t row
   return args;
 }
 
-/* The list over all of `values`, in place. */
+/* Applies the list to all of `values`, in place. */
 static inline void follow(short_elementwise_args args, float *values) {
   kernel_fault fault = {0};
   test_pool pool = {.grants = MAX_GRANTS};

@@ -1,7 +1,7 @@
 #ifndef TEST_BACKEND_KERNEL_POOL_H
 #define TEST_BACKEND_KERNEL_POOL_H
-/* A context for kernels of the CPU backend: pieces run last first, scratch memory ends after
- * `grants` requests. */
+/* A context for kernels of the CPU backend: tasks run in reverse order, and scratch memory is
+ * refused after `grants` requests. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 #include "base/kernel.h"
 
-/* Behind scratch memory, where no sanitizer looks: a kernel that writes there fails. */
+/* A guard after scratch memory, where no sanitizer looks: a kernel that writes there fails. */
 #ifdef __SANITIZE_ADDRESS__
 enum { MAX_GRANTS = 64, SCRATCH_GUARD = 0 };
 #else
@@ -40,7 +40,7 @@ static void *grant(void *pool, size_t bytes) {
   char *memory = aligned_alloc(64, room + SCRATCH_GUARD);
   assert_non_null(memory);
   test_pool->taken += kernel_scratch_size(bytes);
-  memset(memory, 0xff, bytes); /* NaN, so that what a kernel did not write shows */
+  memset(memory, 0xff, bytes); /* NaN, so that a missing write is noticed */
   memset(memory + room, 0x5a, SCRATCH_GUARD);
   test_pool->bytes[test_pool->n] = room;
   return test_pool->memory[test_pool->n++] = memory;
@@ -65,7 +65,8 @@ static kernel_context make_context(test_pool *pool, kernel_fault *fault) {
                           .scratch = grant};
 }
 
-/* Runs a kernel that takes as much memory as it says, which stays in `pool` to be freed. */
+/* Runs a kernel and checks that it takes as much memory as it declares; the memory stays in `pool`
+ * to be freed. */
 static inline void run_kernel(const kernel_desc *desc, const void *args, int n_threads,
                               test_pool *pool) {
   kernel_fault fault = {0};
@@ -77,7 +78,8 @@ static inline void run_kernel(const kernel_desc *desc, const void *args, int n_t
   assert_int_equal(pool->taken, kernel_scratch_size(bytes));
 }
 
-/* The same behind its packing, whose result is freed, too. packed: of args. */
+/* Packs the weight first, runs the kernel on it and frees the packed weight. packed: where args
+ * points to it. */
 static inline void run_packed_kernel(const kernel_desc *pack, const kernel_desc *keys,
                                      const void *args, const void **packed, int n_threads) {
   test_pool weights, pool;

@@ -70,7 +70,7 @@ static inline cl_recorder new_recorder(session *session, recorded *expected) {
   return (cl_recorder){.device = (cl_device *)session->device, .out = made};
 }
 
-/* out = value, n floats, by the kernel `full`; cache: of the instruction. */
+/* Records out = value, n floats, by the kernel `full`; cache: of the instruction. */
 static inline clave_status fill_again(session *session, void **cache, bound_tensor *out,
                                       double value) {
   recorded recorded;

@@ -240,8 +240,8 @@ static void pair_check_rule(const pair_case *pair_case, const pair_node *node) {
   pair_check(op_table[pair_case->op].rule(&rules, pair_case->fields), pair_case->name);
 }
 
-/* Runs the node `times` times; results[i]: the bytes of slot i, owned by the caller (NULL unless
- * written). */
+/* Runs the node `times` times; results[i]: the bytes of slot i, owned by the caller (NULL if it is
+ * not written). */
 static void pair_run(backend *backend, const pair_case *pair_case, pair_node *pair_node, int times,
                      char **results, device_fault *fault) {
   stream *stream;
@@ -376,7 +376,7 @@ static bool pair_is_wanted(const pair_case *pair_case, char letter) {
 
 static struct { backend *cpu, *device; } pair;
 
-/* Opens both; false: there is no OpenCL device, which is said. */
+/* Opens both devices. Returns false, and says so, if there is no OpenCL device. */
 static bool pair_open(void) {
   const char *number = getenv("CLAVE_TEST_OPENCL"), *reason;
   const backend_info *infos;

@@ -39,7 +39,7 @@ static inline void free_recorded(recorded *recorded) {
     recorded->b->vt->building->cache_destroy(recorded->b, recorded->cache);
 }
 
-/* Once. */
+/* Runs the node once. */
 static inline clave_status run_once(backend *backend, stream *stream, const node *node,
                                     uint32_t number) {
   recorded recorded;

@@ -1,5 +1,5 @@
-/* Attention of many queries in floats against the same in doubles, which takes another way, by all
- * levels of instructions and numbers of threads; and what no query sees. */
+/* Attention of many queries in floats against a plain computation in doubles, by all levels of
+ * instructions and numbers of threads; and keys that no query sees. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -30,7 +30,7 @@ typedef struct operands {
   float q[MOST], k[MOST], v[MOST], mask[MOST], out[MOST];
   double wide[5][MOST];     /* the same, in that order */
   uint8_t seen[MOST];       /* a BOOL mask */
-  uint16_t halves[2][MOST]; /* k and v, where they are narrow */
+  uint16_t halves[2][MOST]; /* k and v in 16 bits */
 } operands;
 
 /* Elements of the largest operand. */
@@ -55,7 +55,7 @@ static void fill(float *values, double *wide, int64_t n, uint32_t seed) {
   }
 }
 
-/* Rounds k and v to the type of the cache. */
+/* Rounds k and v to the cache's type. */
 static void narrow(const shape *shape, operands *operands) {
   for (int of = 0; of < 2; of++)
     for (int64_t i = 0; i < most_elements(shape); i++) {
@@ -66,7 +66,7 @@ static void narrow(const shape *shape, operands *operands) {
     }
 }
 
-/* With a row of the mask that hides everything. */
+/* Makes operands; one row of the mask hides everything. */
 static operands *make_operands(const shape *shape) {
   operands *operands = calloc(1, sizeof *operands);
   assert_non_null(operands);
@@ -271,7 +271,7 @@ static void test_beyond_bf16(void **state) {
   }
 }
 
-/* Where scores are that far apart, the key with the largest score gets all of the weight. */
+/* A score that much larger than the others gives its key all of the weight. */
 static void test_huge_scores(void **state) {
   (void)state;
   enum { ONE = 37 };
@@ -312,7 +312,7 @@ static void check_scratch(int n_threads, int64_t share, int64_t n_keys) {
   }
 }
 
-/* A piece with fewer queries than were planned for takes no more memory. */
+/* A part with fewer queries than planned needs no more memory. */
 static void test_scratch(void **state) {
   (void)state;
   static const int64_t shares[] = {1, 2, 9, 20, 71};

@@ -1,4 +1,4 @@
-/* The CPU backend behind backend.h: buffers, the fault record and its node numbers, host scalars,
+/* The CPU backend through backend.h: buffers, the fault record and its node numbers, host scalars,
  * times. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include "backend/backend.h"
 #include "backend/recorded.h"
 
-/* A device with one stream and tensors over buffers of their own. */
+/* A device with one stream, and tensors in separate buffers. */
 typedef struct bench {
   backend *device;
   stream *queue;
@@ -40,7 +40,7 @@ static void close_bench(bench *bench) {
   bench->device->vt->destroy(bench->device);
 }
 
-/* Slot i becomes a vector of n elements with the given contents (NULL: zeros). */
+/* Sets slot i to a vector of n elements with the given contents (NULL: zeros). */
 static void bind_vector(bench *bench, int i, dtype t, int64_t n, const void *data) {
   size_t bytes = (size_t)n * dtype_size(t);
   bench->tensors[i].tensor = (tensor){.type = t, .rank = 1, .dims = {n}};
@@ -123,7 +123,7 @@ static void test_first_fault_wins(void **state) {
   close_bench(&bench);
 }
 
-/* The start of a slice update comes from a host scalar; planning has seen to its range. */
+/* The start of a slice update comes from a host scalar; planning has checked its range. */
 static void test_slice_update_start(void **state) {
   (void)state;
   static const int32_t expected[][4] = {{1, 2, 0, 0}, {0, 1, 2, 0}, {0, 0, 1, 2}};

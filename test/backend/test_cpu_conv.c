@@ -19,7 +19,7 @@ enum { MOST_OUT = 1 << 17, MOST_WEIGHT = 1 << 17, MOST_OUTPUTS = 256, GUARD = 10
 
 static float weight[MOST_WEIGHT], bias[MOST_OUTPUTS], added[MOST_OUT];
 static float out[MOST_OUT + GUARD], other[MOST_OUT + GUARD], followed[MOST_OUT + GUARD];
-static double sums[MOST_OUT]; /* products of weight and x, without what follows */
+static double sums[MOST_OUT]; /* products of weight and x, before the epilogue */
 
 static uint32_t seed;
 /* Uniform in [-2, 2). */
@@ -64,7 +64,7 @@ static size_t written_bytes(const conv_args *args) {
   return (size_t)(result_size(args) + GUARD) * sizeof *out;
 }
 
-/* x on its own, so that a read beyond its end is found. */
+/* A separate block for x, so that a read beyond its end is found. */
 static float *draw_numbers(conv_args *args) {
   const int64_t n = x_size(args);
   float *made = malloc((size_t)(n > 0 ? n : 1) * sizeof *made);
@@ -108,7 +108,7 @@ static void add_row(const conv_dim *dim, int64_t tap, double w, const double *ro
   }
 }
 
-/* Adds what one tap of one channel, values, has of all outputs of a plane. */
+/* Adds the contribution of one tap of one channel, values, to all outputs of a plane. */
 static void add_tap(const conv_args *args, const int64_t tap[], double w, const double *values,
                     double *to) {
   const conv_dim *dim = args->dims;
@@ -164,7 +164,7 @@ static void check_outputs(const conv_args *args) {
   for (int64_t n = 0; n < GUARD; n++) assert_true(out[result_size(args) + n] == -99);
 }
 
-/* The same bits by several threads. */
+/* Several threads compute the same bits. */
 static void check_tail(const kernel_desc *pack, const kernel_desc *keys, conv_args *args) {
   run(pack, keys, args, 1);
   check_outputs(args);
@@ -175,7 +175,7 @@ static void check_tail(const kernel_desc *pack, const kernel_desc *keys, conv_ar
   }
 }
 
-/* The same bits as by lists of steps over all of `other`. */
+/* The results have the same bits as with the steps applied to all of `other` afterwards. */
 static void check_steps(const kernel_desc *pack, const kernel_desc *keys, conv_args args) {
   const int64_t n = result_size(&args);
   for (int i = 0; i < FOLLOWED_LISTS && n > 0; i++) {
@@ -187,7 +187,7 @@ static void check_steps(const kernel_desc *pack, const kernel_desc *keys, conv_a
   }
 }
 
-/* With all that may follow; rounded ones, whose kernels end alike, with most of it. */
+/* Tests every epilogue; for rounded operands, whose kernels end alike, most of them. */
 static void check_tails(const kernel_desc *pack, const kernel_desc *keys, conv_args args) {
   if (!args.rounds) {
     check_tail(pack, keys, &args);
@@ -206,7 +206,7 @@ static bool may_round(const kernel_desc *desc, const conv_args *args) {
   return desc == &kernel_conv_direct || conv_rounds(args);
 }
 
-/* By all levels of instructions, and rounded where it can be. */
+/* Tests all levels of instructions, and rounded operands where they are supported. */
 static void check_form(const kernel_desc *pack, const kernel_desc *keys, conv_args args) {
   float *values = draw_numbers(&args);
   conv_args rounded = args;
@@ -304,7 +304,7 @@ static void test_lane_shapes(void **state) {
 
 /* ---------------------------------------------------------------- transposed, by tiles */
 
-/* Output n: of the one input that it sees. */
+/* Output n depends on a single input. */
 static double want_spread(const conv_args *args, int64_t n) {
   const conv_dim *dim = args->dims;
   const int64_t outputs = args->groups * args->outputs, plane = n / out_size(args);
@@ -410,7 +410,7 @@ static void check_special(const kernel_desc *pack, const kernel_desc *keys, conv
   free(values);
 }
 
-/* An infinity beside what an output sees. */
+/* An infinity beside an output's inputs does not change it. */
 static void check_beside(conv_args args, int64_t at, bool rounds) {
   args.rounds = rounds;
   float *values = draw_numbers(&args);

@@ -1,7 +1,7 @@
-/* Convolutions of integers against a plain sum, with what every processor has and with all that
- * this one has: kernels of one to five dimensions' taps, tails of words and of tiles, groups, all
- * products at their largest, with the weight as it is and as tiles; and codes of them, and of whole
- * tensors, with and without what is added. */
+/* Convolutions of integers against plain sums, with the baseline instructions and with all that
+ * this processor has. Kernels have one to five dimensions of taps; there are remainders of words
+ * and tiles, groups, and all products at their largest. The weight is plain or in tiles; codes are
+ * made from sums and from whole tensors, with and without an added tensor. */
 #include "backend/cpu/kernels/conv/conv_integer.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ static int random_byte(void) {
 static uint8_t x[MOST];
 static int8_t weight[MOST];
 static int32_t bias[256], out[MOST];
-static int32_t want[MOST]; /* the sums of the form that is checked, from find_want */
+static int32_t want[MOST]; /* expected sums, from find_want */
 
 static conv_dim dim(int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation) {
   int64_t covered = dilation * (kernel - 1) + 1;
@@ -117,7 +117,7 @@ static float term_at(const requantise_term *term, float v, int64_t channel) {
   return v + factor_at(&term->bias, channel);
 }
 
-/* By the formula of requantise_args. */
+/* Computes a code by the formula of requantise_args. */
 static int code_of(const requantise_args *args, int32_t sum, int64_t i, int64_t channel) {
   float v = term_at(&args->terms[0], (float)sum, channel);
   if (args->terms[1].x) v += term_at(&args->terms[1], added_at(args->terms[1].type, i), channel);
@@ -142,7 +142,7 @@ static void fill_codes(dtype t, int64_t n) {
   }
 }
 
-/* which: what is added, if anything, and which of the operations change something. */
+/* which: bits that select the added tensor, if any, and the operations that have an effect. */
 static requantise_args codes_of(const conv_integer_args *args, int which) {
   static const dtype types[] = {DTYPE_U8, DTYPE_I8, DTYPE_I32, DTYPE_F32};
   const bool is_signed = which & 1;
@@ -225,7 +225,7 @@ static void check_all(const conv_integer_args *args, int which) {
   if (args->conv.channels > 1) check_decoded(args, which);
 }
 
-/* The same of the weight as tiles. */
+/* Does the same with the weight in tiles. */
 static void check_tiles(const conv_integer_args *plain, int which) {
   conv_integer_args args = *plain;
   test_pool pool;
@@ -237,7 +237,7 @@ static void check_tiles(const conv_integer_args *plain, int which) {
   free_pool(&pool);
 }
 
-/* By all levels of instructions. */
+/* Tests all levels of instructions. */
 static void check_levels(const conv_integer_args *args, int which) {
   find_want(args);
   for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
@@ -344,7 +344,7 @@ static void test_codes_of_large_sums(void **state) {
 
 /* ---------------------------------------------------------------- codes of whole tensors */
 
-/* Writes element i of the first term's, and returns it. */
+/* Writes element i of the first term's tensor and returns its value. */
 static int32_t put_first(void *to, dtype t, int64_t i) {
   const bool is_wide = t == DTYPE_F32 || t == DTYPE_I32;
   const int32_t v = (random_byte() - (t == DTYPE_U8 ? 0 : 128)) * (is_wide ? 300 : 1);

@@ -24,7 +24,8 @@ static float draw(void) {
   return (float)(seed >> 8) / (1 << 22) - 2;
 }
 
-/* Padded by `front` and `behind` in both dimensions. */
+/* Describes a convolution that is padded by `front` before and `behind` after, in both
+ * dimensions. */
 static conv_dim dim_of(int64_t in, int64_t side, int64_t stride, int64_t front, int64_t behind) {
   int64_t room = in + front + behind - side;
   return (conv_dim){in, room < 0 ? 0 : room / stride + 1, side, stride, front, 1, 1, 1};
@@ -49,7 +50,7 @@ static int64_t result_size(const conv_args *args) {
   return args->images * args->groups * args->outputs * out_size(args);
 }
 
-/* x on its own, so that a read beyond its end is found. */
+/* A separate block for x, so that a read beyond its end is found. */
 static float *draw_numbers(conv_args *args) {
   int64_t n = args->images * args->groups * in_size(args);
   float *made = malloc((size_t)(n > 0 ? n : 1) * sizeof *made);
@@ -101,7 +102,7 @@ static void check(double want, float got, int64_t taps) {
   }
 }
 
-/* The same results, in `other`, with what follows them. */
+/* Computes the same results and their epilogue in `other`. */
 static void check_tail(conv_args args) {
   args.tail = (conv_tail){.added = added, .low = -1, .high = 2};
   run(&args, 2);
@@ -111,7 +112,7 @@ static void check_tail(conv_args args) {
     assert_true(out[i] == -99);
 }
 
-/* The same bits as by lists of steps over all of `other`. */
+/* The results have the same bits as with the steps applied to all of `other` afterwards. */
 static void check_steps(conv_args args) {
   const int64_t n = result_size(&args);
   for (int i = 0; i < FOLLOWED_LISTS && n > 0; i++) {
@@ -123,7 +124,7 @@ static void check_steps(conv_args args) {
   }
 }
 
-/* All of the outputs, and nothing behind them; the same by several threads. */
+/* Checks all outputs and the guard after them, and that several threads compute the same. */
 static void check_form(const conv_args *args) {
   int64_t planes = args->images * args->groups * args->outputs, n = 0;
   const size_t made = (size_t)(result_size(args) + GUARD) * sizeof *out;
@@ -156,7 +157,7 @@ static void check_sizes(int64_t side, int64_t stride) {
       }
 }
 
-/* Whole and begun sixteens of planes, of several images; several bands of rows. */
+/* Whole and partial sixteens of planes, of several images; several bands of rows. */
 static void check_lanes(int64_t side, int64_t stride) {
   static const struct {
     int64_t images, groups, outputs, rows, columns;
@@ -196,8 +197,8 @@ static void test_sizes(void **state) {
   }
 }
 
-/* Beside the image an infinite weight meets nothing; numbers beyond the finite stay in the outputs
- * that see them. */
+/* An infinite weight that falls outside of the image has no effect; NaN and infinities reach only
+ * the outputs that read them. */
 static void test_special(void **state) {
   (void)state;
   for (int64_t stride = 1; stride <= 2; stride++) {

@@ -14,7 +14,7 @@ enum { MOST_ROWS = 139, MOST_COLUMNS = 83, MOST_K = 1280, BATCHES = 2 };
 
 static float random_float(void) { return (float)(random_number() % 4001) / 1000 - 2; }
 
-/* A row in groups of base/rounded.h. */
+/* Rounds a row in groups of base/rounded.h. */
 typedef struct row_codes {
   int8_t q[MOST_K];
   float scale[MOST_K / ROUNDED_GROUP];
@@ -93,7 +93,7 @@ static void run(const char *name, const matmul_args *args) {
 
 static float a[BATCHES * MOST_ROWS * MOST_K], bias[MOST_COLUMNS];
 
-/* Groups of magnitudes that differ; one of zeros, one that is not finite. */
+/* Groups of different magnitudes; one of zeros, one with elements that are not finite. */
 static void fill_rows(int64_t k) {
   for (int64_t i = 0; i < BATCHES * MOST_ROWS * MOST_K; i++)
     a[i] = ldexpf(random_float(), (int)(i / ROUNDED_GROUP % 7) - 3);

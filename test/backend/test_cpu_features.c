@@ -13,7 +13,7 @@ static int count_features(void) {
          cpu_has_dotprod() + cpu_has_i8mm() + cpu_has_arm_bf16();
 }
 
-/* Each kind has what the one before has, and more. */
+/* Each kind has the features of the one before, and more. */
 static void test_kinds(void **state) {
   (void)state;
   const int own = count_features();
@@ -48,8 +48,8 @@ static void test_other_threads_do_not_pretend(void **state) {
   assert_int_equal(there, own);
 }
 
-/* Each level that a loop over them visits has more than the one before, none is left out, and after
- * the last one kernels use all. */
+/* Each level that a loop visits has more features than the one before, none is left out, and after
+ * the last level kernels use all features. */
 static void test_levels(void **state) {
   (void)state;
   int counts[CPU_AMX + 1], visited = 0;

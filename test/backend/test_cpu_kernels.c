@@ -1,4 +1,4 @@
-/* The pure CPU kernels where they are trickiest: step functions at their edges, roundings, and the
+/* The pure CPU kernels in their difficult cases: step functions at their edges, roundings, and the
  * blocked matrix product against a plain one over odd sizes, layouts, threads and failing scratch
  * memory. */
 #include <float.h>
@@ -82,7 +82,7 @@ static double ulps_off(float y, double exact) {
   return fabs((double)y - exact) / unit;
 }
 
-/* Beyond what floats hold. */
+/* Infinite and huge arguments. */
 static void test_sigmoid_of_large(void **state) {
   (void)state;
   assert_true(step_sigmoid_f32(INFINITY) == 1 && step_sigmoid_f32(1e30F) == 1);
@@ -180,7 +180,7 @@ static void test_double_to_half_rounds_once(void **state) {
   assert_int_equal(store_half(NAN) & 0x7c00, 0x7c00);
 }
 
-/* Every half survives every route, in contiguous rows (vector code) and in strided ones. */
+/* Every F16 survives every conversion, in contiguous rows (vector code) and in strided ones. */
 static void test_halves_survive(void **state) {
   (void)state;
   uint16_t in[2 * ROW_BLOCK], out[2 * ROW_BLOCK];
@@ -266,7 +266,7 @@ static matmul_args product_args(const ktensor *left, const ktensor *right, const
                        .tail = conv_tail_none};
 }
 
-/* In memory of as many bytes as the kernel says. */
+/* Runs the kernel in exactly as much memory as it declares. */
 static void run_matmul(const matmul_args *args) {
   test_pool pool = {.grants = MAX_GRANTS};
   kernel_fault fault = {0};
@@ -374,7 +374,7 @@ static void test_scratch_runs_out(void **state) {
 
 /* ---- reductions: a long one is split, the parts joined */
 
-/* All of ktensor, in the memory that the kernel said it would take. */
+/* Runs over all of ktensor, in as much memory as the kernel declares. */
 static float reduce_all(kreduce_kind kind, const ktensor *ktensor, const kernel_context *ctx) {
   float out = -1;
   const reduce_args args = {.kind = kind,
@@ -434,7 +434,8 @@ static ktensor some_rows(void *data, int64_t heads, int64_t rows, int64_t at, in
                    {heads * rows * DIM, rows * DIM, DIM, 1}};
 }
 
-/* The tokens [at, at + n). The kernel takes the memory that it says it takes at any position. */
+/* Computes the tokens [at, at + n). The kernel takes the memory that it declares, at any
+ * position. */
 static void attend_ring(ring *ring, int n_threads, int64_t at, int64_t n) {
   const attention_cached_args args = {.q = some_rows(ring->q, HEADS, TOKENS, at, n),
                                       .new_k = some_rows(ring->k, KV, TOKENS, at, n),

@@ -1,7 +1,7 @@
-/* Products of integers against plain sums, with what every processor has and with all that this one
- * has: tails of words, of tiles of rows and of columns, no sums at all, all products at their
- * largest; and floats and codes of them, with and without what is added and a step in between; each
- * of b as it is and of b as tiles. */
+/* Products of integers against plain sums, with the baseline instructions and with all that this
+ * processor has. There are remainders of words and of tiles of rows and columns, empty sums, and
+ * all products at their largest. Results are sums, floats or codes, with and without an added
+ * tensor and a step in between; b is plain or in tiles. */
 #include "backend/cpu/kernels/gemm/matmul_integer.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ static void find_sums(const matmul_integer_args *args) {
     }
 }
 
-/* In the formula's order, with the step relu where there is one. */
+/* Evaluates in the formula's order, with the step relu if there is one. */
 static float float_at(const matmul_integer_args *args, int64_t i) {
   const requantise_args *own = &args->formula;
   float x = (float)sums[i] * scale[i % args->n];
@@ -81,7 +81,7 @@ static void check(const matmul_integer_args *args) {
   free_pool(&pool);
 }
 
-/* which: bits: something is added; a step; limits; signed codes. */
+/* which: bits that select an added tensor, a step, limits, signed codes. */
 static void check_formula(const matmul_integer_args *given, integer_result makes, int which) {
   matmul_integer_args args = *given;
   args.makes = makes;

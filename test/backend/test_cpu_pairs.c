@@ -10,7 +10,7 @@
 
 enum { MOST_ROWS = 61, MOST_COLUMNS = 67, MOST_K = 523 };
 
-static float a[MOST_ROWS * MOST_K], b[MOST_COLUMNS * MOST_K]; /* room for any type */
+static float a[MOST_ROWS * MOST_K], b[MOST_COLUMNS * MOST_K]; /* large enough for any type */
 static float bias[MOST_COLUMNS];
 
 static float rounded(dtype t, const void *data, int64_t i) {

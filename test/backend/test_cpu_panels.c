@@ -41,10 +41,10 @@ static void run(const matmul_args *args) {
   free_pool(&pool);
 }
 
-/* The same product of both, results and all. */
+/* Checks that both products have the same results. */
 static void check(const char *name, matmul_args args, void *panels) {
   enum { SIZE = BATCHES * MOST_ROWS * MOST_COLUMNS + 16 };
-  static float want[SIZE], got[SIZE]; /* room for any type */
+  static float want[SIZE], got[SIZE]; /* large enough for any type */
   memset(want, 0x5a, sizeof want);
   memset(got, 0x5a, sizeof got);
   bool rounds = args.rounds;
@@ -63,7 +63,7 @@ static void check(const char *name, matmul_args args, void *panels) {
 
 /* Rows of a, and a bias, of each type. */
 typedef struct operands {
-  float a[BATCHES * MOST_ROWS * MOST_K], bias[MOST_COLUMNS]; /* room for any type */
+  float a[BATCHES * MOST_ROWS * MOST_K], bias[MOST_COLUMNS]; /* large enough for any type */
 } operands;
 static operands of_type[DTYPE_COUNT];
 
@@ -102,7 +102,7 @@ static bool is_wanted(const char *name, int64_t m) {
   return !turn || (hash_bytes(text, strlen(text)) + (uint64_t)m) % 6 == 0;
 }
 
-/* All numbers of rows; a few also with a bias, a transposed a, batches. */
+/* Tests all numbers of rows; a few also with a bias, a transposed a, batches. */
 static void check_rows(const char *name, matmul_args args, void *panels) {
   for (args.m = 0; args.m <= MOST_ROWS; args.m++) {
     if (!is_wanted(name, args.m)) continue;
@@ -140,7 +140,7 @@ static void check_encoded(const encoded *encoded) {
   }
 }
 
-/* Cuts, also such as are larger than the product, of whole panels and not. */
+/* Splits, also into parts larger than the product, along panels and within them. */
 static void test_cuts(void **state) {
   (void)state;
   static const gemm_cut cuts[] = {{64, 0}, {128, 0}, {512, 0}, {0, 96}};
@@ -189,8 +189,8 @@ static void test_encoded(void **state) {
   }
 }
 
-/* Every code of 8-bit floats, one a column, times 2 and times 1, behind it codes that are no
- * numbers, which no product may see. */
+/* Every code of 8-bit floats, one a column, times 2 and times 1. NaN codes follow them, which no
+ * product may read. */
 static void check_floats(const char *name, float (*value)(uint8_t)) {
   enum { CODES = 256 };
   static float x[MOST_ROWS], got[MOST_ROWS * CODES];

@@ -55,7 +55,7 @@ static matmul_args args_of(const sizes *sizes) {
                        .tail = conv_tail_none};
 }
 
-/* A bias of the result's size lies where the result is to be. */
+/* A bias of the result's size is stored where the result is written. */
 static void multiply(const matmul_args *args, int n_threads) {
   test_pool pool;
   for (int64_t i = 0; i < result_size(args) + GUARD; i++) out[i] = -99;
@@ -68,7 +68,7 @@ static float rounded(const matmul_args *args, float x) {
   return args->rounds ? bf16_to_f32(f32_to_bf16(x)) : x;
 }
 
-/* The product alone, row by row of b. */
+/* Computes the product without an epilogue, row by row of b. */
 static void find_sums(const matmul_args *args) {
   memset(sums, 0, (size_t)result_size(args) * sizeof *sums);
   for (int64_t i = 0; i < args->batches * args->m; i++)
@@ -87,7 +87,7 @@ static double want_at(const matmul_args *args, int64_t batch, int64_t row, int64
          (args->bias ? args->beta * (double)bias[at] : 0);
 }
 
-/* More than k roundings, up as often as down, and much less than a product. */
+/* Allows for roundings of k terms in either direction, far less than the size of one product. */
 static void compare(const matmul_args *args) {
   const double allowed = FLT_EPSILON * (8 + (double)args->k / 2);
   const float *got = out;
@@ -111,7 +111,7 @@ static void check_threads(const matmul_args *args) {
   }
 }
 
-/* The same bits as by sums, limits and lists of steps over the result, in `before`. */
+/* The results have the same bits as with sums, limits and steps applied afterwards, in `before`. */
 static void check_followed(matmul_args args) {
   const int64_t n = result_size(&args);
   if (!matmul_takes_tail(&args)) return;

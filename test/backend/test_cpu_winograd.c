@@ -84,7 +84,7 @@ static conv_dim dim_of(int64_t in, int64_t out_columns, int64_t kernel, int64_t 
   return (conv_dim){in, out_columns, kernel, 1, padding, 1, 1, 1};
 }
 
-/* Directly, to `other`. */
+/* Computes the convolution directly, to `other`. */
 static void run_direct(const winograd_args *args) {
   conv_args own = {.x = args->x,
                    .weight = args->weight,
@@ -144,7 +144,8 @@ static winograd_args form(int64_t images, int64_t groups, int64_t channels, int6
                          .tail = conv_tail_none};
 }
 
-/* Padded by `top` and `left` in front, by `bottom` and `right` behind. */
+/* Describes a convolution padded by `top` and `left` before, by `bottom` and `right` after the
+ * image. */
 static winograd_args sized(winograd_args args, int64_t rows, int64_t columns, int64_t top,
                            int64_t left, int64_t bottom, int64_t right) {
   args.in_rows = rows, args.in_columns = columns, args.top = top, args.left = left;
@@ -153,7 +154,7 @@ static winograd_args sized(winograd_args args, int64_t rows, int64_t columns, in
   return args;
 }
 
-/* The same results, in `other`, with what follows them. */
+/* Computes the same results and their epilogue in `other`. */
 static void check_tail(winograd_args args) {
   args.tail = (conv_tail){.low = -1, .high = 2};
   run_tiles(&args, 2);
@@ -165,7 +166,7 @@ static void check_tail(winograd_args args) {
     assert_true(out[i] == fminf(fmaxf(other[i] + added[i], -1), 2));
 }
 
-/* The same bits as by lists of steps over all of `other`. */
+/* The results have the same bits as with the steps applied to all of `other` afterwards. */
 static void check_steps(winograd_args args) {
   const int64_t n = result_size(&args);
   for (int i = 0; i < FOLLOWED_ALONE && n > 0; i++) {
@@ -228,7 +229,7 @@ static void test_shapes(void **state) {
 
 /* ---------------------------------------------------------------- errors */
 
-/* No more than the bound, and than these multiples of a direct sum's. */
+/* Errors stay within the bound, and within these multiples of a direct sum's. */
 static void check_errors(winograd_args args) {
   static const double multiples[] = {[2] = 1.4, [4] = 4.2};
   run_direct(&args);
@@ -287,7 +288,8 @@ static void make_codes(uint8_t *to) {
   }
 }
 
-/* The same bits as of the floats that they stand for, also where a tile is made directly. */
+/* Codes have the same results as the floats that they stand for, also in tiles that are computed
+ * directly. */
 static void check_weights(winograd_args args) {
   for (args.tile = 2; args.tile <= 4; args.tile += 2) {
     winograd_args plain = args;
@@ -318,8 +320,7 @@ static void test_weights(void **state) {
 
 /* ---------------------------------------------------------------- what is no finite number */
 
-/* Each output is what it is directly: infinite or no number where that is, else within the bound.
- */
+/* Each output is infinite or NaN where the direct sum is, else within the bound. */
 static void check_special(winograd_args *args) {
   find_want(args);
   for (args->tile = 2; args->tile <= 4; args->tile += 2) {
@@ -348,7 +349,7 @@ static void test_special(void **state) {
   x[(64 + 63) * plane + plane - 1] = INFINITY;
   check_special(&args);
   fill(uniform);
-  weight[7 * 64 * TAPS + 5] = INFINITY; /* an output of its own */
+  weight[7 * 64 * TAPS + 5] = INFINITY; /* a separate output */
   check_special(&args);
   fill(uniform);
   for (int64_t i = 0; i < plane; i++) x[7 * plane + i] = i % 10 == 4 && i / 10 == 5 ? 3e38F : 0;

@@ -1,5 +1,5 @@
-/* Kernel binaries that a device is opened with: in the place of sources where they are its own,
- * left alone where they are not, and never wrong results, however they are damaged. */
+/* Kernel binaries that a device is opened with replace compilation if they match the device and are
+ * ignored if not. Damaged ones never cause wrong results. */
 #include <unistd.h>
 
 #include "backend/opencl/program/binaries.h"
@@ -33,7 +33,7 @@ static cl_program no_source(cl_context c, cl_uint n, const char **texts, const s
   return NULL;
 }
 
-/* A device whose driver takes no sources. */
+/* A device whose driver refuses to build from source. */
 static cl_functions forbid_sources(session *session) {
   cl_device *device = (cl_device *)session->device;
   cl_functions all = *device->cl;
@@ -108,7 +108,7 @@ static void test_refused(void **state) {
   *entry = own;
 }
 
-/* Each byte that says how the rest is to be read, and some of the rest. */
+/* Damages each byte that determines how the rest is parsed, and some of the rest. */
 static void test_damaged(void **state) {
   (void)state;
   unsigned char *bytes = (unsigned char *)saved;

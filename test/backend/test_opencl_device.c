@@ -61,7 +61,8 @@ static void test_buffers(void **state) {
 }
 
 /* An integer division by zero is reported once, with the number of its node. */
-/* In memory of our own where the device is a CPU: it is given back, as the sanitizers see. */
+/* Uses host-allocated memory if the device is a CPU, so that the sanitizers see that it is
+ * freed. */
 static void test_large_buffers(void **state) {
   (void)state;
   session session = open_session(NULL, NULL);
@@ -140,7 +141,7 @@ static void test_times(void **state) {
   close_session(&session);
 }
 
-/* Runs `full` in a new device with this cache; the notes are in `notes`. */
+/* Runs `full` in a new device with this cache and collects its notes in `notes`. */
 static void run_cached(const char *dir) {
   session session = open_session(dir, NULL);
   bound_tensor out = vector_of(&session, DTYPE_F32, 100, NULL);
@@ -152,7 +153,7 @@ static void run_cached(const char *dir) {
   close_session(&session);
 }
 
-/* Kernels of one file that differ in their options are kept apart. */
+/* Kernels of one file with different options are cached separately. */
 static void test_cache_by_options(void **state) {
   (void)state;
   char dir[256];
@@ -174,7 +175,7 @@ static void test_cache_by_options(void **state) {
   assert_int_equal(stats.files, 2);
 }
 
-/* A full cache drops what was used longest ago. */
+/* A full cache evicts the least recently used entries. */
 static void test_cache_trims_the_oldest(void **state) {
   (void)state;
   char dir[256], path[512];
@@ -235,7 +236,7 @@ static void test_cache(void **state) {
   run_cached(dir);
   assert_string_equal(notes, "");
   uint64_t bytes = stats.bytes;
-  good(cache_trim(dir, bytes * 2, NULL)); /* counts what other processes left, too */
+  good(cache_trim(dir, bytes * 2, NULL)); /* counts the entries of other processes, too */
   good(cache_info(dir, &stats));
   assert_int_equal(stats.files, 1);
   good(cache_trim(dir, 0, &removed));
@@ -288,7 +289,7 @@ static void test_kernel_folder(void **state) {
   close_session(&session);
 }
 
-/* A kernel file that changed is built anew, though a binary of the older one is kept. */
+/* A kernel file that changed is built anew, though a binary of the old file is cached. */
 static void test_cache_by_source(void **state) {
   (void)state;
   char dir[256], source[300];
@@ -309,7 +310,7 @@ static void test_cache_by_source(void **state) {
   }
 }
 
-/* The quirks table names the drivers whose built-in header is left out. */
+/* Platforms whose header of built-in functions is replaced have a guard in the quirks table. */
 static void test_quirk_of_headers(void **state) {
   (void)state;
   const char *pocl = "Portable Computing Language (OpenCL 3.0 PoCL 3.1+debian  Linux, LLVM 15)";
@@ -322,7 +323,7 @@ static void test_quirk_of_headers(void **state) {
   assert_null(quirk_header("Intel(R) OpenCL (OpenCL 3.0 LINUX)"));
 }
 
-/* The source of a program has its kernel and no other, and all else of the file. */
+/* The source of a program has one kernel and everything in the file that is not a kernel. */
 static void test_one_kernel_a_program(void **state) {
   (void)state;
   session session = open_session(NULL, NULL);

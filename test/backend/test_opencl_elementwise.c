@@ -337,7 +337,8 @@ static int check_product(const implementation *implementation, const gemm *gemm,
   return wrong;
 }
 
-/* The choice aside: each implementation on each product of one batch that it takes. */
+/* Runs each implementation that accepts the product on each product of one batch, whichever would
+ * be chosen. */
 static int check_implementations(const pair_case *pair_case, char letter) {
   pair_node pair_node;
   stream *stream;

@@ -60,7 +60,7 @@ static const pair_case reduce_cases[] = {
     REDUCE(SUM, "T();>T()", "fi", 1, .keepdim = false),
     REDUCE(MEAN, "T(4,0);>T(4)", FLOATS, 0, LAST),
     REDUCE(MEAN, "T(2,70);>T(70)", "hb", 0,
-           FIRST), /* exact but for the one rounding of the store */
+           FIRST), /* exact, except for the one rounding of the store */
     REDUCE(MEAN, "T(2,8,7,7);>T(2,8)", FLOATS, 10, .axes = AXES(2, 3)),
     REDUCE(MEAN, "T(5,16,3);>T(5,3)", FLOATS, 10, .axes = AXES(1)),
     REDUCE(PROD, "T(6,19);>T(6)", "fd", 40, LAST),

@@ -1,4 +1,4 @@
-/* Launches: arguments by name, what of them is refused, programs that are found again. */
+/* Kernel launches: arguments by name, wrong arguments, and programs that are reused. */
 #include "backend/opencl_fixture.h"
 
 static void test_launch(void **state) {
@@ -14,7 +14,7 @@ static void test_launch(void **state) {
   close_session(&session);
 }
 
-/* The parameters of a kernel that is made at run time. */
+/* Writes the signature of a kernel that is generated at run time. */
 static clave_status write_signature(const void *ctx, text *source, arg_info *args, int *n_args) {
   static const arg_info all[] = {{.name = "out", .kind = ARG_BUFFER},
                                  {.name = "out_offset", .kind = ARG_LONG},
@@ -109,7 +109,7 @@ static void test_wrong_numbers(void **state) {
   close_scene(&scene);
 }
 
-/* The value of a kernel's parameter. */
+/* Returns the value of the kernel's parameter of that name. */
 static const launch_value *value_of(const launch *launch, const char *name) {
   for (int i = 0; i < launch->signature->n_args; i++)
     if (strcmp(launch->signature->args[i].name, name) == 0) return &launch->values[i];
@@ -117,7 +117,7 @@ static const launch_value *value_of(const launch *launch, const char *name) {
   return NULL;
 }
 
-/* Each argument gets to the parameter of its name, whatever the order; those of a group too. */
+/* Each argument gets to the parameter of its name, whatever the order; also those in a group. */
 static void test_arguments_by_name(void **state) {
   (void)state;
   scene scene;
@@ -170,7 +170,7 @@ static void test_arguments_by_name(void **state) {
   close_scene(&scene);
 }
 
-/* 64-bit indices: for many elements, and for few that lie far apart in either direction. */
+/* 64-bit indices: for many elements, and for few that are far apart in either direction. */
 static void test_wide(void **state) {
   (void)state;
   session session = open_session(NULL, NULL);

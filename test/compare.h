@@ -79,7 +79,7 @@ static inline comparison compare_floats(const double *got, const double *want, s
   return comparison;
 }
 
-/* NULL if the results are right. */
+/* Returns NULL if the results are right, else a description of the first problem. */
 static inline const char *comparison_fault(const comparison *comparison, float_format format,
                                            tolerance tolerance) {
   double slack = comparison->n / 8;

@@ -1,9 +1,9 @@
 #ifndef TEST_FAULT_ALLOC_H_
 #define TEST_FAULT_ALLOC_H_
-/* malloc and its kin for one test program: counts live blocks, and fails the Nth allocation of
- * whoever is linked in, libc included. glibc only; under a sanitizer, which has its own
- * malloc, fault_alloc_works() is false. Include it once. The
- * counters are volatile: to a compiler malloc is known not to touch anybody's variables. */
+/* Replaces malloc and related functions in one test program: counts live blocks, and fails the Nth
+ * allocation of any linked code, libc included. glibc only; under a sanitizer, which has its own
+ * malloc, fault_alloc_works() is false. Include it once. The counters are volatile: compilers
+ * assume that malloc does not change any variable. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,7 +31,7 @@ static inline bool fault_disarm(void) {
 }
 
 #if FAULT_ALLOC
-/* Exported, so that libc calls them too. */
+/* Exported, so that libc calls these functions too. */
 #pragma GCC visibility push(default)
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);

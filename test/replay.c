@@ -110,8 +110,7 @@ static double float_at(const clave_tensor *tensor, size_t i) {
   }
 }
 
-/* Compared as floats. 8-bit ones are only where they are rounded sums: else all bits are the same.
- */
+/* Compares as floats. 8-bit floats only if they are rounded sums: else all bits must be equal. */
 static bool is_float(clave_dtype t, tolerance allowed) {
   if (t == CLAVE_F8_E4M3 || t == CLAVE_F8_E5M2) return !is_exact(allowed);
   return t == CLAVE_F32 || t == CLAVE_F16 || t == CLAVE_BF16 || t == CLAVE_F64;
@@ -343,7 +342,7 @@ static void note_refused(void *ctx, const clave_pass_info *info) {
   replay_case->refused = true;
 }
 
-/* *program becomes what the passes make of it. */
+/* Replaces the program by what the passes make of it. */
 static bool optimize(replay_case *replay_case, clave_program **program) {
   clave_program *made;
   clave_optimize_options options = {
@@ -356,7 +355,7 @@ static bool optimize(replay_case *replay_case, clave_program **program) {
   return true;
 }
 
-/* On the device alone; where no backend but the CPU's has an op, with that. */
+/* Creates a session on the device alone, or with the CPU backend if no other backend has an op. */
 static bool create_session(const replay_options *replay_options, clave_program *program,
                            clave_device *device, const clave_session_options *options,
                            const replay_case *replay_case, clave_session **out) {

@@ -65,7 +65,7 @@ static unsigned next_random(unsigned *seed) {
   return *seed >> 16;
 }
 
-/* Asked before each op; *left counts down to the one that is not to run. Below 0: never. */
+/* Called before each op; *left is the number of ops that still run. Below 0: never cancels. */
 static bool cancel_after(void *left) {
   int *count = left;
   return *count >= 0 && (*count)-- == 0;
@@ -82,7 +82,7 @@ static clave_status classify(clave_session *session, int64_t n, float *logits) {
   return NULL;
 }
 
-/* A run of n images, perhaps cancelled; a cancelled one must end with an error. */
+/* Runs n images, perhaps cancelled; a cancelled run must end with an error. */
 static clave_status run_once(worker *worker, clave_session *session, int *cancel, int64_t n) {
   float logits[MAX_BATCH * CLASSES];
   clave_status status = classify(session, n, logits);
@@ -143,7 +143,7 @@ static bool same_ids(const clave_llm_conversation *left, const clave_llm_convers
   return true;
 }
 
-/* A text, saved, forked, cancelled, restored; both halves go on in the same words. */
+/* Saves, forks, cancels and restores a text; both halves must continue with the same words. */
 static clave_status talk_and_fork(worker *worker, clave_llm_conversation *talk,
                                   clave_llm_conversation **fork, int *cancel) {
   const soak_round *round = worker->round;
@@ -195,7 +195,7 @@ static clave_status open_round(soak_round *round) {
   return status;
 }
 
-/* The workers beside each other, and the conversation beside them. NULL, or what went wrong. */
+/* Runs the workers and the conversation at the same time. Returns NULL, or what went wrong. */
 static const char *run_workers(const soak_round *round, clave_status *status) {
   worker workers[WORKERS], talker = {.round = round, .seed = round->number};
   for (int i = 0; i < WORKERS; i++) {
@@ -216,7 +216,7 @@ static const char *run_workers(const soak_round *round, clave_status *status) {
   return wrong;
 }
 
-/* True if all was as it should be; else says what was not. */
+/* True if everything was right; else prints what was wrong. */
 static bool run_round(soak_round *round) {
   const char *wrong = NULL;
   clave_status status = open_round(round);
@@ -341,7 +341,7 @@ static bool run_rounds(soak *soak) {
   return true;
 }
 
-/* The number of gauges that rose. */
+/* Returns the number of gauges that rose. */
 static int judge(const soak *soak) {
   int from = soak->n / 2, bad = 0;
   for (int g = 0; g < N_GAUGES; g++) {

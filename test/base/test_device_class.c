@@ -1,4 +1,4 @@
-/* CLAVE_DEVICE_CLASS: each word, several, none, and one that there is not. */
+/* CLAVE_DEVICE_CLASS: each known word, several words, none, and an unknown word. */
 #include <stdlib.h>
 #include <string.h>
 

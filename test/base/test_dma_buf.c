@@ -1,4 +1,5 @@
-/* dma-bufs of another machine's: descriptors that answer as the kernel's do, over memfds. */
+/* Simulated dma-bufs for machines without any: memfds whose descriptors answer as the kernel's
+ * do. */
 #include "base/dma_buf.h"
 
 #include <cmocka.h>
@@ -16,15 +17,15 @@ enum { BYTES = 3 * 4096 + 100, READ = 1, WRITE = 2, END = 4 };
 /* State of the mocked ioctl: how it answers DMA_BUF_IOCTL_SYNC, and the flags it was called
  * with. */
 static struct {
-  bool answers;   /* there are dma-bufs */
-  bool has_files; /* in a file system of their own: Linux 5.3 */
-  int busy;       /* how often it is to be asked again */
+  bool answers;   /* true if memfds count as dma-bufs */
+  bool has_files; /* in a separate file system, as from Linux 5.3 on */
+  int busy;       /* calls that fail before one succeeds */
   int error;
   uint64_t flags[16];
   int n;
 } kernel;
 
-/* In place of the C library's, which has the same effect on what is no dma-buf. */
+/* Replaces the C library's ioctl; it has the same effect on files that are no dma-bufs. */
 int ioctl(int fd, unsigned long request, ...) {
   va_list more;
   va_start(more, request);
@@ -38,7 +39,7 @@ int ioctl(int fd, unsigned long request, ...) {
   return 0;
 }
 
-/* The same. */
+/* Replaces the C library's fstatfs: reports the file system of dma-bufs if has_files. */
 int fstatfs(int fd, struct statfs *out) {
   const int code = (int)syscall(SYS_fstatfs, fd, out);
   if (code == 0 && kernel.has_files) out->f_type = 0x444d4142;
@@ -91,7 +92,7 @@ static void test_a_dma_buf(void **state) {
   close(fd);
 }
 
-/* From Linux 5.3 on its file system tells what it is: no cache is brought up to date for that. */
+/* From Linux 5.3 on the file system identifies a dma-buf, without a cache synchronization. */
 static void test_told_by_its_files(void **state) {
   (void)state;
   const int fd = new_file(BYTES, 0);
@@ -110,7 +111,7 @@ static void test_told_by_its_files(void **state) {
   close(fd);
 }
 
-/* The caller's descriptor is only looked at: closed, or moved on, it makes no difference. */
+/* The caller's descriptor is not kept: it may be closed, or its position moved. */
 static void test_what_is_written(void **state) {
   (void)state;
   const int fd = new_file(BYTES, 0);

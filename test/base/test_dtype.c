@@ -1,5 +1,5 @@
-/* Floats narrower than F32: every value there and back, and rounding against exact arithmetic in
- * double. Elements as doubles. */
+/* Floats of 8 and 16 bits: every value converted there and back, and rounding against exact
+ * arithmetic in double. Elements as doubles. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,8 +29,8 @@ static void test_f16_round_trip(void **state) {
   }
 }
 
-/* Between neighbours lo < hi: below the middle goes down, above it up, the middle to the even one.
- */
+/* Between neighbours lo < hi: values below the middle round down, values above it up, the middle to
+ * the even one. */
 static void test_f16_rounding(void **state) {
   (void)state;
   for (uint32_t h = 0; h < 0x7BFF; h++) {
@@ -79,7 +79,7 @@ typedef struct float8 {
 static const float8 formats[] = {{3, 7, 0x7E, 0x7E, f8_e4m3_to_f32, f32_to_f8_e4m3},
                                  {2, 15, 0x7B, 0x7C, f8_e5m2_to_f32, f32_to_f8_e5m2}};
 
-/* By the formats' own definition. */
+/* Decodes by the definition of the format. */
 static double float8_value(const float8 *float8, int code) {
   int exponent = code >> float8->mantissa, mantissa = code & ((1 << float8->mantissa) - 1);
   if (exponent)

@@ -1,4 +1,4 @@
-/* Files appear whole or not at all; pools, text, hashes. */
+/* Atomic writes of files; pools, text, hashes. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

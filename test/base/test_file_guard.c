@@ -105,7 +105,7 @@ static void test_changes_are_told(void **state) {
   assert_true(changed);
   file_map_settle(&map);
   assert_int_equal(rename(path, other_path),
-                   0); /* the old one stays mapped, and is looked at once */
+                   0); /* the old file stays mapped, and is checked once */
   write_file(path, SMALL, 'c');
   assert_null(file_map_check(&map, "m.clv", &changed));
   assert_true(changed);
@@ -147,12 +147,14 @@ static void test_writers_say_which_file(void **state) {
   assert_null(file_writer_append(writer, map.data, map.size));
   expect_refused(writer);
   assert_null(file_writer_create(other_path, &writer));
-  assert_null(file_writer_append(writer, map.data, 1)); /* buffered, of a page that is there */
+  assert_null(file_writer_append(writer, map.data, 1)); /* buffered, from a page that still
+                                                         * exists */
   expect_refused(writer);
   file_map_close(&map);
 }
 
-/* A file that is written from elsewhere is whole, however many mapped files are cut meanwhile. */
+/* A file that another process writes is read as a whole, however many mapped files are truncated
+ * meanwhile. */
 static void test_writers_of_other_memory_go_on(void **state) {
   (void)state;
   file_map map, whole;
@@ -197,7 +199,7 @@ static void chaining_handler(int number, siginfo_t *info, void *context) {
     _exit(7);
 }
 
-/* A fault in memory that nobody guards. */
+/* Faults in memory that no guard covers. */
 static void fault_elsewhere(void) {
   int fd = open(other_path, O_RDWR | O_CREAT | O_TRUNC, 0600);
   if (ftruncate(fd, 8192) != 0) _exit(4);
@@ -226,8 +228,8 @@ static void cut_and_read(void) {
   file_map_close(&map);
 }
 
-/* A process of its own. before: the host sets its handler first; returns its exit status, negative
- * for a signal. */
+/* Tests a host's handler in a child process. is_first: the host sets it before ours. Returns the
+ * exit status, or the negated signal that ended the child. */
 static int try_hosts(bool chains, bool is_first, bool opens_first) {
   static volatile int i; /* kept by longjmp */
   write_file(path, LARGE, 'a');
@@ -238,14 +240,14 @@ static int try_hosts(bool chains, bool is_first, bool opens_first) {
     if (is_first) set_handler(chains);
     if (opens_first && file_map_open(path, &kept)) _exit(5);
     if (!is_first) set_handler(chains);
-    if (opens_first) file_guard_renew(); /* as each check does */
+    if (opens_first) file_guard_renew(); /* as each check of a guard does */
     if (kept.data && kept.data[LARGE - 1] != 'a') _exit(5);
     cut_and_read();
     if (kept.data && kept.data[LARGE - 2]) _exit(6);
-    if (foreign) _exit(8); /* ours are nobody's business */
+    if (foreign) _exit(8); /* the host's handler does not see faults in our files */
     if (!chains && sigsetjmp(out, 1) == 0) fault_elsewhere();
     if (chains) fault_elsewhere();
-    for (i = 0; !chains && i < 50; i++) /* what a handler leaves by does not add up */
+    for (i = 0; !chains && i < 50; i++) /* a handler may leave by longjmp any number of times */
       if (sigsetjmp(out, 1) == 0) fault_elsewhere();
     _exit(foreign == 51 ? 0 : 9);
   }
@@ -259,7 +261,8 @@ static void test_hosts_with_handlers(void **state) {
   for (int opens_first = 0; opens_first < 2; opens_first++) {
     assert_int_equal(try_hosts(false, true, opens_first), 0);
     assert_int_equal(try_hosts(false, false, opens_first), 0);
-    /* It hands the fault on: to nobody, or to us, who had the default action before. */
+    /* The host's handler forwards the fault: to the default action, or to ours, which does the
+     * same. */
     assert_int_equal(try_hosts(true, true, opens_first), 7);
     assert_int_equal(try_hosts(true, false, opens_first), opens_first ? -SIGBUS : 7);
   }
@@ -339,7 +342,7 @@ static void *guard_and_remove(void *ctx) {
   return NULL;
 }
 
-/* The lock may be held by a thread that the child does not have. */
+/* Another thread may hold the lock when the process forks. */
 static void test_children_of_a_process_with_threads(void **state) {
   (void)state;
   pthread_t others[2];

@@ -1,4 +1,4 @@
-/* Code of a loaded library: its pages are let go, and are there again when it runs. */
+/* Code of a loaded library: its pages are released, and are read again when it runs. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "base/loaded_code.h"
 
-/* KB of the code of libcmocka that are in memory, which this program runs by. */
+/* Returns the KB of libcmocka's code that are in memory; this program runs by it. */
 static long code_in_memory(void) {
   FILE *file = fopen("/proc/self/smaps", "r");
   char line[4096];
@@ -40,10 +40,11 @@ static void test_pages_go(void **state) {
   assert_true(after < before && after <= 4);
 }
 
-/* A debugger or another tool may have patched it. */
+/* Code that a debugger or another tool may have patched is not released. */
 static void test_patched_code_stays(void **state) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  volatile unsigned char *code = (unsigned char *)(uintptr_t)&_will_return; /* nobody's mock */
+  volatile unsigned char *code = (unsigned char *)(uintptr_t)&_will_return; /* a function that no
+                                                                             * test calls */
   void *begin = (void *)((uintptr_t)code / page * page);
   (void)state;
   if (mprotect(begin, page, PROT_READ | PROT_WRITE | PROT_EXEC)) skip(); /* code is never written */

@@ -1,5 +1,4 @@
-/* Memory of a device's: of any size, aligned, all of it there to be written; none for what cannot
- * be. */
+/* Device memory: any size, aligned, writable as a whole; NULL for impossible sizes. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Children and the sockets to them. */
+/* Child processes and the sockets to them. */
 #include "base/process.h"
 
 #include <cmocka.h>
@@ -70,7 +70,7 @@ static void test_surroundings(void **state) {
   assert_string_equal(getenv("CLAVE_TEST_SETTING"), "as it was");
 }
 
-/* Neither a child that is gone nor one that does not end holds us up, with no signal. */
+/* A child that has exited, or one that does not end, neither blocks us nor raises a signal. */
 static void test_bad_children(void **state) {
   (void)state;
   static char much[1 << 20];
@@ -89,7 +89,7 @@ static void test_bad_children(void **state) {
   assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
-/* One that listens leaves, though what a host forked has the socket, too. */
+/* A child that listens ends, though a process that the host forked has the socket, too. */
 static void test_hang_up(void **state) {
   (void)state;
   child *child = start_shell("read -r line; exit 0");
@@ -102,7 +102,7 @@ static void test_hang_up(void **state) {
   assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
-/* A host that lets the system take its children's ends. */
+/* A host whose children the system reaps. */
 static void test_ignored_children(void **state) {
   (void)state;
   signal(SIGCHLD, SIG_IGN);
@@ -176,7 +176,7 @@ static void expect_said(const tool_log *log, const char *text) {
   file_map_close(&said);
 }
 
-/* Also where no descriptor can be had: then it is a file. */
+/* If no memory descriptor can be had, the log is a file. */
 static void test_logs(void **state) {
   (void)state;
   char folder[] = "/tmp/clave_tool_XXXXXX";

@@ -1,5 +1,5 @@
-/* Every item is taken once, whoever takes how many; each thread begins with neighbours of its own.
- */
+/* Every item is taken exactly once, however many threads take part; each thread begins with a range
+ * of adjacent items. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static void begin_taking(taking *taking, int64_t n, int64_t n_ranges) {
   taking->n_ranges = n_ranges;
 }
 
-/* Ranges are neighbours, whose sizes differ by 1 at most. */
+/* Ranges are adjacent, and their sizes differ by 1 at most. */
 static void test_parts(void **state) {
   (void)state;
   for (int64_t n = 0; n < 40; n++)
@@ -56,7 +56,7 @@ static void test_order(void **state) {
   assert_false(ranges_take(taking.ranges, 10, 3, 0, &at, &item));
 }
 
-/* Two who take by turns meet within the range of one. */
+/* Two threads that take in turns meet within the range of one. */
 static void test_turns(void **state) {
   taking taking;
   int64_t at[2] = {0, 1}, item = -1;

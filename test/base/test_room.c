@@ -1,4 +1,4 @@
-/* Memory of small things from a buffer, as programs with static memory have it. */
+/* Allocation of small objects from a buffer, as programs with static memory use it. */
 #define MEMORY_STATIC 1024
 #define room_take static_take
 #define room_resize static_resize

@@ -1,5 +1,5 @@
-/* The pool visits every index once, from any number of threads, also nested; and a small loop costs
- * little. */
+/* The pool visits every index once, from any number of threads, also nested; and a small loop has
+ * little overhead. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -225,7 +225,7 @@ static void open_later(void *ctx) {
   wait_event_set(event, true);
 }
 
-/* Closed until it is opened, and again once it is closed; however many wait. */
+/* An event is unset until it is set, and again after it is cleared, for any number of waiters. */
 static void test_wait_event(void **state) {
   (void)state;
   wait_event *event;
@@ -247,7 +247,7 @@ static void test_wait_event(void **state) {
 
 typedef struct meeting {
   int arrived;
-  int64_t first[2]; /* of whom: the caller, a worker */
+  int64_t first[2]; /* first index of the caller [0] and of the worker [1] */
   pthread_t caller;
 } meeting;
 
@@ -262,8 +262,8 @@ static void meet(void *ctx, int64_t begin, int64_t end) {
     (void)usleep(10);
 }
 
-/* A worker that has fallen asleep is woken up for every loop, and each thread begins with a part of
- * its own, always the same. */
+/* A worker that sleeps is woken for every loop. Each thread begins with its part of the range,
+ * which is the same each time. */
 static void test_own_parts(void **state) {
   (void)state;
   thread_pool *pool;

@@ -132,8 +132,7 @@ static double cost_by_size(const void *problem, const kernel_variant *variant) {
   return n > variant->parameters[0] ? ON_REQUEST : variant->cost;
 }
 
-/* The lowest cost of those that are usable; of equal ones the first; none where all are on request.
- */
+/* The usable variant with the lowest cost, the first on a tie; none if all are on request. */
 static void test_cost(void **state) {
   (void)state;
   static const kernel_variant table[] = {
@@ -170,7 +169,7 @@ static void test_encoded_keys(void **state) {
   }
 }
 
-/* Keys that are too long differ where they are alike at first, and can be rows. */
+/* Keys that are too long are shortened: they still differ if they begin alike, and can be rows. */
 static void test_long_keys(void **state) {
   (void)state;
   variant_choices choices = {.n = 0};
@@ -229,7 +228,7 @@ static void save_one(const fixture *fixture, const char *key) {
   tuning_destroy(tuning);
 }
 
-/* Two who saved what each had found: neither loses anything. */
+/* Two processes save what each has found: neither loses a row. */
 static void test_merged(void **state) {
   const fixture *fixture = *state;
   size_t n;
@@ -247,7 +246,7 @@ static void test_merged(void **state) {
   assert_int_equal(n, 0);
 }
 
-/* Rows that were only read do not bring back what another has changed since. */
+/* Rows that were only read do not overwrite rows that another process has changed since. */
 static void test_own_rows_alone(void **state) {
   const fixture *fixture = *state;
   const char *why;
@@ -277,7 +276,7 @@ static void test_own_rows_alone(void **state) {
   tuning_destroy(now);
 }
 
-/* A full table takes a full file of the same rows, but not one row more. */
+/* A full table reads a full file of the same rows, but not one row more. */
 static void test_full(void **state) {
   const fixture *fixture = *state;
   const char *why;
@@ -306,7 +305,7 @@ static void test_foreign(void **state) {
   assert_int_equal(n, 0);
 }
 
-/* Every byte changed, and every length: nothing of such a file counts, and it is replaced. */
+/* A file with any byte changed, or of any other length, is ignored and replaced. */
 static void test_damaged(void **state) {
   const fixture *fixture = *state;
   size_t n;

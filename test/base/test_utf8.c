@@ -1,4 +1,4 @@
-/* Code points as UTF-8 and back: the first and the last of each length, and what is none. */
+/* Code points as UTF-8 and back: the first and the last of each length, and ill-formed bytes. */
 #include "base/utf8.h"
 
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 #ifndef TEST_DELEGATE_CALLS_H
 #define TEST_DELEGATE_CALLS_H
-/* Sequences of calls of the plugin, right and wrong, that bytes choose: handles of all kinds, given
- * back or never given, tensors that do not fit, runs in flight. Whatever the sequence, each call
- * returns, an error has a line, a good run has the right result, and in the end all is let go. */
+/* Sequences of calls of the plugin, right and wrong, that bytes select: handles of all kinds,
+ * released or not, tensors of wrong sizes, runs in progress. In any sequence each call returns, an
+ * error has a line, a good run has the right result, and in the end all is freed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +16,13 @@ typedef struct calls {
   const uint8_t *bytes;
   size_t size, at;
   clave_delegate_handle devices[N_HANDLES], programs[N_HANDLES], instances[N_HANDLES];
-  int n_devices, n_programs, n_instances; /* ever made; the last of each N_HANDLES are known */
-  int borrowed;                           /* payloads that were not given back yet */
+  int n_devices, n_programs, n_instances; /* number ever made; the last N_HANDLES of each kind are
+                                           * known */
+  int borrowed;                           /* payloads that the plugin still borrows */
   const void *clv;
   size_t clv_size;
-  long n_good, n_results;  /* runs that were good; results that were looked at */
-  float *x, *y[N_HANDLES]; /* blocks of ROOM * COLUMNS floats; y: of each instance its own */
+  long n_good, n_results;  /* successful runs; results that were checked */
+  float *x, *y[N_HANDLES]; /* blocks of ROOM * COLUMNS floats; y: one for each instance */
 } calls;
 
 static inline void must(const char *what, bool good) {
@@ -44,7 +45,7 @@ static inline bool settle(const calls *calls, clave_status st) {
   return !st;
 }
 
-/* One of a kind that is or was, mostly; else another, or nothing. */
+/* Returns a handle: mostly one of this list, sometimes one of another kind, an invalid one or 0. */
 static inline clave_delegate_handle pick(calls *calls, const clave_delegate_handle *list, int n) {
   const unsigned way = choose(calls, 32);
   if (way == 0) return 0;
@@ -83,7 +84,7 @@ static inline void keep(clave_delegate_handle *list, int *count, clave_delegate_
 
 /* ---------------------------------------------------------------- payloads */
 
-/* Softmax of (n, 4), n up to 5, or something like it that bytes have changed. */
+/* A softmax of (n, 4), n up to 5, which bytes may have altered. */
 typedef struct small_graph {
   clave_delegate_size size;
   clave_delegate_tensor tensors[2];
@@ -184,7 +185,7 @@ static inline void end_loan(void *ctx) {
   free(loan);
 }
 
-/* Bytes in a block of their own, freed when the plugin says that it reads them no more. */
+/* A block of bytes, freed when the plugin reports that it no longer reads them. */
 static inline void load_clv(calls *calls, clave_delegate_payload *payload) {
   loan *borrowed = malloc(sizeof *borrowed);
   char *bytes = malloc(calls->clv_size);
@@ -256,7 +257,7 @@ static inline clave_tensor pick_tensor(calls *calls) {
   }
   if (tensor.strides[0] < 0 || tensor.strides[1] < 0 || tensor.strides[0] > COLUMNS ||
       tensor.dims[0] > ROOM || tensor.dims[1] > COLUMNS)
-    tensor.data = NULL; /* what the description says is there would not be */
+    tensor.data = NULL; /* the tensor would reach beyond its memory */
   return tensor;
 }
 
@@ -381,7 +382,7 @@ static inline void call_bind(calls *calls) {
                                              choose(calls, 8) == 7 ? NULL : &tensor, given));
 }
 
-/* The rows of what softmax gives have the sum 1. */
+/* Checks that each row of a softmax result has the sum 1. */
 static inline void check_result(calls *calls, clave_delegate_handle in) {
   clave_tensor tensor;
   if (!settle(calls, calls->d->result(in, NULL, choose(calls, 16) == 15, &tensor))) return;
@@ -415,7 +416,7 @@ static inline void call_run(calls *calls) {
   }
 }
 
-/* Right sizes and a run, of an instance that may be any. */
+/* Sets tensors of the right sizes and runs any instance. */
 static inline void call_whole(calls *calls) {
   const clave_delegate_handle in = pick_instance(calls);
   const int64_t n = choose(calls, ROOM);
@@ -486,7 +487,7 @@ static inline void begin_calls(calls *calls) {
   for (int i = 0; i < N_HANDLES; i++) calls->y[i] = new_block();
 }
 
-/* One of each kind that is as it should be. */
+/* Makes a valid object of each kind. */
 static inline void begin_objects(calls *calls) {
   small_graph graph;
   make_graph(&graph);
@@ -500,8 +501,7 @@ static inline void begin_objects(calls *calls) {
                                                      &calls->instances[calls->n_instances++])));
 }
 
-/* Handles that were forgotten, as more than N_HANDLES were made, are not in it: so many are not
- * made. */
+/* Destroys all objects. Handles beyond the last N_HANDLES would be lost, so no more are made. */
 static inline void end_calls(calls *calls) {
   bool over;
   for (int i = 0; i < N_HANDLES; i++) {

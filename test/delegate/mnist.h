@@ -1,6 +1,7 @@
 #ifndef TEST_DELEGATE_MNIST_H
 #define TEST_DELEGATE_MNIST_H
-/* A network through the plugin, and through clave's own API in the same process: the same bits. */
+/* Runs a network through the plugin and through clave's own API in the same process, for the same
+ * bits. */
 #include "clave.h"
 #include "test/delegate/plugin.h"
 
@@ -105,7 +106,7 @@ static inline int open_all(void **state) {
   return 0;
 }
 
-/* The plugin can be unloaded: nothing of it is left. */
+/* Checks that the plugin can be unloaded without leftovers. */
 static inline int close_all(void **state) {
   fine(d.close(device));
   return dlclose(*state);

@@ -54,14 +54,14 @@ static inline void fine(clave_status st) {
   assert_null(st);
 }
 
-/* An error of this code with these words. */
+/* Expects an error with this code whose message contains these words. */
 static inline void expect(clave_status st, clave_code code, const char *part) {
   if (!strstr(d.status_message(st), part)) fail_msg("'%s': no '%s'", d.status_message(st), part);
   assert_int_equal(d.status_code(st), code);
   d.status_free(st);
 }
 
-/* A file's bytes, malloc'ed. */
+/* Returns a file's bytes; the caller frees them. */
 static inline void *read_file(const char *path, size_t *size) {
   FILE *file = fopen(path, "rb");
   assert_non_null(file);

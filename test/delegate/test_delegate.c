@@ -1,5 +1,5 @@
-/* The plugin's table, payloads, and what a host does wrong (delegate/clave_delegate.h). Run from
- * the project's root. */
+/* The plugin's table, payloads, and misuse by a host (delegate/clave_delegate.h). Run from the
+ * project's root. */
 #include <fcntl.h>
 #include <sys/mman.h>
 
@@ -24,7 +24,8 @@ static void test_register(void **state) {
   assert_null(delegate.open);
 }
 
-/* A host that knows more than the plugin finds NULL there; behind its table nothing is written. */
+/* A newer host finds NULL in fields that the plugin lacks; nothing is written after the plugin's
+ * table. */
 static void test_a_newer_host(void **state) {
   struct {
     clave_delegate known;
@@ -68,8 +69,8 @@ static void test_devices(void **state) {
 
 /* ---------------------------------------------------------------- payloads */
 
-/* Borrowed bytes are given back when program and instances are gone, copied ones at once. At any
- * alignment the results are the same. */
+/* Borrowed bytes are released when the program and its instances are destroyed, copied ones at
+ * once. Results are the same at any alignment. */
 static void test_clv(void **state) {
   (void)state;
   size_t size;
@@ -162,8 +163,8 @@ static bool find_part(void *ctx, const char *name, clave_tensor *constant) {
   return false;
 }
 
-/* Copied constants are the caller's own again when load returns, also where the stride of a
- * dimension of one, which says nothing, is another than declared. */
+/* Copied constants belong to the caller again when load returns. The stride of a dimension of size
+ * one is ignored. */
 static void test_copied_constants(void **state) {
   (void)state;
   parts parts = take_apart();
@@ -203,7 +204,7 @@ static void test_copied_constants(void **state) {
   clave_program_destroy(parts.p);
 }
 
-/* All of the list, all by name, or half of each. */
+/* Passes all constants in the list, all by name, or half of each. */
 static void test_constants_by_name(void **state) {
   (void)state;
   parts parts = take_apart();
@@ -263,7 +264,7 @@ static void test_handles(void **state) {
   expect(d.cancel(in), CLAVE_INVALID, "closed before");
 }
 
-/* Frames in shared memory, at an offset; its descriptors are the host's, and closed at once. */
+/* Inputs in shared memory, at an offset; the host closes its descriptors at once. */
 static void test_dma_buf(void **state) {
   (void)state;
   enum { BEFORE = 4096, ROOM = BEFORE + 4 * PIXELS };

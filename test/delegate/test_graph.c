@@ -1,4 +1,4 @@
-/* A host's own graph: asked about node by node, handed over as a payload; hostile descriptions. */
+/* A host's own graph: queried node by node, passed as a payload; malformed descriptions. */
 #include "test/delegate/mnist.h"
 
 /* ---------------------------------------------------------------- graphs */
@@ -59,7 +59,7 @@ static void init_sample(sample *model) {
                                     .n_nodes = 3};
 }
 
-/* Held against the sums by hand. */
+/* Compares the results with sums by hand. */
 static void test_graph(void **state) {
   (void)state;
   for (int copy = 0; copy < 2; copy++) {
@@ -91,7 +91,7 @@ static void test_graph(void **state) {
   }
 }
 
-/* y = sum + x, which sum becomes: a host's graph with state. */
+/* y = sum + x, and y is the next value of sum: a host's graph with state. */
 typedef struct counter {
   float first[2];
   const void *initial[3];
@@ -139,8 +139,9 @@ static void expect_sums(clave_delegate_handle in, float a, float b) {
   assert_float_equal(((float *)tensor.data)[1], b, 0);
 }
 
-/* States begin with what the host says, again after a reset, and become what it says; in graphs of
- * the first release, which say nothing, they are zeros and stay. */
+/* States begin with the host's initial values, also after a reset, and get the values that the
+ * graph updates them with. In graphs of the first release, which describe neither, states stay
+ * zero. */
 static void test_initial_state(void **state) {
   (void)state;
   for (int way = 0; way < 4; way++) {
@@ -299,7 +300,7 @@ static void test_bad_graphs(void **state) {
   d.status_free(st);
 }
 
-/* z = x - y of two inputs in one memory, at these places, with the result over them. */
+/* z = x - y of two inputs in one memory, at these offsets, with the result over them. */
 static void test_inputs_that_overlap(void **state) {
   (void)state;
   enum { COUNT = 16 };
@@ -352,7 +353,7 @@ typedef struct negatives {
   clave_delegate_graph g;
 } negatives;
 
-/* n inputs, each of an open size of its own, and n outputs, their negatives. */
+/* n inputs, each with a different open size, and n outputs, their negatives. */
 static void init_negatives(negatives *negatives, uint32_t n) {
   for (uint32_t i = 0; i < 2 * n; i++) {
     negatives->indices[i] = i;

@@ -1,12 +1,12 @@
-/* A host with OpenCL of its own: ops that its device lacks, cl_mems bound at an offset. Run from
- * the project's root. */
+/* A host with its own OpenCL objects: ops that its device lacks, cl_mems bound at an offset. Run
+ * from the project's root. */
 #include <math.h>
 
 #include "test/delegate/mnist.h"
 
 #include "test/api/opencl_host.h"
 
-/* A device that lacks an op says so, and that clave as a whole runs it: on the CPU backend. */
+/* A device that lacks an op reports so, and also that clave runs it on the CPU backend. */
 static void test_what_a_device_lacks(void **state) {
   (void)state;
   static const uint32_t index[] = {0, 1, 2};
@@ -39,7 +39,7 @@ static void test_what_a_device_lacks(void **state) {
   assert_true(answer[0].supported && answer[1].supported);
 }
 
-/* Beside the tensors nothing is read or written. */
+/* Nothing outside of the tensors is read or written. */
 static void test_memory_at_an_offset(void **state) {
   (void)state;
   enum { BEFORE = 1024, AFTER = 512, SCORES = CLASSES * 4 };

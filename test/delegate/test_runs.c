@@ -1,4 +1,5 @@
-/* Runs: submitted, waited for, cancelled, told to a profiler; state; threads on one instance. */
+/* Runs: submitted, waited for, cancelled, reported to a profiler; state; several threads on one
+ * instance. */
 #include <pthread.h>
 #include <sys/wait.h>
 
@@ -10,14 +11,14 @@
 
 enum { MOST_SECONDS = 240 };
 
-/* A run that goes on until it is let go, by its events. */
+/* A run that its event callback holds until the test releases it. */
 typedef struct latch {
   clave_delegate_handle instance;
   pthread_mutex_t m;
   pthread_cond_t changed;
   bool inside, go;
   int nodes, runs, done;
-  char inner[200]; /* what the instance said to a call from within */
+  char inner[200]; /* result of a call of the instance from within the callback */
 } latch;
 
 static bool hold_run(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value) {
@@ -167,7 +168,7 @@ static void step_lm(clave_delegate_handle in, int64_t token, int64_t position, f
   memcpy(last, tensor.data, 16);
 }
 
-/* A cache belongs to its instance: reset, copied, read and written. */
+/* A cache belongs to an instance: reset, copied, read and written. */
 static void test_state(void **state) {
   (void)state;
   size_t size;
@@ -240,8 +241,8 @@ static void test_two_threads_on_one_instance(void **state) {
   fine(d.destroy(in));
 }
 
-/* In a child of this process the instance, whose thread is not there, refuses all and waits for
- * nobody; the parent's goes on. */
+/* In a forked child, which has no thread for it, the instance refuses all calls without waiting;
+ * the parent's continues. */
 static int live_as_child(clave_delegate_handle in) {
   bool over;
   static const char word[] = "forked";

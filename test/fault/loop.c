@@ -34,7 +34,8 @@ static clave_status run_armed(const fault_test *test, bool calls, long n, bool *
   return status;
 }
 
-/* One life with failure n. Returns what was wrong, NULL if nothing; *fired: the failure came. */
+/* Runs one life with failure n. Returns a description of what was wrong, or NULL; *fired: the
+ * failure came. */
 static const char *fault(const fault_test *test, bool calls, long n, bool *fired) {
   static char text[800];
   clave_status status = run_armed(test, calls, n, fired), later = NULL;
@@ -64,7 +65,7 @@ int fault_loop(const fault_test *test, const char *kind, long first, long step) 
     fprintf(stderr, "the libOpenCL.so.1 that is found is not the stub\n");
     return 2;
   }
-  /* The device list is made once a process: a call that fails there is test_faults.py's matter. */
+  /* The device list is made once per process, so failures in it are left to test_faults.py. */
   if (calls) clave_status_free(clave_devices_count(&n_devices));
   for (bool fired = true; fired; first += step) {
     const char *wrong = fault(test, calls, first, &fired);

@@ -20,7 +20,7 @@ static inline clave_status set_inputs(clave_session *session, const clave_tensor
   return NULL;
 }
 
-/* f32 absolutely and relatively within 1e-3, others exactly. */
+/* Compares f32 within 1e-3, absolutely and relatively, others exactly. */
 static inline bool same_values(const clave_tensor *got, const clave_tensor *want) {
   size_t n = 1;
   if (got->dtype != want->dtype || got->rank != want->rank) return false;
@@ -37,7 +37,7 @@ static inline bool same_values(const clave_tensor *got, const clave_tensor *want
   return true;
 }
 
-/* The first output of the last run is as in the data file. */
+/* True if the first output of the last run is as in the data file. */
 static inline bool right_output(clave_session *session, const clave_tensors *data) {
   clave_tensor got, want;
   clave_status st = clave_session_output(session, "forward", 0, &got);

@@ -1,10 +1,10 @@
-/* Faults in what a life of run_faults does not call: programs described, changed, saved, made from
- * memory; states read, written and copied; runs observed and profiled; the cache on disk.
+/* Faults in the functions that run_faults does not call: programs described, changed, saved, made
+ * from memory; states read, written and copied; runs observed and profiled; the cache on disk.
  *
  *   run_api_faults alloc|calls PROGRAM DATA DEVICE FOLDER [FIRST STEP]
  *
- * PROGRAM: a .clv with one method, "forward", whose first output does not
- * depend on its state. FOLDER: for what is written. */
+ * PROGRAM: a .clv with one method, "forward", whose first output does not depend on its state.
+ * FOLDER: for files that are written. */
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -93,7 +93,7 @@ static const uint8_t *find_flatbuffer(const uint8_t *file, size_t *size) {
   return file + offset;
 }
 
-/* The runner's own allocations do not fail: they are the driver's to test, not ours. */
+/* The runner's own allocations do not fail: only the library is under test. */
 static void *read_whole(const char *path, size_t *size) {
   static _Alignas(4096) uint8_t bytes[1 << 20];
   FILE *file = fopen(path, "rb");
@@ -136,7 +136,7 @@ static clave_status make_program(life *life) {
   return clave_program_own_constants(life->made);
 }
 
-/* In place, as executables that carry a program have it. */
+/* Reads the program in place, as executables that carry a program do. */
 static clave_status load_bytes(const life *life) {
   clave_program *program;
   size_t size;
@@ -207,7 +207,7 @@ static clave_status run(clave_session *session, const life *life) {
   return clave_session_run(session, "forward");
 }
 
-/* Each state goes through the host to the other session, and all of it back. */
+/* Copies each state through the host to the other session, and all of them back. */
 static clave_status move_states(life *life) {
   clave_program_info info = {.size = sizeof info};
   TRY(clave_program_get_info(life->made, &info));
@@ -235,7 +235,7 @@ static clave_status describe_forms(const clave_program *program) {
   return NULL;
 }
 
-/* A program of its own, since sessions use the others. */
+/* Loads a separate program, since sessions use the others. */
 static clave_status pack(life *life) {
   clave_program *program = NULL, *back = NULL;
   TRY(clave_program_load(life->program_path, NULL, &program));
@@ -289,7 +289,7 @@ static clave_status use_sessions(life *life) {
   return run(life->session, life);
 }
 
-/* A process of another version asks for kernels: it is refused. */
+/* A process of another version requests kernels and is refused. */
 static clave_status serve_stranger(void) {
   enum { HEAD = 4, GREETING = 40, KIND_GREETING = 1 };
   uint32_t asked[HEAD + GREETING / 4] = {KIND_GREETING, 0, GREETING};
@@ -304,7 +304,7 @@ static clave_status serve_stranger(void) {
   return NULL;
 }
 
-/* Whole pages of the host's, which nobody cuts short. */
+/* Guards whole pages of the host's, which are never truncated. */
 static clave_status guard_pages(void) {
   static _Alignas(64 << 10) char pages[64 << 10]; /* the largest pages that processors have */
   volatile bool is_cut = false;
@@ -350,7 +350,7 @@ static const char *wrong_life(void *ctx) {
   return right_output(life->other, life->data) ? NULL : "the other session's output is wrong";
 }
 
-/* A file that is there is whole, and sessions run as if nothing had been. */
+/* Files that exist are complete, and sessions run as before the failure. */
 static clave_status resume(void *ctx) {
   life *life = ctx;
   clave_program *program = NULL;

@@ -114,7 +114,7 @@ static const char *wrong_life(void *ctx) {
   return info.n_nodes == NODES + 1 ? NULL : "nodes are missing";
 }
 
-/* After an error a builder is to be destroyed only, and says why. */
+/* After an error a builder reports that error and can only be destroyed. */
 static clave_status resume(void *ctx) {
   const life *life = ctx;
   if (life->program) abort();

@@ -57,7 +57,7 @@ static clave_status carry(const life *life, const char *program, const char *tar
   return st;
 }
 
-/* The options that the other lives have not. */
+/* The options that the other lives do not use. */
 static clave_status compile_options_of(const life *life) {
   const clave_compile_dim dim = {life->size, 1};
   const clave_compile_options options = {

@@ -45,7 +45,7 @@ static const char *wrong_output(void *ctx) {
   return right_output(life->session, life->data) ? NULL : "no error, yet the output is wrong";
 }
 
-/* The session runs as if nothing had been. */
+/* Runs the session as if there had been no failure. */
 static clave_status resume(void *ctx) {
   life *life = ctx;
   if (!access(life->scratch, F_OK)) abort(); /* an error, yet the output file is there */

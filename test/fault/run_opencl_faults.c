@@ -24,7 +24,7 @@ enum { MAX_INPUTS = 8, OFFSET = 128, ROOM = 1 << 16 };
 
 #include "test/opencl_calls.h"
 
-/* The host, as long as the process lives. */
+/* The host's OpenCL objects, which live as long as the process. */
 static struct {
   cl_device_id device;
   cl_context context;
@@ -45,7 +45,7 @@ typedef struct life {
 
 /* ---------------------------------------------------------------- the host */
 
-/* The driver's library, not the stub, which has the same name and is opened first. */
+/* Opens the driver's library, not the stub, which has the same name and is opened first. */
 static void *open_driver(void) {
   const char *real = getenv("CLAVE_STUB_REAL");
   void *library = dlopen("libOpenCL.so.1", RTLD_NOW);
@@ -124,7 +124,7 @@ static size_t bytes_of(const clave_tensor *tensor) {
 
 /* ---------------------------------------------------------------- a life */
 
-/* The host writes the inputs, without waiting, and forgets the output. */
+/* Enqueues writes of the inputs, without waiting, and overwrites the output. */
 static clave_status bind_all(clave_session *session, const clave_tensors *data) {
   clave_tensor tensor;
   char name[32];
@@ -183,7 +183,7 @@ static bool right_buffer(const clave_tensors *data) {
   return same_values(&got, &want);
 }
 
-/* Has each result copied to the host, that in the closed buffer too. */
+/* Has each result copied to the host, also the one in the closed buffer. */
 static bool observe(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *value) {
   (void)ctx;
   (void)node;

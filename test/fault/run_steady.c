@@ -44,7 +44,7 @@ static clave_status run(const steady *steady) {
   return clave_session_output(steady->session, "forward", 0, &out);
 }
 
-/* The calls of one function in one run; of all where it is "". */
+/* Counts the calls of one function in one run, or of all functions if `function` is "". */
 static clave_status count_calls(const steady *steady, const char *function, long *out) {
   setenv("CLAVE_STUB_FAIL_NAME", function, 1);
   steady->stub_arm(LONG_MAX, 0);

@@ -24,7 +24,7 @@ typedef struct life {
   size_t n_ids;
 } life;
 
-/* A token that an error kept back is asked for again: the conversation is as before the call. */
+/* A failed call leaves the conversation unchanged, so the token is requested again. */
 static clave_status answer(clave_llm_conversation *talk) {
   for (int i = 0; i < TOKENS; i++) {
     clave_llm_token token;
@@ -70,7 +70,7 @@ static clave_status open_talk(life *life) {
   return clave_llm_conversation_create(life->llm, &talk, &life->talk);
 }
 
-/* A tokenizer from bytes, kept in a program, and taken from it. */
+/* Makes a tokenizer from bytes, stores it in a program and loads it from there. */
 static clave_status carry_tokenizer(life *life) {
   static char bytes[1 << 16];
   FILE *file = fopen(life->tokenizer, "rb");
@@ -99,7 +99,7 @@ static clave_status sample(life *life) {
   return clave_sampler_sample(life->sampler, logits, 5, seen, 2, &id);
 }
 
-/* A chat of two turns, saved, of which the second is taken back. */
+/* Saves a chat of two turns and undoes the second. */
 static clave_status chat(life *life, const clave_template_inputs *in) {
   char *text;
   size_t size;
@@ -183,7 +183,7 @@ static const char *wrong_ids(void *ctx) {
   return same ? NULL : "the ids are others";
 }
 
-/* The conversation begins again as if nothing had been. */
+/* Resets the conversation and runs it as if there had been no failure. */
 static clave_status resume(void *ctx) {
   life *life = ctx;
   if (!life->talk) return NULL;

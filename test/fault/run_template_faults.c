@@ -31,7 +31,7 @@ static clave_status run_life(void *ctx) {
       "{% for m in messages %}{% set ns.t = ns.t + m.role %}{{ f(m.content, b=loop.index) }}"
       "{% endfor %}{{ ns.t | upper }}{{ tools | tojson(indent=2) }}{{ tools }}"
       "{{ (messages | map(attribute='role') | join(',')).split(',') | sort }}{{ '%5.1f' % 2 }}"
-      /* blocks of memory behind the first, and what is too large for one */
+      /* blocks of memory after the first, and text too large for one */
       "{% for i in range(150) %}{% set ns.t = ns.t ~ 'xyz' %}{% endfor %}{{ ('y' * 9000)[:2] }}";
   life *life = ctx;
   bool ignores_documents;

@@ -44,8 +44,7 @@ static clave_status open_session(life *life) {
   return clave_session_create(life->program, life->device, &options, &life->session);
 }
 
-/* Runs until the device has answered twice, or was given up: however busy the machine is, one of
- * them comes. */
+/* Runs until the device has answered twice, or was given up: one of them happens on any machine. */
 static clave_status run_life(void *ctx) {
   const struct timespec moment = {.tv_nsec = 1000000};
   life *life = ctx;

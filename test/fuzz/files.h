@@ -1,6 +1,6 @@
 #ifndef TEST_FUZZ_FILES_H
 #define TEST_FUZZ_FILES_H
-/* Inputs as files, for readers that take a path. */
+/* Passes inputs as files, for readers that accept a path. */
 #include <dirent.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ static inline void remove_fuzz_folder(void) {
   (void)rmdir(fuzz_folder);
 }
 
-/* A folder of this process, removed at its end. */
+/* A folder for this process, removed when it exits. */
 static inline const char *open_fuzz_folder(void) {
   static int is_made;
   if (!is_made) require(mkdtemp(fuzz_folder) && atexit(remove_fuzz_folder) == 0);
@@ -38,7 +38,7 @@ static inline const char *open_fuzz_folder(void) {
   return fuzz_folder;
 }
 
-/* The input as a file there; its path stays the same. */
+/* Writes the input to a file there; its path stays the same. */
 static inline const char *input_file(const void *bytes, size_t size) {
   static char path[64];
   (void)snprintf(path, sizeof path, "%s/input", open_fuzz_folder());

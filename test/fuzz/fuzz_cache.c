@@ -1,5 +1,5 @@
-/* Cached kernel binaries, as they are and with their hash put right: found damaged and removed, or
- * given back as they were written. */
+/* Cached kernel binaries, as they are and with a corrected hash: either found damaged and removed,
+ * or returned as they were written. */
 #include <inttypes.h>
 
 #include "backend/opencl/program/cache.h"
@@ -18,7 +18,7 @@ static void load(const char *folder, const uint8_t *bytes, size_t size, int righ
                  key[1]);
   put_file(path, bytes, size);
   bool loaded = cache_load(folder, key, &entry, &damaged);
-  /* of another version: neither */
+  /* an entry of another version is neither loaded nor damaged */
   require(!(loaded && damaged) && loaded == (access(path, F_OK) == 0) && (loaded || !right));
   if (loaded) {
     size_t proven = entry.n_proven * sizeof *entry.proven;
@@ -28,7 +28,7 @@ static void load(const char *folder, const uint8_t *bytes, size_t size, int righ
   file_map_close(&entry.map);
 }
 
-/* Written and read again, then trimmed away. */
+/* Writes an entry, reads it again, then trims it away. */
 static void keep(const char *folder, const uint8_t *bytes, size_t size) {
   const uint64_t proven[3] = {1, 2, UINT64_MAX};
   const cache_entry binary = {.data = bytes, .size = size, .proven = proven, .n_proven = size % 4};
@@ -45,8 +45,8 @@ static void keep(const char *folder, const uint8_t *bytes, size_t size) {
   require(is_good(cache_trim(folder, 0, &removed)) && removed >= stats.bytes);
 }
 
-/* Makes an entry of any bytes behind a header: as many proven classes as fit of those it speaks of.
- */
+/* Makes a valid entry of any bytes after the header, with as many proven classes as fit, at most
+ * the number that the header has. */
 static void put_right(uint8_t *bytes, size_t size) {
   uint64_t rest = size - HEADER, n_proven;
   memcpy(&n_proven, bytes + AT_PROVEN, sizeof n_proven);

@@ -1,4 +1,4 @@
-/* .clv files. The hashes are put right first, else nothing would get past them. */
+/* .clv files. The hashes are corrected first, or else almost every input would be refused. */
 #include "base/hash.h"
 #include "test/fuzz/round_trip.h"
 

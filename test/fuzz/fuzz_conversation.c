@@ -1,5 +1,5 @@
-/* Conversation files, their hashes put right first: an error that leaves the conversation as it
- * was, or one that goes on and can be saved. */
+/* Conversation files with corrected hashes: an error leaves the conversation unchanged; else it
+ * continues and can be saved. */
 #include <math.h>
 
 #include "base/hash.h"
@@ -53,7 +53,7 @@ static uint8_t *find_bytes(const tensor_file *file, const char *name, size_t byt
   return at >= input && at < input + size ? at : NULL;
 }
 
-/* Makes the file one of this program, and its check that of its contents. */
+/* Makes the file belong to this program and its checksum match its contents. */
 static void put_right(uint8_t *bytes, size_t size) {
   static const char *const parts[] = {"conversation", "ids",     "logits", "messages",
                                       "turns",        "state.0", "state.1"};
@@ -86,8 +86,8 @@ static void use_chat(clave_llm_conversation *talk) {
   (void)is_good(clave_llm_rewind(talk, 1));
 }
 
-/* A restored conversation: its ids are the model's, it goes on as far as the context goes, and what
- * is saved of it can be restored. */
+/* Checks a restored conversation: its ids are the model's, it continues up to the context's length,
+ * and it can be saved and restored. */
 static void use(clave_llm_conversation *talk) {
   size_t n;
   clave_llm_token token;

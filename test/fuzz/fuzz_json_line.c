@@ -1,5 +1,5 @@
-/* Lines of clave tokenize: a string or a list of ids is an error, or reads back as it is written.
- */
+/* Lines of clave tokenize: a string or a list of ids is either an error, or survives a round
+ * trip. */
 #include "json/json.h"
 #include "json/writer.h"
 #include "test/fuzz/target.h"

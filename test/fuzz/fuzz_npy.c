@@ -1,4 +1,4 @@
-/* .npy files: an error, or a tensor whose every element is there. */
+/* .npy files: an error, or a tensor whose every element can be read. */
 #include <stdarg.h>
 
 #include "cli/npy.h"
@@ -6,7 +6,7 @@
 
 static volatile uint8_t sink;
 
-/* The tool's own would print. */
+/* Replaces the tool's error function, which would print. */
 int fail(const char *format, ...) {
   char line[16384];
   va_list arguments;

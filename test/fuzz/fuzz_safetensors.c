@@ -1,4 +1,4 @@
-/* safetensors files: every byte of every tensor that the reader hands out is there and aligned. */
+/* safetensors files: every byte of every tensor that the reader returns is readable and aligned. */
 #include "serialize/safetensors.h"
 #include "test/fuzz/target.h"
 

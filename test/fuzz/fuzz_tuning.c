@@ -1,5 +1,5 @@
-/* Tuning tables on disk, as they are and with their hash put right: none is taken that is damaged,
- * what is taken can be used, and is the same once written and read again. */
+/* Tuning tables on disk, as they are and with a corrected hash: a damaged table is refused; an
+ * accepted one can be used, and is the same after it is written and read again. */
 #include <inttypes.h>
 
 #include "base/file.h"
@@ -18,7 +18,7 @@ static void use(const tuning *tuning) {
   }
 }
 
-/* Read, written over what is there, and read again. */
+/* Reads a table, writes it over the existing file, and reads it again. */
 static void load(const char *path, const uint8_t *bytes, size_t size) {
   tuning *tuning, *again = NULL;
   const char *why;

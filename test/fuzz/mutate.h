@@ -17,7 +17,7 @@ typedef struct mutation {
   uint32_t count, target; /* target: UINT32_MAX while counting */
   uint64_t random;
   bool everywhere, found;
-  ir_field_kind kind; /* of the target, and what it was and becomes */
+  ir_field_kind kind; /* of the target: its kind, old value and new value */
   int64_t was, becomes;
 } mutation;
 
@@ -146,7 +146,8 @@ static inline void visit_table(mutation *mutation, const ir_table *table, void *
   }
 }
 
-/* Writes the changed program over `data`. Its size, or 0 if it does not decode or does not fit. */
+/* Writes the changed program over `data`. Returns its size, or 0 if it does not decode or does not
+ * fit. */
 static inline size_t mutate_program(uint8_t *data, size_t size, size_t max_size, unsigned seed) {
   mem_pool *pool;
   ir_program ir = {0};

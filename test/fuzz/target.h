@@ -15,7 +15,7 @@ static inline void require(int good) {
   if (!good) abort();
 }
 
-/* True: good. False: an error, of one line, which is freed. */
+/* Returns true if there is no error. Else checks that it has one line and frees it. */
 static inline int is_good(clave_status st) {
   const char *message = clave_status_message(st);
   if (st) require(message[0] && !strchr(message, '\n'));

@@ -1,6 +1,6 @@
 #ifndef TEST_FUZZ_USE_TOKENIZER_H
 #define TEST_FUZZ_USE_TOKENIZER_H
-/* A tokenizer from any bytes: an error, or one whose ids and texts hold together. */
+/* Uses a tokenizer made from any bytes: its ids and texts must be consistent. */
 #include "clave_tokenizer.h"
 #include "test/fuzz/target.h"
 

@@ -22,7 +22,7 @@ static inline void good(clave_status st) {
   assert_null(st);
 }
 
-/* A device that supports the nodes whose names' hash leaves no remainder; 1: all of them. */
+/* A device that supports the nodes whose names' hash is divisible by `modulus`; 1: all nodes. */
 typedef struct null_device {
   backend b;
   uint64_t modulus;
@@ -73,7 +73,7 @@ static inline device_set null_devices(null_device *device, int n) {
 
 /* ---------------------------------------------------------------- programs */
 
-/* From JSON with ' for ". The program has no constants. */
+/* Makes a program from JSON with ' in place of ". It has no constants. */
 static inline program *program_of(const char *text) {
   char *json = strdup(text);
   program *program;
@@ -86,7 +86,7 @@ static inline program *program_of(const char *text) {
   return program;
 }
 
-/* A FlatBuffers file; NULL: it does not verify. */
+/* Loads a FlatBuffers file; NULL if it does not verify. */
 static inline program *program_of_file(const char *path) {
   file_map map;
   program *program;
@@ -101,8 +101,8 @@ static inline program *program_of_file(const char *path) {
   return NULL;
 }
 
-/* Values as inputs of these sizes would set them: `size` more than the least that is allowed, for
- * dimensions and scalars alike. To be freed. */
+/* Returns the values that inputs of these sizes would set: `size` more than the least allowed, for
+ * dimensions and scalars alike. The caller frees them. */
 static inline scalar_value *input_values(const program *program, uint32_t method, int64_t size) {
   scalar_value *values = calloc(program->ir.values.count + 1, sizeof *values);
   const ir_arguments *inputs = &program->ir.methods.items[method].inputs;

@@ -1,8 +1,8 @@
 #ifndef TEST_INTERP_SIMULATE_H
 #define TEST_INTERP_SIMULATE_H
-/* Runs a schedule on memory that knows, for each stretch of an arena, which storage was written
- * there last: what a command reads must be what was written for it. Loops run three times; sizes
- * that depend on data are 1 and 2 in turn. */
+/* Runs a schedule on simulated memory that records, for each unit of an arena, the storage last
+ * written to it: a command must read what was written for it. Loops run three times; sizes that
+ * depend on data are 1 and 2 in turn. */
 #include "interp/null_device.h"
 
 enum { UNIT = 64, MAX_UNITS = 1 << 20, ITERATIONS = 3 };
@@ -19,8 +19,8 @@ typedef struct memory {
   uint32_t *arena[MAX_BACKENDS]; /* (MAX_UNITS) storage, chunks one after the other */
   uint32_t *whole;               /* by block: storage, of those that are in no arena */
   int64_t item;                  /* what the next Item reads */
-  uint32_t commands;             /* how many were seen */
-  bool refused;                  /* a later schedule cannot be made of these values */
+  uint32_t commands;             /* number of commands seen */
+  bool refused;                  /* no later schedule can be made of these values */
 } memory;
 
 /* ---------------------------------------------------------------- blocks */
@@ -45,7 +45,7 @@ static inline void write_storage(memory *memory, uint32_t index, int b) {
   for (size_t u = 0; u < unit_count(block); u++) memory->arena[b][first + u] = index;
 }
 
-/* The storage, or the one that it was made of in place. */
+/* True if the blocks of a storage still hold its contents. */
 static inline bool holds(const memory *memory, uint32_t index, int b) {
   uint32_t i = memory->p->storages[index].block[b];
   assert_int_not_equal(i, NO_INDEX);
@@ -82,7 +82,7 @@ static inline bool is_changed(const memory *memory, const ir_instruction *ins, u
   return false;
 }
 
-/* All of its memory is the operand's, and no other operand's. */
+/* Checks that a result in place has all of one operand's memory and none of another's. */
 static inline void check_in_place(const memory *memory, const ir_instruction *ins, uint32_t tid,
                                   int b) {
   const location *location = &memory->at[tid];
@@ -125,7 +125,7 @@ static inline void simulate_op(memory *memory, const command *command) {
     }
     write_storage(memory, out, command->backend);
   }
-  read_operands(memory, command, ins, true); /* results lie elsewhere */
+  read_operands(memory, command, ins, true); /* results are stored elsewhere */
 }
 
 static inline void simulate_commands(memory *memory, range range);
@@ -215,7 +215,8 @@ static inline void write_inputs(memory *memory) {
   }
 }
 
-/* Slots that this schedule produces are where it says; others stay where commands put them. */
+/* Checks that slots which this schedule produces are where it says; others stay where commands put
+ * them. */
 static inline void enter(memory *memory, schedule *schedule) {
   memory->p = schedule;
   for (uint32_t i = 0; i < slot_count(memory->x->prog); i++) {
@@ -282,7 +283,7 @@ static inline void check_outputs(memory *memory) {
   }
 }
 
-/* The method for inputs of these values. *commands: how many were seen. */
+/* Runs the method for inputs of these values. *commands: number of commands seen. */
 static inline void simulate(executable *executable, uint32_t method, const scalar_value *values,
                             uint32_t *commands) {
   schedule *schedule;

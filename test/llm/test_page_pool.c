@@ -1,6 +1,5 @@
-/* Conversations share a pool where all session options are the same, whatever lies in the padding
- * of the struct, and where one differs they do not. Methods have the names of the pool's program.
- */
+/* Conversations share a pool if all session options are equal, whatever the padding of the struct
+ * holds, and do not if one differs. Methods have the names of the pool's program. */
 #include "api/expect.h"
 #include "clave_llm.h"
 #include "llm/page_pool.h"
@@ -104,7 +103,7 @@ static void test_padding_does_not_matter(void **state) {
   page_pool_give(fixture->llm, again);
 }
 
-/* Sessions of a program find a method by the address of its name without a look at the text. */
+/* Sessions of a program find a method by the address of its name, without comparing text. */
 static void test_names_are_those_of_the_paged_program(void **state) {
   const fixture *fixture = *state;
   clave_method_info info = {.size = sizeof info};

@@ -1,4 +1,4 @@
-/* Scratch memory of samplers: one for all who do not choose at the same time. */
+/* Scratch memory of samplers: samplers that do not run at the same time share it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

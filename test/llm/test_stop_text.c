@@ -44,7 +44,7 @@ static bool may_begin(const char *text, size_t n, const span *stops, size_t n_st
   return false;
 }
 
-/* No more is held than the longest end that may begin a stop text. */
+/* Checks that no more text is held than the longest suffix that may begin a stop text. */
 static void check_held(const char *text, size_t n, const span *stops, size_t n_stops, size_t held) {
   size_t longest = 0;
   for (size_t k = 1; k <= n; k++) {

@@ -82,7 +82,7 @@ static inline void expect_good(ir_op op_type, void *op) {
   assert_null(st);
 }
 
-/* The rule refuses, and its message contains `text`. */
+/* Expects that the rule refuses the op with a message that contains `text`. */
 static inline void expect_bad(ir_op op_type, void *op, const char *text) {
   rule_context context = fixture_context();
   ir_instruction ins = {op_type, op, "node"};

@@ -64,7 +64,7 @@ static void refused_shapes(void **state) {
   expect_bad(IR_OP_FFT, &op, "fft norm 3 is unknown");
 }
 
-/* Every length is the product of its passes' radices, or has a prime factor that is none. */
+/* Every length is the product of its passes' radices, or has a prime factor that is not a radix. */
 static void lengths_are_divided(void **state) {
   (void)state;
   fft_plan plan;

@@ -1,4 +1,5 @@
-/* Normal forms: what a backend is spared shows in no result, so it is checked here. */
+/* Normal forms of ops. They affect only the work of a backend, not its results, so no other test
+ * notices errors. */
 #include "ops/conv.h"
 #include "ops/fixture.h"
 #include "ops/matmul.h"

@@ -1,4 +1,4 @@
-/* Dtypes that are only stored: which ops take them, and that every other refuses them by name. */
+/* Dtypes for storage only: some ops accept them, and every other refuses them by name. */
 #include <stdio.h>
 
 #include "ops/fixture.h"

@@ -98,7 +98,7 @@ static void collapse_merges_all_it_can(void **state) {
   assert_int_equal(tensor_numel(&empty), 0);
 }
 
-/* value with `axis` behind its other dimensions. */
+/* Returns the view with `axis` moved to the end. */
 static tensor axis_last(const tensor *value, int axis) {
   tensor moved = *value;
   for (int d = 0, to = 0; d < value->rank; d++) {

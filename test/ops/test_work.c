@@ -37,7 +37,7 @@ static void expect(const counted *counted) {
 
 static ir_step step_of(ir_step_kind kind) { return (ir_step){.kind = kind}; }
 
-/* All steps of a fused node; copies and casts are none. */
+/* All steps of a fused node count; copies and casts do not. */
 static void steps_count_once(void **state) {
   (void)state;
   fixture_reset();
@@ -145,7 +145,7 @@ static void products(void **state) {
   EXPECT(MATMUL, &op, .flops = 2 * 42 * 5 + 42, .bytes = 4 * 30 + 2 * 35 + 4 * 7 + 4 * 42);
 }
 
-/* Codes as they are stored: a Q8_0 block of 32 weights is 34 bytes. */
+/* Encoded weights count with their stored size: a Q8_0 block of 32 weights is 34 bytes. */
 static void encoded_products(void **state) {
   (void)state;
   fixture_reset();
@@ -175,7 +175,7 @@ static void convolutions(void **state) {
   EXPECT(POOL, &pool, .flops = 192 * 4, .bytes = 4 * (768 + 192));
 }
 
-/* Rows behind the last end are in no group; groups without rows are not read. */
+/* Rows after the last end are in no group; groups without rows are not read. */
 static void groups_of_rows(void **state) {
   (void)state;
   fixture_reset();
@@ -218,8 +218,7 @@ static void plain_attention(void **state) {
   EXPECT(ATTENTION, &op, .flops = 2 * 8 * 5 * 14, .bytes = 4 * (192 + 64 + 48 + 144));
 }
 
-/* Two tokens at positions 10 and 11 of a cache of 32 rows, 2 heads of which each reads the one
- * that is kept. */
+/* Two tokens at positions 10 and 11 of a cache of 32 rows; 2 query heads share one cached head. */
 static void cached_attention(void **state) {
   (void)state;
   fixture_reset();
@@ -278,7 +277,7 @@ static void paged_attention(void **state) {
 
 /* ---------------------------------------------------------------- moves */
 
-/* Updates are in place: of what they change nothing else is touched. */
+/* Updates are in place: only the elements that change are counted. */
 static void updates(void **state) {
   (void)state;
   fixture_reset();

@@ -1,11 +1,10 @@
-/* flatc beside our own code, over programs with every op and field: it reads our JSON and our
- * FlatBuffers, and what it makes of them is the same program. Skipped where flatc is not installed.
- */
+/* flatc against our own code, over programs with every op and field: it reads our JSON and our
+ * FlatBuffers, and its conversions are the same program. Skipped where flatc is not installed. */
 #include "test/serialize/sample.h"
 
 static const char *gen; /* folder with steps.fbs: BUILD/gen, from the path of this test */
 
-/* Runs flatc on `name` in the test's folder; the result is there too. */
+/* Runs flatc on `name` in the test's folder, which also gets the result. */
 static void run_flatc(const char *options, const char *name) {
   char command[2048];
   (void)snprintf(command, sizeof command, "flatc -I %s -o %s %s %s/%s", gen, sample_folder, options,

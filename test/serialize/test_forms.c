@@ -1,4 +1,5 @@
-/* Packed forms in a .clv: there and back, found by what decides their bytes, and every damage. */
+/* Packed weights in a .clv: round trips, lookup by the fields that determine their bytes, and every
+ * damage. */
 #include "base/hash.h"
 #include "test/serialize/sample.h"
 
@@ -57,7 +58,7 @@ static void there_and_back(void **state) {
   for (size_t i = 0; i < 4; i++) program_destroy(all[i]);
 }
 
-/* Each field tells a form from others. */
+/* Each field distinguishes a packed weight from others. */
 static void found_by_every_field(void **state) {
   (void)state;
   program *program = make_packed(1), *back = save_and_load(program, "d.clv");
@@ -225,7 +226,7 @@ static void damaged_sections(void **state) {
   free(file.bytes);
 }
 
-/* Bytes are looked at where they are asked for, not by loading. */
+/* Packed bytes are checked when they are used, not when the file is loaded. */
 static void damaged_bytes(void **state) {
   (void)state;
   program *program;
@@ -240,7 +241,7 @@ static void damaged_bytes(void **state) {
   free(file.bytes);
 }
 
-/* Forms of other constants are none of the program's, and no error. */
+/* Packed weights of other constants are ignored without an error. */
 static void of_other_constants(void **state) {
   (void)state;
   program *program;
@@ -253,7 +254,7 @@ static void of_other_constants(void **state) {
   free(file.bytes);
 }
 
-/* A reader that knows the tags of neither section finds their hashes right, as of any. */
+/* A reader that does not know the tags of the two sections can still check their hashes. */
 static void sections_have_hashes(void **state) {
   (void)state;
   file file = open_file();

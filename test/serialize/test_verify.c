@@ -293,9 +293,8 @@ static void test_edits(void **state) {
   ", \"else_chain\": " else ", \"args\": [{\"idx\": " arg "}], \"results\": [{\"idx\": " result \
                             "}]}}"
 
-/* The sample with `levels` Ifs, one in the other, in its second body, which has tensors 8 and 9 and
- * lies in an If itself. A body of level i has tensors 11 + 3i and following, and chains 4 + 2i and
- * following. */
+/* Nests `levels` Ifs in the sample's second body, which has tensors 8 and 9 and is in an If itself.
+ * A body of level i has tensors 11 + 3i and following, and chains 4 + 2i and following. */
 static char *nested_program(int levels) {
   text tensors = {0}, chains = {0};
   for (int i = 0; i < levels; i++) {
@@ -337,7 +336,7 @@ static void test_depth(void **state) {
   }
 }
 
-/* A state of two elements cannot become a tensor of three. */
+/* A state of two elements cannot be updated with a tensor of three. */
 static void test_update_of_another_size(void **state) {
   (void)state;
   program *program;

@@ -170,7 +170,7 @@ static void *hook_clGetExtensionFunctionAddressForPlatform(
 
 /* ---- uses */
 
-/* Why a command other than a kernel does not take this memory. */
+/* Returns an error if a command other than a kernel must not use this memory. */
 static cl_int refuse_memory(cl_mem memory) {
   lock_imports();
   const imported_memory *imported_memory = find_imported(memory);

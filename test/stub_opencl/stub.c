@@ -76,7 +76,7 @@ static void stub_count(int kind, long change) {
   __atomic_fetch_add(&live[kind], change, __ATOMIC_RELAXED);
 }
 
-/* Counts a call. CL_SUCCESS, or the error it must return. */
+/* Counts a call. Returns CL_SUCCESS, or the error that it must return. */
 static cl_int stub_call(const char *name) {
   const char *only = getenv("CLAVE_STUB_FAIL_NAME");
   if (only && *only && strcmp(only, name)) return CL_SUCCESS;
@@ -125,7 +125,7 @@ static cl_int hook_clGetPlatformInfo(platform_query real, cl_platform_id platfor
   return code;
 }
 
-/* Takes one word out of a list of extensions. */
+/* Removes one word from a list of extensions. */
 static void drop_extension(char *list, const char *word) {
   char *at = list ? strstr(list, word) : NULL;
   if (at) memset(at, ' ', strlen(word));
@@ -142,7 +142,7 @@ static const char *added_extensions(void) {
   return imports_by("arm") ? " cl_arm_import_memory cl_arm_import_memory_dma_buf " : "";
 }
 
-/* No size of a work-group beyond what the variable says. */
+/* Limits the sizes of work-groups to the variable's value. */
 static void bound_sizes(const char *variable, size_t *sizes, size_t count) {
   size_t most = (size_t)number_of(variable, LONG_MAX);
   for (size_t i = 0; i < count; i++)
@@ -217,7 +217,7 @@ static cl_int hook_clGetKernelWorkGroupInfo(work_group_query real, cl_kernel ker
   return code;
 }
 
-/* The local memory that the kernel takes with its arguments as they are. */
+/* Returns the local memory that the kernel needs with its current arguments. */
 static cl_ulong local_memory_of(cl_kernel kernel, cl_command_queue queue) {
   cl_int (*queue_info)(cl_command_queue, cl_command_queue_info, size_t, void *, size_t *);
   work_group_query group_info;

@@ -1,4 +1,4 @@
-/* BPE against the definition: join the leftmost of the best pairs until there is none. */
+/* BPE against the definition: join the leftmost of the best pairs until no pair is left. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -197,7 +197,7 @@ static void test_piece_cache(void **state) {
   vocab_destroy(vocab);
 }
 
-/* Pieces that differ only in the NUL bytes at their end are not taken for each other. */
+/* Pieces that differ only in the NUL bytes at their end are distinguished. */
 static clave_status encode_size(const token_model *model, span piece, id_list *out) {
   (void)model;
   id_list_append(out, (uint32_t)piece.size);

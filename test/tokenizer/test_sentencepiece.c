@@ -1,5 +1,5 @@
-/* SentencePiece's file: what is wrong in it is said, nothing damaged is followed. The ids are
- * test_sentencepiece.py's. */
+/* SentencePiece's file: errors are reported, and damaged data is not used. test_sentencepiece.py
+ * checks the ids. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -22,7 +22,8 @@
 enum { UNIGRAM = 1, BPE = 2 };
 
 static clave_status create(const text *file, clave_tokenizer **out) {
-  char *exact = malloc(file->size + 1); /* a block of its own, so that sanitizers see all */
+  char *exact = malloc(file->size + 1); /* a separate block, so that sanitizers see every access
+                                         * beyond it */
   assert_non_null(exact);
   if (file->size > 0) memcpy(exact, file->data, file->size);
   clave_status st = clave_tokenizer_create(exact, file->size, NULL, out);

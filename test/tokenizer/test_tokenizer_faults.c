@@ -1,5 +1,5 @@
-/* Out of memory at the Nth allocation of a tokenizer's life, for all N: an error, no leak; or the
- * ids and the text that it has otherwise. */
+/* Out of memory at the Nth allocation of a tokenizer's life, for all N: an error without a leak, or
+ * the right ids and text. */
 #include "test/fault_alloc.h"
 
 #include <setjmp.h>

@@ -131,7 +131,7 @@ static void test_what_is_too_much(void **state) {
   mem_pool_destroy(s.pool);
 }
 
-/* A value that two instructions set (in two methods) is not either's. */
+/* A value that two instructions set (in two methods) equals neither's. */
 static void test_values_of_several_methods(void **state) {
   (void)state;
   begin(&s);

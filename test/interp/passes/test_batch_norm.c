@@ -191,7 +191,7 @@ static clave_program *build(product kind, variant how) {
 
 /* ---------------------------------------------------------------- runs */
 
-/* All outputs, one behind the other; how many numbers. */
+/* Copies all outputs one after the other and returns the number of floats. */
 static size_t run(clave_program *program, product kind, int64_t batch, float *out) {
   static float x[MOST], var[OUT] = {1, 2, 0.5F, 3, 4, 0.25F};
   const int64_t dims[] = {batch, IN, SIDE, SIDE}, channels[] = {OUT};

@@ -1,5 +1,5 @@
-/* Products of one tensor become one product and slices, with one joined constant for all methods;
- * near misses stay as they are. */
+/* Products of one tensor are joined into one product and slices, with one joined constant for all
+ * methods; near misses stay unchanged. */
 #include <math.h>
 
 #include "api/expect.h"
@@ -8,7 +8,7 @@
 enum { ROWS = 3, INNER = 4, PARTS = 3, MOST = 256 };
 
 typedef enum variant {
-  TURNED,      /* weights (N, K) behind a Permute */
+  TURNED,      /* weights (N, K) read through a Permute */
   COLUMNS,     /* weights (K, N) */
   ONE_BIAS,    /* of one product only */
   TWO_METHODS, /* the second multiplies the same weights, in another order */
@@ -77,7 +77,7 @@ static clave_id output(building *building, int64_t rows, int64_t n) {
   return y;
 }
 
-/* An output of what one op makes of it. */
+/* Adds an output that one op computes from the product. */
 static void read(building *building, const char *op, clave_id x, int64_t rows, int64_t n) {
   const clave_operand operand = {.source = CLAVE_OPERAND_INPUT};
   clave_id y = output(building, rows, n);
@@ -148,7 +148,7 @@ static size_t copy_outputs(clave_session *session, const char *method, uint32_t 
   return n;
 }
 
-/* All outputs of a method, one behind the other; how many numbers. */
+/* Copies all outputs of a method one after the other and returns the number of floats. */
 static size_t run(clave_program *program, uint32_t method, float *out) {
   static float x[MOST];
   clave_method_info info = {.size = sizeof info};

@@ -1,5 +1,5 @@
-/* Rotary embeddings of heads that lie side by side become one, with the same bits; near misses stay
- * as they are. */
+/* Rotary embeddings of adjacent heads are joined into one, with the same bits; near misses stay
+ * unchanged. */
 #include <math.h>
 
 #include "api/expect.h"
@@ -13,9 +13,9 @@ typedef enum variant {
   TURNED, /* by way of (n_heads, L, D) */
   BEHIND, /* the last first */
   N_JOINED,
-  GAP = N_JOINED, /* two columns lie between the first and the second */
+  GAP = N_JOINED, /* two columns are between the first and the second */
   TABLES,         /* the second has other angles */
-  SINES,          /* only its sines are others */
+  SINES,          /* only its sines differ */
   PAIRS,          /* the second turns other pairs */
   ORDER,          /* its elements are in another order */
   STEP,           /* every second column */
@@ -103,7 +103,7 @@ static clave_id as_heads(const building *building, clave_id x, int64_t n, bool d
   return reshape(building, permute(building, y, 4, back, (const int32_t[]){0, -2, 1, 3}), 3, plain);
 }
 
-/* An output of what one op makes of it. */
+/* Adds an output that one op computes from the embedding. */
 static void read(building *building, const char *op, clave_id x, int64_t n) {
   const clave_operand operand = {.source = CLAVE_OPERAND_INPUT};
   clave_id y = output(building, n);
@@ -118,7 +118,7 @@ static void read(building *building, const char *op, clave_id x, int64_t n) {
   clave_builder_set_tensor(building->b, "out", y);
 }
 
-/* Only the second of the parts is what a near miss is about. */
+/* A near miss alters only the second of the parts. */
 static void add_rope(building *building, int part) {
   int64_t n = heads[part];
   bool is_output = building->how == OUTPUT && part == 1;
@@ -155,7 +155,7 @@ static clave_program *build(variant how) {
 
 /* ---------------------------------------------------------------- runs */
 
-/* All outputs, one behind the other. */
+/* Copies all outputs, one after the other. */
 static size_t run(clave_program *program, float *out) {
   static float x[L * COLUMNS];
   size_t n = 0;

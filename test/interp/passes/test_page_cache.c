@@ -1,5 +1,5 @@
-/* A language model over caches becomes one over pages, with the same logits whoever else is in a
- * run; near misses stay as they are. */
+/* A language model with caches is rewritten to use pages, with the same logits whatever else is in
+ * a run; near misses stay unchanged. */
 #include <math.h>
 #include <string.h>
 
@@ -15,14 +15,14 @@ typedef enum variant {
   N_PAGED,
   UNEQUAL = N_PAGED, /* the second layer's cache is longer */
   TWO_TEXTS,         /* caches of two sequences */
-  OTHER_STATE,       /* state that is no cache */
-  SHIFTED,           /* tokens stand from position + 1 on */
+  OTHER_STATE,       /* a state that is not a cache */
+  SHIFTED,           /* tokens are at position + 1 and following */
   EVERY_SECOND,      /* at position, position + 2, ... */
   BELOW,             /* at position - arange */
-  COUNTED,           /* at a constant + arange, wherever the tokens stand */
-  READ,              /* the position is read otherwise, too */
+  COUNTED,           /* at a constant + arange, whatever the tokens' positions are */
+  READ,              /* another op reads the position, too */
   FIRST,             /* the logits of the first token */
-  MIXED,             /* an op that pages do not know follows the last token */
+  MIXED,             /* an op without a paged version follows the last token */
   TWO_OUTPUTS,
   THREE_INPUTS,
   NAMED, /* a size has the pages' name */

@@ -13,7 +13,7 @@
 
 enum { ROWS = 2, COLUMNS = 6, MAX_TEXT = 512 };
 
-/* A program that is being written down: of F32 (2, 6), if nothing else is said. */
+/* A program under construction; tensors are F32 (2, 6) unless stated otherwise. */
 typedef struct sketch {
   clave_builder *b;
   clave_id x; /* the input */
@@ -125,7 +125,7 @@ static clave_id output_slot(sketch *sketch, int rank, const int64_t *dims) {
   return y;
 }
 
-/* An output of this tensor, by an instruction; its slot. */
+/* Adds an instruction that makes an output of this tensor, and returns its slot. */
 static clave_id output(sketch *sketch, clave_id x, int rank, const int64_t *dims) {
   clave_id y = output_slot(sketch, rank, dims);
   const clave_operand operand = {.source = CLAVE_OPERAND_INPUT};
@@ -154,7 +154,7 @@ static const char *names_of(const clave_program *program) {
   return text;
 }
 
-/* All outputs, one behind the other. */
+/* Copies all outputs, one after the other. */
 static void run(clave_program *program, clave_device *device, float *out, size_t *count) {
   float data[ROWS * COLUMNS];
   clave_session *session;
@@ -203,7 +203,7 @@ static void tell(void *ctx, const clave_pass_info *info) {
   told->removed = info->removed;
 }
 
-/* The pass makes `after` of `before`, or nothing: applied 0. */
+/* Checks that the pass rewrites `before` to `after`, or changes nothing if applied is 0. */
 static void expect(sketch *sketch, const char *pass, const char *before, const char *after,
                    uint32_t applied) {
   clave_program *program, *other_program;
@@ -259,7 +259,7 @@ static void test_views(void **state) {
   expect(&sketch, "view", "reshape reshape permute permute elementwise", "elementwise", 2);
 }
 
-/* Each of them keeps a slot of its own. */
+/* Each output keeps its slot. */
 static void test_outputs_that_become_one_tensor(void **state) {
   (void)state;
   const int64_t row[] = {ROWS * COLUMNS};

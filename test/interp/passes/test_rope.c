@@ -1,5 +1,5 @@
-/* Rotary embeddings written out become Rope, which gives the same numbers; what only looks like one
- * stays as it is. */
+/* Rotary embeddings that are written out are replaced by Rope, with the same results; near misses
+ * stay unchanged. */
 #include <math.h>
 
 #include "api/expect.h"
@@ -10,7 +10,7 @@ enum { B = 2, H = 3, L = 5, D = 6, N = B * H * L * D };
 /* A rotary embedding of q, written out in one of these ways. */
 typedef enum spelling { BY_HALVES, BY_PAIRS, PARTS_OF_HALVES, N_SPELLINGS } spelling;
 
-/* And what is wrong with it. */
+/* Deviations that make it no rotary embedding. */
 typedef enum fault { NO_FAULT, UNEVEN_TABLE, SIGN, ORDER, READ_OUTSIDE, N_FAULTS } fault;
 
 /* ---------------------------------------------------------------- programs */
@@ -25,8 +25,8 @@ static clave_id temporary(clave_builder *builder, int rank, const int64_t *dims)
   return clave_builder_tensor(builder, CLAVE_SLOT_TEMPORARY, "", CLAVE_F32, rank, dims, NULL);
 }
 
-/* kind(x, y), or kind(x) without y, as a tensor with a last axis of `last`; out: 0 for one of its
- * own. */
+/* Adds kind(x, y), or kind(x) without y, as a tensor with a last axis of `last`; out: 0 for a new
+ * tensor. */
 static clave_id steps(clave_builder *builder, const char *kind, clave_id x, clave_id y,
                       int64_t last, clave_id out) {
   const clave_id inputs[] = {x, y};
@@ -97,7 +97,7 @@ static clave_id join(const building *building, clave_id first, clave_id second, 
                  4, whole);
 }
 
-/* q cos + rotated(q) sin; gives what is rotated. */
+/* Adds q cos + rotated(q) sin and returns the rotated part. */
 static clave_id write_sum(const building *building, clave_id q, clave_id a, clave_id b,
                           clave_id y) {
   clave_id cos_table = table(building, "cos", cos, true),
@@ -112,7 +112,7 @@ static clave_id write_sum(const building *building, clave_id q, clave_id a, clav
   return rotated;
 }
 
-/* (a cos - b sin, b cos + a sin); gives the first part. */
+/* Adds (a cos - b sin, b cos + a sin) and returns the first part. */
 static clave_id write_parts(const building *building, clave_id a, clave_id b, clave_id y) {
   clave_id cos_table = table(building, "cos", cos, false),
            sin_table = table(building, "sin", sin, false);

@@ -5,8 +5,8 @@
 
 #include "interp/simulate.h"
 
-/* A program with a method of one chain. Tensors: x, out, then temporaries, all f32 (4, 6) but where
- * a text of its own is given. */
+/* A program with a method of one chain. Tensors: x, out, then temporaries, all f32 (4, 6) unless
+ * described otherwise. */
 #define T(name) "{'shape': [{'literal': 4}, {'literal': 6}], 'name': '" name "'}"
 #define TT(name) "{'shape': [{'literal': 6}, {'literal': 4}], 'name': '" name "'}"
 #define ADD(name, x, n, out)                                                     \
@@ -31,7 +31,7 @@
   "'methods': [{'name': 'forward', 'inputs': [{'name': 'x', 'tensor': {'idx': 0}}], 'outputs': " \
   "[{'name': 'y', 'tensor': {'idx': 1}}], 'updates': [" updates "], 'metadata': ''}]"
 #define METHOD METHOD_WITH("")
-/* more: fields before 'tensors', each with a comma behind it. updates: of state. */
+/* more: fields before 'tensors', each followed by a comma. updates: of state. */
 #define PROGRAM_WITH(more, tensors, instructions, updates)                                         \
   "{'version': 1, 'producer': 'test', 'n_inputs': 1, 'n_outputs': 1, " more "'tensors': [" tensors \
   "], 'chains': [{'name': 'forward', 'instructions': [" instructions                               \
@@ -247,7 +247,7 @@ static void no_fallback_is_an_error(void **state) {
   program_destroy(prog);
 }
 
-/* Every node that no device takes is listed, and none is an error. */
+/* Every node that no device supports is listed, and none of them is an error. */
 static void placement_of_what_no_device_runs(void **state) {
   (void)state;
   program *prog = program_of(LONG_CHAIN);
@@ -268,7 +268,7 @@ static void placement_of_what_no_device_runs(void **state) {
   program_destroy(prog);
 }
 
-/* A node that was fused is where the node is that computes it. */
+/* A fused node has the device of the node that computes it. */
 static void placement_of_fused_nodes(void **state) {
   (void)state;
   program *prog = program_of(PROGRAM(
@@ -330,7 +330,7 @@ static void schedules_are_kept_by_sizes(void **state) {
     schedule_release(planned.x, again);
     free(values);
   }
-  /* The first ones have left the list; whoever holds them has them still. */
+  /* The first schedules were evicted from the list, but remain valid for those who hold them. */
   scalar_value *values = input_values(planned.prog, 0, 0);
   schedule *first;
   good(schedule_find(planned.x, 0, values, false, &first));

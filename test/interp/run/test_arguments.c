@@ -1,5 +1,5 @@
-/* Inputs and outputs in the host's memory: in place where a device shares it, else copied, with the
- * same results. Run from the project's root. */
+/* Inputs and outputs in the host's memory: in place if the device shares that memory, else copied,
+ * with the same results. Run from the project's root. */
 #include "interp/null_device.h"
 
 enum { ROWS = 160, COLUMNS = 128, N = ROWS * COLUMNS, BYTES = N * 4, ROOM = BYTES + 4096 };
@@ -171,7 +171,7 @@ static void outputs_are_written_where_they_shall_be(void **state) {
   for (int i = 0; i < 4; i++) use_outputs(i & 1, i & 2);
 }
 
-/* A result may replace the input: it is written when the run is over. */
+/* A result may overwrite the input: it is written at the end of the run. */
 static void outputs_may_lie_on_inputs(void **state) {
   (void)state;
   for (int k = 0; k < 2; k++) {
@@ -181,7 +181,7 @@ static void outputs_may_lie_on_inputs(void **state) {
     good(session_bind_input(opened.s, 0, 0, &tensor));
     good(session_bind_output(opened.s, 0, 0, values, BYTES));
     fill(values, 3);
-    run_and_check(&opened, 3); /* y, of which z is made, lies on x */
+    run_and_check(&opened, 3); /* y, from which z is computed, is stored over x */
     good(session_run(opened.s, 0));
     expect_output(&opened, 0, 4, 12); /* twice */
     close_session(&opened);

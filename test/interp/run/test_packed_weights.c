@@ -14,8 +14,8 @@ enum { IN = 6, OUT = 5, PACKED_BYTES = 4096, PACKED_MARK = 0x5a };
 static struct {
   const backend_vtable *vt; /* the CPU backend's */
   int packs, runs;          /* packed weights made; products run with one */
-  bool fails, is_slow;      /* packing takes more than a second */
-  bool asks_packs;          /* the self-check asked about kernels that pack, too */
+  bool fails, is_slow;      /* true if packing takes more than a second */
+  bool asks_packs;          /* true if the self-check has requested kernels that pack */
   packed_weight_request last;
 } packing;
 
@@ -24,7 +24,7 @@ typedef struct pack_recording {
   uint32_t slot; /* of what is packed */
 } pack_recording;
 
-/* The CPU backend requests no packed weights of its own where it sees no constants. */
+/* The CPU backend itself requests no packed weights where it sees no constants. */
 static clave_status record_plain(backend *backend, const node *node, bool fast, recording **out) {
   const ir_matmul *op = node->instruction->op;
   bound_tensor *tensor = (bound_tensor *)&node->tensors[op->b];
@@ -278,7 +278,7 @@ static constant_store *new_store(const opened *opened) {
   return store;
 }
 
-/* A program whose weight is packed for the device, as one from a file is. */
+/* A program with a weight that is already packed for the device, as one from a file. */
 static opened open_packed(void) {
   opened opened = open_linear(true);
   session *session = new_session(&opened, 0);
@@ -304,7 +304,7 @@ static void packed_weights_of_the_program_are_taken(void **state) {
   }
   assert_int_equal(packing.packs, 0);
   assert_int_equal(packing.runs, 4);
-  assert_false(packing.asks_packs); /* it was not here that they were filled */
+  assert_false(packing.asks_packs); /* they were not packed in this process */
   assert_int_equal(constant_store_packed_bytes(opened.store), PACKED_BYTES);
   assert_int_equal(constant_store_mapped_bytes(opened.store), PACKED_BYTES);
   session_memory memory;
@@ -429,7 +429,7 @@ static buffer *pack_one(const opened *opened, const packed_weight_request *reque
   return made ? made->buf : NULL;
 }
 
-/* Each view, kind and size has a packed weight of its own. */
+/* Each view, kind and size has a separate packed weight. */
 static void packed_weights_are_told_apart(void **state) {
   (void)state;
   opened opened = open_linear(true);
@@ -454,7 +454,7 @@ static void packed_weights_are_told_apart(void **state) {
   close_linear(&opened);
 }
 
-/* Whatever its bytes are, which only its maker knows. */
+/* Packed bytes are opaque: only the backend that made them interprets them. */
 static void packed_weights_of_others_are_found(void **state) {
   (void)state;
   opened opened = open_linear(true);

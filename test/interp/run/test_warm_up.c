@@ -1,6 +1,6 @@
-/* Sessions that the CPU backend answers while their device is made ready: what the answers are,
- * when the session moves, and what it takes along. The device is the CPU backend behind a gate, so
- * that all results are equal in every bit. */
+/* Sessions that the CPU backend answers while their device is being prepared: their results, when
+ * they move to the device, and what moves with them. The device is the CPU backend with a gate, so
+ * that all results have the same bits. */
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -74,7 +74,8 @@ static backend *open_gated(void) {
 
 /* ---------------------------------------------------------------- the program */
 
-/* y = total + x + random, which becomes the state total; n = item(k); z = n ones; v = 2 w. */
+/* y = total + x + random, which is the next value of the state total; n = item(k); z = n ones; v =
+ * 2 w. */
 static const char walk[] =
     "{'version': 2, 'producer': 'test', 'n_inputs': 3, 'n_outputs': 3, 'n_state': 1, 'values': ["
     "{'name': 'n', 'min': 0, 'max': 9}, {'name': 'm', 'min': 1, 'max': 40960}], 'tensors': ["
@@ -359,8 +360,8 @@ static void bad_inputs_change_nothing(void **state) {
   close_walk(opened);
 }
 
-/* A run that fails at what it read from data says not what the device needs: whatever runs fail
- * between those that end well, the latter are what is prepared. */
+/* A run that fails at a value read from data does not tell what the device needs. Only the
+ * schedules of successful runs are prepared, whatever fails in between. */
 static void failed_runs_are_not_prepared(void **state) {
   (void)state;
   const int64_t bad = 10;

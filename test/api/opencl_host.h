@@ -87,8 +87,7 @@ static inline cl_command_queue new_queue(cl_context context, cl_command_queue_pr
   return new_queue_on(context, host_device, how);
 }
 
-/* Returns the number of queue orders that the device supports: 2 if it has out-of-order queues,
- * else 1. */
+/* Returns the number of queue orders to test: 2 if the device has out-of-order queues, else 1. */
 static inline int count_orders(void) {
   cl_command_queue_properties has = 0;
   right(cl.clGetDeviceInfo(host_device, CL_DEVICE_QUEUE_PROPERTIES, sizeof has, &has, NULL));

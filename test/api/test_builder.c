@@ -480,8 +480,7 @@ static void call_setter(monkey *monkey, uint32_t which) {
     clave_builder_step(monkey->b, texts[pick(monkey, 4)], CLAVE_F32, operands, pick(monkey, 2));
 }
 
-/* Makes random calls, right and wrong, with a new builder for each seed: an error ends a
- * builder. */
+/* Makes random calls, right and wrong. An error ends a builder, so each seed has a new one. */
 static void test_any_calls(void **state) {
   (void)state;
   int errors = 0;

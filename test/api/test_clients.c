@@ -154,8 +154,7 @@ typedef struct family {
   float image[PIXELS], want[CLASSES];
 } family;
 
-/* In a child process all of the parent's objects are refused at once; the CPU backend can be opened
- * anew. */
+/* A child's calls on the parent's objects are refused at once; it can open the CPU backend anew. */
 static int live_as_child(family *family) {
   const clave_tune_options dry = {.size = sizeof dry, .dry = true};
   float scores[CLASSES];

@@ -76,7 +76,7 @@ static void free_shared(shared *shared) {
   close(shared->fd);
 }
 
-/* State of the mocked ioctl: while is_on, it treats shared memory as a dma-buf and counts the
+/* State of the mocked ioctl: while is_on, it accepts shared memory as a dma-buf and counts
  * calls. */
 static struct {
   bool is_on;
@@ -172,8 +172,7 @@ static void check_rows(clave_session *session, const shared *left, shared *right
   memset(right->data, 0xA5, BYTES);
   good(clave_session_bind_input_dma_buf(session, NULL, 0, &shape, passing, offset));
   close(passing);
-  good(clave_session_bind_output_dma_buf(session, NULL, 1, -1, 0, 0)); /* the tensor is elsewhere
-                                                                        * now */
+  good(clave_session_bind_output_dma_buf(session, NULL, 1, -1, 0, 0)); /* it has moved */
   good(clave_session_bind_output_dma_buf(session, NULL, 0, right->fd, offset, bytes));
   good(clave_session_bind_output_dma_buf(session, "forward", 1, right->fd, offset + bytes, bytes));
   good(clave_session_bind_output_dma_buf(session, NULL, 2, counts->fd, 8, 8));
@@ -193,8 +192,7 @@ static void check_rows(clave_session *session, const shared *left, shared *right
   assert_true(out.rank == 2 && out.dims[0] == rows && out.dims[1] == WIDTH);
 }
 
-/* Checks how many buffers the device has imported and how often it has acquired and released
- * them. */
+/* Checks how many buffers the device imported and how often it acquired and released them. */
 static void expect_imports(long imports, long transfers) {
   const bool is_khr =
       getenv("CLAVE_STUB_DMA_BUF") && strcmp(getenv("CLAVE_STUB_DMA_BUF"), "khr") == 0;

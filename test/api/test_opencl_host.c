@@ -262,7 +262,7 @@ static void test_failed_commands_before(void **state) {
 
 /* ---------------------------------------------------------------- lifetimes */
 
-/* The caller's handles, the program and the device are released first; the session keeps its own
+/* The caller's handles, program and device are released first; the session has its own
  * references. */
 static void test_destroyed_in_any_order(void **state) {
   (void)state;

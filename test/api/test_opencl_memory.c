@@ -1,5 +1,4 @@
-/* Memory and handles of a host that uses OpenCL itself (clave_opencl.h): overlapping buffers and
- * refused ones. */
+/* Memory and handles of a host that uses OpenCL itself (clave_opencl.h): overlaps and refusals. */
 #include "backend/backend.h"
 #include "base/file.h"
 #include "test/api/opencl_product.h"

@@ -1,5 +1,4 @@
-/* Session state: read, written and copied to other sessions; and what a program carries beside
- * itself. */
+/* Session state: read, written, copied to other sessions; and data that a program carries. */
 #include "test/serialize/sample.h"
 
 #include "clave_host.h"

@@ -21,8 +21,8 @@ typedef struct bench {
   clave_program *program;
   clave_session *session;
   float image[PIXELS];
-  uint32_t measured, known, changed, of_one, most; /* most: calls that `report` allows before it
-                                                    * cancels; 0: all */
+  uint32_t measured, known, changed, of_one, most; /* most: calls of `report` before it cancels; 0:
+                                                    * all */
 } bench;
 
 static clave_session *make_session(bench *bench) {
@@ -147,8 +147,7 @@ static void test_stopped(void **state) {
   expect_invalid(clave_tuning_get(bench->device, 0, &row), "row 0 of a tuning table with 0");
 }
 
-/* A session that was made before keeps its kernels; one that is made after has another
- * executable. */
+/* A session that was made before keeps its kernels; a later one has another executable. */
 static void test_who_has_it(void **state) {
   bench *bench = *state;
   clave_session *same = make_session(bench);

@@ -3,8 +3,7 @@
 /* Selects the convolution algorithm for tests of the CPU backend's kernels. */
 #include "backend/cpu/kernels/conv/conv.h"
 
-/* Returns the first algorithm that accepts the convolution. packs: its weight is packed if it can
- * be. */
+/* Returns the first algorithm that accepts the convolution. packs: its weight may be packed. */
 static inline conv_way find_way(const conv_args *args, bool packs) {
   static const conv_way ways[] = {CONV_BY_STRIPS, CONV_BY_PLANES, CONV_BY_POINTWISE};
   conv_args found = *args;

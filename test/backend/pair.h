@@ -240,8 +240,8 @@ static void pair_check_rule(const pair_case *pair_case, const pair_node *node) {
   pair_check(op_table[pair_case->op].rule(&rules, pair_case->fields), pair_case->name);
 }
 
-/* Runs the node `times` times; results[i]: the bytes of slot i, owned by the caller (NULL if it is
- * not written). */
+/* Runs the node `times` times; results[i]: bytes of slot i for the caller to free, NULL if not
+ * written. */
 static void pair_run(backend *backend, const pair_case *pair_case, pair_node *pair_node, int times,
                      char **results, device_fault *fault) {
   stream *stream;

@@ -1,4 +1,4 @@
-/* The CPU backend through backend.h: buffers, the fault record and its node numbers, host scalars,
+/* The CPU backend through backend.h: buffers, the fault record, node numbers, host scalars,
  * times. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -24,8 +24,7 @@ static float draw(void) {
   return (float)(seed >> 8) / (1 << 22) - 2;
 }
 
-/* Describes a convolution that is padded by `front` before and `behind` after, in both
- * dimensions. */
+/* Describes a convolution padded by `front` before and `behind` after, in both dimensions. */
 static conv_dim dim_of(int64_t in, int64_t side, int64_t stride, int64_t front, int64_t behind) {
   int64_t room = in + front + behind - side;
   return (conv_dim){in, room < 0 ? 0 : room / stride + 1, side, stride, front, 1, 1, 1};

@@ -1,4 +1,4 @@
-/* The processor features that kernels see: the real ones, or those of a kind that this thread
+/* The processor features that kernels see: the real ones, or those of a kind that a thread
  * simulates. */
 #include "backend/cpu/kernels/support/features.h"
 

@@ -102,8 +102,7 @@ static void check_gelu(float x) {
     assert_true(ulps_off(y, exact) <= 6);
 }
 
-/* Checks the error bounds that steps.h promises for the vectorized functions, over floats of all
- * sizes. */
+/* Checks the error bounds that steps.h promises for the vectorized functions, over all sizes. */
 static void test_vector_functions_round_well(void **state) {
   (void)state;
   for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 9973) {
@@ -434,8 +433,7 @@ static ktensor some_rows(void *data, int64_t heads, int64_t rows, int64_t at, in
                    {heads * rows * DIM, rows * DIM, DIM, 1}};
 }
 
-/* Computes the tokens [at, at + n). The kernel takes the memory that it declares, at any
- * position. */
+/* Computes the tokens [at, at + n), in the memory that the kernel declares for any position. */
 static void attend_ring(ring *ring, int n_threads, int64_t at, int64_t n) {
   const attention_cached_args args = {.q = some_rows(ring->q, HEADS, TOKENS, at, n),
                                       .new_k = some_rows(ring->k, KV, TOKENS, at, n),

@@ -24,8 +24,7 @@ static double draw(void) {
   seed = seed * 1664525U + 1013904223U;
   return (double)(seed >> 8) / (1 << 24);
 }
-/* Random numbers as in the op cases, uniform in [-2, 2); or normal with the same variance, 4 /
- * 3. */
+/* Random numbers as in the op cases: uniform in [-2, 2), or normal with the same variance, 4/3. */
 static float uniform(void) { return (float)(4 * draw() - 2); }
 static float normal(void) {
   double sum = -6;
@@ -144,7 +143,7 @@ static winograd_args form(int64_t images, int64_t groups, int64_t channels, int6
                          .tail = conv_tail_none};
 }
 
-/* Describes a convolution padded by `top` and `left` before, by `bottom` and `right` after the
+/* Describes a convolution padded by `top` and `left` before, `bottom` and `right` after the
  * image. */
 static winograd_args sized(winograd_args args, int64_t rows, int64_t columns, int64_t top,
                            int64_t left, int64_t bottom, int64_t right) {
@@ -288,7 +287,7 @@ static void make_codes(uint8_t *to) {
   }
 }
 
-/* Codes have the same results as the floats that they stand for, also in tiles that are computed
+/* Codes have the same results as the floats they encode, also in tiles that are computed
  * directly. */
 static void check_weights(winograd_args args) {
   for (args.tile = 2; args.tile <= 4; args.tile += 2) {

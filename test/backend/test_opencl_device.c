@@ -61,8 +61,7 @@ static void test_buffers(void **state) {
 }
 
 /* An integer division by zero is reported once, with the number of its node. */
-/* Uses host-allocated memory if the device is a CPU, so that the sanitizers see that it is
- * freed. */
+/* Uses memory from the host if the device is a CPU, so that the sanitizers see the release. */
 static void test_large_buffers(void **state) {
   (void)state;
   session session = open_session(NULL, NULL);

@@ -83,8 +83,7 @@ static void test_wrong_launches(void **state) {
   close_scene(&scene);
 }
 
-/* Errors that the C compiler cannot see: numbers that do not fit a kernel's parameter, no
- * arguments. */
+/* Errors that the C compiler cannot see: numbers that do not fit a parameter, no arguments. */
 static void test_wrong_numbers(void **state) {
   (void)state;
   scene scene;

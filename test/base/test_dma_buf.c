@@ -1,5 +1,4 @@
-/* Simulated dma-bufs for machines without any: memfds whose descriptors answer as the kernel's
- * do. */
+/* Simulated dma-bufs, on any machine: memfds whose descriptors answer as the kernel's do. */
 #include "base/dma_buf.h"
 
 #include <cmocka.h>
@@ -14,8 +13,7 @@
 
 enum { BYTES = 3 * 4096 + 100, READ = 1, WRITE = 2, END = 4 };
 
-/* State of the mocked ioctl: how it answers DMA_BUF_IOCTL_SYNC, and the flags it was called
- * with. */
+/* State of the mocked ioctl: how it answers DMA_BUF_IOCTL_SYNC, and the flags that it got. */
 static struct {
   bool answers;   /* true if memfds count as dma-bufs */
   bool has_files; /* in a separate file system, as from Linux 5.3 on */

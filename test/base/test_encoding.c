@@ -142,8 +142,8 @@ static void test_panels(void **state) {
   encoding plain = {0}, int8 = parsed("int8"), int4 = parsed("int4:48:f32");
   assert_false(code_panels_of(&plain, K, &panels));
   assert_false(code_panels_of(&int8, (int64_t)INT32_MAX + 1, &panels));
-  assert_true(code_panels_of(&int4, 100, &panels)); /* 4 parts, 8 spans, the third scale ends after
-                                                     * a part */
+  assert_true(code_panels_of(&int4, 100, &panels)); /* 4 parts, 8 spans, the third scale ends
+                                                     * later */
   assert_int_equal(panels.spans, 2);
   assert_int_equal(panels.period, 1);
   assert_int_equal(panels.m_at, panels.d_at + 8 * 16 * 4);

@@ -147,8 +147,7 @@ static void test_writers_say_which_file(void **state) {
   assert_null(file_writer_append(writer, map.data, map.size));
   expect_refused(writer);
   assert_null(file_writer_create(other_path, &writer));
-  assert_null(file_writer_append(writer, map.data, 1)); /* buffered, from a page that still
-                                                         * exists */
+  assert_null(file_writer_append(writer, map.data, 1)); /* buffered, from an existing page */
   expect_refused(writer);
   file_map_close(&map);
 }
@@ -261,8 +260,8 @@ static void test_hosts_with_handlers(void **state) {
   for (int opens_first = 0; opens_first < 2; opens_first++) {
     assert_int_equal(try_hosts(false, true, opens_first), 0);
     assert_int_equal(try_hosts(false, false, opens_first), 0);
-    /* The host's handler forwards the fault: to the default action, or to ours, which does the
-     * same. */
+    /* The host's handler forwards the fault, to the default action or to ours, with the same
+     * effect. */
     assert_int_equal(try_hosts(true, true, opens_first), 7);
     assert_int_equal(try_hosts(true, false, opens_first), opens_first ? -SIGBUS : 7);
   }

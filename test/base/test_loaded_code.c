@@ -43,8 +43,7 @@ static void test_pages_go(void **state) {
 /* Code that a debugger or another tool may have patched is not released. */
 static void test_patched_code_stays(void **state) {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  volatile unsigned char *code = (unsigned char *)(uintptr_t)&_will_return; /* a function that no
-                                                                             * test calls */
+  volatile unsigned char *code = (unsigned char *)(uintptr_t)&_will_return; /* no test calls it */
   void *begin = (void *)((uintptr_t)code / page * page);
   (void)state;
   if (mprotect(begin, page, PROT_READ | PROT_WRITE | PROT_EXEC)) skip(); /* code is never written */

@@ -16,8 +16,7 @@ typedef struct calls {
   const uint8_t *bytes;
   size_t size, at;
   clave_delegate_handle devices[N_HANDLES], programs[N_HANDLES], instances[N_HANDLES];
-  int n_devices, n_programs, n_instances; /* number ever made; the last N_HANDLES of each kind are
-                                           * known */
+  int n_devices, n_programs, n_instances; /* number made; the last N_HANDLES of each are known */
   int borrowed;                           /* payloads that the plugin still borrows */
   const void *clv;
   size_t clv_size;
@@ -36,8 +35,7 @@ static inline unsigned choose(calls *calls, unsigned n) {
   return calls->at < calls->size ? calls->bytes[calls->at++] % n : 0;
 }
 
-/* Checks that an error's message is one line and frees the status. Returns true if it was no
- * error. */
+/* Checks that an error has one line and frees the status. Returns true if it was no error. */
 static inline bool settle(const calls *calls, clave_status st) {
   const char *line = calls->d->status_message(st);
   must("an error has one line", !st || (line[0] && !strchr(line, '\n')));

@@ -1,7 +1,6 @@
 #ifndef TEST_DELEGATE_MNIST_H
 #define TEST_DELEGATE_MNIST_H
-/* Runs a network through the plugin and through clave's own API in the same process, for the same
- * bits. */
+/* Runs a network through the plugin and through clave's own API, for the same bits. */
 #include "clave.h"
 #include "test/delegate/plugin.h"
 

@@ -24,8 +24,7 @@ static void test_register(void **state) {
   assert_null(delegate.open);
 }
 
-/* A newer host finds NULL in fields that the plugin lacks; nothing is written after the plugin's
- * table. */
+/* A newer host finds NULL in fields that the plugin lacks; nothing after its table is written. */
 static void test_a_newer_host(void **state) {
   struct {
     clave_delegate known;

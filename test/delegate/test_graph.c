@@ -139,9 +139,8 @@ static void expect_sums(clave_delegate_handle in, float a, float b) {
   assert_float_equal(((float *)tensor.data)[1], b, 0);
 }
 
-/* States begin with the host's initial values, also after a reset, and get the values that the
- * graph updates them with. In graphs of the first release, which describe neither, states stay
- * zero. */
+/* States begin with the host's initial values, also after a reset, and get the values of the
+ * graph's updates. In graphs of the first release, which have neither, states stay zero. */
 static void test_initial_state(void **state) {
   (void)state;
   for (int way = 0; way < 4; way++) {

@@ -1,4 +1,4 @@
-/* Runs: submitted, waited for, cancelled, reported to a profiler; state; several threads on one
+/* Runs: submitted, waited for, cancelled, reported to a profiler; state; threads on one
  * instance. */
 #include <pthread.h>
 #include <sys/wait.h>

@@ -34,8 +34,7 @@ static clave_status run_armed(const fault_test *test, bool calls, long n, bool *
   return status;
 }
 
-/* Runs one life with failure n. Returns a description of what was wrong, or NULL; *fired: the
- * failure came. */
+/* Runs a life with failure n. Returns a description of what was wrong, or NULL. *fired: it came. */
 static const char *fault(const fault_test *test, bool calls, long n, bool *fired) {
   static char text[800];
   clave_status status = run_armed(test, calls, n, fired), later = NULL;

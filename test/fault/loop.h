@@ -12,8 +12,7 @@ typedef struct fault_test {
   void *life;                         /* empty, and so again after `end` */
   clave_status (*run)(void *life);    /* the whole life; stops at the first error */
   const char *(*wrong)(void *life);   /* after a good run: describes what is wrong, or NULL */
-  clave_status (*resume)(void *life); /* after an error: uses the objects that exist; may do
-                                       * nothing */
+  clave_status (*resume)(void *life); /* after an error: uses what exists; may do nothing */
   void (*end)(void *life);            /* destroys the objects of a life that stopped anywhere */
 } fault_test;
 

@@ -1,5 +1,4 @@
-/* Lines of clave tokenize: a string or a list of ids is either an error, or survives a round
- * trip. */
+/* Lines of clave tokenize: a string or a list of ids is an error, or survives a round trip. */
 #include "json/json.h"
 #include "json/writer.h"
 #include "test/fuzz/target.h"

@@ -1,7 +1,6 @@
 #ifndef TEST_FUZZ_ROUND_TRIP_H
 #define TEST_FUZZ_ROUND_TRIP_H
-/* Round trips that every decoded program must survive: both writers and their readers, and the
- * verifier. */
+/* Round trips that each decoded program must survive: both writers, their readers, the verifier. */
 #include "serialize/decode.h"
 #include "serialize/encode.h"
 #include "serialize/program_files.h"

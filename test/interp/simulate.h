@@ -215,8 +215,7 @@ static inline void write_inputs(memory *memory) {
   }
 }
 
-/* Checks that slots which this schedule produces are where it says; others stay where commands put
- * them. */
+/* Checks that slots of this schedule are where it says; others stay where commands put them. */
 static inline void enter(memory *memory, schedule *schedule) {
   memory->p = schedule;
   for (uint32_t i = 0; i < slot_count(memory->x->prog); i++) {

@@ -22,8 +22,7 @@ static void fill(char *text, size_t n) {
   for (size_t i = 0; i < n; i++) text[i] = "ab"[below(2)];
 }
 
-/* Returns the length of the text to emit: up to the stop text that ends first, the longest such, or
- * n. */
+/* Returns the length of the text to emit: n, or up to the (longest) stop text that ends first. */
 static size_t find_end(const char *text, size_t n, const span *stops, size_t n_stops) {
   for (size_t end = 1; end <= n; end++) {
     size_t longest = 0;

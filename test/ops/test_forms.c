@@ -1,5 +1,4 @@
-/* Normal forms of ops. They affect only the work of a backend, not its results, so no other test
- * notices errors. */
+/* Normal forms of ops, checked here because they affect a backend's work but not its results. */
 #include "ops/conv.h"
 #include "ops/fixture.h"
 #include "ops/matmul.h"
@@ -19,8 +18,7 @@ static const node *make_node(forms_node *made, ir_op type, void *op) {
   return &made->n;
 }
 
-/* Describes a matmul; the form's operands point into a static node and are valid until the next
- * call. */
+/* Describes a matmul; the form points into a static node and is valid until the next call. */
 static matmul_form form_of(uint32_t a, uint32_t b, uint32_t bias, uint32_t out, double beta) {
   static forms_node made;
   matmul_form desc;

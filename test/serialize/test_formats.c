@@ -88,8 +88,7 @@ static void put_u32(uint8_t *at, uint32_t v) { memcpy(at, &v, sizeof v); }
 static void test_shared_tables_are_bounded(void **state) {
   (void)state;
   enum { N = 100000, HEAD = 64 };
-  /* root table at 32, its vtable at 8 (slot 2 = tensors), vector at HEAD, followed by one Tensor
-   * table */
+  /* root table at 32, its vtable at 8 (slot 2 = tensors), vector at HEAD, then one Tensor table */
   size_t size = HEAD + 4 + 4 * N + 4096 + 8 * N;
   uint8_t *file = calloc(1, size);
   memcpy(file + 4, IR_FILE_IDENTIFIER, 4);
@@ -188,8 +187,7 @@ static void test_bad_json(void **state) {
   }
 }
 
-/* JSON variants that flatc's reader accepts, too: enums and unions by number, numbers as
- * strings. */
+/* JSON variants that flatc's reader accepts: enums and unions by number, numbers as strings. */
 static void test_json_variants(void **state) {
   (void)state;
   const char *source =

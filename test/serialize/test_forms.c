@@ -1,5 +1,4 @@
-/* Packed weights in a .clv: round trips, lookup by the fields that determine their bytes, and every
- * damage. */
+/* Packed weights in a .clv: round trips, lookup by the fields that determine the bytes, damage. */
 #include "base/hash.h"
 #include "test/serialize/sample.h"
 

@@ -22,8 +22,7 @@
 enum { UNIGRAM = 1, BPE = 2 };
 
 static clave_status create(const text *file, clave_tokenizer **out) {
-  char *exact = malloc(file->size + 1); /* a separate block, so that sanitizers see every access
-                                         * beyond it */
+  char *exact = malloc(file->size + 1); /* separate, so that sanitizers see overruns */
   assert_non_null(exact);
   if (file->size > 0) memcpy(exact, file->data, file->size);
   clave_status st = clave_tokenizer_create(exact, file->size, NULL, out);

@@ -1,5 +1,4 @@
-/* Elementwise nodes that are fused into the epilogue of the op before them, and near misses that
- * stay. */
+/* Elementwise nodes that are fused into the epilogue of the op before them, and near misses. */
 #include "ops/epilogue.h"
 
 #include "interp/simulate.h"

@@ -211,8 +211,7 @@ static void products_of_one_tensor_become_one(void **state) {
   }
 }
 
-/* A near miss keeps one of three products apart: the other two are joined. With OTHER_METHOD none
- * is. */
+/* A near miss keeps one of three products apart; the others are joined, except in OTHER_METHOD. */
 static void near_misses_are_left(void **state) {
   (void)state;
   for (variant how = N_JOINED; how < N_VARIANTS; how++) {

@@ -227,8 +227,7 @@ static void inputs_are_not_packed(void **state) {
   close_linear(&opened);
 }
 
-/* A session without enough memory for packed weights runs without them; one with enough uses
- * them. */
+/* A session runs without packed weights if it lacks memory for them; one with enough uses them. */
 static void packed_weights_are_in_the_budget(void **state) {
   (void)state;
   opened opened = open_linear(true);

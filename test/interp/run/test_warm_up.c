@@ -74,8 +74,7 @@ static backend *open_gated(void) {
 
 /* ---------------------------------------------------------------- the program */
 
-/* y = total + x + random, which is the next value of the state total; n = item(k); z = n ones; v =
- * 2 w. */
+/* y = total + x + random, the next value of the state total; n = item(k); z = n ones; v = 2 w. */
 static const char walk[] =
     "{'version': 2, 'producer': 'test', 'n_inputs': 3, 'n_outputs': 3, 'n_state': 1, 'values': ["
     "{'name': 'n', 'min': 0, 'max': 9}, {'name': 'm', 'min': 1, 'max': 40960}], 'tensors': ["

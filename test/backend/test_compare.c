@@ -1,4 +1,4 @@
-/* The comparison of computed floats: right answers pass, wrong ones do not. */
+/* The comparison of computed floats: right answers pass, wrong answers fail. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

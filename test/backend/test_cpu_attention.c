@@ -124,8 +124,8 @@ static void run(const attention_args *args, int n_threads) {
   free_pool(&pool);
 }
 
-/* Results are as large as values, 1 at most: some roundings of them, and what scores of magnitude 5
- * are off by, which their exponentials pass on. */
+/* Results are at most 1, like the values. Their error is some roundings, and the error of scores of
+ * magnitude 5, which their exponentials inherit. */
 static void compare(const shape *shape, const operands *operands, double allowed) {
   for (int64_t i = 0; i < KV * shape->share * shape->queries * shape->v_dim; i++) {
     const double got = (double)operands->out[i], want = operands->wide[4][i];
@@ -135,8 +135,9 @@ static void compare(const shape *shape, const operands *operands, double allowed
   }
 }
 
-/* Against the same of rounded operands in doubles: weights, whose sum with the values is at most 1,
- * are off by half a unit of 8 bits. Where pairs are no faster nothing is rounded. */
+/* Compares with attention of rounded operands in doubles. The weights, whose products with the
+ * values sum to at most 1, are off by half a unit of 8 bits. Nothing is rounded where pairs are no
+ * faster. */
 static void check_rounded(const shape *shape, operands *operands, const float *plain) {
   const attention_args wide = args_of(shape, operands, DTYPE_F64);
   attention_args args = args_of(shape, operands, DTYPE_F32);
@@ -240,8 +241,8 @@ static void compare_bits(const attention_args *args, const operands *operands,
   assert_memory_equal(operands->out, before, sizeof operands->out);
 }
 
-/* Numbers beyond BF16 whose scores are finite: of a key that a float mask alone hides, and of a
- * query where all keys are 0. */
+/* Numbers beyond BF16's range with finite scores: in a key that only a float mask hides, and in a
+ * query's dimension where all keys are 0. */
 static void check_beyond_bf16(float value, bool rounds) {
   enum { ROW = 77 };
   static float before[MOST];
@@ -271,7 +272,7 @@ static void test_beyond_bf16(void **state) {
   }
 }
 
-/* A score that much larger than the others gives its key all of the weight. */
+/* If one score exceeds the others by that much, its key has all of the weight. */
 static void test_huge_scores(void **state) {
   (void)state;
   enum { ONE = 37 };

@@ -1,8 +1,8 @@
-/* Convolutions in float against sums in double, with what every processor has and with all that
- * this one has: those of one element (kernels/pointwise.c), those with outputs in lanes
- * (kernels/conv_direct.c) and what follows them where they are stored. Sizes around those of tiles,
- * panels and blocks, groups, images, strides, padding, depth; numbers of threads; weights of 16
- * bits; a batch, channels and outputs of none; and all of that with operands rounded to BF16. */
+/* Convolutions in float against sums in double, with the baseline instructions and with all that
+ * this processor has. They cover kernels of one element (kernels/pointwise.c), outputs in lanes
+ * (kernels/conv_direct.c) and their epilogues. Sizes are around those of tiles, panels and blocks;
+ * there are groups, images, strides, padding, depth, numbers of threads, weights of 16 bits, and
+ * empty dimensions. All of it is repeated with operands rounded to BF16. */
 #include <float.h>
 #include <math.h>
 

@@ -1,7 +1,7 @@
-/* Depthwise convolutions in float against sums in double, with what every processor has and with
- * all that this one has: sizes around those of vectors and of the rows made at once, all padding
- * less than the kernel, planes that make several strips, more planes than lanes. Numbers of
- * threads, and weights and inputs that are no finite numbers. */
+/* Depthwise convolutions in float against sums in double, with the baseline instructions and with
+ * all that this processor has. Sizes are around those of vectors and of the rows made at once;
+ * there are all paddings below the kernel's size, planes of several strips, and more planes than
+ * lanes. Also numbers of threads, and weights and inputs that are infinite or NaN. */
 #include <float.h>
 #include <math.h>
 

@@ -1,6 +1,6 @@
-/* Products of rows that are rounded to 8 bits with panels of codes, against the same sums taken one
- * by one, bit for bit, with each of the processor's instruction sets: odd numbers of rows and
- * columns, more rows than a task has, more of k than the first-level cache keeps. */
+/* Products of rows that are rounded to 8 bits with panels of codes, against the same sums one by
+ * one, bit for bit, with each of the processor's instruction sets. Numbers of rows and columns are
+ * odd; there are more rows than a task has, and more of k than the first-level cache holds. */
 #include <math.h>
 
 #include "backend/cpu/kernels/gemm/matmul.h"
@@ -31,7 +31,8 @@ static row_codes codes_of_row(const matmul_args *args, int64_t batch, int64_t ro
   return codes;
 }
 
-/* total += scale * d * s * sum of queries * code over a span, and what the code 0 stands for. */
+/* Adds scale * d * s * sum(queries * codes) of each span to total, and scale * m * l *
+ * sum(queries). */
 static float add_part(float total, const code_panels *of, const code_factors *factors,
                       const float *codes, const int8_t *queries, float scale) {
   int deep = DECODED_AT_ONCE / of->spans;

@@ -1,6 +1,6 @@
-/* Products of floats that are rounded to BF16, two k at a time, against the same in double, within
- * what sums in f32 may be off by, with each of the processor's instruction sets: rows and columns
- * that fill no tile, odd k, elements that are not finite, subnormal ones. */
+/* Products of floats that are rounded to BF16, two k at a time, against products in double, within
+ * the error of sums in f32, with each of the processor's instruction sets. Rows and columns fill no
+ * tile, k is odd, and elements are also infinite, NaN or subnormal. */
 #include <math.h>
 
 #include "backend/cpu/kernels/gemm/matmul.h"

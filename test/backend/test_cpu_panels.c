@@ -1,6 +1,7 @@
-/* Products with a packed b against the same with a plain one, bit for bit: all operands are small
- * integers times powers of two, so that every sum is exact. For each number of rows that has a
- * kernel, around panels' widths, with what every processor has and with all that this one has. */
+/* Products with a packed b against the same with a plain one, bit for bit. All operands are small
+ * integers times powers of two, so that every sum is exact. Each number of rows that has a kernel
+ * is tested, around panels' widths, with the baseline instructions and with all that this processor
+ * has. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

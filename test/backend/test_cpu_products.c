@@ -1,6 +1,6 @@
-/* Products in float, with a bias and with what follows them, against sums in double: around strips,
- * panels and blocks of k, with what every processor has and with all that this one has. The same
- * bits by any number of threads; nothing behind the result is written. */
+/* Products in float, with a bias and an epilogue, against sums in double: around strips, panels and
+ * blocks of k, with the baseline instructions and with all that this processor has. Any number of
+ * threads has the same bits; nothing after the result is written. */
 #include <float.h>
 #include <math.h>
 
@@ -136,8 +136,8 @@ static void check_one(const matmul_args *args) {
   check_followed(*args);
 }
 
-/* None, a row for all rows, and one for each, where the result is to be; with factors, a number for
- * each row. */
+/* No bias; factors and a number for each row; a row for all rows; a full bias stored where the
+ * result is written. */
 static void check_biases(matmul_args args) {
   find_sums(&args);
   check_one(&args);

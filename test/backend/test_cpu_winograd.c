@@ -1,7 +1,7 @@
-/* Winograd's convolutions against sums in double, with what every processor has and with all that
- * this one has: tails of tiles, lanes and panels, groups, all kinds of padding. How far they are
- * off is held against the bound that direct sums have in the op cases (test/cases/conv.py), and
- * against direct sums of the same numbers. Numbers of threads and infinite inputs. */
+/* Winograd convolutions against sums in double, with the baseline instructions and with all that
+ * this processor has: remainders of tiles, lanes and panels, groups, all kinds of padding. Errors
+ * are compared with the bound that direct sums have in the op cases (test/cases/conv.py), and with
+ * errors of direct sums of the same numbers. Also numbers of threads and infinite inputs. */
 #include <float.h>
 #include <math.h>
 

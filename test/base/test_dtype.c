@@ -62,7 +62,7 @@ static void test_bf16(void **state) {
   }
   assert_int_equal(f32_to_bf16(3.4028235e38f), 0x7F80);
   static const uint32_t nans[] = {0x7FFFFFFF, 0x7F800001, 0xFFFFFFFF, 0xFF807FFF};
-  for (int i = 0; i < 4; i++) { /* rounding would make zeros and infinities of them */
+  for (int i = 0; i < 4; i++) { /* rounding would turn these into zeros and infinities */
     float f;
     memcpy(&f, &nans[i], sizeof f);
     assert_true(isnan(bf16_to_f32(f32_to_bf16(f))));

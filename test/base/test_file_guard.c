@@ -1,5 +1,5 @@
-/* Mapped files that are cut short: zeros and an error, whatever handlers of SIGBUS the process has,
- * and no change for faults that are not ours. */
+/* Mapped files that are truncated: reads see zeros and report an error, whatever SIGBUS handlers
+ * the process has. Other faults are not affected. */
 #include <cmocka.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Messages stay one line whatever is put into them. */
+/* Messages are one line, whatever text is inserted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

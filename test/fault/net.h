@@ -1,8 +1,7 @@
 #ifndef TEST_FAULT_NET_H
 #define TEST_FAULT_NET_H
-/* A method's inputs and the outputs that torch gives, from a data file as test/replay.c reads it:
- * "in.A.0",
- * ..., "out.0.0", ... */
+/* A method's inputs and the outputs that torch computes, from a data file as test/replay.c reads
+ * it: "in.A.0", ..., "out.0.0", ... */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

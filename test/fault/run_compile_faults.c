@@ -23,7 +23,7 @@ typedef struct life {
   char executable[PATH_SIZE], sbom[PATH_SIZE], sources[PATH_SIZE], model[PATH_SIZE + 16],
       carried[PATH_SIZE], story[PATH_SIZE], shared[PATH_SIZE], shared_header[PATH_SIZE],
       bare[PATH_SIZE], bare_header[PATH_SIZE];
-  int n_half; /* lives that left something half made */
+  int n_half; /* number of lives that left incomplete output */
 } life;
 
 static clave_status compile(const life *life) {
@@ -110,7 +110,8 @@ static clave_status resume(void *ctx) {
   return NULL;
 }
 
-/* A library without its header, or a list of what went in without what was made. */
+/* True if a library or its header, or the list of inputs or the library, exists without the
+ * other. */
 static bool is_half_made(const life *life) {
   return exists(life->shared) != exists(life->shared_header) ||
          exists(life->bare) != exists(life->bare_header) ||

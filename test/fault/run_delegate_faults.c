@@ -66,7 +66,7 @@ static clave_status load_by_name(life *life) {
   return life->d.load(&payload, &life->programs[1]);
 }
 
-/* relu of the scores, and as a question. */
+/* Loads a graph that computes relu of the scores, and queries it. */
 static clave_status load_graph(life *life) {
   static const uint32_t index[] = {0, 1};
   static const clave_delegate_operand operand = {.source = CLAVE_DELEGATE_OPERAND_INPUT};

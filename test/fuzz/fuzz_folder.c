@@ -6,8 +6,7 @@
 static const char *const names[] = {"tokenizer.json", "tokenizer.model", "tokenizer_config.json",
                                     "config.json"};
 
-/* Returns the position of the next "@NAME
- * " from `at`, and which name it is; `size` if there is no other. */
+/* Returns the position of the next "@NAME\n" from `at` and sets *name, or returns `size`. */
 static size_t find_file(const uint8_t *data, size_t size, size_t at, size_t *name) {
   for (; at < size; at++) {
     if (data[at] != '@' || (at > 0 && data[at - 1] != '\n')) continue;

@@ -34,7 +34,7 @@ static uint64_t next_random(maker *maker) {
   return maker->random >> 33;
 }
 
-/* Mostly small numbers, which are good sizes and indices too. */
+/* Mostly small numbers, which are also valid sizes and indices. */
 static void fill_element(maker *maker, clave_dtype dtype, uint8_t *at) {
   static const float special[] = {INFINITY, -INFINITY, NAN, -0.0F, 1e30F, 1e-40F};
   uint64_t r = next_random(maker), bits = next_random(maker) << 33 ^ next_random(maker);
@@ -77,7 +77,7 @@ static bool is_small(const tensor *tensor) {
   return true;
 }
 
-/* A size that is the same wherever the program has it under this name. */
+/* Returns a size that is the same for every use of this name in the program. */
 static int64_t choose_size(const clave_tensor_info *info, int i) {
   if (info->dims[i] != CLAVE_DYNAMIC) return info->dims[i];
   const char *name = info->dim_names[i];

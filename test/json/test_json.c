@@ -1,5 +1,5 @@
-/* The JSON reader refuses what is not RFC 8259, fields are read by type, and what the writer wrote
- * reads back as it was. */
+/* The JSON reader refuses everything that is not RFC 8259, fields are read by type, and the
+ * writer's output reads back unchanged. */
 #include "json/json.h"
 
 #include <float.h>
@@ -81,7 +81,7 @@ static void test_bad_syntax(void **state) {
   expect_error(json_parse_integers("[1e3]", 5, &json), "not written as an integer");
 }
 
-/* Strings are read by eight bytes where those stand for themselves: each byte, at each place. */
+/* Strings are read eight bytes at a time where no byte needs decoding: each byte, at each place. */
 static void test_each_byte_of_a_string(void **state) {
   enum { LENGTH_OF_TEXT = 27 };
   (void)state;

@@ -1,5 +1,5 @@
 /* Rules of reductions, normalisation, linear algebra, convolution, pooling, indexing, updates,
- * attention and control flow: what they accept, and what they say to the rest. */
+ * attention and control flow: accepted ops, and messages for the others. */
 #include <math.h>
 
 #include "ops/fixture.h"

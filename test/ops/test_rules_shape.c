@@ -1,5 +1,5 @@
-/* Rules of scalars, views, elementwise lists, copies and joins: what they accept, and what they say
- * to the rest. */
+/* Rules of scalars, views, elementwise lists, copies and joins: accepted ops, and messages for the
+ * others. */
 #include <limits.h>
 
 #include "ops/fixture.h"
@@ -132,7 +132,7 @@ static void slices(void **state) {
   expect_bad(IR_OP_FLIP, &f, "axis 0 is listed twice");
 }
 
-/* The last element that strides reach is the last of x, and none lies before the first. */
+/* The last element that strides reach is the last of x, and none is before the first. */
 static void strides_within(void **state) {
   (void)state;
   fixture_reset();

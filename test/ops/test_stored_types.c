@@ -6,8 +6,7 @@
 static const dtype stored[] = {DTYPE_U16, DTYPE_U32, DTYPE_U64, DTYPE_F8_E4M3, DTYPE_F8_E5M2};
 enum { N_STORED = sizeof stored / sizeof *stored };
 
-/* Slot 0 in every field for a tensor: what is refused is refused before anything else is looked at.
- */
+/* An op with slot 0 in every tensor field: the dtype is refused before other checks. */
 static void every_other_op_refuses(void **state) {
   (void)state;
   int refused = 0;

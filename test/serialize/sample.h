@@ -28,8 +28,8 @@ typedef struct sampler {
   uint64_t seed;
   uint32_t next_op; /* ops in turn */
   int depth;
-  int tame; /* 1: no -0, which flatc takes for the default 0; 2: numbers that survive any printing
-             */
+  int tame; /* 1: no -0, which flatc treats as the default 0; 2: numbers that survive any
+             * printing */
 } sampler;
 
 static inline uint32_t sample_bits(sampler *sampler) {

@@ -9,7 +9,7 @@ static program *make_sample(void) {
   return program;
 }
 
-/* right was read from a file, which has a hash of its constants in any case. */
+/* Compares two programs; `right` was read from a file, so it always has a hash of its constants. */
 static void assert_same_program(const program *left, const program *right) {
   ir_program hashed = left->ir;
   assert_true(right->ir.consts_hash != 0);

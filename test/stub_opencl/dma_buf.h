@@ -91,7 +91,7 @@ static cl_mem make_imported(cl_context context, cl_mem_flags flags, int fd, size
   return m;
 }
 
-/* Exactly the handle and the list of one device; the descriptor is the driver's from here on. */
+/* Accepts exactly the handle and a list of one device; the driver then owns the descriptor. */
 static cl_mem hook_clCreateBufferWithProperties(
     cl_mem (*real)(cl_context, const cl_mem_properties *, cl_mem_flags, size_t, void *, cl_int *),
     cl_context context, const cl_mem_properties *properties, cl_mem_flags flags, size_t size,

@@ -213,8 +213,8 @@ static void test_long_word(void **state) {
   free(text);
 }
 
-/* A pair whose second part has grown waits for its new rank, in few symbols as in many: "xabc" is
- * "xa bc", though a, b came before x, a. */
+/* A pair whose second part has grown waits for its new rank, in short texts as in long ones: "xabc"
+ * is "xa bc", though a, b came before x, a. */
 static void test_rank_of_a_grown_pair(void **state) {
   (void)state;
   enum { X, A, B, C, BC, AB, XA, ABC, CX, MOST = 50 };

@@ -141,8 +141,8 @@ static void outputs_alias_nothing(void **state) {
   PROGRAM(T("x") "," T("y") "," T("a") "," T("b") "," T("c"), \
           SOFTMAX("a", 0, 2) "," SOFTMAX("b", 2, 3) "," SOFTMAX("c", 3, 4) "," SOFTMAX("y", 4, 1))
 
-/* Three buffers of 96 bytes in stretches of 128 hold a chain of any length: one is read, one is
- * written, and the input may be had again in the next run. */
+/* Three buffers of 96 bytes in 128-byte units hold a chain of any length: one is read and one
+ * written, while the input is kept for the next run. */
 static void memory_is_used_again(void **state) {
   (void)state;
   planned planned = plan_text(LONG_CHAIN, 1, false);
@@ -153,7 +153,7 @@ static void memory_is_used_again(void **state) {
   forget(&planned);
 }
 
-/* Changed in place: first a tensor that nobody reads any more, then the input, which is read. */
+/* Changed in place: first a tensor that no later op reads, then the input, which is read. */
 #define UPDATE(name, x, u, out)                                                   \
   "{'op_type': 'SliceUpdate', 'op': {'x': {'idx': " #x "}, 'update': {'idx': " #u \
   "}, 'axis': 0, 'start': {'literal': 0}, 'out': {'idx': " #out "}}, 'name': '" name "'}"
@@ -397,8 +397,8 @@ static void what_follows_is_kept_by_value(void **state) {
 #define NORM(name, x, out)                                                             \
   "{'op_type': 'RmsNorm', 'op': {'x': {'idx': " #x "}, 'eps': 1, 'out': {'idx': " #out \
   "}}, 'name': '" name "'}"
-/* A branch that reads a value is planned when it runs. It sees a transposed tensor, which an op
- * after it wants dense: where that copy lies is none of its business. */
+/* A branch that reads a value is planned when it runs. It gets a transposed tensor, which a later
+ * op needs contiguous; the copy's location does not affect the branch. */
 #define LATE \
   "{'version': 1, 'producer': 'test', 'n_inputs': 1, 'n_outputs': 1, 'values': [{'type': "        \
   "'float_'}], 'tensors': [" T("x") "," TT("y") "," TT("t") ", {'name': 'p', 'dtype': 'BOOL'}, "  \

@@ -269,7 +269,7 @@ static void other_sizes_wait_for_kernels(void **state) {
   close_walk(opened);
 }
 
-/* Results of the last run are there until the next, arguments stay bound. */
+/* Results of the last run stay readable until the next run; arguments stay bound. */
 static void arguments_move(void **state) {
   (void)state;
   opened *opened = open_walk();
@@ -316,7 +316,7 @@ static void errors_leave_it_on_the_cpu(void **state) {
   close_walk(opened);
 }
 
-/* They move alone, as without warming up, and the rest of the program with the session. */
+/* Ops that the device cannot build stay on the CPU backend; the other ops move with the session. */
 static void ops_that_do_not_build_move(void **state) {
   (void)state;
   opened *opened = open_walk();

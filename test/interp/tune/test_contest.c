@@ -1,4 +1,4 @@
-/* The rule against noise, on times that are made up. */
+/* The rule that decides a contest, on simulated times with noise. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 
 #include "interp/tune/contest.h"
 
-/* Noise of a loaded machine: mostly a few percent, at times many; all of a round suffer alike, and
- * each on its own. */
+/* Noise of a loaded machine: mostly a few percent, at times much more. It affects all candidates of
+ * a round, and each one separately. */
 static double noise(unsigned *seed, double most) {
   *seed = *seed * 1103515245u + 12345u;
   return most * (double)(*seed >> 8 & 0xffff) / 65536;
@@ -57,8 +57,7 @@ static void test_no_winner(void **state) {
   assert_true(won < 40);
 }
 
-/* A machine that slows down for the rounds to come changes nothing: times are compared in their
- * round. */
+/* A machine that slows down between rounds changes nothing: times are compared within a round. */
 static void test_drift(void **state) {
   (void)state;
   static contest contest;

@@ -114,7 +114,7 @@ static const char *wrong_life(void *ctx) {
   return info.n_nodes == NODES + 1 ? NULL : "nodes are missing";
 }
 
-/* After an error a builder reports that error and can only be destroyed. */
+/* After an error there is no program, and the builder can only be destroyed. */
 static clave_status resume(void *ctx) {
   const life *life = ctx;
   if (life->program) abort();

@@ -77,7 +77,7 @@ static clave_id output(building *building, int64_t rows, int64_t n) {
   return y;
 }
 
-/* Adds an output that one op computes from the product. */
+/* Adds an output that one op computes from x. */
 static void read(building *building, const char *op, clave_id x, int64_t rows, int64_t n) {
   const clave_operand operand = {.source = CLAVE_OPERAND_INPUT};
   clave_id y = output(building, rows, n);

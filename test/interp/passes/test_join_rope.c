@@ -103,7 +103,7 @@ static clave_id as_heads(const building *building, clave_id x, int64_t n, bool d
   return reshape(building, permute(building, y, 4, back, (const int32_t[]){0, -2, 1, 3}), 3, plain);
 }
 
-/* Adds an output that one op computes from the embedding. */
+/* Adds an output that one op computes from x. */
 static void read(building *building, const char *op, clave_id x, int64_t n) {
   const clave_operand operand = {.source = CLAVE_OPERAND_INPUT};
   clave_id y = output(building, n);

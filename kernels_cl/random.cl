@@ -1,7 +1,7 @@
-/* Random numbers by Philox 4x32-10. docs/reference/random.md defines which words make which element; see also
- * backend/cpu/kernels/random.h. A work-item computes the elements of one block: four of 32 bits, or
- * two of 64 (I64, F64). With VECTOR, for elements of 32 bits, it computes those of 16 blocks.
- * RANDOM_PARAMS belong to the session. */
+/* Random numbers by Philox 4x32-10. docs/reference/random.md defines which words make which
+ * element; see also backend/cpu/kernels/random.h. A work-item computes the elements of one block:
+ * four of 32 bits, or two of 64 (I64, F64). With VECTOR, for elements of 32 bits, it computes those
+ * of 16 blocks. RANDOM_PARAMS belong to the session. */
 #include "common.h"
 #ifndef OUT_TYPE
 #define OUT_TYPE F32

@@ -12,7 +12,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 TOOLS = ROOT / "backend/opencl"
 GOOD = """  launch_args(l, &(rope_args){.x = buffer_arg(x), .cosines = buffer_arg(x), .sines = buffer_arg(x),
-                              .out = scratch_arg(0), .dims = dims_arg(&x->t), .strides = strides_arg(&x->t),
+                              .out = scratch_arg(0), .dims = dims_arg(&x->tensor), .strides = strides_arg(&x->tensor),
                               .items = n, .n_heads = n, .n_angles = n, .n_pairs = n});
   launch_args(l, &(full_args){.out = absent_arg(), .n = n, .value = f, .int_value = n});
   launch_args(l, &(im2col_args){.x = buffer_arg(x), .out = buffer_arg(x), .windows = {
@@ -58,7 +58,7 @@ def test_all_by_name(build, tmp_path):
         (".items = n, .n_heads", ".items = buffer_arg(x), .n_heads", "incompatible"),
         (".x = buffer_arg(x), .cosines", ".x = n, .cosines", "braces"),
         (".x = buffer_arg(x), .cosines", ".x = x, .cosines", "incompatible"),
-        (".dims = dims_arg(&x->t)", ".dims = buffer_arg(x)", "incompatible"),
+        (".dims = dims_arg(&x->tensor)", ".dims = buffer_arg(x)", "incompatible"),
         (".int_value = n", ".int_value = f", "conversion"),
         (".value = f", ".value = n", "conversion"),
         (".windows = {", ".window = {", "window"),

@@ -126,7 +126,7 @@ def test_commands(build, folder, llm):
     greedy = {"sampling": "greedy"}
     chat = Chat(build, folder, "-n", 3, "--sampling", "greedy")
     chat.ask("/help")
-    assert "/regen" in chat.seen and "Ctrl-D the chat" in chat.seen
+    assert "/regen" in chat.seen and "stops an answer, Ctrl-D ends the chat" in chat.seen
     chat.ask("hi")
     chat.ask("so")
     one = answers(llm, "hi", **greedy)

@@ -105,7 +105,7 @@ def test_another_processor_packs_its_own(builder, tmp_path, at_less, net):
     exe = builder.build(folder)
     assert is_right(exe, program, args)
     r = subprocess.run([exe, folder / "in0.bin", tmp_path / "out.bin"], capture_output=True)
-    said = rb"note: weights are packed for x86-64( avx2)?, not for x86-64 avx\w+: they are packed anew\n"
+    said = rb"note: weights are packed for (x86-64 avx2|portable), not for x86-64 avx\w+: they are packed anew\n"
     assert r.returncode == 0 and re.fullmatch(said, r.stderr), r.stderr
 
 
@@ -202,7 +202,8 @@ def test_no_other_processor_without_plain_weights(builder, tmp_path, at_less, ne
     exe, out = builder.build(folder), tmp_path / "out.bin"
     r = subprocess.run([exe, tmp_path / "x.bin", out], capture_output=True, text=True)
     assert (r.returncode, r.stdout) == (1, "") and not out.exists()
-    says = r"model: weights lie in it as packed for x86-64.* alone, and this processor is x86-64 avx\w+\n"
+    less = "(?:x86-64 avx2|portable)"
+    says = rf"model: weights lie in it as packed for {less} alone, and this processor is x86-64 avx\w+\n"
     assert re.fullmatch(says, r.stderr), r.stderr
 
 
@@ -265,7 +266,7 @@ def hash_anew(file):
 def rename_levels(path, change):
     """Of the forms of a file, in its index of entries: docs/reference/formats.md."""
     file = bytearray(path.read_bytes())
-    for found in re.finditer(rb"cpu \d+ (x86-64[ a-z0-9]*)\0+", file):
+    for found in re.finditer(rb"cpu \d+ (x86-64[ a-z0-9]*|portable)\0+", file):
         level = found[1].decode()
         new = change.get(level, level).encode()
         file[found.start(1) : found.start(1) + max(len(new), len(level))] = new.ljust(len(level), b"\0")
@@ -279,7 +280,7 @@ def packed_for_both(tmp_path, at_less, program):
         at_less(less)
         assert command("convert", a, b, "--pack", "cpu").returncode == 0
     file = (tmp_path / CONVERTED).read_bytes()
-    return sorted({name.decode() for name in re.findall(rb"cpu \d+ (x86-64[ a-z0-9]*)\0", file)})
+    return sorted({name.decode() for name in re.findall(rb"cpu \d+ (x86-64[ a-z0-9]*|portable)\0", file)})
 
 
 @needs_levels

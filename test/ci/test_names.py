@@ -1,0 +1,56 @@
+"""ci/names on sources that break its rules, and on those that look as if they did."""
+
+import pathlib
+import subprocess
+
+import pytest
+
+NAMES = pathlib.Path(__file__).parents[2] / "ci/names"
+
+
+def run(tmp_path, name, text):
+    """The lines that ci/names prints of a tree with one source."""
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text(text)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", "-A"], cwd=tmp_path, check=True)
+    p = subprocess.run([NAMES, "."], cwd=tmp_path, capture_output=True, text=True)
+    assert p.returncode == (p.stdout != "") and not p.stderr
+    return p.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("int f(const node *n);\n", "base/a.c:1: the parameter n is a pointer: give it a word"),
+        (
+            "int f(int a,\n      const char *const *s, int b);\n",
+            "base/a.c:2: the parameter s is a pointer: give it a word",
+        ),
+        ("\n/* Of the rows. */\n", "base/a.c:2: the comment begins with 'Of': write a sentence with a subject"),
+        (
+            "int a; // Whether it is there.\n",
+            "base/a.c:1: the comment begins with 'Whether': write a sentence with a subject",
+        ),
+    ],
+)
+def test_refused(tmp_path, text, said):
+    assert run(tmp_path, "base/a.c", text) == [said]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "int f(const node *node, int n) { return g(n * n, 2 * n); }\n",
+        'const char *s = "/* Of it */ f(const node *n)";\n',
+        "/* Offsets; what follows (const node *n) is none. */\n",
+        "static int (*const f)(int n);\n",
+    ],
+)
+def test_taken(tmp_path, text):
+    assert run(tmp_path, "base/a.c", text) == []
+
+
+def test_a_kernel_has_the_letters_of_its_formula(tmp_path):
+    assert run(tmp_path, "kernels_cl/a.cl", "void f(__global const float *x, int n);\n") == []
+    assert len(run(tmp_path, "kernels_cl/a.cl", "/* That of x. */\n")) == 1

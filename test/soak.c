@@ -134,11 +134,11 @@ static clave_status answer(clave_llm_conversation *talk, int n) {
 static bool same_ids(const clave_llm_conversation *left, const clave_llm_conversation *right,
                      answers *expected) {
   size_t n, m;
-  const uint32_t *values = clave_llm_ids(left, &n), *results = clave_llm_ids(right, &m);
-  if (n != m || n > MAX_IDS || memcmp(values, results, n * sizeof *values) != 0) return false;
+  const uint32_t *left_ids = clave_llm_ids(left, &n), *right_ids = clave_llm_ids(right, &m);
+  if (n != m || n > MAX_IDS || memcmp(left_ids, right_ids, n * sizeof *left_ids) != 0) return false;
   if (expected->known)
-    return n == expected->n_ids && memcmp(values, expected->ids, n * sizeof *values) == 0;
-  memcpy(expected->ids, values, n * sizeof *values);
+    return n == expected->n_ids && memcmp(left_ids, expected->ids, n * sizeof *left_ids) == 0;
+  memcpy(expected->ids, left_ids, n * sizeof *left_ids);
   expected->n_ids = n;
   return true;
 }

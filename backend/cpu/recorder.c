@@ -141,10 +141,10 @@ static const void *request_weight(cpu_recorder *recorder, const cpu_packed_reque
 cpu_packed_or_plain cpu_packed_by_others(cpu_recorder *recorder, const cpu_packed_request *request,
                                          const bound_tensor *tensor) {
   const void *packed = request_weight(recorder, request, NULL);
-  const place place = {.slot = tensor->slot,
+  const place plain = {.slot = tensor->slot,
                        .unless = (uint16_t)recorder->out->base.n_weights,
                        .offset = tensor->tensor.offset * (int64_t)dtype_size(tensor->tensor.type)};
-  return (cpu_packed_or_plain){.packed = packed, .plain = name_place(recorder, place)};
+  return (cpu_packed_or_plain){.packed = packed, .plain = name_place(recorder, plain)};
 }
 
 clave_status cpu_packed(cpu_recorder *recorder, const cpu_packed_request *request,

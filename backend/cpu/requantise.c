@@ -54,11 +54,11 @@ static bool take_number(operand_ref o, float *values) {
 /* True if an input has these strides, per image, channel and element of a row (0: broadcast). */
 static bool has_strides(const pattern *pattern, int input, int64_t image, int64_t channel,
                         int64_t row) {
-  const tensor *tensor = &pattern->shapes[1 + input], *out = &pattern->shapes[0];
+  const tensor *shape = &pattern->shapes[1 + input], *out = &pattern->shapes[0];
   int64_t want[] = {image, channel, row};
   for (int i = out->rank - 1; i >= 0; i--) {
     int64_t *step = &want[pattern->first + i < 2 ? pattern->first + i : 2];
-    if (tensor->dims[i] != 1 && tensor->strides[i] != *step) return false;
+    if (shape->dims[i] != 1 && shape->strides[i] != *step) return false;
     *step *= out->dims[i];
   }
   return true;

@@ -136,21 +136,21 @@ static void test_slots_are_in_order(void **state) {
   clave_builder_producer(linear.b, "by hand");
   clave_builder_metadata(linear.b, "{\"a\": 1}");
   clave_builder_method_metadata(linear.b, "{\"b\": 2}");
-  clave_program *other_program = finish(linear.b);
-  clave_program_info program = {.size = sizeof program};
+  clave_program *program = finish(linear.b);
+  clave_program_info program_info = {.size = sizeof program_info};
   clave_method_info method = {.size = sizeof method};
-  good(clave_program_get_info(other_program, &program));
-  good(clave_program_method(other_program, 0, &method));
-  assert_string_equal(program.producer, "by hand");
-  assert_string_equal(program.metadata, "{\"a\": 1}");
+  good(clave_program_get_info(program, &program_info));
+  good(clave_program_method(program, 0, &method));
+  assert_string_equal(program_info.producer, "by hand");
+  assert_string_equal(program_info.metadata, "{\"a\": 1}");
   assert_string_equal(method.metadata, "{\"b\": 2}");
   for (uint32_t i = 0; i < 6; i++) {
     clave_tensor_info info = {.size = sizeof info};
-    good(clave_program_slot(other_program, i, &info));
+    good(clave_program_slot(program, i, &info));
     assert_string_equal(info.name, names[i]);
     assert_int_equal(info.kind, kinds[i]);
   }
-  clave_program_destroy(other_program);
+  clave_program_destroy(program);
 }
 
 /* Strided data are copied in logical order; borrowed data are read in place. */

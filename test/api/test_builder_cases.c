@@ -48,14 +48,14 @@ static void expect_same(const program *program, const char *path) {
   good(rebuild_program(program, ops, &made), path);
   good(hash_constants(made->program, &made->program->ir.consts_hash),
        path); /* as where it is saved */
-  text text = bytes_of(&program->ir), words = bytes_of(&made->program->ir);
-  if (text.size != words.size || memcmp(text.data, words.data, text.size) != 0)
-    fail_msg("%s: %zu bytes become %zu others", path, text.size, words.size);
+  text given = bytes_of(&program->ir), rebuilt = bytes_of(&made->program->ir);
+  if (given.size != rebuilt.size || memcmp(given.data, rebuilt.data, given.size) != 0)
+    fail_msg("%s: %zu bytes become %zu others", path, given.size, rebuilt.size);
   for (uint32_t i = 0; i < program->ir.constants.count; i++)
     if (i % 2 == 0 && (uintptr_t)program->constants[i] % 8 == 0)
       assert_ptr_equal(made->program->constants[i], program->constants[i]); /* borrowed */
-  text_free(&text);
-  text_free(&words);
+  text_free(&given);
+  text_free(&rebuilt);
   clave_program_destroy(made);
 }
 

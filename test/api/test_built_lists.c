@@ -48,12 +48,12 @@ static clave_id tensor_of(clave_builder *builder, clave_slot_kind kind, const ch
   return clave_builder_tensor(builder, kind, name, CLAVE_F32, 1, &size, NULL);
 }
 
-/* A builder with the tensors of a program of one input, left, and one output, right. */
-static clave_builder *begin(clave_id *left, clave_id *right) {
+/* A builder with the tensors of a program of one input, `in`, and one output, `out`. */
+static clave_builder *begin(clave_id *in, clave_id *out) {
   clave_builder *builder;
   good(clave_builder_create(&builder));
-  *left = tensor_of(builder, CLAVE_SLOT_INPUT, "x", 1);
-  *right = tensor_of(builder, CLAVE_SLOT_OUTPUT, "y", 1);
+  *in = tensor_of(builder, CLAVE_SLOT_INPUT, "x", 1);
+  *out = tensor_of(builder, CLAVE_SLOT_OUTPUT, "y", 1);
   return builder;
 }
 

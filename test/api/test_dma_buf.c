@@ -161,29 +161,30 @@ static clave_session *open_session(void) {
   return session;
 }
 
-static void check_rows(clave_session *session, const shared *left, shared *right, shared *counts,
+static void check_rows(clave_session *session, const shared *in, shared *results, shared *counts,
                        int64_t rows, size_t offset, unsigned seed) {
   static float want[2][MOST * WIDTH + 1];
   const size_t bytes = (size_t)rows * ROW;
   const clave_tensor shape = shape_of(rows, NULL);
-  const int passing = dup(left->fd); /* closed once it is bound */
+  const int passing = dup(in->fd); /* closed once it is bound */
   clave_tensor out;
   int64_t count;
-  memset(right->data, 0xA5, BYTES);
+  memset(results->data, 0xA5, BYTES);
   good(clave_session_bind_input_dma_buf(session, NULL, 0, &shape, passing, offset));
   close(passing);
   good(clave_session_bind_output_dma_buf(session, NULL, 1, -1, 0, 0)); /* it has moved */
-  good(clave_session_bind_output_dma_buf(session, NULL, 0, right->fd, offset, bytes));
-  good(clave_session_bind_output_dma_buf(session, "forward", 1, right->fd, offset + bytes, bytes));
+  good(clave_session_bind_output_dma_buf(session, NULL, 0, results->fd, offset, bytes));
+  good(
+      clave_session_bind_output_dma_buf(session, "forward", 1, results->fd, offset + bytes, bytes));
   good(clave_session_bind_output_dma_buf(session, NULL, 2, counts->fd, 8, 8));
   for (unsigned run = 0; run < 3; run++) {
-    fill(left->data + offset, rows, seed + run % 2);
-    compute(left->data + offset, rows, want[0], want[1]);
+    fill(in->data + offset, rows, seed + run % 2);
+    compute(in->data + offset, rows, want[0], want[1]);
     good(clave_session_run(session, NULL));
-    expect_near(right->data + offset, want[0], rows);
-    expect_near(right->data + offset + bytes, want[1], rows);
-    expect_untouched(right->data, right->data + offset);
-    expect_untouched(right->data + offset + 2 * bytes, right->data + BYTES);
+    expect_near(results->data + offset, want[0], rows);
+    expect_near(results->data + offset + bytes, want[1], rows);
+    expect_untouched(results->data, results->data + offset);
+    expect_untouched(results->data + offset + 2 * bytes, results->data + BYTES);
     memcpy(&count, counts->data + 8, 8);
     assert_int_equal(count, rows);
   }
@@ -207,17 +208,17 @@ static void test_results(void **state) {
   (void)state;
   const int descriptors = count_descriptors();
   const long before = count_of("stub_imports"), transfers = count_of("stub_transfers");
-  shared shared = new_shared(), memory = new_shared(), counts = new_shared();
+  shared in = new_shared(), results = new_shared(), counts = new_shared();
   clave_session *session = open_session();
-  check_rows(session, &shared, &memory, &counts, 3, 64, 1);
-  check_rows(session, &shared, &memory, &counts, MOST - 1, 128,
+  check_rows(session, &in, &results, &counts, 3, 64, 1);
+  check_rows(session, &in, &results, &counts, MOST - 1, 128,
              2); /* large enough to be used in place */
   if (imports()) /* 2 times x, y, z; n once, since it is the same */
     expect_imports(before + 7, transfers + 2 * 2 * 3 * 4);
-  check_rows(session, &shared, &memory, &counts, 1, 4, 3);
-  check_rows(session, &shared, &memory, &counts, 0, 0, 4);
+  check_rows(session, &in, &results, &counts, 1, 4, 3);
+  check_rows(session, &in, &results, &counts, 0, 0, 4);
   clave_session_destroy(session);
-  free_shared(&shared), free_shared(&memory), free_shared(&counts);
+  free_shared(&in), free_shared(&results), free_shared(&counts);
   assert_int_equal(count_descriptors(), descriptors);
 }
 
@@ -227,24 +228,24 @@ static void test_bound_again(void **state) {
   (void)state;
   static float want[2][MOST * WIDTH + 1];
   const clave_tensor shape = shape_of(MOST, NULL);
-  shared shared = new_shared(), memory = new_shared(), mapped = new_shared();
-  const int number = dup(shared.fd);
+  shared first = new_shared(), second = new_shared(), results = new_shared();
+  const int number = dup(first.fd);
   const long before = count_of("stub_imports");
   clave_session *session = open_session();
-  good(clave_session_bind_output_dma_buf(session, NULL, 0, mapped.fd, 0, BYTES / 2));
-  fill(shared.data, MOST, 1);
-  fill(memory.data, MOST, 2);
+  good(clave_session_bind_output_dma_buf(session, NULL, 0, results.fd, 0, BYTES / 2));
+  fill(first.data, MOST, 1);
+  fill(second.data, MOST, 2);
   for (int i = 0; i < 4; i++) {
-    if (i == 2) assert_int_equal(dup2(memory.fd, number), number);
+    if (i == 2) assert_int_equal(dup2(second.fd, number), number);
     good(clave_session_bind_input_dma_buf(session, NULL, 0, &shape, number, 0));
     good(clave_session_run(session, NULL));
-    compute(i < 2 ? shared.data : memory.data, MOST, want[0], want[1]);
-    expect_near(mapped.data, want[0], MOST);
+    compute(i < 2 ? first.data : second.data, MOST, want[0], want[1]);
+    expect_near(results.data, want[0], MOST);
   }
   if (imports()) assert_int_equal(count_of("stub_imports"), before + 3);
   clave_session_destroy(session);
   close(number);
-  free_shared(&shared), free_shared(&memory), free_shared(&mapped);
+  free_shared(&first), free_shared(&second), free_shared(&results);
 }
 
 /* A result may overwrite an input, through whichever descriptor: it is written after all reads. */

@@ -26,13 +26,13 @@ static uint32_t count_nodes(const clave_program *program) {
 
 static void expect_same(const clave_placement *left, const clave_placement *right, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
-    clave_placement_info info = get(left, i), placement_info = get(right, i);
-    assert_string_equal(info.op, placement_info.op);
-    assert_string_equal(info.name, placement_info.name);
-    assert_string_equal(info.where, placement_info.where);
-    assert_int_equal(info.supported, placement_info.supported);
-    assert_int_equal(info.reason != NULL, placement_info.reason != NULL);
-    if (info.reason) assert_string_equal(info.reason, placement_info.reason);
+    clave_placement_info left_info = get(left, i), right_info = get(right, i);
+    assert_string_equal(left_info.op, right_info.op);
+    assert_string_equal(left_info.name, right_info.name);
+    assert_string_equal(left_info.where, right_info.where);
+    assert_int_equal(left_info.supported, right_info.supported);
+    assert_int_equal(left_info.reason != NULL, right_info.reason != NULL);
+    if (left_info.reason) assert_string_equal(left_info.reason, right_info.reason);
   }
 }
 

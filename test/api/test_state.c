@@ -301,21 +301,21 @@ static void test_peaks_that_are_none(void **state) {
   clave_program *program = load_text("joined.json", joined_program);
   good(clave_device_open("cpu", NULL, &device));
   good(clave_session_create(program, device, NULL, &session));
-  const clave_peak right = peak_of("cpu", CLAVE_F32, 1, 1);
-  clave_peak wrong[] = {right, right};
-  wrong[1].size = 8;
-  expect_too_small(clave_session_set_peaks(session, wrong, 2), "clave_peak", 8);
-  wrong[1] = peak_of(NULL, CLAVE_F32, 1, 1);
-  expect_invalid(clave_session_set_peaks(session, wrong, 2), "a peak has no device");
-  wrong[1] = peak_of("cpu", (clave_dtype)99, 1, 1);
-  expect_invalid(clave_session_set_peaks(session, wrong, 2), "a peak has dtype 99");
+  const clave_peak peak = peak_of("cpu", CLAVE_F32, 1, 1);
+  clave_peak peaks[] = {peak, peak};
+  peaks[1].size = 8;
+  expect_too_small(clave_session_set_peaks(session, peaks, 2), "clave_peak", 8);
+  peaks[1] = peak_of(NULL, CLAVE_F32, 1, 1);
+  expect_invalid(clave_session_set_peaks(session, peaks, 2), "a peak has no device");
+  peaks[1] = peak_of("cpu", (clave_dtype)99, 1, 1);
+  expect_invalid(clave_session_set_peaks(session, peaks, 2), "a peak has dtype 99");
   const double bad[] = {-1, (double)NAN, (double)INFINITY};
   for (int i = 0; i < 3; i++) {
-    wrong[1] = peak_of("cpu", CLAVE_F32, bad[i], 1);
-    expect_invalid(clave_session_set_peaks(session, wrong, 2),
+    peaks[1] = peak_of("cpu", CLAVE_F32, bad[i], 1);
+    expect_invalid(clave_session_set_peaks(session, peaks, 2),
                    "expected finite numbers from 0 on, got");
-    wrong[1] = peak_of("cpu", CLAVE_F32, 1, bad[i]);
-    expect_invalid(clave_session_set_peaks(session, wrong, 2),
+    peaks[1] = peak_of("cpu", CLAVE_F32, 1, bad[i]);
+    expect_invalid(clave_session_set_peaks(session, peaks, 2),
                    "expected finite numbers from 0 on, got");
   }
   clave_session_destroy(session);
@@ -343,23 +343,23 @@ static void draw(clave_session *session, float out[4]) {
 static void test_random_goes_on(void **state) {
   (void)state;
   clave_device *device;
-  clave_session *session, *other_session;
+  clave_session *session, *copy;
   float first[4], second[4], copied[4];
   clave_program *program = load_text("random.json", random_program);
   good(clave_device_open("cpu", NULL, &device));
   good(clave_session_create(program, device, NULL, &session));
-  good(clave_session_create(program, device, NULL, &other_session));
+  good(clave_session_create(program, device, NULL, &copy));
   draw(session, first);
-  good(clave_session_copy_state(other_session, session));
+  good(clave_session_copy_state(copy, session));
   draw(session, second);
-  draw(other_session, copied);
+  draw(copy, copied);
   assert_memory_not_equal(first, second, sizeof first);
   assert_memory_equal(second, copied, sizeof second);
-  good(clave_session_reset(other_session));
-  draw(other_session, copied);
+  good(clave_session_reset(copy));
+  draw(copy, copied);
   assert_memory_equal(first, copied, sizeof first);
   clave_session_destroy(session);
-  clave_session_destroy(other_session);
+  clave_session_destroy(copy);
   clave_device_destroy(device);
   clave_program_destroy(program);
 }

@@ -329,36 +329,35 @@ static int pair_compare(const pair_case *pair_case, char letter, const pair_slot
   char name[300];
   snprintf(name, sizeof name, "%s (%c) slot %d", pair_case->name, letter, slot);
   size_t n = pair_slot->bytes / dtype_size(t);
-  double *left = pair_values(t, want, n), *right = pair_values(t, got, n);
+  double *wanted = pair_values(t, want, n), *computed = pair_values(t, got, n);
   bool wrong = false;
   if (dtype_is_float(t)) {
-    wrong = pair_compare_floats(name, t, pair_case->tolerance, left, right, n);
+    wrong = pair_compare_floats(name, t, pair_case->tolerance, wanted, computed, n);
   } else if (memcmp(want, got, pair_slot->bytes)) {
     size_t i = 0;
-    while (i + 1 < n && left[i] == right[i]) i++;
-    print_error("%s element %zu: cpu %.9g, opencl %.9g\n", name, i, left[i], right[i]);
+    while (i + 1 < n && wanted[i] == computed[i]) i++;
+    print_error("%s element %zu: cpu %.9g, opencl %.9g\n", name, i, wanted[i], computed[i]);
     wrong = true;
   }
-  free(left);
-  free(right);
+  free(wanted);
+  free(computed);
   if (memcmp(got + pair_slot->bytes, pair_slot->data + pair_slot->bytes, PAIR_GUARD) == 0)
     return wrong;
   print_error("%s: written beyond the end\n", name);
   return 1;
 }
 
-static int pair_compare_faults(const pair_case *pair_case, const device_fault *left,
-                               const device_fault *right) {
-  if (left->present == right->present &&
-      (!left->present ||
-       (left->node == right->node && left->fault.kind == right->fault.kind &&
-        left->fault.low == right->fault.low && left->fault.high == right->fault.high)))
+static int pair_compare_faults(const pair_case *pair_case, const device_fault *cpu,
+                               const device_fault *opencl) {
+  if (cpu->present == opencl->present &&
+      (!cpu->present ||
+       (cpu->node == opencl->node && cpu->fault.kind == opencl->fault.kind &&
+        cpu->fault.low == opencl->fault.low && cpu->fault.high == opencl->fault.high)))
     return 0;
   print_error("%s: cpu fault %d %lld in [%lld, %lld], opencl %d %lld in [%lld, %lld]\n",
-              pair_case->name, left->present, (long long)left->fault.value,
-              (long long)left->fault.low, (long long)left->fault.high, right->present,
-              (long long)right->fault.value, (long long)right->fault.low,
-              (long long)right->fault.high);
+              pair_case->name, cpu->present, (long long)cpu->fault.value, (long long)cpu->fault.low,
+              (long long)cpu->fault.high, opencl->present, (long long)opencl->fault.value,
+              (long long)opencl->fault.low, (long long)opencl->fault.high);
   return 1;
 }
 

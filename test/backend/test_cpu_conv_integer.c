@@ -260,13 +260,13 @@ static void check_forms(const conv_args *forms, int n) {
     }
 }
 
-static conv_args form(int64_t images, int64_t groups, int64_t channels, int64_t outputs,
-                      conv_dim dim, conv_dim other_dim, conv_dim x_dim) {
+static conv_args form(int64_t images, int64_t groups, int64_t channels, int64_t outputs, conv_dim z,
+                      conv_dim y, conv_dim x) {
   return (conv_args){.images = images,
                      .groups = groups,
                      .channels = channels,
                      .outputs = outputs,
-                     .dims = {dim, other_dim, x_dim}};
+                     .dims = {z, y, x}};
 }
 
 static void test_most_sums(void **state) {

@@ -75,18 +75,16 @@ static void run(const conv_args *conv, int n_threads) {
 
 /* Computes one output; taps outside of the image are skipped. */
 static double sum_at(const conv_args *args, int64_t plane, int64_t row, int64_t column) {
-  const conv_dim *dim = &args->dims[1], *along = &args->dims[2];
+  const conv_dim *y = &args->dims[1], *x = &args->dims[2];
   int64_t outputs = args->groups * args->outputs, output = plane % outputs;
   const float *from = (const float *)args->x +
                       (plane / outputs * args->groups + output / args->outputs) * in_size(args);
   double sum = args->bias ? (double)bias[output] : 0;
-  for (int64_t i = 0; i < dim->kernel; i++)
-    for (int64_t j = 0; j < along->kernel; j++) {
-      int64_t r = row * dim->stride - dim->padding + i,
-              c = column * along->stride - along->padding + j;
-      if (r < 0 || r >= dim->in || c < 0 || c >= along->in) continue;
-      sum += (double)weight[(output * dim->kernel + i) * along->kernel + j] *
-             (double)from[r * along->in + c];
+  for (int64_t i = 0; i < y->kernel; i++)
+    for (int64_t j = 0; j < x->kernel; j++) {
+      int64_t r = row * y->stride - y->padding + i, c = column * x->stride - x->padding + j;
+      if (r < 0 || r >= y->in || c < 0 || c >= x->in) continue;
+      sum += (double)weight[(output * y->kernel + i) * x->kernel + j] * (double)from[r * x->in + c];
     }
   return sum;
 }

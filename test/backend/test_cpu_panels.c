@@ -240,14 +240,14 @@ static void check_layout(const char *name, dtype t, int64_t n, int64_t k, int64_
                          int64_t b_n) {
   matmul_args args = args_of(t, 1, n, k);
   int64_t size = (k - 1) * b_k + (n - 1) * b_n + 1;
-  void *right = malloc((size_t)size * dtype_size(t));
+  void *b = malloc((size_t)size * dtype_size(t));
   test_pool pool;
-  assert_non_null(right);
+  assert_non_null(b);
   for (int64_t i = 0; i < size; i++) {
     int64_t v = (int64_t)(random_number() % 17) - 8;
-    store_row(COMPUTE_I64, t, element_at(right, t, i), 1, 1, &v);
+    store_row(COMPUTE_I64, t, element_at(b, t, i), 1, 1, &v);
   }
-  args.b = right;
+  args.b = b;
   args.b_k = b_k;
   args.b_n = b_n;
   check_rows(name, args, pack(&args, &pool));
@@ -257,7 +257,7 @@ static void check_layout(const char *name, dtype t, int64_t n, int64_t k, int64_
     check_rows(name, args, pack(&args, &pool));
     free_pool(&pool);
   }
-  free(right);
+  free(b);
 }
 
 static void test_plain(void **state) {

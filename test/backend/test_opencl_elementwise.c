@@ -274,13 +274,13 @@ static const implementation implementations[] = {
 };
 
 static double reference(const pair_node *node, const gemm *gemm, int64_t m, int64_t n) {
-  const pair_slot *slot = &node->slots[0], *pair_slot = &node->slots[1];
+  const pair_slot *a = &node->slots[0], *b = &node->slots[1];
   double sum = 0;
   for (int64_t k = 0; k < gemm->desc.k; k++)
-    sum += pair_load(slot->bound.tensor.type, slot->data,
-                     slot->bound.tensor.offset + m * gemm->desc.a_m + k * gemm->desc.a_k) *
-           pair_load(pair_slot->bound.tensor.type, pair_slot->data,
-                     pair_slot->bound.tensor.offset + k * gemm->desc.b_k + n * gemm->desc.b_n);
+    sum += pair_load(a->bound.tensor.type, a->data,
+                     a->bound.tensor.offset + m * gemm->desc.a_m + k * gemm->desc.a_k) *
+           pair_load(b->bound.tensor.type, b->data,
+                     b->bound.tensor.offset + k * gemm->desc.b_k + n * gemm->desc.b_n);
   sum *= gemm->desc.alpha;
   if (gemm->desc.bias)
     sum += gemm->desc.beta * pair_load(gemm->desc.bias->tensor.type, node->slots[3].data,

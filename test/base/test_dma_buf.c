@@ -138,21 +138,21 @@ static void test_shared_memory(void **state) {
   (void)state;
   const int fd = new_file(BYTES, F_SEAL_SHRINK), again = dup(fd),
             third = new_file(1, F_SEAL_SHRINK);
-  dma_buf dma_buf, buf, c;
+  dma_buf first, same, other;
   memset(&kernel, 0, sizeof kernel);
-  assert_null(dma_buf_open(fd, &dma_buf));
-  assert_null(dma_buf_open(again, &buf));
-  assert_null(dma_buf_open(third, &c));
-  assert_true(dma_buf.is_distinct && !dma_buf.is_synchronised && dma_buf.size == BYTES);
-  assert_memory_equal(dma_buf.id, buf.id, sizeof dma_buf.id);
-  assert_memory_not_equal(dma_buf.id, c.id, sizeof dma_buf.id);
+  assert_null(dma_buf_open(fd, &first));
+  assert_null(dma_buf_open(again, &same));
+  assert_null(dma_buf_open(third, &other));
+  assert_true(first.is_distinct && !first.is_synchronised && first.size == BYTES);
+  assert_memory_equal(first.id, same.id, sizeof first.id);
+  assert_memory_not_equal(first.id, other.id, sizeof first.id);
   kernel.error = EIO; /* nobody asks */
-  assert_null(dma_buf_map(&dma_buf, true));
-  assert_null(dma_buf_begin(&dma_buf));
-  assert_null(dma_buf_end(&dma_buf));
-  dma_buf_close(&dma_buf);
-  dma_buf_close(&buf);
-  dma_buf_close(&c);
+  assert_null(dma_buf_map(&first, true));
+  assert_null(dma_buf_begin(&first));
+  assert_null(dma_buf_end(&first));
+  dma_buf_close(&first);
+  dma_buf_close(&same);
+  dma_buf_close(&other);
   close(fd), close(again), close(third);
 }
 

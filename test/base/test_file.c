@@ -136,12 +136,12 @@ static void test_folders_and_locks(void **state) {
   assert_true(folder_is_private(deep));
   (void)chmod(deep, 0777);
   assert_false(folder_is_private(deep));
-  file_lock *lock, *file_lock;
+  file_lock *lock, *second;
   assert_true(file_lock_take(lock_path, 0, &lock));
-  assert_false(file_lock_take(lock_path, 20, &file_lock));
+  assert_false(file_lock_take(lock_path, 20, &second));
   file_lock_release(lock);
-  assert_true(file_lock_take(lock_path, 0, &file_lock));
-  file_lock_release(file_lock);
+  assert_true(file_lock_take(lock_path, 0, &second));
+  file_lock_release(second);
   expect_error(make_folders(lock_path, FOLDERS_SHARED), "is not a folder");
   char *shared = path_join(folder, "shared");
   const mode_t mask = umask(022);

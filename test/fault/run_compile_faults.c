@@ -44,16 +44,15 @@ static clave_status compile(const life *life) {
   return st;
 }
 
-static clave_status carry(const life *life, const char *program, const char *target,
-                          const char *to) {
+static clave_status carry(const life *life, const char *path, const char *target, const char *to) {
   const clave_compile_options options = {.size = sizeof options,
                                          .compiler = life->compiler,
                                          .target = target,
                                          .static_library = life->library};
-  clave_program *other_program;
-  TRY(clave_program_load(program, NULL, &other_program));
-  clave_status st = clave_compile(other_program, to, &options);
-  clave_program_destroy(other_program);
+  clave_program *program;
+  TRY(clave_program_load(path, NULL, &program));
+  clave_status st = clave_compile(program, to, &options);
+  clave_program_destroy(program);
   return st;
 }
 

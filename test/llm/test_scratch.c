@@ -37,21 +37,21 @@ static void test_shared_by_samplers(void **state) {
   const uint32_t seen[3] = {2, 2, 6}, others_seen[2] = {0, 3};
   sampler_input in = {logits, 7, seen, 3, NULL, NULL},
                 other_in = {others, 4, others_seen, 2, NULL, NULL};
-  clave_sampler *sampler, *b, *alone;
+  clave_sampler *sampler, *other_sampler, *alone;
   sampler_scratch scratch = {0};
   assert_null(clave_sampler_create(&options, &sampler));
-  assert_null(clave_sampler_create(&options, &b));
+  assert_null(clave_sampler_create(&options, &other_sampler));
   assert_null(clave_sampler_create(&options, &alone));
   for (int i = 0; i < 50; i++) {
     uint32_t id, other, want;
-    assert_null(sampler_choose(b, &scratch, &other_in, &other));
+    assert_null(sampler_choose(other_sampler, &scratch, &other_in, &other));
     assert_null(sampler_choose(sampler, &scratch, &in, &id));
     assert_null(clave_sampler_sample(alone, logits, 7, seen, 3, &want));
     assert_int_equal(id, want);
   }
   sampler_scratch_free(&scratch);
   clave_sampler_destroy(sampler);
-  clave_sampler_destroy(b);
+  clave_sampler_destroy(other_sampler);
   clave_sampler_destroy(alone);
 }
 

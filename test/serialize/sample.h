@@ -172,23 +172,23 @@ static inline void sample_table(sampler *sampler, const ir_table *table, void *o
 static inline void assert_same_table(const ir_table *table, const void *left, const void *right);
 
 static inline void assert_same_field(const ir_field *field, const char *left, const char *right) {
-  const void *memory = NULL, *queries = NULL;
+  const void *left_value = NULL, *right_value = NULL;
   if (field->kind == IR_FIELD_STRING || field->kind == IR_FIELD_TABLE ||
       field->kind == IR_FIELD_UNION) {
-    memcpy(&memory, left + field->offset, sizeof memory);
-    memcpy(&queries, right + field->offset, sizeof queries);
+    memcpy(&left_value, left + field->offset, sizeof left_value);
+    memcpy(&right_value, right + field->offset, sizeof right_value);
   }
   if (field->kind == IR_FIELD_STRING) {
-    assert_string_equal(memory, queries);
+    assert_string_equal(left_value, right_value);
   } else if (field->kind == IR_FIELD_TABLE) {
-    assert_int_equal(memory == NULL, queries == NULL);
-    if (memory) assert_same_table(field->table, memory, queries);
+    assert_int_equal(left_value == NULL, right_value == NULL);
+    if (left_value) assert_same_table(field->table, left_value, right_value);
   } else if (field->kind == IR_FIELD_UNION) {
-    ir_op x, y;
-    memcpy(&x, left + field->type_offset, sizeof x);
-    memcpy(&y, right + field->type_offset, sizeof y);
-    assert_int_equal(x, y);
-    assert_same_table(ir_op_tables[x], memory, queries);
+    ir_op left_op, right_op;
+    memcpy(&left_op, left + field->type_offset, sizeof left_op);
+    memcpy(&right_op, right + field->type_offset, sizeof right_op);
+    assert_int_equal(left_op, right_op);
+    assert_same_table(ir_op_tables[left_op], left_value, right_value);
   } else if (field_table(field)) {
     assert_same_table(field_table(field), left + field->offset, right + field->offset);
     assert_int_equal(field_is_default(field, left), field_is_default(field, right));
@@ -212,17 +212,17 @@ static inline void assert_same_table(const ir_table *table, const void *left, co
       assert_same_field(field, left, right);
       continue;
     }
-    ir_vector vector = vector_at(field, left), w = vector_at(field, right);
+    ir_vector left_items = vector_at(field, left), right_items = vector_at(field, right);
     ir_field item = vector_item_field(field);
     size_t size = vector_item_size(field);
-    assert_int_equal(vector.count, w.count);
-    for (uint32_t k = 0; k < vector.count; k++) {
-      const char *text = (const char *)vector.items + k * size,
-                 *other = (const char *)w.items + k * size;
+    assert_int_equal(left_items.count, right_items.count);
+    for (uint32_t k = 0; k < left_items.count; k++) {
+      const char *left_item = (const char *)left_items.items + k * size,
+                 *right_item = (const char *)right_items.items + k * size;
       if (item.kind == IR_FIELD_TABLE) {
-        assert_same_table(field->table, text, other);
+        assert_same_table(field->table, left_item, right_item);
       } else {
-        assert_same_field(&item, text, other);
+        assert_same_field(&item, left_item, right_item);
       }
     }
   }

@@ -66,14 +66,14 @@ static void test_round_trips(void **state) {
   }
   program_destroy(program);
   size_t n, m;
-  char *left = in_folder("a.clv"), *text = in_folder("c.clv");
-  void *data = read_bytes(left, &n), *result = read_bytes(text, &m);
+  char *first_path = in_folder("a.clv"), *last_path = in_folder("c.clv");
+  void *first_bytes = read_bytes(first_path, &n), *last_bytes = read_bytes(last_path, &m);
   assert_int_equal(n, m);
-  assert_memory_equal(data, result, n);
-  free(data);
-  free(result);
-  free(left);
-  free(text);
+  assert_memory_equal(first_bytes, last_bytes, n);
+  free(first_bytes);
+  free(last_bytes);
+  free(first_path);
+  free(last_path);
   expect_error(program_save(first, "/tmp/x.bin"), "saved as .clv or .json");
   expect_error(program_save(first, "/nonexistent/x.clv"), "/nonexistent/x.clv: no such file");
   expect_error(program_save(first, "/nonexistent/x.json"), "/nonexistent/");

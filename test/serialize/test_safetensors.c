@@ -38,15 +38,15 @@ static void test_round_trip(void **state) {
   expect_good(tensor_file_open(path, &file));
   assert_int_equal(file->count, DTYPE_COUNT + 2);
   for (uint32_t i = 0; i < file->count; i++) {
-    const tensor_entry *entry = &entries[i], *tensor_entry = &file->tensors[i];
-    assert_string_equal(entry->name, tensor_entry->name);
-    assert_ptr_equal(tensor_file_find(file, entry->name), tensor_entry);
-    assert_int_equal(entry->type, tensor_entry->type);
-    assert_int_equal(entry->rank, tensor_entry->rank);
-    assert_int_equal(entry->bytes, tensor_entry->bytes);
-    for (int k = 0; k < entry->rank; k++) assert_int_equal(entry->dims[k], tensor_entry->dims[k]);
-    if (entry->bytes) assert_memory_equal(entry->data, tensor_entry->data, entry->bytes);
-    assert_int_equal((uintptr_t)tensor_entry->data % dtype_size(tensor_entry->type), 0);
+    const tensor_entry *saved = &entries[i], *loaded = &file->tensors[i];
+    assert_string_equal(saved->name, loaded->name);
+    assert_ptr_equal(tensor_file_find(file, saved->name), loaded);
+    assert_int_equal(saved->type, loaded->type);
+    assert_int_equal(saved->rank, loaded->rank);
+    assert_int_equal(saved->bytes, loaded->bytes);
+    for (int k = 0; k < saved->rank; k++) assert_int_equal(saved->dims[k], loaded->dims[k]);
+    if (saved->bytes) assert_memory_equal(saved->data, loaded->data, saved->bytes);
+    assert_int_equal((uintptr_t)loaded->data % dtype_size(loaded->type), 0);
   }
   assert_null(tensor_file_find(file, "missing"));
   assert_string_equal(tensor_file_metadata(file, "quote\""), "");

@@ -309,16 +309,16 @@ static char *nested_program(int levels) {
   }
   text_printf(&tensors, "],\n\"n_inputs\"");
   text_printf(&chains, "],\n\"methods\"");
-  char *left = replace(SAMPLE_PROGRAM, "],\n\"n_inputs\"", tensors.data);
-  char *right = replace(left, "],\n\"methods\"", chains.data);
-  char *chars = replace(
-      right, "{\"op_type\": \"Copy\", \"op\": {\"x\": {\"idx\": 8}, \"out\": {\"idx\": 9}}}",
+  char *with_tensors = replace(SAMPLE_PROGRAM, "],\n\"n_inputs\"", tensors.data);
+  char *with_chains = replace(with_tensors, "],\n\"methods\"", chains.data);
+  char *nested = replace(
+      with_chains, "{\"op_type\": \"Copy\", \"op\": {\"x\": {\"idx\": 8}, \"out\": {\"idx\": 9}}}",
       IF("4", "5", "8", "9"));
-  free(left);
-  free(right);
+  free(with_tensors);
+  free(with_chains);
   text_free(&tensors);
   text_free(&chains);
-  return chars;
+  return nested;
 }
 
 static void test_depth(void **state) {
@@ -340,18 +340,18 @@ static void test_depth(void **state) {
 static void test_update_of_another_size(void **state) {
   (void)state;
   program *program;
-  char *left = replace(
+  char *with_tensor = replace(
       SAMPLE_PROGRAM, "\"name\": \"t10\"}",
       "\"name\": \"t10\"}, {\"dtype\": \"I64\", \"shape\": [{\"literal\": 3}], \"name\": \"t11\"}");
-  char *right = replace(
-      left, "{\"op_type\": \"Matmul\"",
+  char *with_node = replace(
+      with_tensor, "{\"op_type\": \"Matmul\"",
       "{\"op_type\": \"Full\", \"op\": {\"int_value\": {\"literal\": 1}, \"out\": {\"idx\": 11}}}, "
       "{\"op_type\": \"Matmul\"");
-  char *text = replace(right, "\"value\": {\"idx\": 6}", "\"value\": {\"idx\": 11}");
+  char *text = replace(with_node, "\"value\": {\"idx\": 6}", "\"value\": {\"idx\": 11}");
   expect_error(sample_program(text, &program),
                "tensor 11 ('t11') differs in dtype or shape from the state it becomes");
-  free(left);
-  free(right);
+  free(with_tensor);
+  free(with_node);
   free(text);
 }
 

@@ -62,11 +62,11 @@ static vocab *random_vocab(uint64_t *seed, bpe_merge *merges, float *scores) {
     span piece = {bytes, 1};
     while (id >= LETTERS) {
       bpe_merge merge = {random_below(seed, id), random_below(seed, id), id};
-      span span = vocab_piece(vocab, merge.left), range = vocab_piece(vocab, merge.right);
-      if (span.size + range.size > 40) continue;
-      memcpy(bytes, span.data, span.size);
-      memcpy(bytes + span.size, range.data, range.size);
-      piece.size = span.size + range.size;
+      span left = vocab_piece(vocab, merge.left), right = vocab_piece(vocab, merge.right);
+      if (left.size + right.size > 40) continue;
+      memcpy(bytes, left.data, left.size);
+      memcpy(bytes + left.size, right.data, right.size);
+      piece.size = left.size + right.size;
       merges[id - LETTERS] = merge;
       if (vocab_find(vocab, piece) == VOCAB_NONE) break;
     }

@@ -29,18 +29,14 @@ typedef struct fft_task {
   bool inverse;    /* direction of the passes */
 } fft_task;
 
-static point plus(point left, point right) {
-  return (point){left.re + right.re, left.im + right.im};
+static point plus(point a, point b) { return (point){a.re + b.re, a.im + b.im}; }
+static point minus(point a, point b) { return (point){a.re - b.re, a.im - b.im}; }
+static point times(point a, point b) {
+  return (point){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
-static point minus(point left, point right) {
-  return (point){left.re - right.re, left.im - right.im};
-}
-static point times(point left, point right) {
-  return (point){left.re * right.re - left.im * right.im, left.re * right.im + left.im * right.re};
-}
-static point times_real(point factor, double s) { return (point){factor.re * s, factor.im * s}; }
-static point times_i(point factor) { return (point){-factor.im, factor.re}; }
-static point conjugate(point factor) { return (point){factor.re, -factor.im}; }
+static point times_real(point a, double s) { return (point){a.re * s, a.im * s}; }
+static point times_i(point a) { return (point){-a.im, a.re}; }
+static point conjugate(point a) { return (point){a.re, -a.im}; }
 
 /* Returns exp(-2 pi i k / n), 0 <= k < n < 2^60, by an angle of at most pi / 4. */
 static point root_of_unity(int64_t k, int64_t n) {
@@ -62,75 +58,73 @@ static point root_of_unity(int64_t k, int64_t n) {
 
 /* ---------------------------------------------------------------- passes */
 
-static void butterfly_four(bool inverse, point *factor) {
-  point sum = plus(factor[0], factor[2]), c = minus(factor[0], factor[2]),
-        d = plus(factor[1], factor[3]);
-  point point = times_i(inverse ? minus(factor[1], factor[3]) : minus(factor[3], factor[1]));
-  factor[0] = plus(sum, d);
-  factor[1] = plus(c, point);
-  factor[2] = minus(sum, d);
-  factor[3] = minus(c, point);
+static void butterfly_four(bool inverse, point *x) {
+  point even_sum = plus(x[0], x[2]), even_rest = minus(x[0], x[2]), odd_sum = plus(x[1], x[3]);
+  point odd_rest = times_i(inverse ? minus(x[1], x[3]) : minus(x[3], x[1]));
+  x[0] = plus(even_sum, odd_sum);
+  x[1] = plus(even_rest, odd_rest);
+  x[2] = minus(even_sum, odd_sum);
+  x[3] = minus(even_rest, odd_rest);
 }
 
-/* weight: (r) the roots of the radix. The roots of k and r - k are conjugates. */
-static void butterfly_odd(int r, const point *weight, point *left) {
-  point sum[KFFT_MAX_RADIX / 2 + 1], rest[KFFT_MAX_RADIX / 2 + 1], first = left[0];
+/* roots: (r) the roots of the radix. The roots of k and r - k are conjugates. */
+static void butterfly_odd(int r, const point *roots, point *x) {
+  point sum[KFFT_MAX_RADIX / 2 + 1], rest[KFFT_MAX_RADIX / 2 + 1], first = x[0];
   for (int k = 1; k <= r / 2; k++) {
-    sum[k] = plus(left[k], left[r - k]);
-    rest[k] = minus(left[k], left[r - k]);
-    left[0] = plus(left[0], sum[k]);
+    sum[k] = plus(x[k], x[r - k]);
+    rest[k] = minus(x[k], x[r - k]);
+    x[0] = plus(x[0], sum[k]);
   }
   for (int j = 1; j <= r / 2; j++) {
     point even = first, odd = {0, 0};
     for (int k = 1; k <= r / 2; k++) {
-      even = plus(even, times_real(sum[k], weight[j * k % r].re));
-      odd = plus(odd, times_real(rest[k], weight[j * k % r].im));
+      even = plus(even, times_real(sum[k], roots[j * k % r].re));
+      odd = plus(odd, times_real(rest[k], roots[j * k % r].im));
     }
-    left[j] = plus(even, times_i(odd));
-    left[r - j] = minus(even, times_i(odd));
+    x[j] = plus(even, times_i(odd));
+    x[r - j] = minus(even, times_i(odd));
   }
 }
 
-static void butterfly(const fft_task *task, int r, const point *weight, point *left) {
+static void butterfly(const fft_task *task, int r, const point *roots, point *x) {
   if (r == 4) {
-    butterfly_four(task->inverse, left);
+    butterfly_four(task->inverse, x);
   } else if (r == 2) {
-    point point = left[1];
-    left[1] = minus(left[0], point);
-    left[0] = plus(left[0], point);
+    point odd = x[1];
+    x[1] = minus(x[0], odd);
+    x[0] = plus(x[0], odd);
   } else {
-    butterfly_odd(r, weight, left);
+    butterfly_odd(r, roots, x);
   }
 }
 
 static void run_pass(const fft_task *task, int r, int64_t m, int64_t stride, const point *from,
                      point *to) {
-  point point[KFFT_MAX_RADIX], factor[KFFT_MAX_RADIX];
-  for (int j = 0; j < r; j++) factor[j] = task->roots[j * (task->args->length / r)];
+  point x[KFFT_MAX_RADIX], roots[KFFT_MAX_RADIX];
+  for (int j = 0; j < r; j++) roots[j] = task->roots[j * (task->args->length / r)];
   for (int64_t p = 0; p < m; p++) {
     for (int64_t q = 0; q < stride; q++) {
-      for (int k = 0; k < r; k++) point[k] = from[q + stride * (p + m * k)];
-      butterfly(task, r, factor, point);
+      for (int k = 0; k < r; k++) x[k] = from[q + stride * (p + m * k)];
+      butterfly(task, r, roots, x);
       for (int j = 0; j < r; j++)
-        to[q + stride * (r * p + j)] =
-            p * j > 0 ? times(point[j], task->roots[p * j * stride]) : point[j];
+        to[q + stride * (r * p + j)] = p * j > 0 ? times(x[j], task->roots[p * j * stride]) : x[j];
     }
   }
 }
 
-/* Transforms `left`, with `right` as second buffer. Returns the one that has the result. */
-static point *transform(const fft_task *task, point *left, point *right) {
+/* Transforms `from`, with `to` as second buffer. Returns the one that has the result. */
+static point *transform(const fft_task *task, point *from, point *to) {
   int64_t m = task->args->length, stride = 1;
   for (int i = 0; i < task->args->n_passes; i++) {
     int r = task->args->radices[i];
     m /= r;
-    run_pass(task, r, m, stride, left, right);
+    run_pass(task, r, m, stride, from, to);
     stride *= r;
-    point *swap = left;
-    left = right;
-    right = swap;
+    point *swap = from;
+    from = to;
+    to = swap;
   }
-  return left;
+  return from;
 }
 
 /* ---------------------------------------------------------------- rows */
@@ -156,26 +150,26 @@ static point read_point(const fft_args *args, int64_t row, int64_t j) {
   if (args->kind == KFFT_FROM_REAL) return (point){read_real(&args->x, row + j * step), 0};
   bool mirrored = j >= args->n_in;
   int64_t at = row + (mirrored ? args->n - j : j) * step;
-  point point = {read_real(&args->x, at), read_real(&args->x, at + args->x_pair)};
-  if (args->kind == KFFT_TO_REAL && is_real_point(args, j)) point.im = 0;
-  return mirrored ? conjugate(point) : point;
+  point value = {read_real(&args->x, at), read_real(&args->x, at + args->x_pair)};
+  if (args->kind == KFFT_TO_REAL && is_real_point(args, j)) value.im = 0;
+  return mirrored ? conjugate(value) : value;
 }
 
-static void write_point(const fft_args *args, int64_t row, int64_t k, point point) {
+static void write_point(const fft_args *args, int64_t row, int64_t k, point value) {
   int64_t at = row + k * args->out.strides[args->out.rank - 1];
-  write_real(&args->out, at, point.re * args->scale);
+  write_real(&args->out, at, value.re * args->scale);
   if (args->kind == KFFT_TO_REAL) return;
   bool real = args->kind == KFFT_FROM_REAL && is_real_point(args, k);
-  write_real(&args->out, at + args->out_pair, real ? 0 : point.im * args->scale);
+  write_real(&args->out, at + args->out_pair, real ? 0 : value.im * args->scale);
 }
 
-/* Convolves `left`, a row times the chirp, with the conjugated chirp. Returns the result's
+/* Convolves `row`, a row times the chirp, with the conjugated chirp. Returns the result's
  * conjugate. */
-static point *convolve(const fft_task *task, point *left, point *right) {
-  point *found = transform(task, left, right), *other = found == left ? right : left;
+static point *convolve(const fft_task *task, point *row, point *spare) {
+  point *product = transform(task, row, spare), *other = product == row ? spare : row;
   for (int64_t i = 0; i < task->args->length; i++)
-    found[i] = conjugate(times(found[i], task->spectrum[i]));
-  return transform(task, found, other);
+    product[i] = conjugate(times(product[i], task->spectrum[i]));
+  return transform(task, product, other);
 }
 
 static void transform_row(const void *user, int64_t row, char *scratch) {
@@ -185,13 +179,13 @@ static void transform_row(const void *user, int64_t row, char *scratch) {
   walk_add(&w, args->x.strides);
   walk_add(&w, args->out.strides);
   walk_seek(&w, row);
-  point *factor = (point *)(void *)scratch, *sum = factor + args->length;
+  point *points = (point *)(void *)scratch, *spare = points + args->length;
   for (int64_t j = 0; j < args->n; j++) {
-    point point = read_point(args, w.offset[0], j);
-    factor[j] = args->chirp ? times(point, task->chirp[j]) : point;
+    point value = read_point(args, w.offset[0], j);
+    points[j] = args->chirp ? times(value, task->chirp[j]) : value;
   }
-  for (int64_t j = args->n; j < args->length; j++) factor[j] = (point){0, 0};
-  const point *made = args->chirp ? convolve(task, factor, sum) : transform(task, factor, sum);
+  for (int64_t j = args->n; j < args->length; j++) points[j] = (point){0, 0};
+  const point *made = args->chirp ? convolve(task, points, spare) : transform(task, points, spare);
   for (int64_t k = 0; k < args->n_out; k++)
     write_point(args, w.offset[1], k,
                 args->chirp ? times(conjugate(made[k]), task->chirp[k]) : made[k]);
@@ -201,25 +195,25 @@ static void transform_row(const void *user, int64_t row, char *scratch) {
 
 static void fill_roots(fft_task *task) {
   for (int64_t k = 0; k < task->args->length; k++) {
-    point point = root_of_unity(k, task->args->length);
-    task->roots[k] = task->inverse ? conjugate(point) : point;
+    point root = root_of_unity(k, task->args->length);
+    task->roots[k] = task->inverse ? conjugate(root) : root;
   }
 }
 
-/* factor: (length), scratch. */
-static void fill_chirp(fft_task *task, point *factor) {
+/* spare: (length), scratch. */
+static void fill_chirp(fft_task *task, point *spare) {
   const fft_args *args = task->args;
-  point *sum = task->spectrum;
+  point *kernel = task->spectrum;
   int64_t square = 0; /* j^2 mod 2 n */
-  for (int64_t j = 0; j < args->length; j++) sum[j] = (point){0, 0};
+  for (int64_t j = 0; j < args->length; j++) kernel[j] = (point){0, 0};
   for (int64_t j = 0; j < args->n; j++) {
-    point point = root_of_unity(square, 2 * args->n);
-    task->chirp[j] = args->inverse ? conjugate(point) : point;
-    sum[j] = times_real(conjugate(task->chirp[j]), 1 / (double)args->length);
-    if (j > 0) sum[args->length - j] = sum[j];
+    point root = root_of_unity(square, 2 * args->n);
+    task->chirp[j] = args->inverse ? conjugate(root) : root;
+    kernel[j] = times_real(conjugate(task->chirp[j]), 1 / (double)args->length);
+    if (j > 0) kernel[args->length - j] = kernel[j];
     square = (square + 2 * j + 1) % (2 * args->n);
   }
-  task->spectrum = transform(task, sum, factor);
+  task->spectrum = transform(task, kernel, spare);
 }
 
 /* Bytes of the roots and, with a chirp, of the chirp and two tables of `length`. */

@@ -335,12 +335,12 @@ static void store_ordered(const pool_args *args, int64_t at, int64_t n, const in
 static void max_narrow_row(const pool_args *args, const uint16_t *plane, int64_t task, int64_t row,
                            int16_t *joined) {
   const int64_t columns = args->size[2];
-  const window window = window_of(args, 0, row / args->size[1]),
+  const window slices = window_of(args, 0, row / args->size[1]),
                rows = window_of(args, 1, row % args->size[1]);
   cell_row values;
   int16_t *order = (int16_t *)(void *)&values;
   for (int64_t i = 0; i < args->in[2]; i++) joined[i] = BF16_LEAST;
-  for (int64_t i = window.first; i < window.stop; i += window.step)
+  for (int64_t i = slices.first; i < slices.stop; i += slices.step)
     for (int64_t j = rows.first; j < rows.stop; j += rows.step)
       bf16_larger(plane + (i * args->in[1] + j) * args->in[2], args->in[2], joined);
   for (int64_t from = 0, n; from < columns; from += n) {

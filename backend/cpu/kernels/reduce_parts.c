@@ -96,12 +96,12 @@ static double extreme_f64(const double *x, int64_t n, bool least, double start) 
 
 /* Joins means and squared differences of two sets (Chan, Golub, LeVeque: Updating formulae for
  * variances). */
-static void join_variance(accumulator *left, const accumulator *right) {
-  int64_t n = left->n + right->n;
+static void join_variance(accumulator *into, const accumulator *other) {
+  int64_t n = into->n + other->n;
   if (n == 0) return;
-  double d = right->mean - left->mean, share = (double)right->n / (double)n;
-  left->f += right->f + d * d * share * (double)left->n;
-  left->mean += d * share;
+  double d = other->mean - into->mean, share = (double)other->n / (double)n;
+  into->f += other->f + d * d * share * (double)into->n;
+  into->mean += d * share;
 }
 
 static void accumulate_f64(kreduce_kind kind, accumulator *sums, const double *x, int64_t n) {
@@ -127,9 +127,9 @@ static void accumulate_f64(kreduce_kind kind, accumulator *sums, const double *x
       break;
     case KREDUCE_VAR:
     case KREDUCE_STD: {
-      accumulator accumulator = {.n = n, .mean = n > 0 ? sum_f64(x, n) / (double)n : 0};
-      accumulator.f = sum_squares(x, n, accumulator.mean);
-      join_variance(sums, &accumulator);
+      accumulator block = {.n = n, .mean = n > 0 ? sum_f64(x, n) / (double)n : 0};
+      block.f = sum_squares(x, n, block.mean);
+      join_variance(sums, &block);
       break;
     }
     case KREDUCE_NORM1:
@@ -163,16 +163,16 @@ void accumulate_block(kreduce_kind kind, compute_class c, accumulator *accumulat
   accumulator->n += n;
 }
 
-void accumulate_other(kreduce_kind kind, accumulator *left, const accumulator *right) {
+void accumulate_other(kreduce_kind kind, accumulator *into, const accumulator *other) {
   if (kind == KREDUCE_VAR || kind == KREDUCE_STD) {
-    join_variance(left, right);
+    join_variance(into, other);
   } else {
     kreduce_kind f = kind == KREDUCE_NORM1 || kind == KREDUCE_NORM2 ? KREDUCE_SUM : kind;
     kreduce_kind i = f == KREDUCE_MEAN ? KREDUCE_SUM : f;
-    if (f != KREDUCE_ANY && f != KREDUCE_ALL) accumulate_f64(f, left, &right->f, 1);
-    accumulate_i64(i, left, &right->i, 1);
+    if (f != KREDUCE_ANY && f != KREDUCE_ALL) accumulate_f64(f, into, &other->f, 1);
+    accumulate_i64(i, into, &other->i, 1);
   }
-  left->n += right->n;
+  into->n += other->n;
 }
 
 static double finish_f64(kreduce_kind kind, const accumulator *accumulator, double divisor) {

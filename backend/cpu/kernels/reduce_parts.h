@@ -18,7 +18,7 @@ void accumulate_block(kreduce_kind kind, compute_class c, accumulator *accumulat
                       int64_t n);
 /* Returns the sum of n floats with the bits that accumulate_block yields over their blocks. */
 double accumulate_floats(const float *x, int64_t n);
-void accumulate_other(kreduce_kind kind, accumulator *left, const accumulator *right);
+void accumulate_other(kreduce_kind kind, accumulator *into, const accumulator *other);
 /* Stores the result as element 0 of `to`. */
 void accumulator_store(kreduce_kind kind, compute_class c, const accumulator *accumulator,
                        double divisor, dtype t, void *to);

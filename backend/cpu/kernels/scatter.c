@@ -93,9 +93,9 @@ static void combine_back(kscatter_kind kind, const scatter_side *from, const sca
   walk_add(&w, out->strides);
   walk_seek(&w, 0);
   for (int64_t k = product_of(out->dims, last); k > 0; k--, walk_next(&w)) {
-    scatter_side side = side_at(from->data, from->type, source, w.offset[0]),
-                 scatter_side = side_at(to->data, to->type, out, w.offset[1]);
-    combine_row(kind, out->dims[last], &side, source->strides[last], &scatter_side,
+    scatter_side from_row = side_at(from->data, from->type, source, w.offset[0]),
+                 to_row = side_at(to->data, to->type, out, w.offset[1]);
+    combine_row(kind, out->dims[last], &from_row, source->strides[last], &to_row,
                 out->strides[last]);
   }
 }

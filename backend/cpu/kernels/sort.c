@@ -378,11 +378,11 @@ static void keep_by_parts(const kernel_context *ctx, row_parts *parts) {
   ctx->parallel_for(ctx->pool, parts->parts, 1, keep_parts, parts);
   kept all = kept_at(parts->args, parts->scratch + (size_t)parts->parts * bytes);
   for (int64_t part = 0; part < parts->parts; part++) {
-    const kept kept = kept_at(parts->args, parts->scratch + (size_t)part * bytes);
+    const kept part_kept = kept_at(parts->args, parts->scratch + (size_t)part * bytes);
     const int64_t n =
         part_begin(parts, parts->args->n, part + 1) - part_begin(parts, parts->args->n, part);
-    for (int64_t i = 0; i < least(n, kept.k); i++)
-      offer(&all, kept.keys[i], (int64_t)kept.places[i]);
+    for (int64_t i = 0; i < least(n, part_kept.k); i++)
+      offer(&all, part_kept.keys[i], (int64_t)part_kept.places[i]);
   }
   settle(&all);
   store_row_results(parts->args, &parts->at, all.places, 0, parts->args->k);

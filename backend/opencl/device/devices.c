@@ -98,9 +98,9 @@ static clave_status find_refusal(const cl_functions *cl, const device_entry *ent
   return st;
 }
 
-static clave_status join_texts(const char *left, const char *right, char **out) {
+static clave_status join_texts(const char *name, const char *version, char **out) {
   text text = {0};
-  text_printf(&text, "%s (%s)", left, right);
+  text_printf(&text, "%s (%s)", name, version);
   clave_status st = text_status(&text);
   if (st) text_free(&text);
   *out = st ? NULL : text.data;

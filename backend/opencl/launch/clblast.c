@@ -60,8 +60,7 @@ static placed_matrix place_matrix(const matrix *matrix, const run_operands *oper
 
 clave_status blas_run(cl_stream *stream, const blas_call *call, const run_operands *operands) {
   const clblast *clblast = stream->device->blas;
-  const placed_matrix matrix = place_matrix(&call->a, operands),
-                      placed_matrix = place_matrix(&call->b, operands),
+  const placed_matrix a = place_matrix(&call->a, operands), b = place_matrix(&call->b, operands),
                       out = place_matrix(&call->out, operands);
   cl_mem temporary = operands->scratch ? ((const cl_buffer *)operands->scratch)->memory : NULL;
   clave_status st;
@@ -70,15 +69,15 @@ clave_status blas_run(cl_stream *stream, const blas_call *call, const run_operan
   CLBlastStatusCode code;
   if (call->batches > 1) {
     code = clblast->batched(CLBlastLayoutRowMajor, call->a.transpose, call->b.transpose, call->m,
-                            call->n, call->k, call->alpha, matrix.memory, matrix.offset, call->a.ld,
-                            call->a.stride, placed_matrix.memory, placed_matrix.offset, call->b.ld,
-                            call->b.stride, call->beta, out.memory, out.offset, call->out.ld,
-                            call->out.stride, call->batches, &stream->queue, event);
+                            call->n, call->k, call->alpha, a.memory, a.offset, call->a.ld,
+                            call->a.stride, b.memory, b.offset, call->b.ld, call->b.stride,
+                            call->beta, out.memory, out.offset, call->out.ld, call->out.stride,
+                            call->batches, &stream->queue, event);
   } else {
     code = clblast->gemm(CLBlastLayoutRowMajor, call->a.transpose, call->b.transpose, call->m,
-                         call->n, call->k, call->alpha, matrix.memory, matrix.offset, call->a.ld,
-                         placed_matrix.memory, placed_matrix.offset, call->b.ld, call->beta,
-                         out.memory, out.offset, call->out.ld, &stream->queue, event, temporary);
+                         call->n, call->k, call->alpha, a.memory, a.offset, call->a.ld, b.memory,
+                         b.offset, call->b.ld, call->beta, out.memory, out.offset, call->out.ld,
+                         &stream->queue, event, temporary);
   }
   if (code != CLBlastSuccess) return opencl_status((cl_int)code, "CLBlastSgemm");
   if (event) stream->n_events++;

@@ -105,24 +105,24 @@ static bool same_key(const known_program *program, const launch *launch,
 
 static clave_status find_program(const launch *launch, const launch_variant *variant,
                                  kernel_program **out) {
-  known_program *program = *launch->node->cache;
-  while (program && !same_key(program, launch, variant)) program = program->next;
-  if (!program) {
-    kernel_program *kernel_program;
-    TRY(program_find(launch->recorder->device, launch, variant, &kernel_program));
-    program = calloc(1, sizeof *program);
-    if (!program) return status_no_memory();
-    *program = (known_program){.next = *launch->node->cache,
-                               .stem = launch->stem,
-                               .kernel = launch->kernel,
-                               .n_macros = launch->n_macros,
-                               .fast = launch->recorder->fast,
-                               .variant = *variant,
-                               .program = kernel_program};
-    memcpy(program->macros, launch->macros, sizeof *launch->macros * (size_t)launch->n_macros);
-    *launch->node->cache = program;
+  known_program *known = *launch->node->cache;
+  while (known && !same_key(known, launch, variant)) known = known->next;
+  if (!known) {
+    kernel_program *program;
+    TRY(program_find(launch->recorder->device, launch, variant, &program));
+    known = calloc(1, sizeof *known);
+    if (!known) return status_no_memory();
+    *known = (known_program){.next = *launch->node->cache,
+                             .stem = launch->stem,
+                             .kernel = launch->kernel,
+                             .n_macros = launch->n_macros,
+                             .fast = launch->recorder->fast,
+                             .variant = *variant,
+                             .program = program};
+    memcpy(known->macros, launch->macros, sizeof *launch->macros * (size_t)launch->n_macros);
+    *launch->node->cache = known;
   }
-  *out = program->program;
+  *out = known->program;
   return NULL;
 }
 

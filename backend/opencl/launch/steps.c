@@ -229,20 +229,20 @@ static bool is_read_once(const elementwise_form *desc, int step) {
  * images of its limits. All these functions are non-decreasing and keep NaN. */
 static bool is_limited_again(const elementwise_form *desc, int i) {
   bool in_int;
-  const elementwise_step *step = &desc->steps[i],
+  const elementwise_step *clamp = &desc->steps[i],
                          *scale = known_step(desc, i + 1, IR_STEP_KIND_MUL),
-                         *whole = known_step(desc, i + 2, IR_STEP_KIND_ROUND),
+                         *round = known_step(desc, i + 2, IR_STEP_KIND_ROUND),
                          *zero = known_step(desc, i + 3, IR_STEP_KIND_ADD),
                          *again = known_step(desc, i + 4, IR_STEP_KIND_CLAMP);
-  if (!scale || !whole || !zero || !again || !is_limited(step, &in_int) ||
-      !is_limited(again, &in_int) || step->type != DTYPE_F32 || step->operand_type != DTYPE_F32)
+  if (!scale || !round || !zero || !again || !is_limited(clamp, &in_int) ||
+      !is_limited(again, &in_int) || clamp->type != DTYPE_F32 || clamp->operand_type != DTYPE_F32)
     return false;
   for (int k = 0; k < 4; k++)
     if (!is_read_once(desc, i + k)) return false;
   const float by = (float)scale->operands[1].f, plus = (float)zero->operands[1].f,
-              low = rintf((float)step->operands[1].f * by) + plus,
-              high = rintf((float)step->operands[2].f * by) + plus;
-  return by > 0 && isfinite(by) && step->operands[1].f <= step->operands[2].f &&
+              low = rintf((float)clamp->operands[1].f * by) + plus,
+              high = rintf((float)clamp->operands[2].f * by) + plus;
+  return by > 0 && isfinite(by) && clamp->operands[1].f <= clamp->operands[2].f &&
          low <= (float)again->operands[1].f && high >= (float)again->operands[2].f;
 }
 

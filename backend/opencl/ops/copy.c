@@ -12,28 +12,27 @@ static void begin(launch *launch, cl_recorder *recorder, const node *node, const
   launch_define(launch, "SIZE", (int)dtype_size(tensor->type));
 }
 
-/* Returns value without dimension `axis`. */
-static tensor without_axis(const tensor *value, int axis) {
-  tensor tensor = *value;
-  for (int i = axis; i + 1 < tensor.rank; i++) {
-    tensor.dims[i] = tensor.dims[i + 1];
-    tensor.strides[i] = tensor.strides[i + 1];
+/* Returns `whole` without dimension `axis`. */
+static tensor without_axis(const tensor *whole, int axis) {
+  tensor rest = *whole;
+  for (int i = axis; i + 1 < rest.rank; i++) {
+    rest.dims[i] = rest.dims[i + 1];
+    rest.strides[i] = rest.strides[i + 1];
   }
-  tensor.rank--;
-  return tensor;
+  rest.rank--;
+  return rest;
 }
 
 clave_status opencl_copy_lines(cl_recorder *recorder, const node *node, const bound_tensor *from,
                                arg_buffer to) {
-  const tensor *value = &from->tensor;
-  int inner = value->rank - 1;
-  int64_t line = value->rank ? value->dims[inner] : 1,
-          stride = value->rank ? value->strides[inner] : 1;
-  tensor outer = value->rank ? without_axis(value, inner) : *value;
+  const tensor *x = &from->tensor;
+  int inner = x->rank - 1;
+  int64_t line = x->rank ? x->dims[inner] : 1, stride = x->rank ? x->strides[inner] : 1;
+  tensor outer = x->rank ? without_axis(x, inner) : *x;
   const int64_t rows = tensor_numel(&outer), part = max_i64(min_i64(line, PART), 1),
                 each = max_i64(PART / part, 1);
   launch launch;
-  begin(&launch, recorder, node, value);
+  begin(&launch, recorder, node, x);
   launch_define(&launch, "DENSE", stride == 1);
   launch_args(&launch, &(copy_lines_args){.x = buffer_arg(from),
                                           .dims = dims_arg(&outer),
@@ -52,29 +51,29 @@ clave_status opencl_copy_lines(cl_recorder *recorder, const node *node, const bo
 }
 
 static clave_status copy_points(cl_recorder *recorder, const node *node, const copy_form *desc) {
-  const tensor *tensor = &desc->x.tensor;
+  const tensor *x = &desc->x.tensor;
   launch launch;
-  begin(&launch, recorder, node, tensor);
+  begin(&launch, recorder, node, x);
   launch_args(&launch, &(copy_points_args){.x = buffer_arg(&desc->x),
-                                           .dims = dims_arg(tensor),
-                                           .strides = strides_arg(tensor),
+                                           .dims = dims_arg(x),
+                                           .strides = strides_arg(x),
                                            .out = buffer_arg(&desc->out),
-                                           .n = tensor_numel(tensor)});
-  return launch_items(&launch, tensor_numel(tensor));
+                                           .n = tensor_numel(x)});
+  return launch_items(&launch, tensor_numel(x));
 }
 
 static clave_status copy_tiles(cl_recorder *recorder, const node *node, const copy_form *desc,
                                int axis) {
-  const tensor *value = &desc->x.tensor, *out = &desc->out.tensor;
-  int inner = value->rank - 1;
-  int64_t rows = value->dims[axis], columns = value->dims[inner];
-  tensor x_planes = without_axis(value, inner), out_planes = without_axis(out, inner);
+  const tensor *x = &desc->x.tensor, *out = &desc->out.tensor;
+  int inner = x->rank - 1;
+  int64_t rows = x->dims[axis], columns = x->dims[inner];
+  tensor x_planes = without_axis(x, inner), out_planes = without_axis(out, inner);
   x_planes = without_axis(&x_planes, axis);
   out_planes = without_axis(&out_planes, axis);
   launch launch;
-  begin(&launch, recorder, node, value);
+  begin(&launch, recorder, node, x);
   launch_args(&launch, &(copy_tiles_args){.x = buffer_arg(&desc->x),
-                                          .x_stride = value->strides[inner],
+                                          .x_stride = x->strides[inner],
                                           .out = buffer_arg(&desc->out),
                                           .out_stride = out->strides[axis],
                                           .rows = rows,

@@ -52,18 +52,18 @@ typedef struct sorted_places {
 clave_status launch_sort(cl_recorder *recorder, const node *node, const bound_tensor *tensor,
                          int axis, sorted_places *out) STATUS_CHECK;
 
-/* out[i] = the mean of row i of tensor (rows, size). Both are contiguous floats, size > 0. */
-clave_status launch_means(cl_recorder *recorder, const node *node, const bound_tensor *tensor,
+/* out[i] = the mean of row i of `values` (rows, size). Both are contiguous floats, size > 0. */
+clave_status launch_means(cl_recorder *recorder, const node *node, const bound_tensor *values,
                           const bound_tensor *out, int64_t rows, int64_t size) STATUS_CHECK;
 
 /* Returns a view of the images [first, first + count) of a dense tensor. */
 bound_tensor take_images(const bound_tensor *tensor, int64_t first, int64_t count);
 
-/* Copies tensor into `out` elementwise (equal dims and dtypes, any strides); kernels_cl/cat.cl. */
-clave_status move_elements(cl_recorder *recorder, const node *node, const bound_tensor *tensor,
+/* Copies `input` into `out` elementwise (equal dims and dtypes, any strides); kernels_cl/cat.cl. */
+clave_status move_elements(cl_recorder *recorder, const node *node, const bound_tensor *input,
                            const bound_tensor *out) STATUS_CHECK;
-/* Copies tensor, with any strides, to the contiguous `to`, by rows of its inner dimension. */
-clave_status opencl_copy_lines(cl_recorder *recorder, const node *node, const bound_tensor *tensor,
+/* Copies `from`, with any strides, to the contiguous `to`, by rows of its inner dimension. */
+clave_status opencl_copy_lines(cl_recorder *recorder, const node *node, const bound_tensor *from,
                                arg_buffer to) STATUS_CHECK;
 
 #endif

@@ -189,10 +189,10 @@ clave_status opencl_reduce(cl_recorder *recorder, const node *node) {
   return run_reduction(recorder, node, &reduction);
 }
 
-clave_status launch_means(cl_recorder *recorder, const node *node, const bound_tensor *tensor,
+clave_status launch_means(cl_recorder *recorder, const node *node, const bound_tensor *values,
                           const bound_tensor *out, int64_t rows, int64_t size) {
   reduction reduction = {.kind = (int)IR_REDUCE_KIND_MEAN,
-                         .desc = {.x = tensor,
+                         .desc = {.x = values,
                                   .out = out,
                                   .kept = {.rank = 1, .dims = {rows}, .strides = {size}},
                                   .over = {.rank = 1, .dims = {size}, .strides = {1}},

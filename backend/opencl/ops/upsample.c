@@ -40,26 +40,26 @@ static arg_buffer weight_table(void) { return scratch_arg(0); }
 
 static clave_status launch_taps(cl_recorder *recorder, const node *node, const resize *resize) {
   static const resample_axis none = {.in = 1, .out = 1, .scale = 1};
-  const resample_axis *axis = &resize->axes[0],
-                      *taps = resize->n_axes > 1 ? &resize->axes[1] : &none,
-                      *c = resize->n_axes > 2 ? &resize->axes[2] : &none;
+  const resample_axis *axis0 = &resize->axes[0],
+                      *axis1 = resize->n_axes > 1 ? &resize->axes[1] : &none,
+                      *axis2 = resize->n_axes > 2 ? &resize->axes[2] : &none;
   launch launch;
   begin(&launch, recorder, node, resize);
   launch_args(&launch, &(upsample_taps_args){.index = index_table(resize),
                                              .weight = weight_table(),
                                              .items = resize->positions,
-                                             .n_taps = axis->n_taps,
-                                             .in0 = axis->in,
-                                             .out0 = axis->out,
-                                             .scale0 = axis->scale,
-                                             .in1 = taps->in,
-                                             .out1 = taps->out,
-                                             .scale1 = taps->scale,
-                                             .in2 = c->in,
-                                             .out2 = c->out,
-                                             .scale2 = c->scale,
-                                             .support = axis->support,
-                                             .stretch = axis->scale >= 1 ? 1 / axis->scale : 1,
+                                             .n_taps = axis0->n_taps,
+                                             .in0 = axis0->in,
+                                             .out0 = axis0->out,
+                                             .scale0 = axis0->scale,
+                                             .in1 = axis1->in,
+                                             .out1 = axis1->out,
+                                             .scale1 = axis1->scale,
+                                             .in2 = axis2->in,
+                                             .out2 = axis2->out,
+                                             .scale2 = axis2->scale,
+                                             .support = axis0->support,
+                                             .stretch = axis0->scale >= 1 ? 1 / axis0->scale : 1,
                                              .precision = resize->desc.precision});
   return launch_items(&launch, resize->positions);
 }

@@ -125,6 +125,6 @@ typedef struct arg_places {
 void args_place(const kernel_signature *signature, bool wide, dtype compute, arg_places *out);
 bool arg_is_pointer(arg_kind kind);
 /* Writes the kernel's first lines: the struct, the parameters, and a variable for every number. */
-void args_write_head(text *out, const kernel_signature *signature);
+void args_write_head(text *text, const kernel_signature *signature);
 
 #endif

@@ -27,13 +27,13 @@ void build_greeting(const cl_device *opened, int device, greeting *out) {
   memcpy(out->platform, opened->platform_key, sizeof out->platform);
 }
 
-bool message_send(int socket, message_kind kind, uint32_t number, const void *left, size_t a_size,
-                  const void *right, size_t b_size) {
-  message message = {.kind = kind, .number = number, .size = (uint32_t)(a_size + b_size)};
-  return a_size + b_size <= MAX_ORDER_BYTES &&
+bool message_send(int socket, message_kind kind, uint32_t number, const void *first,
+                  size_t first_size, const void *second, size_t second_size) {
+  message message = {.kind = kind, .number = number, .size = (uint32_t)(first_size + second_size)};
+  return first_size + second_size <= MAX_ORDER_BYTES &&
          socket_send(socket, &message, sizeof message, TRANSFER_MS) &&
-         socket_send(socket, left, a_size, TRANSFER_MS) &&
-         socket_send(socket, right, b_size, TRANSFER_MS);
+         socket_send(socket, first, first_size, TRANSFER_MS) &&
+         socket_send(socket, second, second_size, TRANSFER_MS);
 }
 
 bool message_receive(int socket, int timeout_ms, message *note, char **payload) {

@@ -34,11 +34,11 @@ typedef struct order {
 } order;
 
 void build_greeting(const cl_device *opened, int device, greeting *out);
-/* Sends left, then right, as one payload. False if the other end is gone or does not read. */
-bool message_send(int socket, message_kind kind, uint32_t number, const void *left, size_t a_size,
-                  const void *right, size_t b_size);
-/* Receives a message. *payload is owned by the caller: message->size bytes and a terminating NUL.
+/* Sends first, then second, as one payload. False if the other end is gone or does not read. */
+bool message_send(int socket, message_kind kind, uint32_t number, const void *first,
+                  size_t first_size, const void *second, size_t second_size);
+/* Receives a message. *payload is owned by the caller: note->size bytes and a terminating NUL.
  * Returns false and no payload on a timeout, a closed socket or an invalid message. */
-bool message_receive(int socket, int timeout_ms, message *message, char **payload);
+bool message_receive(int socket, int timeout_ms, message *note, char **payload);
 
 #endif

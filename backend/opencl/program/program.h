@@ -59,7 +59,7 @@ typedef struct raw_arg {
 } raw_arg;
 /* Converts a value to the bytes of a parameter; buffers and values that change between runs have
  * none. Returns false if the value does not fit. */
-bool launch_raw(const launch_value *value, arg_kind kind, bool wide, dtype compute, raw_arg *out);
+bool launch_raw(const launch_value *value, arg_kind kind, bool wide, dtype compute, raw_arg *arg);
 /* Checks that the kernel accepts the launch's values; the error names the first wrong one. */
 clave_status launch_check(const launch *launch, const kernel_signature *signature,
                           dtype compute) STATUS_CHECK;

@@ -206,23 +206,23 @@ static void tell(void *ctx, const clave_pass_info *info) {
 /* Checks that the pass rewrites `before` to `after`, or changes nothing if applied is 0. */
 static void expect(sketch *sketch, const char *pass, const char *before, const char *after,
                    uint32_t applied) {
-  clave_program *program, *other_program;
+  clave_program *program, *rewritten;
   told told = {.pass = pass};
   clave_optimize_options options = {
       .size = sizeof options, .passes = &pass, .n_passes = 1, .report = tell, .report_ctx = &told};
   good(clave_builder_finish(sketch->b, &program));
   clave_builder_destroy(sketch->b);
   assert_string_equal(names_of(program), before);
-  good(clave_program_optimize(program, &options, &other_program));
-  assert_string_equal(names_of(other_program), after);
+  good(clave_program_optimize(program, &options, &rewritten));
+  assert_string_equal(names_of(rewritten), after);
   assert_int_equal(told.applied, applied);
   clave_program_info info = {.size = sizeof info};
-  good(clave_program_check_hashes(other_program));
-  good(clave_program_get_info(other_program, &info));
-  same_results(program, other_program);
+  good(clave_program_check_hashes(rewritten));
+  good(clave_program_get_info(rewritten, &info));
+  same_results(program, rewritten);
   clave_program_destroy(program); /* the other one keeps it */
-  same_results(other_program, other_program);
-  clave_program_destroy(other_program);
+  same_results(rewritten, rewritten);
+  clave_program_destroy(rewritten);
 }
 
 /* ---------------------------------------------------------------- folding */
@@ -397,16 +397,16 @@ static void test_attention(void **state) {
 
 static void test_unknown_passes(void **state) {
   (void)state;
-  clave_program *program, *other_program;
+  clave_program *program, *rewritten;
   const char *pass = "polish";
   clave_optimize_options options = {.size = sizeof options, .passes = &pass, .n_passes = 1};
   sketch sketch = begin();
   output(&sketch, sketch.x, 2, whole);
   good(clave_builder_finish(sketch.b, &program));
   clave_builder_destroy(sketch.b);
-  expect_invalid(clave_program_optimize(program, &options, &other_program),
+  expect_invalid(clave_program_optimize(program, &options, &rewritten),
                  "there is no pass 'polish'; there are ");
-  assert_null(other_program);
+  assert_null(rewritten);
   clave_program_destroy(program);
 }
 

@@ -11,14 +11,14 @@
 
 static uint32_t next_random(uint32_t *sizes) { return *sizes = *sizes * 1664525u + 1013904223u; }
 
-static void fill_blocks(arena_block *right, arena_block **list, size_t n, uint32_t seed) {
+static void fill_blocks(arena_block *blocks, arena_block **list, size_t n, uint32_t seed) {
   for (size_t i = 0; i < n; i++) {
     uint32_t first = next_random(&seed) % 200;
-    right[i] = (arena_block){.bytes = next_random(&seed) % 5000,
-                             .first = first,
-                             .last = first + next_random(&seed) % 20};
-    if (next_random(&seed) % 20 == 0) right[i].last = UINT32_MAX;
-    list[i] = &right[i];
+    blocks[i] = (arena_block){.bytes = next_random(&seed) % 5000,
+                              .first = first,
+                              .last = first + next_random(&seed) % 20};
+    if (next_random(&seed) % 20 == 0) blocks[i].last = UINT32_MAX;
+    list[i] = &blocks[i];
   }
 }
 
@@ -72,17 +72,17 @@ static void test_random_blocks(void **state) {
 static void test_same_plan_twice(void **state) {
   (void)state;
   enum { N = 100 };
-  static arena_block block[N], b[N];
+  static arena_block first[N], second[N];
   arena_block *list[N];
   arena_layout layout;
-  fill_blocks(block, list, N, 7);
+  fill_blocks(first, list, N, 7);
   assert_null(arena_place(list, N, 64, SIZE_MAX / 2, &layout));
   arena_layout_free(&layout);
-  fill_blocks(b, list, N, 7);
+  fill_blocks(second, list, N, 7);
   assert_null(arena_place(list, N, 64, SIZE_MAX / 2, &layout));
   arena_layout_free(&layout);
   for (size_t i = 0; i < N; i++)
-    assert_true(block[i].offset == b[i].offset && block[i].chunk == b[i].chunk);
+    assert_true(first[i].offset == second[i].offset && first[i].chunk == second[i].chunk);
 }
 
 static void test_limits(void **state) {

@@ -156,14 +156,14 @@ static void close_walk(opened *opened) {
 /* ---------------------------------------------------------------- runs */
 
 static void set_inputs(opened *opened, session *session, int64_t k, int64_t m) {
-  host_tensor tensor = {.t = {.type = DTYPE_F32, .rank = 1, .dims = {4}, .strides = {1}},
+  host_tensor floats = {.t = {.type = DTYPE_F32, .rank = 1, .dims = {4}, .strides = {1}},
                         .data = opened->data + k};
-  host_tensor other = {.t = {.type = DTYPE_I64}, .data = &k};
-  host_tensor host_tensor = {.t = {.type = DTYPE_F32, .rank = 1, .dims = {m}, .strides = {1}},
-                             .data = opened->data};
-  good(session_set_input(session, 0, 0, &tensor));
-  good(session_set_input(session, 0, 1, &other));
-  good(session_bind_input(session, 0, 2, &host_tensor));
+  host_tensor count = {.t = {.type = DTYPE_I64}, .data = &k};
+  host_tensor bound = {.t = {.type = DTYPE_F32, .rank = 1, .dims = {m}, .strides = {1}},
+                       .data = opened->data};
+  good(session_set_input(session, 0, 0, &floats));
+  good(session_set_input(session, 0, 1, &count));
+  good(session_bind_input(session, 0, 2, &bound));
 }
 
 static bool has_moved(const opened *opened) {

@@ -84,22 +84,22 @@ static void ask_for_next(const work *work, const key_rows *rows, int64_t j, int6
 static some_rows read_rows(const work *work, const key_rows *rows, int64_t j, int64_t to) {
   int64_t rest, at = place_row(rows, rows->t, rows->at, j, &rest),
                 size = rows->t->dims[work->h->rank - 1];
-  some_rows some_rows = {.n = to - j < rest ? to - j : rest, .x = {DTYPE_F32, work->line, size}};
+  some_rows read = {.n = to - j < rest ? to - j : rest, .x = {DTYPE_F32, work->line, size}};
   if (rows_take(rows->t->type) && !rows->scale) {
-    some_rows.x = (rows_in_place){rows->t->type, element_at(rows->t->data, rows->t->type, at),
-                                  rows->t->strides[work->h->rank - 2]};
-    ask_for_next(work, rows, j, some_rows.n, to);
-    return some_rows;
+    read.x = (rows_in_place){rows->t->type, element_at(rows->t->data, rows->t->type, at),
+                             rows->t->strides[work->h->rank - 2]};
+    ask_for_next(work, rows, j, read.n, to);
+    return read;
   }
   float *line = (float *)(void *)work->line;
-  if (some_rows.n > FEW_KEYS) some_rows.n = FEW_KEYS;
+  if (read.n > FEW_KEYS) read.n = FEW_KEYS;
   ask_for_next(work, rows, j, FEW_KEYS, to);
-  for (int64_t i = 0; i < some_rows.n; i++) {
+  for (int64_t i = 0; i < read.n; i++) {
     double factor;
     (void)read_row(rows, work->h->c, j + i, line + i * size, &factor);
-    some_rows.factors[i] = (float)factor;
+    read.factors[i] = (float)factor;
   }
-  return some_rows;
+  return read;
 }
 
 static void load_queries(const work *work) {

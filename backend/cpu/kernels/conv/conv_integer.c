@@ -248,14 +248,14 @@ static int find_runs(const integer_conv *conv, int64_t at, cell_run runs[TILE]) 
     if (cell[1] == conv->d[1].size) cell[1] = 0, cell[0]++;
     n = conv->d[2].size - cell[2] < end - p ? conv->d[2].size - cell[2] : end - p;
     if (cell[1] >= dim[1].out || cell[2] >= dim[2].out) continue;
-    const cell_run some = {.from = (int)(p - at),
-                           .cell = (cell[0] * dim[1].out + cell[1]) * dim[2].out + cell[2],
-                           .n = dim[2].out - cell[2] < n ? dim[2].out - cell[2] : n};
+    const cell_run run = {.from = (int)(p - at),
+                          .cell = (cell[0] * dim[1].out + cell[1]) * dim[2].out + cell[2],
+                          .n = dim[2].out - cell[2] < n ? dim[2].out - cell[2] : n};
     cell_run *last = count ? &runs[count - 1] : NULL;
-    if (last && last->from + last->n == some.from && last->cell + last->n == some.cell)
-      last->n += some.n;
+    if (last && last->from + last->n == run.from && last->cell + last->n == run.cell)
+      last->n += run.n;
     else
-      runs[count++] = some;
+      runs[count++] = run;
   }
   return count;
 }

@@ -20,11 +20,10 @@ enum {
 
 bool depthwise_integer_fits(const conv_integer_args *args) {
   const conv_args *own = &args->conv;
-  const conv_dim *dim = &own->dims[1], *along = &own->dims[2];
+  const conv_dim *y = &own->dims[1], *x = &own->dims[2];
   return cpu_has_avx512_vnni() && own->channels == 1 && conv_dim_is_absent(&own->dims[0]) &&
-         dim->kernel <= MOST_ROWS && along->stride <= MOST_STRIDE && along->kernel <= LANE_BYTES &&
-         along->dilation <= LANE_BYTES &&
-         3 * along->stride + (along->kernel - 1) * along->dilation < LANE_BYTES;
+         y->kernel <= MOST_ROWS && x->stride <= MOST_STRIDE && x->kernel <= LANE_BYTES &&
+         x->dilation <= LANE_BYTES && 3 * x->stride + (x->kernel - 1) * x->dilation < LANE_BYTES;
 }
 
 #if KERNEL_X86
@@ -120,31 +119,31 @@ KERNEL_INLINE TARGET_AVX512_VNNI void run_columns(const plane *plane, const row_
                                                   const requantise_vectors *vectors, int64_t from,
                                                   int rows, int words, bool rolls, bool is_plain) {
   const conv_integer_args *args = plane->s->args;
-  const conv_dim dim = args->conv.dims[1], along = args->conv.dims[2];
-  const int64_t n = along.out - from < LANES ? along.out - from : LANES;
+  const conv_dim y = args->conv.dims[1], x = args->conv.dims[2];
+  const int64_t n = x.out - from < LANES ? x.out - from : LANES;
   const __mmask16 some = (__mmask16)(0xffff >> (LANES - n));
   const bool saturates = requantise_saturates(&args->codes);
-  const unsigned char *column = plane->x + (from * along.stride - along.padding);
+  const unsigned char *column = plane->x + (from * x.stride - x.padding);
   unsigned char *codes = (unsigned char *)args->conv.out + plane->first + from;
   __m512i taps[MOST_ROWS][MOST_WORDS], seen[MOST_ROWS][MOST_WORDS];
   for (int r = 0; r < rows; r++)
     for (int w = 0; w < words; w++) taps[r][w] = _mm512_set1_epi32((int)plane->words[r][w]);
-  for (int64_t i = 0; i < dim.out; i++, codes += along.out) {
+  for (int64_t i = 0; i < y.out; i++, codes += x.out) {
     __m512i sum = _mm512_set1_epi32(plane->begin);
-    const int64_t top = i * dim.stride - dim.padding;
+    const int64_t top = i * y.stride - y.padding;
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++) {
-      const int64_t row = top + r * dim.dilation;
+      const int64_t row = top + r * y.dilation;
       if (rolls && i > 0 && r + 1 < rows)
         for (int w = 0; w < words; w++) seen[r][w] = seen[r + 1][w];
       else
-        read_row(reader, words, column + row * along.in, row >= 0 && row < dim.in, seen[r]);
+        read_row(reader, words, column + row * x.in, row >= 0 && row < y.in, seen[r]);
       for (int w = 0; w < words; w++) sum = add_dots_avx512(sum, seen[r][w], taps[r][w]);
     }
     if (is_plain)
       _mm_mask_storeu_epi8(codes, some, plain_codes(vectors, saturates, _mm512_cvtepi32_ps(sum)));
     else
-      store_sums(args, vectors, plane->first + i * along.out + from, n, sum);
+      store_sums(args, vectors, plane->first + i * x.out + from, n, sum);
   }
 }
 

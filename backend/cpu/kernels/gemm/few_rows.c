@@ -135,32 +135,31 @@ TARGET_AVX512 KERNEL_INLINE void dots_of_type(dtype t, int64_t rows, int64_t col
 }
 
 TARGET_AVX512 static void dots_avx512(int64_t rows, int64_t columns, int64_t k, const float *a,
-                                      int64_t lda, const rows_in_place *place, float *c,
-                                      int64_t ldc) {
-  if (place->type == DTYPE_F32)
-    dots_of_type(DTYPE_F32, rows, columns, k, a, lda, place->x, place->ld, c, ldc);
-  else if (place->type == DTYPE_F16)
-    dots_of_type(DTYPE_F16, rows, columns, k, a, lda, place->x, place->ld, c, ldc);
+                                      int64_t lda, const rows_in_place *b, float *c, int64_t ldc) {
+  if (b->type == DTYPE_F32)
+    dots_of_type(DTYPE_F32, rows, columns, k, a, lda, b->x, b->ld, c, ldc);
+  else if (b->type == DTYPE_F16)
+    dots_of_type(DTYPE_F16, rows, columns, k, a, lda, b->x, b->ld, c, ldc);
   else
-    dots_of_type(DTYPE_BF16, rows, columns, k, a, lda, place->x, place->ld, c, ldc);
+    dots_of_type(DTYPE_BF16, rows, columns, k, a, lda, b->x, b->ld, c, ldc);
 }
 #endif
 
 void dots_of_rows(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t lda,
-                  const rows_in_place *place, float *c, int64_t ldc) {
+                  const rows_in_place *b, float *c, int64_t ldc) {
 #if KERNEL_X86
   if (cpu_has_avx512()) {
-    dots_avx512(rows, columns, k, a, lda, place, c, ldc);
+    dots_avx512(rows, columns, k, a, lda, b, c, ldc);
     return;
   }
   if (cpu_has_avx2()) {
-    dots_avx2(rows, columns, k, a, lda, place->x, place->ld, c, ldc);
+    dots_avx2(rows, columns, k, a, lda, b->x, b->ld, c, ldc);
     return;
   }
 #endif
-  const float *x = place->x;
+  const float *x = b->x;
   for (int64_t j = 0; j < columns; j++)
-    for (int64_t i = 0; i < rows; i++) c[i * ldc + j] += dot_f32(k, a + i * lda, x + j * place->ld);
+    for (int64_t i = 0; i < rows; i++) c[i * ldc + j] += dot_f32(k, a + i * lda, x + j * b->ld);
 }
 
 /* ---------------------------------------------------------------- sums */
@@ -224,27 +223,26 @@ TARGET_AVX512 KERNEL_INLINE void sums_of_type(dtype t, int64_t rows, int64_t col
 }
 
 TARGET_AVX512 static void sums_avx512(int64_t rows, int64_t columns, int64_t k, const float *a,
-                                      int64_t lda, const rows_in_place *place, float *c,
-                                      int64_t ldc) {
-  if (place->type == DTYPE_F32)
-    sums_of_type(DTYPE_F32, rows, columns, k, a, lda, place->x, place->ld, c, ldc);
-  else if (place->type == DTYPE_F16)
-    sums_of_type(DTYPE_F16, rows, columns, k, a, lda, place->x, place->ld, c, ldc);
+                                      int64_t lda, const rows_in_place *b, float *c, int64_t ldc) {
+  if (b->type == DTYPE_F32)
+    sums_of_type(DTYPE_F32, rows, columns, k, a, lda, b->x, b->ld, c, ldc);
+  else if (b->type == DTYPE_F16)
+    sums_of_type(DTYPE_F16, rows, columns, k, a, lda, b->x, b->ld, c, ldc);
   else
-    sums_of_type(DTYPE_BF16, rows, columns, k, a, lda, place->x, place->ld, c, ldc);
+    sums_of_type(DTYPE_BF16, rows, columns, k, a, lda, b->x, b->ld, c, ldc);
 }
 #endif
 
 void sums_of_rows(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t lda,
-                  const rows_in_place *place, float *c, int64_t ldc) {
+                  const rows_in_place *b, float *c, int64_t ldc) {
 #if KERNEL_X86
   if (cpu_has_avx512()) {
-    sums_avx512(rows, columns, k, a, lda, place, c, ldc);
+    sums_avx512(rows, columns, k, a, lda, b, c, ldc);
     return;
   }
 #endif
-  const float *x = place->x;
+  const float *x = b->x;
   for (int64_t j = 0; j < k; j++)
     for (int64_t i = 0; i < rows; i++)
-      axpy_f32(columns, a[i * lda + j], x + j * place->ld, c + i * ldc);
+      axpy_f32(columns, a[i * lda + j], x + j * b->ld, c + i * ldc);
 }

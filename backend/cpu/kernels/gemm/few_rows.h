@@ -4,7 +4,7 @@
  * not depend on the rows and columns that are computed with it. */
 #include "base/kernel.h"
 
-/* The matrix, with contiguous rows that are ld elements apart. */
+/* The matrix b, with contiguous rows that are ld elements apart. */
 typedef struct rows_in_place {
   dtype type; /* F32, or a type that rows_take accepts */
   const void *x;
@@ -13,14 +13,14 @@ typedef struct rows_in_place {
 /* True if kernels read rows of that type in place: F32, with AVX-512 also F16 and BF16. */
 bool rows_take(dtype t);
 
-/* c (rows, columns; ldc apart) += a (rows, k; lda apart) * transpose of place (columns, k), as dot
+/* c (rows, columns; ldc apart) += a (rows, k; lda apart) * transpose of b (columns, k), as dot
  * products. */
 void dots_of_rows(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t lda,
-                  const rows_in_place *place, float *c, int64_t ldc);
+                  const rows_in_place *b, float *c, int64_t ldc);
 
-/* c (rows, columns) += a (rows, k) * place (k, columns), in the order of k. Each addition rounds as
+/* c (rows, columns) += a (rows, k) * b (k, columns), in the order of k. Each addition rounds as
  * in axpy_f32. */
 void sums_of_rows(int64_t rows, int64_t columns, int64_t k, const float *a, int64_t lda,
-                  const rows_in_place *place, float *c, int64_t ldc);
+                  const rows_in_place *b, float *c, int64_t ldc);
 
 #endif

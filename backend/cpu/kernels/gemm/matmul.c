@@ -233,8 +233,8 @@ static void dot_columns(const product *product, int64_t column, int64_t n, float
   const matmul_args *args = product->args;
   float blocks[DOT_COLUMNS][ROW_BLOCK];
   if (rows_take(args->b_type) && !is_encoded(&args->encoding)) {
-    const rows_in_place place = {args->b_type, column_at(product, column), args->b_n};
-    dots_of_rows(args->m, n, args->k, product->a_rows, args->k, &place, sums[0], STRIP);
+    const rows_in_place b = {args->b_type, column_at(product, column), args->b_n};
+    dots_of_rows(args->m, n, args->k, product->a_rows, args->k, &b, sums[0], STRIP);
     return;
   }
   for (int64_t j = 0; j < n; j += DOT_COLUMNS) {
@@ -242,9 +242,8 @@ static void dot_columns(const product *product, int64_t column, int64_t n, float
     for (int64_t k = 0; k < args->k; k += ROW_BLOCK) {
       int64_t kn = args->k - k < ROW_BLOCK ? args->k - k : ROW_BLOCK;
       for (int64_t i = 0; i < jn; i++) load_column(product, column + j + i, k, kn, blocks[i]);
-      const rows_in_place rows_in_place = {DTYPE_F32, blocks, ROW_BLOCK};
-      dots_of_rows(args->m, jn, kn, product->a_rows + k, args->k, &rows_in_place, sums[0] + j,
-                   STRIP);
+      const rows_in_place decoded = {DTYPE_F32, blocks, ROW_BLOCK};
+      dots_of_rows(args->m, jn, kn, product->a_rows + k, args->k, &decoded, sums[0] + j, STRIP);
     }
   }
 }

@@ -246,26 +246,26 @@ static tensor contiguous_of(const bound_tensor *operand) {
 
 static attention_params arguments_of(const attention *attention) {
   const attention_form *desc = &attention->desc;
-  const attention_cached_form *attention_cached_desc = attention->cache;
-  const attention_paged_form *attention_paged_desc = attention->pages;
+  const attention_cached_form *cached = attention->cache;
+  const attention_paged_form *paged = attention->pages;
   const tensor *mask = &desc->mask_view;
   tensor batch = take_dims(&desc->q->tensor, 0, desc->q->tensor.rank - 3);
-  const tensor tensor = attention->one_block ? contiguous_of(desc->k) : desc->k->tensor,
-               value = attention->one_block ? contiguous_of(desc->v) : desc->v->tensor;
+  const tensor k = attention->one_block ? contiguous_of(desc->k) : desc->k->tensor,
+               v = attention->one_block ? contiguous_of(desc->v) : desc->v->tensor;
   return (attention_params){
       .q = buffer_arg(desc->q),
       .k = attention->one_block ? scratch_arg(0) : buffer_arg(desc->k),
-      .v = attention->one_block ? scratch_arg(tensor_numel(&tensor)) : buffer_arg(desc->v),
+      .v = attention->one_block ? scratch_arg(tensor_numel(&k)) : buffer_arg(desc->v),
       .mask = optional_arg(desc->mask),
       .out = buffer_arg(desc->out),
       .parts = attention->n_splits > 1 ? parts_of(attention) : absent_arg(),
-      .k_scale = optional_arg(attention_cached_desc ? attention_cached_desc->k_scale : NULL),
-      .v_scale = optional_arg(attention_cached_desc ? attention_cached_desc->v_scale : NULL),
-      .position = optional_arg(attention_cached_desc ? attention_cached_desc->position : NULL),
+      .k_scale = optional_arg(cached ? cached->k_scale : NULL),
+      .v_scale = optional_arg(cached ? cached->v_scale : NULL),
+      .position = optional_arg(cached ? cached->position : NULL),
       .batch_dims = dims_arg(&batch),
       .q_strides = row_strides(&desc->q->tensor),
-      .k_strides = row_strides(&tensor),
-      .v_strides = row_strides(&value),
+      .k_strides = row_strides(&k),
+      .v_strides = row_strides(&v),
       .mask_strides = row_strides(mask),
       .mask_step = desc->mask ? mask->strides[mask->rank - 1] : 0,
       .items = attention->items,
@@ -278,16 +278,16 @@ static attention_params arguments_of(const attention *attention) {
       .n_splits = attention->n_splits,
       .out_rows = count_rows(attention),
       .skip = attention->skip,
-      .window = attention_cached_desc ? attention_cached_desc->window : 0,
+      .window = cached ? cached->window : 0,
       .scale = desc->scale,
       .masked = desc->masked,
-      .softcap = attention_cached_desc ? attention_cached_desc->softcap : 0,
-      .sequence = optional_arg(attention_paged_desc ? attention_paged_desc->sequence : NULL),
-      .page_table = optional_arg(attention_paged_desc ? attention_paged_desc->page_table : NULL),
-      .n_sequences = attention_paged_desc ? attention_paged_desc->n_sequences : 0,
-      .most_pages = attention_paged_desc ? attention_paged_desc->most_pages : 0,
-      .n_pages = attention_paged_desc ? attention_paged_desc->n_pages : 0,
-      .page_shift = page_shift(attention_paged_desc)};
+      .softcap = cached ? cached->softcap : 0,
+      .sequence = optional_arg(paged ? paged->sequence : NULL),
+      .page_table = optional_arg(paged ? paged->page_table : NULL),
+      .n_sequences = paged ? paged->n_sequences : 0,
+      .most_pages = paged ? paged->most_pages : 0,
+      .n_pages = paged ? paged->n_pages : 0,
+      .page_shift = page_shift(paged)};
 }
 
 static void launch_types(launch *launch, const attention *attention) {
@@ -426,8 +426,8 @@ clave_status opencl_attention(cl_recorder *recorder, const node *node) {
 static clave_status launch_store(cl_recorder *recorder, const node *node,
                                  const attention *attention) {
   const attention_form *desc = &attention->desc;
-  const attention_cached_form *attention_cached_desc = attention->cache;
-  const attention_paged_form *attention_paged_desc = attention->pages;
+  const attention_cached_form *cached = attention->cache;
+  const attention_paged_form *paged = attention->pages;
   int64_t size = max_i64(desc->head_dim, desc->v_dim);
   int64_t chunk =
       recorder_traits(recorder)->is_cpu || desc->k->tensor.type == DTYPE_I8 ? max_i64(size, 1) : 1;
@@ -436,35 +436,32 @@ static clave_status launch_store(cl_recorder *recorder, const node *node,
   launch launch;
   launch_begin(&launch, recorder, node);
   launch_types(&launch, attention);
-  launch_args(
-      &launch,
-      &(attention_store_args){
-          .k = buffer_arg(attention_cached_desc->new_k),
-          .v = buffer_arg(attention_cached_desc->new_v),
-          .key_cache = buffer_arg(desc->k),
-          .value_cache = buffer_arg(desc->v),
-          .k_scale = optional_arg(attention_cached_desc->k_scale),
-          .v_scale = optional_arg(attention_cached_desc->v_scale),
-          .position = buffer_arg(attention_cached_desc->position),
-          .k_strides = row_strides(&attention_cached_desc->new_k->tensor),
-          .v_strides = row_strides(&attention_cached_desc->new_v->tensor),
-          .items = items,
-          .n_chunks = n_chunks,
-          .chunk = chunk,
-          .n_kv = desc->n_kv,
-          .n_new = desc->n_queries,
-          .n_keys = desc->n_keys,
-          .head_dim = desc->head_dim,
-          .v_dim = desc->v_dim,
-          .total = count_rows(attention),
-          .skip = attention->skip,
-          .sequence = optional_arg(attention_paged_desc ? attention_paged_desc->sequence : NULL),
-          .page_table =
-              optional_arg(attention_paged_desc ? attention_paged_desc->page_table : NULL),
-          .n_sequences = attention_paged_desc ? attention_paged_desc->n_sequences : 0,
-          .most_pages = attention_paged_desc ? attention_paged_desc->most_pages : 0,
-          .n_pages = attention_paged_desc ? attention_paged_desc->n_pages : 0,
-          .page_shift = page_shift(attention_paged_desc)});
+  launch_args(&launch,
+              &(attention_store_args){.k = buffer_arg(cached->new_k),
+                                      .v = buffer_arg(cached->new_v),
+                                      .key_cache = buffer_arg(desc->k),
+                                      .value_cache = buffer_arg(desc->v),
+                                      .k_scale = optional_arg(cached->k_scale),
+                                      .v_scale = optional_arg(cached->v_scale),
+                                      .position = buffer_arg(cached->position),
+                                      .k_strides = row_strides(&cached->new_k->tensor),
+                                      .v_strides = row_strides(&cached->new_v->tensor),
+                                      .items = items,
+                                      .n_chunks = n_chunks,
+                                      .chunk = chunk,
+                                      .n_kv = desc->n_kv,
+                                      .n_new = desc->n_queries,
+                                      .n_keys = desc->n_keys,
+                                      .head_dim = desc->head_dim,
+                                      .v_dim = desc->v_dim,
+                                      .total = count_rows(attention),
+                                      .skip = attention->skip,
+                                      .sequence = optional_arg(paged ? paged->sequence : NULL),
+                                      .page_table = optional_arg(paged ? paged->page_table : NULL),
+                                      .n_sequences = paged ? paged->n_sequences : 0,
+                                      .most_pages = paged ? paged->most_pages : 0,
+                                      .n_pages = paged ? paged->n_pages : 0,
+                                      .page_shift = page_shift(paged)});
   return launch_loops(&launch, items, 2, chunk);
 }
 
@@ -478,16 +475,16 @@ static bound_tensor rows_from(const bound_tensor *tensor, int64_t first, int64_t
 
 static clave_status attend_piece(cl_recorder *recorder, const node *node,
                                  const attention_cached_form *desc, int64_t first, int64_t count) {
-  bound_tensor tensor = rows_from(desc->attention.q, first, count),
+  bound_tensor q = rows_from(desc->attention.q, first, count),
                out = rows_from(desc->attention.out, first, count),
-               operand = rows_from(desc->new_k, first, count),
-               source = rows_from(desc->new_v, first, count);
+               new_k = rows_from(desc->new_k, first, count),
+               new_v = rows_from(desc->new_v, first, count);
   attention_cached_form piece = *desc;
-  piece.new_k = &operand;
-  piece.new_v = &source;
+  piece.new_k = &new_k;
+  piece.new_v = &new_v;
   attention attention = {
       .recorder = recorder, .desc = desc->attention, .cache = &piece, .skip = first};
-  attention.desc.q = &tensor;
+  attention.desc.q = &q;
   attention.desc.out = &out;
   attention.desc.n_queries = count;
   choose_kernel(&attention);

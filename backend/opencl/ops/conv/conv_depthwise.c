@@ -34,12 +34,12 @@ bool conv_depthwise_usable(const void *conv, const kernel_variant *variant) {
   const conv_form *desc = &problem->desc;
   const device_traits *traits = recorder_traits(problem->recorder);
   (void)variant;
-  const conv_dim *dim = &desc->dims[1], *along = &desc->dims[2];
+  const conv_dim *y = &desc->dims[1], *x = &desc->dims[2];
   return traits->is_cpu && desc->groups > 1 && desc->channels == 1 && !desc->transposed &&
          desc->x->tensor.type == DTYPE_F32 && desc->out->tensor.type == DTYPE_F32 &&
          desc->weight->tensor.type == DTYPE_F32 && !desc->weight->tensor.encoding.kind &&
-         conv_dim_is_absent(&desc->dims[0]) && is_small(dim) && is_small(along) &&
-         along->kernel == dim->kernel && along->stride == dim->stride &&
+         conv_dim_is_absent(&desc->dims[0]) && is_small(y) && is_small(x) &&
+         x->kernel == y->kernel && x->stride == y->stride &&
          max_i64(tensor_numel(&desc->x->tensor), tensor_numel(&desc->out->tensor)) < INT32_MAX / 2;
 }
 
@@ -51,14 +51,14 @@ clave_status conv_depthwise(const void *conv) {
   const conv_problem *problem = conv;
   cl_recorder *recorder = problem->recorder;
   const conv_form *desc = &problem->desc;
-  const conv_dim *dim = &desc->dims[1], *along = &desc->dims[2];
+  const conv_dim *y = &desc->dims[1], *x = &desc->dims[2];
   const int64_t block = block_rows(recorder, desc), channels = desc->groups * desc->outputs;
-  const int64_t items = desc->images * channels * ceil_div(dim->out, block);
+  const int64_t items = desc->images * channels * ceil_div(y->out, block);
   launch launch;
   launch_begin(&launch, recorder, problem->node);
   launch_compute(&launch, DTYPE_F32);
-  launch_define(&launch, "SIDE", (int)along->kernel);
-  launch_define(&launch, "STRIDE", (int)along->stride);
+  launch_define(&launch, "SIDE", (int)x->kernel);
+  launch_define(&launch, "STRIDE", (int)x->stride);
   launch_define(&launch, "HAS_BIAS", desc->bias != NULL);
   launch_define(&launch, "W", lanes_of_rows(recorder, desc));
   launch_define(&launch, "ROWS", ROWS);
@@ -70,12 +70,12 @@ clave_status conv_depthwise(const void *conv) {
                                               .channels = channels,
                                               .multiplier = desc->outputs,
                                               .block = block,
-                                              .in_rows = dim->in,
-                                              .in_columns = along->in,
-                                              .out_rows = dim->out,
-                                              .out_columns = along->out,
-                                              .top = dim->padding,
-                                              .left = along->padding});
+                                              .in_rows = y->in,
+                                              .in_columns = x->in,
+                                              .out_rows = y->out,
+                                              .out_columns = x->out,
+                                              .top = y->padding,
+                                              .left = x->padding});
   launch_epilogue(&launch);
-  return launch_loops(&launch, items, 1, block * along->out * along->kernel * dim->kernel);
+  return launch_loops(&launch, items, 1, block * x->out * x->kernel * y->kernel);
 }

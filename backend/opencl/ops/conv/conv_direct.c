@@ -150,7 +150,7 @@ static int64_t slice_size(const convolution *convolution) {
 
 static clave_status pad_planes(cl_recorder *recorder, const node *node,
                                const convolution *convolution, const tile *tile) {
-  bound_tensor tensor = take_images(convolution->desc.x, tile->image, tile->images);
+  bound_tensor x = take_images(convolution->desc.x, tile->image, tile->images);
   int64_t items = convolution->c.size > 0
                       ? tile->images * tile->slices * slice_size(convolution) / convolution->c.size
                       : 0;
@@ -160,7 +160,7 @@ static clave_status pad_planes(cl_recorder *recorder, const node *node,
   launch_args(
       &launch,
       &(conv_pad_planes_args){
-          .x = buffer_arg(&tensor),
+          .x = buffer_arg(&x),
           .planes = scratch_arg(0),
           .items = items,
           .depth = convolution->z.d.in,
@@ -188,26 +188,26 @@ static int64_t skip_of(const convolution *convolution, const conv_dim *dim) {
 /* Returns kernel sizes, distances between taps, strides, the gather steps of transposed
  * convolutions, and the padding value. */
 static taps_params taps_of(const convolution *convolution) {
-  const conv_dim *dim = &convolution->z.d, *along = &convolution->y.d, *width = &convolution->c.d;
+  const conv_dim *z = &convolution->z.d, *y = &convolution->y.d, *x = &convolution->c.d;
   return (taps_params){
-      .kernel_z = dim->kernel,
-      .kernel_y = along->kernel,
-      .kernel_x = width->kernel,
-      .stride_z = dim->stride,
-      .pad_z = dim->padding,
-      .dilation_z = dim->dilation,
-      .skip_y = skip_of(convolution, along),
-      .skip_x = skip_of(convolution, width),
-      .phase_y = along->dilation % along->stride,
-      .phase_x = width->dilation % width->stride,
-      .stride_y = convolution->desc.transposed ? along->stride : plane_phases(convolution, along),
-      .stride_x = convolution->desc.transposed ? width->stride : plane_phases(convolution, width),
-      .pad_y = along->padding,
-      .pad_x = width->padding,
-      .dilation_y = along->dilation,
-      .dilation_x = width->dilation,
-      .step_y = along->tap_step,
-      .step_x = width->tap_step,
+      .kernel_z = z->kernel,
+      .kernel_y = y->kernel,
+      .kernel_x = x->kernel,
+      .stride_z = z->stride,
+      .pad_z = z->padding,
+      .dilation_z = z->dilation,
+      .skip_y = skip_of(convolution, y),
+      .skip_x = skip_of(convolution, x),
+      .phase_y = y->dilation % y->stride,
+      .phase_x = x->dilation % x->stride,
+      .stride_y = convolution->desc.transposed ? y->stride : plane_phases(convolution, y),
+      .stride_x = convolution->desc.transposed ? x->stride : plane_phases(convolution, x),
+      .pad_y = y->padding,
+      .pad_x = x->padding,
+      .dilation_y = y->dilation,
+      .dilation_x = x->dilation,
+      .step_y = y->tap_step,
+      .step_x = x->tap_step,
       .lead_y = convolution->y.lead,
       .lead_x = convolution->c.lead,
       .padding = convolution->desc.padding_value};
@@ -239,7 +239,7 @@ static int64_t count_items(const convolution *convolution, const tile *tile) {
 
 static clave_status multiply(cl_recorder *recorder, const node *node,
                              const convolution *convolution, const tile *tile) {
-  bound_tensor tensor = take_images(convolution->desc.x, tile->image, tile->images),
+  bound_tensor x = take_images(convolution->desc.x, tile->image, tile->images),
                out = take_images(convolution->desc.out, tile->image, tile->images);
   int64_t items = count_items(convolution, tile);
   launch launch;
@@ -247,7 +247,7 @@ static clave_status multiply(cl_recorder *recorder, const node *node,
   define_class(&launch, convolution);
   if (tile->images * tile->slices * slice_size(convolution) > INT32_MAX / 2) launch_wide(&launch);
   launch_args(&launch,
-              &(conv_direct_args){.x = convolution->from_x ? buffer_arg(&tensor) : scratch_arg(0),
+              &(conv_direct_args){.x = convolution->from_x ? buffer_arg(&x) : scratch_arg(0),
                                   .weight = convolution->weight,
                                   .bias = optional_arg(convolution->desc.bias),
                                   .out = buffer_arg(&out),

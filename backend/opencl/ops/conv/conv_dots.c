@@ -97,7 +97,7 @@ static clave_status pack_weight(cl_recorder *recorder, const dots_conv *conv, ar
 
 static clave_status lay_out(cl_recorder *recorder, const dots_conv *conv) {
   const conv_form *desc = conv->desc;
-  const conv_dim *dim = &desc->dims[0], *along = &desc->dims[1], *width = &desc->dims[2];
+  const conv_dim *z = &desc->dims[0], *y = &desc->dims[1], *x = &desc->dims[2];
   const int64_t slice = conv->size[1] * conv->size[2], items = desc->images * desc->groups *
                                                                desc->channels * conv->plane_bytes /
                                                                max_i64(slice, 1);
@@ -106,15 +106,15 @@ static clave_status lay_out(cl_recorder *recorder, const dots_conv *conv) {
   launch_args(&launch, &(conv_dots_planes_args){.x = buffer_arg(desc->x),
                                                 .planes = scratch_arg(0),
                                                 .items = items,
-                                                .depth = dim->in,
-                                                .rows = along->in,
-                                                .columns = width->in,
-                                                .stride_z = dim->stride,
-                                                .stride_y = along->stride,
-                                                .stride_x = width->stride,
-                                                .pad_z = dim->padding,
-                                                .pad_y = along->padding,
-                                                .pad_x = width->padding,
+                                                .depth = z->in,
+                                                .rows = y->in,
+                                                .columns = x->in,
+                                                .stride_z = z->stride,
+                                                .stride_y = y->stride,
+                                                .stride_x = x->stride,
+                                                .pad_z = z->padding,
+                                                .pad_y = y->padding,
+                                                .pad_x = x->padding,
                                                 .phases_z = conv->phases[0],
                                                 .phases_y = conv->phases[1],
                                                 .phases_x = conv->phases[2],
@@ -127,7 +127,7 @@ static clave_status lay_out(cl_recorder *recorder, const dots_conv *conv) {
 
 static geometry_params geometry(const dots_conv *conv) {
   const conv_form *desc = conv->desc;
-  const conv_dim *dim = &desc->dims[0], *along = &desc->dims[1], *width = &desc->dims[2];
+  const conv_dim *z = &desc->dims[0], *y = &desc->dims[1], *x = &desc->dims[2];
   return (geometry_params){.groups = desc->groups,
                            .n_outputs = desc->outputs,
                            .channels = desc->channels,
@@ -137,18 +137,18 @@ static geometry_params geometry(const dots_conv *conv) {
                            .phase_bytes = conv->phase_bytes,
                            .plane_rows = conv->size[1],
                            .plane_columns = conv->size[2],
-                           .out_depth = dim->out,
-                           .out_rows = along->out,
-                           .out_columns = width->out,
-                           .kernel_z = dim->kernel,
-                           .kernel_y = along->kernel,
-                           .kernel_x = width->kernel,
-                           .stride_z = dim->stride,
-                           .stride_y = along->stride,
-                           .stride_x = width->stride,
-                           .dilation_z = dim->dilation,
-                           .dilation_y = along->dilation,
-                           .dilation_x = width->dilation,
+                           .out_depth = z->out,
+                           .out_rows = y->out,
+                           .out_columns = x->out,
+                           .kernel_z = z->kernel,
+                           .kernel_y = y->kernel,
+                           .kernel_x = x->kernel,
+                           .stride_z = z->stride,
+                           .stride_y = y->stride,
+                           .stride_x = x->stride,
+                           .dilation_z = z->dilation,
+                           .dilation_y = y->dilation,
+                           .dilation_x = x->dilation,
                            .phases_y = conv->phases[1],
                            .phases_x = conv->phases[2]};
 }

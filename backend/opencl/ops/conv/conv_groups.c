@@ -59,21 +59,21 @@ static int64_t count_staged(const cl_recorder *recorder, const conv_form *desc, 
 /* Returns the best tiling with a power of two of columns that fits local memory: the one with the
  * fewest tiles, then with the smallest input region. */
 static tiling plan_tiling(const cl_recorder *recorder, const conv_form *desc, conv_block block) {
-  const conv_dim *dim = &desc->dims[1], *along = &desc->dims[2];
+  const conv_dim *y = &desc->dims[1], *x = &desc->dims[2];
   tiling best = {0};
   for (int64_t columns = 4; columns <= block.positions; columns *= 2) {
-    tiling tiling = {.tile_rows = block.positions / columns, .tile_columns = columns};
-    tiling.outputs = block.outputs >= 32 ? 8 : block.outputs > 1 ? 4 : 1;
-    tiling.lanes = (int)(LOCAL_SIZE * tiling.outputs / block.outputs);
-    tiling.positions = (int)(block.positions / tiling.lanes);
-    tiling.seen_rows = seen(dim, tiling.tile_rows);
-    tiling.seen_columns = seen(along, columns);
-    tiling.tiles = ceil_div(dim->out, tiling.tile_rows) * ceil_div(along->out, columns);
-    tiling.some = count_staged(recorder, desc, block, &tiling);
-    bool fewer = tiling.tiles < best.tiles ||
-                 (tiling.tiles == best.tiles &&
-                  tiling.seen_rows * tiling.seen_columns < best.seen_rows * best.seen_columns);
-    if (tiling.some > 0 && (best.some == 0 || fewer)) best = tiling;
+    tiling tried = {.tile_rows = block.positions / columns, .tile_columns = columns};
+    tried.outputs = block.outputs >= 32 ? 8 : block.outputs > 1 ? 4 : 1;
+    tried.lanes = (int)(LOCAL_SIZE * tried.outputs / block.outputs);
+    tried.positions = (int)(block.positions / tried.lanes);
+    tried.seen_rows = seen(y, tried.tile_rows);
+    tried.seen_columns = seen(x, columns);
+    tried.tiles = ceil_div(y->out, tried.tile_rows) * ceil_div(x->out, columns);
+    tried.some = count_staged(recorder, desc, block, &tried);
+    bool fewer = tried.tiles < best.tiles ||
+                 (tried.tiles == best.tiles &&
+                  tried.seen_rows * tried.seen_columns < best.seen_rows * best.seen_columns);
+    if (tried.some > 0 && (best.some == 0 || fewer)) best = tried;
   }
   return best;
 }
@@ -148,32 +148,32 @@ bool conv_groups_usable(const void *conv, const kernel_variant *variant) {
 /* ---------------------------------------------------------------- launches */
 
 static kernel_params kernel_of(const conv_form *desc) {
-  const conv_dim *dim = &desc->dims[0], *along = &desc->dims[1], *width = &desc->dims[2];
-  return (kernel_params){.kernel_z = dim->kernel,
-                         .kernel_y = along->kernel,
-                         .kernel_x = width->kernel,
-                         .stride_z = dim->stride,
-                         .stride_y = along->stride,
-                         .stride_x = width->stride,
-                         .pad_z = dim->padding,
-                         .pad_y = along->padding,
-                         .pad_x = width->padding,
-                         .dilation_z = dim->dilation,
-                         .dilation_y = along->dilation,
-                         .dilation_x = width->dilation};
+  const conv_dim *z = &desc->dims[0], *y = &desc->dims[1], *x = &desc->dims[2];
+  return (kernel_params){.kernel_z = z->kernel,
+                         .kernel_y = y->kernel,
+                         .kernel_x = x->kernel,
+                         .stride_z = z->stride,
+                         .stride_y = y->stride,
+                         .stride_x = x->stride,
+                         .pad_z = z->padding,
+                         .pad_y = y->padding,
+                         .pad_x = x->padding,
+                         .dilation_z = z->dilation,
+                         .dilation_y = y->dilation,
+                         .dilation_x = x->dilation};
 }
 
 static volumes_params volumes_of(const conv_form *desc, const tiling *tiling) {
-  const conv_dim *dim = &desc->dims[0], *along = &desc->dims[1], *width = &desc->dims[2];
+  const conv_dim *z = &desc->dims[0], *y = &desc->dims[1], *x = &desc->dims[2];
   return (volumes_params){.groups = desc->groups,
                           .n_outputs = desc->outputs,
                           .channels = desc->channels,
-                          .in_depth = dim->in,
-                          .in_rows = along->in,
-                          .in_columns = width->in,
-                          .out_depth = dim->out,
-                          .out_rows = along->out,
-                          .out_columns = width->out,
+                          .in_depth = z->in,
+                          .in_rows = y->in,
+                          .in_columns = x->in,
+                          .out_depth = z->out,
+                          .out_rows = y->out,
+                          .out_columns = x->out,
                           .tile_rows = tiling->tile_rows,
                           .tile_columns = tiling->tile_columns,
                           .seen_rows = tiling->seen_rows,

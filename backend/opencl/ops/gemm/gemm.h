@@ -24,7 +24,7 @@ static inline bool gemm_is_encoded(const gemm *gemm) {
 }
 
 /* Chooses an implementation (matmul.c) and records it. */
-clave_status gemm_record(const gemm *gemm) STATUS_CHECK;
+clave_status gemm_record(const gemm *product) STATUS_CHECK;
 /* Returns the tuning key: sizes and dtypes of a product. */
 tuning_key gemm_key(const gemm *gemm);
 

@@ -75,7 +75,7 @@ static uint64_t blas_class(const gemm *gemm) {
   static const block_info tiles[] = {{"K", 8}, {"VECTOR", 16}, {"SMALL", 32}, {"LARGE", 128}};
   static const kernel_signature signature = {.blocks = tiles, .n_blocks = 4};
   static const size_t one[3] = {1, 1, 1};
-  matrix matrix = matrix_a(gemm), b = matrix_b(gemm);
+  matrix a = matrix_a(gemm), b = matrix_b(gemm);
   launch launch;
   launch_begin(&launch, gemm->recorder, gemm->node);
   launch_generated(&launch, "clblast", NULL, NULL);
@@ -83,9 +83,9 @@ static uint64_t blas_class(const gemm *gemm) {
                            gemm->desc.m,
                            gemm->desc.n,
                            gemm->desc.k,
-                           (int64_t)matrix.ld,
+                           (int64_t)a.ld,
                            (int64_t)b.ld,
-                           matrix.transpose == CLBlastTransposeYes,
+                           a.transpose == CLBlastTransposeYes,
                            b.transpose == CLBlastTransposeYes};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) launch_push_int(&launch, sizes[i]);
   launch_push_float(&launch, gemm->desc.alpha);

@@ -79,11 +79,11 @@ static bool has_one_a(const gemm *gemm) {
 }
 static int64_t count_matrices(const gemm *gemm) { return has_one_a(gemm) ? 1 : gemm->desc.batches; }
 
-static clave_status pack_a(const gemm *gemm, arg_buffer left, arg_buffer packed) {
+static clave_status pack_a(const gemm *gemm, arg_buffer a, arg_buffer packed) {
   launch launch;
   gemm_begin_a(&launch, gemm);
   define_shape(&launch, gemm);
-  launch_args(&launch, &(gemm_pack_args){.a = left,
+  launch_args(&launch, &(gemm_pack_args){.a = a,
                                          .a_batch = strides_arg(&gemm->desc.batch_a),
                                          .batch_dims = dims_arg(&gemm->desc.batch_a),
                                          .a_m = gemm->desc.a_m,

@@ -74,11 +74,11 @@ static bool cancel_after(void *left) {
 static clave_status classify(clave_session *session, int64_t n, float *logits) {
   static float images[MAX_BATCH * PIXELS]; /* zeros: all workers read it */
   int64_t dims[] = {n, 1, 28, 28};
-  clave_tensor tensor = clave_tensor_make(CLAVE_F32, 4, dims, images), value;
-  TRY(clave_session_set_input(session, "forward", 0, &tensor));
+  clave_tensor in = clave_tensor_make(CLAVE_F32, 4, dims, images), out;
+  TRY(clave_session_set_input(session, "forward", 0, &in));
   TRY(clave_session_run(session, "forward"));
-  TRY(clave_session_output(session, NULL, 0, &value));
-  memcpy(logits, value.data, (size_t)n * CLASSES * sizeof *logits);
+  TRY(clave_session_output(session, NULL, 0, &out));
+  memcpy(logits, out.data, (size_t)n * CLASSES * sizeof *logits);
   return NULL;
 }
 

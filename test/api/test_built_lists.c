@@ -106,14 +106,14 @@ static void test_inputs_and_outputs(void **state) {
     good(clave_session_create(program, cpu, NULL, &session));
     for (size_t i = 0; i < n; i++) {
       values[i] = (float)i;
-      const clave_tensor tensor = clave_tensor_make(CLAVE_F32, 1, (int64_t[]){1}, &values[i]);
-      good(clave_session_bind_input(session, NULL, (uint32_t)i, &tensor));
+      const clave_tensor in = clave_tensor_make(CLAVE_F32, 1, (int64_t[]){1}, &values[i]);
+      good(clave_session_bind_input(session, NULL, (uint32_t)i, &in));
     }
     good(clave_session_run(session, NULL));
     for (size_t i = 0; i < n; i++) {
-      clave_tensor value;
-      good(clave_session_output(session, NULL, (uint32_t)i, &value));
-      assert_true(*(const float *)value.data == -(float)i);
+      clave_tensor out;
+      good(clave_session_output(session, NULL, (uint32_t)i, &out));
+      assert_true(*(const float *)out.data == -(float)i);
     }
     clave_session_destroy(session);
     clave_program_destroy(program);

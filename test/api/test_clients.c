@@ -39,12 +39,12 @@ static void fill_images(float *values, int kind) {
 }
 
 static clave_status classify(clave_session *session, float *images, int kind, float *scores) {
-  clave_tensor tensor;
-  clave_tensor value = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){kind + 1, 1, 28, 28}, images);
-  clave_status st = clave_session_set_input(session, "forward", 0, &value);
+  clave_tensor out;
+  clave_tensor in = clave_tensor_make(CLAVE_F32, 4, (int64_t[]){kind + 1, 1, 28, 28}, images);
+  clave_status st = clave_session_set_input(session, "forward", 0, &in);
   if (!st) st = clave_session_run(session, "forward");
-  if (!st) st = clave_session_output(session, NULL, 0, &tensor);
-  if (!st) memcpy(scores, tensor.data, (size_t)(kind + 1) * CLASSES * sizeof *scores);
+  if (!st) st = clave_session_output(session, NULL, 0, &out);
+  if (!st) memcpy(scores, out.data, (size_t)(kind + 1) * CLASSES * sizeof *scores);
   return st;
 }
 

@@ -280,18 +280,18 @@ static bool look(void *ctx, uint32_t node, uint32_t slot, const clave_tensor *va
 static void test_observed(void **state) {
   (void)state;
   int seen = 0;
-  shared shared = new_shared(), memory = new_shared();
+  shared in = new_shared(), results = new_shared();
   const clave_tensor shape = shape_of(2, NULL);
   clave_session *session = open_session();
   good(clave_session_observe(session, look, &seen));
-  fill(shared.data, 2, 1);
-  good(clave_session_bind_input_dma_buf(session, NULL, 0, &shape, shared.fd, 0));
-  good(clave_session_bind_output_dma_buf(session, NULL, 0, memory.fd, 0, 2 * ROW));
+  fill(in.data, 2, 1);
+  good(clave_session_bind_input_dma_buf(session, NULL, 0, &shape, in.fd, 0));
+  good(clave_session_bind_output_dma_buf(session, NULL, 0, results.fd, 0, 2 * ROW));
   good(clave_session_run(session, NULL));
   assert_int_equal(seen, 2);
   assert_int_equal(count_of("stub_violations"), 0);
   clave_session_destroy(session);
-  free_shared(&shared), free_shared(&memory);
+  free_shared(&in), free_shared(&results);
 }
 
 /* ---------------------------------------------------------------- the host's access */
@@ -316,17 +316,17 @@ static void test_synchronised(void **state) {
   } runs[] = {
       {false, 0, 2, 2}, {true, 0, 2, 2}, {false, 2, 1, 1}, {false, 3, 2, 1}, {false, 0, 2, 2}};
   bool cancels = false;
-  shared shared = new_shared(), memory = new_shared();
+  shared in = new_shared(), results = new_shared();
   const clave_tensor shape = shape_of(2, NULL);
   const clave_session_options options = {
       .size = sizeof options, .cancel = is_set, .cancel_ctx = &cancels};
   clave_session *session;
-  fill(shared.data, 2, 1);
-  compute(shared.data, 2, want[0], want[1]);
+  fill(in.data, 2, 1);
+  compute(in.data, 2, want[0], want[1]);
   good(clave_session_create(program, device, &options, &session));
   kernel.is_on = true;
-  good(clave_session_bind_input_dma_buf(session, NULL, 0, &shape, shared.fd, 0));
-  good(clave_session_bind_output_dma_buf(session, NULL, 0, memory.fd, 0, 2 * ROW));
+  good(clave_session_bind_input_dma_buf(session, NULL, 0, &shape, in.fd, 0));
+  good(clave_session_bind_output_dma_buf(session, NULL, 0, results.fd, 0, 2 * ROW));
   for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
     kernel.fail_at = imports() ? 0 : runs[i].fail_at;
     kernel.calls = kernel.begun = kernel.ended = 0;
@@ -341,11 +341,11 @@ static void test_synchronised(void **state) {
     assert_int_equal(kernel.begun, imports() ? 0 : runs[i].begun);
     assert_int_equal(kernel.ended, imports() ? 0 : runs[i].ended);
   }
-  expect_near(memory.data, want[0], 2);
+  expect_near(results.data, want[0], 2);
   assert_int_equal(count_of("stub_violations"), 0);
   clave_session_destroy(session);
   memset(&kernel, 0, sizeof kernel);
-  free_shared(&shared), free_shared(&memory);
+  free_shared(&in), free_shared(&results);
 }
 
 /* ---------------------------------------------------------------- what is refused */
@@ -405,7 +405,7 @@ static void test_unbound(void **state) {
   (void)state;
   static float want[2][2 * WIDTH + 1];
   static char own[2 * ROW];
-  shared shared = new_shared(), memory = new_shared();
+  shared in = new_shared(), results = new_shared();
   const int descriptors = count_descriptors();
   const clave_tensor shape = shape_of(2, NULL), given = shape_of(2, own);
   clave_session *session = open_session();
@@ -413,8 +413,8 @@ static void test_unbound(void **state) {
   fill(own, 2, 5);
   compute(own, 2, want[0], want[1]);
   for (int i = 0; i < 2; i++) {
-    good(clave_session_bind_input_dma_buf(session, NULL, 0, &shape, shared.fd, 0));
-    good(clave_session_bind_output_dma_buf(session, NULL, 0, memory.fd, 0, 2 * ROW));
+    good(clave_session_bind_input_dma_buf(session, NULL, 0, &shape, in.fd, 0));
+    good(clave_session_bind_output_dma_buf(session, NULL, 0, results.fd, 0, 2 * ROW));
     good(clave_session_run(session, NULL));
     good(clave_session_bind_input_dma_buf(session, NULL, 0, NULL, -1, 0));
     expect_invalid(clave_session_run(session, NULL),
@@ -422,16 +422,16 @@ static void test_unbound(void **state) {
     good(i ? clave_session_bind_input(session, NULL, 0, &given)
            : clave_session_set_input(session, NULL, 0, &given));
     good(clave_session_bind_output_dma_buf(session, NULL, 0, -1, 0, 0));
-    memset(memory.data, 0xA5, BYTES);
+    memset(results.data, 0xA5, BYTES);
     good(clave_session_run(session, NULL));
     good(clave_session_output(session, NULL, 0, &out));
     assert_non_null(out.data);
     expect_near(out.data, want[0], 2);
-    expect_untouched(memory.data, memory.data + BYTES);
+    expect_untouched(results.data, results.data + BYTES);
     assert_int_equal(count_descriptors(), descriptors);
   }
   clave_session_destroy(session);
-  free_shared(&shared), free_shared(&memory);
+  free_shared(&in), free_shared(&results);
 }
 
 /* A device that neither imports nor runs on the host. */

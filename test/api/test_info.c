@@ -179,10 +179,10 @@ static uint8_t *make_struct(size_t size) {
 }
 
 /* The first and the last field of the first version; there may be padding between. */
-static void expect_same_ends(const uint8_t *left, const uint8_t *bytes, size_t first) {
-  assert_memory_equal(left + sizeof(size_t), bytes + sizeof(size_t), 8);
+static void expect_same_ends(const uint8_t *small, const uint8_t *large, size_t first) {
+  assert_memory_equal(small + sizeof(size_t), large + sizeof(size_t), 8);
   size_t last = first % 4 ? 1 : 4; /* a bool, or the end of something wider */
-  assert_memory_equal(left + first - last, bytes + first - last, last);
+  assert_memory_equal(small + first - last, large + first - last, last);
 }
 
 static void test_info_sizes(void **state) {

@@ -38,12 +38,12 @@ static void test_product(void **state) {
   clave_program_destroy(program);
 }
 
-static void classify(clave_session *session, clave_tensor *tensor, float *logits) {
-  clave_tensor value;
-  good(clave_session_set_input(session, NULL, 0, tensor));
+static void classify(clave_session *session, clave_tensor *in, float *logits) {
+  clave_tensor out;
+  good(clave_session_set_input(session, NULL, 0, in));
   good(clave_session_run(session, NULL));
-  good(clave_session_output(session, NULL, 0, &value));
-  memcpy(logits, value.data, (size_t)tensor->dims[0] * CLASSES * 4);
+  good(clave_session_output(session, NULL, 0, &out));
+  memcpy(logits, out.data, (size_t)in->dims[0] * CLASSES * 4);
 }
 
 /* A convolution's results are those of the same session from the host's memory, to the bit: runs in

@@ -24,11 +24,11 @@ static void fill_images(float *values, int64_t n, unsigned seed) {
 
 static clave_status classify(clave_session *session, float *images, int64_t n, float *logits) {
   int64_t dims[] = {n, 1, 28, 28};
-  clave_tensor tensor = clave_tensor_make(CLAVE_F32, 4, dims, images), value;
-  clave_status st = clave_session_set_input(session, "forward", 0, &tensor);
+  clave_tensor in = clave_tensor_make(CLAVE_F32, 4, dims, images), out;
+  clave_status st = clave_session_set_input(session, "forward", 0, &in);
   if (!st) st = clave_session_run(session, "forward");
-  if (!st) st = clave_session_output(session, NULL, 0, &value);
-  if (!st) memcpy(logits, value.data, (size_t)n * CLASSES * sizeof *logits);
+  if (!st) st = clave_session_output(session, NULL, 0, &out);
+  if (!st) memcpy(logits, out.data, (size_t)n * CLASSES * sizeof *logits);
   return st;
 }
 
@@ -243,7 +243,7 @@ static void test_strided_input(void **state) {
   clave_device *device;
   clave_program *program;
   clave_session *session;
-  clave_tensor tensor;
+  clave_tensor out;
   float stored[PIXELS], image[PIXELS], want[CLASSES];
   good(clave_device_open("cpu", NULL, &device));
   good(clave_program_load(MNIST, NULL, &program));
@@ -252,15 +252,15 @@ static void test_strided_input(void **state) {
   for (int r = 0; r < 28; r++)
     for (int c = 0; c < 28; c++) image[r * 28 + c] = stored[c * 28 + (27 - r)];
   good(classify(session, image, 1, want));
-  clave_tensor value = {.dtype = CLAVE_F32,
-                        .rank = 4,
-                        .dims = {1, 1, 28, 28},
-                        .strides = {0, 0, -1, 28},
-                        .data = stored + 27};
-  good(clave_session_set_input(session, NULL, 0, &value));
+  clave_tensor in = {.dtype = CLAVE_F32,
+                     .rank = 4,
+                     .dims = {1, 1, 28, 28},
+                     .strides = {0, 0, -1, 28},
+                     .data = stored + 27};
+  good(clave_session_set_input(session, NULL, 0, &in));
   good(clave_session_run(session, NULL));
-  good(clave_session_output(session, NULL, 0, &tensor));
-  assert_memory_equal(tensor.data, want, sizeof want);
+  good(clave_session_output(session, NULL, 0, &out));
+  assert_memory_equal(out.data, want, sizeof want);
   clave_session_destroy(session);
   clave_program_destroy(program);
   clave_device_destroy(device);

@@ -157,10 +157,10 @@ static void test_who_has_it(void **state) {
   assert_ptr_not_equal(after->executable, bench->session->executable);
   good(clave_session_run(after, "forward"));
   good(clave_session_run(bench->session, "forward"));
-  clave_tensor tensor, value;
-  good(clave_session_output(after, "forward", 0, &tensor));
-  good(clave_session_output(bench->session, "forward", 0, &value));
-  assert_memory_equal(tensor.data, value.data, CLASSES * sizeof(float));
+  clave_tensor out_after, out_before;
+  good(clave_session_output(after, "forward", 0, &out_after));
+  good(clave_session_output(bench->session, "forward", 0, &out_before));
+  assert_memory_equal(out_after.data, out_before.data, CLASSES * sizeof(float));
   clave_session_destroy(same);
   clave_session_destroy(after);
 }

@@ -46,11 +46,11 @@ static void close_mnist(opened *opened) {
 static clave_status classify(clave_session *session, int64_t n, float *logits) {
   static float images[THREADS * PIXELS];
   int64_t dims[] = {n, 1, 28, 28};
-  clave_tensor tensor = clave_tensor_make(CLAVE_F32, 4, dims, images), value;
-  clave_status st = clave_session_bind_input(session, "forward", 0, &tensor);
+  clave_tensor in = clave_tensor_make(CLAVE_F32, 4, dims, images), out;
+  clave_status st = clave_session_bind_input(session, "forward", 0, &in);
   if (!st) st = clave_session_run(session, "forward");
-  if (!st) st = clave_session_output(session, NULL, 0, &value);
-  if (!st) memcpy(logits, value.data, (size_t)n * CLASSES * sizeof *logits);
+  if (!st) st = clave_session_output(session, NULL, 0, &out);
+  if (!st) memcpy(logits, out.data, (size_t)n * CLASSES * sizeof *logits);
   return st;
 }
 

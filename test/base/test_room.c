@@ -17,30 +17,30 @@ static int is_zero(const char *at, size_t n) {
 static void test_the_last_is_given_back(void **state) {
   (void)state;
   const size_t before = used;
-  char *left = static_take(10), *right = static_take(20);
-  assert_true(left && right && right >= left + 10 && (uintptr_t)right % UNIT == 0);
-  memset(right, 1, 20);
-  static_give(right);
-  char *text = static_take(5);
-  assert_ptr_equal(text, right);
-  assert_true(is_zero(text, 5));
-  static_give(text);
-  static_give(left);
+  char *first = static_take(10), *last = static_take(20);
+  assert_true(first && last && last >= first + 10 && (uintptr_t)last % UNIT == 0);
+  memset(last, 1, 20);
+  static_give(last);
+  char *again = static_take(5);
+  assert_ptr_equal(again, last);
+  assert_true(is_zero(again, 5));
+  static_give(again);
+  static_give(first);
   assert_int_equal(used, before);
   static_give(NULL);
 }
 
 static void test_resizing(void **state) {
   (void)state;
-  char *left = static_resize(NULL, 4);
-  memcpy(left, "abc", 4);
-  assert_ptr_equal(static_resize(left, 100), left);
-  char *right = static_take(1);
-  char *moved = static_resize(left, 200);
-  assert_true(moved > right);
+  char *grown = static_resize(NULL, 4);
+  memcpy(grown, "abc", 4);
+  assert_ptr_equal(static_resize(grown, 100), grown);
+  char *after = static_take(1);
+  char *moved = static_resize(grown, 200);
+  assert_true(moved > after);
   assert_string_equal(moved, "abc");
   static_give(moved);
-  static_give(right);
+  static_give(after);
 }
 
 static void test_the_end(void **state) {

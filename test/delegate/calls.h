@@ -423,15 +423,15 @@ static inline void call_whole(calls *calls) {
                                .dims = {n, COLUMNS},
                                .strides = {COLUMNS, 1},
                                .data = calls->x};
-  const clave_delegate_memory memory = {
-      .size = sizeof memory, .memory = calls->x, .bytes = (size_t)n * COLUMNS * 4};
-  const clave_delegate_memory result = {
-      .size = sizeof result, .memory = y_of(calls, in), .bytes = (size_t)n * COLUMNS * 4};
+  const clave_delegate_memory input = {
+      .size = sizeof input, .memory = calls->x, .bytes = (size_t)n * COLUMNS * 4};
+  const clave_delegate_memory output = {
+      .size = sizeof output, .memory = y_of(calls, in), .bytes = (size_t)n * COLUMNS * 4};
   const bool set = choose(calls, 2), bound = choose(calls, 2);
   if (!settle(calls, set ? calls->d->set_input(in, NULL, 0, &tensor)
-                         : calls->d->bind_input(in, NULL, 0, &tensor, &memory)))
+                         : calls->d->bind_input(in, NULL, 0, &tensor, &input)))
     return;
-  (void)settle(calls, calls->d->bind_output(in, NULL, 0, bound ? &result : NULL));
+  (void)settle(calls, calls->d->bind_output(in, NULL, 0, bound ? &output : NULL));
   calls->n_good += settle(calls, calls->d->execute(in, "forward"));
   check_result(calls, in);
 }

@@ -158,14 +158,14 @@ static void test_events(void **state) {
 }
 
 static void step_lm(clave_delegate_handle in, int64_t token, int64_t position, float *last) {
-  clave_tensor tensor;
+  clave_tensor logits;
   const clave_tensor ids = clave_tensor_make(CLAVE_I64, 2, (int64_t[]){1, 1}, &token);
   const clave_tensor where = clave_tensor_make(CLAVE_I64, 0, NULL, &position);
   fine(d.set_input(in, NULL, 0, &ids));
   fine(d.set_input(in, NULL, 1, &where));
   fine(d.execute(in, NULL));
-  fine(d.result(in, NULL, 0, &tensor));
-  memcpy(last, tensor.data, 16);
+  fine(d.result(in, NULL, 0, &logits));
+  memcpy(last, logits.data, 16);
 }
 
 /* A cache belongs to an instance: reset, copied, read and written. */

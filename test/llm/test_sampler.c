@@ -220,11 +220,10 @@ static void test_bad_options(void **state) {
     expect_error(clave_sampler_create(&options, &sampler), rows[i].name);
     assert_null(sampler);
   }
-  clave_sampler_options sampler_options = {
-      .size = sizeof sampler_options, .bias = &bias, .n_bias = 1};
-  expect_error(clave_sampler_create(&sampler_options, &sampler), "bias of id 5");
-  sampler_options.bias = &endless;
-  expect_error(clave_sampler_create(&sampler_options, &sampler), "bias of id 6");
+  clave_sampler_options biased = {.size = sizeof biased, .bias = &bias, .n_bias = 1};
+  expect_error(clave_sampler_create(&biased, &sampler), "bias of id 5");
+  biased.bias = &endless;
+  expect_error(clave_sampler_create(&biased, &sampler), "bias of id 6");
   clave_sampler_destroy(NULL);
 }
 

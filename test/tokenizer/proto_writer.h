@@ -40,12 +40,12 @@ static inline void put_message(text *to, uint32_t number, text *message) {
 }
 
 /* A piece of a ModelProto. */
-static inline void put_piece(text *words, const char *piece, float score, uint64_t type) {
-  text text = {0};
-  put_bytes(&text, 1, (span){piece, strlen(piece)});
-  put_float(&text, 2, score);
-  put_int(&text, 3, type);
-  put_message(words, 1, &text);
+static inline void put_piece(text *model, const char *piece, float score, uint64_t type) {
+  text message = {0};
+  put_bytes(&message, 1, (span){piece, strlen(piece)});
+  put_float(&message, 2, score);
+  put_int(&message, 3, type);
+  put_message(model, 1, &message);
 }
 
 /* A table of one-byte replacements, in darts-clone's layout: 'A' to "b", 'C' to nothing. */
@@ -62,21 +62,21 @@ static inline void put_charsmap(text *text) {
   text_append(text, texts, sizeof texts - 1);
 }
 
-static inline void put_trainer(text *words, uint64_t algorithm, bool byte_fallback) {
-  text text = {0};
-  put_int(&text, 3, algorithm);
-  put_int(&text, 35, byte_fallback);
-  put_message(words, 2, &text);
+static inline void put_trainer(text *model, uint64_t algorithm, bool byte_fallback) {
+  text spec = {0};
+  put_int(&spec, 3, algorithm);
+  put_int(&spec, 35, byte_fallback);
+  put_message(model, 2, &spec);
 }
 
 /* Writes the spec of the normalizer (number 3) or of the denormalizer (5). */
-static inline void put_spec(text *words, uint32_t number) {
-  text text = {0}, map = {0};
+static inline void put_spec(text *model, uint32_t number) {
+  text spec = {0}, map = {0};
   put_charsmap(&map);
-  put_message(&text, 2, &map);
-  put_int(&text, 3, number == 3);
-  put_int(&text, 4, 0);
-  put_message(words, number, &text);
+  put_message(&spec, 2, &map);
+  put_int(&spec, 3, number == 3);
+  put_int(&spec, 4, 0);
+  put_message(model, number, &spec);
 }
 
 /* A model with a piece of every type, of bytes if there is fallback to them. */

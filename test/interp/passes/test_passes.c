@@ -158,20 +158,20 @@ static const char *names_of(const clave_program *program) {
 static void run(clave_program *program, clave_device *device, float *out, size_t *count) {
   float data[ROWS * COLUMNS];
   clave_session *session;
-  clave_tensor tensor;
+  clave_tensor result;
   clave_method_info info = {.size = sizeof info};
   for (int i = 0; i < ROWS * COLUMNS; i++) data[i] = 0.37F * (float)(i % 5) - 0.7F;
-  clave_tensor value = clave_tensor_make(CLAVE_F32, 2, whole, data);
+  clave_tensor in = clave_tensor_make(CLAVE_F32, 2, whole, data);
   good(clave_program_method(program, 0, &info));
   good(clave_session_create(program, device, NULL, &session));
-  good(clave_session_set_input(session, NULL, 0, &value));
+  good(clave_session_set_input(session, NULL, 0, &in));
   good(clave_session_run(session, NULL));
   *count = 0;
   for (uint32_t k = 0; k < info.n_outputs; k++) {
     size_t numel = 1;
-    good(clave_session_output(session, NULL, k, &tensor));
-    for (int i = 0; i < tensor.rank; i++) numel *= (size_t)tensor.dims[i];
-    memcpy(out + *count, tensor.data, numel * sizeof *out);
+    good(clave_session_output(session, NULL, k, &result));
+    for (int i = 0; i < result.rank; i++) numel *= (size_t)result.dims[i];
+    memcpy(out + *count, result.data, numel * sizeof *out);
     *count += numel;
   }
   clave_session_destroy(session);

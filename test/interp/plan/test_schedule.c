@@ -385,9 +385,9 @@ static void what_follows_is_kept_by_value(void **state) {
     schedule_release(planned.x, again);
   }
   for (int i = 0; i < 3; i++) schedule_release(planned.x, seen[i]);
-  scalar_value scalar_value = {.known = true, .i = 10};
+  scalar_value fourth = {.known = true, .i = 10};
   clave_status st =
-      schedule_find_next(planned.x, 0, planned.p, planned.p->rest, &scalar_value, &again, &made);
+      schedule_find_next(planned.x, 0, planned.p, planned.p->rest, &fourth, &again, &made);
   assert_non_null(st);
   assert_non_null(strstr(status_message(st), "node 0 (item, n)"));
   status_free(st);

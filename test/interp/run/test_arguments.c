@@ -88,9 +88,9 @@ static float *page_aligned(size_t bytes) {
 /* Sixteen runs: bound memory that changes between them, other memory, not aligned, set, bound. */
 static void use_inputs(bool is_opencl, bool poison) {
   opened opened = open_session(is_opencl, poison);
-  float *left = page_aligned(ROOM), *right = page_aligned(ROOM);
+  float *first = page_aligned(ROOM), *second = page_aligned(ROOM);
   for (int i = 0; i < 16; i++) {
-    float *at = i / 4 % 2 ? right : left, *other = i / 4 % 2 ? left : right;
+    float *at = i / 4 % 2 ? second : first, *other = i / 4 % 2 ? first : second;
     float *values = at + (i % 3 == 2); /* some are not aligned */
     fill(other, -9);
     host_tensor tensor = tensor_at(values);
@@ -111,8 +111,8 @@ static void use_inputs(bool is_opencl, bool poison) {
   assert_non_null(strstr(status_message(st), "was not given"));
   status_free(st);
   close_session(&opened);
-  free(left);
-  free(right);
+  free(first);
+  free(second);
 }
 
 static void inputs_are_read_where_they_are(void **state) {
@@ -125,13 +125,13 @@ static void strided_inputs_are_gathered(void **state) {
   (void)state;
   for (int k = 0; k < 2; k++) {
     opened opened = open_session(k, false);
-    float *left = page_aligned(ROOM), *got;
-    host_tensor tensor = tensor_at(left), out;
+    float *values = page_aligned(ROOM), *got;
+    host_tensor tensor = tensor_at(values), out;
     tensor.t.strides[0] = 1;
     tensor.t.strides[1] = ROWS;
     good(session_bind_input(opened.s, 0, 0, &tensor));
     for (int run = 0; run < 2; run++) {
-      fill(left, (float)run);
+      fill(values, (float)run);
       good(session_run(opened.s, 0));
       good(session_output(opened.s, 0, 0, &out));
       got = out.data;
@@ -139,7 +139,7 @@ static void strided_inputs_are_gathered(void **state) {
         assert_true(got[i] == 2 * (float)(run + i / COLUMNS + i % COLUMNS * ROWS));
     }
     close_session(&opened);
-    free(left);
+    free(values);
   }
 }
 

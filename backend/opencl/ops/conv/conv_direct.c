@@ -16,7 +16,7 @@ typedef struct plane_dim {
 
 typedef struct convolution {
   conv_form desc;
-  plane_dim z, y, c; /* slices, rows, columns */
+  plane_dim z, y, x; /* slices, rows, columns */
   bool integer, from_x, by_row, outputs_first;
   dtype compute;     /* dtype passed to launch_compute */
   dtype weight_type; /* dtype that the kernel reads */
@@ -54,7 +54,7 @@ static int64_t phase_size(const plane_dim *dim) { return ceil_div(dim->d.out, di
 static void choose_kernel_tile(const cl_recorder *recorder, convolution *convolution) {
   const device_traits *traits = recorder_traits(recorder);
   bool is_cpu = traits->is_cpu && !dtype_is_int(convolution->compute);
-  bool narrow = phase_size(&convolution->c) <= 8, few = is_cpu && traits->vector_width < 16;
+  bool narrow = phase_size(&convolution->x) <= 8, few = is_cpu && traits->vector_width < 16;
   convolution->outputs = convolution->desc.outputs >= 8 && !(is_cpu && (narrow || few)) ? 8
                          : convolution->desc.outputs >= 4                               ? 4
                                                                                         : 1;
@@ -65,11 +65,11 @@ static void choose_kernel_tile(const cl_recorder *recorder, convolution *convolu
 /* Chooses whether vectors are cut from output rows, or run over the padded width, whichever wastes
  * less at the ends of rows. Stores are faster with the former. */
 static void choose_walk(convolution *convolution) {
-  int64_t cut = ceil_div(phase_size(&convolution->c), convolution->width) * convolution->width;
-  convolution->by_row = 10 * cut <= 11 * convolution->c.size;
-  int64_t image = convolution->desc.channels * convolution->y.d.in * convolution->c.d.in,
+  int64_t cut = ceil_div(phase_size(&convolution->x), convolution->width) * convolution->width;
+  convolution->by_row = 10 * cut <= 11 * convolution->x.size;
+  int64_t image = convolution->desc.channels * convolution->y.d.in * convolution->x.d.in,
           weights = convolution->desc.outputs * convolution->desc.channels *
-                    convolution->y.d.kernel * convolution->c.d.kernel;
+                    convolution->y.d.kernel * convolution->x.d.kernel;
   convolution->outputs_first = weights < image;
 }
 
@@ -77,7 +77,7 @@ static convolution plan_conv(const cl_recorder *recorder, const conv_form *desc)
   convolution convolution = {.desc = *desc};
   convolution.z = lay_out(&desc->dims[0], desc->transposed);
   convolution.y = lay_out(&desc->dims[1], desc->transposed);
-  convolution.c = lay_out(&desc->dims[2], desc->transposed);
+  convolution.x = lay_out(&desc->dims[2], desc->transposed);
   dtype t = desc->x->tensor.type;
   convolution.integer = desc->out->tensor.type != t;
   convolution.weight_type = desc->weight->tensor.type;
@@ -86,9 +86,9 @@ static convolution plan_conv(const cl_recorder *recorder, const conv_form *desc)
                                                                                        : t;
   bool converts = t != DTYPE_F32 && t != DTYPE_F64 && t != DTYPE_I64;
   convolution.from_x = !converts && is_plain(&convolution.y, desc->transposed) &&
-                       is_plain(&convolution.c, desc->transposed);
+                       is_plain(&convolution.x, desc->transposed);
   if (convolution.from_x) convolution.y.size = convolution.y.d.in;
-  if (convolution.from_x) convolution.c.size = convolution.c.d.in;
+  if (convolution.from_x) convolution.x.size = convolution.x.d.in;
   choose_kernel_tile(recorder, &convolution);
   return convolution;
 }
@@ -139,24 +139,24 @@ static int64_t plane_phases(const convolution *convolution, const conv_dim *dim)
 
 static int64_t phase_count(const convolution *convolution) {
   return plane_phases(convolution, &convolution->y.d) *
-         plane_phases(convolution, &convolution->c.d);
+         plane_phases(convolution, &convolution->x.d);
 }
 
 /* Returns the elements of one slice of all channels of an image. */
 static int64_t slice_size(const convolution *convolution) {
   return convolution->desc.groups * convolution->desc.channels * phase_count(convolution) *
-         convolution->y.size * convolution->c.size;
+         convolution->y.size * convolution->x.size;
 }
 
 static clave_status pad_planes(cl_recorder *recorder, const node *node,
                                const convolution *convolution, const tile *tile) {
   bound_tensor x = take_images(convolution->desc.x, tile->image, tile->images);
-  int64_t items = convolution->c.size > 0
-                      ? tile->images * tile->slices * slice_size(convolution) / convolution->c.size
+  int64_t items = convolution->x.size > 0
+                      ? tile->images * tile->slices * slice_size(convolution) / convolution->x.size
                       : 0;
   launch launch;
   begin_conv(&launch, recorder, node, convolution);
-  if (items * convolution->c.size > INT32_MAX / 2) launch_wide(&launch);
+  if (items * convolution->x.size > INT32_MAX / 2) launch_wide(&launch);
   launch_args(
       &launch,
       &(conv_pad_planes_args){
@@ -167,17 +167,17 @@ static clave_status pad_planes(cl_recorder *recorder, const node *node,
           .first_slice = tile->in,
           .slices = tile->slices,
           .rows = convolution->y.d.in,
-          .columns = convolution->c.d.in,
+          .columns = convolution->x.d.in,
           .stride_y = convolution->desc.transposed ? 1 : convolution->y.d.stride,
-          .stride_x = convolution->desc.transposed ? 1 : convolution->c.d.stride,
+          .stride_x = convolution->desc.transposed ? 1 : convolution->x.d.stride,
           .phases_y = plane_phases(convolution, &convolution->y.d),
-          .phases_x = plane_phases(convolution, &convolution->c.d),
+          .phases_x = plane_phases(convolution, &convolution->x.d),
           .pad_y = convolution->desc.transposed ? convolution->y.lead : convolution->y.d.padding,
-          .pad_x = convolution->desc.transposed ? convolution->c.lead : convolution->c.d.padding,
+          .pad_x = convolution->desc.transposed ? convolution->x.lead : convolution->x.d.padding,
           .plane_rows = convolution->y.size,
-          .plane_columns = convolution->c.size,
+          .plane_columns = convolution->x.size,
           .padding = convolution->desc.padding_value});
-  return launch_loops(&launch, items, 1, convolution->c.size);
+  return launch_loops(&launch, items, 1, convolution->x.size);
 }
 
 /* Returns the distance between taps of the same phase, in rows or columns of a plane. */
@@ -188,7 +188,7 @@ static int64_t skip_of(const convolution *convolution, const conv_dim *dim) {
 /* Returns kernel sizes, distances between taps, strides, the gather steps of transposed
  * convolutions, and the padding value. */
 static taps_params taps_of(const convolution *convolution) {
-  const conv_dim *z = &convolution->z.d, *y = &convolution->y.d, *x = &convolution->c.d;
+  const conv_dim *z = &convolution->z.d, *y = &convolution->y.d, *x = &convolution->x.d;
   return (taps_params){
       .kernel_z = z->kernel,
       .kernel_y = y->kernel,
@@ -209,7 +209,7 @@ static taps_params taps_of(const convolution *convolution) {
       .step_y = y->tap_step,
       .step_x = x->tap_step,
       .lead_y = convolution->y.lead,
-      .lead_x = convolution->c.lead,
+      .lead_x = convolution->x.lead,
       .padding = convolution->desc.padding_value};
 }
 
@@ -227,9 +227,9 @@ static void define_class(launch *launch, const convolution *convolution) {
 
 /* Returns the number of work-items for a tile. */
 static int64_t count_items(const convolution *convolution, const tile *tile) {
-  int64_t rows = phase_size(&convolution->y), columns = phase_size(&convolution->c),
-          parts = convolution->y.d.phases * convolution->c.d.phases;
-  int64_t positions = (rows - 1) * convolution->c.size + columns;
+  int64_t rows = phase_size(&convolution->y), columns = phase_size(&convolution->x),
+          parts = convolution->y.d.phases * convolution->x.d.phases;
+  int64_t positions = (rows - 1) * convolution->x.size + columns;
   int64_t n_vectors = convolution->by_row ? rows * ceil_div(columns, convolution->width)
                                           : ceil_div(positions, convolution->width);
   return tile->images * convolution->desc.groups * tile->out_slices * parts *
@@ -259,15 +259,15 @@ static clave_status multiply(cl_recorder *recorder, const node *node,
                                   .first_out = tile->out,
                                   .out_slices = tile->out_slices,
                                   .out_rows = convolution->y.d.out,
-                                  .out_columns = convolution->c.d.out,
+                                  .out_columns = convolution->x.d.out,
                                   .first_slice = tile->in,
                                   .slices = tile->slices,
                                   .plane_rows = convolution->y.size,
-                                  .plane_columns = convolution->c.size,
+                                  .plane_columns = convolution->x.size,
                                   .taps = taps_of(convolution)});
   if (tile->images == convolution->desc.images && tile->out_slices == convolution->z.d.out)
     launch_epilogue(&launch);
-  int64_t taps = convolution->z.d.kernel * convolution->y.d.kernel * convolution->c.d.kernel;
+  int64_t taps = convolution->z.d.kernel * convolution->y.d.kernel * convolution->x.d.kernel;
   return launch_loops(
       &launch, items, 1,
       convolution->desc.channels * taps * convolution->outputs * convolution->vectors);

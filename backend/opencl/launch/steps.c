@@ -225,16 +225,16 @@ static bool is_read_once(const elementwise_form *desc, int step) {
   return n == 1;
 }
 
-/* True if clamp i is redundant: round(x scale) + zero, which follows, is clamped again within the
- * images of its limits. All these functions are non-decreasing and keep NaN. */
+/* True if clamp i is redundant: round(x scale) + zero, which follows, is clamped again within
+ * the images of its limits. All these functions are non-decreasing and keep NaN. */
 static bool is_limited_again(const elementwise_form *desc, int i) {
   bool in_int;
   const elementwise_step *clamp = &desc->steps[i],
                          *scale = known_step(desc, i + 1, IR_STEP_KIND_MUL),
-                         *round = known_step(desc, i + 2, IR_STEP_KIND_ROUND),
+                         *rounding = known_step(desc, i + 2, IR_STEP_KIND_ROUND),
                          *zero = known_step(desc, i + 3, IR_STEP_KIND_ADD),
                          *again = known_step(desc, i + 4, IR_STEP_KIND_CLAMP);
-  if (!scale || !round || !zero || !again || !is_limited(clamp, &in_int) ||
+  if (!scale || !rounding || !zero || !again || !is_limited(clamp, &in_int) ||
       !is_limited(again, &in_int) || clamp->type != DTYPE_F32 || clamp->operand_type != DTYPE_F32)
     return false;
   for (int k = 0; k < 4; k++)

@@ -275,18 +275,17 @@ static clave_status multiply(cl_recorder *recorder, const node *node,
 
 /* Sets the input slices that outputs [tile->out, tile->out + tile->out_slices) need. */
 static void find_slices(const convolution *convolution, tile *tile) {
-  const conv_dim *dim = &convolution->z.d;
-  int64_t last = tile->out + tile->out_slices - 1, reach = (dim->kernel - 1) * dim->dilation, from,
-          to;
+  const conv_dim *z = &convolution->z.d;
+  int64_t last = tile->out + tile->out_slices - 1, reach = (z->kernel - 1) * z->dilation, from, to;
   if (convolution->desc.transposed) {
-    from = ceil_div(max_i64(tile->out + dim->padding - reach, 0), dim->stride);
-    to = (last + dim->padding) / dim->stride;
+    from = ceil_div(max_i64(tile->out + z->padding - reach, 0), z->stride);
+    to = (last + z->padding) / z->stride;
   } else {
-    from = max_i64(tile->out * dim->stride - dim->padding, 0);
-    to = last * dim->stride - dim->padding + reach;
+    from = max_i64(tile->out * z->stride - z->padding, 0);
+    to = last * z->stride - z->padding + reach;
   }
-  to = min_i64(to, dim->in - 1);
-  tile->in = min_i64(from, dim->in);
+  to = min_i64(to, z->in - 1);
+  tile->in = min_i64(from, z->in);
   tile->slices = max_i64(to - tile->in + 1, 0);
 }
 

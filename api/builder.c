@@ -71,12 +71,11 @@ void clave_builder_metadata(clave_builder *builder, const char *json) {
 
 static clave_id add_tensor(clave_builder *builder, slot_kind kind, const char *name,
                            clave_dtype type, ir_int_or_vids shape) {
-  slot_kind *slot_kind = builder_append(builder, &builder->kinds, sizeof *slot_kind);
-  ir_tensor *tensor =
-      slot_kind ? builder_append(builder, &builder->ir.tensors, sizeof *tensor) : NULL;
+  slot_kind *added = builder_append(builder, &builder->kinds, sizeof *added);
+  ir_tensor *tensor = added ? builder_append(builder, &builder->ir.tensors, sizeof *tensor) : NULL;
   const char *copy = tensor ? builder_text(builder, name) : NULL;
   if (!copy) return 0;
-  *slot_kind = kind;
+  *added = kind;
   *tensor = (ir_tensor){.dtype = (dtype)type, .shape = shape, .name = copy};
   return make_id(ID_TENSOR, builder->ir.tensors.count);
 }
@@ -121,12 +120,12 @@ static clave_status take_data(clave_builder *builder, const clave_tensor *given,
   return NULL;
 }
 
-static void add_constant(clave_builder *builder, const char *name, const constant_data *data) {
+static void add_constant(clave_builder *builder, const char *name, const constant_data *given) {
   ir_constant *constant = builder_append(builder, &builder->ir.constants, sizeof *constant);
-  constant_data *constant_data =
-      constant ? builder_append(builder, &builder->constants, sizeof *constant_data) : NULL;
-  if (!constant_data) return;
-  *constant_data = *data;
+  constant_data *added =
+      constant ? builder_append(builder, &builder->constants, sizeof *added) : NULL;
+  if (!added) return;
+  *added = *given;
   set_string(builder, &constant->name, name);
 }
 

@@ -12,20 +12,20 @@
 /* ---------------------------------------------------------------- lifetime */
 
 clave_status program_wrap(program *program, clave_program **out) {
-  clave_program *other_program = calloc(1, sizeof *other_program);
-  if (!other_program) {
+  clave_program *wrapped = calloc(1, sizeof *wrapped);
+  if (!wrapped) {
     program_destroy(program);
     return status_no_memory();
   }
-  other_program->holds = 1;
-  other_program->program = program;
-  clave_status st = mutex_create(&other_program->lock);
-  if (!st) st = mem_pool_create(&other_program->pool);
+  wrapped->holds = 1;
+  wrapped->program = program;
+  clave_status st = mutex_create(&wrapped->lock);
+  if (!st) st = mem_pool_create(&wrapped->pool);
   if (st) {
-    clave_program_destroy(other_program);
+    clave_program_destroy(wrapped);
     return st;
   }
-  *out = other_program;
+  *out = wrapped;
   return NULL;
 }
 

@@ -6,11 +6,11 @@
 #include "api/internal.h"
 #include "base/file.h"
 
-static void append_field(text *text, const char *string) {
-  text_puts(text, text->size ? "; " : "");
+static void append_field(text *to, const char *string) {
+  text_puts(to, to->size ? "; " : "");
   for (; string && *string; string++) {
     char c = *string >= ' ' && *string <= '~' ? *string : '?';
-    text_append(text, &c, 1);
+    text_append(to, &c, 1);
   }
 }
 

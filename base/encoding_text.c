@@ -6,9 +6,9 @@
 #include "base/encoding.h"
 
 bool block_format_find(const char *name, uint8_t *format) {
-  const block_format *block_descat;
-  for (int i = 0; (block_descat = block_format_at(i)); i++) {
-    if (strcmp(block_descat->name, name) != 0) continue;
+  const block_format *found;
+  for (int i = 0; (found = block_format_at(i)); i++) {
+    if (strcmp(found->name, name) != 0) continue;
     *format = (uint8_t)i;
     return true;
   }

@@ -41,9 +41,9 @@ const json *diagnosis_last(const diagnosis *diagnosis) {
   return diagnosis->count ? diagnosis->lines[diagnosis->count - 1] : NULL;
 }
 
-static double number_of(const json *value, const char *key) {
-  const json *json = field_or_null(value, key);
-  return json && json_kind_of(json) == JSON_NUMBER ? json_number(json) : 0;
+static double number_of(const json *record, const char *key) {
+  const json *member = field_or_null(record, key);
+  return member && json_kind_of(member) == JSON_NUMBER ? json_number(member) : 0;
 }
 
 /* ---------------------------------------------------------------- a device's part */

@@ -106,13 +106,14 @@ bool is_same_file(const char *left, const char *right) {
 }
 
 bool is_in_folder_of(const char *path, const char *name, const char *other) {
-  struct stat one, two;
+  struct stat info, other_info;
   if (strcmp(name_of(path), name) != 0) return false;
-  char *left = folder_of(path), *right = folder_of(other);
-  const bool is_same = left && right && stat(left, &one) == 0 && stat(right, &two) == 0 &&
-                       one.st_dev == two.st_dev && one.st_ino == two.st_ino;
-  free(left);
-  free(right);
+  char *folder = folder_of(path), *other_folder = folder_of(other);
+  const bool is_same = folder && other_folder && stat(folder, &info) == 0 &&
+                       stat(other_folder, &other_info) == 0 && info.st_dev == other_info.st_dev &&
+                       info.st_ino == other_info.st_ino;
+  free(folder);
+  free(other_folder);
   return is_same;
 }
 

@@ -68,20 +68,17 @@ bool find_layers(layout *layout) {
     fed[edge->to] = true;
   }
   for (uint32_t i = 0; nearest && fed && i < layout->n_edges; i++) {
-    const layout_edge *layout_edge = &layout->edges[i];
-    uint32_t layer = layout->boxes[layout_edge->to].layer;
-    if (!nearest[layout_edge->from] || nearest[layout_edge->from] > layer)
-      nearest[layout_edge->from] = layer;
+    const layout_edge *edge = &layout->edges[i];
+    uint32_t layer = layout->boxes[edge->to].layer;
+    if (!nearest[edge->from] || nearest[edge->from] > layer) nearest[edge->from] = layer;
   }
   for (uint32_t i = 0; nearest && fed && i < layout->n_boxes; i++) {
     if (!fed[i] && nearest[i])
       layout->boxes[i].layer = nearest[i] - 1; /* moves sources down next to their consumers */
   }
   for (uint32_t i = 0; i < layout->n_edges; i++) {
-    layout_edge *layout_edge = &layout->edges[i];
-    layout_edge->cut =
-        layout->boxes[layout_edge->to].layer - layout->boxes[layout_edge->from].layer >
-        LONGEST_EDGE;
+    layout_edge *edge = &layout->edges[i];
+    edge->cut = layout->boxes[edge->to].layer - layout->boxes[edge->from].layer > LONGEST_EDGE;
   }
   bool good = nearest && fed;
   free(nearest);

@@ -61,15 +61,15 @@ static int count(const clave_program *program, totals *out) {
 
 static int write_report(const clave_program *before, const clave_program *after, told *told,
                         page *out) {
-  totals totals, total;
-  TRY_EXIT(count(before, &totals));
-  TRY_EXIT(count(after, &total));
+  totals old, new;
+  TRY_EXIT(count(before, &old));
+  TRY_EXIT(count(after, &new));
   columns_write(&told->table, 2, out);
   text_append(out, told->refused.data ? told->refused.data : "", told->refused.size);
-  text_printf(out, "nodes      %" PRIu64 " -> %" PRIu64 "\nconstants  ", totals.nodes, total.nodes);
-  page_size(out, totals.constant_bytes);
+  text_printf(out, "nodes      %" PRIu64 " -> %" PRIu64 "\nconstants  ", old.nodes, new.nodes);
+  page_size(out, old.constant_bytes);
   text_puts(out, " -> ");
-  page_size(out, total.constant_bytes);
+  page_size(out, new.constant_bytes);
   text_puts(out, "\n");
   return EXIT_GOOD;
 }

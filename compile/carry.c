@@ -271,15 +271,16 @@ static clave_status write_text(project *project, const char *name, text *text,
 
 static clave_status write_library(const program *program, const compile_options *options,
                                   project *project) {
-  text name = {0}, text = {0};
-  text_printf(&name, "%s.h", options->library);
-  clave_status st = text_status(&name);
+  text header_name = {0}, content = {0};
+  text_printf(&header_name, "%s.h", options->library);
+  clave_status st = text_status(&header_name);
   if (!st)
-    st = write_text(project, name.data, &text, carry_library_header(program, options, &text));
-  text_free(&name);
+    st = write_text(project, header_name.data, &content,
+                    carry_library_header(program, options, &content));
+  text_free(&header_name);
   if (st) return st;
   project->sources[project->n_sources++] = "library.c";
-  return write_text(project, "library.c", &text, carry_library_source(options, &text));
+  return write_text(project, "library.c", &content, carry_library_source(options, &content));
 }
 
 static clave_status write_files(const program *program, const compile_options *options,

@@ -122,9 +122,9 @@ static const char lifetime[] =
     " * memory. After any other failure, @_error says why, and each run fails with it. */\n"
     "COMPILED_API @_model *@_create(int n_threads, void (*note)(void *ctx, const char *line), void "
     "*ctx);\n"
-    "COMPILED_API void @_destroy(@_model *m); /* accepts NULL */\n"
+    "COMPILED_API void @_destroy(@_model *model); /* accepts NULL */\n"
     "/* Error text of the last failed call, or \"\"; valid until the next call. */\n"
-    "COMPILED_API const char *@_error(const @_model *m);\n";
+    "COMPILED_API const char *@_error(const @_model *model);\n";
 
 /* Writes the comment on n_threads, before that on lifetime. */
 static void describe_threads(const compile_options *options, text *to) {
@@ -151,9 +151,9 @@ static const char tensors_run[] =
     "outputs;\n"
     " * data belong to the model and are valid until its next call. State is kept between runs.\n"
     " * Returns 0 on success; else outputs are not set. */\n"
-    "COMPILED_API int @_run(@_model *m, const char *method, const @_tensor *inputs,\n"
+    "COMPILED_API int @_run(@_model *model, const char *method, const @_tensor *inputs,\n"
     "                         @_tensor *outputs);\n"
-    "COMPILED_API int @_reset(@_model *m); /* restores the initial state */\n";
+    "COMPILED_API int @_reset(@_model *model); /* restores the initial state */\n";
 
 static const char text_functions[] =
     "/* Sampling options; zeros: greedy sampling until the model stops. */\n"
@@ -166,14 +166,14 @@ static const char text_functions[] =
     "typedef int (*@_piece_fn)(void *ctx, const char *text, size_t bytes);\n\n"
     "/* Continues `text`, after all earlier text and answers, piece by piece. how may be NULL:\n"
     " * zeros. Returns 0 on success. */\n"
-    "COMPILED_API int @_generate(@_model *m, const char *text, const @_choice *how, @_piece_fn "
+    "COMPILED_API int @_generate(@_model *model, const char *text, const @_choice *how, @_piece_fn "
     "piece,\n                            void *ctx);\n"
     "/* Answers a chat message; role: \"user\", or another role of the template. A \"system\" "
     "message\n"
     " * is not answered: it waits for the next message, and replaces one that waits already. */\n"
-    "COMPILED_API int @_chat(@_model *m, const char *role, const char *content, const @_choice "
+    "COMPILED_API int @_chat(@_model *model, const char *role, const char *content, const @_choice "
     "*how,\n                        @_piece_fn piece, void *ctx);\n"
-    "COMPILED_API int @_reset(@_model *m); /* forgets all text */\n";
+    "COMPILED_API int @_reset(@_model *model); /* forgets all text */\n";
 
 clave_status carry_library_header(const program *program, const compile_options *options,
                                   text *to) {
@@ -194,7 +194,7 @@ clave_status carry_library_header(const program *program, const compile_options 
     put(to, name, tensors_run);
   }
   if (options->verify) put(to, name, library_verify_comment);
-  if (options->verify) put(to, name, "COMPILED_API int @_verify(@_model *m);\n");
+  if (options->verify) put(to, name, "COMPILED_API int @_verify(@_model *model);\n");
   library_end_header(to);
   return text_status(to);
 }
@@ -204,20 +204,20 @@ clave_status carry_library_header(const program *program, const compile_options 
 static const char common_source[] =
     "@_model *@_create(int n_threads, void (*note)(void *ctx, const char *line), void *ctx) {\n"
     "  return (@_model *)CARRIED(create)(n_threads, note, ctx);\n}\n"
-    "void @_destroy(@_model *m) { CARRIED(destroy)(m); }\n"
-    "const char *@_error(const @_model *m) { return CARRIED(error)(m); }\n"
-    "int @_reset(@_model *m) { return CARRIED(reset)(m); }\n";
+    "void @_destroy(@_model *model) { CARRIED(destroy)(model); }\n"
+    "const char *@_error(const @_model *model) { return CARRIED(error)(model); }\n"
+    "int @_reset(@_model *model) { return CARRIED(reset)(model); }\n";
 
 static const char tensors_source[] =
-    "int @_run(@_model *m, const char *method, const @_tensor *inputs, @_tensor *outputs) {\n"
-    "  return model_tensors_run(m, method, inputs, outputs);\n}\n";
+    "int @_run(@_model *model, const char *method, const @_tensor *inputs, @_tensor *outputs) {\n"
+    "  return model_tensors_run(model, method, inputs, outputs);\n}\n";
 
 static const char text_source[] =
-    "int @_generate(@_model *m, const char *text, const @_choice *how, @_piece_fn piece, void "
-    "*ctx) {\n  return carried_text_generate(m, NULL, text, how, piece, ctx);\n}\n"
-    "int @_chat(@_model *m, const char *role, const char *content, const @_choice *how,\n"
+    "int @_generate(@_model *model, const char *text, const @_choice *how, @_piece_fn piece, void "
+    "*ctx) {\n  return carried_text_generate(model, NULL, text, how, piece, ctx);\n}\n"
+    "int @_chat(@_model *model, const char *role, const char *content, const @_choice *how,\n"
     "            @_piece_fn piece, void *ctx) {\n"
-    "  return carried_text_generate(m, role, content, how, piece, ctx);\n}\n";
+    "  return carried_text_generate(model, role, content, how, piece, ctx);\n}\n";
 
 clave_status carry_library_source(const compile_options *options, text *to) {
   const char *name = options->library;
@@ -229,6 +229,7 @@ clave_status carry_library_source(const compile_options *options, text *to) {
   put(to, name, "##what\n\n");
   put(to, name, common_source);
   put(to, name, options->text ? text_source : tensors_source);
-  if (options->verify) put(to, name, "int @_verify(@_model *m) { return CARRIED(verify)(m); }\n");
+  if (options->verify)
+    put(to, name, "int @_verify(@_model *model) { return CARRIED(verify)(model); }\n");
   return text_status(to);
 }

@@ -64,13 +64,13 @@ void library_describe_run(const compile_plan *plan, text *to) {
 void library_end_header(text *to) { text_puts(to, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n"); }
 
 static void write_run(const compile_plan *plan, const char *name, text *to) {
-  text text = {0};
-  text_printf(&text, "%s_model *m", name);
+  text leading = {0};
+  text_printf(&leading, "%s_model *model", name);
   text_printf(to, "int %s_run(", name);
-  if (text.failed) to->failed = 1;
-  if (!text.failed) parameters_write(plan, text.data, to);
+  if (leading.failed) to->failed = 1;
+  if (!leading.failed) parameters_write(plan, leading.data, to);
   text_puts(to, ")");
-  text_free(&text);
+  text_free(&leading);
 }
 
 const char *library_threads(const compile_options *options) {
@@ -92,7 +92,7 @@ clave_status library_write_header(const compile_plan *plan, const compile_option
   text_printf(to,
               "/* n_threads: includes the caller's; 0: %s. Returns NULL if out of memory%s. */\n"
               "COMPILED_API %s_model *%s_create(int n_threads);\n"
-              "COMPILED_API void %s_destroy(%s_model *m); /* accepts NULL */\n",
+              "COMPILED_API void %s_destroy(%s_model *model); /* accepts NULL */\n",
               library_threads(options),
               options->packed_only ? ",\n * or if the weights are packed for other processors" : "",
               name, name, name, name);
@@ -103,12 +103,12 @@ clave_status library_write_header(const compile_plan *plan, const compile_option
   write_run(plan, name, to);
   text_printf(to,
               ";\n/* Error text of the last run, or \"\"; valid until the next run. */\n"
-              "COMPILED_API const char *%s_error(const %s_model *m);\n"
-              "COMPILED_API void %s_reset(%s_model *m); /* restores the initial state */\n",
+              "COMPILED_API const char *%s_error(const %s_model *model);\n"
+              "COMPILED_API void %s_reset(%s_model *model); /* restores the initial state */\n",
               name, name, name, name);
   if (options->verify)
-    text_printf(to, "%sCOMPILED_API int %s_verify(%s_model *m);\n", library_verify_comment, name,
-                name);
+    text_printf(to, "%sCOMPILED_API int %s_verify(%s_model *model);\n", library_verify_comment,
+                name, name);
   library_end_header(to);
   return text_status(to);
 }
@@ -126,16 +126,16 @@ clave_status library_write_source(const compile_plan *plan, const compile_option
   text_printf(to,
               "%s_model *%s_create(int n_threads) {\n  return (%s_model *)"
               "model_library_create(n_threads);\n}\n"
-              "void %s_destroy(%s_model *m) { model_library_destroy(m); }\n"
-              "const char *%s_error(const %s_model *m) { return model_library_error(m); }\n"
-              "void %s_reset(%s_model *m) { model_library_reset(m); }\n\n",
+              "void %s_destroy(%s_model *model) { model_library_destroy(model); }\n"
+              "const char *%s_error(const %s_model *model) { return model_library_error(model); }\n"
+              "void %s_reset(%s_model *model) { model_library_reset(model); }\n\n",
               name, name, name, name, name, name, name, name, name);
   if (options->verify)
-    text_printf(to, "int %s_verify(%s_model *m) { return model_library_verify(m); }\n\n", name,
-                name);
+    text_printf(to, "int %s_verify(%s_model *model) { return model_library_verify(model); }\n\n",
+                name, name);
   write_run(plan, name, to);
   text_puts(to, " {\n");
   parameters_write_arrays(plan, to);
-  text_puts(to, "  return model_library_run(m, inputs, outputs);\n}\n");
+  text_puts(to, "  return model_library_run(model, inputs, outputs);\n}\n");
   return text_status(to);
 }

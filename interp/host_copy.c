@@ -13,24 +13,24 @@ static void copy_row(const char *from, int64_t n, int64_t stride, size_t size, c
     memcpy(to + (size_t)i * size, from + i * stride * (int64_t)size, size);
 }
 
-void copy_to_contiguous(const tensor *value, const void *data, void *out) {
-  tensor tensor = *value;
-  if (tensor_numel(&tensor) == 0) return;
-  tensors_collapse(&tensor, 1);
-  size_t size = dtype_size(tensor.type);
-  int outer = tensor.rank > 0 ? tensor.rank - 1 : 0;
-  int64_t n = tensor.rank ? tensor.dims[outer] : 1,
-          stride = tensor.rank ? tensor.strides[outer] : 1, index[MAX_RANK] = {0};
-  const char *from = (const char *)data + tensor.offset * (int64_t)size;
+void copy_to_contiguous(const tensor *layout, const void *data, void *out) {
+  tensor collapsed = *layout;
+  if (tensor_numel(&collapsed) == 0) return;
+  tensors_collapse(&collapsed, 1);
+  size_t size = dtype_size(collapsed.type);
+  int outer = collapsed.rank > 0 ? collapsed.rank - 1 : 0;
+  int64_t n = collapsed.rank ? collapsed.dims[outer] : 1,
+          stride = collapsed.rank ? collapsed.strides[outer] : 1, index[MAX_RANK] = {0};
+  const char *from = (const char *)data + collapsed.offset * (int64_t)size;
   char *to = out;
   for (;;) {
     copy_row(from, n, stride, size, to);
     to += (size_t)n * size;
     int d = outer - 1;
     for (; d >= 0; d--) {
-      from += tensor.strides[d] * (int64_t)size;
-      if (++index[d] < tensor.dims[d]) break;
-      from -= tensor.dims[d] * tensor.strides[d] * (int64_t)size;
+      from += collapsed.strides[d] * (int64_t)size;
+      if (++index[d] < collapsed.dims[d]) break;
+      from -= collapsed.dims[d] * collapsed.strides[d] * (int64_t)size;
       index[d] = 0;
     }
     if (d < 0) return;

@@ -24,9 +24,9 @@ typedef struct optimize_report {
   uint32_t n;
 } optimize_report;
 /* Creates a rewritten program that computes the same. It borrows bytes of constants from
- * `first_program`, which must outlive it. If the status is good, the caller frees *report. */
-clave_status program_optimize(const program *first_program, const optimize_options *options,
-                              program **out, optimize_report *report) STATUS_CHECK;
+ * `given`, which must outlive it. If the status is good, the caller frees *report. */
+clave_status program_optimize(const program *given, const optimize_options *options, program **out,
+                              optimize_report *report) STATUS_CHECK;
 void optimize_report_free(optimize_report *report);
 
 enum { MAX_BACKENDS = 4 };

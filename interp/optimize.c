@@ -129,11 +129,11 @@ void optimize_report_free(optimize_report *report) {
   *report = (optimize_report){0};
 }
 
-clave_status program_optimize(const program *first_program, const optimize_options *options,
-                              program **out, optimize_report *report) {
+clave_status program_optimize(const program *given, const optimize_options *options, program **out,
+                              optimize_report *report) {
   optimizer optimizer = {.options = options,
                          .env = {options->evaluate, options->ctx},
-                         .given = first_program,
+                         .given = given,
                          .report = report};
   *out = NULL;
   TRY(begin_report(report));

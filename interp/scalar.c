@@ -12,10 +12,10 @@ static int64_t literal_int(const ir_int_or_vid *value, const scalar_value *value
   return value->vid == IR_NONE ? value->literal : values[value->vid].i;
 }
 
-static double literal_float(const ir_float_or_vid *value, const scalar_value *values) {
-  if (value->vid == IR_NONE) return value->literal;
-  const scalar_value *scalar_value = &values[value->vid];
-  return scalar_value->type == IR_VALUE_TYPE_FLOAT ? scalar_value->f : (double)scalar_value->i;
+static double literal_float(const ir_float_or_vid *literal, const scalar_value *values) {
+  if (literal->vid == IR_NONE) return literal->literal;
+  const scalar_value *scalar = &values[literal->vid];
+  return scalar->type == IR_VALUE_TYPE_FLOAT ? scalar->f : (double)scalar->i;
 }
 
 static int64_t floor_div_i64(int64_t a, int64_t b) {

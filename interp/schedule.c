@@ -103,17 +103,16 @@ clave_status schedule_create(const program *prog, const device_set *devices,
 
 static control *copy_control(const schedule *schedule, const control *from) {
   size_t n_slots = slot_count(schedule->prog);
-  control *control = COPY_ARRAY(from, 1);
-  if (!control) return NULL;
-  control->now = from->now ? COPY_ARRAY(from->now, n_slots) : NULL;
-  control->results = COPY_ARRAY(from->results, from->n_results);
-  control->slices = COPY_ARRAY(from->slices, from->n_slices);
-  control->rebased = COPY_ARRAY(from->rebased, from->n_rebased);
-  for (uint32_t k = 0; control->results && k < control->n_results; k++)
-    (void)retain(control->results[k].copied);
-  if (control->results && control->slices && control->rebased && (control->now || !from->now))
-    return control;
-  control_destroy(schedule->devices, control);
+  control *copy = COPY_ARRAY(from, 1);
+  if (!copy) return NULL;
+  copy->now = from->now ? COPY_ARRAY(from->now, n_slots) : NULL;
+  copy->results = COPY_ARRAY(from->results, from->n_results);
+  copy->slices = COPY_ARRAY(from->slices, from->n_slices);
+  copy->rebased = COPY_ARRAY(from->rebased, from->n_rebased);
+  for (uint32_t k = 0; copy->results && k < copy->n_results; k++)
+    (void)retain(copy->results[k].copied);
+  if (copy->results && copy->slices && copy->rebased && (copy->now || !from->now)) return copy;
+  control_destroy(schedule->devices, copy);
   return NULL;
 }
 
@@ -159,23 +158,23 @@ static bool copy_chunks(const schedule *from, schedule *to) {
 }
 
 clave_status schedule_extend(const schedule *from, schedule **out) {
-  schedule *schedule = *out = calloc(1, sizeof *schedule);
-  if (!schedule) return status_no_memory();
-  schedule->prog = from->prog;
-  schedule->devices = from->devices;
-  bool good = copy_tables(from, schedule);
-  good = copy_controls(from, schedule) && good;
-  good = copy_chunks(from, schedule) && good;
+  schedule *extended = *out = calloc(1, sizeof *extended);
+  if (!extended) return status_no_memory();
+  extended->prog = from->prog;
+  extended->devices = from->devices;
+  bool good = copy_tables(from, extended);
+  good = copy_controls(from, extended) && good;
+  good = copy_chunks(from, extended) && good;
   if (!good) {
-    schedule_destroy(schedule);
+    schedule_destroy(extended);
     *out = NULL;
     return status_no_memory();
   }
-  schedule->number = from->number + 1;
-  schedule->first_command = from->n_commands;
-  schedule->first_control = from->n_controls;
-  schedule->first_storage = from->n_storages;
-  schedule->first_block = from->n_blocks;
+  extended->number = from->number + 1;
+  extended->first_command = from->n_commands;
+  extended->first_control = from->n_controls;
+  extended->first_storage = from->n_storages;
+  extended->first_block = from->n_blocks;
   return NULL;
 }
 

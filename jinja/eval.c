@@ -58,10 +58,10 @@ static clave_status eval_unary(render *render, const node *node, value *out) {
 }
 
 static clave_status eval_binary(render *render, const node *node, value *out) {
-  value value, result;
-  TRY(eval(render, node->a, &value));
-  TRY(eval(render, node->b, &result));
-  return arithmetic(render, (binary_op)node->op, value, result, out);
+  value left, right;
+  TRY(eval(render, node->a, &left));
+  TRY(eval(render, node->b, &right));
+  return arithmetic(render, (binary_op)node->op, left, right, out);
 }
 
 static clave_status eval_concat(render *render, const node *op_node, value *out) {

@@ -178,7 +178,7 @@ static clave_status exec_macro(render *render, const node *node) {
 }
 
 static clave_status exec_call_block(render *render, const node *node) {
-  value callee, caller, value;
+  value callee, caller, result;
   call_args args;
   named_value *named;
   TRY(eval(render, node->a->a, &callee));
@@ -188,15 +188,15 @@ static clave_status exec_call_block(render *render, const node *node) {
   if (args.n_named) memcpy(named, args.named, args.n_named * sizeof *named);
   named[args.n_named++] = (named_value){"caller", caller};
   args.named = named;
-  TRY(call_value(render, callee, &args, &value));
-  return print(render, value);
+  TRY(call_value(render, callee, &args, &result));
+  return print(render, result);
 }
 
 static clave_status exec_generation(render *render, const node *node) {
-  value body, value;
+  value body, result;
   TRY(make_macro(render, node->b, &body));
-  TRY(call_value(render, body, &(call_args){0}, &value));
-  return print(render, value);
+  TRY(call_value(render, body, &(call_args){0}, &result));
+  return print(render, result);
 }
 
 static clave_status exec_filter_block(render *render, const node *node) {

@@ -13,99 +13,99 @@
 
 /* ---------------------------------------------------------------- text */
 
-static clave_status change_case(render *render, value values, case_change change, value *out) {
-  value value;
-  TRY(make_str(&render->arena, values, &value));
-  return string_case(render, value.u.text, change, out);
+static clave_status change_case(render *render, value subject, case_change change, value *out) {
+  value text;
+  TRY(make_str(&render->arena, subject, &text));
+  return string_case(render, text.u.text, change, out);
 }
-static clave_status filter_lower(render *render, value values, const bound *bound, value *out) {
+static clave_status filter_lower(render *render, value subject, const bound *bound, value *out) {
   (void)bound;
-  return change_case(render, values, CHANGE_LOWER, out);
+  return change_case(render, subject, CHANGE_LOWER, out);
 }
-static clave_status filter_upper(render *render, value values, const bound *bound, value *out) {
+static clave_status filter_upper(render *render, value subject, const bound *bound, value *out) {
   (void)bound;
-  return change_case(render, values, CHANGE_UPPER, out);
+  return change_case(render, subject, CHANGE_UPPER, out);
 }
-static clave_status filter_title(render *render, value values, const bound *bound, value *out) {
+static clave_status filter_title(render *render, value subject, const bound *bound, value *out) {
   (void)bound;
-  return change_case(render, values, CHANGE_WORDS, out);
+  return change_case(render, subject, CHANGE_WORDS, out);
 }
-static clave_status filter_capitalize(render *render, value values, const bound *bound,
+static clave_status filter_capitalize(render *render, value subject, const bound *bound,
                                       value *out) {
   (void)bound;
-  return change_case(render, values, CHANGE_CAPITALIZE, out);
+  return change_case(render, subject, CHANGE_CAPITALIZE, out);
 }
 
-static clave_status filter_trim(render *render, value values, const bound *bound, value *out) {
-  value value;
+static clave_status filter_trim(render *render, value subject, const bound *bound, value *out) {
+  value text;
   const string *chars = NULL;
-  TRY(make_str(&render->arena, values, &value));
+  TRY(make_str(&render->arena, subject, &text));
   if (bound->given[0] && bound->v[0].kind != VALUE_NONE) TRY(want_string(bound->v[0], &chars));
-  return string_strip(render, value.u.text, chars, STRIP_BOTH, out);
+  return string_strip(render, text.u.text, chars, STRIP_BOTH, out);
 }
 
-static clave_status filter_replace(render *render, value values, const bound *bound, value *out) {
-  value value, old, new;
+static clave_status filter_replace(render *render, value subject, const bound *bound, value *out) {
+  value text, old, new;
   int64_t most = -1;
-  TRY(make_str(&render->arena, values, &value));
+  TRY(make_str(&render->arena, subject, &text));
   TRY(make_str(&render->arena, bound->v[0], &old));
   TRY(make_str(&render->arena, bound->v[1], &new));
   if (bound->given[2] && bound->v[2].kind != VALUE_NONE) TRY(want_integer(bound->v[2], &most));
-  return string_replace(render, value.u.text, old.u.text, new.u.text, most, out);
+  return string_replace(render, text.u.text, old.u.text, new.u.text, most, out);
 }
 
-static clave_status filter_string(render *render, value values, const bound *bound, value *out) {
+static clave_status filter_string(render *render, value subject, const bound *bound, value *out) {
   (void)bound;
-  return make_str(&render->arena, values, out);
+  return make_str(&render->arena, subject, out);
 }
 
-static clave_status mark_escaped(render *render, value values, value *out) {
+static clave_status mark_escaped(render *render, value subject, value *out) {
   string *string;
   TRY(arena_alloc(&render->arena, 1, sizeof *string, &string));
-  *string = *values.u.text;
+  *string = *subject.u.text;
   string->escaped = true;
   *out = value_string(string);
   return NULL;
 }
-static clave_status filter_safe(render *render, value values, const bound *bound, value *out) {
-  value value;
+static clave_status filter_safe(render *render, value subject, const bound *bound, value *out) {
+  value text;
   (void)bound;
-  TRY(make_str(&render->arena, values, &value));
-  return mark_escaped(render, value, out);
+  TRY(make_str(&render->arena, subject, &text));
+  return mark_escaped(render, text, out);
 }
 
 clave_status escape_html(render *render, value subject, value *out) {
   static const char special[] = "&<>'\"";
   static const char *const names[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
   builder builder = {0};
-  const string *str = subject.u.text;
-  for (size_t i = 0; i < str->size; i++) {
-    const char *at = str->data[i] ? strchr(special, str->data[i]) : NULL;
-    string string = {.data = str->data + i,
-                     .size = 1,
-                     .mask = str->mask ? str->mask + i : NULL,
-                     .written = str->written};
+  const string *text = subject.u.text;
+  for (size_t i = 0; i < text->size; i++) {
+    const char *at = text->data[i] ? strchr(special, text->data[i]) : NULL;
+    string character = {.data = text->data + i,
+                        .size = 1,
+                        .mask = text->mask ? text->mask + i : NULL,
+                        .written = text->written};
     if (at) {
-      builder_like(&builder, names[at - special], strlen(names[at - special]), &string);
+      builder_like(&builder, names[at - special], strlen(names[at - special]), &character);
     } else {
-      builder_add(&builder, &string);
+      builder_add(&builder, &character);
     }
   }
   value plain;
   TRY(builder_string(&render->arena, &builder, &plain));
   return mark_escaped(render, plain, out);
 }
-static clave_status filter_forceescape(render *render, value values, const bound *bound,
+static clave_status filter_forceescape(render *render, value subject, const bound *bound,
                                        value *out) {
-  value value;
+  value text;
   (void)bound;
-  TRY(make_str(&render->arena, values, &value));
-  return escape_html(render, value, out);
+  TRY(make_str(&render->arena, subject, &text));
+  return escape_html(render, text, out);
 }
-static clave_status filter_escape(render *render, value values, const bound *bound, value *out) {
-  *out = values;
-  if (values.kind == VALUE_STRING && values.u.text->escaped) return NULL;
-  return filter_forceescape(render, values, bound, out);
+static clave_status filter_escape(render *render, value subject, const bound *bound, value *out) {
+  *out = subject;
+  if (subject.kind == VALUE_STRING && subject.u.text->escaped) return NULL;
+  return filter_forceescape(render, subject, bound, out);
 }
 
 static clave_status indent_width(render *render, const bound *bound, value *out) {
@@ -120,18 +120,18 @@ static clave_status indent_width(render *render, const bound *bound, value *out)
 }
 
 /* arguments: width, first, blank */
-static clave_status filter_indent(render *render, value values, const bound *bound, value *out) {
-  value value, width, lines;
+static clave_status filter_indent(render *render, value subject, const bound *bound, value *out) {
+  value text, width, lines;
   builder built = {0};
   bool first = bound->given[1] && value_truth(bound->v[1]),
        blank = bound->given[2] && value_truth(bound->v[2]);
-  TRY(refuse_undefined(values));
-  if (values.kind != VALUE_STRING) return INVALID("indent of '%s'", value_type(values));
+  TRY(refuse_undefined(subject));
+  if (subject.kind != VALUE_STRING) return INVALID("indent of '%s'", value_type(subject));
   TRY(indent_width(render, bound, &width));
-  builder_add(&built, values.u.text);
+  builder_add(&built, subject.u.text);
   builder_puts(&built, "\n");
-  TRY(builder_string(&render->arena, &built, &value));
-  TRY(string_lines(render, value.u.text, false, &lines));
+  TRY(builder_string(&render->arena, &built, &text));
+  TRY(string_lines(render, text.u.text, false, &lines));
   built = (builder){0};
   for (size_t i = 0; i < lines.u.list->count; i++) {
     const string *line = lines.u.list->items[i].u.text;
@@ -142,20 +142,21 @@ static clave_status filter_indent(render *render, value values, const bound *bou
   return builder_string(&render->arena, &built, out);
 }
 
-static clave_status filter_center(render *render, value values, const bound *bound, value *out) {
+static clave_status filter_center(render *render, value subject, const bound *bound, value *out) {
   value result, name, method_value;
-  TRY(make_str(&render->arena, values, &result));
+  TRY(make_str(&render->arena, subject, &result));
   TRY(make_puts(&render->arena, "center", &name));
   TRY(get_attribute(render, result, name.u.text, &method_value));
   value width = bound->given[0] ? bound->v[0] : value_int(80);
   return call_value(render, method_value, &(call_args){.items = &width, .count = 1}, out);
 }
 
-static clave_status filter_format(render *render, value values, const call_args *args, value *out) {
+static clave_status filter_format(render *render, value subject, const call_args *args,
+                                  value *out) {
   value result, given;
   if (args->count && args->n_named)
     return INVALID("can't handle positional and keyword arguments at the same time");
-  TRY(make_str(&render->arena, values, &result));
+  TRY(make_str(&render->arena, subject, &result));
   if (args->n_named) {
     TRY(make_dict(&render->arena, VALUE_DICT, &given));
     for (size_t i = 0; i < args->n_named; i++) {
@@ -245,69 +246,70 @@ static clave_status string_to_whole(render *render, const string *string, int64_
 }
 
 /* arguments: default, base */
-static clave_status filter_int(render *render, value values, const bound *bound, value *out) {
+static clave_status filter_int(render *render, value subject, const bound *bound, value *out) {
   int64_t base, i = 0;
   bool good = false;
   TRY(bound_integer(bound, 1, 10, &base));
   if (base != 10 && base != 16 && base != 8 && base != 2)
     return UNSUPPORTED("int of base %lld is not supported", (long long)base);
-  if (values.kind == VALUE_UNDEFINED) TRY(refuse_undefined(values));
-  if (values.kind == VALUE_STRING) TRY(string_to_whole(render, values.u.text, base, &good, &i));
-  if (values.kind == VALUE_FLOAT) good = real_to_whole(values.u.real, &i);
-  if (values.kind == VALUE_FLOAT && !good && isfinite(values.u.real))
+  if (subject.kind == VALUE_UNDEFINED) TRY(refuse_undefined(subject));
+  if (subject.kind == VALUE_STRING) TRY(string_to_whole(render, subject.u.text, base, &good, &i));
+  if (subject.kind == VALUE_FLOAT) good = real_to_whole(subject.u.real, &i);
+  if (subject.kind == VALUE_FLOAT && !good && isfinite(subject.u.real))
     return INVALID("an integer of more than 64 bits");
-  if (values.kind == VALUE_INT || values.kind == VALUE_BOOL) {
-    TRY(want_integer(values, &i));
+  if (subject.kind == VALUE_INT || subject.kind == VALUE_BOOL) {
+    TRY(want_integer(subject, &i));
     good = true;
   }
   *out = good ? value_int(i) : bound->given[0] ? bound->v[0] : value_int(0);
   return NULL;
 }
 
-static clave_status filter_float(render *render, value values, const bound *bound, value *out) {
+static clave_status filter_float(render *render, value subject, const bound *bound, value *out) {
   double d = 0;
-  bool good = value_number(values);
-  if (values.kind == VALUE_UNDEFINED) TRY(refuse_undefined(values));
-  if (good) d = value_real(values);
-  if (values.kind == VALUE_STRING) {
+  bool good = value_number(subject);
+  if (subject.kind == VALUE_UNDEFINED) TRY(refuse_undefined(subject));
+  if (good) d = value_real(subject);
+  if (subject.kind == VALUE_STRING) {
     const char *digits;
-    TRY(number_text(render, values.u.text, 10, &digits));
+    TRY(number_text(render, subject.u.text, 10, &digits));
     good = digits && read_real(digits, &d);
   }
   *out = good ? value_float(d) : bound->given[0] ? bound->v[0] : value_float(0);
   return NULL;
 }
 
-static clave_status filter_abs(render *render, value values, const bound *bound, value *out) {
+static clave_status filter_abs(render *render, value subject, const bound *bound, value *out) {
   (void)render, (void)bound;
-  TRY(refuse_undefined(values));
-  if (!value_number(values)) return INVALID("bad operand type for abs(): '%s'", value_type(values));
-  if (values.kind == VALUE_BOOL) values = value_int((int64_t)values.u.truth);
-  *out = values;
-  if (values.kind == VALUE_FLOAT) *out = value_float(fabs(values.u.real));
-  return values.kind == VALUE_INT && values.u.integer < 0 ? negate(values, out) : NULL;
+  TRY(refuse_undefined(subject));
+  if (!value_number(subject))
+    return INVALID("bad operand type for abs(): '%s'", value_type(subject));
+  if (subject.kind == VALUE_BOOL) subject = value_int((int64_t)subject.u.truth);
+  *out = subject;
+  if (subject.kind == VALUE_FLOAT) *out = value_float(fabs(subject.u.real));
+  return subject.kind == VALUE_INT && subject.u.integer < 0 ? negate(subject, out) : NULL;
 }
 
 /* arguments: precision, method */
-static clave_status filter_round(render *render, value values, const bound *bound, value *out) {
+static clave_status filter_round(render *render, value subject, const bound *bound, value *out) {
   int64_t precision;
   char text_[400];
   const string *name = NULL;
   (void)render;
-  TRY(refuse_undefined(values));
+  TRY(refuse_undefined(subject));
   TRY(bound_integer(bound, 0, 0, &precision));
   if (bound->given[1]) TRY(want_string(bound->v[1], &name));
   bool common = !name || string_is(name, "common"), up = name && string_is(name, "ceil");
   if (!common && !up && !string_is(name, "floor"))
     return INVALID("round's method must be common, ceil or floor");
-  if (!value_number(values)) return INVALID("'%s' cannot be rounded", value_type(values));
+  if (!value_number(subject)) return INVALID("'%s' cannot be rounded", value_type(subject));
   if (precision < 0 || precision > 20)
     return UNSUPPORTED("round to %lld places is not supported", (long long)precision);
-  if (common && values.kind != VALUE_FLOAT) {
-    *out = values.kind == VALUE_BOOL ? value_int((int64_t)values.u.truth) : values;
+  if (common && subject.kind != VALUE_FLOAT) {
+    *out = subject.kind == VALUE_BOOL ? value_int((int64_t)subject.u.truth) : subject;
     return NULL;
   }
-  double d = value_real(values), scale = pow(10, (double)precision);
+  double d = value_real(subject), scale = pow(10, (double)precision);
   if (!isfinite(d) && !common) return INVALID("cannot convert float infinity to integer");
   if (common && isfinite(d)) {
     (void)number_print(text_, sizeof text_, "%.*f", (int)precision, d);
@@ -320,32 +322,32 @@ static clave_status filter_round(render *render, value values, const bound *boun
 /* ---------------------------------------------------------------- any value */
 
 /* arguments: default_value, boolean */
-static clave_status filter_default(render *render, value values, const bound *bound, value *out) {
+static clave_status filter_default(render *render, value subject, const bound *bound, value *out) {
   bool boolean = bound->given[1] && value_truth(bound->v[1]);
-  *out = values;
-  if (values.kind != VALUE_UNDEFINED && !(boolean && !value_truth(values))) return NULL;
+  *out = subject;
+  if (subject.kind != VALUE_UNDEFINED && !(boolean && !value_truth(subject))) return NULL;
   if (!bound->given[0]) return make_puts(&render->arena, "", out);
   *out = bound->v[0];
   return NULL;
 }
 
-static clave_status filter_length(render *render, value values, const bound *bound, value *out) {
+static clave_status filter_length(render *render, value subject, const bound *bound, value *out) {
   int64_t n;
   (void)bound;
-  TRY(value_length(&render->arena, values, &n));
+  TRY(value_length(&render->arena, subject, &n));
   *out = value_int(n);
   return NULL;
 }
 
-static clave_status filter_attr(render *render, value values, const bound *bound, value *out) {
+static clave_status filter_attr(render *render, value subject, const bound *bound, value *out) {
   const string *name;
   TRY(want_string(bound->v[0], &name));
-  if (values.kind == VALUE_DICT && find_method(VALUE_DICT, name) == -1) {
+  if (subject.kind == VALUE_DICT && find_method(VALUE_DICT, name) == -1) {
     *out = value_undefined("an attribute");
     return NULL;
   }
-  TRY(refuse_undefined(values));
-  return get_attribute(render, values, name, out);
+  TRY(refuse_undefined(subject));
+  return get_attribute(render, subject, name, out);
 }
 
 static clave_status json_indent(render *render, value indent, json_style *style) {
@@ -380,13 +382,13 @@ static clave_status json_separators(render *render, value separators, json_style
 }
 
 /* arguments: ensure_ascii, indent, separators, sort_keys */
-static clave_status filter_tojson(render *render, value values, const bound *bound, value *out) {
+static clave_status filter_tojson(render *render, value subject, const bound *bound, value *out) {
   builder built = {0};
   json_style style = {.ascii = bound->given[0] && value_truth(bound->v[0]),
                       .sort = bound->given[3] && value_truth(bound->v[3])};
   TRY(json_indent(render, bound->given[1] ? bound->v[1] : value_none(), &style));
   TRY(json_separators(render, bound->given[2] ? bound->v[2] : value_none(), &style));
-  clave_status st = append_json(&render->arena, &built, values, &style, 0);
+  clave_status st = append_json(&render->arena, &built, subject, &style, 0);
   if (!st) return builder_string(&render->arena, &built, out);
   builder_free(&built);
   return st;

@@ -372,30 +372,30 @@ static clave_status dict_copy(render *render, value to, const bound *bound, valu
   return NULL;
 }
 
-static clave_status list_copy(render *render, value left, const bound *bound, value *out) {
+static clave_status list_copy(render *render, value subject, const bound *bound, value *out) {
   (void)bound;
-  TRY(make_list(&render->arena, VALUE_LIST, left.u.list->count, out));
-  for (size_t i = 0; i < left.u.list->count; i++)
-    TRY(list_add(&render->arena, out->u.list, left.u.list->items[i]));
+  TRY(make_list(&render->arena, VALUE_LIST, subject.u.list->count, out));
+  for (size_t i = 0; i < subject.u.list->count; i++)
+    TRY(list_add(&render->arena, out->u.list, subject.u.list->items[i]));
   return NULL;
 }
 
-static clave_status list_count(render *render, value left, const bound *bound, value *out) {
+static clave_status list_count(render *render, value subject, const bound *bound, value *out) {
   int64_t n = 0;
-  for (size_t i = 0; i < left.u.list->count; i++) {
+  for (size_t i = 0; i < subject.u.list->count; i++) {
     bool equal;
-    TRY(value_equal(&render->arena, left.u.list->items[i], bound->v[0], &equal));
+    TRY(value_equal(&render->arena, subject.u.list->items[i], bound->v[0], &equal));
     n += equal;
   }
   *out = value_int(n);
   return NULL;
 }
 
-static clave_status list_index(render *render, value left, const bound *bound, value *out) {
+static clave_status list_index(render *render, value subject, const bound *bound, value *out) {
   if (bound->given[1]) return UNSUPPORTED("index with bounds is not supported");
-  for (size_t i = 0; i < left.u.list->count; i++) {
+  for (size_t i = 0; i < subject.u.list->count; i++) {
     bool equal;
-    TRY(value_equal(&render->arena, left.u.list->items[i], bound->v[0], &equal));
+    TRY(value_equal(&render->arena, subject.u.list->items[i], bound->v[0], &equal));
     *out = value_int((int64_t)i);
     if (equal) return NULL;
   }

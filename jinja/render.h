@@ -175,7 +175,7 @@ clave_status filter_first(render *render, value values, const bound *bound,
 clave_status filter_last(render *render, value values, const bound *bound, value *out) STATUS_CHECK;
 clave_status filter_reverse(render *render, value values, const bound *bound,
                             value *out) STATUS_CHECK;
-clave_status filter_items(render *render, value values, const bound *bound,
+clave_status filter_items(render *render, value subject, const bound *bound,
                           value *out) STATUS_CHECK;
 clave_status filter_list(render *render, value values, const bound *bound, value *out) STATUS_CHECK;
 clave_status call_filter(render *render, int index, value input, const call_args *args,

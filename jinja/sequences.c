@@ -153,9 +153,10 @@ clave_status filter_rejectattr(render *render, value values, const call_args *ar
 
 /* ---------------------------------------------------------------- order */
 
-static clave_status lower_text(render *render, value values, value *out) {
-  *out = values;
-  return values.kind == VALUE_STRING ? string_case(render, values.u.text, CHANGE_LOWER, out) : NULL;
+static clave_status lower_text(render *render, value subject, value *out) {
+  *out = subject;
+  return subject.kind == VALUE_STRING ? string_case(render, subject.u.text, CHANGE_LOWER, out)
+                                      : NULL;
 }
 
 /* Computes the sort key of `item`. */
@@ -336,14 +337,14 @@ clave_status filter_reverse(render *render, value values, const bound *bound, va
   return NULL;
 }
 
-clave_status filter_items(render *render, value values, const bound *bound, value *out) {
+clave_status filter_items(render *render, value subject, const bound *bound, value *out) {
   list pairs = {0};
   (void)bound;
-  if (values.kind != VALUE_DICT && values.kind != VALUE_UNDEFINED)
+  if (subject.kind != VALUE_DICT && subject.kind != VALUE_UNDEFINED)
     return INVALID("can only get item pairs from a mapping");
-  if (values.kind == VALUE_DICT)
+  if (subject.kind == VALUE_DICT)
     TRY(value_items(&render->arena,
-                    (value){VALUE_VIEW, {.view = &(view){values.u.dict, VIEW_ITEMS}}}, &pairs));
+                    (value){VALUE_VIEW, {.view = &(view){subject.u.dict, VIEW_ITEMS}}}, &pairs));
   return make_iterator(render, &pairs, out);
 }
 

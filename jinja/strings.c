@@ -157,9 +157,9 @@ static string piece(const string *str, size_t at, size_t size) {
                   .written = str->written};
 }
 
-static void add_piece(builder *builder, const string *str, size_t at, size_t size) {
-  string string = piece(str, at, size);
-  if (size) builder_add(builder, &string);
+static void add_piece(builder *builder, const string *whole, size_t at, size_t size) {
+  string part = piece(whole, at, size);
+  if (size) builder_add(builder, &part);
 }
 
 /* Inserts `new` before each character and at the end. */

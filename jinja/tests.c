@@ -6,110 +6,111 @@
 #include "jinja/render.h"
 #include "jinja/unicode.h"
 
-static clave_status is_defined(render *render, value values, const value *other, bool *out) {
+static clave_status is_defined(render *render, value subject, const value *other, bool *out) {
   (void)render, (void)other;
-  *out = values.kind != VALUE_UNDEFINED;
+  *out = subject.kind != VALUE_UNDEFINED;
   return NULL;
 }
-static clave_status is_undefined(render *render, value values, const value *other, bool *out) {
+static clave_status is_undefined(render *render, value subject, const value *other, bool *out) {
   (void)render, (void)other;
-  *out = values.kind == VALUE_UNDEFINED;
+  *out = subject.kind == VALUE_UNDEFINED;
   return NULL;
 }
-static clave_status is_none(render *render, value values, const value *other, bool *out) {
+static clave_status is_none(render *render, value subject, const value *other, bool *out) {
   (void)render, (void)other;
-  *out = values.kind == VALUE_NONE;
+  *out = subject.kind == VALUE_NONE;
   return NULL;
 }
-static clave_status is_boolean(render *render, value values, const value *other, bool *out) {
+static clave_status is_boolean(render *render, value subject, const value *other, bool *out) {
   (void)render, (void)other;
-  *out = values.kind == VALUE_BOOL;
+  *out = subject.kind == VALUE_BOOL;
   return NULL;
 }
-static clave_status is_true(render *render, value values, const value *other, bool *out) {
+static clave_status is_true(render *render, value subject, const value *other, bool *out) {
   (void)render, (void)other;
-  *out = values.kind == VALUE_BOOL && values.u.truth;
+  *out = subject.kind == VALUE_BOOL && subject.u.truth;
   return NULL;
 }
-static clave_status is_false(render *render, value values, const value *other, bool *out) {
+static clave_status is_false(render *render, value subject, const value *other, bool *out) {
   (void)render, (void)other;
-  *out = values.kind == VALUE_BOOL && !values.u.truth;
+  *out = subject.kind == VALUE_BOOL && !subject.u.truth;
   return NULL;
 }
-static clave_status is_integer(render *render, value values, const value *other, bool *out) {
+static clave_status is_integer(render *render, value subject, const value *other, bool *out) {
   (void)render, (void)other;
-  *out = values.kind == VALUE_INT;
+  *out = subject.kind == VALUE_INT;
   return NULL;
 }
-static clave_status is_float(render *render, value values, const value *other, bool *out) {
+static clave_status is_float(render *render, value subject, const value *other, bool *out) {
   (void)render, (void)other;
-  *out = values.kind == VALUE_FLOAT;
+  *out = subject.kind == VALUE_FLOAT;
   return NULL;
 }
-static clave_status is_number(render *render, value values, const value *other, bool *out) {
+static clave_status is_number(render *render, value subject, const value *other, bool *out) {
   (void)render, (void)other;
-  *out = value_number(values);
+  *out = value_number(subject);
   return NULL;
 }
-static clave_status is_string(render *render, value values, const value *other, bool *out) {
+static clave_status is_string(render *render, value subject, const value *other, bool *out) {
   (void)render, (void)other;
-  *out = values.kind == VALUE_STRING;
+  *out = subject.kind == VALUE_STRING;
   return NULL;
 }
-static clave_status is_mapping(render *render, value values, const value *other, bool *out) {
+static clave_status is_mapping(render *render, value subject, const value *other, bool *out) {
   (void)render, (void)other;
-  *out = values.kind == VALUE_DICT;
+  *out = subject.kind == VALUE_DICT;
   return NULL;
 }
 
 /* True for values with a length and subscripts. Views and iterators do not have both; undefined
  * has. */
-static clave_status is_sequence(render *render, value values, const value *other, bool *out) {
+static clave_status is_sequence(render *render, value subject, const value *other, bool *out) {
   (void)render, (void)other;
-  *out = values.kind == VALUE_STRING || values.kind == VALUE_LIST || values.kind == VALUE_TUPLE ||
-         values.kind == VALUE_DICT || values.kind == VALUE_RANGE || values.kind == VALUE_UNDEFINED;
+  *out = subject.kind == VALUE_STRING || subject.kind == VALUE_LIST ||
+         subject.kind == VALUE_TUPLE || subject.kind == VALUE_DICT || subject.kind == VALUE_RANGE ||
+         subject.kind == VALUE_UNDEFINED;
   return NULL;
 }
-static clave_status is_iterable(render *render, value values, const value *other, bool *out) {
-  TRY(is_sequence(render, values, other, out));
-  *out = *out || values.kind == VALUE_VIEW || values.kind == VALUE_ITERATOR ||
-         values.kind == VALUE_LOOP;
+static clave_status is_iterable(render *render, value subject, const value *other, bool *out) {
+  TRY(is_sequence(render, subject, other, out));
+  *out = *out || subject.kind == VALUE_VIEW || subject.kind == VALUE_ITERATOR ||
+         subject.kind == VALUE_LOOP;
   return NULL;
 }
-static clave_status is_callable(render *render, value values, const value *other, bool *out) {
+static clave_status is_callable(render *render, value subject, const value *other, bool *out) {
   (void)render, (void)other;
   /* Undefined values have a __call__, which raises. */
-  *out = values.kind == VALUE_MACRO || values.kind == VALUE_METHOD ||
-         values.kind == VALUE_FUNCTION || values.kind == VALUE_UNDEFINED ||
-         values.kind == VALUE_LOOP;
+  *out = subject.kind == VALUE_MACRO || subject.kind == VALUE_METHOD ||
+         subject.kind == VALUE_FUNCTION || subject.kind == VALUE_UNDEFINED ||
+         subject.kind == VALUE_LOOP;
   return NULL;
 }
-static clave_status is_escaped(render *render, value values, const value *other, bool *out) {
+static clave_status is_escaped(render *render, value subject, const value *other, bool *out) {
   (void)render, (void)other;
-  *out = values.kind == VALUE_STRING && values.u.text->escaped;
+  *out = subject.kind == VALUE_STRING && subject.u.text->escaped;
   return NULL;
 }
 
-static clave_status modulo(render *render, value values, value by, value *out) {
-  TRY(refuse_undefined(values));
-  if (values.kind == VALUE_STRING) return UNSUPPORTED("a string as a number is not supported");
-  return arithmetic(render, OP_MOD, values, by, out);
+static clave_status modulo(render *render, value subject, value by, value *out) {
+  TRY(refuse_undefined(subject));
+  if (subject.kind == VALUE_STRING) return UNSUPPORTED("a string as a number is not supported");
+  return arithmetic(render, OP_MOD, subject, by, out);
 }
-static clave_status rest_is(render *render, value values, value by, int64_t what, bool *out) {
+static clave_status rest_is(render *render, value subject, value by, int64_t what, bool *out) {
   value rest;
-  TRY(modulo(render, values, by, &rest));
+  TRY(modulo(render, subject, by, &rest));
   return value_equal(&render->arena, rest, value_int(what), out);
 }
-static clave_status is_odd(render *render, value values, const value *other, bool *out) {
+static clave_status is_odd(render *render, value subject, const value *other, bool *out) {
   (void)other;
-  return rest_is(render, values, value_int(2), 1, out);
+  return rest_is(render, subject, value_int(2), 1, out);
 }
-static clave_status is_even(render *render, value values, const value *other, bool *out) {
+static clave_status is_even(render *render, value subject, const value *other, bool *out) {
   (void)other;
-  return rest_is(render, values, value_int(2), 0, out);
+  return rest_is(render, subject, value_int(2), 0, out);
 }
-static clave_status is_divisible(render *render, value values, const value *other, bool *out) {
-  return rest_is(render, values, *other, 0, out);
+static clave_status is_divisible(render *render, value subject, const value *other, bool *out) {
+  return rest_is(render, subject, *other, 0, out);
 }
 
 static clave_status one_case(render *render, value result, bool upper, bool *out) {
@@ -125,44 +126,44 @@ static clave_status one_case(render *render, value result, bool upper, bool *out
   *out = any && all;
   return NULL;
 }
-static clave_status is_upper_case(render *render, value values, const value *other, bool *out) {
+static clave_status is_upper_case(render *render, value subject, const value *other, bool *out) {
   (void)other;
-  return one_case(render, values, true, out);
+  return one_case(render, subject, true, out);
 }
-static clave_status is_lower_case(render *render, value values, const value *other, bool *out) {
+static clave_status is_lower_case(render *render, value subject, const value *other, bool *out) {
   (void)other;
-  return one_case(render, values, false, out);
+  return one_case(render, subject, false, out);
 }
 
-static clave_status is_equal(render *render, value values, const value *other, bool *out) {
-  return compare(render, OP_EQ, values, *other, out);
+static clave_status is_equal(render *render, value subject, const value *other, bool *out) {
+  return compare(render, OP_EQ, subject, *other, out);
 }
-static clave_status is_unequal(render *render, value values, const value *other, bool *out) {
-  return compare(render, OP_NE, values, *other, out);
+static clave_status is_unequal(render *render, value subject, const value *other, bool *out) {
+  return compare(render, OP_NE, subject, *other, out);
 }
-static clave_status is_less(render *render, value values, const value *other, bool *out) {
-  return compare(render, OP_LT, values, *other, out);
+static clave_status is_less(render *render, value subject, const value *other, bool *out) {
+  return compare(render, OP_LT, subject, *other, out);
 }
-static clave_status is_at_most(render *render, value values, const value *other, bool *out) {
-  return compare(render, OP_LE, values, *other, out);
+static clave_status is_at_most(render *render, value subject, const value *other, bool *out) {
+  return compare(render, OP_LE, subject, *other, out);
 }
-static clave_status is_greater(render *render, value values, const value *other, bool *out) {
-  return compare(render, OP_GT, values, *other, out);
+static clave_status is_greater(render *render, value subject, const value *other, bool *out) {
+  return compare(render, OP_GT, subject, *other, out);
 }
-static clave_status is_at_least(render *render, value values, const value *other, bool *out) {
-  return compare(render, OP_GE, values, *other, out);
+static clave_status is_at_least(render *render, value subject, const value *other, bool *out) {
+  return compare(render, OP_GE, subject, *other, out);
 }
-static clave_status is_in(render *render, value values, const value *other, bool *out) {
-  return value_contains(&render->arena, values, *other, out);
+static clave_status is_in(render *render, value subject, const value *other, bool *out) {
+  return value_contains(&render->arena, subject, *other, out);
 }
 
 /* Tests identity. For none and booleans it equals equality; other kinds are not supported. */
-static clave_status is_same(render *render, value values, const value *other, bool *out) {
+static clave_status is_same(render *render, value subject, const value *other, bool *out) {
   *out = false;
-  if (values.kind != other->kind) return NULL;
-  if (values.kind == VALUE_NONE || values.kind == VALUE_BOOL)
-    return value_equal(&render->arena, values, *other, out);
-  return UNSUPPORTED("sameas of '%s' is not supported", value_type(values));
+  if (subject.kind != other->kind) return NULL;
+  if (subject.kind == VALUE_NONE || subject.kind == VALUE_BOOL)
+    return value_equal(&render->arena, subject, *other, out);
+  return UNSUPPORTED("sameas of '%s' is not supported", value_type(subject));
 }
 
 static clave_status check_hashable(render *render, value result) {
@@ -171,21 +172,21 @@ static clave_status check_hashable(render *render, value result) {
   return dict_find(none.u.dict, result, &found);
 }
 
-static clave_status names_filter(render *render, value values, const value *other, bool *out) {
+static clave_status names_filter(render *render, value subject, const value *other, bool *out) {
   (void)other;
   value name;
   *out = false;
-  if (values.kind != VALUE_STRING) return check_hashable(render, values);
-  TRY(make_string(&render->arena, values.u.text->data, values.u.text->size, &name));
+  if (subject.kind != VALUE_STRING) return check_hashable(render, subject);
+  TRY(make_string(&render->arena, subject.u.text->data, subject.u.text->size, &name));
   *out = filter_index(name.u.text->data) != -1;
   return NULL;
 }
-static clave_status names_test(render *render, value values, const value *other, bool *out) {
+static clave_status names_test(render *render, value subject, const value *other, bool *out) {
   (void)other;
   value name;
   *out = false;
-  if (values.kind != VALUE_STRING) return check_hashable(render, values);
-  TRY(make_string(&render->arena, values.u.text->data, values.u.text->size, &name));
+  if (subject.kind != VALUE_STRING) return check_hashable(render, subject);
+  TRY(make_string(&render->arena, subject.u.text->data, subject.u.text->size, &name));
   *out = test_index(name.u.text->data) != -1;
   return NULL;
 }

@@ -255,13 +255,13 @@ clave_status append_str(arena *arena, builder *builder, value value) {
   return NULL;
 }
 
-clave_status make_str(arena *arena, value values, value *out) {
+clave_status make_str(arena *arena, value subject, value *out) {
   builder builder = {0};
-  if (values.kind == VALUE_STRING) {
-    *out = values;
+  if (subject.kind == VALUE_STRING) {
+    *out = subject;
     return NULL;
   }
-  clave_status st = append_str(arena, &builder, values);
+  clave_status st = append_str(arena, &builder, subject);
   if (!st) return builder_string(arena, &builder, out);
   builder_free(&builder);
   return st;

@@ -357,33 +357,33 @@ static clave_status check_key(const dict *dict, value key, uint64_t *hash) {
   return dict->index || key.kind != VALUE_STRING ? hash_key(key, 0, hash) : NULL;
 }
 
-static clave_status add_entry(arena *arena, dict *dict, value key, value values, uint64_t hash) {
+static clave_status add_entry(arena *arena, dict *dict, value key, value item, uint64_t hash) {
   if (dict->count == dict->capacity) {
     TRY(grow_dict(arena, dict));
     TRY(check_key(dict, key, &hash));
   }
   dict_entry *entry = &dict->entries[dict->count++];
   entry->key = key;
-  entry->value = values;
+  entry->value = item;
   entry->hash = hash;
   if (dict->index) index_entry(dict, dict->count - 1);
   return NULL;
 }
 
-clave_status dict_set(arena *arena, dict *dict, value key, value values) {
+clave_status dict_set(arena *arena, dict *dict, value key, value item) {
   uint64_t hash;
   TRY(check_key(dict, key, &hash));
   dict_entry *entry = find_entry(dict, key, hash);
-  if (!entry) return add_entry(arena, dict, key, values, hash);
-  entry->value = values;
+  if (!entry) return add_entry(arena, dict, key, item, hash);
+  entry->value = item;
   return NULL;
 }
 
-clave_status dict_add(arena *arena, dict *dict, value key, value values, bool *added) {
+clave_status dict_add(arena *arena, dict *dict, value key, value item, bool *added) {
   uint64_t hash;
   TRY(check_key(dict, key, &hash));
   *added = !find_entry(dict, key, hash);
-  return *added ? add_entry(arena, dict, key, values, hash) : NULL;
+  return *added ? add_entry(arena, dict, key, item, hash) : NULL;
 }
 
 clave_status dict_find(const dict *dict, value key, value **out) {

@@ -198,9 +198,9 @@ clave_status list_add(arena *arena, list *list, value value) STATUS_CHECK;
 clave_status make_pair(arena *arena, value first, value second, value *out) STATUS_CHECK;
 clave_status make_dict(arena *arena, value_kind kind, value *out) STATUS_CHECK;
 /* CLAVE_INVALID: the key is not hashable. */
-clave_status dict_set(arena *arena, dict *dict, value key, value values) STATUS_CHECK;
+clave_status dict_set(arena *arena, dict *dict, value key, value item) STATUS_CHECK;
 /* Adds the entry only if the key is absent. */
-clave_status dict_add(arena *arena, dict *dict, value key, value values, bool *added) STATUS_CHECK;
+clave_status dict_add(arena *arena, dict *dict, value key, value item, bool *added) STATUS_CHECK;
 /* *out: NULL if the key is absent. */
 clave_status dict_find(const dict *dict, value key, value **out) STATUS_CHECK;
 value *dict_find_text(const dict *dict, const string *key);
@@ -228,7 +228,7 @@ clave_status value_contains(arena *arena, value item, value in, bool *out) STATU
 /* ---- text.c: text as written by str(), repr() and json.dumps() */
 clave_status append_str(arena *arena, builder *builder, value value) STATUS_CHECK; /* str(v) */
 clave_status append_repr(arena *arena, builder *builder, value value) STATUS_CHECK;
-clave_status make_str(arena *arena, value values, value *out) STATUS_CHECK;
+clave_status make_str(arena *arena, value subject, value *out) STATUS_CHECK;
 void format_real(double d, char out[64]); /* the shortest text that reads back as d */
 typedef struct json_style {
   bool ascii, sort;

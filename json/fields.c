@@ -26,13 +26,13 @@ clave_status json_index(const json *json, uint32_t max, uint32_t *out) {
 }
 
 const json *field_or_null(const json *object, const char *key) {
-  const json *json = json_kind_of(object) == JSON_OBJECT ? json_member(object, key) : NULL;
-  return json && json_kind_of(json) != JSON_NULL ? json : NULL;
+  const json *member = json_kind_of(object) == JSON_OBJECT ? json_member(object, key) : NULL;
+  return member && json_kind_of(member) != JSON_NULL ? member : NULL;
 }
 
 const char *text_or_null(const json *object, const char *key) {
-  const json *json = field_or_null(object, key);
-  return json && json_kind_of(json) == JSON_STRING ? json_string(json) : NULL;
+  const json *member = field_or_null(object, key);
+  return member && json_kind_of(member) == JSON_STRING ? json_string(member) : NULL;
 }
 
 clave_status field(const json *object, const char *key, json_kind kind, const json **out) {
@@ -43,29 +43,29 @@ clave_status field(const json *object, const char *key, json_kind kind, const js
 }
 
 clave_status field_bool(const json *object, const char *key, bool otherwise, bool *out) {
-  const json *json = field_or_null(object, key);
+  const json *member = field_or_null(object, key);
   *out = otherwise;
-  if (!json) return NULL;
-  TRY(status_while(json_expect(json, JSON_BOOL), "\"%s\"", key));
-  *out = json_is_true(json);
+  if (!member) return NULL;
+  TRY(status_while(json_expect(member, JSON_BOOL), "\"%s\"", key));
+  *out = json_is_true(member);
   return NULL;
 }
 
 clave_status field_index(const json *object, const char *key, uint32_t max, uint32_t otherwise,
                          uint32_t *out) {
-  const json *json = field_or_null(object, key);
+  const json *member = field_or_null(object, key);
   *out = otherwise;
-  return json ? status_while(json_index(json, max, out), "\"%s\"", key) : NULL;
+  return member ? status_while(json_index(member, max, out), "\"%s\"", key) : NULL;
 }
 
 clave_status field_text(const json *object, const char *key, const char *otherwise, span *out) {
-  const json *json = field_or_null(object, key);
-  if (!json && otherwise) {
+  const json *member = field_or_null(object, key);
+  if (!member && otherwise) {
     *out = (span){otherwise, strlen(otherwise)};
     return NULL;
   }
-  TRY(field(object, key, JSON_STRING, &json));
-  *out = json_text(json);
+  TRY(field(object, key, JSON_STRING, &member));
+  *out = json_text(member);
   return NULL;
 }
 

@@ -70,11 +70,11 @@ static clave_status read_system(mem_pool *pool, const json *json, llm_metadata *
 
 static clave_status read_factor(const json *sampling, const char *key, float otherwise,
                                 float *out) {
-  const json *json = json_member(sampling, key);
+  const json *member = json_member(sampling, key);
   double number = (double)otherwise;
-  if (json && json_kind_of(json) != JSON_NULL && !json_f64(json, &number))
+  if (member && json_kind_of(member) != JSON_NULL && !json_f64(member, &number))
     return INVALID("llm.sampling.%s: expected a number, got %s", key,
-                   json_kind_name(json_kind_of(json)));
+                   json_kind_name(json_kind_of(member)));
   *out = (float)number;
   return NULL;
 }
@@ -88,13 +88,13 @@ static clave_status read_sampling(mem_pool *pool, const json *value, llm_metadat
   (void)pool;
   if (json_kind_of(value) == JSON_NULL) return NULL;
   if (json_kind_of(value) != JSON_OBJECT) return wrong_kind("sampling", value, "an object");
-  const json *samples = json_member(value, "do_sample"), *json = json_member(value, "top_k");
+  const json *samples = json_member(value, "do_sample"), *limit = json_member(value, "top_k");
   if (samples && json_kind_of(samples) != JSON_BOOL)
     return wrong_kind("sampling.do_sample", samples, "true or false");
   out->has_do_sample = samples != NULL;
-  if (json && json_kind_of(json) != JSON_NULL &&
-      (!json_i64(json, &top_k) || top_k < 0 || top_k > UINT32_MAX))
-    return wrong_kind("sampling.top_k", json, "a number of tokens");
+  if (limit && json_kind_of(limit) != JSON_NULL &&
+      (!json_i64(limit, &top_k) || top_k < 0 || top_k > UINT32_MAX))
+    return wrong_kind("sampling.top_k", limit, "a number of tokens");
   *options = (clave_sampler_options){.size = sizeof *options, .top_k = (uint32_t)top_k};
   TRY(read_factor(value, "temperature", 1, &options->temperature));
   TRY(read_factor(value, "top_p", 0, &options->top_p));

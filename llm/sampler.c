@@ -51,19 +51,18 @@ static clave_status check_options(const clave_sampler_options *options) {
 clave_status clave_sampler_create(const clave_sampler_options *options, clave_sampler **out) {
   OWN_FLOAT_ENV;
   *out = NULL;
-  clave_sampler_options sampler_options;
-  TRY(sized_read(options, &sampler_options, SIZED(clave_sampler_options, seed)));
-  TRY(check_options(&sampler_options));
+  clave_sampler_options known;
+  TRY(sized_read(options, &known, SIZED(clave_sampler_options, seed)));
+  TRY(check_options(&known));
   clave_sampler *sampler = calloc(1, sizeof *sampler);
-  clave_logit_bias *bias = calloc(sampler_options.n_bias + 1, sizeof *bias);
+  clave_logit_bias *bias = calloc(known.n_bias + 1, sizeof *bias);
   if (!sampler || !bias) {
     free(sampler);
     free(bias);
     return status_no_memory();
   }
-  if (sampler_options.n_bias)
-    memcpy(bias, sampler_options.bias, sampler_options.n_bias * sizeof *bias);
-  sampler->options = sampler_options;
+  if (known.n_bias) memcpy(bias, known.bias, known.n_bias * sizeof *bias);
+  sampler->options = known;
   sampler->options.bias = sampler->bias = bias;
   *out = sampler;
   return NULL;

@@ -12,14 +12,14 @@
 
 /* Reads a token: a string, or an object with its content. *out stays NULL if there is none. */
 static clave_status read_token(const json *config, const char *key, char **out) {
-  const json *json = field_or_null(config, key);
+  const json *token = field_or_null(config, key);
   span content;
-  if (!json || *out) return NULL;
-  if (json_kind_of(json) == JSON_OBJECT) {
-    TRY(field_text(json, "content", NULL, &content));
+  if (!token || *out) return NULL;
+  if (json_kind_of(token) == JSON_OBJECT) {
+    TRY(field_text(token, "content", NULL, &content));
   } else {
-    TRY(status_while(json_expect(json, JSON_STRING), "%s", key));
-    content = json_text(json);
+    TRY(status_while(json_expect(token, JSON_STRING), "%s", key));
+    content = json_text(token);
   }
   *out = strndup(content.data, content.size);
   return *out ? NULL : status_no_memory();
@@ -38,11 +38,11 @@ static clave_status read_named(clave_template *template, const json *all) {
 }
 
 static clave_status read_templates(clave_template *template, const json *config) {
-  const json *json = field_or_null(config, "chat_template");
-  if (!json || template->count) return NULL;
-  if (json_kind_of(json) == JSON_ARRAY) return read_named(template, json);
-  TRY(status_while(json_expect(json, JSON_STRING), "chat_template"));
-  span source = json_text(json);
+  const json *templates = field_or_null(config, "chat_template");
+  if (!templates || template->count) return NULL;
+  if (json_kind_of(templates) == JSON_ARRAY) return read_named(template, templates);
+  TRY(status_while(json_expect(templates, JSON_STRING), "chat_template"));
+  span source = json_text(templates);
   return template_add(template, "default", source.data, source.size);
 }
 

@@ -39,19 +39,19 @@ clave_status rule_attention(const rule_context *context, const void *op) {
   const ir_attention *attention = op;
   TRY(check_float(context, attention->q, "q"));
   TRY(check_rank_at_least(context, attention->q, "q", 3));
-  const tensor *value = rule_tensor(context, attention->q), *k = rule_tensor(context, attention->k),
+  const tensor *q = rule_tensor(context, attention->q), *k = rule_tensor(context, attention->k),
                *v = rule_tensor(context, attention->v);
-  int r = value->rank;
-  tensor want_k = *value; /* k has q's shape except for heads and length */
+  int r = q->rank;
+  tensor want_k = *q; /* k has q's shape except for heads and length */
   want_k.dims[r - 3] = want_k.dims[r - 2] = DIM_UNKNOWN;
   TRY(rule_expect_like(context, attention->k, "k", &want_k));
   tensor want_v = *k;
   want_v.dims[r - 1] = DIM_UNKNOWN;
   TRY(rule_expect_like(context, attention->v, "v", &want_v));
-  TRY(check_heads(value->dims[r - 3], k->dims[r - 3]));
+  TRY(check_heads(q->dims[r - 3], k->dims[r - 3]));
   if (attention->scale.present && !isfinite(attention->scale.value))
     return INVALID("scale: expected a finite number, got %g", attention->scale.value);
-  tensor scores = *value, want = *value;
+  tensor scores = *q, want = *q;
   scores.dims[r - 1] = dim_known(k->dims[r - 2], v->dims[r - 2]);
   want.dims[r - 1] = v->dims[r - 1];
   TRY(check_mask(context, attention->mask, &scores));
@@ -94,10 +94,10 @@ typedef struct cache_operands {
 static clave_status check_key_cache(const rule_context *context, const cache_operands *operands,
                                     int64_t first) {
   const tensor *cache = rule_tensor(context, operands->key_cache),
-               *value = rule_tensor(context, operands->k);
+               *k = rule_tensor(context, operands->k);
   if (cache->type != DTYPE_I8)
     TRY(check_float_up_to_f32(context, operands->key_cache, "key_cache"));
-  tensor want = *value;
+  tensor want = *k;
   want.type = cache->type;
   want.dims[0] = first;
   want.dims[2] = DIM_UNKNOWN;
@@ -126,9 +126,9 @@ static clave_status check_caches(const rule_context *context, const cache_operan
                                  int64_t first) {
   TRY(check_key_cache(context, operands, first));
   const tensor *keys = rule_tensor(context, operands->key_cache),
-               *value = rule_tensor(context, operands->v);
+               *v = rule_tensor(context, operands->v);
   tensor values = *keys;
-  values.dims[3] = value->dims[3];
+  values.dims[3] = v->dims[3];
   TRY(rule_expect_like(context, operands->value_cache, "value_cache", &values));
   TRY(rule_expect_like(context, operands->key_cache_out, "key_cache_out", keys));
   TRY(rule_expect_like(context, operands->value_cache_out, "value_cache_out", &values));
@@ -169,18 +169,18 @@ static clave_status check_position(const rule_context *context, uint32_t tid) {
 /* Checks q, new rows of k and v, caches with `first` as first dimension, numbers and out. */
 static clave_status check_cache_operands(const rule_context *context,
                                          const cache_operands *operands, int64_t first) {
-  const tensor *value = rule_tensor(context, operands->q), *k = rule_tensor(context, operands->k),
+  const tensor *q = rule_tensor(context, operands->q), *k = rule_tensor(context, operands->k),
                *v = rule_tensor(context, operands->v);
-  tensor want_k = *value;
+  tensor want_k = *q;
   want_k.dims[1] = DIM_UNKNOWN;
   TRY(rule_expect_like(context, operands->k, "k", &want_k));
   tensor want_v = *k;
   want_v.dims[3] = DIM_UNKNOWN;
   TRY(rule_expect_like(context, operands->v, "v", &want_v));
-  TRY(check_heads(value->dims[1], k->dims[1]));
+  TRY(check_heads(q->dims[1], k->dims[1]));
   TRY(check_caches(context, operands, first));
   TRY(check_numbers(operands));
-  tensor want = *value;
+  tensor want = *q;
   want.dims[3] = v->dims[3];
   return rule_expect_like(context, operands->out, "out", &want);
 }

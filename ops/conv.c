@@ -61,11 +61,11 @@ static clave_status transposed_size(int64_t size, const conv_window *window, int
 }
 
 static clave_status check_ranks(const rule_context *context, uint32_t x_id, uint32_t weight) {
-  const tensor *tensor = rule_tensor(context, x_id), *value = rule_tensor(context, weight);
-  if (tensor->rank < 3 || tensor->rank > 2 + MAX_SPATIAL)
-    return INVALID("x: expected rank 3 to %d, got %d", 2 + MAX_SPATIAL, tensor->rank);
-  if (value->rank == tensor->rank) return NULL;
-  return INVALID("weight: expected rank %d like x, got %d", tensor->rank, value->rank);
+  const tensor *x = rule_tensor(context, x_id), *w = rule_tensor(context, weight);
+  if (x->rank < 3 || x->rank > 2 + MAX_SPATIAL)
+    return INVALID("x: expected rank 3 to %d, got %d", 2 + MAX_SPATIAL, x->rank);
+  if (w->rank == x->rank) return NULL;
+  return INVALID("weight: expected rank %d like x, got %d", x->rank, w->rank);
 }
 
 /* Checks the operands of a convolution with an encoded weight. */
@@ -78,13 +78,12 @@ static clave_status check_codes(const tensor *input, const tensor *weight) {
 }
 
 static clave_status check_operands(const rule_context *context, uint32_t x_id, uint32_t weight) {
-  const tensor *tensor = rule_tensor(context, x_id), *value = rule_tensor(context, weight);
+  const tensor *x = rule_tensor(context, x_id), *w = rule_tensor(context, weight);
   TRY(check_not_bool(context, x_id, "x"));
-  if (value->encoding.kind)
-    TRY(check_codes(tensor, value));
-  else if (value->type != tensor->type)
-    return INVALID("weight: expected %s like x, got %s", dtype_name(tensor->type),
-                   dtype_name(value->type));
+  if (w->encoding.kind)
+    TRY(check_codes(x, w));
+  else if (w->type != x->type)
+    return INVALID("weight: expected %s like x, got %s", dtype_name(x->type), dtype_name(w->type));
   return check_ranks(context, x_id, weight);
 }
 
@@ -137,22 +136,22 @@ static clave_status check_extent(const tensor *input, const tensor *out, const i
 
 static clave_status rule_sums(const rule_context *context, const ir_conv *op, dtype bias,
                               dtype out) {
-  const tensor *value = rule_tensor(context, op->x), *w = rule_tensor(context, op->weight);
-  int n = value->rank - 2;
+  const tensor *x = rule_tensor(context, op->x), *w = rule_tensor(context, op->weight);
+  int n = x->rank - 2;
   int64_t channels;
   TRY(check_optional(context, op->bias, "bias", bias, 1, &w->dims[0]));
   TRY(check_windows(&op->stride, &op->padding, &op->dilation, n));
   TRY(check_groups(op->groups, w->dims[0]));
   TRY(count_channels(w->dims[1], op->groups, &channels));
-  TRY(check_input_channels(value->dims[1], channels));
-  tensor want = {.type = out, .rank = value->rank, .dims = {value->dims[0], w->dims[0]}};
+  TRY(check_input_channels(x->dims[1], channels));
+  tensor want = {.type = out, .rank = x->rank, .dims = {x->dims[0], w->dims[0]}};
   for (int i = 0; i < n; i++) {
     conv_window window = {w->dims[2 + i], op->stride.items[i], op->padding.items[i],
                           op->dilation.items[i], 0};
-    TRY(status_while(conv_size(value->dims[2 + i], &window, &want.dims[2 + i]),
-                     "spatial dimension %d", i));
+    TRY(status_while(conv_size(x->dims[2 + i], &window, &want.dims[2 + i]), "spatial dimension %d",
+                     i));
   }
-  TRY(check_extent(value, &want, &op->padding));
+  TRY(check_extent(x, &want, &op->padding));
   return rule_expect_like(context, op->out, "out", &want);
 }
 
@@ -193,26 +192,26 @@ clave_status rule_conv_integer(const rule_context *context, const void *op) {
 clave_status rule_conv_transpose(const rule_context *context, const void *op) {
   const ir_conv_transpose *conv_transpose = op;
   TRY(check_operands(context, conv_transpose->x, conv_transpose->weight));
-  const tensor *value = rule_tensor(context, conv_transpose->x),
+  const tensor *x = rule_tensor(context, conv_transpose->x),
                *w = rule_tensor(context, conv_transpose->weight);
-  int n = value->rank - 2;
+  int n = x->rank - 2;
   int64_t outputs;
   TRY(check_windows(&conv_transpose->stride, &conv_transpose->padding, &conv_transpose->dilation,
                     n));
   TRY(check_spatial(&conv_transpose->output_padding, "output_padding", n, 0));
   TRY(check_groups(conv_transpose->groups, w->dims[0]));
-  TRY(check_input_channels(value->dims[1], w->dims[0]));
+  TRY(check_input_channels(x->dims[1], w->dims[0]));
   TRY(count_channels(w->dims[1], conv_transpose->groups, &outputs));
-  TRY(check_optional(context, conv_transpose->bias, "bias", value->type, 1, &outputs));
-  tensor want = {.type = value->type, .rank = value->rank, .dims = {value->dims[0], outputs}};
+  TRY(check_optional(context, conv_transpose->bias, "bias", x->type, 1, &outputs));
+  tensor want = {.type = x->type, .rank = x->rank, .dims = {x->dims[0], outputs}};
   for (int i = 0; i < n; i++) {
     conv_window window = {w->dims[2 + i], conv_transpose->stride.items[i],
                           conv_transpose->padding.items[i], conv_transpose->dilation.items[i],
                           conv_transpose->output_padding.items[i]};
-    TRY(status_while(transposed_size(value->dims[2 + i], &window, &want.dims[2 + i]),
+    TRY(status_while(transposed_size(x->dims[2 + i], &window, &want.dims[2 + i]),
                      "spatial dimension %d", i));
   }
-  TRY(check_extent(value, &want, &conv_transpose->padding));
+  TRY(check_extent(x, &want, &conv_transpose->padding));
   return rule_expect_like(context, conv_transpose->out, "out", &want);
 }
 

@@ -21,14 +21,14 @@ static clave_status resize_last(int64_t n, int64_t from, int64_t to, int64_t *ou
 
 clave_status rule_bitcast(const rule_context *context, const void *op) {
   const ir_bitcast *bitcast = op;
-  tensor tensor = *rule_tensor(context, bitcast->x);
+  tensor want = *rule_tensor(context, bitcast->x);
   dtype type = rule_tensor(context, bitcast->out)->type;
-  int64_t from = (int64_t)dtype_size(tensor.type), to = (int64_t)dtype_size(type);
-  tensor.type = type;
-  if (from == to) return rule_expect_like(context, bitcast->out, "out", &tensor);
+  int64_t from = (int64_t)dtype_size(want.type), to = (int64_t)dtype_size(type);
+  want.type = type;
+  if (from == to) return rule_expect_like(context, bitcast->out, "out", &want);
   TRY(check_rank_at_least(context, bitcast->x, "x", 1));
-  TRY(resize_last(tensor.dims[tensor.rank - 1], from, to, &tensor.dims[tensor.rank - 1]));
-  return rule_expect_like(context, bitcast->out, "out", &tensor);
+  TRY(resize_last(want.dims[want.rank - 1], from, to, &want.dims[want.rank - 1]));
+  return rule_expect_like(context, bitcast->out, "out", &want);
 }
 
 copy_form copy_between(const bound_tensor *input, const bound_tensor *out) {

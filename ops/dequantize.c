@@ -5,12 +5,12 @@
 
 clave_status rule_dequantize(const rule_context *context, const void *op) {
   const ir_dequantize *dequantize = op;
-  const tensor *tensor = rule_tensor(context, dequantize->x),
+  const tensor *x = rule_tensor(context, dequantize->x),
                *out = rule_tensor(context, dequantize->out);
-  if (!tensor->encoding.kind) return INVALID("x: expected an encoded constant, got a plain tensor");
+  if (!x->encoding.kind) return INVALID("x: expected an encoded constant, got a plain tensor");
   if (!dtype_is_float(out->type) || out->type == DTYPE_F64)
     return INVALID("out: expected F32, F16 or BF16, got %s", dtype_name(out->type));
-  return rule_expect(context, dequantize->out, "out", out->type, tensor->rank, tensor->dims);
+  return rule_expect(context, dequantize->out, "out", out->type, x->rank, x->dims);
 }
 
 static dequantize_form rows_of(const bound_tensor *tensor, const bound_tensor *out) {

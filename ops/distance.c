@@ -7,16 +7,16 @@
 
 clave_status rule_distance(const rule_context *context, const void *op) {
   const ir_distance *distance = op;
-  const tensor *value = rule_tensor(context, distance->a), *b = rule_tensor(context, distance->b);
+  const tensor *a = rule_tensor(context, distance->a), *b = rule_tensor(context, distance->b);
   TRY(check_float(context, distance->a, "a"));
   TRY(check_rank_at_least(context, distance->a, "a", 2));
   if (isnan(distance->p) || distance->p < 0)
     return INVALID("p: expected a number of at least 0, got %g", distance->p);
-  tensor want = *value;
-  if (b->rank == value->rank) want.dims[value->rank - 2] = b->dims[value->rank - 2];
+  tensor want = *a;
+  if (b->rank == a->rank) want.dims[a->rank - 2] = b->dims[a->rank - 2];
   TRY(rule_expect_like(context, distance->b, "b", &want));
-  want.dims[value->rank - 2] = value->dims[value->rank - 2];
-  want.dims[value->rank - 1] = b->dims[value->rank - 2];
+  want.dims[a->rank - 2] = a->dims[a->rank - 2];
+  want.dims[a->rank - 1] = b->dims[a->rank - 2];
   return rule_expect_like(context, distance->out, "out", &want);
 }
 

@@ -18,18 +18,17 @@ static clave_status check_kinds(const rule_context *context, const ir_grid_sampl
 clave_status rule_grid_sample(const rule_context *context, const void *op) {
   const ir_grid_sample *grid_sample = op;
   TRY(check_kinds(context, grid_sample));
-  const tensor *value = rule_tensor(context, grid_sample->x),
+  const tensor *x = rule_tensor(context, grid_sample->x),
                *grid = rule_tensor(context, grid_sample->grid);
-  tensor want = {.type = value->type, .rank = value->rank}, points = want;
-  if (grid->rank != value->rank)
-    return INVALID("grid: expected rank %d, got %d", value->rank, grid->rank);
-  for (int i = 2; i < value->rank; i++) {
-    if (value->dims[i] == 0) return INVALID("spatial dimension %d of x is empty", i - 2);
+  tensor want = {.type = x->type, .rank = x->rank}, points = want;
+  if (grid->rank != x->rank) return INVALID("grid: expected rank %d, got %d", x->rank, grid->rank);
+  for (int i = 2; i < x->rank; i++) {
+    if (x->dims[i] == 0) return INVALID("spatial dimension %d of x is empty", i - 2);
     want.dims[i] = points.dims[i - 1] = grid->dims[i - 1];
   }
-  points.dims[0] = want.dims[0] = dim_known(value->dims[0], grid->dims[0]);
-  points.dims[value->rank - 1] = value->rank - 2;
-  want.dims[1] = value->dims[1];
+  points.dims[0] = want.dims[0] = dim_known(x->dims[0], grid->dims[0]);
+  points.dims[x->rank - 1] = x->rank - 2;
+  want.dims[1] = x->dims[1];
   TRY(rule_expect_like(context, grid_sample->grid, "grid", &points));
   return rule_expect_like(context, grid_sample->out, "out", &want);
 }

@@ -16,30 +16,29 @@ static clave_status append_dims(tensor *tensor, int n, const int64_t *dims) {
 
 clave_status rule_index_select(const rule_context *context, const void *op) {
   const ir_index_select *index_select = op;
-  const tensor *value = rule_tensor(context, index_select->x),
+  const tensor *x = rule_tensor(context, index_select->x),
                *index = rule_tensor(context, index_select->index);
   int axis = 0;
   TRY(check_index_dtype(context, index_select->index, "index"));
-  TRY(rule_axis(index_select->axis, value->rank, &axis));
-  if (value->encoding.kind && (axis != 0 || value->encoding.axis != 1))
+  TRY(rule_axis(index_select->axis, x->rank, &axis));
+  if (x->encoding.kind && (axis != 0 || x->encoding.axis != 1))
     return INVALID("x: expected encoded rows along axis 1, picked along axis 0, got axes %d and %d",
-                   value->encoding.axis, axis);
-  tensor want = {.type = value->type};
-  TRY(append_dims(&want, axis, value->dims));
+                   x->encoding.axis, axis);
+  tensor want = {.type = x->type};
+  TRY(append_dims(&want, axis, x->dims));
   TRY(append_dims(&want, index->rank, index->dims));
-  TRY(append_dims(&want, value->rank - axis - 1, value->dims + axis + 1));
+  TRY(append_dims(&want, x->rank - axis - 1, x->dims + axis + 1));
   return rule_expect_like(context, index_select->out, "out", &want);
 }
 
 clave_status rule_gather(const rule_context *context, const void *op) {
   const ir_gather *gather = op;
-  const tensor *tensor = rule_tensor(context, gather->x),
-               *index = rule_tensor(context, gather->index);
+  const tensor *x = rule_tensor(context, gather->x), *index = rule_tensor(context, gather->index);
   int axis = 0;
   TRY(check_index_dtype(context, gather->index, "index"));
-  TRY(rule_axis(gather->axis, tensor->rank, &axis));
-  TRY(check_index_fits(tensor, index, axis));
-  return rule_expect(context, gather->out, "out", tensor->type, index->rank, index->dims);
+  TRY(rule_axis(gather->axis, x->rank, &axis));
+  TRY(check_index_fits(x, index, axis));
+  return rule_expect(context, gather->out, "out", x->type, index->rank, index->dims);
 }
 
 static clave_status check_index_tensor(const rule_context *context, uint32_t tid) {
@@ -67,24 +66,24 @@ static clave_status read_axes(const ir_index *op, int rank, int *axes, bool *adj
 
 clave_status rule_index(const rule_context *context, const void *op) {
   const ir_index *index = op;
-  const tensor *value = rule_tensor(context, index->x);
+  const tensor *x = rule_tensor(context, index->x);
   int axes[MAX_RANK] = {0};
   bool adjacent = true;
-  TRY(read_axes(index, value->rank, axes, &adjacent));
-  tensor picked = {.rank = 0}, want = {.type = value->type};
+  TRY(read_axes(index, x->rank, axes, &adjacent));
+  tensor picked = {.rank = 0}, want = {.type = x->type};
   for (uint32_t i = 0; i < index->indices.count; i++) {
     TRY(check_index_tensor(context, index->indices.items[i]));
     TRY(rule_broadcast(rule_tensor(context, index->indices.items[i]), &picked.rank, picked.dims));
   }
   int first = adjacent ? axes[0] : 0; /* the broadcast dimensions precede x's dimension `first` */
   uint32_t next = 0;
-  for (int i = 0; i <= value->rank; i++) {
+  for (int i = 0; i <= x->rank; i++) {
     if (i == first) TRY(append_dims(&want, picked.rank, picked.dims));
-    if (i == value->rank) break;
+    if (i == x->rank) break;
     if (next < index->axes.count && axes[next] == i)
       next++;
     else
-      TRY(append_dims(&want, 1, &value->dims[i]));
+      TRY(append_dims(&want, 1, &x->dims[i]));
   }
   return rule_expect_like(context, index->out, "out", &want);
 }

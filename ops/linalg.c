@@ -12,13 +12,13 @@ typedef struct last_dims {
 
 /* Fails unless the output, if present, has value's leading dimensions followed by `last`. */
 static clave_status expect_last(const rule_context *context, uint32_t tid, const char *what,
-                                dtype type, const tensor *value, last_dims last) {
+                                dtype type, const tensor *like, last_dims last) {
   if (tid == IR_NONE) return NULL;
-  tensor tensor = *value;
-  tensor.type = type;
-  tensor.rank = value->rank - 2;
-  for (int i = 0; i < last.n; i++) tensor.dims[tensor.rank++] = last.dims[i];
-  return rule_expect_like(context, tid, what, &tensor);
+  tensor want = *like;
+  want.type = type;
+  want.rank = like->rank - 2;
+  for (int i = 0; i < last.n; i++) want.dims[want.rank++] = last.dims[i];
+  return rule_expect_like(context, tid, what, &want);
 }
 
 static last_dims matrix(int64_t m, int64_t n) { return (last_dims){2, {m, n}}; }
@@ -128,15 +128,15 @@ clave_status rule_linalg(const rule_context *context, const void *op) {
 
 clave_status rule_triangular_solve(const rule_context *context, const void *op) {
   const ir_triangular_solve *triangular_solve = op;
-  const tensor *tensor = rule_tensor(context, triangular_solve->b),
-               *value = rule_tensor(context, triangular_solve->a);
+  const tensor *b = rule_tensor(context, triangular_solve->b),
+               *a = rule_tensor(context, triangular_solve->a);
   TRY(check_float(context, triangular_solve->a, "a"));
   TRY(check_rank_at_least(context, triangular_solve->a, "a", 2));
   TRY(check_rank_at_least(context, triangular_solve->b, "b", 2));
-  TRY(check_square(value->dims[value->rank - 2], value->dims[value->rank - 1], "a"));
-  TRY(expect_last(context, triangular_solve->b, "b", value->type, value,
-                  matrix(value->dims[value->rank - 1], tensor->dims[tensor->rank - 1])));
-  return rule_expect_like(context, triangular_solve->out, "out", tensor);
+  TRY(check_square(a->dims[a->rank - 2], a->dims[a->rank - 1], "a"));
+  TRY(expect_last(context, triangular_solve->b, "b", a->type, a,
+                  matrix(a->dims[a->rank - 1], b->dims[b->rank - 1])));
+  return rule_expect_like(context, triangular_solve->out, "out", b);
 }
 
 clave_status rule_pivot_order(const rule_context *context, const void *op) {

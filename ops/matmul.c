@@ -72,38 +72,37 @@ clave_status rule_matmul(const rule_context *context, const void *op) {
   const ir_matmul *matmul = op;
   TRY(check_rank_at_least(context, matmul->a, "a", 2));
   TRY(check_rank_at_least(context, matmul->b, "b", 2));
-  tensor tensor = *rule_tensor(context, matmul->a), value = *rule_tensor(context, matmul->b);
-  TRY(turn_encoded(tensor.type, matmul->b_transposed, 2, &value));
+  tensor want = *rule_tensor(context, matmul->a), b = *rule_tensor(context, matmul->b);
+  TRY(turn_encoded(want.type, matmul->b_transposed, 2, &b));
   TRY(check_same_dtype(context, matmul));
-  TRY(check_scales(matmul, tensor.type));
-  int64_t m = tensor.dims[tensor.rank - 2], ka = tensor.dims[tensor.rank - 1],
-          kb = value.dims[value.rank - 2], n = value.dims[value.rank - 1];
+  TRY(check_scales(matmul, want.type));
+  int64_t m = want.dims[want.rank - 2], ka = want.dims[want.rank - 1], kb = b.dims[b.rank - 2],
+          n = b.dims[b.rank - 1];
   if (!dim_matches(ka, kb))
     return INVALID("a has %lld columns, b has %lld rows", (long long)ka, (long long)kb);
-  tensor.rank -= 2;
-  value.rank -= 2;
-  TRY(status_while(rule_broadcast(&value, &tensor.rank, tensor.dims),
-                   "leading dimensions of a and b"));
-  tensor.dims[tensor.rank++] = m;
-  tensor.dims[tensor.rank++] = n;
-  TRY(check_bias(context, matmul->bias, &tensor));
-  return rule_expect_like(context, matmul->out, "out", &tensor);
+  want.rank -= 2;
+  b.rank -= 2;
+  TRY(status_while(rule_broadcast(&b, &want.rank, want.dims), "leading dimensions of a and b"));
+  want.dims[want.rank++] = m;
+  want.dims[want.rank++] = n;
+  TRY(check_bias(context, matmul->bias, &want));
+  return rule_expect_like(context, matmul->out, "out", &want);
 }
 
 clave_status rule_matmul_integer(const rule_context *context, const void *op) {
   const ir_matmul_integer *matmul_integer = op;
   TRY(check_rank_at_least(context, matmul_integer->a, "a", 2));
-  const tensor *value = rule_tensor(context, matmul_integer->a),
+  const tensor *a = rule_tensor(context, matmul_integer->a),
                *b = rule_tensor(context, matmul_integer->b);
-  if (value->type != DTYPE_I8 && value->type != DTYPE_U8)
-    return INVALID("a: expected I8 or U8, got %s", dtype_name(value->type));
+  if (a->type != DTYPE_I8 && a->type != DTYPE_U8)
+    return INVALID("a: expected I8 or U8, got %s", dtype_name(a->type));
   if (b->type != DTYPE_I8) return INVALID("b: expected I8, got %s", dtype_name(b->type));
   if (b->rank != 2) return INVALID("b: expected rank 2, got %d", b->rank);
-  if (!dim_matches(value->dims[value->rank - 1], b->dims[1]))
-    return INVALID("a has %lld columns, b has %lld", (long long)value->dims[value->rank - 1],
+  if (!dim_matches(a->dims[a->rank - 1], b->dims[1]))
+    return INVALID("a has %lld columns, b has %lld", (long long)a->dims[a->rank - 1],
                    (long long)b->dims[1]);
   TRY(check_optional(context, matmul_integer->bias, "bias", DTYPE_I32, 1, &b->dims[0]));
-  tensor want = *value;
+  tensor want = *a;
   want.type =
       matmul_integer->epilogue.count ? rule_tensor(context, matmul_integer->out)->type : DTYPE_I32;
   want.dims[want.rank - 1] = b->dims[0];
@@ -117,24 +116,24 @@ static clave_status check_rank(const tensor *tensor, const char *what, int rank)
 
 clave_status rule_grouped_matmul(const rule_context *context, const void *op) {
   const ir_grouped_matmul *grouped_matmul = op;
-  const tensor *value = rule_tensor(context, grouped_matmul->a),
+  const tensor *a = rule_tensor(context, grouped_matmul->a),
                *ends = rule_tensor(context, grouped_matmul->ends);
-  tensor tensor = *rule_tensor(context, grouped_matmul->b);
-  TRY(check_rank(value, "a", 2));
-  TRY(check_rank(&tensor, "b", 3));
+  tensor b = *rule_tensor(context, grouped_matmul->b);
+  TRY(check_rank(a, "a", 2));
+  TRY(check_rank(&b, "b", 3));
   TRY(check_rank(ends, "ends", 1));
-  TRY(turn_encoded(value->type, grouped_matmul->b_transposed, 3, &tensor));
+  TRY(turn_encoded(a->type, grouped_matmul->b_transposed, 3, &b));
   if (!grouped_matmul->b_transposed)
     TRY(check_factors(context, grouped_matmul->a, grouped_matmul->b));
   TRY(check_index_dtype(context, grouped_matmul->ends, "ends"));
-  if (!dim_matches(value->dims[1], tensor.dims[1]))
-    return INVALID("a has %lld columns, matrices of b have %lld rows", (long long)value->dims[1],
-                   (long long)tensor.dims[1]);
-  if (!dim_matches(ends->dims[0], tensor.dims[0]))
+  if (!dim_matches(a->dims[1], b.dims[1]))
+    return INVALID("a has %lld columns, matrices of b have %lld rows", (long long)a->dims[1],
+                   (long long)b.dims[1]);
+  if (!dim_matches(ends->dims[0], b.dims[0]))
     return INVALID("ends has %lld elements, b has %lld matrices", (long long)ends->dims[0],
-                   (long long)tensor.dims[0]);
-  return rule_expect(context, grouped_matmul->out, "out", value->type, 2,
-                     (int64_t[]){value->dims[0], tensor.dims[2]});
+                   (long long)b.dims[0]);
+  return rule_expect(context, grouped_matmul->out, "out", a->type, 2,
+                     (int64_t[]){a->dims[0], b.dims[2]});
 }
 
 /* ---------------------------------------------------------------- description */
@@ -213,14 +212,14 @@ void describe_matmul(const node *node, matmul_form *desc) {
                         .alpha = op->alpha,
                         .beta = op->beta};
   if (op->beta != 0) desc->bias = operand_of(node, op->bias);
-  const tensor *tensor = &desc->a->tensor, *value = &desc->b->tensor;
-  desc->m = tensor->dims[tensor->rank - 2];
-  desc->k = tensor->dims[tensor->rank - 1];
-  desc->n = value->dims[value->rank - (op->b_transposed ? 2 : 1)];
-  desc->a_m = tensor->strides[tensor->rank - 2];
-  desc->a_k = tensor->strides[tensor->rank - 1];
-  desc->b_k = value->strides[value->rank - (op->b_transposed ? 1 : 2)];
-  desc->b_n = value->strides[value->rank - (op->b_transposed ? 2 : 1)];
+  const tensor *a = &desc->a->tensor, *b = &desc->b->tensor;
+  desc->m = a->dims[a->rank - 2];
+  desc->k = a->dims[a->rank - 1];
+  desc->n = b->dims[b->rank - (op->b_transposed ? 2 : 1)];
+  desc->a_m = a->strides[a->rank - 2];
+  desc->a_k = a->strides[a->rank - 1];
+  desc->b_k = b->strides[b->rank - (op->b_transposed ? 1 : 2)];
+  desc->b_n = b->strides[b->rank - (op->b_transposed ? 2 : 1)];
   collapse_batches(desc);
   while (desc->batch_a.rank > 0 && fold_last(desc)) continue;
   desc->batches = tensor_numel(&desc->batch_a);

@@ -1,16 +1,16 @@
 /* Helpers for the descriptions of several families. */
 #include "ops/node.h"
 
-int64_t int_of(const node *node, const ir_int_or_vid *int_or_vid) {
-  if (int_or_vid->vid == IR_NONE) return int_or_vid->literal;
-  const scalar_value *value = &node->values[int_or_vid->vid];
-  return value->type == IR_VALUE_TYPE_FLOAT ? (int64_t)value->f : value->i;
+int64_t int_of(const node *node, const ir_int_or_vid *literal) {
+  if (literal->vid == IR_NONE) return literal->literal;
+  const scalar_value *scalar = &node->values[literal->vid];
+  return scalar->type == IR_VALUE_TYPE_FLOAT ? (int64_t)scalar->f : scalar->i;
 }
 
-double float_of(const node *node, const ir_float_or_vid *float_or_vid) {
-  if (float_or_vid->vid == IR_NONE) return float_or_vid->literal;
-  const scalar_value *value = &node->values[float_or_vid->vid];
-  return value->type == IR_VALUE_TYPE_FLOAT ? value->f : (double)value->i;
+double float_of(const node *node, const ir_float_or_vid *literal) {
+  if (literal->vid == IR_NONE) return literal->literal;
+  const scalar_value *scalar = &node->values[literal->vid];
+  return scalar->type == IR_VALUE_TYPE_FLOAT ? scalar->f : (double)scalar->i;
 }
 
 static void append_dim(tensor *to, const tensor *from, int axis) {

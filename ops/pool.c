@@ -81,17 +81,17 @@ clave_status rule_pool(const rule_context *context, const void *op) {
 clave_status rule_adaptive_pool(const rule_context *context, const void *op) {
   const ir_adaptive_pool *adaptive_pool = op;
   TRY(check_input(context, adaptive_pool->x, adaptive_pool->kind));
-  const tensor *value = rule_tensor(context, adaptive_pool->x);
+  const tensor *x = rule_tensor(context, adaptive_pool->x);
   tensor want = *rule_tensor(context, adaptive_pool->out);
-  if (want.rank != value->rank)
-    return INVALID("out: expected rank %d like x, got %d", value->rank, want.rank);
-  for (int i = 0; i < value->rank; i++) {
+  if (want.rank != x->rank)
+    return INVALID("out: expected rank %d like x, got %d", x->rank, want.rank);
+  for (int i = 0; i < x->rank; i++) {
     if (i < 2)
-      want.dims[i] = value->dims[i];
-    else if (value->dims[i] == 0)
+      want.dims[i] = x->dims[i];
+    else if (x->dims[i] == 0)
       return INVALID("spatial dimension %d is empty", i - 2);
   }
-  want.type = value->type;
+  want.type = x->type;
   TRY(rule_expect_like(context, adaptive_pool->out, "out", &want));
   return check_indices(context, adaptive_pool->indices, adaptive_pool->kind,
                        rule_tensor(context, adaptive_pool->out));

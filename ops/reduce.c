@@ -47,14 +47,14 @@ static clave_status check_not_empty(const tensor *tensor, const bool *marked) {
 
 clave_status rule_reduce(const rule_context *context, const void *op) {
   const ir_reduce *reduce = op;
-  const tensor *value = rule_tensor(context, reduce->x);
+  const tensor *x = rule_tensor(context, reduce->x);
   bool marked[MAX_RANK];
   TRY(check_kind(context, reduce));
-  TRY(check_axes(&reduce->axes, value->rank, marked, NULL));
-  for (int i = 0; i < value->rank; i++) marked[i] = marked[i] || reduce->axes.count == 0;
+  TRY(check_axes(&reduce->axes, x->rank, marked, NULL));
+  for (int i = 0; i < x->rank; i++) marked[i] = marked[i] || reduce->axes.count == 0;
   if (reduce->kind == IR_REDUCE_KIND_MAX || reduce->kind == IR_REDUCE_KIND_MIN)
-    TRY(check_not_empty(value, marked));
-  tensor want = *value;
+    TRY(check_not_empty(x, marked));
+  tensor want = *x;
   reduce_shape(&want, marked, reduce->keepdim);
   if (reduce->kind == IR_REDUCE_KIND_ANY || reduce->kind == IR_REDUCE_KIND_ALL)
     want.type = DTYPE_BOOL;
@@ -63,16 +63,16 @@ clave_status rule_reduce(const rule_context *context, const void *op) {
 
 clave_status rule_arg_reduce(const rule_context *context, const void *op) {
   const ir_arg_reduce *arg_reduce = op;
-  const tensor *value = rule_tensor(context, arg_reduce->x);
+  const tensor *x = rule_tensor(context, arg_reduce->x);
   bool marked[MAX_RANK];
   int axis = -1;
   if ((uint32_t)arg_reduce->kind >= IR_ARG_REDUCE_KIND_COUNT)
     return INVALID("arg reduce kind %u is unknown", (uint32_t)arg_reduce->kind);
   TRY(check_not_bool(context, arg_reduce->x, "x"));
-  if (arg_reduce->axis.present) TRY(rule_axis(arg_reduce->axis.value, value->rank, &axis));
-  for (int i = 0; i < value->rank; i++) marked[i] = axis < 0 || i == axis;
-  TRY(check_not_empty(value, marked));
-  tensor want = *value;
+  if (arg_reduce->axis.present) TRY(rule_axis(arg_reduce->axis.value, x->rank, &axis));
+  for (int i = 0; i < x->rank; i++) marked[i] = axis < 0 || i == axis;
+  TRY(check_not_empty(x, marked));
+  tensor want = *x;
   reduce_shape(&want, marked, arg_reduce->keepdim);
   want.type = DTYPE_I64;
   return rule_expect_like(context, arg_reduce->out, "out", &want);

@@ -21,17 +21,17 @@ static clave_status count_elements(const char *what, int rank, const int64_t *di
 
 clave_status rule_reshape(const rule_context *context, const void *op) {
   const ir_reshape *reshape = op;
-  const tensor *value = rule_tensor(context, reshape->x);
-  tensor want = {.type = value->type};
+  const tensor *x = rule_tensor(context, reshape->x);
+  tensor want = {.type = x->type};
   TRY(rule_shape(context, &reshape->shape, &want.rank, want.dims));
   int64_t before, after;
-  TRY(count_elements("x", value->rank, value->dims, &before));
+  TRY(count_elements("x", x->rank, x->dims, &before));
   TRY(count_elements("shape", want.rank, want.dims, &after));
   if (!dim_matches(before, after)) {
     char from[SHAPE_TEXT], to[SHAPE_TEXT];
     return INVALID("shape %s of %lld elements does not fit x %s of %lld",
                    tensor_shape_text(&want, to, SHAPE_TEXT), (long long)after,
-                   tensor_shape_text(value, from, SHAPE_TEXT), (long long)before);
+                   tensor_shape_text(x, from, SHAPE_TEXT), (long long)before);
   }
   return rule_expect_like(context, reshape->out, "out", &want);
 }
@@ -64,14 +64,14 @@ bool view_reshape(const rule_context *context, const void *op, const tensor *inp
 
 clave_status rule_permute(const rule_context *context, const void *op) {
   const ir_permute *permute = op;
-  const tensor *value = rule_tensor(context, permute->x);
+  const tensor *x = rule_tensor(context, permute->x);
   bool marked[MAX_RANK];
   int order[MAX_RANK];
-  if (permute->dims.count != (uint32_t)value->rank)
-    return INVALID("dims: expected %d entries, got %u", value->rank, permute->dims.count);
-  TRY(check_axes(&permute->dims, value->rank, marked, order));
-  tensor want = {.type = value->type, .rank = value->rank};
-  for (int i = 0; i < value->rank; i++) want.dims[i] = value->dims[order[i]];
+  if (permute->dims.count != (uint32_t)x->rank)
+    return INVALID("dims: expected %d entries, got %u", x->rank, permute->dims.count);
+  TRY(check_axes(&permute->dims, x->rank, marked, order));
+  tensor want = {.type = x->type, .rank = x->rank};
+  for (int i = 0; i < x->rank; i++) want.dims[i] = x->dims[order[i]];
   return rule_expect_like(context, permute->out, "out", &want);
 }
 
@@ -91,20 +91,20 @@ bool view_permute(const rule_context *context, const void *op, const tensor *inp
 
 clave_status rule_expand(const rule_context *context, const void *op) {
   const ir_expand *expand = op;
-  const tensor *value = rule_tensor(context, expand->x);
-  tensor want = {.type = value->type};
+  const tensor *x = rule_tensor(context, expand->x);
+  tensor want = {.type = x->type};
   TRY(rule_shape(context, &expand->shape, &want.rank, want.dims));
-  int lead = want.rank - value->rank;
+  int lead = want.rank - x->rank;
   if (lead < 0)
-    return INVALID("shape: expected at least x's %d dimensions, got %d", value->rank, want.rank);
-  for (int i = 0; i < value->rank; i++) {
+    return INVALID("shape: expected at least x's %d dimensions, got %d", x->rank, want.rank);
+  for (int i = 0; i < x->rank; i++) {
     int64_t *to = &want.dims[lead + i];
-    if (value->dims[i] == 1) continue;
-    if (!dim_matches(value->dims[i], *to)) {
-      return INVALID("dimension %d of size %lld does not expand to %lld", i,
-                     (long long)value->dims[i], (long long)*to);
+    if (x->dims[i] == 1) continue;
+    if (!dim_matches(x->dims[i], *to)) {
+      return INVALID("dimension %d of size %lld does not expand to %lld", i, (long long)x->dims[i],
+                     (long long)*to);
     }
-    *to = dim_known(*to, value->dims[i]);
+    *to = dim_known(*to, x->dims[i]);
   }
   return rule_expect_like(context, expand->out, "out", &want);
 }

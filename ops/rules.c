@@ -10,11 +10,11 @@ const tensor *rule_tensor(const rule_context *context, uint32_t tid) {
   return &context->tensors[tid];
 }
 
-bool rule_int(const rule_context *context, const ir_int_or_vid *int_or_vid, int64_t *out) {
-  if (!int_or_vid->present) return false;
-  const scalar_value *value = int_or_vid->vid == IR_NONE ? NULL : &context->values[int_or_vid->vid];
-  if (value && !value->known) return false;
-  *out = value ? value->i : int_or_vid->literal;
+bool rule_int(const rule_context *context, const ir_int_or_vid *size, int64_t *out) {
+  if (!size->present) return false;
+  const scalar_value *scalar = size->vid == IR_NONE ? NULL : &context->values[size->vid];
+  if (scalar && !scalar->known) return false;
+  *out = scalar ? scalar->i : size->literal;
   return true;
 }
 
@@ -51,16 +51,16 @@ static bool matches(const tensor *tensor, dtype type, int rank, const int64_t *d
 
 clave_status rule_expect(const rule_context *context, uint32_t tid, const char *what, dtype type,
                          int rank, const int64_t *dims) {
-  const tensor *value = rule_tensor(context, tid);
-  if (matches(value, type, rank, dims)) return NULL;
+  const tensor *have = rule_tensor(context, tid);
+  if (matches(have, type, rank, dims)) return NULL;
   if (rank > MAX_RANK)
     return INVALID("%s would have rank %d, at most %d is allowed", what, rank, MAX_RANK);
   tensor want = {.type = type, .rank = rank};
   if (rank) memcpy(want.dims, dims, (size_t)rank * sizeof *dims);
   char is[SHAPE_TEXT], should[SHAPE_TEXT];
   return INVALID("%s: expected %s %s, got %s %s", what, dtype_name(type),
-                 tensor_shape_text(&want, should, SHAPE_TEXT), dtype_name(value->type),
-                 tensor_shape_text(value, is, SHAPE_TEXT));
+                 tensor_shape_text(&want, should, SHAPE_TEXT), dtype_name(have->type),
+                 tensor_shape_text(have, is, SHAPE_TEXT));
 }
 
 clave_status rule_expect_like(const rule_context *context, uint32_t tid, const char *what,

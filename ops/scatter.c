@@ -41,12 +41,12 @@ scatter_form scatter_along(ir_scatter_kind kind, const bound_tensor *index,
                        .n = index_layout->dims[axis],
                        .size = out->tensor.dims[axis]};
   for (int k = 0; k < SCATTER_OPERANDS; k++) {
-    tensor tensor = *all[k];
-    for (int d = 0; d < rank; d++) tensor.dims[d] = index_layout->dims[d];
-    desc.step[k] = tensor.strides[axis];
-    desc.back[k] = take_dims(&tensor, first, rank);
-    tensor.dims[axis] = 1;
-    desc.front[k] = take_dims(&tensor, 0, first);
+    tensor view = *all[k];
+    for (int d = 0; d < rank; d++) view.dims[d] = index_layout->dims[d];
+    desc.step[k] = view.strides[axis];
+    desc.back[k] = take_dims(&view, first, rank);
+    view.dims[axis] = 1;
+    desc.front[k] = take_dims(&view, 0, first);
   }
   tensors_collapse(desc.front, SCATTER_OPERANDS);
   tensors_collapse(desc.back, SCATTER_OPERANDS);

@@ -17,18 +17,18 @@ static clave_status check_rows(const tensor *right, const tensor *input) {
 
 clave_status rule_search_sorted(const rule_context *context, const void *op) {
   const ir_search_sorted *search_sorted = op;
-  const tensor *tensor = rule_tensor(context, search_sorted->boundaries),
-               *value = rule_tensor(context, search_sorted->x);
+  const tensor *boundaries = rule_tensor(context, search_sorted->boundaries),
+               *x = rule_tensor(context, search_sorted->x);
   TRY(check_rank_at_least(context, search_sorted->boundaries, "boundaries", 1));
   TRY(check_not_bool(context, search_sorted->x, "x"));
-  TRY(rule_expect(context, search_sorted->boundaries, "boundaries", value->type, tensor->rank,
-                  tensor->dims));
-  TRY(check_rows(tensor, value));
-  TRY(check_optional(context, search_sorted->sorter, "sorter", DTYPE_I64, tensor->rank,
-                     tensor->dims));
+  TRY(rule_expect(context, search_sorted->boundaries, "boundaries", x->type, boundaries->rank,
+                  boundaries->dims));
+  TRY(check_rows(boundaries, x));
+  TRY(check_optional(context, search_sorted->sorter, "sorter", DTYPE_I64, boundaries->rank,
+                     boundaries->dims));
   TRY(check_index_dtype(context, search_sorted->out, "out"));
   return rule_expect(context, search_sorted->out, "out",
-                     rule_tensor(context, search_sorted->out)->type, value->rank, value->dims);
+                     rule_tensor(context, search_sorted->out)->type, x->rank, x->dims);
 }
 
 void describe_search_sorted(const node *node, search_form *desc) {

@@ -180,14 +180,14 @@ static clave_status check_reach(const rule_context *context, const ir_as_strided
 
 clave_status rule_as_strided(const rule_context *context, const void *op) {
   const ir_as_strided *as_strided = op;
-  const tensor *value = rule_tensor(context, as_strided->x);
-  if (value->rank != 1) return INVALID("x: expected rank 1, got %d", value->rank);
-  tensor want = {.type = value->type};
+  const tensor *x = rule_tensor(context, as_strided->x);
+  if (x->rank != 1) return INVALID("x: expected rank 1, got %d", x->rank);
+  tensor want = {.type = x->type};
   TRY(rule_shape(context, &as_strided->shape, &want.rank, want.dims));
   if (as_strided->strides.count != as_strided->shape.count)
     return INVALID("strides: expected %u entries, got %u", as_strided->shape.count,
                    as_strided->strides.count);
-  TRY(check_reach(context, as_strided, &want, value->dims[0]));
+  TRY(check_reach(context, as_strided, &want, x->dims[0]));
   return rule_expect_like(context, as_strided->out, "out", &want);
 }
 

@@ -5,13 +5,13 @@
 
 clave_status rule_sort(const rule_context *context, const void *op) {
   const ir_sort *sort = op;
-  const tensor *value = rule_tensor(context, sort->x), *out = rule_tensor(context, sort->out);
+  const tensor *x = rule_tensor(context, sort->x), *out = rule_tensor(context, sort->out);
   int axis = 0;
   TRY(check_rank_at_least(context, sort->x, "x", 1));
-  TRY(rule_axis(sort->axis, value->rank, &axis));
-  tensor want = *value;
-  if (out->rank == value->rank) {
-    int64_t n = value->dims[axis], k = out->dims[axis];
+  TRY(rule_axis(sort->axis, x->rank, &axis));
+  tensor want = *x;
+  if (out->rank == x->rank) {
+    int64_t n = x->dims[axis], k = out->dims[axis];
     if (n != DIM_UNKNOWN && k != DIM_UNKNOWN && k > n)
       return INVALID("out: expected at most x's %lld elements along axis %d, got %lld",
                      (long long)n, axis, (long long)k);

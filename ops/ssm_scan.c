@@ -19,23 +19,23 @@ static clave_status check_groups(int64_t n_heads, int64_t n_groups) {
 
 clave_status rule_ssm_scan(const rule_context *context, const void *op) {
   const ir_ssm_scan *ssm_scan = op;
-  const tensor *value = rule_tensor(context, ssm_scan->x), *b = rule_tensor(context, ssm_scan->b);
+  const tensor *x = rule_tensor(context, ssm_scan->x), *b = rule_tensor(context, ssm_scan->b);
   TRY(check_type(context, ssm_scan->x));
-  if (value->rank != 4) return INVALID("x: expected rank 4, got %d", value->rank);
-  tensor like_b = *value, like_decay = *value, like_state = *value;
+  if (x->rank != 4) return INVALID("x: expected rank 4, got %d", x->rank);
+  tensor like_b = *x, like_decay = *x, like_state = *x;
   like_b.dims[2] = like_b.dims[3] = DIM_UNKNOWN;
   TRY(rule_expect_like(context, ssm_scan->b, "b", &like_b));
   TRY(rule_expect_like(context, ssm_scan->c, "c", b));
-  TRY(check_groups(value->dims[2], b->dims[2]));
+  TRY(check_groups(x->dims[2], b->dims[2]));
   like_decay.rank = 3;
   TRY(rule_expect_like(context, ssm_scan->log_decay, "log_decay", &like_decay));
-  TRY(check_optional(context, ssm_scan->rate, "rate", value->type, 2,
-                     (int64_t[]){value->dims[2], b->dims[3]}));
-  like_state.dims[1] = value->dims[2];
-  like_state.dims[2] = value->dims[3];
+  TRY(check_optional(context, ssm_scan->rate, "rate", x->type, 2,
+                     (int64_t[]){x->dims[2], b->dims[3]}));
+  like_state.dims[1] = x->dims[2];
+  like_state.dims[2] = x->dims[3];
   like_state.dims[3] = b->dims[3];
   TRY(rule_expect_like(context, ssm_scan->state, "state", &like_state));
-  TRY(rule_expect_like(context, ssm_scan->out, "out", value));
+  TRY(rule_expect_like(context, ssm_scan->out, "out", x));
   return rule_expect_like(context, ssm_scan->state_out, "state_out", &like_state);
 }
 

@@ -35,13 +35,13 @@ static bool encoded_bytes(const tensor *tensor, size_t *out) {
   return (*out || !row) && mul_size(*out, (uint64_t)tensor_rows(tensor), out);
 }
 
-tensor tensor_stored(const tensor *value) {
-  if (!value->encoding.kind) return *value;
-  tensor tensor = {.type = DTYPE_U8, .rank = value->encoding.axis + 1};
-  memcpy(tensor.dims, value->dims, sizeof tensor.dims);
-  tensor.dims[tensor.rank - 1] = (int64_t)encoding_row_bytes(&value->encoding, tensor_row(value));
-  tensor_set_contiguous(&tensor);
-  return tensor;
+tensor tensor_stored(const tensor *coded) {
+  if (!coded->encoding.kind) return *coded;
+  tensor bytes = {.type = DTYPE_U8, .rank = coded->encoding.axis + 1};
+  memcpy(bytes.dims, coded->dims, sizeof bytes.dims);
+  bytes.dims[bytes.rank - 1] = (int64_t)encoding_row_bytes(&coded->encoding, tensor_row(coded));
+  tensor_set_contiguous(&bytes);
+  return bytes;
 }
 
 bool tensor_bytes(const tensor *tensor, size_t *out) {

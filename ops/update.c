@@ -33,14 +33,14 @@ clave_status rule_slice_update(const rule_context *context, const void *op) {
 
 clave_status rule_index_copy(const rule_context *context, const void *op) {
   const ir_index_copy *index_copy = op;
-  const tensor *tensor = rule_tensor(context, index_copy->x),
+  const tensor *x = rule_tensor(context, index_copy->x),
                *index = rule_tensor(context, index_copy->index);
   int axis = 0;
-  TRY(rule_axis(index_copy->axis, tensor->rank, &axis));
+  TRY(rule_axis(index_copy->axis, x->rank, &axis));
   TRY(check_index_dtype(context, index_copy->index, "index"));
   if (index->rank != 1) return INVALID("index: expected rank 1, got %d", index->rank);
-  TRY(check_part(context, index_copy->source, "source", tensor, axis, index->dims[0]));
-  return rule_expect_like(context, index_copy->out, "out", tensor);
+  TRY(check_part(context, index_copy->source, "source", x, axis, index->dims[0]));
+  return rule_expect_like(context, index_copy->out, "out", x);
 }
 
 /* ---------------------------------------------------------------- descriptions */

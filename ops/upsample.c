@@ -25,25 +25,24 @@ static clave_status check_mode(const ir_upsample *op, const tensor *tensor) {
 
 clave_status rule_upsample(const rule_context *context, const void *op) {
   const ir_upsample *upsample = op;
-  const tensor *value = rule_tensor(context, upsample->x);
-  TRY(check_mode(upsample, value));
-  if (value->rank < 3 || value->rank > 5)
-    return INVALID("x: expected rank 3 to 5, got %d", value->rank);
+  const tensor *x = rule_tensor(context, upsample->x);
+  TRY(check_mode(upsample, x));
+  if (x->rank < 3 || x->rank > 5) return INVALID("x: expected rank 3 to 5, got %d", x->rank);
   tensor want = *rule_tensor(context, upsample->out);
-  if (want.rank != value->rank)
-    return INVALID("out: expected rank %d like x, got %d", value->rank, want.rank);
+  if (want.rank != x->rank)
+    return INVALID("out: expected rank %d like x, got %d", x->rank, want.rank);
   int changed = 0;
-  for (int i = 0; i < value->rank; i++) {
+  for (int i = 0; i < x->rank; i++) {
     if (i < 2)
-      want.dims[i] = value->dims[i];
-    else if (value->dims[i] == 0 || want.dims[i] == 0)
+      want.dims[i] = x->dims[i];
+    else if (x->dims[i] == 0 || want.dims[i] == 0)
       return INVALID("spatial dimension %d is empty", i - 2);
     else
-      changed += !dim_matches(value->dims[i], want.dims[i]);
+      changed += !dim_matches(x->dims[i], want.dims[i]);
   }
-  if (changed > 1 && (upsample->antialias || upsample_is_quantized(upsample, value->type)))
+  if (changed > 1 && (upsample->antialias || upsample_is_quantized(upsample, x->type)))
     return INVALID("out: expected one changed size at a time, got %d", changed);
-  want.type = value->type;
+  want.type = x->type;
   return rule_expect_like(context, upsample->out, "out", &want);
 }
 

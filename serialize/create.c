@@ -6,10 +6,10 @@
 #include "serialize/verify.h"
 
 static bool same_shape(const constant_data *data, const tensor *declared) {
-  const tensor tensor = tensor_stored(declared);
-  return data->type == tensor.type && data->rank == tensor.rank &&
-         (tensor.rank == 0 ||
-          memcmp(data->dims, tensor.dims, (size_t)tensor.rank * sizeof *tensor.dims) == 0);
+  const tensor stored = tensor_stored(declared);
+  return data->type == stored.type && data->rank == stored.rank &&
+         (stored.rank == 0 ||
+          memcmp(data->dims, stored.dims, (size_t)stored.rank * sizeof *stored.dims) == 0);
 }
 
 static clave_status bind_given(program *program, uint32_t i, const constant_source *from) {
@@ -78,28 +78,27 @@ clave_status program_create(const void *flatbuffer, size_t size, const constant_
 }
 
 /* Shares the packed weights whose constants have the same bytes in both programs; borrowed. */
-static clave_status keep_forms(program *first_program, const program *from) {
+static clave_status keep_forms(program *copy, const program *from) {
   for (size_t i = 0; i < from->n_forms; i++) {
     program_form desc = from->forms[i];
     const void *data = from->constants[desc.constant];
     uint32_t same = 0;
-    while (same < first_program->ir.constants.count && first_program->constants[same] != data)
-      same++;
-    if (!data || same == first_program->ir.constants.count) continue;
+    while (same < copy->ir.constants.count && copy->constants[same] != data) same++;
+    if (!data || same == copy->ir.constants.count) continue;
     desc.constant = same;
-    TRY(program_share_form(first_program, &desc));
+    TRY(program_share_form(copy, &desc));
   }
   return NULL;
 }
 
-clave_status program_finish_copy(program *first_program, const program *from) {
+clave_status program_finish_copy(program *copy, const program *from) {
   for (uint32_t i = 0; i < from->n_sections; i++) {
     const program_section *section = &from->sections[i];
     char tag[sizeof section->tag + 1] = {0};
     memcpy(tag, section->tag, sizeof section->tag);
-    TRY(program_set_section(first_program, tag, section->data, section->size, section->required));
+    TRY(program_set_section(copy, tag, section->data, section->size, section->required));
   }
-  first_program->unhashed = true;
-  first_program->base = from;
-  return keep_forms(first_program, from);
+  copy->unhashed = true;
+  copy->base = from;
+  return keep_forms(copy, from);
 }

@@ -89,9 +89,9 @@ clave_status program_load_bytes(const void *clv, size_t size, const char *name,
  * Sets the version. */
 clave_status program_create(const void *flatbuffer, size_t size, const constant_source *from,
                             program **out) STATUS_CHECK;
-/* Completes first_program, which was made of `from`: copies the sections and shares packed
+/* Completes `copy`, which was made of `from`: copies the sections and shares packed
  * constants. `from` must outlive it. */
-clave_status program_finish_copy(program *first_program, const program *from) STATUS_CHECK;
+clave_status program_finish_copy(program *copy, const program *from) STATUS_CHECK;
 /* Writes a .clv, or a .json with consts.safetensors beside it (none without constants), as the
  * file extension selects. Each file is written whole or not at all. Fails rather than replace a
  * consts.safetensors that belongs to another program. */

@@ -289,12 +289,12 @@ static clave_status check_outputs(checker *checker, const ir_arguments *outputs)
 
 /* True if dtype and shape are equal, including the values used as sizes. */
 static bool same_types(const ir_program *program, uint32_t a, uint32_t b) {
-  const ir_tensor *tensor = &program->tensors.items[a], *declared = &program->tensors.items[b];
-  bool same = tensor->dtype == declared->dtype && tensor->shape.count == declared->shape.count;
-  for (uint32_t i = 0; same && i < tensor->shape.count; i++) {
-    const ir_int_or_vid *value = &tensor->shape.items[i], *int_or_vid = &declared->shape.items[i];
-    same = value->vid == int_or_vid->vid &&
-           (value->vid != IR_NONE || value->literal == int_or_vid->literal);
+  const ir_tensor *left = &program->tensors.items[a], *right = &program->tensors.items[b];
+  bool same = left->dtype == right->dtype && left->shape.count == right->shape.count;
+  for (uint32_t i = 0; same && i < left->shape.count; i++) {
+    const ir_int_or_vid *left_size = &left->shape.items[i], *right_size = &right->shape.items[i];
+    same = left_size->vid == right_size->vid &&
+           (left_size->vid != IR_NONE || left_size->literal == right_size->literal);
   }
   return same;
 }

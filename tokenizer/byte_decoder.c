@@ -14,8 +14,8 @@ typedef struct byte_decoding {
 } byte_decoding;
 
 static clave_status append_piece(decoding *base, uint32_t id, text *out) {
-  span span = vocab_piece(((byte_decoding *)(void *)base)->vocab, id);
-  text_append(out, span.data, span.size);
+  span piece = vocab_piece(((byte_decoding *)(void *)base)->vocab, id);
+  text_append(out, piece.data, piece.size);
   return text_status(out);
 }
 

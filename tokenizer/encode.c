@@ -98,15 +98,14 @@ clave_status clave_tokenizer_encode(const clave_tokenizer *tokenizer, const char
                                     clave_ids *out) {
   OWN_FLOAT_ENV;
   *out = (clave_ids){0};
-  clave_encode_options encode_options;
-  TRY(sized_read(options, &encode_options, SIZED(clave_encode_options, special)));
-  if ((unsigned)encode_options.special > CLAVE_SPECIAL_TEXT) {
+  clave_encode_options known;
+  TRY(sized_read(options, &known, SIZED(clave_encode_options, special)));
+  if ((unsigned)known.special > CLAVE_SPECIAL_TEXT) {
     return INVALID("clave_encode_options: special: expected a clave_special, got %d",
-                   (int)encode_options.special);
+                   (int)known.special);
   }
-  bool special = encode_options.special == CLAVE_SPECIAL_DEFAULT
-                     ? tokenizer->match_special
-                     : encode_options.special == CLAVE_SPECIAL_MATCH;
+  bool special = known.special == CLAVE_SPECIAL_DEFAULT ? tokenizer->match_special
+                                                        : known.special == CLAVE_SPECIAL_MATCH;
   encoder encoder = encoder_of(tokenizer, special, piece_cache_create(size));
   text repaired = {0};
   span in = {size > 0 ? bytes : "", size};
@@ -115,7 +114,7 @@ clave_status clave_tokenizer_encode(const clave_tokenizer *tokenizer, const char
     in = (span){repaired.data, repaired.size};
   }
   clave_status st = text_status(&repaired);
-  if (!st) st = encode_valid(&encoder, in, &encode_options);
+  if (!st) st = encode_valid(&encoder, in, &known);
   piece_cache_destroy(encoder.cache);
   text_free(&repaired);
   if (st) {

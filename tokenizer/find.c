@@ -31,8 +31,8 @@ int32_t clave_tokenizer_find(const clave_tokenizer *tokenizer, const char *token
   span wanted = {token, strlen(token)};
   for (size_t i = 0; i < tokenizer->n_added;
        i++) { /* added tokens first: a rank may be spelled like one */
-    span span = tokenizer->added[i].text;
-    bool same = span.size == wanted.size && memcmp(span.data, wanted.data, span.size) == 0;
+    span spelled = tokenizer->added[i].text;
+    bool same = spelled.size == wanted.size && memcmp(spelled.data, wanted.data, spelled.size) == 0;
     if (same) return (int32_t)tokenizer->added[i].id;
   }
   uint32_t id;

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-bool hf_is(const json *value, const char *type) {
-  const json *json = value ? field_or_null(value, "type") : NULL;
-  return json && json_kind_of(json) == JSON_STRING && strcmp(json_string(json), type) == 0;
+bool hf_is(const json *part, const char *type) {
+  const json *named = part ? field_or_null(part, "type") : NULL;
+  return named && json_kind_of(named) == JSON_STRING && strcmp(json_string(named), type) == 0;
 }
 
 clave_status hf_find(const json *json, const void *table, size_t stride, size_t n, size_t *index) {
@@ -21,15 +21,15 @@ clave_status hf_find(const json *json, const void *table, size_t stride, size_t 
   return UNSUPPORTED("the type \"%.60s\" is not supported", type.data);
 }
 
-clave_status hf_read_pattern(const json *value, hf_pattern *out) {
-  const json *json, *s;
-  TRY(field(value, "pattern", JSON_OBJECT, &json));
-  s = json_member(json, "String");
-  out->is_literal = s != NULL;
-  if (!s) s = json_member(json, "Regex");
-  if (!s) return INVALID("\"pattern\" has neither \"String\" nor \"Regex\"");
-  TRY(status_while(json_expect(s, JSON_STRING), "\"pattern\""));
-  out->source = json_text(s);
+clave_status hf_read_pattern(const json *part, hf_pattern *out) {
+  const json *described, *source;
+  TRY(field(part, "pattern", JSON_OBJECT, &described));
+  source = json_member(described, "String");
+  out->is_literal = source != NULL;
+  if (!source) source = json_member(described, "Regex");
+  if (!source) return INVALID("\"pattern\" has neither \"String\" nor \"Regex\"");
+  TRY(status_while(json_expect(source, JSON_STRING), "\"pattern\""));
+  out->source = json_text(source);
   if (out->is_literal && out->source.size == 0) {
     return UNSUPPORTED("an empty \"pattern\" is not supported");
   }

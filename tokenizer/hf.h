@@ -31,7 +31,7 @@ clave_status hf_read_decoder(const json *json, const clave_tokenizer *tokenizer,
                              token_decoder **out) STATUS_CHECK;
 
 /* True if the part's "type" is this one. */
-bool hf_is(const json *json, const char *type);
+bool hf_is(const json *part, const char *type);
 /* Finds the row of a table that "type" names. Rows have `stride` bytes and begin with a name. */
 clave_status hf_find(const json *json, const void *table, size_t stride, size_t n,
                      size_t *index) STATUS_CHECK;
@@ -46,6 +46,6 @@ typedef struct hf_pattern {
   span source;
   bool is_literal;
 } hf_pattern;
-clave_status hf_read_pattern(const json *json, hf_pattern *out) STATUS_CHECK;
+clave_status hf_read_pattern(const json *part, hf_pattern *out) STATUS_CHECK;
 
 #endif

@@ -29,16 +29,16 @@ static const hf_normalizer *self_of(const normalizer *base) {
 }
 
 static void destroy(normalizer *base) {
-  hf_normalizer *n = (hf_normalizer *)(void *)base;
-  pattern_destroy(n->pattern);
-  text_free(&n->literal);
-  text_free(&n->content);
-  charsmap_destroy(n->charsmap);
-  for (size_t i = 0; i < n->n_parts; i++) {
-    if (n->parts[i]) n->parts[i]->destroy(n->parts[i]);
+  hf_normalizer *self = (hf_normalizer *)(void *)base;
+  pattern_destroy(self->pattern);
+  text_free(&self->literal);
+  text_free(&self->content);
+  charsmap_destroy(self->charsmap);
+  for (size_t i = 0; i < self->n_parts; i++) {
+    if (self->parts[i]) self->parts[i]->destroy(self->parts[i]);
   }
-  free(n->parts);
-  free(n);
+  free(self->parts);
+  free(self);
 }
 
 /* ---------------------------------------------------------------- character by character */
@@ -89,10 +89,10 @@ static clave_status apply_form(const normalizer *base, span in, bool first, text
 }
 
 static clave_status apply_strip(const normalizer *base, span in, bool first, text *out) {
-  const hf_normalizer *hf_normalizer = self_of(base);
+  const hf_normalizer *self = self_of(base);
   (void)first;
-  size_t begin = hf_normalizer->left ? unicode_skip_space(in, 0) : 0;
-  size_t end = hf_normalizer->right ? unicode_skip_space_before(in, in.size, begin) : in.size;
+  size_t begin = self->left ? unicode_skip_space(in, 0) : 0;
+  size_t end = self->right ? unicode_skip_space_before(in, in.size, begin) : in.size;
   text_append(out, in.data + begin, end - begin);
   return text_status(out);
 }
@@ -107,12 +107,11 @@ static clave_status apply_prepend(const normalizer *base, span in, bool first, t
 /* ---------------------------------------------------------------- Replace */
 
 static clave_status apply_replace(const normalizer *base, span in, bool first, text *out) {
-  const hf_normalizer *hf_normalizer = self_of(base);
-  span content = {hf_normalizer->content.data, hf_normalizer->content.size};
+  const hf_normalizer *self = self_of(base);
+  span content = {self->content.data, self->content.size};
   (void)first;
-  if (hf_normalizer->pattern) return pattern_replace(hf_normalizer->pattern, in, content, out);
-  hf_replace_text(in, (span){hf_normalizer->literal.data, hf_normalizer->literal.size}, content,
-                  out);
+  if (self->pattern) return pattern_replace(self->pattern, in, content, out);
+  hf_replace_text(in, (span){self->literal.data, self->literal.size}, content, out);
   return text_status(out);
 }
 
@@ -147,17 +146,17 @@ static clave_status strip_bert_accents(text *words) {
 }
 
 static clave_status apply_bert(const normalizer *base, span in, bool first, text *out) {
-  const hf_normalizer *hf_normalizer = self_of(base);
+  const hf_normalizer *self = self_of(base);
   text cleaned = {0};
   (void)first;
   for (size_t i = 0; i < in.size;) {
     uint32_t c;
     i += utf8_read(in.data + i, &c);
-    clean_one(hf_normalizer, c, &cleaned);
+    clean_one(self, c, &cleaned);
   }
   clave_status st = text_status(&cleaned);
-  if (!st && hf_normalizer->strip_accents) st = strip_bert_accents(&cleaned);
-  if (!st && hf_normalizer->lower) {
+  if (!st && self->strip_accents) st = strip_bert_accents(&cleaned);
+  if (!st && self->lower) {
     lowercase((span){cleaned.data, cleaned.size}, out);
   } else if (!st) {
     text_append(out, cleaned.data, cleaned.size);
@@ -198,14 +197,14 @@ static clave_status apply_precompiled(const normalizer *base, span in, bool firs
 /* ---------------------------------------------------------------- Sequence */
 
 static clave_status apply_sequence(const normalizer *base, span in, bool first, text *out) {
-  const hf_normalizer *hf_normalizer = self_of(base);
+  const hf_normalizer *self = self_of(base);
   text texts[2] = {{0}, {0}};
   clave_status st = NULL;
   span now = in;
-  for (size_t i = 0; i < hf_normalizer->n_parts && !st; i++) {
+  for (size_t i = 0; i < self->n_parts && !st; i++) {
     text *next = &texts[i % 2];
     next->size = 0;
-    st = hf_normalizer->parts[i]->apply(hf_normalizer->parts[i], now, first, next);
+    st = self->parts[i]->apply(self->parts[i], now, first, next);
     now = (span){next->data ? next->data : "", next->size};
   }
   if (!st) text_append(out, now.data, now.size);
@@ -309,18 +308,18 @@ static clave_status read_at_depth(const json *json, int depth, normalizer **out)
   if (depth > HF_MAX_DEPTH) return UNSUPPORTED("sequences nested too deeply");
   TRY(hf_find(json, parts, sizeof *parts, sizeof parts / sizeof *parts, &index));
   const part *part = &parts[index];
-  hf_normalizer *hf_normalizer = calloc(1, sizeof *hf_normalizer);
-  if (!hf_normalizer) return status_no_memory();
-  hf_normalizer->base = (normalizer){part->apply, destroy};
-  hf_normalizer->map = part->map;
-  hf_normalizer->form = part->form;
+  hf_normalizer *made = calloc(1, sizeof *made);
+  if (!made) return status_no_memory();
+  made->base = (normalizer){part->apply, destroy};
+  made->map = part->map;
+  made->form = part->form;
   clave_status st =
-      part->read ? status_while(part->read(json, depth, hf_normalizer), "%s", part->name) : NULL;
+      part->read ? status_while(part->read(json, depth, made), "%s", part->name) : NULL;
   if (st) {
-    destroy(&hf_normalizer->base);
+    destroy(&made->base);
     return st;
   }
-  *out = &hf_normalizer->base;
+  *out = &made->base;
   return NULL;
 }
 

@@ -108,18 +108,18 @@ static clave_status split_byte_level(const pre_tokenizer *base, span in, bool fi
 /* ---------------------------------------------------------------- Metaspace */
 
 static void write_metaspace(const hf_pre_tokenizer *splitter, span in, bool first, text *out) {
-  span span = {splitter->replacement.data, splitter->replacement.size};
+  span mark = {splitter->replacement.data, splitter->replacement.size};
   bool may_prepend =
       splitter->scheme == PREPEND_ALWAYS || (splitter->scheme == PREPEND_FIRST && first);
   bool has_one =
-      in.data[0] == ' ' || (in.size >= span.size && memcmp(in.data, span.data, span.size) == 0);
-  if (may_prepend && !has_one) text_append(out, span.data, span.size);
+      in.data[0] == ' ' || (in.size >= mark.size && memcmp(in.data, mark.data, mark.size) == 0);
+  if (may_prepend && !has_one) text_append(out, mark.data, mark.size);
   for (size_t at = 0;;) {
     const char *blank = memchr(in.data + at, ' ', in.size - at);
     size_t end = blank ? (size_t)(blank - in.data) : in.size;
     text_append(out, in.data + at, end - at);
     if (!blank) return;
-    text_append(out, span.data, span.size);
+    text_append(out, mark.data, mark.size);
     at = end + 1;
   }
 }

@@ -35,12 +35,12 @@ clave_status clave_tokenizer_create(const void *bytes, size_t size,
                                     const clave_tokenizer_options *options, clave_tokenizer **out) {
   OWN_FLOAT_ENV;
   *out = NULL;
-  clave_tokenizer_options tokenizer_options;
-  TRY(sized_read(options, &tokenizer_options, SIZED(clave_tokenizer_options, pattern)));
+  clave_tokenizer_options known;
+  TRY(sized_read(options, &known, SIZED(clave_tokenizer_options, pattern)));
   clave_tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
   if (!tokenizer) return status_no_memory();
   tokenizer->bos = tokenizer->eos = CLAVE_NO_TOKEN;
-  clave_status st = read_file(tokenizer, (span){bytes, size}, &tokenizer_options);
+  clave_status st = read_file(tokenizer, (span){bytes, size}, &known);
   if (st) {
     clave_tokenizer_destroy(tokenizer);
     return st;

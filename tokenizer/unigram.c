@@ -79,12 +79,12 @@ static void offer_pieces(const unigram *unigram, span in, path *paths, uint32_t 
 static void turn_around(path *paths, uint32_t end) {
   uint32_t id = VOCAB_NONE, next = end;
   for (uint32_t at = end; at > 0;) {
-    path path = paths[at];
+    path step = paths[at];
     paths[at].start = next;
     paths[at].id = id;
     next = at;
-    id = path.id;
-    at = path.start;
+    id = step.id;
+    at = step.start;
   }
   paths[0].start = next;
   paths[0].id = id;

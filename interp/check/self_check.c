@@ -75,17 +75,17 @@ static clave_status correct_extent(const checking *checking) {
 }
 
 static clave_status correct_part(const checking *whole, int64_t from) {
-  checking checking = {
+  checking piece = {
       .session = whole->session, .backend = whole->backend, .nd = whole->nd, .part = whole->part};
-  int64_t left = checking.part.rows - from;
-  checking.number = whole->number;
-  checking.part.from = from;
-  if (left < checking.part.count) checking.part.count = left;
+  int64_t left = piece.part.rows - from;
+  piece.number = whole->number;
+  piece.part.from = from;
+  if (left < piece.part.count) piece.part.count = left;
   bool fits, faulty;
-  clave_status st = copy_operands(&checking, &fits);
-  if (!st) st = run_oracle(&checking, &faulty);
-  if (!st) st = correct_extent(&checking);
-  free_copies(&checking);
+  clave_status st = copy_operands(&piece, &fits);
+  if (!st) st = run_oracle(&piece, &faulty);
+  if (!st) st = correct_extent(&piece);
+  free_copies(&piece);
   return st;
 }
 

@@ -112,10 +112,10 @@ static void split_epilogue(draft *draft, draft_node *node) {
   forget(draft, node);
   set_epilogue(&node->ins, node->ins.op, &(ir_steps){0}, &(ir_u32s){0}, own);
   note(draft, node);
-  ir_elementwise *elementwise =
+  ir_elementwise *split =
       draft_insert(draft, node->chain, node->next, node->ins.name, IR_OP_ELEMENTWISE);
   if (draft->no_memory) return;
-  *elementwise = steps;
+  *split = steps;
   note(draft, node->next);
 }
 

@@ -265,18 +265,18 @@ static void begin_part(draft *draft, const uint32_t *tids, uint32_t n) {
 }
 
 clave_status draft_extract(draft *edited, const uint32_t *tids, uint32_t n, program **out) {
-  draft draft = *edited; /* shares edited's pool, but has its own slots and chain */
+  draft part = *edited; /* shares edited's pool, but has its own slots and chain */
   *out = NULL;
-  draft.slot_capacity = (size_t)edited->n_slots + n + 1;
-  draft.slots = draft_alloc(edited, draft.slot_capacity, sizeof *draft.slots);
-  draft.chains = draft_alloc(edited, 1, sizeof *draft.chains);
+  part.slot_capacity = (size_t)edited->n_slots + n + 1;
+  part.slots = draft_alloc(edited, part.slot_capacity, sizeof *part.slots);
+  part.chains = draft_alloc(edited, 1, sizeof *part.chains);
   if (edited->no_memory) return status_no_memory();
   for (uint32_t i = 0; i < edited->n_slots; i++) {
     const draft_slot *slot = &edited->slots[i];
     slot_kind kind = slot->kind == SLOT_CONSTANT ? SLOT_CONSTANT : SLOT_TEMPORARY;
-    draft.slots[i] = (draft_slot){.tensor = slot->tensor, .kind = kind, .data = slot->data};
+    part.slots[i] = (draft_slot){.tensor = slot->tensor, .kind = kind, .data = slot->data};
   }
-  begin_part(&draft, tids, n);
-  for (uint32_t i = 0; i < n && !draft.no_memory; i++) extract_slot(edited, &draft, tids[i]);
-  return draft_finish(&draft, out);
+  begin_part(&part, tids, n);
+  for (uint32_t i = 0; i < n && !part.no_memory; i++) extract_slot(edited, &part, tids[i]);
+  return draft_finish(&part, out);
 }

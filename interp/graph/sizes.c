@@ -193,10 +193,10 @@ extent size_multiply(size_table *table, extent left, extent right) {
 
 /* ---------------------------------------------------------------- values */
 
-/* If n > 0 divides all factors, sets *quotient to left / n and returns true. */
-static bool divides(size_table *table, extent left, int64_t n, extent *quotient) {
+/* If n > 0 divides all factors, sets *quotient to size / n and returns true. */
+static bool divides(size_table *table, extent size, int64_t n, extent *quotient) {
   if (n <= 0) return false;
-  poly poly = poly_of(table, left);
+  poly poly = poly_of(table, size);
   for (uint32_t i = 0; i < poly.n; i++) {
     if (poly.terms[i].factor % n != 0) return false;
     poly.terms[i].factor /= n;
@@ -222,7 +222,7 @@ static extent operation_size(size_table *table, ir_scalar_kind kind, extent left
 }
 
 static extent combine(size_table *table, ir_scalar_kind kind, extent left, extent right) {
-  extent extent;
+  extent quotient;
   bool by_number = size_is_literal(right);
   switch (kind) {
     case IR_SCALAR_KIND_ADD:
@@ -234,10 +234,10 @@ static extent combine(size_table *table, ir_scalar_kind kind, extent left, exten
     case IR_SCALAR_KIND_MUL:
       return size_multiply(table, left, right);
     case IR_SCALAR_KIND_FLOOR_DIV:
-      if (by_number && divides(table, left, right.literal, &extent)) return extent;
+      if (by_number && divides(table, left, right.literal, &quotient)) return quotient;
       break;
     case IR_SCALAR_KIND_MOD:
-      if (by_number && divides(table, left, right.literal, &extent)) return size_literal(0);
+      if (by_number && divides(table, left, right.literal, &quotient)) return size_literal(0);
       break;
     case IR_SCALAR_KIND_MIN:
     case IR_SCALAR_KIND_MAX:

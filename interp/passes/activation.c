@@ -34,38 +34,38 @@ static bool is_power(match *match, const expr *factors, int n, expr input, int p
   return found == power;
 }
 
-/* Matches other_expr = coefficient * input^power. */
-static bool take_power(match *match, expr other_expr, double coefficient, expr input, int power) {
+/* Matches expression = coefficient * input^power. */
+static bool take_power(match *match, expr expression, double coefficient, expr input, int power) {
   product p;
-  return take_product(match, other_expr, &p) && !p.n_under &&
+  return take_product(match, expression, &p) && !p.n_under &&
          close_numbers(p.coefficient, coefficient, match->type) &&
          is_power(match, p.over, p.n_over, input, power);
 }
 
-static bool take_erf(match *match, expr other_expr, expr input) {
+static bool take_erf(match *match, expr expression, expr input) {
   expr args[MAX_STEP_ARITY];
-  return take_step(match, other_expr, IR_STEP_KIND_ERF, args) &&
+  return take_step(match, expression, IR_STEP_KIND_ERF, args) &&
          take_power(match, args[0], sqrt(0.5), input, 1);
 }
 
 /* Matches input + 0.044715 input^3; if divided by input, 1 + 0.044715 input^2. */
-static bool take_cubic(match *match, expr other_expr, expr input, bool divided) {
+static bool take_cubic(match *match, expr expression, expr input, bool divided) {
   expr args[MAX_STEP_ARITY], rest;
   double one;
   if (divided)
-    return take_plus_number(match, other_expr, &rest, &one) && one == 1 &&
+    return take_plus_number(match, expression, &rest, &one) && one == 1 &&
            take_power(match, rest, 0.044715, input, 2);
-  if (!take_step(match, other_expr, IR_STEP_KIND_ADD, args)) return false;
+  if (!take_step(match, expression, IR_STEP_KIND_ADD, args)) return false;
   if (same_expr(args[0], input)) return take_power(match, args[1], 0.044715, input, 3);
   return same_expr(args[1], input) && take_power(match, args[0], 0.044715, input, 3);
 }
 
 /* Matches tanh(sqrt(2 / pi) * (input + 0.044715 input^3)). Models write the root with ten digits,
  * which is too few in f64. */
-static bool take_tanh(match *match, expr other_expr, expr input) {
+static bool take_tanh(match *match, expr expression, expr input) {
   expr args[MAX_STEP_ARITY];
   product p;
-  if (!take_step(match, other_expr, IR_STEP_KIND_TANH, args) || !take_product(match, args[0], &p))
+  if (!take_step(match, expression, IR_STEP_KIND_TANH, args) || !take_product(match, args[0], &p))
     return false;
   if (p.n_under || p.n_over < 1 || p.n_over > 2) return false;
   if (!close_numbers(p.coefficient, sqrt(2 / acos(-1)), match->type)) return false;
@@ -83,11 +83,11 @@ bool find_gelu(match *match, uint32_t *out) {
   if (!close_numbers(p.coefficient, 0.5, match->type)) return false;
   int covered = match->n_inner;
   for (int i = 0; i < 2; i++, match->n_inner = covered) {
-    expr inner, expr = p.over[1 - i];
+    expr grown, input = p.over[1 - i];
     double one;
-    if (!take_plus_number(match, p.over[i], &inner, &one) || one != 1) continue;
-    if (take_erf(match, inner, expr)) return finish(match, IR_STEP_KIND_GELU, expr, out);
-    if (take_tanh(match, inner, expr)) return finish(match, IR_STEP_KIND_GELU_TANH, expr, out);
+    if (!take_plus_number(match, p.over[i], &grown, &one) || one != 1) continue;
+    if (take_erf(match, grown, input)) return finish(match, IR_STEP_KIND_GELU, input, out);
+    if (take_tanh(match, grown, input)) return finish(match, IR_STEP_KIND_GELU_TANH, input, out);
   }
   return false;
 }
@@ -95,25 +95,25 @@ bool find_gelu(match *match, uint32_t *out) {
 /* ---------------------------------------------------------------- SiLU */
 
 /* Matches expression / (1 + exp(-expression)). */
-static bool take_fraction(match *match, const product *product, expr *expression) {
-  expr expr, args[MAX_STEP_ARITY];
+static bool take_fraction(match *match, const product *product, expr *input) {
+  expr grown, args[MAX_STEP_ARITY];
   double one;
   if (product->n_over != 1 || product->n_under != 1) return false;
-  *expression = product->over[0];
-  return take_plus_number(match, product->under[0], &expr, &one) && one == 1 &&
-         take_step(match, expr, IR_STEP_KIND_EXP, args) &&
-         take_step(match, args[0], IR_STEP_KIND_NEG, args) && same_expr(args[0], *expression);
+  *input = product->over[0];
+  return take_plus_number(match, product->under[0], &grown, &one) && one == 1 &&
+         take_step(match, grown, IR_STEP_KIND_EXP, args) &&
+         take_step(match, args[0], IR_STEP_KIND_NEG, args) && same_expr(args[0], *input);
 }
 
 /* Matches expression * sigmoid(expression). */
-static bool take_gate(match *match, const product *product, expr *expression) {
+static bool take_gate(match *match, const product *product, expr *input) {
   expr args[MAX_STEP_ARITY];
   if (product->n_over != 2 || product->n_under) return false;
   int covered = match->n_inner;
   for (int i = 0; i < 2; i++, match->n_inner = covered) {
-    *expression = product->over[1 - i];
+    *input = product->over[1 - i];
     if (take_step(match, product->over[i], IR_STEP_KIND_SIGMOID, args) &&
-        same_expr(args[0], *expression))
+        same_expr(args[0], *input))
       return true;
   }
   return false;

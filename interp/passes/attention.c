@@ -76,7 +76,7 @@ static bool read_where(reader *reader, uint32_t at, const expr *args) {
   return read_scores(reader, scores->hides ? args[2] : args[1]) && !scores->n_added;
 }
 
-static bool read_step(reader *reader, expr other_expr, ir_step_kind kind, const expr *args) {
+static bool read_step(reader *reader, expr expression, ir_step_kind kind, const expr *args) {
   switch (kind) {
     case IR_STEP_KIND_CAST:
     case IR_STEP_KIND_COPY:
@@ -86,9 +86,9 @@ static bool read_step(reader *reader, expr other_expr, ir_step_kind kind, const 
     case IR_STEP_KIND_DIV:
       return read_product(reader, args[0], args[1], true);
     case IR_STEP_KIND_ADD:
-      return read_sum(reader, shape_of(other_expr), args[0], args[1]);
+      return read_sum(reader, shape_of(expression), args[0], args[1]);
     case IR_STEP_KIND_WHERE:
-      return read_where(reader, shape_of(other_expr), args);
+      return read_where(reader, shape_of(expression), args);
     default:
       return false;
   }
@@ -178,13 +178,13 @@ static bool read_scores(reader *reader, expr expr) {
 /* ---------------------------------------------------------------- probabilities */
 
 /* Takes the operands of a step of any dtype, and covers it. */
-static bool take_any(match *match, expr other_expr, ir_step_kind kind, expr *args) {
+static bool take_any(match *match, expr expression, ir_step_kind kind, expr *args) {
   ir_step_kind is;
   dtype type;
-  if (!open_step(match->draft, other_expr, &is, args, &type) || is != kind) return false;
-  return match_covers(match, other_expr.kind == EXPR_STEP
-                                 ? other_expr.node
-                                 : match->draft->slots[other_expr.index].writer);
+  if (!open_step(match->draft, expression, &is, args, &type) || is != kind) return false;
+  return match_covers(match, expression.kind == EXPR_STEP
+                                 ? expression.node
+                                 : match->draft->slots[expression.index].writer);
 }
 
 static bool is_zero(const draft *draft, expr expr) {
@@ -232,7 +232,7 @@ static bool take_probabilities(match *match, uint32_t x, found_attention *attent
   const draft *draft = match->draft;
   dtype wide = match->type == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
   for (int i = 0; i < MAX_SCORES_DEPTH; i++) {
-    expr args[MAX_STEP_ARITY], expr = tensor_expr(x);
+    expr args[MAX_STEP_ARITY], expression = tensor_expr(x);
     draft_node *node = draft->slots[x].writer;
     if (!node || (draft_type(draft, x) != match->type && draft_type(draft, x) != wide) ||
         !match_covers(match, node))
@@ -243,11 +243,12 @@ static bool take_probabilities(match *match, uint32_t x, found_attention *attent
       attention->probabilities = x;
       return !softmax->log && (softmax->axis == rank - 1 || softmax->axis == -1);
     }
-    if (is_step(draft, expr, IR_STEP_KIND_WHERE) && !attention->safe) {
-      if (!take_any(match, expr, IR_STEP_KIND_WHERE, args) || !take_safe(match, args, &expr))
+    if (is_step(draft, expression, IR_STEP_KIND_WHERE) && !attention->safe) {
+      if (!take_any(match, expression, IR_STEP_KIND_WHERE, args) ||
+          !take_safe(match, args, &expression))
         return false;
       attention->safe = true;
-      x = expr.index;
+      x = expression.index;
       continue;
     }
     uint32_t cast = cast_of(draft, x);

@@ -159,11 +159,11 @@ static const draft_node *find_equal(const draft *draft, const draft_node *node) 
   if (x == IR_NONE) return NULL;
   const draft_slot *slot = &draft->slots[x];
   for (uint32_t i = 0; i < slot->n_readers; i++) {
-    const draft_node *draft_node = slot->readers[i];
-    if (draft_node != node && draft_node->chain == node->chain && draft_node->order < node->order &&
-        draft_node->ins.op_type == node->ins.op_type && same_results(draft, node, draft_node) &&
-        same_table(draft, ir_op_tables[node->ins.op_type], node->ins.op, draft_node->ins.op))
-      return draft_node;
+    const draft_node *earlier = slot->readers[i];
+    if (earlier != node && earlier->chain == node->chain && earlier->order < node->order &&
+        earlier->ins.op_type == node->ins.op_type && same_results(draft, node, earlier) &&
+        same_table(draft, ir_op_tables[node->ins.op_type], node->ins.op, earlier->ins.op))
+      return earlier;
   }
   return NULL;
 }

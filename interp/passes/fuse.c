@@ -14,38 +14,39 @@ static uint32_t input_index(uint32_t *inputs, uint32_t *count, uint32_t tid) {
   return (*count)++;
 }
 
-/* Merges `left` into `right`, whose input `which` is left's result. *out is NULL if the lists would
- * become too long. */
-static clave_status merge(mem_pool *pool, const ir_elementwise *left, const ir_elementwise *right,
+/* Merges `first` into `second`, whose input `which` is first's result. *out is NULL if the lists
+ * would become too long. */
+static clave_status merge(mem_pool *pool, const ir_elementwise *first, const ir_elementwise *second,
                           uint32_t which, ir_elementwise **out) {
-  uint32_t inputs[MAX_STEP_INPUTS], n = 0, map_a[MAX_STEP_INPUTS] = {0},
-                                    map_b[MAX_STEP_INPUTS] = {0};
+  uint32_t inputs[MAX_STEP_INPUTS], n = 0, map_first[MAX_STEP_INPUTS] = {0},
+                                    map_second[MAX_STEP_INPUTS] = {0};
   *out = NULL;
-  for (uint32_t i = 0; i < left->inputs.count; i++)
-    if ((map_a[i] = input_index(inputs, &n, left->inputs.items[i])) == NO_INDEX) return NULL;
-  for (uint32_t i = 0; i < right->inputs.count; i++)
-    if (i != which && (map_b[i] = input_index(inputs, &n, right->inputs.items[i])) == NO_INDEX)
+  for (uint32_t i = 0; i < first->inputs.count; i++)
+    if ((map_first[i] = input_index(inputs, &n, first->inputs.items[i])) == NO_INDEX) return NULL;
+  for (uint32_t i = 0; i < second->inputs.count; i++)
+    if (i != which &&
+        (map_second[i] = input_index(inputs, &n, second->inputs.items[i])) == NO_INDEX)
       return NULL;
-  uint32_t total = left->steps.count + right->steps.count;
+  uint32_t total = first->steps.count + second->steps.count;
   if (total > MAX_STEPS ||
-      fusion_count_values(&left->steps) + fusion_count_values(&right->steps) > MAX_FUSED_VALUES)
+      fusion_count_values(&first->steps) + fusion_count_values(&second->steps) > MAX_FUSED_VALUES)
     return NULL;
-  ir_elementwise *elementwise = mem_pool_alloc(pool, 1, sizeof *elementwise);
+  ir_elementwise *merged = mem_pool_alloc(pool, 1, sizeof *merged);
   ir_step *steps = mem_pool_alloc(pool, total, sizeof *steps);
   uint32_t *ids = mem_pool_alloc(pool, n + 1, sizeof *ids);
-  if (!elementwise || !steps || !ids) return status_no_memory();
+  if (!merged || !steps || !ids) return status_no_memory();
   memcpy(ids, inputs, n * sizeof *ids);
-  const step_map in_a = {map_a, 0, NO_INDEX, IR_OPERAND_SOURCE_INPUT, 0};
-  const step_map in_b = {map_b, left->steps.count, which, IR_OPERAND_SOURCE_STEP,
-                         left->steps.count - 1};
-  TRY(fusion_copy_steps(pool, &left->steps, &in_a, steps));
-  TRY(fusion_copy_steps(pool, &right->steps, &in_b, steps + left->steps.count));
-  elementwise->inputs.items = ids;
-  elementwise->inputs.count = n;
-  elementwise->steps.items = steps;
-  elementwise->steps.count = total;
-  elementwise->out = right->out;
-  *out = elementwise;
+  const step_map in_first = {map_first, 0, NO_INDEX, IR_OPERAND_SOURCE_INPUT, 0};
+  const step_map in_second = {map_second, first->steps.count, which, IR_OPERAND_SOURCE_STEP,
+                              first->steps.count - 1};
+  TRY(fusion_copy_steps(pool, &first->steps, &in_first, steps));
+  TRY(fusion_copy_steps(pool, &second->steps, &in_second, steps + first->steps.count));
+  merged->inputs.items = ids;
+  merged->inputs.count = n;
+  merged->steps.items = steps;
+  merged->steps.count = total;
+  merged->out = second->out;
+  *out = merged;
   return NULL;
 }
 

@@ -26,11 +26,11 @@ typedef struct dequantized {
 
 static bool is_code(dtype t) { return t == DTYPE_I8 || t == DTYPE_U8; }
 
-static bool open_f32(const draft *draft, expr other_expr, ir_step_kind kind,
+static bool open_f32(const draft *draft, expr expression, ir_step_kind kind,
                      expr args[MAX_STEP_ARITY]) {
   ir_step_kind is;
   dtype type;
-  return open_step(draft, other_expr, &is, args, &type) && is == kind && type == DTYPE_F32;
+  return open_step(draft, expression, &is, args, &type) && is == kind && type == DTYPE_F32;
 }
 
 static bool take_zero(const draft *draft, expr *expression, double *zero) {

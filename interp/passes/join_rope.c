@@ -90,17 +90,17 @@ static bool takes_columns(const draft *draft, const ir_slice *slice, int64_t *st
   return step == 1 && (!slice->start.present || literal_of(&slice->start, start)) && *start >= 0;
 }
 
-static bool take_part(const draft *draft, draft_node *node, part *piece) {
+static bool take_part(const draft *draft, draft_node *node, part *out) {
   const ir_rope *op = node->ins.op;
   if (node->ins.op_type != IR_OP_ROPE) return false;
   uint32_t columns = behind_views(draft, op->x);
   const ir_slice *slice = columns == IR_NONE ? NULL : draft_op(draft, columns, IR_OP_SLICE);
-  *piece = (part){.node = node};
-  if (!slice || !takes_columns(draft, slice, &piece->start)) return false;
-  piece->from = slice->x;
-  return literal_of(draft_dim(draft, op->x, -2), &piece->n_heads) &&
-         literal_of(draft_dim(draft, op->x, -1), &piece->head_dim) && piece->n_heads > 0 &&
-         size_is(draft_size(draft, columns, -1), piece->n_heads * piece->head_dim) &&
+  *out = (part){.node = node};
+  if (!slice || !takes_columns(draft, slice, &out->start)) return false;
+  out->from = slice->x;
+  return literal_of(draft_dim(draft, op->x, -2), &out->n_heads) &&
+         literal_of(draft_dim(draft, op->x, -1), &out->head_dim) && out->n_heads > 0 &&
+         size_is(draft_size(draft, columns, -1), out->n_heads * out->head_dim) &&
          draft_can_be_strided(draft, op->out, false);
 }
 
@@ -115,18 +115,19 @@ static bool same_but_heads(const draft *draft, uint32_t a, uint32_t b) {
 
 /* True if right's columns directly follow left's, and both use the same angles. */
 static bool follows(const draft *draft, const part *left, const part *right) {
-  const ir_rope *rope = left->node->ins.op, *y = right->node->ins.op;
+  const ir_rope *left_op = left->node->ins.op, *right_op = right->node->ins.op;
   return left->node->chain == right->node->chain && left->from == right->from &&
-         left->start + left->n_heads * left->head_dim == right->start && rope->cos == y->cos &&
-         rope->sin == y->sin && rope->interleaved == y->interleaved &&
-         same_but_heads(draft, rope->x, y->x);
+         left->start + left->n_heads * left->head_dim == right->start &&
+         left_op->cos == right_op->cos && left_op->sin == right_op->sin &&
+         left_op->interleaved == right_op->interleaved &&
+         same_but_heads(draft, left_op->x, right_op->x);
 }
 
-/* Finds the Rope, with the same tables, whose columns directly follow those of first_part. */
-static bool find_next(const draft *draft, const part *first_part, part *next) {
-  const draft_slot *cos = &draft->slots[((const ir_rope *)first_part->node->ins.op)->cos];
+/* Finds the Rope, with the same tables, whose columns directly follow those of `first`. */
+static bool find_next(const draft *draft, const part *first, part *next) {
+  const draft_slot *cos = &draft->slots[((const ir_rope *)first->node->ins.op)->cos];
   for (uint32_t i = 0; i < cos->n_readers; i++)
-    if (take_part(draft, cos->readers[i], next) && follows(draft, first_part, next)) return true;
+    if (take_part(draft, cos->readers[i], next) && follows(draft, first, next)) return true;
   return false;
 }
 
@@ -188,14 +189,14 @@ static bool join(draft *draft, const part *left, const part *right) {
 }
 
 uint32_t join_ropes(draft *draft, const pass_env *env) {
-  part part, piece;
+  part first, next;
   uint32_t order = 0, done = 0;
   (void)env;
   for (draft_node *n = draft_first(draft, 0); n; n = draft_next(draft, n)) n->order = order++;
   for (draft_node *n = draft_first(draft, 0); n && !draft->no_memory;) {
     /* Joining may erase following nodes, so start again. */
-    bool joined =
-        take_part(draft, n, &part) && find_next(draft, &part, &piece) && join(draft, &part, &piece);
+    bool joined = take_part(draft, n, &first) && find_next(draft, &first, &next) &&
+                  join(draft, &first, &next);
     done += joined;
     n = joined ? draft_first(draft, 0) : draft_next(draft, n);
   }

@@ -103,16 +103,16 @@ static expr as_step(const draft *draft, expr expression) {
   return (expr){.kind = EXPR_STEP, .index = elementwise->steps.count - 1, .node = node};
 }
 
-bool open_step(const draft *draft, expr other_expr, ir_step_kind *kind, expr args[MAX_STEP_ARITY],
+bool open_step(const draft *draft, expr expression, ir_step_kind *kind, expr args[MAX_STEP_ARITY],
                dtype *type) {
-  other_expr = as_step(draft, other_expr);
-  if (other_expr.kind != EXPR_STEP) return false;
-  const ir_elementwise *elementwise = other_expr.node->ins.op;
-  const ir_step *step = &elementwise->steps.items[other_expr.index];
+  expression = as_step(draft, expression);
+  if (expression.kind != EXPR_STEP) return false;
+  const ir_elementwise *elementwise = expression.node->ins.op;
+  const ir_step *step = &elementwise->steps.items[expression.index];
   *kind = step->kind;
   *type = step->dtype;
   for (uint32_t i = 0; i < step->operands.count; i++)
-    args[i] = operand_expr(other_expr.node, &step->operands.items[i]);
+    args[i] = operand_expr(expression.node, &step->operands.items[i]);
   return true;
 }
 
@@ -123,12 +123,12 @@ bool is_step(const draft *draft, expr expression, ir_step_kind kind) {
   return open_step(draft, expression, &is, args, &type) && is == kind;
 }
 
-bool take_step(match *match, expr other_expr, ir_step_kind kind, expr args[MAX_STEP_ARITY]) {
+bool take_step(match *match, expr expression, ir_step_kind kind, expr args[MAX_STEP_ARITY]) {
   ir_step_kind is;
   dtype type;
-  if (!open_step(match->draft, other_expr, &is, args, &type) || is != kind || type != match->type)
+  if (!open_step(match->draft, expression, &is, args, &type) || is != kind || type != match->type)
     return false;
-  return match_covers(match, as_step(match->draft, other_expr).node);
+  return match_covers(match, as_step(match->draft, expression).node);
 }
 
 dtype expr_type(const draft *draft, expr expr) {
@@ -200,28 +200,28 @@ bool take_product(match *match, expr expr, product *out) {
   return multiply(match, expr, true, true, out);
 }
 
-bool take_plus_number(match *match, expr other_expr, expr *y_expr, double *count) {
+bool take_plus_number(match *match, expr sum, expr *rest, double *count) {
   expr args[MAX_STEP_ARITY];
-  double other;
-  if (!take_step(match, other_expr, IR_STEP_KIND_ADD, args)) return false;
+  double ignored;
+  if (!take_step(match, sum, IR_STEP_KIND_ADD, args)) return false;
   for (int i = 0; i < 2; i++) {
-    *y_expr = args[i];
+    *rest = args[i];
     if (expr_number(match->draft, args[1 - i], count) &&
-        !expr_number(match->draft, *y_expr, &other))
+        !expr_number(match->draft, *rest, &ignored))
       return true;
   }
   return false;
 }
 
-bool take_square(match *match, expr other_expr, expr *y_expr) {
+bool take_square(match *match, expr square, expr *base) {
   expr args[MAX_STEP_ARITY];
   double n;
-  if (take_step(match, other_expr, IR_STEP_KIND_MUL, args)) {
-    *y_expr = args[0];
+  if (take_step(match, square, IR_STEP_KIND_MUL, args)) {
+    *base = args[0];
     return same_expr(args[0], args[1]);
   }
-  if (!take_step(match, other_expr, IR_STEP_KIND_POW, args)) return false;
-  *y_expr = args[0];
+  if (!take_step(match, square, IR_STEP_KIND_POW, args)) return false;
+  *base = args[0];
   return expr_number(match->draft, args[1], &n) && n == 2;
 }
 
@@ -266,37 +266,37 @@ bool take_mean(match *match, expr expr, uint32_t *operand, unsigned *axes) {
   return n > 0 && close_numbers(p.coefficient, 1 / (double)n, match->type);
 }
 
-/* Matches other_expr = sqrt(y_expr). */
-static bool take_root(match *match, expr other_expr, expr *y_expr) {
+/* Matches root = sqrt(radicand). */
+static bool take_root(match *match, expr root, expr *radicand) {
   expr args[MAX_STEP_ARITY];
   double n;
-  bool is_root = take_step(match, other_expr, IR_STEP_KIND_SQRT, args);
-  if (!is_root && !take_step(match, other_expr, IR_STEP_KIND_POW, args)) return false;
-  *y_expr = args[0];
+  bool is_root = take_step(match, root, IR_STEP_KIND_SQRT, args);
+  if (!is_root && !take_step(match, root, IR_STEP_KIND_POW, args)) return false;
+  *radicand = args[0];
   return is_root || (expr_number(match->draft, args[1], &n) && n == 0.5);
 }
 
-/* Matches other_expr = 1 / sqrt(y_expr). */
-static bool take_inverse(match *match, expr other_expr, expr *y_expr) {
+/* Matches inverse = 1 / sqrt(radicand). */
+static bool take_inverse(match *match, expr inverse, expr *radicand) {
   expr args[MAX_STEP_ARITY];
   double n;
-  if (take_step(match, other_expr, IR_STEP_KIND_RSQRT, args)) {
-    *y_expr = args[0];
+  if (take_step(match, inverse, IR_STEP_KIND_RSQRT, args)) {
+    *radicand = args[0];
     return true;
   }
-  if (take_step(match, other_expr, IR_STEP_KIND_POW, args)) {
-    *y_expr = args[0];
+  if (take_step(match, inverse, IR_STEP_KIND_POW, args)) {
+    *radicand = args[0];
     return expr_number(match->draft, args[1], &n) && n == -0.5;
   }
-  return take_step(match, other_expr, IR_STEP_KIND_RECIPROCAL, args) &&
-         take_root(match, args[0], y_expr);
+  return take_step(match, inverse, IR_STEP_KIND_RECIPROCAL, args) &&
+         take_root(match, args[0], radicand);
 }
 
-bool take_inverse_root(match *match, const product *product, int k, expr *other_expr, expr *rest,
+bool take_inverse_root(match *match, const product *product, int k, expr *radicand, expr *rest,
                        int *n_rest) {
   int covered = match->n_inner;
   for (int i = 0; i < product->n_over && !product->n_under; i++) {
-    if (!take_inverse(match, product->over[i], other_expr) || k-- > 0) {
+    if (!take_inverse(match, product->over[i], radicand) || k-- > 0) {
       match->n_inner = covered;
       continue;
     }
@@ -307,7 +307,7 @@ bool take_inverse_root(match *match, const product *product, int k, expr *other_
   }
   memcpy(rest, product->over, (size_t)product->n_over * sizeof *rest);
   *n_rest = product->n_over;
-  return product->n_under == 1 && k == 0 && take_root(match, product->under[0], other_expr);
+  return product->n_under == 1 && k == 0 && take_root(match, product->under[0], radicand);
 }
 
 /* ---------------------------------------------------------------- tensors */

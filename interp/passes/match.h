@@ -44,13 +44,13 @@ bool match_is_closed(const match *match);
 
 static inline expr tensor_expr(uint32_t tid) { return (expr){.kind = EXPR_TENSOR, .index = tid}; }
 bool same_expr(expr left, expr right);
-/* Finds the step that other_expr is, its operands and its dtype. Returns false if other_expr is not
+/* Finds the step that expression is, its operands and its dtype. Returns false if expression is not
  * a step. */
-bool open_step(const draft *draft, expr other_expr, ir_step_kind *kind, expr args[MAX_STEP_ARITY],
+bool open_step(const draft *draft, expr expression, ir_step_kind *kind, expr args[MAX_STEP_ARITY],
                dtype *type);
 bool is_step(const draft *draft, expr expr, ir_step_kind kind);
 /* Like open_step, for a step of this kind and of the match's dtype. Covers its node. */
-bool take_step(match *match, expr other_expr, ir_step_kind kind, expr args[MAX_STEP_ARITY]);
+bool take_step(match *match, expr expression, ir_step_kind kind, expr args[MAX_STEP_ARITY]);
 /* Finds the number that expr is, or the element of a constant that has only one. */
 bool expr_number(const draft *draft, expr expr, double *out);
 /* Returns the dtype of a tensor or step. */
@@ -66,15 +66,15 @@ typedef struct product {
 } product;
 /* Finds expr as a product. Factors that only expr reads and that are products are expanded. */
 bool take_product(match *match, expr expr, product *out);
-/* Matches other_expr = y_expr + count, where count is a number. */
-bool take_plus_number(match *match, expr other_expr, expr *y_expr, double *count);
-/* Matches other_expr = y_expr * y_expr. */
-bool take_square(match *match, expr other_expr, expr *y_expr);
+/* Matches sum = rest + count, where count is a number. */
+bool take_plus_number(match *match, expr sum, expr *rest, double *count);
+/* Matches square = base * base. */
+bool take_square(match *match, expr square, expr *base);
 /* Matches expr = the mean of `results` over these axes, which stay as sizes of 1; or their sum
  * divided by the number of elements. */
 bool take_mean(match *match, expr expr, uint32_t *operand, unsigned *axes);
-/* Finds the k-th factor of the product that is 1 / sqrt(other_expr); *rest has the others. */
-bool take_inverse_root(match *match, const product *product, int k, expr *other_expr, expr *rest,
+/* Finds the k-th factor of the product that is 1 / sqrt(radicand); *rest has the others. */
+bool take_inverse_root(match *match, const product *product, int k, expr *radicand, expr *rest,
                        int *n_rest);
 
 /* True if two numbers are equal up to one or two units in the last place of the dtype. */

@@ -69,15 +69,14 @@ static uint32_t add_rms_norm(match *match, uint32_t x, uint32_t weight, int n, d
   return out;
 }
 
-/* Matches x / sqrt(mean(x^2) + eps), with or without a weight. rest: the factors; other_expr: the
+/* Matches x / sqrt(mean(x^2) + eps), with or without a weight. rest: the factors; radicand: the
  * argument of the root. */
-static bool find_rms_of(match *match, expr other_expr, const expr *rest, int n_rest,
-                        uint32_t *out) {
+static bool find_rms_of(match *match, expr radicand, const expr *rest, int n_rest, uint32_t *out) {
   expr squared, x;
   double eps;
   uint32_t mean_of, weight;
   unsigned axes;
-  if (!take_plus_number(match, other_expr, &squared, &eps) ||
+  if (!take_plus_number(match, radicand, &squared, &eps) ||
       !take_mean(match, squared, &mean_of, &axes) ||
       !take_square(match, tensor_expr(mean_of), &x) || x.kind != EXPR_TENSOR)
     return false;
@@ -92,14 +91,14 @@ static bool find_rms_of(match *match, expr other_expr, const expr *rest, int n_r
 /* x / sqrt(mean(x^2) + eps) * weight; Zhang and Sennrich, https://arxiv.org/abs/1910.07467. */
 bool find_rms_norm(match *match, uint32_t *out) {
   product p;
-  expr expr, rest[MAX_FACTORS];
+  expr radicand, rest[MAX_FACTORS];
   int n_rest;
   if (!is_wide_step(match)) return false;
   if (!take_product(match, tensor_expr(match->out), &p) || p.coefficient != 1) return false;
   int covered = match->n_inner;
-  for (int k = 0; take_inverse_root(match, &p, k, &expr, rest, &n_rest);
+  for (int k = 0; take_inverse_root(match, &p, k, &radicand, rest, &n_rest);
        k++, match->n_inner = covered)
-    if (find_rms_of(match, expr, rest, n_rest, out)) return true;
+    if (find_rms_of(match, radicand, rest, n_rest, out)) return true;
   return false;
 }
 
@@ -119,7 +118,7 @@ static bool take_centred(match *match, expr expression, uint32_t *values, unsign
 static bool take_variance(match *match, expr expression, uint32_t *values, unsigned *axes) {
   uint32_t mean_of;
   unsigned inner;
-  expr expr;
+  expr centred;
   const ir_reduce *reduce = expression.kind == EXPR_TENSOR
                                 ? draft_op(match->draft, expression.index, IR_OP_REDUCE)
                                 : NULL;
@@ -131,8 +130,8 @@ static bool take_variance(match *match, expr expression, uint32_t *values, unsig
            match_covers(match, match->draft->slots[expression.index].writer);
   }
   return take_mean(match, expression, &mean_of, axes) &&
-         take_square(match, tensor_expr(mean_of), &expr) &&
-         take_centred(match, expr, values, &inner) && inner == *axes;
+         take_square(match, tensor_expr(mean_of), &centred) &&
+         take_centred(match, centred, values, &inner) && inner == *axes;
 }
 
 static uint32_t add_layer_norm(match *match, uint32_t x, uint32_t weight, uint32_t bias, int n,
@@ -159,13 +158,13 @@ static bool take_centred_factor(match *match, const expr *rest, int n_rest, uint
   return found == 1 && take_centred(match, *centred, &of, &over) && of == x && over == axes;
 }
 
-static bool find_layer_of(match *match, expr other_expr, const expr *rest, int n_rest, expr bias,
+static bool find_layer_of(match *match, expr radicand, const expr *rest, int n_rest, expr bias,
                           uint32_t *out) {
   expr variance, centred;
   double eps;
   uint32_t x, weight, b = IR_NONE;
   unsigned axes;
-  if (!take_plus_number(match, other_expr, &variance, &eps) ||
+  if (!take_plus_number(match, radicand, &variance, &eps) ||
       !take_variance(match, variance, &x, &axes))
     return false;
   int n = normalized_axes(match->draft, x, axes);
@@ -183,13 +182,13 @@ static bool find_layer_of(match *match, expr other_expr, const expr *rest, int n
 
 static bool find_scaled(match *match, expr scaled, expr bias, uint32_t *out) {
   product p;
-  expr expr, rest[MAX_FACTORS];
+  expr radicand, rest[MAX_FACTORS];
   int n_rest;
   if (!take_product(match, scaled, &p) || p.coefficient != 1) return false;
   int covered = match->n_inner;
-  for (int k = 0; take_inverse_root(match, &p, k, &expr, rest, &n_rest);
+  for (int k = 0; take_inverse_root(match, &p, k, &radicand, rest, &n_rest);
        k++, match->n_inner = covered)
-    if (find_layer_of(match, expr, rest, n_rest, bias, out)) return true;
+    if (find_layer_of(match, radicand, rest, n_rest, bias, out)) return true;
   return false;
 }
 

@@ -62,9 +62,9 @@ static bool is_places(const paging *paging, const draft_node *node) {
   const ir_step *step = &elementwise->steps.items[0];
   if (step->kind != IR_STEP_KIND_ADD || step->dtype != DTYPE_I64 || step->operands.count != 2)
     return false;
-  const ir_operand *operand = &step->operands.items[0], *b = &step->operands.items[1];
-  bool both = operand->source == IR_OPERAND_SOURCE_INPUT && b->source == IR_OPERAND_SOURCE_INPUT &&
-              operand->index != b->index;
+  const ir_operand *a = &step->operands.items[0], *b = &step->operands.items[1];
+  bool both = a->source == IR_OPERAND_SOURCE_INPUT && b->source == IR_OPERAND_SOURCE_INPUT &&
+              a->index != b->index;
   if (elementwise->inputs.items[0] != position && elementwise->inputs.items[1] != position)
     return false;
   uint32_t other = elementwise->inputs.items[elementwise->inputs.items[0] == position];

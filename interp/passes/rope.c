@@ -453,59 +453,59 @@ static bool find_sum(match *match, uint32_t *out) {
 
 /* ---------------------------------------------------------------- parts turned one by one */
 
-static bool take_product_of(match *match, expr other_expr, expr left, expr right) {
+static bool take_product_of(match *match, expr expression, expr left, expr right) {
   expr args[MAX_STEP_ARITY];
-  return take_step(match, other_expr, IR_STEP_KIND_MUL, args) &&
+  return take_step(match, expression, IR_STEP_KIND_MUL, args) &&
          ((same_expr(args[0], left) && same_expr(args[1], right)) ||
           (same_expr(args[0], right) && same_expr(args[1], left)));
 }
 
-/* Matches e = left x_expr + right y_expr. */
-static bool take_sum_of(match *match, uint32_t e, expr left, expr x_expr, expr right, expr y_expr) {
+/* Matches sum = left left_factor + right right_factor. */
+static bool take_sum_of(match *match, uint32_t sum, expr left, expr left_factor, expr right,
+                        expr right_factor) {
   expr args[MAX_STEP_ARITY];
-  if (!take_step(match, tensor_expr(e), IR_STEP_KIND_ADD, args)) return false;
-  return (take_product_of(match, args[0], left, x_expr) &&
-          take_product_of(match, args[1], right, y_expr)) ||
-         (take_product_of(match, args[1], left, x_expr) &&
-          take_product_of(match, args[0], right, y_expr));
+  if (!take_step(match, tensor_expr(sum), IR_STEP_KIND_ADD, args)) return false;
+  return (take_product_of(match, args[0], left, left_factor) &&
+          take_product_of(match, args[1], right, right_factor)) ||
+         (take_product_of(match, args[1], left, left_factor) &&
+          take_product_of(match, args[0], right, right_factor));
 }
 
-/* Matches first_expr = a cos, other_expr = b sin and second = b cos + a sin, where a and b are the
+/* Matches a_cos = a cos, b_sin = b sin and second = b cos + a sin, where a and b are the
  * parts of x. */
-static bool take_turned(match *match, const expr *first_expr, const expr *other_expr,
-                        uint32_t second, rotation *rotation) {
+static bool take_turned(match *match, const expr *a_cos, const expr *b_sin, uint32_t second,
+                        rotation *rotation) {
   for (int i = 0; i < 2; i++)
-    if (first_expr[i].kind != EXPR_TENSOR || other_expr[i].kind != EXPR_TENSOR) return false;
+    if (a_cos[i].kind != EXPR_TENSOR || b_sin[i].kind != EXPR_TENSOR) return false;
   int covered = match->n_inner;
   for (int i = 0; i < 4; i++, match->n_inner = covered) {
-    expr expr = first_expr[i & 1], cos = first_expr[!(i & 1)], expression = other_expr[i >> 1],
-         sin = other_expr[!(i >> 1)];
+    expr a = a_cos[i & 1], cos = a_cos[!(i & 1)], b = b_sin[i >> 1], sin = b_sin[!(i >> 1)];
     rotation->x = IR_NONE;
-    rotation->like = expr.index;
+    rotation->like = a.index;
     rotation->cos = cos.index;
     rotation->sin = sin.index;
-    rotation->n_pairs = literal_dim(match->draft, expr.index, -1);
-    if (take_sum_of(match, second, expr, sin, expression, cos) &&
-        take_part(match, expr.index, rotation->interleaved, 0, &rotation->x) &&
-        take_part(match, expression.index, rotation->interleaved, 1, &rotation->x))
-      return draft_same_shape(match->draft, expr.index, expression.index) &&
-             draft_same_shape(match->draft, expr.index, second);
+    rotation->n_pairs = literal_dim(match->draft, a.index, -1);
+    if (take_sum_of(match, second, a, sin, b, cos) &&
+        take_part(match, a.index, rotation->interleaved, 0, &rotation->x) &&
+        take_part(match, b.index, rotation->interleaved, 1, &rotation->x))
+      return draft_same_shape(match->draft, a.index, b.index) &&
+             draft_same_shape(match->draft, a.index, second);
   }
   return false;
 }
 
 /* Matches a concatenation of a cos - b sin and b cos + a sin, in pairs or halves. */
 static bool find_joined(match *match, uint32_t *out) {
-  expr args[MAX_STEP_ARITY], expr[MAX_STEP_ARITY], expression[MAX_STEP_ARITY];
+  expr args[MAX_STEP_ARITY], a_cos[MAX_STEP_ARITY], b_sin[MAX_STEP_ARITY];
   rotation rotation = {0};
   const ir_cat *op = take_joined(match, match->out, &rotation.interleaved);
   if (!op) return false;
   uint32_t part[2] = {op->xs.items[0], op->xs.items[1]};
   for (int i = 0; i < 2 && rotation.interleaved; i++) part[i] = take_reshapes(match, part[i]);
   return take_step(match, tensor_expr(part[0]), IR_STEP_KIND_SUB, args) &&
-         take_step(match, args[0], IR_STEP_KIND_MUL, expr) &&
-         take_step(match, args[1], IR_STEP_KIND_MUL, expression) &&
-         take_turned(match, expr, expression, part[1], &rotation) &&
+         take_step(match, args[0], IR_STEP_KIND_MUL, a_cos) &&
+         take_step(match, args[1], IR_STEP_KIND_MUL, b_sin) &&
+         take_turned(match, a_cos, b_sin, part[1], &rotation) &&
          draft_same_shape(match->draft, part[0], part[1]) && finish(match, &rotation, out);
 }
 

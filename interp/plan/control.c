@@ -216,14 +216,14 @@ static bool direct(control_planner *cp, int body, uint32_t tid, uint32_t where) 
 
 static clave_status check_result(const control_planner *cp, uint32_t k, uint32_t tid,
                                  const tensor *want) {
-  const tensor *tensor = &cp->schedule->types[tid];
-  bool same = tensor->type == want->type && tensor->rank == want->rank;
-  for (int i = 0; same && i < tensor->rank; i++) same = tensor->dims[i] == want->dims[i];
+  const tensor *have = &cp->schedule->types[tid];
+  bool same = have->type == want->type && have->rank == want->rank;
+  for (int i = 0; same && i < have->rank; i++) same = have->dims[i] == want->dims[i];
   char have_text[128], want_text[128];
   return same ? NULL
               : INVALID("result %u of a body: expected shape %s, got %s", k,
                         tensor_shape_text(want, want_text, sizeof want_text),
-                        tensor_shape_text(tensor, have_text, sizeof have_text));
+                        tensor_shape_text(have, have_text, sizeof have_text));
 }
 
 static bool in_place(const schedule *schedule, const body_result *result, location location) {

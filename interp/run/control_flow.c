@@ -125,14 +125,14 @@ static clave_status run_scan(const control_run *run) {
 }
 
 clave_status run_control(const running *run, uint32_t number) {
-  const control_run control_run = {run, number, run->binding->schedule->controls[number]};
-  switch (run->graph->instructions[control_run.control->instruction].op_type) {
+  const control_run in = {run, number, run->binding->schedule->controls[number]};
+  switch (run->graph->instructions[in.control->instruction].op_type) {
     case IR_OP_IF:
     case IR_OP_CUSTOM:
-      return run_if(&control_run);
+      return run_if(&in);
     case IR_OP_WHILE:
-      return run_while(&control_run);
+      return run_while(&in);
     default:
-      return run_scan(&control_run);
+      return run_scan(&in);
   }
 }

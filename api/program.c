@@ -32,11 +32,11 @@ clave_status program_wrap(program *program, clave_program **out) {
 clave_status clave_program_load(const char *path, const clave_program_options *options,
                                 clave_program **out) {
   OWN_FLOAT_ENV;
-  clave_program_options program_options;
+  clave_program_options known;
   program *program;
   *out = NULL;
-  TRY(sized_read(options, &program_options, SIZED(clave_program_options, consts)));
-  TRY(program_load(path, program_options.consts, &program));
+  TRY(sized_read(options, &known, SIZED(clave_program_options, consts)));
+  TRY(program_load(path, known.consts, &program));
   return program_wrap(program, out);
 }
 

@@ -213,18 +213,18 @@ static int draw(const bench_arguments *arguments, const model *model, const meas
   return result;
 }
 
-static int bench_program(const void *arguments, page *out) {
-  const bench_arguments *bench_arguments = arguments;
+static int bench_program(const void *given, page *out) {
+  const bench_arguments *arguments = given;
   model model = {0};
   input_set inputs = {0};
   measures measures = {0};
-  if (!bench_arguments->breakdown && (bench_arguments->svg || bench_arguments->profile))
-    return fail_usage("%s goes with --breakdown", bench_arguments->svg ? "--svg" : "--profile");
-  int result = measure_model(bench_arguments, &model, &inputs, &measures);
+  if (!arguments->breakdown && (arguments->svg || arguments->profile))
+    return fail_usage("%s goes with --breakdown", arguments->svg ? "--svg" : "--profile");
+  int result = measure_model(arguments, &model, &inputs, &measures);
   if (!result)
-    result = (bench_arguments->json ? write_json : write_text)(bench_arguments, &model, &inputs,
-                                                               &measures, out);
-  if (!result && bench_arguments->svg) result = draw(bench_arguments, &model, &measures);
+    result =
+        (arguments->json ? write_json : write_text)(arguments, &model, &inputs, &measures, out);
+  if (!result && arguments->svg) result = draw(arguments, &model, &measures);
   if (!result) result = print_page(out);
   free_breakdown(&measures.parts);
   free_inputs(&inputs);

@@ -53,18 +53,18 @@ static void write_text(const clave_cache_info *info, uint64_t removed, page *out
   text_puts(out, "\n");
 }
 
-static int show_cache(const void *arguments, page *out) {
-  const cache_arguments *cache_arguments = arguments;
+static int show_cache(const void *given, page *out) {
+  const cache_arguments *arguments = given;
   clave_cache_info info = {.size = sizeof info};
   uint64_t removed = 0;
-  if (cache_arguments->clear && cache_arguments->max_mb >= 0)
+  if (arguments->clear && arguments->max_mb >= 0)
     return fail_usage("--clear and --max-mb exclude each other");
-  if (cache_arguments->clear || cache_arguments->max_mb >= 0) {
-    TRY_STATUS(clave_cache_trim(
-        cache_arguments->clear ? 0 : (uint64_t)cache_arguments->max_mb * 1000000, &removed));
+  if (arguments->clear || arguments->max_mb >= 0) {
+    TRY_STATUS(
+        clave_cache_trim(arguments->clear ? 0 : (uint64_t)arguments->max_mb * 1000000, &removed));
   }
   TRY_STATUS(clave_cache_get_info(&info));
-  (cache_arguments->json ? write_json : write_text)(&info, removed, out);
+  (arguments->json ? write_json : write_text)(&info, removed, out);
   return EXIT_GOOD;
 }
 

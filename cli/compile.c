@@ -260,29 +260,27 @@ static int compile_model(const compile_arguments *arguments, model *model, page 
   return result;
 }
 
-static int compile_program(const void *arguments, page *out) {
-  const compile_arguments *compile_arguments = arguments;
+static int compile_program(const void *given, page *out) {
+  const compile_arguments *arguments = given;
   model model = {0};
-  if (!compile_arguments->to == !compile_arguments->sources)
-    return fail_usage("which of -o BIN and --emit-c DIR?");
-  if (compile_arguments->target && strcmp(compile_arguments->target, "c") != 0 &&
-      strcmp(compile_arguments->target, "opencl") != 0)
-    return fail_usage("--target takes c or opencl, not \"%s\"", compile_arguments->target);
-  if (compile_arguments->arena && strcmp(compile_arguments->arena, "static") != 0)
-    return fail_usage("--arena: expected static, got \"%s\"", compile_arguments->arena);
-  if (compile_arguments->shared && compile_arguments->bare)
-    return fail_usage("which of --shared and --bare?");
-  if (compile_arguments->binaries && !is_for_opencl(compile_arguments))
+  if (!arguments->to == !arguments->sources) return fail_usage("which of -o BIN and --emit-c DIR?");
+  if (arguments->target && strcmp(arguments->target, "c") != 0 &&
+      strcmp(arguments->target, "opencl") != 0)
+    return fail_usage("--target takes c or opencl, not \"%s\"", arguments->target);
+  if (arguments->arena && strcmp(arguments->arena, "static") != 0)
+    return fail_usage("--arena: expected static, got \"%s\"", arguments->arena);
+  if (arguments->shared && arguments->bare) return fail_usage("which of --shared and --bare?");
+  if (arguments->binaries && !is_for_opencl(arguments))
     return fail_usage("--binaries is of --target opencl");
-  if (compile_arguments->budget > 0 && !compile_arguments->tune)
+  if (arguments->budget > 0 && !arguments->tune)
     return fail_usage("--budget is of --tune, which is not given");
-  if (compile_arguments->processor && strcmp(compile_arguments->processor, "portable") != 0)
-    return fail_usage("--processor: expected portable, got \"%s\"", compile_arguments->processor);
+  if (arguments->processor && strcmp(arguments->processor, "portable") != 0)
+    return fail_usage("--processor: expected portable, got \"%s\"", arguments->processor);
   /* Makes planning and packing here use the kernels that the executable will run. */
-  if (compile_arguments->processor && setenv("CLAVE_DEVICE_CLASS", "portable", 1) != 0)
+  if (arguments->processor && setenv("CLAVE_DEVICE_CLASS", "portable", 1) != 0)
     return fail_memory();
   catch_endings();
-  int result = compile_model(compile_arguments, &model, out);
+  int result = compile_model(arguments, &model, out);
   close_model(&model);
   return result;
 }

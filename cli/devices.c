@@ -108,13 +108,13 @@ static int write_table(int count, page *out) {
   return EXIT_GOOD;
 }
 
-static int list_devices(const void *arguments, page *out) {
-  const devices_arguments *devices_arguments = arguments;
+static int list_devices(const void *given, page *out) {
+  const devices_arguments *arguments = given;
   int count;
   TRY_STATUS(clave_devices_count(&count));
   const char *hint = clave_devices_hint();
   if (hint) print_note(NULL, hint);
-  return (devices_arguments->json ? write_json : write_table)(count, out);
+  return (arguments->json ? write_json : write_table)(count, out);
 }
 
 const command devices_command = {

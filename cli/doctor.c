@@ -336,20 +336,20 @@ static bool is_family(const char *name) {
   return false;
 }
 
-static int run_doctor(const void *arguments, page *out) {
-  const doctor_arguments *doctor_arguments = arguments;
+static int run_doctor(const void *given, page *out) {
+  const doctor_arguments *arguments = given;
   page report = {0};
-  doctor doctor = {.writer = {.out = &report}, .family = doctor_arguments->family};
-  if (doctor_arguments->family && !is_family(doctor_arguments->family))
-    return fail_usage("there is no family of kernels \"%s\"", doctor_arguments->family);
+  doctor doctor = {.writer = {.out = &report}, .family = arguments->family};
+  if (arguments->family && !is_family(arguments->family))
+    return fail_usage("there is no family of kernels \"%s\"", arguments->family);
   catch_endings(); /* removes the folder on a signal, too */
   int code = make_folder(&doctor);
-  if (!code) code = examine(&doctor, doctor_arguments);
+  if (!code) code = examine(&doctor, arguments);
   remove_folder(&doctor);
   const bool is_broken = doctor.problems.size > 0;
   text_free(&doctor.problems);
-  if (!code && doctor_arguments->json) text_append(out, report.data, report.size);
-  if (!code && !doctor_arguments->json) code = diagnosis_print(report.data, report.size, out);
+  if (!code && arguments->json) text_append(out, report.data, report.size);
+  if (!code && !arguments->json) code = diagnosis_print(report.data, report.size, out);
   text_free(&report);
   if (code || !is_broken) return code;
   TRY_EXIT(print_page(out));

@@ -511,23 +511,20 @@ static int inspect_graph(const inspect_arguments *arguments, model *model, graph
   return EXIT_GOOD;
 }
 
-static int inspect_file(const void *arguments, page *out) {
-  const inspect_arguments *inspect_arguments = arguments;
-  const char *dot = strrchr(inspect_arguments->model.program, '.');
+static int inspect_file(const void *given, page *out) {
+  const inspect_arguments *arguments = given;
+  const char *dot = strrchr(arguments->model.program, '.');
   model model = {0};
   graph graph = {0};
-  if (inspect_arguments->json + inspect_arguments->dot + inspect_arguments->svg +
-              inspect_arguments->html >
-          1 ||
-      (inspect_arguments->placement && inspect_arguments->dot))
+  if (arguments->json + arguments->dot + arguments->svg + arguments->html > 1 ||
+      (arguments->placement && arguments->dot))
     return fail_usage(
         "--json, --dot, --svg and --html exclude each other; --placement goes with all but --dot");
-  if (inspect_arguments->profile && !inspect_arguments->svg && !inspect_arguments->html)
+  if (arguments->profile && !arguments->svg && !arguments->html)
     return fail_usage("--profile is for drawings: --svg or --html");
-  if (inspect_arguments->dims.count && !inspect_arguments->html)
-    return fail_usage("--dim is for --html");
-  if (dot && strcmp(dot, ".safetensors") == 0) return inspect_tensors(inspect_arguments, out);
-  int result = inspect_graph(inspect_arguments, &model, &graph, out);
+  if (arguments->dims.count && !arguments->html) return fail_usage("--dim is for --html");
+  if (dot && strcmp(dot, ".safetensors") == 0) return inspect_tensors(arguments, out);
+  int result = inspect_graph(arguments, &model, &graph, out);
   free_graph(&graph);
   close_model(&model);
   return result;

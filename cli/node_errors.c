@@ -117,13 +117,12 @@ static double terms_of_output(const run_pair *pair, size_t at) {
 }
 
 static double count_terms(const run_pair *pair, size_t at) {
-  const uint32_t node = pair->base->items[at].node;
-  if (node >= pair->graph->n_nodes) return terms_of_output(pair, at);
-  const graph_node *graph_node = &pair->graph->nodes[node];
+  const uint32_t index = pair->base->items[at].node;
+  if (index >= pair->graph->n_nodes) return terms_of_output(pair, at);
+  const graph_node *node = &pair->graph->nodes[index];
   for (size_t i = 0; i < LENGTH(rules); i++)
-    if (strcmp(rules[i].op, graph_node->op) == 0)
-      return fmax(count_by(pair, at, graph_node, rules[i].rule), 1);
-  return longest_dim(pair, at, graph_node);
+    if (strcmp(rules[i].op, node->op) == 0) return fmax(count_by(pair, at, node, rules[i].rule), 1);
+  return longest_dim(pair, at, node);
 }
 
 /* ---------------------------------------------------------------- both runs */

@@ -221,15 +221,14 @@ static int list(probe *probe) {
   return EXIT_GOOD;
 }
 
-static int run_probe(const void *arguments, page *out) {
-  const probe_arguments *probe_arguments = arguments;
-  probe probe = {.file = fopen(probe_arguments->file, "w")};
+static int run_probe(const void *given, page *out) {
+  const probe_arguments *arguments = given;
+  probe probe = {.file = fopen(arguments->file, "w")};
   (void)out;
-  if (!probe.file) return fail("%s cannot be written", probe_arguments->file);
+  if (!probe.file) return fail("%s cannot be written", arguments->file);
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* this process ends if the doctor is killed */
-  int code = probe_arguments->device
-                 ? look_at(&probe, probe_arguments->device, probe_arguments->family)
-                 : list(&probe);
+  int code =
+      arguments->device ? look_at(&probe, arguments->device, arguments->family) : list(&probe);
   (void)fclose(probe.file);
   text_free(&probe.line);
   return code;

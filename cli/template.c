@@ -72,17 +72,16 @@ static int render(const template_arguments *arguments, const chat_inputs *given,
   return out->failed ? fail_memory() : EXIT_GOOD;
 }
 
-static int run_template(const void *arguments, page *out) {
-  const template_arguments *template_arguments = arguments;
-  chat_inputs given = {0};
-  if (!template_arguments->messages) return fail_usage("template needs --messages");
-  int result = read_chat_arguments("--arg", &template_arguments->arguments, &given.arguments);
-  if (!result) result = read_chat_file(template_arguments->messages, "messages", &given.messages);
-  if (!result) result = read_chat_file(template_arguments->tools, "functions", &given.tools);
-  if (!result)
-    result = read_chat_file(template_arguments->documents, "documents", &given.documents);
-  if (!result) result = render(template_arguments, &given, out);
-  free_chat_inputs(&given);
+static int run_template(const void *given, page *out) {
+  const template_arguments *arguments = given;
+  chat_inputs inputs = {0};
+  if (!arguments->messages) return fail_usage("template needs --messages");
+  int result = read_chat_arguments("--arg", &arguments->arguments, &inputs.arguments);
+  if (!result) result = read_chat_file(arguments->messages, "messages", &inputs.messages);
+  if (!result) result = read_chat_file(arguments->tools, "functions", &inputs.tools);
+  if (!result) result = read_chat_file(arguments->documents, "documents", &inputs.documents);
+  if (!result) result = render(arguments, &inputs, out);
+  free_chat_inputs(&inputs);
   return result;
 }
 

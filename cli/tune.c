@@ -242,15 +242,15 @@ static int read_precision(const tune_arguments *arguments) {
   return setenv("CLAVE_PRECISION", arguments->precision, 1) ? fail_memory() : EXIT_GOOD;
 }
 
-static int tune(const void *arguments, page *out) {
-  const tune_arguments *tune_arguments = arguments;
+static int tune(const void *given, page *out) {
+  const tune_arguments *arguments = given;
   model model = {0};
   tuning_run run = {0};
-  if (!tune_arguments->model.program && !tune_arguments->list && !tune_arguments->clear &&
-      !tune_arguments->exported && !tune_arguments->imported)
+  if (!arguments->model.program && !arguments->list && !arguments->clear && !arguments->exported &&
+      !arguments->imported)
     return fail_usage("tune needs PROG, or --list, --export, --import or --clear");
-  TRY_EXIT(read_precision(tune_arguments));
-  int result = do_tune(tune_arguments, &model, &run, out);
+  TRY_EXIT(read_precision(arguments));
+  int result = do_tune(arguments, &model, &run, out);
   free_run(&run);
   close_model(&model);
   return result;

@@ -180,10 +180,10 @@ static int verify_results(const verify_arguments *arguments, model *model, page 
   return result;
 }
 
-static int verify_program(const void *arguments, page *out) {
-  const verify_arguments *verify_arguments = arguments;
+static int verify_program(const void *given, page *out) {
+  const verify_arguments *arguments = given;
   model model = {0};
-  int result = open_program(&verify_arguments->model, &model);
+  int result = open_program(&arguments->model, &model);
   if (!result) {
     show_progress("checking hashes");
     clave_status st = clave_program_check_hashes(model.program);
@@ -191,10 +191,9 @@ static int verify_program(const void *arguments, page *out) {
     result = st ? fail_status(st) : EXIT_GOOD;
   }
   if (!result) text_puts(out, "program  good: structure, shapes, dtypes, hashes\n");
-  if (!result && wants_results(verify_arguments))
-    result = verify_results(verify_arguments, &model, out);
-  if (!result && !wants_results(verify_arguments) &&
-      (verify_arguments->model.device || verify_arguments->model.no_fallback))
+  if (!result && wants_results(arguments)) result = verify_results(arguments, &model, out);
+  if (!result && !wants_results(arguments) &&
+      (arguments->model.device || arguments->model.no_fallback))
     print_note(NULL,
                "only the structure was checked, nothing was compared on a device: --run or "
                "--reference does");

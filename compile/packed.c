@@ -121,11 +121,10 @@ void packed_write_levels(const packed_list *list, text *to) {
     if (is_first(list, i)) text_printf(to, "%s%s", i ? ", " : "", packed_level(&list->items[i]));
 }
 
-static clave_status append_bytes(const void *list, file_writer *writer) {
-  const packed_list *packed_list = list;
-  for (size_t i = 0; i < packed_list->n; i++) {
-    TRY(file_writer_append(writer, packed_list->items[i].form->data,
-                           packed_list->items[i].form->bytes));
+static clave_status append_bytes(const void *given, file_writer *writer) {
+  const packed_list *list = given;
+  for (size_t i = 0; i < list->n; i++) {
+    TRY(file_writer_append(writer, list->items[i].form->data, list->items[i].form->bytes));
     TRY(file_writer_pad(writer, MEMORY_ALIGNMENT));
   }
   return NULL;

@@ -299,11 +299,11 @@ void plan_keep_weights(compile_plan *plan, const bool *wanted) {
   plan->weight_bytes = end;
 }
 
-static clave_status append_weights(const void *plan, file_writer *writer) {
-  const compile_plan *compile_plan = plan;
-  for (uint32_t i = 0; i < compile_plan->n_weights; i++) {
+static clave_status append_weights(const void *given, file_writer *writer) {
+  const compile_plan *plan = given;
+  for (uint32_t i = 0; i < plan->n_weights; i++) {
     buffer *buffer;
-    TRY(constant_store_get(compile_plan->constants, compile_plan->weights[i], &buffer));
+    TRY(constant_store_get(plan->constants, plan->weights[i], &buffer));
     TRY(file_writer_append(writer, cpu_buffer_data(buffer), buffer->bytes));
     TRY(file_writer_pad(writer, ALIGNMENT));
   }

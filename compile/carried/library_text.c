@@ -47,14 +47,14 @@ void *carried_text_create(int n_threads, void (*note)(void *ctx, const char *lin
 }
 
 void carried_text_destroy(void *library) {
-  text_library *text_library = library;
-  if (!text_library) return;
-  clave_llm_conversation_destroy(text_library->talk);
-  clave_llm_destroy(text_library->llm);
-  clave_device_destroy(text_library->device);
-  status_free(text_library->failed);
-  free(text_library->system);
-  free(text_library);
+  text_library *self = library;
+  if (!self) return;
+  clave_llm_conversation_destroy(self->talk);
+  clave_llm_destroy(self->llm);
+  clave_device_destroy(self->device);
+  status_free(self->failed);
+  free(self->system);
+  free(self);
 }
 
 const char *carried_text_error(const void *library) {
@@ -126,23 +126,21 @@ static clave_status generate(text_library *library, const char *role, const char
 int carried_text_generate(void *library, const char *role, const char *said, const void *how,
                           int (*piece)(void *ctx, const char *text, size_t bytes), void *ctx) {
   static const text_choice by_default;
-  text_library *text_library = library;
-  if (!text_library->talk) return 1;
-  return carried_answer(&text_library->failed,
-                        generate(text_library, role, said, how ? how : &by_default, piece, ctx));
+  text_library *self = library;
+  if (!self->talk) return 1;
+  return carried_answer(&self->failed,
+                        generate(self, role, said, how ? how : &by_default, piece, ctx));
 }
 
 int carried_text_reset(void *library) {
-  text_library *text_library = library;
-  if (!text_library->talk) return 1;
-  free(text_library->system);
-  text_library->system = NULL;
-  return carried_answer(&text_library->failed, carried_status(clave_llm_reset(text_library->talk)));
+  text_library *self = library;
+  if (!self->talk) return 1;
+  free(self->system);
+  self->system = NULL;
+  return carried_answer(&self->failed, carried_status(clave_llm_reset(self->talk)));
 }
 
 int carried_text_verify(void *library) {
-  text_library *text_library = library;
-  return text_library->talk
-             ? carried_answer(&text_library->failed, verify_another(text_library->n_threads))
-             : 1;
+  text_library *self = library;
+  return self->talk ? carried_answer(&self->failed, verify_another(self->n_threads)) : 1;
 }

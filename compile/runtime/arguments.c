@@ -84,13 +84,13 @@ void append_type(text *text, const model_method *method, const model_argument *a
 
 static clave_status check_bounds(const model_method *method, int size, int64_t n,
                                  const char *from) {
-  const model_size *model_size = &method->sizes[size];
-  if (n >= model_size->min && n <= model_size->max) return NULL;
-  if (model_size->max == INT64_MAX)
-    return INVALID("%s: size '%s' is %" PRId64 ", not at least %" PRId64, from, model_size->name, n,
-                   model_size->min);
+  const model_size *bounds = &method->sizes[size];
+  if (n >= bounds->min && n <= bounds->max) return NULL;
+  if (bounds->max == INT64_MAX)
+    return INVALID("%s: size '%s' is %" PRId64 ", not at least %" PRId64, from, bounds->name, n,
+                   bounds->min);
   return INVALID("%s: size '%s' is %" PRId64 ", not from %" PRId64 " to %" PRId64, from,
-                 model_size->name, n, model_size->min, model_size->max);
+                 bounds->name, n, bounds->min, bounds->max);
 }
 
 static clave_status wrong_bytes(const model_method *method, const model_argument *argument,

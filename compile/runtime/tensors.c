@@ -39,11 +39,11 @@ void *model_tensors_create(int n_threads, void (*note)(void *ctx, const char *li
 }
 
 void model_tensors_destroy(void *library) {
-  tensors_library *tensors_library = library;
-  if (!tensors_library) return;
-  model_destroy(tensors_library->model);
-  status_free(tensors_library->failed);
-  free(tensors_library);
+  tensors_library *self = library;
+  if (!self) return;
+  model_destroy(self->model);
+  status_free(self->failed);
+  free(self);
 }
 
 const char *model_tensors_error(const void *library) {
@@ -124,22 +124,16 @@ static clave_status run(tensors_library *library, const char *name, const model_
 }
 
 int model_tensors_run(void *library, const char *method, const void *inputs, void *outputs) {
-  tensors_library *tensors_library = library;
-  return tensors_library->is_ready
-             ? answer(&tensors_library->failed, run(tensors_library, method, inputs, outputs))
-             : 1;
+  tensors_library *self = library;
+  return self->is_ready ? answer(&self->failed, run(self, method, inputs, outputs)) : 1;
 }
 
 int model_tensors_reset(void *library) {
-  tensors_library *tensors_library = library;
-  return tensors_library->is_ready
-             ? answer(&tensors_library->failed, model_reset(tensors_library->model))
-             : 1;
+  tensors_library *self = library;
+  return self->is_ready ? answer(&self->failed, model_reset(self->model)) : 1;
 }
 
 int model_tensors_verify(void *library) {
-  tensors_library *tensors_library = library;
-  return tensors_library->is_ready
-             ? answer(&tensors_library->failed, verify_another(tensors_library->n_threads))
-             : 1;
+  tensors_library *self = library;
+  return self->is_ready ? answer(&self->failed, verify_another(self->n_threads)) : 1;
 }

@@ -60,10 +60,10 @@ seen_choice *tune_find_seen(const tuner *tuner, const variant_choice *choice) {
 clave_status tune_add_seen(tuner *tuner, const variant_choice *choice) {
   if (!array_reserve(&tuner->seen, &tuner->cap_seen, tuner->n_seen + 1, sizeof *tuner->seen))
     return status_no_memory();
-  seen_choice *seen_choice = &tuner->seen[tuner->n_seen++];
-  memcpy(seen_choice->family, choice->family, sizeof seen_choice->family);
-  memcpy(seen_choice->key, choice->key, sizeof seen_choice->key);
-  seen_choice->is_settled = false;
+  seen_choice *seen = &tuner->seen[tuner->n_seen++];
+  memcpy(seen->family, choice->family, sizeof seen->family);
+  memcpy(seen->key, choice->key, sizeof seen->key);
+  seen->is_settled = false;
   return NULL;
 }
 

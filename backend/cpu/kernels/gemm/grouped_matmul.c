@@ -38,6 +38,8 @@ static matmul_args product_of_rows(const grouped_matmul_args *args, int64_t grou
                        .rounds = args->rounds,
                        .out = element_at(args->out.data, a->type, from * args->n),
                        .type = a->type,
+                       .a_type = a->type,
+                       .out_type = a->type,
                        .b_type = args->b_type,
                        .encoding = args->encoding,
                        .m = m,

@@ -213,11 +213,11 @@ static void copy_row(const direct *direct, const void *from, const void *odd, fl
   const int64_t stop = from ? least(ceil_div(dim->in + dim->padding, step), width) : left;
   const int64_t n = stop > left ? stop - left : 0, first = left * step - dim->padding;
   memset(to, 0, (size_t)left * sizeof *to);
-  const bool narrow = is_bf16(direct->args->x_type);
-  const void *x = from ? float_at(from, narrow, first) : NULL,
-             *y = odd ? float_at(odd, narrow, first) : NULL;
+  const bool bf16 = is_bf16(direct->args->x_type);
+  const void *x = from ? float_at(from, bf16, first) : NULL,
+             *y = odd ? float_at(odd, bf16, first) : NULL;
   if (n > 0 && conv_is_rounded(direct->args))
-    conv_join_row(narrow, x, y, step, n, (uint32_t *)(void *)(to + left));
+    conv_join_row(bf16, x, y, step, n, (uint32_t *)(void *)(to + left));
   else if (step > 1)
     for (int64_t i = 0; i < n; i++) to[left + i] = ((const float *)x)[i * step];
   else if (n > 0)
@@ -239,11 +239,11 @@ static void copy_plane_row(const direct *direct, int64_t plane, int64_t row) {
                 at_y = y * apart(direct->args, 1) - dim[1].padding;
   const bool inside = at_z >= 0 && at_z < dim[0].in && at_y >= 0 && at_y < dim[1].in;
   const int64_t at = from * size + (at_z * dim[1].in + at_y) * dim[2].in;
-  const bool narrow = is_bf16(direct->args->x_type), pairs = channel + 1 < direct->args->channels;
+  const bool bf16 = is_bf16(direct->args->x_type), pairs = channel + 1 < direct->args->channels;
   float *to = direct->copied + group * direct->depth * plane_size(direct) + i * direct->depth_step;
-  copy_row(direct, inside ? float_at(direct->args->x, narrow, at) : NULL,
+  copy_row(direct, inside ? float_at(direct->args->x, bf16, at) : NULL,
            inside && conv_is_rounded(direct->args) && pairs
-               ? float_at(direct->args->x, narrow, at + size)
+               ? float_at(direct->args->x, bf16, at + size)
                : NULL,
            to + z * direct->steps[0] + y * direct->steps[1]);
 }
@@ -323,15 +323,15 @@ static void add_products(const direct *direct, int64_t group, const float *weigh
 static void store_rows(const direct *direct, int64_t output, int64_t to, int64_t n, int64_t outputs,
                        const float *sums, float *rows) {
   const conv_args *args = direct->args;
-  const bool narrow = is_bf16(args->out_type);
-  const int64_t step = narrow ? n : direct->cells;
-  float *out = narrow ? rows : (float *)args->out + to;
+  const bool bf16 = is_bf16(args->out_type);
+  const int64_t step = bf16 ? n : direct->cells;
+  float *out = bf16 ? rows : (float *)args->out + to;
   for (int64_t o = 0; o < outputs; o++) {
     const float bias = args->bias ? ((const float *)args->bias)[output + o] : -0.0F;
     conv_tail_row(&args->tail, bias, to + o * direct->cells, n, sums + o * turned_cells(direct),
                   out + o * step);
   }
-  if (!narrow) {
+  if (!bf16) {
     steps_in_place(&args->steps, out, to, n, outputs, step);
     return;
   }

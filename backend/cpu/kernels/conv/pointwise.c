@@ -156,12 +156,12 @@ static const void *plane_at(const cutting *cutting, int64_t image, int64_t group
 
 static void join_panels(const cutting *cutting, const void *from, int64_t columns, uint32_t *to) {
   const conv_args *args = cutting->a->args;
-  const bool narrow = is_bf16(args->x_type);
+  const bool bf16 = is_bf16(args->x_type);
   if (cutting->tiled)
     for (int64_t i = 0; i < columns; i += AMX_COLUMNS, to += cutting->k * AMX_COLUMNS)
-      amx_pack_panel(float_at(from, narrow, i), narrow, cutting->cells, args->channels, cutting->k,
+      amx_pack_panel(float_at(from, bf16, i), bf16, cutting->cells, args->channels, cutting->k,
                      (int)least(AMX_COLUMNS, columns - i), to);
-  else if (narrow)
+  else if (bf16)
     bf16_join_panels(from, cutting->cells, args->channels, columns, cutting->whole.nr, to);
   else
     pairs_join_panels(from, cutting->cells, args->channels, columns, cutting->whole.nr, to);

@@ -2,7 +2,8 @@
  * this processor has. They cover kernels of one element (kernels/pointwise.c), outputs in lanes
  * (kernels/conv_direct.c) and their epilogues. Sizes are around those of tiles, panels and blocks;
  * there are groups, images, strides, padding, depth, numbers of threads, weights of 16 bits, and
- * empty dimensions. All of it is repeated with operands rounded to BF16. */
+ * empty dimensions. All of it is repeated with operands rounded to BF16, and some with x, out and
+ * what is added stored as BF16. */
 #include <float.h>
 #include <math.h>
 
@@ -440,10 +441,52 @@ static void test_special(void **state) {
   }
 }
 
+/* ---------------------------------------------------------------- values stored as BF16 */
+
+static void round_all(float *values, uint16_t *stored, int64_t n) {
+  for (int64_t i = 0; i < n; i++) values[i] = bf16_to_f32(stored[i] = f32_to_bf16(values[i]));
+}
+
+/* Checks that results are the rounded ones of the same values stored as F32. */
+static void check_stored(conv_args args) {
+  static uint16_t stored_added[MOST_OUT];
+  args.rounds = true;
+  float *x = draw_numbers(&args);
+  uint16_t *stored_x = malloc((size_t)x_size(&args) * sizeof *stored_x);
+  const uint16_t *result = (const uint16_t *)(const void *)out;
+  assert_non_null(stored_x);
+  round_all(x, stored_x, x_size(&args));
+  round_all(added, stored_added, result_size(&args));
+  args.tail = (conv_tail){.added = added, .low = -9, .high = 9};
+  run(&kernel_conv_direct_pack, &kernel_conv_direct, &args, 2);
+  memcpy(other, out, (size_t)result_size(&args) * sizeof *out);
+  args.x = stored_x;
+  args.tail.added = stored_added;
+  args.x_type = args.out_type = args.tail.added_type = DTYPE_BF16;
+  run(&kernel_conv_direct_pack, &kernel_conv_direct, &args, 2);
+  for (int64_t i = 0; i < result_size(&args); i++)
+    assert_int_equal(result[i], f32_to_bf16(other[i]));
+  free(stored_x);
+  free(x);
+}
+
+static void test_stored(void **state) {
+  (void)state;
+  for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
+    cpu_use_at_most(level);
+    check_stored(form(2, 1, 33, 49, dim_of(9, 3, 1, 1), dim_of(19, 3, 1, 1)));
+    check_stored(form(1, 2, 17, 20, dim_of(12, 3, 2, 1), dim_of(35, 3, 2, 1)));
+    check_stored(form(1, 1, 13, 16, dim_of(9, 2, 3, 1), dim_of(22, 2, 3, 0)));
+    check_stored(form(1, 1, 3, 33, dim_of(15, 7, 2, 3), dim_of(33, 7, 2, 3)));
+    check_stored(form(2, 1, 4, 18, dim_of(9, 3, 1, 1), dim_of(40, 3, 1, 1)));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_pointwise),     cmocka_unit_test(test_windows),
       cmocka_unit_test(test_lane_shapes),   cmocka_unit_test(test_spread),
-      cmocka_unit_test(test_narrow_weight), cmocka_unit_test(test_special)};
+      cmocka_unit_test(test_narrow_weight), cmocka_unit_test(test_special),
+      cmocka_unit_test(test_stored)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

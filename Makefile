@@ -59,13 +59,13 @@ LIB_OBJ = $(LIB_SRC:%.c=$(BUILD)/obj/%.o) $(patsubst $(GEN)/%.c,$(BUILD)/obj/gen
 # Its chats have line editing where libedit is installed: the tool alone is linked with that.
 EDIT := $(if $(CROSS),,$(if $(wildcard /usr/include/histedit.h /usr/local/include/histedit.h),-ledit))
 CLI_SRC := $(filter-out $(if $(EDIT),cli/no_editor.c,cli/editor.c),$(wildcard cli/*.c))
-CLI_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(CLI_SRC) $(wildcard json/*.c) $(addprefix base/,clock.c distance.c drawn.c dtype.c file.c file_guard.c file_map.c file_writer.c float_env.c memory.c npy.c number.c path.c process.c room.c sha256.c status.c text.c threads.c))
+CLI_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(CLI_SRC) $(wildcard json/*.c) $(addprefix base/,clock.c distance.c drawn.c dtype.c file.c file_guard.c file_map.c file_writer.c float_env.c memory.c npy.c number.c path.c process.c small_alloc.c sha256.c status.c text.c threads.c))
 # What executables that carry their program link ahead of libclave.a: their command lines.
 MAIN_SRC := $(wildcard base/*.c json/*.c compile/carried/*.c) $(addprefix compile/runtime/,main.c arguments.c files.c safetensors.c tensors.c verify.c) \
   $(filter-out cli/main.c cli/editor.c,$(wildcard cli/*.c))
 MAIN_OBJ := $(MAIN_SRC:%.c=$(BUILD)/obj/%.o)
 # The plugin is over the public headers, with objects of base/ of its own, and finds libclave.so beside itself.
-DELEGATE_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard delegate/*.c) $(addprefix base/,clock.c float_env.c memory.c number.c room.c sized.c status.c text.c threads.c))
+DELEGATE_OBJ := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard delegate/*.c) $(addprefix base/,clock.c float_env.c memory.c number.c small_alloc.c sized.c status.c text.c threads.c))
 TEST_SRC := $(wildcard $(addprefix test/,$(addsuffix /test_*.c,$(filter-out backend/cpu/kernels% backend/opencl/%,$(ROOMS)) backend cli delegate)))
 TEST_BIN = $(TEST_SRC:%.c=$(BUILD)/%)
 FUZZ_SRC := $(wildcard test/fuzz/fuzz_*.c)

@@ -62,21 +62,21 @@ clave_status clave_program_unpack(clave_program *program) {
   OWN_FLOAT_ENV;
   if (program_is_in_use(program))
     return INVALID("packed forms are dropped before sessions use them");
-  program_drop_forms(program->program);
+  program_drop_packed_weights(program->program);
   return NULL;
 }
 
-uint32_t clave_program_count_forms(const clave_program *program) {
-  return (uint32_t)program->program->n_forms;
+uint32_t clave_program_count_packed_weights(const clave_program *program) {
+  return (uint32_t)program->program->n_packed_weights;
 }
 
-clave_status clave_program_form(const clave_program *program, uint32_t index,
-                                clave_form_info *info) {
+clave_status clave_program_packed_weight(const clave_program *program, uint32_t index,
+                                         clave_packed_weight_info *info) {
   OWN_FLOAT_ENV;
-  if (index >= program->program->n_forms)
-    return INVALID("form %u of a program with %zu", index, program->program->n_forms);
-  const program_form *desc = &program->program->forms[index];
-  const clave_form_info own = {
+  if (index >= program->program->n_packed_weights)
+    return INVALID("form %u of a program with %zu", index, program->program->n_packed_weights);
+  const program_packed_weight *desc = &program->program->packed_weights[index];
+  const clave_packed_weight_info own = {
       .device = desc->layout, .slot = desc->constant, .bytes = desc->bytes};
-  return sized_write(&own, info, SIZED(clave_form_info, bytes));
+  return sized_write(&own, info, SIZED(clave_packed_weight_info, bytes));
 }

@@ -70,9 +70,9 @@ static clave_status add_entry(const char *folder, const char *name, mode_t type,
   bool wanted = lstat(path, &s) == 0 && (s.st_mode & S_IFMT) == type;
   free(path);
   if (!wanted) return NULL;
-  bool room = array_reserve(&listing->items, &listing->capacity, listing->count + 1,
-                            sizeof *listing->items);
-  char *copy = room ? strdup(name) : NULL;
+  bool reserved = array_reserve(&listing->items, &listing->capacity, listing->count + 1,
+                                sizeof *listing->items);
+  char *copy = reserved ? strdup(name) : NULL;
   if (!copy) return status_no_memory();
   listing->items[listing->count++] = (folder_entry){
       copy, (uint64_t)s.st_size, (int64_t)s.st_mtim.tv_sec, (int64_t)s.st_atim.tv_sec};

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/file_guard.h"
 #include "base/number.h"
-#include "base/room.h"
+#include "base/small_alloc.h"
 
 enum { LONG_PATH = 1600 };
 enum { COPIED_BYTES = 256 << 10 };
@@ -68,7 +68,7 @@ static clave_status map_file(int *fd, const char *path, const struct stat *info,
     file_map_close(out);
     return copy_file(*fd, path, size, out);
   }
-  out->state = room_take(sizeof *out->state);
+  out->state = small_alloc(sizeof *out->state);
   if (!out->state) return status_no_memory();
   out->state->fd = *fd;
   out->state->changed_ns = changed_ns(info);
@@ -101,7 +101,7 @@ void file_map_close(file_map *map) {
   file_guard_remove(map->guard);
   if (map->data) (void)munmap((void *)(uintptr_t)map->data, map->size);
   if (map->state) (void)close(map->state->fd);
-  room_give(map->state);
+  small_free(map->state);
   *map = (file_map){0};
 }
 

@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/file_guard.h"
-#include "base/room.h"
+#include "base/small_alloc.h"
 
 #if MEMORY_STATIC
 enum { WRITE_BUFFER = 4 * 1024 };
@@ -99,7 +99,7 @@ static clave_status open_writer(file_writer *writer, const char *path) {
 
 clave_status file_writer_create(const char *path, file_writer **out) {
   *out = NULL;
-  file_writer *writer = room_take(sizeof *writer);
+  file_writer *writer = small_alloc(sizeof *writer);
   if (!writer) return status_no_memory();
   writer->fd = writer->folder = -1;
   clave_status st = open_writer(writer, path);
@@ -197,5 +197,5 @@ void file_writer_destroy(file_writer *writer) {
   if (writer->fd >= 0) (void)close(writer->fd);
   if (writer->temporary[0]) (void)unlinkat(writer->folder, writer->temporary, 0);
   if (writer->folder >= 0) (void)close(writer->folder);
-  room_give(writer);
+  small_free(writer);
 }

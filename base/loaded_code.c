@@ -35,11 +35,11 @@ static bool is_named(const char *path, const char *names) {
 /* True if some pages are in memory and all equal the file's. Pages that were relocated, patched or
  * never mapped from a file would be lost. */
 static bool can_go(const releasing *releasing, uintptr_t begin, uintptr_t end) {
-  enum { ROOM = 512 };
-  uint64_t entries[ROOM];
+  enum { ENTRIES = 512 };
+  uint64_t entries[ENTRIES];
   bool some = false;
   for (uintptr_t at = begin; at < end;) {
-    const size_t left = (end - at) / releasing->page_size, n = left < ROOM ? left : ROOM;
+    const size_t left = (end - at) / releasing->page_size, n = left < ENTRIES ? left : ENTRIES;
     const off_t offset = (off_t)(at / releasing->page_size * sizeof *entries);
     const ssize_t size = (ssize_t)(n * sizeof *entries);
     if (pread(releasing->pages, entries, (size_t)size, offset) != size) return false;

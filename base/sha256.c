@@ -51,13 +51,14 @@ void sha256_begin(sha256 *hash) {
 void sha256_add(sha256 *sha256, const void *bytes, size_t n) {
   const uint8_t *at = bytes;
   while (n > 0) {
-    const size_t filled = sha256->size % sizeof sha256->block, room = sizeof sha256->block - filled;
-    const size_t piece = n < room ? n : room;
+    const size_t filled = sha256->size % sizeof sha256->block,
+                 space = sizeof sha256->block - filled;
+    const size_t piece = n < space ? n : space;
     memcpy(sha256->block + filled, at, piece);
     sha256->size += piece;
     at += piece;
     n -= piece;
-    if (piece == room) add_block(sha256->state, sha256->block);
+    if (piece == space) add_block(sha256->state, sha256->block);
   }
 }
 

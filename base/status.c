@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "base/room.h"
+#include "base/small_alloc.h"
 #include "base/utf8.h"
 
 struct clave_error {
@@ -68,7 +68,7 @@ static bool append_message(struct clave_error *error, const char *separator, con
   char piece[MAX_PIECE];
   size_t n = format_piece(piece, format, args);
   size_t separator_size = strlen(separator);
-  char *message = room_resize(error->message, error->size + separator_size + 4 * n + 1);
+  char *message = small_realloc(error->message, error->size + separator_size + 4 * n + 1);
   if (!message) return false;
   error->message = message;
   memcpy(message + error->size, separator, separator_size);
@@ -79,7 +79,7 @@ static bool append_message(struct clave_error *error, const char *separator, con
 }
 
 clave_status status_new(status_code code, const char *format, ...) {
-  struct clave_error *error = room_take(sizeof *error);
+  struct clave_error *error = small_alloc(sizeof *error);
   if (!error) return &no_memory;
   error->code = code;
   va_list args;
@@ -87,7 +87,7 @@ clave_status status_new(status_code code, const char *format, ...) {
   bool good = append_message(error, "", format, args);
   va_end(args);
   if (good) return error;
-  room_give(error);
+  small_free(error);
   return &no_memory;
 }
 
@@ -111,6 +111,6 @@ const char *status_message(const struct clave_error *st) { return st ? st->messa
 
 void status_free(clave_status st) {
   if (!st || st->is_static) return;
-  room_give(st->message);
-  room_give(st);
+  small_free(st->message);
+  small_free(st);
 }

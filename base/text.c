@@ -6,7 +6,7 @@
 #include "base/checked.h"
 #include "base/memory.h"
 #include "base/number.h"
-#include "base/room.h"
+#include "base/small_alloc.h"
 
 /* Reserves n more bytes and a NUL. Returns 0 and sets `failed` if it cannot. */
 static int reserve_text(text *text, size_t n) {
@@ -18,7 +18,7 @@ static int reserve_text(text *text, size_t n) {
   }
   if (need <= text->capacity) return 1;
   size_t capacity = need < SIZE_MAX / 2 ? need + need / 2 + 64 : need;
-  char *data = room_resize(text->data, capacity);
+  char *data = small_realloc(text->data, capacity);
   if (!data) {
     text->failed = 1;
     return 0;
@@ -64,7 +64,7 @@ void text_clear(text *text) {
 }
 
 void text_free(text *words) {
-  room_give(words->data);
+  small_free(words->data);
   *words = (text){0};
 }
 

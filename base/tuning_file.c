@@ -73,9 +73,9 @@ typedef struct reader {
 } reader;
 
 /* Reads up to `stop`, which is skipped. Returns false if it is missing or `out` is too small. */
-static bool read_text(reader *reader, char stop, char *out, size_t room) {
+static bool read_text(reader *reader, char stop, char *out, size_t capacity) {
   const char *to = memchr(reader->at, stop, (size_t)(reader->end - reader->at));
-  if (!to || (size_t)(to - reader->at) >= room) return false;
+  if (!to || (size_t)(to - reader->at) >= capacity) return false;
   memcpy(out, reader->at, (size_t)(to - reader->at));
   out[to - reader->at] = '\0';
   reader->at = to + 1;

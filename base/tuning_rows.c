@@ -28,9 +28,9 @@ void tuning_destroy(tuning *tuning) {
 
 /* ---------------------------------------------------------------- rows */
 
-static bool is_text(const char *text, size_t room) {
-  size_t n = strnlen(text, room);
-  if (n == 0 || n == room) return false;
+static bool is_text(const char *text, size_t reserved) {
+  size_t n = strnlen(text, reserved);
+  if (n == 0 || n == reserved) return false;
   for (size_t i = 0; i < n; i++)
     if (text[i] < ' ' || text[i] > '~') return false;
   return true;

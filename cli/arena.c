@@ -60,9 +60,9 @@ static double y_of(const arena *arena, uint64_t offset) {
 static void label_block(const clave_block_info *info, double x, double y, double width,
                         double height, page *out) {
   char label[64];
-  const size_t room = width < 6.8 * sizeof label ? (size_t)(width / 6.8) : sizeof label;
-  if (room < 6 || height < 14) return;
-  (void)snprintf(label, room, "%s", *info->name ? info->name : "a copy");
+  const size_t max_characters = width < 6.8 * sizeof label ? (size_t)(width / 6.8) : sizeof label;
+  if (max_characters < 6 || height < 14) return;
+  (void)snprintf(label, max_characters, "%s", *info->name ? info->name : "a copy");
   text_printf(out, "<text x=\"%.2f\" y=\"%.2f\" text-anchor=\"middle\">", x + width / 2,
               y + height / 2 + 4);
   page_markup(out, label);

@@ -93,7 +93,7 @@ void free_reach(reach *extent) {
 
 /* ---------------------------------------------------------------- comparing */
 
-bool same_form(const clave_tensor *left, const clave_tensor *right) {
+bool same_shape(const clave_tensor *left, const clave_tensor *right) {
   bool same = left->dtype == right->dtype && left->rank == right->rank;
   for (int i = 0; same && i < left->rank; i++) same = left->dims[i] == right->dims[i];
   return same;

@@ -46,7 +46,7 @@ void move_elements(const clave_tensor *tensor, double places, bool opposite);
 bool widen_reach(reach *reach, const clave_tensor *from, const clave_tensor *moved);
 void free_reach(reach *reach);
 
-bool same_form(const clave_tensor *left, const clave_tensor *right); /* equal dtype and dims */
+bool same_shape(const clave_tensor *left, const clave_tensor *right); /* equal dtype and dims */
 /* Compares tensors of the same dtype and dims. terms: n; factor: scales the reach, 2 for one node.
  */
 difference compare_tensors(const clave_tensor *got, const clave_tensor *expected,

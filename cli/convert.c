@@ -46,7 +46,7 @@ static int convert_files(const convert_arguments *arguments, model *model) {
     return fail_usage("--pack: %s cannot hold packed weights, a .clv can", arguments->to);
   TRY_EXIT(open_program(&arguments->model, model));
   if (arguments->pack) TRY_EXIT(pack(arguments, model));
-  if (is_json(arguments->to) && clave_program_count_forms(model->program))
+  if (is_json(arguments->to) && clave_program_count_packed_weights(model->program))
     print_note(NULL, "a .json holds no packed weights");
   show_progress("writing %s", arguments->to);
   TRY_STATUS(clave_program_save(model->program, arguments->to));

@@ -319,21 +319,21 @@ static int write_method(const graph *graph, page *out) {
 }
 
 /* Totals of the packed weights for one kind of device. */
-typedef struct packed_forms {
+typedef struct packed_weights {
   const char *device;
   uint32_t count;
   uint64_t bytes;
-} packed_forms;
+} packed_weights;
 
 /* Sums all packed weights for the device kind of entry `first`. .count is 0 if an earlier entry has
  * the same kind, and so was counted. */
-static int count_forms(const clave_program *program, uint32_t first, uint32_t n,
-                       packed_forms *out) {
+static int count_packed_weights(const clave_program *program, uint32_t first, uint32_t n,
+                                packed_weights *out) {
   for (uint32_t i = 0; i < n; i++) {
-    clave_form_info at = {.size = sizeof at}, info = {.size = sizeof info};
-    TRY_STATUS(clave_program_form(program, first, &at));
-    TRY_STATUS(clave_program_form(program, i, &info));
-    if (i == 0) *out = (packed_forms){.device = at.device};
+    clave_packed_weight_info at = {.size = sizeof at}, info = {.size = sizeof info};
+    TRY_STATUS(clave_program_packed_weight(program, first, &at));
+    TRY_STATUS(clave_program_packed_weight(program, i, &info));
+    if (i == 0) *out = (packed_weights){.device = at.device};
     if (strcmp(info.device, at.device) != 0) continue;
     if (i < first) {
       out->count = 0;
@@ -346,12 +346,12 @@ static int count_forms(const clave_program *program, uint32_t first, uint32_t n,
 }
 
 /* Writes a table if writer is NULL, else JSON. */
-static int write_forms(const model *model, json_writer *writer, page *out) {
-  const uint32_t n = clave_program_count_forms(model->program);
+static int write_packed_weights(const model *model, json_writer *writer, page *out) {
+  const uint32_t n = clave_program_count_packed_weights(model->program);
   if (writer) emit_array(writer, "packed");
   for (uint32_t i = 0; i < n; i++) {
-    packed_forms of = {0};
-    TRY_EXIT(count_forms(model->program, i, n, &of));
+    packed_weights of = {0};
+    TRY_EXIT(count_packed_weights(model->program, i, n, &of));
     if (!of.count) continue;
     if (!writer) {
       text_printf(out, "packed   %" PRIu32 " constants, ", of.count);
@@ -457,7 +457,7 @@ static int inspect_all(const inspect_arguments *arguments, model *model, const g
   if (!arguments->json) {
     TRY_EXIT(write_language_model(model, graph, NULL, out));
     write_program(arguments, &info, graph, out);
-    TRY_EXIT(write_forms(model, NULL, out));
+    TRY_EXIT(write_packed_weights(model, NULL, out));
     TRY_EXIT(write_carried(model->program, NULL, out));
     return inspect_methods(arguments, model, NULL, out);
   }
@@ -469,7 +469,7 @@ static int inspect_all(const inspect_arguments *arguments, model *model, const g
   emit_size(&writer, "state_bytes", info.state_bytes);
   write_kind_json(&writer, "constants", graph, CLAVE_SLOT_CONSTANT);
   write_kind_json(&writer, "state", graph, CLAVE_SLOT_STATE);
-  TRY_EXIT(write_forms(model, &writer, out));
+  TRY_EXIT(write_packed_weights(model, &writer, out));
   TRY_EXIT(write_carried(model->program, &writer, out));
   emit_array(&writer, "methods");
   TRY_EXIT(inspect_methods(arguments, model, &writer, out));

@@ -11,15 +11,15 @@
 #include "json/fields.h"
 
 /* A storage format of weights, and the number of parameters in it. */
-typedef struct form_share {
+typedef struct format_share {
   const char *name; /* borrowed from the graph's slots */
   uint64_t count;
-} form_share;
+} format_share;
 
 typedef struct language_model {
   const json *llm;
-  form_share *forms; /* owned; most frequent first */
-  uint32_t n_forms;
+  format_share *formats; /* owned; most frequent first */
+  uint32_t n_formats;
   uint64_t n_parameters;
   int64_t embedding; /* width of a token's embedding; 0: not found */
   bool has_template, sees_tools;
@@ -28,7 +28,7 @@ typedef struct language_model {
 
 /* ---------------------------------------------------------------- constants */
 
-static const char *form_of(const clave_tensor_info *info) {
+static const char *format_of(const clave_tensor_info *info) {
   return info->encoding == CLAVE_ENCODING_PLAIN ? clave_dtype_name(info->dtype)
                                                 : info->encoding_text;
 }
@@ -40,26 +40,26 @@ static bool is_weight(const clave_tensor_info *info) {
 }
 
 static int compare_shares(const void *left, const void *right) {
-  const form_share *a = left, *b = right;
+  const format_share *a = left, *b = right;
   if (a->count != b->count) return a->count < b->count ? 1 : -1;
   return strcmp(a->name, b->name);
 }
 
 static int count_parameters(const graph *graph, language_model *model) {
-  model->forms = calloc((size_t)graph->n_slots + 1, sizeof *model->forms);
-  if (!model->forms) return fail_memory();
+  model->formats = calloc((size_t)graph->n_slots + 1, sizeof *model->formats);
+  if (!model->formats) return fail_memory();
   for (uint32_t i = 0; i < graph->n_slots; i++) {
     const clave_tensor_info *info = &graph->slots[i];
     uint64_t count = 1;
     uint32_t k = 0;
     if (!is_weight(info)) continue;
     for (int d = 0; d < info->rank; d++) count *= (uint64_t)info->dims[d];
-    while (k < model->n_forms && strcmp(model->forms[k].name, form_of(info)) != 0) k++;
-    if (k == model->n_forms) model->forms[model->n_forms++].name = form_of(info);
-    model->forms[k].count += count;
+    while (k < model->n_formats && strcmp(model->formats[k].name, format_of(info)) != 0) k++;
+    if (k == model->n_formats) model->formats[model->n_formats++].name = format_of(info);
+    model->formats[k].count += count;
     model->n_parameters += count;
   }
-  qsort(model->forms, model->n_forms, sizeof *model->forms, compare_shares);
+  qsort(model->formats, model->n_formats, sizeof *model->formats, compare_shares);
   return EXIT_GOOD;
 }
 
@@ -147,10 +147,10 @@ static void write_count(uint64_t n, page *out) {
   text_printf(out, unit ? "%.1f%s" : "%.0f%s", x, units[unit]);
 }
 
-static void write_forms(const language_model *model, page *out) {
-  for (uint32_t i = 0; i < model->n_forms; i++)
-    text_printf(out, "%s%s %.1f %%", i ? ", " : "", model->forms[i].name,
-                100 * (double)model->forms[i].count / (double)model->n_parameters);
+static void write_formats(const language_model *model, page *out) {
+  for (uint32_t i = 0; i < model->n_formats; i++)
+    text_printf(out, "%s%s %.1f %%", i ? ", " : "", model->formats[i].name,
+                100 * (double)model->formats[i].count / (double)model->n_parameters);
 }
 
 /* Writes the first line of a long text. */
@@ -193,7 +193,7 @@ static void write_lines(const language_model *model, page *out) {
   add_page(&table, "context length", &cell);
   if (model->embedding) text_printf(&cell, "%" PRId64, model->embedding);
   add_page(&table, "embedding length", &cell);
-  write_forms(model, &cell);
+  write_formats(model, &cell);
   add_page(&table, "quantisation", &cell);
   if (model->tokenizer.format)
     text_printf(&cell, "%s, %" PRIu32 " ids", model->tokenizer.format, model->tokenizer.n_ids);
@@ -234,8 +234,8 @@ static void write_object(const language_model *model, json_writer *writer) {
   if (model->embedding) emit_integer(writer, "embedding_length", model->embedding);
   if (!model->embedding) emit_string(writer, "embedding_length", NULL);
   emit_record(writer, "quantisation"); /* parameters by storage format */
-  for (uint32_t i = 0; i < model->n_forms; i++)
-    emit_size(writer, model->forms[i].name, model->forms[i].count);
+  for (uint32_t i = 0; i < model->n_formats; i++)
+    emit_size(writer, model->formats[i].name, model->formats[i].count);
   emit_end_object(writer);
   emit_string(writer, "tokenizer", model->tokenizer.format);
   emit_bool(writer, "chat_template", model->has_template);
@@ -261,7 +261,7 @@ static int write_known(const model *model, const graph *graph, language_model *l
   if (!result && writer) write_object(language_model, writer);
   if (!result && !writer) write_lines(language_model, out);
   clave_tokenizer_destroy(tokenizer);
-  free(language_model->forms);
+  free(language_model->formats);
   return result;
 }
 

@@ -136,7 +136,7 @@ static difference compare_pair(const run_pair *pair, size_t i, const clave_tenso
 /* reaches: indexed by record, or NULL. */
 static void compare_runs(run_pair *pair, const reach *reaches) {
   for (size_t i = 0; i < pair->base->count; i++) {
-    if (pair->errors[i].verdict != NODE_UNMATCHED && pair->errors[i].verdict != NODE_OTHER_FORM)
+    if (pair->errors[i].verdict != NODE_UNMATCHED && pair->errors[i].verdict != NODE_OTHER_SHAPE)
       pair->errors[i].total =
           compare_pair(pair, i, &pair->base->items[i].value, reaches ? &reaches[i] : NULL,
                        pair->errors[i].terms, OF_ALL);
@@ -145,7 +145,7 @@ static void compare_runs(run_pair *pair, const reach *reaches) {
     const size_t i = first_output(pair) + k;
     const clave_tensor *right =
         pair->subject_is_right ? pair->subject[i] : &pair->base->items[i].value;
-    if (right && pair->others[k].data && same_form(&pair->others[k], right))
+    if (right && pair->others[k].data && same_shape(&pair->others[k], right))
       pair->other_errors[k] = compare_tensors(&pair->others[k], right, reaches ? &reaches[i] : NULL,
                                               pair->errors[i].terms, OF_ALL);
   }
@@ -257,8 +257,8 @@ static int prepare_errors(run_pair *pair) {
     node_error *error = &pair->errors[i];
     error->terms = count_terms(pair, i);
     if (!pair->subject[i]) continue;
-    const bool comparable = same_form(pair->subject[i], &pair->base->items[i].value);
-    error->verdict = comparable ? NODE_GOOD : NODE_OTHER_FORM;
+    const bool comparable = same_shape(pair->subject[i], &pair->base->items[i].value);
+    error->verdict = comparable ? NODE_GOOD : NODE_OTHER_SHAPE;
     if (!comparable) pair->subject[i] = NULL;
   }
   return EXIT_GOOD;
@@ -321,7 +321,7 @@ void free_errors(run_pair *pair) {
 
 size_t first_beyond(const run_pair *pair) {
   for (size_t i = 0; i < pair->base->count; i++)
-    if (pair->errors[i].verdict == NODE_WRONG || pair->errors[i].verdict == NODE_OTHER_FORM)
+    if (pair->errors[i].verdict == NODE_WRONG || pair->errors[i].verdict == NODE_OTHER_SHAPE)
       return i;
   for (size_t i = 0; i < pair->base->count; i++)
     if (pair->errors[i].verdict == NODE_AMPLIFIES) return i;

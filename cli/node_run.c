@@ -22,7 +22,7 @@ static bool follows(node_run *run) {
   if (!base || run->apart != SIZE_MAX) return false;
   const record *mine = &run->out->items[at], *other = &base->items[at];
   const bool same = at < base->count && mine->node == other->node && mine->slot == other->slot &&
-                    same_form(&mine->value, &other->value);
+                    same_shape(&mine->value, &other->value);
   if (!same) run->apart = at;
   return same;
 }

@@ -83,7 +83,7 @@ static void describe_node(const verification *verification, const stage *stage, 
   text_printf(out, ") is the first that differs from %s: ", stage->against);
   page_visible(out, verification->graph.slots[record->slot].name);
   text_puts(out, " ");
-  if (error->verdict == NODE_OTHER_FORM) {
+  if (error->verdict == NODE_OTHER_SHAPE) {
     page_shape(out, &record->value);
     text_puts(out, " there, another shape or dtype here");
     return;
@@ -99,7 +99,7 @@ static void describe_output(const verification *verification, const stage *stage
   text_printf(out, "output_%" PRIu32 " (", index);
   page_visible(out, verification->graph.outputs[index].name);
   text_printf(out, ") differs from %s: ", stage->against);
-  if (same_form(got, expected)) {
+  if (same_shape(got, expected)) {
     describe_difference(out, got, difference, stage->right);
     return;
   }
@@ -119,7 +119,7 @@ static void describe_others(const verification *verification, const stage *stage
     if (!right && pair->subject_is_right)
       right = stage->values[at].data ? &stage->values[at] : NULL;
     if (!right || !stage->others[i].data) continue;
-    if (!same_form(&stage->others[i], right) || pair->other_errors[i].found)
+    if (!same_shape(&stage->others[i], right) || pair->other_errors[i].found)
       describe_output(verification, stage, i, &stage->others[i], right, &pair->other_errors[i],
                       out);
   }

@@ -126,7 +126,7 @@ int compare_fusion(verification *verification) {
 
 /* Finds result `which` of a node in another run; returns NULL if there is none. */
 typedef const clave_tensor *(*find_fn)(void *ctx, const char *name, uint32_t which,
-                                       clave_tensor *room);
+                                       clave_tensor *available);
 
 /* A pass or lowering gives all nodes that it creates from one node the same name; the last of them
  * computes the result. */
@@ -158,7 +158,7 @@ static int pair_by_name(const verification *verification, stage *stage, find_fn 
     for (uint32_t k = 0; k < node->n_writes; k++)
       if (node_writes(node)[k] == record->slot)
         stage->pointers[i] = find(ctx, node->name, k, &stage->values[i]);
-    if (stage->pointers[i] && !same_form(stage->pointers[i], &record->value))
+    if (stage->pointers[i] && !same_shape(stage->pointers[i], &record->value))
       stage->pointers[i] = NULL;
   }
   free(counts);
@@ -174,9 +174,9 @@ typedef struct rewritten {
 } rewritten;
 
 static const clave_tensor *find_rewritten(void *ctx, const char *name, uint32_t which,
-                                          clave_tensor *room) {
+                                          clave_tensor *available) {
   const rewritten *rewritten = ctx;
-  (void)room;
+  (void)available;
   for (uint32_t i = rewritten->graph.n_nodes; i-- > 0;) {
     const graph_node *node = &rewritten->graph.nodes[i];
     if (strcmp(node->name, name) != 0) continue;
@@ -241,13 +241,13 @@ int compare_passes(verification *verification) {
 
 /* Finds "node.relu" in the file; further results of a node are "node.topk.1". */
 static const clave_tensor *find_in_file(void *ctx, const char *name, uint32_t which,
-                                        clave_tensor *room) {
+                                        clave_tensor *available) {
   page key = {0};
   text_printf(&key, "node.%s", name);
   if (which) text_printf(&key, ".%" PRIu32, which);
-  const bool found = !key.failed && clave_tensors_find(ctx, key.data, room);
+  const bool found = !key.failed && clave_tensors_find(ctx, key.data, available);
   text_free(&key);
-  return found ? room : NULL;
+  return found ? available : NULL;
 }
 
 int compare_reference(verification *verification) {

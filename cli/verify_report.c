@@ -12,7 +12,7 @@ static const char *const verdicts[] = {[NODE_UNMATCHED] = "",
                                        [NODE_GOOD] = "good",
                                        [NODE_WRONG] = "wrong",
                                        [NODE_AMPLIFIES] = "amplified",
-                                       [NODE_OTHER_FORM] = "other shape"};
+                                       [NODE_OTHER_SHAPE] = "other shape"};
 
 static bool is_compared(const stage *stage) {
   return stage->name && stage->pair.errors && stage->compared;
@@ -158,7 +158,7 @@ static const struct {
 } colours[] = {{NODE_GOOD, "#dff3df", "within the bound"},
                {NODE_WRONG, "#ff8f8f", "wrong: beyond the bound on the same operands"},
                {NODE_AMPLIFIES, "#ffd08a", "beyond the bound by what it reads"},
-               {NODE_OTHER_FORM, "#ff8f8f", "another dtype or shape"},
+               {NODE_OTHER_SHAPE, "#ff8f8f", "another dtype or shape"},
                {NODE_UNMATCHED, "#ececec", "not compared"}};
 
 static const char *colour_of(node_verdict verdict) {
@@ -172,7 +172,7 @@ static bool is_worse(node_verdict a, node_verdict b) {
                               [NODE_GOOD] = 1,
                               [NODE_AMPLIFIES] = 2,
                               [NODE_WRONG] = 3,
-                              [NODE_OTHER_FORM] = 3};
+                              [NODE_OTHER_SHAPE] = 3};
   return order[a] > order[b];
 }
 

@@ -264,13 +264,13 @@ static clave_status make_build(build *build) {
 }
 
 /* The program to compile, emitted or carried. */
-typedef struct form {
+typedef struct source_program {
   const program *program;
   const compile_options *options;
   compile_plan plan; /* if emitted */
   char *runtime;     /* owned; libclave.a if carried */
   bool carries;
-} form;
+} source_program;
 
 /* Writes the SBOM before the result is moved to its place. */
 static clave_status write_sbom(const project *project, const program *program, const build *build,
@@ -286,12 +286,13 @@ static clave_status write_sbom(const project *project, const program *program, c
 }
 
 /* sbom: gets the writer to commit after everything else. */
-static clave_status build_project(project *project, const form *desc, file_writer **sbom) {
-  const int jobs = desc->carries ? 2 : (int)desc->plan.cpu->info.compute_units;
+static clave_status build_project(project *project, const source_program *made,
+                                  file_writer **sbom) {
+  const int jobs = made->carries ? 2 : (int)made->plan.cpu->info.compute_units;
   build build = {
-      .options = desc->options, .project = project, .jobs = jobs < MOST_JOBS ? jobs : MOST_JOBS};
+      .options = made->options, .project = project, .jobs = jobs < MOST_JOBS ? jobs : MOST_JOBS};
   clave_status st = make_build(&build);
-  if (!st) st = write_sbom(project, desc->program, &build, sbom);
+  if (!st) st = write_sbom(project, made->program, &build, sbom);
   for (size_t i = 0; build.objects && i < project->n_sources; i++) free(build.objects[i]);
   free(build.objects);
   free(build.words);
@@ -372,36 +373,36 @@ static void remove_made(const compile_options *options, const char *path) {
   text_free(&header);
 }
 
-static clave_status write_form(form *desc, const char *folder, project *out) {
-  return desc->carries ? carry_write(desc->program, desc->options, desc->runtime, folder, out)
-                       : project_write(&desc->plan, desc->options, folder, out);
+static clave_status write_sources(source_program *made, const char *folder, project *out) {
+  return made->carries ? carry_write(made->program, made->options, made->runtime, folder, out)
+                       : project_write(&made->plan, made->options, folder, out);
 }
 
-static clave_status build_in(form *desc, const char *folder, const char *path) {
+static clave_status build_in(source_program *made, const char *folder, const char *path) {
   project project;
   file_writer *sbom = NULL;
-  TRY(write_form(desc, folder, &project));
-  clave_status st = program_check_files(desc->program);
-  if (!st) st = build_project(&project, desc, &sbom);
-  if (!st) st = move_made(desc->options, folder, path);
+  TRY(write_sources(made, folder, &project));
+  clave_status st = program_check_files(made->program);
+  if (!st) st = build_project(&project, made, &sbom);
+  if (!st) st = move_made(made->options, folder, path);
   if (!st && sbom) {
     st = file_writer_commit(sbom);
-    if (st) remove_made(desc->options, path);
+    if (st) remove_made(made->options, path);
   }
   file_writer_destroy(sbom);
-  if (!st && desc->options->memory_bytes) *desc->options->memory_bytes = project.memory_bytes;
+  if (!st && made->options->memory_bytes) *made->options->memory_bytes = project.memory_bytes;
   project_free(&project);
   return st;
 }
 
-static clave_status build_form(form *desc, const char *path) {
-  const compile_options *options = desc->options;
+static clave_status build_sources(source_program *made, const char *path) {
+  const compile_options *options = made->options;
   if (folder_exists(path)) return status_new(STATUS_IO, "%s: is a folder, not a file", path);
   if (file_is_special(path)) return status_new(STATUS_IO, "%s: is a device or a pipe", path);
-  if (desc->carries) TRY(carry_find_runtime(options, &desc->runtime));
+  if (made->carries) TRY(carry_find_runtime(options, &made->runtime));
   char *folder = make_build_folder(options, path);
   if (!folder) return status_new(STATUS_IO, "%s: its folder cannot be written to", path);
-  clave_status st = build_in(desc, folder, path);
+  clave_status st = build_in(made, folder, path);
   if (!options->keep_build) remove_by(folder_remove, folder);
   free(folder);
   return st;
@@ -420,19 +421,19 @@ static clave_status check_empty(const char *folder) {
 }
 
 /* On failure, keeps an existing folder and empties it again. */
-static clave_status write_to(form *desc, const char *folder) {
+static clave_status write_to(source_program *made, const char *folder) {
   const bool is_new = !folder_exists(folder);
   project project;
   file_writer *sbom = NULL;
   TRY(make_folders(folder, FOLDERS_SHARED));
   TRY(check_empty(folder));
-  clave_status st = write_form(desc, folder, &project);
-  if (!st) st = program_check_files(desc->program);
-  if (!st && desc->options->sbom)
-    st = sbom_write(&project, desc->program, desc->options, NULL, NULL, &sbom);
+  clave_status st = write_sources(made, folder, &project);
+  if (!st) st = program_check_files(made->program);
+  if (!st && made->options->sbom)
+    st = sbom_write(&project, made->program, made->options, NULL, NULL, &sbom);
   if (!st && sbom) st = file_writer_commit(sbom);
   file_writer_destroy(sbom);
-  if (!st && desc->options->memory_bytes) *desc->options->memory_bytes = project.memory_bytes;
+  if (!st && made->options->memory_bytes) *made->options->memory_bytes = project.memory_bytes;
   if (project.folder) project_free(&project);
   if (st) remove_by(is_new ? folder_remove : folder_empty, folder);
   return st;
@@ -442,28 +443,28 @@ static clave_status write_to(form *desc, const char *folder) {
 
 /* Carries the program. why: the reason that it cannot be emitted; NULL if carrying was requested.
  * Consumes why. */
-static clave_status carry(form *desc, clave_status why) {
+static clave_status carry(source_program *made, clave_status why) {
   text text = {0};
-  desc->carries = true;
-  clave_status st = carry_check(desc->program, desc->options);
+  made->carries = true;
+  clave_status st = carry_check(made->program, made->options);
   if (why && st) st = status_while(st, "%s", status_message(why));
-  if (why && !st && desc->options->message) {
+  if (why && !st && made->options->message) {
     text_printf(&text, "the %s carries the runtime: %s",
-                desc->options->library ? "library" : "executable", status_message(why));
-    if (!text.failed) desc->options->message(desc->options->ctx, text.data);
+                made->options->library ? "library" : "executable", status_message(why));
+    if (!text.failed) made->options->message(made->options->ctx, text.data);
   }
   text_free(&text);
   status_free(why);
   return st;
 }
 
-static clave_status choose_form(form *desc) {
-  const compile_options *options = desc->options;
-  if (options->is_opencl || options->all_methods || options->text) return carry(desc, NULL);
-  clave_status st = plan_create(desc->program, options, &desc->plan);
-  if (status_code_of(st) == STATUS_UNSUPPORTED) return carry(desc, st);
-  if (!st) st = packed_make(&desc->plan, options);
-  if (st) plan_destroy(&desc->plan);
+static clave_status choose_sources(source_program *made) {
+  const compile_options *options = made->options;
+  if (options->is_opencl || options->all_methods || options->text) return carry(made, NULL);
+  clave_status st = plan_create(made->program, options, &made->plan);
+  if (status_code_of(st) == STATUS_UNSUPPORTED) return carry(made, st);
+  if (!st) st = packed_make(&made->plan, options);
+  if (st) plan_destroy(&made->plan);
   return st;
 }
 
@@ -475,23 +476,23 @@ static clave_status check_dims(const compile_options *options) {
   return NULL;
 }
 
-typedef clave_status (*make_fn)(form *desc, const char *path);
+typedef clave_status (*make_fn)(source_program *made, const char *path);
 
 static clave_status make_of(const program *program, const compile_options *options,
                             const char *path, make_fn make) {
-  form desc = {.program = program, .options = options};
+  source_program made = {.program = program, .options = options};
   TRY(check_dims(options));
   TRY(sbom_check(options));
-  TRY(choose_form(&desc));
-  clave_status st = make(&desc, path);
-  if (!desc.carries) plan_destroy(&desc.plan);
-  free(desc.runtime);
+  TRY(choose_sources(&made));
+  clave_status st = make(&made, path);
+  if (!made.carries) plan_destroy(&made.plan);
+  free(made.runtime);
   return st;
 }
 
 clave_status compile_executable(const program *program, const compile_options *options,
                                 const char *path) {
-  return make_of(program, options, path, build_form);
+  return make_of(program, options, path, build_sources);
 }
 
 clave_status compile_sources(const program *program, const compile_options *options,

@@ -9,13 +9,13 @@
 #include "compile/parameters.h"
 
 /* Appends `form` with each "@" replaced by the library's name. */
-static void put(text *to, const char *name, const char *form) {
-  for (const char *at = strchr(form, '@'); at; at = strchr(form, '@')) {
-    text_append(to, form, (size_t)(at - form));
+static void put(text *to, const char *name, const char *pattern) {
+  for (const char *at = strchr(pattern, '@'); at; at = strchr(pattern, '@')) {
+    text_append(to, pattern, (size_t)(at - pattern));
     text_puts(to, name);
-    form = at + 1;
+    pattern = at + 1;
   }
-  text_puts(to, form);
+  text_puts(to, pattern);
 }
 
 /* ---------------------------------------------------------------- tensors in words */

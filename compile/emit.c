@@ -156,7 +156,8 @@ static void write_head(const emitter *emitter, text *to) {
   if (emitter->used->packed.n)
     text_puts(to, "#include \"backend/cpu/kernels/support/features.h\"\n");
   text_puts(to, "\nextern const unsigned char model_weights[];\n");
-  if (emitter->used->packed.n) text_puts(to, "extern const unsigned char model_forms[];\n");
+  if (emitter->used->packed.n)
+    text_puts(to, "extern const unsigned char model_packed_weights[];\n");
   text_puts(to, "\n");
 }
 
@@ -168,7 +169,7 @@ static void write_packed(const emitter *emitter, text *to) {
     const packed_entry *entry = &list->items[i];
     text_printf(to, "  {%d, ", entry->number);
     write_string(to, packed_level(entry));
-    text_printf(to, ", model_forms + %zu, %zu},\n", entry->offset, entry->form->bytes);
+    text_printf(to, ", model_packed_weights + %zu, %zu},\n", entry->offset, entry->weight->bytes);
   }
   text levels = {0}; /* levels come from a file and may be any printable text */
   packed_write_levels(list, &levels);
@@ -181,7 +182,7 @@ static void write_packed(const emitter *emitter, text *to) {
 
 static size_t memory_bytes(const emitter *emitter) {
   return plan_aligned(emitter->plan->arena_bytes) + plan_aligned(emitter->plan->state_bytes) +
-         emitter->form_bytes + plan_aligned(emitter->scratch_bytes + 1);
+         emitter->packed_bytes + plan_aligned(emitter->scratch_bytes + 1);
 }
 
 static void write_memory(const emitter *emitter, text *to) {
@@ -190,8 +191,8 @@ static void write_memory(const emitter *emitter, text *to) {
               "static _Alignas(MODEL_ALIGNMENT) char memory[%zu];\n"
               "static model the_model;\nstatic void *forms[%zu];\nstatic char *rebased[%d];\n\n",
               memory_bytes(emitter), emitter->plan->arena_bytes, emitter->plan->state_bytes,
-              emitter->form_bytes, emitter->scratch_bytes, memory_bytes(emitter),
-              emitter->forms.n + 1, emitter->plan->n_rebased + 1);
+              emitter->packed_bytes, emitter->scratch_bytes, memory_bytes(emitter),
+              emitter->packed_weights.n + 1, emitter->plan->n_rebased + 1);
 }
 
 /* Writes static assertions on the target processor: byte order and address space. */
@@ -240,7 +241,7 @@ static void write_info(const emitter *emitter, const compile_options *options, t
               options->n_threads,
               emitter->kept ? ", .tests = {.methods = tests, .processor = processor}" : "",
               emitter->plan->prog->ir.n_state, emitter->plan->arena_bytes,
-              emitter->plan->state_bytes, emitter->forms.n, emitter->plan->n_rebased);
+              emitter->plan->state_bytes, emitter->packed_weights.n, emitter->plan->n_rebased);
   if (emitter->used->packed.n)
     text_printf(to,
                 "    .packed = packed,\n    .n_packed = %zu,\n    .packed_for = packed_for,\n"
@@ -325,7 +326,7 @@ clave_status emit_model(const compile_plan *plan, const compile_options *options
                      .depth = 1};
   clave_status st = emit_all(&emitter, options, to);
   free(emitter.now);
-  free(emitter.forms.items);
+  free(emitter.packed_weights.items);
   text_free(&emitter.functions);
   text_free(&emitter.pack);
   text_free(&emitter.run);

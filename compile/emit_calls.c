@@ -56,7 +56,7 @@ static void write_slot(const emitter *emitter, uint32_t slot, int64_t offset, te
 
 /* ---------------------------------------------------------------- calls */
 
-enum { NO_FORM = -1 }; /* the weight is packed by no command */
+enum { NOT_PACKED = -1 }; /* the weight is packed by no command */
 
 static int find_kernel(const kernel_desc *desc) {
   int i = 0;
@@ -67,7 +67,7 @@ static int find_kernel(const kernel_desc *desc) {
 typedef struct call_writer {
   const emitter *emitter;
   const cpu_command *command;
-  const int *forms; /* numbers in the model of the recording's packed weights */
+  const int *packed_weights; /* numbers in the model of the recording's packed weights */
 } call_writer;
 
 static bool write_pointer(void *ctx, size_t at, text *to) {
@@ -75,11 +75,11 @@ static bool write_pointer(void *ctx, size_t at, text *to) {
   for (int i = 0; i < writer->command->n_operands; i++) {
     const cpu_operand_place *place = &writer->command->operands[i];
     if (place->at != at) continue;
-    const bool is_there = !place->is_packed || writer->forms[place->slot] != NO_FORM;
-    if (!is_there || (place->unless && writer->forms[place->unless - 1] != NO_FORM)) {
+    const bool is_there = !place->is_packed || writer->packed_weights[place->slot] != NOT_PACKED;
+    if (!is_there || (place->unless && writer->packed_weights[place->unless - 1] != NOT_PACKED)) {
       text_puts(to, "NULL");
     } else if (place->is_packed) {
-      text_printf(to, "m->forms[%d]", writer->forms[place->slot]);
+      text_printf(to, "m->forms[%d]", writer->packed_weights[place->slot]);
     } else {
       write_slot(writer->emitter, place->slot, place->offset, to);
     }
@@ -116,13 +116,13 @@ static void mark_used(emitted *used, int kernel, const cpu_command *command) {
   if (command->desc->steps) mark_short_steps(used, few);
 }
 
-/* Writes a kernel call. call: "model_call(m" or "model_form(m, 3", to which kernel and arguments
+/* Writes a kernel call. call: "model_call(m" or "model_pack(m, 3", to which kernel and arguments
  * are appended. */
-static void write_call(emitter *emitter, const cpu_command *command, const int *forms,
+static void write_call(emitter *emitter, const cpu_command *command, const int *packed_weights,
                        const char *call, text *to) {
   const int kernel = find_kernel(command->desc);
   const kernel_info *info = &kernel_infos[kernel];
-  const call_writer writer = {emitter, command, forms};
+  const call_writer writer = {emitter, command, packed_weights};
   mark_used(emitter->used, kernel, command);
   text_printf(to, "  {\n    const %s args = ", info->args->name);
   write_struct(to, info->args, command->args,
@@ -130,21 +130,21 @@ static void write_call(emitter *emitter, const cpu_command *command, const int *
   text_printf(to, ";\n    %s, &%s, &args);\n  }\n", call, info->name);
 }
 
-static void write_calls(emitter *emitter, const recording *recording, const int *forms,
+static void write_calls(emitter *emitter, const recording *recording, const int *packed_weights,
                         const char *call, text *to) {
   int n;
   const cpu_command *command = cpu_recorded_commands(recording, &n);
   for (int i = 0; i < n; i++) {
     char limited[48];
     (void)snprintf(limited, sizeof limited, "model_call_on(m, %d", command[i].n_threads);
-    write_call(emitter, &command[i], forms, command[i].n_threads ? limited : call, to);
+    write_call(emitter, &command[i], packed_weights, command[i].n_threads ? limited : call, to);
   }
 }
 
 /* ---------------------------------------------------------------- forms */
 
-static clave_status add_form(form_list *list, const packed_weight_request *request, int *number,
-                             bool *is_new) {
+static clave_status add_weight(weight_list *list, const packed_weight_request *request, int *number,
+                               bool *is_new) {
   for (size_t i = 0; i < list->n; i++) {
     *number = (int)i;
     *is_new = false;
@@ -164,7 +164,8 @@ static const char *levels_of(const compile_options *options) {
 }
 
 /* Emits the packing of weight `number` at start. */
-static clave_status emit_form(emitter *emitter, const packed_weight_request *request, int number) {
+static clave_status emit_packing(emitter *emitter, const packed_weight_request *request,
+                                 int number) {
   char call[48];
   bool is_packed;
   TRY(packed_add(emitter->plan, emitter->options, number, request, &emitter->used->packed,
@@ -175,19 +176,19 @@ static clave_status emit_form(emitter *emitter, const packed_weight_request *req
         "has none",
         emitter->plan->cpu->info.weight_layout);
   if (emitter->options->packed_only) {
-    text_printf(&emitter->pack, "  model_packed_form(m, %d);\n", number);
+    text_printf(&emitter->pack, "  model_use_packed(m, %d);\n", number);
     return NULL;
   }
-  (void)snprintf(call, sizeof call, "model_form(m, %d", number);
+  (void)snprintf(call, sizeof call, "model_pack(m, %d", number);
   write_calls(emitter, request->pack, NULL, call, &emitter->pack);
-  emitter->form_bytes += plan_aligned(plan_scratch(request->pack, levels_of(emitter->options)));
+  emitter->packed_bytes += plan_aligned(plan_scratch(request->pack, levels_of(emitter->options)));
   return NULL;
 }
 
 /* Returns `request` or an equivalent packed weight of another command that packs it; NULL if there
  * is none. */
-static const packed_weight_request *made_form(const emitter *emitter,
-                                              const packed_weight_request *request) {
+static const packed_weight_request *find_packing(const emitter *emitter,
+                                                 const packed_weight_request *request) {
   if (request->pack) return request;
   for (uint32_t i = 0; i < emitter->schedule->n_commands; i++) {
     const recording *recording = emitter->schedule->commands[i].recorded;
@@ -199,14 +200,14 @@ static const packed_weight_request *made_form(const emitter *emitter,
 }
 
 /* numbers: set to those of the packed weights that the recording reads. */
-static clave_status emit_forms(emitter *emitter, const recording *recording,
-                               int numbers[MAX_PACKED_WEIGHTS]) {
+static clave_status emit_packed_weights(emitter *emitter, const recording *recording,
+                                        int numbers[MAX_PACKED_WEIGHTS]) {
   for (int i = 0; i < recording->n_weights; i++) {
-    const packed_weight_request *request = made_form(emitter, &recording->weights[i]);
+    const packed_weight_request *request = find_packing(emitter, &recording->weights[i]);
     bool is_new = false;
-    numbers[i] = NO_FORM;
-    if (request) TRY(add_form(&emitter->forms, request, &numbers[i], &is_new));
-    if (is_new) TRY(emit_form(emitter, request, numbers[i]));
+    numbers[i] = NOT_PACKED;
+    if (request) TRY(add_weight(&emitter->packed_weights, request, &numbers[i], &is_new));
+    if (is_new) TRY(emit_packing(emitter, request, numbers[i]));
   }
   return NULL;
 }
@@ -230,8 +231,8 @@ static void write_node(const emitter *emitter, uint32_t instruction, text *to) {
 
 clave_status emit_function(emitter *emitter, const command *command, const char *name,
                            const char *parameters) {
-  int forms[MAX_PACKED_WEIGHTS];
-  TRY(emit_forms(emitter, command->recorded, forms));
+  int packed_weights[MAX_PACKED_WEIGHTS];
+  TRY(emit_packed_weights(emitter, command->recorded, packed_weights));
   text_printf(&emitter->functions, "static void %s(model *m%s) {\n  if (!model_begin(m, ", name,
               parameters);
   write_node(emitter, command->instruction, &emitter->functions);
@@ -239,7 +240,7 @@ clave_status emit_function(emitter *emitter, const command *command, const char 
   const size_t scratch = plan_scratch(command->recorded, levels_of(emitter->options));
   if (scratch > emitter->scratch_bytes) emitter->scratch_bytes = scratch;
   emitter->copy = command;
-  write_calls(emitter, command->recorded, forms, "model_call(m", &emitter->functions);
+  write_calls(emitter, command->recorded, packed_weights, "model_call(m", &emitter->functions);
   text_puts(&emitter->functions, "}\n\n");
   return NULL;
 }

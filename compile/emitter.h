@@ -5,10 +5,10 @@
 #include "compile/plan.h"
 #include "compile/self_test.h"
 
-typedef struct form_list {
+typedef struct weight_list {
   packed_weight_request *items; /* owned; their `pack` is borrowed */
   size_t n, capacity;
-} form_list;
+} weight_list;
 
 typedef struct emitter {
   const compile_plan *plan;
@@ -19,12 +19,12 @@ typedef struct emitter {
   const char *source;       /* address expression of a copied loop-carried value; or NULL */
   const test_output *kept;  /* borrowed, or NULL */
   emitted *used;            /* borrowed */
-  form_list forms;
-  size_t form_bytes, scratch_bytes; /* for one thread, on any processor */
-  text functions;                   /* owned; one function for each command */
-  text pack;                        /* owned: the body of pack_forms */
-  text run;                         /* owned; the body of run_model */
-  int depth;                        /* nesting depth of its statements */
+  weight_list packed_weights;
+  size_t packed_bytes, scratch_bytes; /* for one thread, on any processor */
+  text functions;                     /* owned; one function for each command */
+  text pack;                          /* owned: the body of pack_forms */
+  text run;                           /* owned; the body of run_model */
+  int depth;                          /* nesting depth of its statements */
 } emitter;
 
 /* ---- emit_calls.c ---- */

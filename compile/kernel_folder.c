@@ -9,8 +9,8 @@
 /* Returns "softmax.c" for "backend/cpu/kernels/softmax.c", also from a folder below it; NULL for
  * other sources. */
 static const char *name_of(const source_file *file) {
-  static const char room[] = "backend/cpu/kernels/";
-  return strncmp(file->path, room, sizeof room - 1) == 0 ? strrchr(file->path, '/') + 1 : NULL;
+  static const char folder[] = "backend/cpu/kernels/";
+  return strncmp(file->path, folder, sizeof folder - 1) == 0 ? strrchr(file->path, '/') + 1 : NULL;
 }
 
 clave_status kernel_folder_find(const char *folder, const source_file *file, char **path) {

@@ -14,13 +14,14 @@ static const char *level_of(const char *layout) {
   return level ? level + 1 : "";
 }
 
-const char *packed_level(const packed_entry *entry) { return level_of(entry->form->layout); }
+const char *packed_level(const packed_entry *entry) { return level_of(entry->weight->layout); }
 
 /* ---------------------------------------------------------------- made now */
 
 static bool is_packed_here(const compile_plan *plan) {
-  for (size_t i = 0; i < plan->prog->n_forms; i++)
-    if (strcmp(plan->prog->forms[i].layout, plan->cpu->info.weight_layout) == 0) return true;
+  for (size_t i = 0; i < plan->prog->n_packed_weights; i++)
+    if (strcmp(plan->prog->packed_weights[i].layout, plan->cpu->info.weight_layout) == 0)
+      return true;
   return false;
 }
 
@@ -47,35 +48,36 @@ clave_status packed_make(compile_plan *plan, const compile_options *options) {
 /* ---------------------------------------------------------------- those of a form */
 
 /* Compares everything but the processor and the number of bytes, which depends on it. */
-static bool is_of(const program_form *desc, const packed_weight_request *request) {
+static bool is_of(const program_packed_weight *desc, const packed_weight_request *request) {
   return desc->constant == request->constant && desc->kind == request->kind &&
          memcmp(desc->size, request->size, sizeof desc->size) == 0 &&
          tensor_same_view(&desc->view, &request->view);
 }
 
-static bool is_for_cpus(const compile_plan *plan, const program_form *desc) {
+static bool is_for_cpus(const compile_plan *plan, const program_packed_weight *desc) {
   const char *own = plan->cpu->info.weight_layout, *level = level_of(own);
   return strncmp(desc->layout, own, (size_t)(level - own)) == 0;
 }
 
 /* Checks packed weights of a file. Returns "" or what is wrong. The size is not checked if the
  * processor level is unknown here. */
-static const char *find_damage(const program_form *desc, const packed_weight_request *request) {
+static const char *find_damage(const program_packed_weight *desc,
+                               const packed_weight_request *request) {
   const size_t bytes = plan_scratch(request->pack, level_of(desc->layout));
   if (bytes && bytes != desc->bytes) return "size";
-  return program_form_is_whole(desc) ? "" : "hash";
+  return program_packed_weight_is_whole(desc) ? "" : "hash";
 }
 
-static clave_status append(packed_list *list, int number, const program_form *desc) {
+static clave_status append(packed_list *list, int number, const program_packed_weight *desc) {
   if (!array_reserve(&list->items, &list->capacity, list->n + 1, sizeof *list->items))
     return status_no_memory();
-  list->items[list->n++] = (packed_entry){.number = number, .form = desc, .offset = list->bytes};
+  list->items[list->n++] = (packed_entry){.number = number, .weight = desc, .offset = list->bytes};
   list->bytes += plan_aligned(desc->bytes);
   return NULL;
 }
 
 static void tell_damaged(const compile_plan *plan, const compile_options *options,
-                         const program_form *desc, const char *why) {
+                         const program_packed_weight *desc, const char *why) {
   text text = {0};
   text_printf(&text,
               "the packed form of constant '%.100s' for '%s' is damaged (%s): it is left out",
@@ -88,13 +90,13 @@ clave_status packed_add(const compile_plan *plan, const compile_options *options
                         const packed_weight_request *request, packed_list *to, bool *is_own) {
   *is_own = false;
   if (options->kernel_dir) return NULL; /* the user's kernels may use another layout */
-  for (size_t i = 0; i < plan->made.n_forms && !*is_own; i++) {
-    if (!is_of(&plan->made.forms[i], request)) continue;
-    TRY(append(to, number, &plan->made.forms[i]));
+  for (size_t i = 0; i < plan->made.n_packed_weights && !*is_own; i++) {
+    if (!is_of(&plan->made.packed_weights[i], request)) continue;
+    TRY(append(to, number, &plan->made.packed_weights[i]));
     *is_own = true;
   }
-  for (size_t i = 0; i < plan->prog->n_forms; i++) {
-    const program_form *desc = &plan->prog->forms[i];
+  for (size_t i = 0; i < plan->prog->n_packed_weights; i++) {
+    const program_packed_weight *desc = &plan->prog->packed_weights[i];
     const bool is_here = strcmp(desc->layout, plan->cpu->info.weight_layout) == 0;
     if (!is_of(desc, request) || !is_for_cpus(plan, desc) || (is_here && *is_own)) continue;
     const char *why = find_damage(desc, request);
@@ -124,7 +126,7 @@ void packed_write_levels(const packed_list *list, text *to) {
 static clave_status append_bytes(const void *given, file_writer *writer) {
   const packed_list *list = given;
   for (size_t i = 0; i < list->n; i++) {
-    TRY(file_writer_append(writer, list->items[i].form->data, list->items[i].form->bytes));
+    TRY(file_writer_append(writer, list->items[i].weight->data, list->items[i].weight->bytes));
     TRY(file_writer_pad(writer, MEMORY_ALIGNMENT));
   }
   return NULL;

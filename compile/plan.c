@@ -37,7 +37,7 @@ const compile_dim *plan_find_dim(const compile_options *options, const char *nam
  * or packed choices hold only for the sizes they were made for. */
 static bool may_be_open(const program *program, const compile_options *options) {
   return !options->bare && !options->static_memory && !options->packed_only && !options->tuning &&
-         !program->n_forms;
+         !program->n_packed_weights;
 }
 
 static bool is_open(const compile_plan *plan, uint32_t vid) {
@@ -351,8 +351,8 @@ void plan_destroy(compile_plan *plan) {
   constant_store_destroy(plan->constants);
   executable_destroy(plan->executable);
   if (plan->cpu) plan->cpu->vt->destroy(plan->cpu);
-  program_drop_forms(&plan->made);
-  free(plan->made.forms);
+  program_drop_packed_weights(&plan->made);
+  free(plan->made.packed_weights);
   free(plan->sizes);
   free(plan->open);
   status_free(plan->why);

@@ -32,9 +32,9 @@ typedef struct compile_plan {
 
 /* A packed weight of an emitted program (packed.h). */
 typedef struct packed_entry {
-  int number;               /* packed weight's number in the model */
-  const program_form *form; /* borrowed */
-  size_t offset;            /* of its bytes in the file */
+  int number;                          /* packed weight's number in the model */
+  const program_packed_weight *weight; /* borrowed */
+  size_t offset;                       /* of its bytes in the file */
 } packed_entry;
 typedef struct packed_list {
   packed_entry *items; /* owned (n) */

@@ -15,7 +15,8 @@
 #include "compile/packed.h"
 
 const embedded_file embedded_weights = {"model_weights", "weights.S", "weights.bin", false};
-const embedded_file embedded_forms = {"model_forms", "forms.S", "forms.bin", true};
+const embedded_file embedded_packed_weights = {"model_packed_weights", "forms.S", "forms.bin",
+                                               true};
 const embedded_file embedded_program = {"carried_clv", "program.S", "program.clv", true};
 const embedded_file embedded_expected = {"carried_expected", "expected.S", "expected.bin", false};
 const embedded_file embedded_binaries = {"carried_binaries", "binaries.S", "binaries.bin", false};
@@ -71,7 +72,7 @@ void project_compile_flags(const project *project, const compile_options *option
   if (project->is_single) flags[n++] = "-DKERNEL_SINGLE=1";
   if (!project->carries && options->n_threads < 0) flags[n++] = "-DKERNEL_ALONE=1";
   if (options->is_portable) flags[n++] = "-DKERNEL_PORTABLE=1";
-  if (project->room[0]) flags[n++] = project->room;
+  if (project->static_memory[0]) flags[n++] = project->static_memory;
   if (options->bare) flags[n++] = "-include" NAMES;
   if (!project->carries) flags[n++] = project->steps[0];
   if (!project->carries) flags[n++] = project->steps[1];
@@ -362,27 +363,27 @@ static clave_status open_source(const compile_plan *plan, const compile_options 
   return carry_library_source(options, to);
 }
 
-typedef struct library_form {
+typedef struct library_writers {
   library_writer header, source;
-} library_form;
+} library_writers;
 
-static library_form form_of(const compile_plan *plan, const compile_options *options) {
-  if (options->bare) return (library_form){bare_write_header, bare_write_source};
-  if (!plan->schedule) return (library_form){open_header, open_source};
-  return (library_form){library_write_header, library_write_source};
+static library_writers writers_of(const compile_plan *plan, const compile_options *options) {
+  if (options->bare) return (library_writers){bare_write_header, bare_write_source};
+  if (!plan->schedule) return (library_writers){open_header, open_source};
+  return (library_writers){library_write_header, library_write_source};
 }
 
 static clave_status write_library(project *project, const compile_plan *plan,
                                   const compile_options *options) {
   text header = {0};
   if (!options->library) return NULL;
-  const library_form form = form_of(plan, options);
+  const library_writers writers = writers_of(plan, options);
   text_printf(&header, "%s.h", options->library);
   clave_status st = text_status(&header);
-  if (!st) st = write_text(project, plan, options, form.header, header.data);
+  if (!st) st = write_text(project, plan, options, writers.header, header.data);
   text_free(&header);
   if (st) return st;
-  TRY(write_text(project, plan, options, form.source, options->bare ? "bare.c" : "library.c"));
+  TRY(write_text(project, plan, options, writers.source, options->bare ? "bare.c" : "library.c"));
   return options->bare ? write_text(project, plan, options, bare_write_names, NAMES) : NULL;
 }
 
@@ -392,14 +393,16 @@ static void name_steps(const char *class, const uint64_t bits[2], char flag[80])
 }
 
 /* Computes the static memory that the command line itself uses. */
-static void name_room(project *project, const compile_plan *plan, const compile_options *options) {
-  enum { ROOM = 64 << 10, ROOM_OF_INPUT = 1 << 10, ROOM_OF_OUTPUT = 16 << 10 };
+static void name_static_memory(project *project, const compile_plan *plan,
+                               const compile_options *options) {
+  enum { COMMAND_LINE_BYTES = 64 << 10, BYTES_OF_INPUT = 1 << 10, BYTES_OF_OUTPUT = 16 << 10 };
   const ir_method *method = plan->graph->method;
   if (!options->static_memory || options->bare) return;
-  const size_t bytes = ROOM + method->inputs.count * ROOM_OF_INPUT +
-                       method->outputs.count * ROOM_OF_OUTPUT +
+  const size_t bytes = COMMAND_LINE_BYTES + method->inputs.count * BYTES_OF_INPUT +
+                       method->outputs.count * BYTES_OF_OUTPUT +
                        (options->verify ? self_test_bytes(plan) : 0);
-  (void)snprintf(project->room, sizeof project->room, "-DMEMORY_STATIC=%zu", bytes);
+  (void)snprintf(project->static_memory, sizeof project->static_memory, "-DMEMORY_STATIC=%zu",
+                 bytes);
   project->memory_bytes += bytes;
 }
 
@@ -440,7 +443,7 @@ static clave_status write_files(project *project, const compile_plan *plan,
   TRY(project_embed_by(project, &embedded_weights, write_weights, plan, NULL));
   project->is_packed = used->packed.n > 0;
   if (project->is_packed)
-    TRY(project_embed_by(project, &embedded_forms, write_packed, &used->packed, NULL));
+    TRY(project_embed_by(project, &embedded_packed_weights, write_packed, &used->packed, NULL));
   return write_needed(project, options, needed);
 }
 
@@ -455,7 +458,7 @@ static clave_status write_project(project *project, compile_plan *plan,
   text_free(&model);
   if (st) return st;
   project->memory_bytes = used->memory_bytes;
-  name_room(project, plan, options);
+  name_static_memory(project, plan, options);
   name_steps("FLOAT", used->float_steps, project->steps[0]);
   name_steps("INT", used->int_steps, project->steps[1]);
   return project_write_makefile(project, options);

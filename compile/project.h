@@ -24,8 +24,8 @@ typedef struct embedded_file {
   const char *source, *file; /* in the project's folder */
   bool is_far;               /* placed after everything else; any size */
 } embedded_file;
-extern const embedded_file embedded_weights, embedded_forms, embedded_program, embedded_expected,
-    embedded_binaries;
+extern const embedded_file embedded_weights, embedded_packed_weights, embedded_program,
+    embedded_expected, embedded_binaries;
 enum { MOST_EMBEDDED = 3 };
 
 typedef struct project {
@@ -44,8 +44,8 @@ typedef struct project {
   bool is_single;                   /* no tensor is of 16-bit floats */
   bool is_packed;                   /* it has weights packed for one level of instruction sets */
   size_t memory_bytes;              /* size of the static memory */
-  char room[40];     /* flag with the size of the command line's static memory, or "" */
-  char steps[2][80]; /* flags with the used kinds of elementwise steps */
+  char static_memory[40]; /* flag with the size of the command line's static memory, or "" */
+  char steps[2][80];      /* flags with the used kinds of elementwise steps */
 } project;
 
 /* Writes the project to `folder`, which exists. Removes unneeded weights from the plan. */

@@ -52,14 +52,14 @@ static clave_status no_such(handle_kind kind, clave_delegate_handle h) {
 
 clave_status handle_give(handle_kind kind, object *object, clave_delegate_handle *out) {
   lock_table();
-  const bool room = array_reserve(&table.entries, &table.capacity, table.n + 1, sizeof(entry));
-  if (room) {
+  const bool reserved = array_reserve(&table.entries, &table.capacity, table.n + 1, sizeof(entry));
+  if (reserved) {
     *out = ++table.serial << KIND_BITS | (uint64_t)kind;
     table.entries[table.n++] = (entry){*out, object};
     object->holds++;
   }
   unlock_table();
-  return room ? NULL : status_no_memory();
+  return reserved ? NULL : status_no_memory();
 }
 
 clave_status handle_take(handle_kind kind, clave_delegate_handle h, void *out) {

@@ -48,15 +48,15 @@ CLAVE_API clave_status clave_program_pack(clave_program *program, clave_device *
 /* Removes the packed constants, before any session of the program is created. */
 CLAVE_API clave_status clave_program_unpack(clave_program *program) CLAVE_CHECK;
 
-typedef struct clave_form_info {
-  size_t size;        /* sizeof(clave_form_info) */
+typedef struct clave_packed_weight_info {
+  size_t size;        /* sizeof(clave_packed_weight_info) */
   const char *device; /* what it is packed for: "cpu 1 x86-64 avx512" (kind, version, traits) */
   uint32_t slot;      /* of the constant */
   uint64_t bytes;
-} clave_form_info;
-CLAVE_API uint32_t clave_program_count_forms(const clave_program *program);
-CLAVE_API clave_status clave_program_form(const clave_program *program, uint32_t index,
-                                          clave_form_info *info) CLAVE_CHECK;
+} clave_packed_weight_info;
+CLAVE_API uint32_t clave_program_count_packed_weights(const clave_program *program);
+CLAVE_API clave_status clave_program_packed_weight(const clave_program *program, uint32_t index,
+                                                   clave_packed_weight_info *info) CLAVE_CHECK;
 
 /* ---------------------------------------------------------------- kernel cache on disk */
 

@@ -131,10 +131,10 @@ static uint32_t source_of(const program *program, uint32_t tid) {
 
 /* Stores n floats as F32, F16 or BF16. */
 static void store_floats(const float *values, int n, dtype type, void *to) {
-  uint16_t *narrow = to;
+  uint16_t *halves = to;
   if (type == DTYPE_F32) memcpy(to, values, (size_t)n * sizeof *values);
-  for (int i = 0; i < n && type == DTYPE_F16; i++) narrow[i] = f32_to_f16(values[i]);
-  for (int i = 0; i < n && type == DTYPE_BF16; i++) narrow[i] = f32_to_bf16(values[i]);
+  for (int i = 0; i < n && type == DTYPE_F16; i++) halves[i] = f32_to_f16(values[i]);
+  for (int i = 0; i < n && type == DTYPE_BF16; i++) halves[i] = f32_to_bf16(values[i]);
 }
 
 static void decode_row(const encoding *encoding, code_bytes row, int64_t elements, dtype type,
@@ -216,11 +216,12 @@ static packed_weight *find_serving(const constant_store *store,
 }
 
 /* Describes the packed weight as program files do. */
-static program_form form_for(const backend *owner, const packed_weight_request *request) {
-  program_form desc = {.constant = request->constant,
-                       .kind = request->kind,
-                       .view = request->view,
-                       .bytes = request->bytes};
+static program_packed_weight packed_weight_for(const backend *owner,
+                                               const packed_weight_request *request) {
+  program_packed_weight desc = {.constant = request->constant,
+                                .kind = request->kind,
+                                .view = request->view,
+                                .bytes = request->bytes};
   memcpy(desc.size, request->size, sizeof desc.size);
   if (owner->info.weight_layout)
     (void)snprintf(desc.layout, sizeof desc.layout, "%s", owner->info.weight_layout);
@@ -230,9 +231,9 @@ static program_form form_for(const backend *owner, const packed_weight_request *
 static void check_some(void *ctx, int64_t begin, int64_t end) {
   const constant_store *store = ctx;
   for (int64_t i = begin; i < end; i++) {
-    const program_form *desc = &store->prog->forms[i];
-    store->is_whole[i] =
-        strcmp(desc->layout, store->owner->info.weight_layout) == 0 && program_form_is_whole(desc);
+    const program_packed_weight *desc = &store->prog->packed_weights[i];
+    store->is_whole[i] = strcmp(desc->layout, store->owner->info.weight_layout) == 0 &&
+                         program_packed_weight_is_whole(desc);
   }
 }
 
@@ -241,33 +242,33 @@ static clave_status check_file(constant_store *store) {
   thread_pool *pool;
   if (store->is_whole) return NULL;
   TRY(thread_pool_create(0, &pool));
-  store->is_whole = calloc(store->prog->n_forms, sizeof *store->is_whole);
+  store->is_whole = calloc(store->prog->n_packed_weights, sizeof *store->is_whole);
   if (!store->is_whole) {
     thread_pool_destroy(pool);
     return status_no_memory();
   }
-  thread_pool_for(pool, (int64_t)store->prog->n_forms, 1, check_some, store);
+  thread_pool_for(pool, (int64_t)store->prog->n_packed_weights, 1, check_some, store);
   thread_pool_destroy(pool);
   return NULL;
 }
 
 /* Sets *out to the program's packed weight; to NULL if the program has none or it is damaged. */
 static clave_status find_in_file(constant_store *store, const packed_weight_request *request,
-                                 bool checks, const program_form **out, bool *is_damaged) {
+                                 bool checks, const program_packed_weight **out, bool *is_damaged) {
   *out = NULL;
   if (!store->owner->info.weight_layout || !is_slot(store->prog, request->constant, SLOT_CONSTANT))
     return NULL;
-  const program_form wanted = form_for(store->owner, request),
-                     *found = program_find_form(store->prog, &wanted);
+  const program_packed_weight wanted = packed_weight_for(store->owner, request),
+                              *found = program_find_packed_weight(store->prog, &wanted);
   if (found && checks) {
     TRY(check_file(store));
-    *is_damaged = !store->is_whole[found - store->prog->forms];
+    *is_damaged = !store->is_whole[found - store->prog->packed_weights];
   }
   if (!*is_damaged) *out = found;
   return NULL;
 }
 
-static clave_status take_from_file(constant_store *store, const program_form *desc,
+static clave_status take_from_file(constant_store *store, const program_packed_weight *desc,
                                    packed_weight *made) {
   TRY(store->owner->vt->buffer_wrap(store->owner, desc->data, desc->bytes, false, &made->buf));
   if (!store->owner->info.shares_host_memory)
@@ -288,7 +289,7 @@ static clave_status pack_on_device(const constant_store *store, const packing_me
 static clave_status add_packed(constant_store *store, const packing_means *means,
                                const packed_weight_request *request, packed_weight **out,
                                bool *is_damaged) {
-  const program_form *file;
+  const program_packed_weight *file;
   TRY(find_in_file(store, request, means->checks, &file, is_damaged));
   packed_weight *made = calloc(1, sizeof *made);
   if (!made) return status_no_memory();
@@ -331,11 +332,11 @@ bool constant_store_has_packed(const constant_store *store, const packed_weight_
 
 static clave_status keep_packed(const constant_store *store, stream *queue,
                                 const packed_weight *weight, program *to) {
-  program_form kept = form_for(store->owner, &weight->request);
+  program_packed_weight kept = packed_weight_for(store->owner, &weight->request);
   kept.data = kept.own = memory_alloc(weight->request.bytes);
   if (!kept.own) return status_no_memory();
   clave_status st = store->owner->vt->read(queue, weight->buf, 0, kept.own, weight->request.bytes);
-  if (!st) return program_add_form(to, &kept);
+  if (!st) return program_add_packed_weight(to, &kept);
   free(kept.own);
   return st;
 }

@@ -218,9 +218,9 @@ clave_status add_command(schedule *schedule, command command) {
 
 clave_status add_control(schedule *schedule, uint32_t instruction, uint32_t n_results,
                          uint32_t n_slices, uint32_t *out) {
-  bool room = array_reserve(&schedule->controls, &schedule->cap_controls,
-                            (size_t)schedule->n_controls + 1, sizeof *schedule->controls);
-  control *control = room ? calloc(1, sizeof *control) : NULL;
+  bool reserved = array_reserve(&schedule->controls, &schedule->cap_controls,
+                                (size_t)schedule->n_controls + 1, sizeof *schedule->controls);
+  control *control = reserved ? calloc(1, sizeof *control) : NULL;
   if (!control) return status_no_memory();
   *out = schedule->n_controls;
   schedule->controls[schedule->n_controls++] = control;

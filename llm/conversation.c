@@ -213,12 +213,12 @@ clave_status clave_llm_set_sampler(clave_llm_conversation *conversation,
 /* ---------------------------------------------------------------- prompts */
 
 static clave_status check_prompt(const clave_llm_conversation *conversation, const uint32_t *ids,
-                                 size_t n, size_t room) {
+                                 size_t n, size_t capacity) {
   const clave_llm_info *info = &conversation->llm->info;
-  if (n > room)
+  if (n > capacity)
     return INVALID(
         "a prompt of %zu tokens behind %zu does not fit into the context of %u: %zu too many", n,
-        conversation->ids.count, info->max_context, n - room);
+        conversation->ids.count, info->max_context, n - capacity);
   for (size_t i = 0; i < n; i++) {
     if (ids[i] >= info->n_vocab)
       return INVALID("id %u at %zu of the prompt; the model has ids below %u", ids[i], i,
@@ -232,10 +232,10 @@ void conversation_start_clock(clave_llm_conversation *conversation) {
 }
 
 clave_status conversation_append(clave_llm_conversation *conversation, const uint32_t *ids,
-                                 size_t n, size_t room) {
+                                 size_t n, size_t capacity) {
   size_t before = conversation->ids.count;
   conversation_start_clock(conversation);
-  TRY(check_prompt(conversation, ids, n, room));
+  TRY(check_prompt(conversation, ids, n, capacity));
   TRY(conversation_renew_stream(conversation));
   for (size_t i = 0; i < n; i++) id_list_append(&conversation->ids, ids[i]);
   clave_status st = conversation->ids.failed
@@ -256,8 +256,8 @@ clave_status conversation_append(clave_llm_conversation *conversation, const uin
 /* Capacity for at least one more token must remain. */
 clave_status clave_llm_prompt(clave_llm_conversation *conversation, const uint32_t *ids, size_t n) {
   OWN_FLOAT_ENV;
-  size_t room = conversation->llm->info.max_context - conversation->ids.count;
-  return conversation_append(conversation, ids, n, room ? room - 1 : 0);
+  size_t capacity = conversation->llm->info.max_context - conversation->ids.count;
+  return conversation_append(conversation, ids, n, capacity ? capacity - 1 : 0);
 }
 
 /* Prepends BOS to the first text, unless the text already begins with it. */

@@ -40,7 +40,7 @@ typedef struct state_vtable {
   void (*lock)(const clave_llm_conversation *self);
   void (*unlock)(const clave_llm_conversation *self);
   /* Reserves capacity for tokens up to `to`; those from `from` on are about to be written. */
-  clave_status (*make_room)(clave_llm_conversation *self, size_t from, size_t to);
+  clave_status (*reserve_capacity)(clave_llm_conversation *self, size_t from, size_t to);
   /* Runs parts of one conversation, or of several that share a session. */
   clave_status (*run)(const llm_method *method, const run_part *parts, size_t n_parts);
   /* Marks the ids from `first` on, which have run at least in part, to run again. If the state
@@ -84,7 +84,7 @@ struct clave_llm_conversation {
   id_list ids;
   size_t n_run;     /* number of ids that have run; the state is the one after them */
   bool state_lags;  /* a reset failed; it is repeated before the next run */
-  int64_t room;     /* capacity of its caches in tokens; 0: fixed by the program */
+  int64_t capacity; /* capacity of its caches in tokens; 0: fixed by the program */
   size_t n_written; /* maximum of n_run since the start: ring caches may have overwritten older
                        tokens */
   size_t n_logits;  /* number of ids after which the logits were computed; 0: they are not valid */
@@ -100,7 +100,7 @@ double conversation_ms_since(int64_t start);                         /* start: f
 void conversation_start_clock(clave_llm_conversation *conversation); /* of the first token */
 /* Appends ids for clave_llm_prompt; fails if there are more than `room`. */
 clave_status conversation_append(clave_llm_conversation *conversation, const uint32_t *ids,
-                                 size_t n, size_t room) STATUS_CHECK;
+                                 size_t n, size_t capacity) STATUS_CHECK;
 /* own_session.c: clears the state in place, with caches of their current size. Only the state of
  * an own session may be unable to go back. All ids will run again, even if this fails. */
 clave_status conversation_reset_session(clave_llm_conversation *conversation) STATUS_CHECK;

@@ -102,7 +102,7 @@ typedef struct contents {
   uint32_t n_state;
   int64_t *ids, *turns; /* owned */
   int64_t facts[FACTS], check;
-  int64_t room; /* capacity of its caches in tokens; 0: fixed by the program */
+  int64_t capacity; /* capacity of its caches in tokens; 0: fixed by the program */
 } contents;
 
 static void free_contents(contents *contents) {
@@ -241,21 +241,21 @@ static clave_status find_list(const clave_tensors *file, const char *name, clave
 
 /* True if size n fits the axis. A dynamic axis may have any size that the program allows, but the
  * same one in all state tensors: *room, which is 0 before the first. */
-static bool fits(int64_t n, const clave_tensor_info *info, int axis, int64_t *room) {
+static bool fits(int64_t n, const clave_tensor_info *info, int axis, int64_t *capacity) {
   if (info->dims[axis] != CLAVE_DYNAMIC) return n == info->dims[axis];
-  if (*room) return n == *room;
-  *room = n;
+  if (*capacity) return n == *capacity;
+  *capacity = n;
   return n >= info->min_dims[axis] && n <= info->max_dims[axis];
 }
 
 static clave_status find_state(const clave_tensors *file,
                                const clave_llm_conversation *conversation, uint32_t index,
-                               const char *name, int64_t *room, clave_tensor *out) {
+                               const char *name, int64_t *capacity, clave_tensor *out) {
   clave_tensor_info info = {.size = sizeof info};
   TRY(conversation->state->describe(conversation, index, &info));
   if (!clave_tensors_find(file, name, out)) return INVALID("it has no tensor '%s'", name);
   bool same = out->dtype == info.dtype && out->rank == info.rank;
-  for (int k = 0; same && k < info.rank; k++) same = fits(out->dims[k], &info, k, room);
+  for (int k = 0; same && k < info.rank; k++) same = fits(out->dims[k], &info, k, capacity);
   return same ? NULL : INVALID("tensor '%s' is not shaped as the program's %s", name, info.name);
 }
 
@@ -365,11 +365,11 @@ static clave_status read_contents(const clave_llm_conversation *conversation,
   TRY(find_list(file, "logits", CLAVE_F32, conversation->llm->info.n_vocab,
                 &contents->tensors[LOGITS]));
   for (uint32_t i = 0; i < contents->n_state; i++)
-    TRY(find_state(file, conversation, i, contents->names[FIRST_STATE + i], &contents->room,
+    TRY(find_state(file, conversation, i, contents->names[FIRST_STATE + i], &contents->capacity,
                    &contents->tensors[FIRST_STATE + i]));
-  if (contents->room && contents->facts[FACT_N_RUN] > contents->room)
+  if (contents->capacity && contents->facts[FACT_N_RUN] > contents->capacity)
     return INVALID("%" PRId64 " ids were run, but its caches hold %" PRId64,
-                   contents->facts[FACT_N_RUN], contents->room);
+                   contents->facts[FACT_N_RUN], contents->capacity);
   TRY(hash_contents(contents->tensors, contents->n, &check));
   if (contents->check == check) return NULL;
   return INVALID("its contents are damaged: they do not have the hash that they were saved with");
@@ -400,7 +400,8 @@ static clave_status take_contents(clave_llm_conversation *conversation, const co
       conversation_take_ids(conversation, list, n, (size_t)contents->facts[FACT_N_RUN]);
   free(list);
   conversation->state->lock(conversation);
-  if (!st) st = conversation->state->accept_file(conversation, contents->room, conversation->n_run);
+  if (!st)
+    st = conversation->state->accept_file(conversation, contents->capacity, conversation->n_run);
   for (uint32_t i = 0; i < contents->n_state && !st; i++) {
     const clave_tensor *tensor = &contents->tensors[FIRST_STATE + i];
     st = conversation->state->write(conversation, i, tensor, bytes_of(tensor));

@@ -11,11 +11,11 @@
 #include "llm/scratch.h"
 
 /* Form in which a method receives the positions of its tokens. */
-typedef enum position_form {
+typedef enum position_kind {
   POSITION_SCALAR, /* the first token's: (), or a host scalar */
   POSITION_VECTOR, /* the first token's: (1) */
   POSITION_EACH    /* every token's: (L) */
-} position_form;
+} position_kind;
 
 /* A method that maps tokens and their position to the logits of the last token, or of all. */
 typedef struct llm_method {
@@ -23,7 +23,7 @@ typedef struct llm_method {
   int64_t min_tokens, max_tokens;
   clave_dtype tokens_type, position_type; /* I64 or I32 */
   int tokens_rank;                        /* 2: (1, L); 1: (L) */
-  position_form position;
+  position_kind position;
   int64_t n_vocab;
   bool all_logits; /* returns logits of every token, not only of the last */
   bool takes_rows; /* paged programs: an input selects the tokens */
@@ -73,9 +73,9 @@ struct clave_llm {
   int n_methods;
   scratch_pool scratch;
   clave_llm_info info;
-  const char *room_name; /* borrowed from the program: name of the size that sessions choose for its
-                            caches; NULL if none */
-  int64_t most_room;
+  const char *capacity_name; /* borrowed from the program: name of the size that sessions choose for
+                            its caches; NULL if none */
+  int64_t max_capacity;
   clave_program *paged; /* owned: `program` in its paged version, for conversations that share a
                            pool of pages; NULL if each has its own session */
   llm_page_state *page_states; /* (n_page_states), in pool */
@@ -93,8 +93,8 @@ struct clave_llm {
 
 /* load.c: true if the id ends an answer. */
 bool llm_is_stop_id(const clave_llm *llm, uint32_t id);
-/* own_session.c: sets room_name and most_room. */
-clave_status llm_room_find(clave_llm *llm) STATUS_CHECK;
+/* own_session.c: sets capacity_name and max_capacity. */
+clave_status llm_capacity_find(clave_llm *llm) STATUS_CHECK;
 /* methods.c: reads the methods of the program. Fails if one does not conform to
  * docs/howto/language_models.md. */
 clave_status llm_methods_read(const clave_program *program, llm_method methods[LLM_METHODS],

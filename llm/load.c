@@ -136,7 +136,7 @@ static clave_status describe(clave_llm *llm, const clave_llm_options *options) {
   if (said.has_sampling) llm->info.sampling = &llm->sampling;
   choose_chat_sampling(llm, &said);
   TRY(read_context(llm, &said));
-  TRY(llm_room_find(llm));
+  TRY(llm_capacity_find(llm));
   TRY(limit_context(llm, options->max_context));
   TRY(read_ends(llm, &said));
   TRY(token_text(llm, llm->info.bos, "<s>", &llm->bos_text));

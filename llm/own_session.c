@@ -4,7 +4,7 @@
 
 #include "llm/conversation.h"
 
-clave_status llm_room_find(clave_llm *llm) {
+clave_status llm_capacity_find(clave_llm *llm) {
   clave_program_info info = {.size = sizeof info};
   TRY(clave_program_get_info(llm->program, &info));
   for (uint32_t i = 0; i < info.n_state; i++) {
@@ -13,42 +13,42 @@ clave_status llm_room_find(clave_llm *llm) {
     int axis = 0;
     while (axis < state.rank && state.dims[axis] != CLAVE_DYNAMIC) axis++;
     if (axis == state.rank) continue;
-    if (llm->room_name && strcmp(llm->room_name, state.dim_names[axis]) != 0)
-      return INVALID("its state has two sizes that sessions choose, '%s' and '%s'", llm->room_name,
-                     state.dim_names[axis]);
-    llm->room_name = state.dim_names[axis];
-    llm->most_room = state.max_dims[axis];
+    if (llm->capacity_name && strcmp(llm->capacity_name, state.dim_names[axis]) != 0)
+      return INVALID("its state has two sizes that sessions choose, '%s' and '%s'",
+                     llm->capacity_name, state.dim_names[axis]);
+    llm->capacity_name = state.dim_names[axis];
+    llm->max_capacity = state.max_dims[axis];
   }
   return NULL;
 }
 
-static clave_status set_room(clave_llm_conversation *self, int64_t room) {
-  const char *name = self->llm->room_name;
-  if (!name || room == self->room) return NULL;
-  TRY(clave_session_resize(self->session, name, room));
-  self->room = room;
+static clave_status set_capacity(clave_llm_conversation *self, int64_t capacity) {
+  const char *name = self->llm->capacity_name;
+  if (!name || capacity == self->capacity) return NULL;
+  TRY(clave_session_resize(self->session, name, capacity));
+  self->capacity = capacity;
   return NULL;
 }
 
 /* `from` is ignored: all rows belong to this conversation. */
-static clave_status make_room(clave_llm_conversation *self, size_t from, size_t to) {
-  int64_t room = LLM_FIRST_TOKENS, most = self->llm->most_room;
+static clave_status reserve_capacity(clave_llm_conversation *self, size_t from, size_t to) {
+  int64_t capacity = LLM_FIRST_TOKENS, most = self->llm->max_capacity;
   (void)from;
   if (self->state_lags) TRY(conversation_reset_session(self));
-  if (!self->llm->room_name || (int64_t)to <= self->room) return NULL;
-  while (room < (int64_t)to) room *= 2;
-  return set_room(self, room < most ? room : most);
+  if (!self->llm->capacity_name || (int64_t)to <= self->capacity) return NULL;
+  while (capacity < (int64_t)to) capacity *= 2;
+  return set_capacity(self, capacity < most ? capacity : most);
 }
 
-static clave_status clear_room(clave_llm_conversation *self) {
-  int64_t most = self->llm->most_room;
-  return set_room(self, most < LLM_FIRST_TOKENS ? most : LLM_FIRST_TOKENS);
+static clave_status reset_capacity(clave_llm_conversation *self) {
+  int64_t most = self->llm->max_capacity;
+  return set_capacity(self, most < LLM_FIRST_TOKENS ? most : LLM_FIRST_TOKENS);
 }
 
 static clave_status open_session(clave_llm_conversation *self) {
   const clave_llm *llm = self->llm;
   TRY(clave_session_create(llm->program, llm->device, self->options.session, &self->session));
-  return clear_room(self);
+  return reset_capacity(self);
 }
 
 static void close_session(clave_llm_conversation *self) { clave_session_destroy(self->session); }
@@ -57,7 +57,7 @@ static void close_session(clave_llm_conversation *self) { clave_session_destroy(
 static void do_not_lock(const clave_llm_conversation *self) { (void)self; }
 
 static clave_status share_session(const clave_llm_conversation *from, clave_llm_conversation *to) {
-  to->room = from->room;
+  to->capacity = from->capacity;
   to->state_lags = from->state_lags;
   return clave_session_copy_state(to->session, from->session);
 }
@@ -80,7 +80,7 @@ clave_status conversation_reset_session(clave_llm_conversation *self) {
 }
 
 static clave_status clear_session(clave_llm_conversation *self) {
-  TRY(clear_room(self));
+  TRY(reset_capacity(self));
   return conversation_reset_session(self);
 }
 
@@ -105,7 +105,7 @@ static clave_status describe_state(const clave_llm_conversation *self, uint32_t 
   return clave_program_state(self->llm->program, index, info);
 }
 
-static int64_t rows_in_file(const clave_llm_conversation *self) { return self->room; }
+static int64_t rows_in_file(const clave_llm_conversation *self) { return self->capacity; }
 
 static clave_status read_state(const clave_llm_conversation *self, uint32_t index,
                                const clave_tensor *tensor, size_t size) {
@@ -115,7 +115,7 @@ static clave_status read_state(const clave_llm_conversation *self, uint32_t inde
 
 static clave_status accept_file(clave_llm_conversation *self, int64_t rows, size_t n_run) {
   (void)n_run;
-  return set_room(self, rows);
+  return set_capacity(self, rows);
 }
 
 static clave_status write_state(clave_llm_conversation *self, uint32_t index,
@@ -128,7 +128,7 @@ const state_vtable own_session_state = {
     .close = close_session,
     .lock = do_not_lock,
     .unlock = do_not_lock,
-    .make_room = make_room,
+    .reserve_capacity = reserve_capacity,
     .run = run_session,
     .run_again = run_again,
     .clear = clear_session,

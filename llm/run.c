@@ -7,7 +7,8 @@
 
 /* Prepares the state for n more ids: reserves capacity and invalidates the logits. */
 static clave_status prepare(clave_llm_conversation *conversation, size_t n) {
-  TRY(conversation->state->make_room(conversation, conversation->n_run, conversation->n_run + n));
+  TRY(conversation->state->reserve_capacity(conversation, conversation->n_run,
+                                            conversation->n_run + n));
   if (conversation->n_written < conversation->n_run + n)
     conversation->n_written = conversation->n_run + n;
   conversation->n_logits = 0;

@@ -29,7 +29,7 @@ static clave_status own_page(clave_llm_conversation *self, size_t i, bool copied
   return st;
 }
 
-static clave_status make_room(clave_llm_conversation *self, size_t from, size_t to) {
+static clave_status reserve_capacity(clave_llm_conversation *self, size_t from, size_t to) {
   size_t rows = self->llm->info.page_rows, needed = (to + rows - 1) / rows;
   for (size_t i = from / rows; i < self->n_pages && i < needed; i++)
     TRY(own_page(self, i, i * rows < from));
@@ -202,7 +202,7 @@ static clave_status write_pages(clave_llm_conversation *self, uint32_t index,
 
 static clave_status accept_file(clave_llm_conversation *self, int64_t rows, size_t n_run) {
   (void)rows; /* only the first n_run rows are kept */
-  return make_room(self, 0, n_run);
+  return reserve_capacity(self, 0, n_run);
 }
 
 const state_vtable shared_pages_state = {
@@ -210,7 +210,7 @@ const state_vtable shared_pages_state = {
     .close = close_pages,
     .lock = lock_pool,
     .unlock = unlock_pool,
-    .make_room = make_room,
+    .reserve_capacity = reserve_capacity,
     .run = run_within_budget,
     .run_again = run_again,
     .clear = clear_pages,

@@ -30,11 +30,11 @@ clave_status rule_full(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- descriptions */
 
-static void describe_row(const node *node, uint32_t out, arange_form *desc) {
-  *desc = (arange_form){.out = &node->tensors[out], .n = tensor_numel(&node->tensors[out].tensor)};
+static void describe_row(const node *node, uint32_t out, arange_desc *desc) {
+  *desc = (arange_desc){.out = &node->tensors[out], .n = tensor_numel(&node->tensors[out].tensor)};
 }
 
-void describe_arange(const node *node, arange_form *desc) {
+void describe_arange(const node *node, arange_desc *desc) {
   const ir_arange *op = node->instruction->op;
   describe_row(node, op->out, desc);
   if (dtype_is_float(desc->out->tensor.type)) {
@@ -46,7 +46,7 @@ void describe_arange(const node *node, arange_form *desc) {
   }
 }
 
-void describe_full(const node *node, arange_form *desc) {
+void describe_full(const node *node, arange_desc *desc) {
   const ir_full *op = node->instruction->op;
   describe_row(node, op->out, desc);
   dtype t = desc->out->tensor.type;

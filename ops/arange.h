@@ -4,13 +4,13 @@
 #include "ops/node.h"
 
 /* out[i] = start + i * step for n elements. Float dtypes use the doubles, others the integers. */
-typedef struct arange_form {
+typedef struct arange_desc {
   const bound_tensor *out; /* contiguous */
   int64_t n;
   double start, step;
   int64_t int_start, int_step;
-} arange_form;
-void describe_arange(const node *node, arange_form *desc);
-void describe_full(const node *node, arange_form *desc); /* step is 0 */
+} arange_desc;
+void describe_arange(const node *node, arange_desc *desc);
+void describe_full(const node *node, arange_desc *desc); /* step is 0 */
 
 #endif

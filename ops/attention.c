@@ -136,7 +136,7 @@ static clave_status check_caches(const rule_context *context, const cache_operan
 }
 
 /* Checks that the window, or the new rows if there is no window, fit into the cache. */
-static clave_status check_room(const rule_context *context, const ir_attention_cached *op) {
+static clave_status check_capacity(const rule_context *context, const ir_attention_cached *op) {
   int64_t rows = rule_tensor(context, op->key_cache)->dims[2],
           n = rule_tensor(context, op->k)->dims[2];
   if (rows == DIM_UNKNOWN) return NULL;
@@ -197,7 +197,7 @@ clave_status rule_attention_cached(const rule_context *context, const void *op) 
   TRY(check_query(context, attention_cached->q));
   TRY(check_position(context, attention_cached->position));
   TRY(check_cache_operands(context, &all, rule_tensor(context, attention_cached->q)->dims[0]));
-  return check_room(context, attention_cached);
+  return check_capacity(context, attention_cached);
 }
 
 /* ---------------------------------------------------------------- in pages */
@@ -232,9 +232,9 @@ clave_status rule_attention_paged(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- descriptions */
 
-static attention_form heads_form(const node *node, uint32_t q, uint32_t k, uint32_t v, uint32_t out,
+static attention_desc heads_desc(const node *node, uint32_t q, uint32_t k, uint32_t v, uint32_t out,
                                  const ir_opt_f64 *scale) {
-  attention_form desc = {.q = &node->tensors[q],
+  attention_desc desc = {.q = &node->tensors[q],
                          .k = &node->tensors[k],
                          .v = &node->tensors[v],
                          .out = &node->tensors[out]};
@@ -250,9 +250,9 @@ static attention_form heads_form(const node *node, uint32_t q, uint32_t k, uint3
   return desc;
 }
 
-void describe_attention(const node *node, attention_form *desc) {
+void describe_attention(const node *node, attention_desc *desc) {
   const ir_attention *op = node->instruction->op;
-  *desc = heads_form(node, op->q, op->k, op->v, op->out, &op->scale);
+  *desc = heads_desc(node, op->q, op->k, op->v, op->out, &op->scale);
   desc->causal = op->causal;
   desc->masked = op->masked.present ? op->masked.value : -INFINITY;
   desc->empty_nan = op->masked.present && desc->n_keys > 0;
@@ -263,10 +263,10 @@ void describe_attention(const node *node, attention_form *desc) {
   desc->mask_view = broadcast_operand(desc->mask, &scores).tensor;
 }
 
-static attention_cached_form cached_form(const node *node, const cache_operands *operands,
+static attention_cached_desc cached_desc(const node *node, const cache_operands *operands,
                                          uint32_t position, const ir_opt_i64 *window) {
-  attention_cached_form desc = {
-      .attention = heads_form(node, operands->q, operands->key_cache_out, operands->value_cache_out,
+  attention_cached_desc desc = {
+      .attention = heads_desc(node, operands->q, operands->key_cache_out, operands->value_cache_out,
                               operands->out, &operands->scale),
       .new_k = &node->tensors[operands->k],
       .new_v = &node->tensors[operands->v],
@@ -277,21 +277,21 @@ static attention_cached_form cached_form(const node *node, const cache_operands 
       .softcap = operands->softcap.present ? operands->softcap.value : 0};
   desc.attention.causal = true;
   desc.attention.masked = -INFINITY;
-  desc.room = desc.attention.n_queries;
+  desc.max_new_rows = desc.attention.n_queries;
   return desc;
 }
 
-void describe_attention_cached(const node *node, attention_cached_form *desc) {
+void describe_attention_cached(const node *node, attention_cached_desc *desc) {
   const ir_attention_cached *op = node->instruction->op;
   const cache_operands all = CACHE_OPERANDS(op);
-  *desc = cached_form(node, &all, op->position, &op->window);
-  if (desc->window) desc->room = desc->attention.n_keys - desc->window + 1;
+  *desc = cached_desc(node, &all, op->position, &op->window);
+  if (desc->window) desc->max_new_rows = desc->attention.n_keys - desc->window + 1;
 }
 
-void describe_attention_paged(const node *node, attention_paged_form *desc) {
+void describe_attention_paged(const node *node, attention_paged_desc *desc) {
   const ir_attention_paged *op = node->instruction->op;
   const cache_operands all = CACHE_OPERANDS(op);
-  *desc = (attention_paged_form){.cached = cached_form(node, &all, op->position, &op->window),
+  *desc = (attention_paged_desc){.cached = cached_desc(node, &all, op->position, &op->window),
                                  .sequence = &node->tensors[op->sequence],
                                  .page_table = &node->tensors[op->page_table]};
   desc->n_pages = desc->cached.attention.k->tensor.dims[0];

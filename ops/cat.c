@@ -40,12 +40,12 @@ clave_status rule_cat(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- descriptions */
 
-void describe_cat(const node *node, cat_form *desc) {
+void describe_cat(const node *node, cat_desc *desc) {
   const ir_cat *op = node->instruction->op;
-  *desc = (cat_form){.node = node, .axis = axis_of(op->axis, node->tensors[op->out].tensor.rank)};
+  *desc = (cat_desc){.node = node, .axis = axis_of(op->axis, node->tensors[op->out].tensor.rank)};
 }
 
-bool next_part(cat_form *desc) {
+bool next_part(cat_desc *desc) {
   const ir_cat *op = desc->node->instruction->op;
   while (desc->next < op->xs.count) {
     desc->x = &desc->node->tensors[op->xs.items[desc->next++]];

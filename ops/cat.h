@@ -6,15 +6,15 @@
 /* Iterates over the operands that have elements, each of which is one copy:
  *  describe_cat(node, &desc);
  *  while (next_part(&desc)) copy(desc.x, &desc.part); */
-typedef struct cat_form {
+typedef struct cat_desc {
   const bound_tensor *x; /* current operand */
   bound_tensor part;     /* the slice of out, with x's dims, that x is copied to */
   const node *node;
   int axis;
   int64_t at;    /* start of the next part along the axis, in elements */
   uint32_t next; /* index of the next operand */
-} cat_form;
-void describe_cat(const node *node, cat_form *desc);
-bool next_part(cat_form *desc); /* false after the last one */
+} cat_desc;
+void describe_cat(const node *node, cat_desc *desc);
+bool next_part(cat_desc *desc); /* false after the last one */
 
 #endif

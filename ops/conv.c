@@ -221,7 +221,7 @@ static int64_t common_divisor(int64_t a, int64_t b) {
   return b == 0 ? a : common_divisor(b, a % b);
 }
 
-static void describe_dims(conv_form *desc, const ir_i32s *strides, const ir_i32s *paddings,
+static void describe_dims(conv_desc *desc, const ir_i32s *strides, const ir_i32s *paddings,
                           const ir_i32s *dilations) {
   int n = desc->x->tensor.rank - 2;
   int64_t in[SPATIAL_DIMS], out[SPATIAL_DIMS], kernel[SPATIAL_DIMS];
@@ -242,14 +242,14 @@ static void describe_dims(conv_form *desc, const ir_i32s *strides, const ir_i32s
   }
 }
 
-static void describe_channels(conv_form *desc) {
+static void describe_channels(conv_desc *desc) {
   desc->images = desc->x->tensor.dims[0];
   desc->channels = desc->x->tensor.dims[1] / desc->groups;
   desc->outputs = desc->out->tensor.dims[1] / desc->groups;
 }
 
-static void describe_sums(const node *node, const ir_conv *op, conv_form *desc) {
-  *desc = (conv_form){.x = &node->tensors[op->x],
+static void describe_sums(const node *node, const ir_conv *op, conv_desc *desc) {
+  *desc = (conv_desc){.x = &node->tensors[op->x],
                       .weight = &node->tensors[op->weight],
                       .bias = operand_of(node, op->bias),
                       .out = &node->tensors[op->out],
@@ -259,20 +259,20 @@ static void describe_sums(const node *node, const ir_conv *op, conv_form *desc) 
   describe_dims(desc, &op->stride, &op->padding, &op->dilation);
 }
 
-void describe_conv(const node *node, conv_form *desc) {
+void describe_conv(const node *node, conv_desc *desc) {
   describe_sums(node, node->instruction->op, desc);
 }
 
-void describe_conv_integer(const node *node, conv_form *desc) {
+void describe_conv_integer(const node *node, conv_desc *desc) {
   const ir_conv_integer *op = node->instruction->op;
   const ir_conv sums = as_conv(op);
   describe_sums(node, &sums, desc);
   desc->padding_value = op->padding_value;
 }
 
-void describe_conv_transpose(const node *node, conv_form *desc) {
+void describe_conv_transpose(const node *node, conv_desc *desc) {
   const ir_conv_transpose *op = node->instruction->op;
-  *desc = (conv_form){.x = &node->tensors[op->x],
+  *desc = (conv_desc){.x = &node->tensors[op->x],
                       .weight = &node->tensors[op->weight],
                       .bias = operand_of(node, op->bias),
                       .out = &node->tensors[op->out],
@@ -293,7 +293,7 @@ static bool is_side(const conv_dim *dim) {
   return dim->kernel == 3 && dim->stride == 1 && dim->dilation == 1;
 }
 
-bool conv_takes_winograd(const conv_form *desc) {
+bool conv_takes_winograd(const conv_desc *desc) {
   return desc->weight->is_constant && desc->type == DTYPE_F32 && !desc->transposed &&
          conv_dim_is_absent(&desc->dims[0]) && is_side(&desc->dims[1]) && is_side(&desc->dims[2]) &&
          desc->channels >= LEAST_CHANNELS && desc->outputs >= LEAST_OUTPUTS;
@@ -303,7 +303,7 @@ bool conv_takes_winograd(const conv_form *desc) {
  * weight. Tiles of 4 multiply 36 times for 16 outputs, tiles of 2 multiply 64 times. But the
  * weight is then 4 times as large as the plain one, instead of 16 / 9 times, and is read for few
  * tiles. If an output has one row or column, most of a tile is outside of the image. */
-int conv_winograd_tile(const conv_form *desc) {
+int conv_winograd_tile(const conv_desc *desc) {
   enum { SMALL_IMAGE = 14 * 14 };
   const int64_t rows = desc->dims[1].out, columns = desc->dims[2].out;
   const int64_t side = rows < columns ? rows : columns;
@@ -312,7 +312,7 @@ int conv_winograd_tile(const conv_form *desc) {
 }
 
 /* Adds one field of conv_dim for all three dimensions. */
-static void add_sizes(tuning_key *key, const char *name, const conv_form *desc, size_t field) {
+static void add_sizes(tuning_key *key, const char *name, const conv_desc *desc, size_t field) {
   char value[80];
   int64_t n[SPATIAL_DIMS];
   for (int i = 0; i < SPATIAL_DIMS; i++)
@@ -321,7 +321,7 @@ static void add_sizes(tuning_key *key, const char *name, const conv_form *desc, 
   tuning_key_text(key, name, value);
 }
 
-void add_conv_key(tuning_key *key, const conv_form *desc) {
+void add_conv_key(tuning_key *key, const conv_desc *desc) {
   if (!key->is_wanted) return;
   tuning_key_text(key, desc->transposed ? "transposed" : "x", dtype_name(desc->type));
   tuning_key_text(key, "weight", dtype_name(desc->weight->tensor.type));

@@ -31,16 +31,16 @@ clave_status rule_bitcast(const rule_context *context, const void *op) {
   return rule_expect_like(context, bitcast->out, "out", &want);
 }
 
-copy_form copy_between(const bound_tensor *input, const bound_tensor *out) {
+copy_desc copy_between(const bound_tensor *input, const bound_tensor *out) {
   tensor both[2] = {input->tensor, out->tensor};
   tensors_collapse(both, 2);
-  copy_form desc = {.x = *input, .out = *out};
+  copy_desc desc = {.x = *input, .out = *out};
   desc.x.tensor = both[0];
   desc.out.tensor = both[1];
   return desc;
 }
 
-void describe_copy(const node *node, copy_form *desc) {
+void describe_copy(const node *node, copy_desc *desc) {
   const ir_copy *op = node->instruction->op;
   *desc = copy_between(&node->tensors[op->x], &node->tensors[op->out]);
 }
@@ -55,11 +55,11 @@ static bound_tensor as_list(const bound_tensor *operand, dtype type) {
   return list;
 }
 
-void describe_bitcast(const node *node, copy_form *desc) {
+void describe_bitcast(const node *node, copy_desc *desc) {
   static const dtype units[] = {[1] = DTYPE_U8, [2] = DTYPE_I16, [4] = DTYPE_I32, [8] = DTYPE_I64};
   const ir_bitcast *op = node->instruction->op;
   const bound_tensor *tensor = &node->tensors[op->x], *out = &node->tensors[op->out];
   size_t a = dtype_size(tensor->tensor.type), b = dtype_size(out->tensor.type);
   dtype unit = units[a < b ? a : b];
-  *desc = (copy_form){.x = as_list(tensor, unit), .out = as_list(out, unit)};
+  *desc = (copy_desc){.x = as_list(tensor, unit), .out = as_list(out, unit)};
 }

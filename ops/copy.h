@@ -3,13 +3,13 @@
 /* Copies of elements between two layouts, without conversion. */
 #include "ops/node.h"
 
-typedef struct copy_form {
+typedef struct copy_desc {
   bound_tensor x, out; /* equal dims, merged where both allow it; out: any strides */
-} copy_form;
-void describe_copy(const node *node, copy_form *desc); /* out: contiguous */
+} copy_desc;
+void describe_copy(const node *node, copy_desc *desc); /* out: contiguous */
 /* Describes both operands as integers of the smaller dtype's size, whatever their dtypes. */
-void describe_bitcast(const node *node, copy_form *desc);
+void describe_bitcast(const node *node, copy_desc *desc);
 /* Describes a copy of tensor to out, a part of a tensor with the same dims. */
-copy_form copy_between(const bound_tensor *tensor, const bound_tensor *out);
+copy_desc copy_between(const bound_tensor *tensor, const bound_tensor *out);
 
 #endif

@@ -20,9 +20,9 @@ clave_status rule_cumulate(const rule_context *context, const void *op) {
                         tensor->dims);
 }
 
-void describe_cumulate(const node *node, cumulate_form *desc) {
+void describe_cumulate(const node *node, cumulate_desc *desc) {
   const ir_cumulate *op = node->instruction->op;
-  *desc = (cumulate_form){.kind = op->kind,
+  *desc = (cumulate_desc){.kind = op->kind,
                           .x = &node->tensors[op->x],
                           .out = &node->tensors[op->out],
                           .indices = operand_of(node, op->indices)};

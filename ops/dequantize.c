@@ -13,20 +13,20 @@ clave_status rule_dequantize(const rule_context *context, const void *op) {
   return rule_expect(context, dequantize->out, "out", out->type, x->rank, x->dims);
 }
 
-static dequantize_form rows_of(const bound_tensor *tensor, const bound_tensor *out) {
-  return (dequantize_form){.x = tensor,
+static dequantize_desc rows_of(const bound_tensor *tensor, const bound_tensor *out) {
+  return (dequantize_desc){.x = tensor,
                            .out = out,
                            .rows = tensor_rows(&tensor->tensor),
                            .row = tensor_row(&tensor->tensor)};
 }
 
-void describe_dequantize(const node *node, dequantize_form *desc) {
+void describe_dequantize(const node *node, dequantize_desc *desc) {
   const ir_dequantize *op = node->instruction->op;
   *desc = rows_of(&node->tensors[op->x], &node->tensors[op->out]);
   desc->n_picks = desc->rows;
 }
 
-static void set_picks(const node *node, dequantize_form *desc) {
+static void set_picks(const node *node, dequantize_desc *desc) {
   const ir_index_select *op = node->instruction->op;
   desc->index = &node->tensors[op->index];
   desc->places = desc->index->tensor;
@@ -35,7 +35,7 @@ static void set_picks(const node *node, dequantize_form *desc) {
   desc->n_picks = tensor_numel(&desc->places);
 }
 
-void describe_picked_rows(const node *node, dequantize_form *desc) {
+void describe_picked_rows(const node *node, dequantize_desc *desc) {
   const ir_index_select *op = node->instruction->op;
   *desc = rows_of(&node->tensors[op->x], &node->tensors[op->out]);
   set_picks(node, desc);
@@ -49,14 +49,14 @@ static bool panels_are_exact(const tensor *tensor) {
   return tensor->type == DTYPE_F32 || tensor->type == DTYPE_F16 || tensor->type == DTYPE_BF16;
 }
 
-bool describe_panel_rows(const node *node, dequantize_form *desc, bound_tensor *as_b) {
+bool describe_panel_rows(const node *node, dequantize_desc *desc, bound_tensor *as_b) {
   const ir_index_select *op = node->instruction->op;
   const bound_tensor *operand = &node->tensors[op->x];
   const tensor *tensor = &operand->tensor;
   if (!operand->is_multiplied || tensor->rank != 2 || axis_of(op->axis, tensor->rank) != 0 ||
       !tensor_is_contiguous(tensor) || tensor_numel(tensor) == 0 || !panels_are_exact(tensor))
     return false;
-  *desc = (dequantize_form){.x = operand,
+  *desc = (dequantize_desc){.x = operand,
                             .out = &node->tensors[op->out],
                             .rows = tensor->dims[0],
                             .row = tensor->dims[1]};

@@ -20,10 +20,10 @@ clave_status rule_distance(const rule_context *context, const void *op) {
   return rule_expect_like(context, distance->out, "out", &want);
 }
 
-void describe_distance(const node *node, distance_form *desc) {
+void describe_distance(const node *node, distance_desc *desc) {
   const ir_distance *op = node->instruction->op;
   const tensor *tensor = &node->tensors[op->a].tensor, *value = &node->tensors[op->b].tensor;
-  *desc = (distance_form){.a = &node->tensors[op->a],
+  *desc = (distance_desc){.a = &node->tensors[op->a],
                           .b = &node->tensors[op->b],
                           .out = &node->tensors[op->out],
                           .n_out = tensor_numel(&node->tensors[op->out].tensor),

@@ -4,11 +4,11 @@
 #include "ops/node.h"
 
 /* a: (*, n_a, m), b: (*, n_b, m), out: (*, n_a, n_b) with n_out elements. */
-typedef struct distance_form {
+typedef struct distance_desc {
   const bound_tensor *a, *b, *out;
   int64_t n_out, n_a, n_b, m;
   double p;
-} distance_form;
-void describe_distance(const node *node, distance_form *desc);
+} distance_desc;
+void describe_distance(const node *node, distance_desc *desc);
 
 #endif

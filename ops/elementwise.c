@@ -155,7 +155,7 @@ dtype compute_dtype(dtype t) {
 
 /* Returns the dtype that a step's operands share (where: the last two). Steps over numbers alone
  * have the dtype that the step declares. */
-static dtype shared_dtype(const elementwise_form *desc, const ir_step *step) {
+static dtype shared_dtype(const elementwise_desc *desc, const ir_step *step) {
   uint32_t first = step_table[step->kind].result == STEP_WHERE ? 1 : 0;
   for (uint32_t k = first; k < step->operands.count; k++) {
     const ir_operand *op = &step->operands.items[k];
@@ -180,7 +180,7 @@ static elementwise_operand describe_operand(const node *node, const ir_operand *
   return operand;
 }
 
-static void describe_step(const node *node, elementwise_form *desc, const ir_step *step) {
+static void describe_step(const node *node, elementwise_desc *desc, const ir_step *step) {
   elementwise_step *elementwise_step = &desc->steps[desc->n_steps];
   elementwise_step->operand_type = shared_dtype(desc, step);
   elementwise_step->kind = step->kind;
@@ -198,7 +198,7 @@ static void describe_step(const node *node, elementwise_form *desc, const ir_ste
 }
 
 void describe_steps(const node *node, const ir_elementwise *op, dtype first,
-                    elementwise_form *desc) {
+                    elementwise_desc *desc) {
   desc->out = &node->tensors[op->out];
   desc->n = tensor_numel(&desc->out->tensor);
   desc->n_inputs = (int)op->inputs.count;
@@ -218,7 +218,7 @@ void describe_steps(const node *node, const ir_elementwise *op, dtype first,
   for (uint32_t k = 0; k < op->steps.count; k++) describe_step(node, desc, &op->steps.items[k]);
 }
 
-void describe_elementwise(const node *node, elementwise_form *desc) {
+void describe_elementwise(const node *node, elementwise_desc *desc) {
   const ir_elementwise *op = node->instruction->op;
   describe_steps(node, op, program_type(node, first_of(op)), desc);
 }
@@ -233,7 +233,7 @@ static bool is_gentle(const elementwise_step *step) {
           step->kind == IR_STEP_KIND_HARDSWISH || step->kind == IR_STEP_KIND_HARDSIGMOID);
 }
 
-bool elementwise_may_narrow(const elementwise_form *desc, uint32_t slot) {
+bool elementwise_may_be_bf16(const elementwise_desc *desc, uint32_t slot) {
   for (int s = 0; s < desc->n_steps; s++)
     if (!is_gentle(&desc->steps[s])) return false;
   for (int k = 0; k < desc->n_inputs; k++)

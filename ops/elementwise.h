@@ -22,7 +22,7 @@ typedef struct elementwise_step {
   elementwise_operand operands[MAX_STEP_ARITY];
 } elementwise_step;
 
-typedef struct elementwise_form {
+typedef struct elementwise_desc {
   int n_inputs, n_steps;
   const bound_tensor *inputs[MAX_STEP_INPUTS], *out; /* out: contiguous, of the last step's dtype */
   bound_tensor result; /* epilogues: input 0 if the op's own result has another dtype than out */
@@ -31,18 +31,18 @@ typedef struct elementwise_form {
   tensor shapes[1 + MAX_STEP_INPUTS]; /* layouts of out and the inputs, broadcast to out's dims and
                                          collapsed together */
   elementwise_step steps[MAX_STEPS];
-} elementwise_form;
-void describe_elementwise(const node *node, elementwise_form *desc);
+} elementwise_desc;
+void describe_elementwise(const node *node, elementwise_desc *desc);
 /* Describes an Elementwise that is a part of the node's op, an epilogue for example. Input 0 has
  * dtype `first`. The description may point into itself, so it must not be moved. */
 void describe_steps(const node *node, const ir_elementwise *op, dtype first,
-                    elementwise_form *desc);
+                    elementwise_desc *desc);
 /* Checks the list of steps; input 0 has dtype `first`. */
 clave_status rule_steps(const rule_context *context, const ir_elementwise *op,
                         dtype first) STATUS_CHECK;
 /* True if the result stays about as exact when out and the inputs in `slot` are kept as BF16. An
  * input that is broadcast (a value per row, for example) has few elements and stays F32. */
-bool elementwise_may_narrow(const elementwise_form *desc, uint32_t slot);
+bool elementwise_may_be_bf16(const elementwise_desc *desc, uint32_t slot);
 
 /* Returns the dtype in which values of dtype t are computed: F32, F64 or I64 (U64 by its bits). */
 dtype compute_dtype(dtype t);

@@ -36,9 +36,9 @@ clave_status rule_embedding_bag(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- descriptions */
 
-void describe_embedding_bag(const node *node, embedding_bag_form *desc) {
+void describe_embedding_bag(const node *node, embedding_bag_desc *desc) {
   const ir_embedding_bag *op = node->instruction->op;
-  *desc = (embedding_bag_form){.kind = op->kind,
+  *desc = (embedding_bag_desc){.kind = op->kind,
                                .weight = &node->tensors[op->weight],
                                .indices = &node->tensors[op->indices],
                                .offsets = &node->tensors[op->offsets],

@@ -3,7 +3,7 @@
 /* Reductions over groups of table rows. */
 #include "ops/node.h"
 
-typedef struct embedding_bag_form {
+typedef struct embedding_bag_desc {
   ir_embedding_bag_kind kind;
   const bound_tensor *weight;  /* (rows, dim) */
   const bound_tensor *indices; /* (n) */
@@ -13,7 +13,7 @@ typedef struct embedding_bag_form {
   int64_t bags, dim, rows, n, n_offsets;
   bool skips; /* indices equal to `skipped` are ignored */
   int64_t skipped;
-} embedding_bag_form;
-void describe_embedding_bag(const node *node, embedding_bag_form *desc);
+} embedding_bag_desc;
+void describe_embedding_bag(const node *node, embedding_bag_desc *desc);
 
 #endif

@@ -71,7 +71,7 @@ clave_status rule_epilogue(const rule_context *context, const ir_instruction *in
   return status_while(rule_steps(context, &e, own), "epilogue");
 }
 
-bool describe_epilogue(const node *node, elementwise_form *desc) {
+bool describe_epilogue(const node *node, elementwise_desc *desc) {
   uint32_t inputs[MAX_STEP_INPUTS];
   if (!epilogue_of(node->instruction)) return false;
   const ir_elementwise e = epilogue_alone(node->instruction, inputs);

@@ -26,6 +26,6 @@ ir_elementwise epilogue_alone(const ir_instruction *ins, uint32_t inputs[MAX_STE
 clave_status rule_epilogue(const rule_context *context, const ir_instruction *ins) STATUS_CHECK;
 /* Describes the epilogue as steps over out, in place. Input 0 is out, or the op's own result if
  * that has another dtype. Returns false if the instruction has no epilogue. */
-bool describe_epilogue(const node *node, elementwise_form *desc);
+bool describe_epilogue(const node *node, elementwise_desc *desc);
 
 #endif

@@ -104,9 +104,9 @@ static double scale_of(ir_fft_norm norm, int64_t n) {
                                   : 1 / (norm == IR_FFT_NORM_ROOT ? sqrt((double)n) : (double)n);
 }
 
-void describe_fft(const node *node, fft_form *desc) {
+void describe_fft(const node *node, fft_desc *desc) {
   const ir_fft *op = node->instruction->op;
-  *desc = (fft_form){.x = &node->tensors[op->x],
+  *desc = (fft_desc){.x = &node->tensors[op->x],
                      .out = &node->tensors[op->out],
                      .kind = op->kind,
                      .inverse = op->inverse};

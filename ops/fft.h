@@ -20,7 +20,7 @@ int fft_passes(const fft_plan *plan, int radices[FFT_MAX_PASSES]);
 
 /* n_rows transforms of n points. rows[0] and rows[1] are the layouts of x and out without the
  * dimension of real and imaginary parts (see rows_along), of n_in and n_out elements per row. */
-typedef struct fft_form {
+typedef struct fft_desc {
   const bound_tensor *x, *out;
   ir_fft_kind kind;
   tensor rows[2];
@@ -32,7 +32,7 @@ typedef struct fft_form {
    * convolution with exp(pi i j^2 / n) (Bluestein's algorithm). */
   fft_plan plan;
   bool chirp;
-} fft_form;
-void describe_fft(const node *node, fft_form *desc);
+} fft_desc;
+void describe_fft(const node *node, fft_desc *desc);
 
 #endif

@@ -72,9 +72,9 @@ clave_status rule_col2im(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- descriptions */
 
-static fold_form window_form(const bound_tensor *input, const bound_tensor *out,
+static fold_desc window_desc(const bound_tensor *input, const bound_tensor *out,
                              const tensor *planes, const window_attributes *attributes) {
-  fold_form desc = {.x = input, .out = out, .planes = count_dims(planes, 0, 2)};
+  fold_desc desc = {.x = input, .out = out, .planes = count_dims(planes, 0, 2)};
   for (int d = 0; d < 2; d++) {
     desc.size[d] = planes->dims[2 + d];
     desc.kernel[d] = attributes->kernel->items[d];
@@ -87,16 +87,16 @@ static fold_form window_form(const bound_tensor *input, const bound_tensor *out,
   return desc;
 }
 
-void describe_im2col(const node *node, fold_form *desc) {
+void describe_im2col(const node *node, fold_desc *desc) {
   const ir_im2col *op = node->instruction->op;
   const bound_tensor *tensor = &node->tensors[op->x], *out = &node->tensors[op->out];
   const window_attributes attributes = {&op->kernel, &op->stride, &op->padding, &op->dilation};
-  *desc = window_form(tensor, out, &tensor->tensor, &attributes);
+  *desc = window_desc(tensor, out, &tensor->tensor, &attributes);
 }
 
-void describe_col2im(const node *node, fold_form *desc) {
+void describe_col2im(const node *node, fold_desc *desc) {
   const ir_col2im *op = node->instruction->op;
   const bound_tensor *tensor = &node->tensors[op->x], *out = &node->tensors[op->out];
   const window_attributes attributes = {&op->kernel, &op->stride, &op->padding, &op->dilation};
-  *desc = window_form(tensor, out, &out->tensor, &attributes);
+  *desc = window_desc(tensor, out, &out->tensor, &attributes);
 }

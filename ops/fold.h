@@ -5,11 +5,11 @@
 
 /* Planes are (planes, size...), blocks (planes * kernel..., positions...). Im2col reads planes,
  * Col2im writes them. Both operands are contiguous. */
-typedef struct fold_form {
+typedef struct fold_desc {
   const bound_tensor *x, *out;
   int64_t planes, size[2], positions[2], kernel[2], stride[2], padding[2], dilation[2];
-} fold_form;
-void describe_im2col(const node *node, fold_form *desc);
-void describe_col2im(const node *node, fold_form *desc);
+} fold_desc;
+void describe_im2col(const node *node, fold_desc *desc);
+void describe_col2im(const node *node, fold_desc *desc);
 
 #endif

@@ -33,10 +33,10 @@ clave_status rule_grid_sample(const rule_context *context, const void *op) {
   return rule_expect_like(context, grid_sample->out, "out", &want);
 }
 
-void describe_grid_sample(const node *node, grid_sample_form *desc) {
+void describe_grid_sample(const node *node, grid_sample_desc *desc) {
   const ir_grid_sample *op = node->instruction->op;
   const tensor *tensor = &node->tensors[op->x].tensor, *out = &node->tensors[op->out].tensor;
-  *desc = (grid_sample_form){.x = &node->tensors[op->x],
+  *desc = (grid_sample_desc){.x = &node->tensors[op->x],
                              .grid = &node->tensors[op->grid],
                              .out = &node->tensors[op->out],
                              .mode = op->mode,

@@ -5,7 +5,7 @@
 
 /* x: (batch, channels, in...), grid: (batch, points, n_dims) with the last dimension's coordinate
  * first, out: (batch, channels, points). All are contiguous and of one dtype. */
-typedef struct grid_sample_form {
+typedef struct grid_sample_desc {
   const bound_tensor *x, *grid, *out;
   ir_grid_sample_mode mode;
   ir_grid_sample_padding padding;
@@ -13,7 +13,7 @@ typedef struct grid_sample_form {
   int n_dims; /* 2 or 3 */
   int64_t batch, channels, points;
   int64_t in[SPATIAL_DIMS]; /* last dimension first; 1 if missing */
-} grid_sample_form;
-void describe_grid_sample(const node *node, grid_sample_form *desc);
+} grid_sample_desc;
+void describe_grid_sample(const node *node, grid_sample_desc *desc);
 
 #endif

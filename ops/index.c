@@ -121,7 +121,7 @@ static void widen(tensor *shape, const tensor *to) {
 }
 
 /* Describes the index tensors, broadcast to one shape. */
-static void set_indices(const node *node, const ir_u32s *indices, pick_form *desc) {
+static void set_indices(const node *node, const ir_u32s *indices, pick_desc *desc) {
   tensor shape = {.rank = 0};
   desc->n = (int)indices->count;
   for (int k = 0; k < desc->n; k++) {
@@ -135,7 +135,7 @@ static void set_indices(const node *node, const ir_u32s *indices, pick_form *des
 }
 
 /* Describes x without the axes whose bits are set; `front` gets the first n_front of the rest. */
-static void set_rest(pick_form *desc, unsigned axes, int n_front) {
+static void set_rest(pick_desc *desc, unsigned axes, int n_front) {
   tensor rest = {.type = desc->x->tensor.type};
   for (int d = 0; d < desc->x->tensor.rank; d++) {
     if (axes >> d & 1) continue;
@@ -148,14 +148,14 @@ static void set_rest(pick_form *desc, unsigned axes, int n_front) {
   tensors_collapse(&desc->back, 1);
 }
 
-static void set_axis(pick_form *desc, int k, int axis) {
+static void set_axis(pick_desc *desc, int k, int axis) {
   desc->sizes[k] = desc->x->tensor.dims[axis];
   desc->steps[k] = desc->x->tensor.strides[axis];
 }
 
-void describe_index_select(const node *node, pick_form *desc) {
+void describe_index_select(const node *node, pick_desc *desc) {
   const ir_index_select *op = node->instruction->op;
-  *desc = (pick_form){.x = &node->tensors[op->x], .out = &node->tensors[op->out]};
+  *desc = (pick_desc){.x = &node->tensors[op->x], .out = &node->tensors[op->out]};
   int axis = axis_of(op->axis, desc->x->tensor.rank);
   uint32_t index = op->index;
   set_indices(node, &(ir_u32s){.items = &index, .count = 1}, desc);
@@ -163,9 +163,9 @@ void describe_index_select(const node *node, pick_form *desc) {
   set_rest(desc, 1u << axis, axis);
 }
 
-void describe_index(const node *node, pick_form *desc) {
+void describe_index(const node *node, pick_desc *desc) {
   const ir_index *op = node->instruction->op;
-  *desc = (pick_form){.x = &node->tensors[op->x], .out = &node->tensors[op->out], .wrap = true};
+  *desc = (pick_desc){.x = &node->tensors[op->x], .out = &node->tensors[op->out], .wrap = true};
   set_indices(node, &op->indices, desc);
   int rank = desc->x->tensor.rank, first = axis_of(op->axes.items[0], rank),
       last = axis_of(op->axes.items[desc->n - 1], rank);
@@ -179,9 +179,9 @@ void describe_index(const node *node, pick_form *desc) {
   set_rest(desc, axes, last - first + 1 == desc->n ? first : 0);
 }
 
-void describe_ravel_index(const node *node, pick_form *desc) {
+void describe_ravel_index(const node *node, pick_desc *desc) {
   const ir_ravel_index *op = node->instruction->op;
-  *desc = (pick_form){.out = &node->tensors[op->out], .wrap = true};
+  *desc = (pick_desc){.out = &node->tensors[op->out], .wrap = true};
   set_indices(node, &op->indices, desc);
   int64_t step = 1;
   for (int k = desc->n - 1; k >= 0; k--) {
@@ -191,9 +191,9 @@ void describe_ravel_index(const node *node, pick_form *desc) {
   }
 }
 
-void describe_gather(const node *node, gather_form *desc) {
+void describe_gather(const node *node, gather_desc *desc) {
   const ir_gather *op = node->instruction->op;
-  *desc = (gather_form){.x = &node->tensors[op->x],
+  *desc = (gather_desc){.x = &node->tensors[op->x],
                         .index = &node->tensors[op->index],
                         .out = &node->tensors[op->out]};
   int rank = desc->x->tensor.rank, axis = axis_of(op->axis, rank);

@@ -6,7 +6,7 @@
 /* out[front, picks, back] = x[front, position[picks], back]. The position of a pick is the sum of
  * index[j] * steps[j]; each index is in [0, sizes[j]), or with `wrap` in [-sizes[j], sizes[j]).
  * RavelIndex returns the positions themselves: x, front and back are unused. */
-typedef struct pick_form {
+typedef struct pick_desc {
   const bound_tensor *x, *out; /* out: contiguous */
   int n;                       /* number of index tensors */
   const bound_tensor *indices[MAX_RANK];
@@ -15,18 +15,18 @@ typedef struct pick_form {
   tensor front, back; /* x's dimensions before and after the picks in out, collapsed */
   int64_t n_picks;
   bool wrap;
-} pick_form;
-void describe_index_select(const node *node, pick_form *desc);
-void describe_index(const node *node, pick_form *desc);
-void describe_ravel_index(const node *node, pick_form *desc);
+} pick_desc;
+void describe_index_select(const node *node, pick_desc *desc);
+void describe_index(const node *node, pick_desc *desc);
+void describe_ravel_index(const node *node, pick_desc *desc);
 
 /* out[p] = x[q], where q is p with index[p], in [0, size), as coordinate on the axis. */
-typedef struct gather_form {
+typedef struct gather_desc {
   const bound_tensor *x, *index, *out; /* out: contiguous, of the index's shape */
   tensor x_places, index_places; /* layouts over the index's dims, collapsed together; x_places:
                                     stride 0 along the axis */
   int64_t n, size, step;         /* n: elements of out; size, step: of the axis in x */
-} gather_form;
-void describe_gather(const node *node, gather_form *desc);
+} gather_desc;
+void describe_gather(const node *node, gather_desc *desc);
 
 #endif

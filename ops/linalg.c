@@ -158,9 +158,9 @@ clave_status rule_pivot_order(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- descriptions */
 
-void describe_linalg(const node *node, linalg_form *desc) {
+void describe_linalg(const node *node, linalg_desc *desc) {
   const ir_linalg *op = node->instruction->op;
-  *desc = (linalg_form){.kind = op->kind,
+  *desc = (linalg_desc){.kind = op->kind,
                         .upper = op->upper,
                         .x = &node->tensors[op->x],
                         .out = &node->tensors[op->out],
@@ -173,9 +173,9 @@ void describe_linalg(const node *node, linalg_form *desc) {
   desc->n = tensor->dims[tensor->rank - 1];
 }
 
-void describe_triangular_solve(const node *node, triangular_solve_form *desc) {
+void describe_triangular_solve(const node *node, triangular_solve_desc *desc) {
   const ir_triangular_solve *op = node->instruction->op;
-  *desc = (triangular_solve_form){.a = &node->tensors[op->a],
+  *desc = (triangular_solve_desc){.a = &node->tensors[op->a],
                                   .b = &node->tensors[op->b],
                                   .out = &node->tensors[op->out],
                                   .upper = op->upper,
@@ -186,9 +186,9 @@ void describe_triangular_solve(const node *node, triangular_solve_form *desc) {
   desc->n = tensor->dims[tensor->rank - 1];
 }
 
-void describe_pivot_order(const node *node, pivot_order_form *desc) {
+void describe_pivot_order(const node *node, pivot_order_desc *desc) {
   const ir_pivot_order *op = node->instruction->op;
-  *desc = (pivot_order_form){.pivots = &node->tensors[op->pivots], .out = &node->tensors[op->out]};
+  *desc = (pivot_order_desc){.pivots = &node->tensors[op->pivots], .out = &node->tensors[op->out]};
   const tensor *pivots = &desc->pivots->tensor;
   desc->batches = count_dims(pivots, 0, pivots->rank - 1);
   desc->k = pivots->dims[pivots->rank - 1];

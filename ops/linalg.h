@@ -3,25 +3,25 @@
 /* Matrix factorizations, matrix functions and triangular solves. All operands are dense. */
 #include "ops/node.h"
 
-typedef struct linalg_form {
+typedef struct linalg_desc {
   ir_linalg_kind kind;
   bool upper;
   const bound_tensor *x, *out, *b, *c, *info; /* b, c, info: NULL if absent */
   int64_t batches, m, n;                      /* each matrix of x is m x n */
-} linalg_form;
-void describe_linalg(const node *node, linalg_form *desc);
+} linalg_desc;
+void describe_linalg(const node *node, linalg_desc *desc);
 
-typedef struct triangular_solve_form {
+typedef struct triangular_solve_desc {
   const bound_tensor *a, *b, *out;
   int64_t batches, m, n; /* each matrix of b is m x n */
   bool upper, unit;
-} triangular_solve_form;
-void describe_triangular_solve(const node *node, triangular_solve_form *desc);
+} triangular_solve_desc;
+void describe_triangular_solve(const node *node, triangular_solve_desc *desc);
 
-typedef struct pivot_order_form {
+typedef struct pivot_order_desc {
   const bound_tensor *pivots, *out;
   int64_t batches, k, m;
-} pivot_order_form;
-void describe_pivot_order(const node *node, pivot_order_form *desc);
+} pivot_order_desc;
+void describe_pivot_order(const node *node, pivot_order_desc *desc);
 
 #endif

@@ -153,7 +153,7 @@ static bool steps_evenly(const tensor *batch, int d, int64_t m, int64_t m_stride
 }
 
 /* Folds the last batch dimension into the rows. Returns false if strides do not allow it. */
-static bool fold_last(matmul_form *desc) {
+static bool fold_last(matmul_desc *desc) {
   int d = desc->batch_a.rank - 1;
   if (desc->batch_b.strides[d] != 0 || !steps_evenly(&desc->batch_a, d, desc->m, desc->a_m) ||
       !steps_evenly(&desc->batch_bias, d, desc->m, desc->bias_m))
@@ -167,26 +167,26 @@ static bool fold_last(matmul_form *desc) {
   return true;
 }
 
-static void transpose_column(matmul_form *desc) {
+static void transpose_column(matmul_desc *desc) {
   if (desc->n != 1 || desc->m == 1 || desc->b->tensor.encoding.kind ||
       desc->a->tensor.type != desc->b->tensor.type)
     return;
-  const matmul_form matmul_desc = *desc;
-  desc->a = matmul_desc.b;
-  desc->b = matmul_desc.a;
-  desc->batch_a = matmul_desc.batch_b;
-  desc->batch_b = matmul_desc.batch_a;
+  const matmul_desc old = *desc;
+  desc->a = old.b;
+  desc->b = old.a;
+  desc->batch_a = old.batch_b;
+  desc->batch_b = old.batch_a;
   desc->m = 1;
-  desc->n = matmul_desc.m;
-  desc->a_m = matmul_desc.b_n;
-  desc->a_k = matmul_desc.b_k;
-  desc->b_k = matmul_desc.a_k;
-  desc->b_n = matmul_desc.a_m;
-  desc->bias_m = matmul_desc.bias_n;
-  desc->bias_n = matmul_desc.bias_m;
+  desc->n = old.m;
+  desc->a_m = old.b_n;
+  desc->a_k = old.b_k;
+  desc->b_k = old.a_k;
+  desc->b_n = old.a_m;
+  desc->bias_m = old.bias_n;
+  desc->bias_n = old.bias_m;
 }
 
-static void collapse_batches(matmul_form *desc) {
+static void collapse_batches(matmul_desc *desc) {
   const tensor *out = &desc->out->tensor;
   tensor batch[] = {batch_of(desc->a, out), batch_of(desc->b, out), (tensor){0}};
   if (desc->bias) {
@@ -203,9 +203,9 @@ static void collapse_batches(matmul_form *desc) {
   desc->batch_bias = batch[2];
 }
 
-void describe_matmul(const node *node, matmul_form *desc) {
+void describe_matmul(const node *node, matmul_desc *desc) {
   const ir_matmul *op = node->instruction->op;
-  *desc = (matmul_form){.a = &node->tensors[op->a],
+  *desc = (matmul_desc){.a = &node->tensors[op->a],
                         .b = &node->tensors[op->b],
                         .out = &node->tensors[op->out],
                         .type = program_type(node, op->out),
@@ -228,15 +228,15 @@ void describe_matmul(const node *node, matmul_form *desc) {
 
 static bool is_small_float(dtype t) { return t == DTYPE_F32 || t == DTYPE_F16 || t == DTYPE_BF16; }
 
-bool matmul_may_round(const matmul_form *desc) {
+bool matmul_may_round(const matmul_desc *desc) {
   const dtype b = desc->b->tensor.type;
   return is_small_float(desc->out->tensor.type) && is_small_float(b) &&
          (b != DTYPE_F32 || desc->k >= LEAST_ROUNDED_K);
 }
 
-void describe_grouped_matmul(const node *node, grouped_matmul_form *desc) {
+void describe_grouped_matmul(const node *node, grouped_matmul_desc *desc) {
   const ir_grouped_matmul *op = node->instruction->op;
-  *desc = (grouped_matmul_form){.a = &node->tensors[op->a],
+  *desc = (grouped_matmul_desc){.a = &node->tensors[op->a],
                                 .b = &node->tensors[op->b],
                                 .ends = &node->tensors[op->ends],
                                 .out = &node->tensors[op->out]};
@@ -249,9 +249,9 @@ void describe_grouped_matmul(const node *node, grouped_matmul_form *desc) {
   desc->b_k = desc->b->tensor.strides[k_at];
 }
 
-void describe_matmul_integer(const node *node, integer_matmul_form *desc) {
+void describe_matmul_integer(const node *node, integer_matmul_desc *desc) {
   const ir_matmul_integer *op = node->instruction->op;
-  *desc = (integer_matmul_form){.a = &node->tensors[op->a],
+  *desc = (integer_matmul_desc){.a = &node->tensors[op->a],
                                 .b = &node->tensors[op->b],
                                 .bias = operand_of(node, op->bias),
                                 .out = &node->tensors[op->out]};

@@ -7,7 +7,7 @@
 /* out is contiguous. Batch dimensions over which b is constant are folded into the rows if a and
  * bias have even strides there. A product with one output column is described as one output row,
  * with the operands transposed. */
-typedef struct matmul_form {
+typedef struct matmul_desc {
   const bound_tensor *a, *b, *bias, *out; /* bias: NULL if absent or beta is 0 */
   dtype type;                             /* dtype of a, bias and out in the program */
   int64_t m, n, k;
@@ -15,27 +15,27 @@ typedef struct matmul_form {
   tensor batch_a, batch_b, batch_bias;        /* leading dimensions, collapsed together */
   int64_t batches;
   double alpha, beta;
-} matmul_form;
-void describe_matmul(const node *node, matmul_form *desc);
+} matmul_desc;
+void describe_matmul(const node *node, matmul_desc *desc);
 /* Shorter sums are not rounded to BF16: outer products, of positions and frequencies for example,
  * need their digits and would gain no speed. */
 enum { LEAST_ROUNDED_K = 16 };
 /* True if a and b may be rounded to BF16 in fast precision: floats up to F32. */
-bool matmul_may_round(const matmul_form *desc);
+bool matmul_may_round(const matmul_desc *desc);
 
 /* out[t][n] = sum_k a[t][k] * b[e][k][n], where e is the group of row t. */
-typedef struct grouped_matmul_form {
+typedef struct grouped_matmul_desc {
   /* (rows, k), (groups, k, n) or encoded (groups, n, k), (groups), (rows, n) */
   const bound_tensor *a, *b, *ends, *out;
   int64_t rows, groups, n, k, b_n, b_k;
-} grouped_matmul_form;
-void describe_grouped_matmul(const node *node, grouped_matmul_form *desc);
+} grouped_matmul_desc;
+void describe_grouped_matmul(const node *node, grouped_matmul_desc *desc);
 
 /* out[m][n] = bias[n] + sum_k a[m][k] * b[n][k] over integers. All operands are contiguous. */
-typedef struct integer_matmul_form {
+typedef struct integer_matmul_desc {
   const bound_tensor *a, *b, *bias, *out; /* bias: NULL if absent */
   int64_t m, n, k;
-} integer_matmul_form;
-void describe_matmul_integer(const node *node, integer_matmul_form *desc);
+} integer_matmul_desc;
+void describe_matmul_integer(const node *node, integer_matmul_desc *desc);
 
 #endif

@@ -17,9 +17,9 @@ clave_status rule_nonzero(const rule_context *context, const void *op) {
   return rule_expect(context, nonzero->count, "count", DTYPE_I64, 0, NULL);
 }
 
-void describe_nonzero(const node *node, nonzero_form *desc) {
+void describe_nonzero(const node *node, nonzero_desc *desc) {
   const ir_nonzero *op = node->instruction->op;
-  *desc = (nonzero_form){.x = &node->tensors[op->x],
+  *desc = (nonzero_desc){.x = &node->tensors[op->x],
                          .out = &node->tensors[op->out],
                          .count = &node->tensors[op->count],
                          .n = tensor_numel(&node->tensors[op->x].tensor)};

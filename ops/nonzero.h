@@ -3,10 +3,10 @@
 /* The positions of nonzero elements. */
 #include "ops/node.h"
 
-typedef struct nonzero_form {
+typedef struct nonzero_desc {
   const bound_tensor *x, *out, *count; /* x: dense, n elements; out: (n, rank of x) */
   int64_t n;
-} nonzero_form;
-void describe_nonzero(const node *node, nonzero_form *desc);
+} nonzero_desc;
+void describe_nonzero(const node *node, nonzero_desc *desc);
 
 #endif

@@ -71,10 +71,10 @@ clave_status rule_batch_norm(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- descriptions */
 
-static norm_form rows_form(const node *node, uint32_t x, uint32_t weight, uint32_t bias,
+static norm_desc rows_desc(const node *node, uint32_t x, uint32_t weight, uint32_t bias,
                            uint32_t out, int n_axes, double eps) {
   const tensor *tensor = &node->tensors[x].tensor;
-  return (norm_form){.x = &node->tensors[x],
+  return (norm_desc){.x = &node->tensors[x],
                      .weight = operand_of(node, weight),
                      .bias = operand_of(node, bias),
                      .out = &node->tensors[out],
@@ -84,20 +84,20 @@ static norm_form rows_form(const node *node, uint32_t x, uint32_t weight, uint32
                      .eps = eps};
 }
 
-void describe_layer_norm(const node *node, norm_form *desc) {
+void describe_layer_norm(const node *node, norm_desc *desc) {
   const ir_layer_norm *op = node->instruction->op;
-  *desc = rows_form(node, op->x, op->weight, op->bias, op->out, op->n_axes, op->eps);
+  *desc = rows_desc(node, op->x, op->weight, op->bias, op->out, op->n_axes, op->eps);
 }
 
-void describe_rms_norm(const node *node, norm_form *desc) {
+void describe_rms_norm(const node *node, norm_desc *desc) {
   const ir_rms_norm *op = node->instruction->op;
-  *desc = rows_form(node, op->x, op->weight, IR_NONE, op->out, op->n_axes, op->eps);
+  *desc = rows_desc(node, op->x, op->weight, IR_NONE, op->out, op->n_axes, op->eps);
 }
 
-static norm_form planes_form(const node *node, uint32_t x, uint32_t weight, uint32_t bias,
+static norm_desc planes_desc(const node *node, uint32_t x, uint32_t weight, uint32_t bias,
                              uint32_t out, double eps) {
   const tensor *tensor = &node->tensors[x].tensor;
-  return (norm_form){.x = &node->tensors[x],
+  return (norm_desc){.x = &node->tensors[x],
                      .weight = operand_of(node, weight),
                      .bias = operand_of(node, bias),
                      .out = &node->tensors[out],
@@ -108,17 +108,17 @@ static norm_form planes_form(const node *node, uint32_t x, uint32_t weight, uint
                      .eps = eps};
 }
 
-void describe_group_norm(const node *node, norm_form *desc) {
+void describe_group_norm(const node *node, norm_desc *desc) {
   const ir_group_norm *op = node->instruction->op;
-  *desc = planes_form(node, op->x, op->weight, op->bias, op->out, op->eps);
+  *desc = planes_desc(node, op->x, op->weight, op->bias, op->out, op->eps);
   desc->groups = op->groups;
   desc->rows = desc->batch * desc->groups;
   desc->row = desc->channels / desc->groups * desc->plane;
 }
 
-void describe_batch_norm(const node *node, norm_form *desc) {
+void describe_batch_norm(const node *node, norm_desc *desc) {
   const ir_batch_norm *op = node->instruction->op;
-  *desc = planes_form(node, op->x, op->weight, op->bias, op->out, op->eps);
+  *desc = planes_desc(node, op->x, op->weight, op->bias, op->out, op->eps);
   desc->mean = &node->tensors[op->mean];
   desc->var = &node->tensors[op->var];
   desc->rows = desc->batch * desc->channels;

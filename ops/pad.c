@@ -88,9 +88,9 @@ static uint64_t bits_of(dtype t, double v) {
   return dtype_has_fractions(t) ? e.bits : (uint64_t)(int64_t)v;
 }
 
-void describe_pad(const node *node, pad_form *desc) {
+void describe_pad(const node *node, pad_desc *desc) {
   const ir_pad *op = node->instruction->op;
-  *desc = (pad_form){.mode = op->mode,
+  *desc = (pad_desc){.mode = op->mode,
                      .x = at_least_row(&node->tensors[op->x]),
                      .out = at_least_row(&node->tensors[op->out])};
   desc->value = bits_of(desc->x.tensor.type, op->value);

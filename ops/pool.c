@@ -99,9 +99,9 @@ clave_status rule_adaptive_pool(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- descriptions */
 
-static pool_form planes_form(const node *node, uint32_t x, uint32_t out, uint32_t indices,
+static pool_desc planes_desc(const node *node, uint32_t x, uint32_t out, uint32_t indices,
                              ir_pool_kind kind) {
-  pool_form desc = {.x = &node->tensors[x],
+  pool_desc desc = {.x = &node->tensors[x],
                     .out = &node->tensors[out],
                     .indices = operand_of(node, indices),
                     .type = program_type(node, x),
@@ -113,9 +113,9 @@ static pool_form planes_form(const node *node, uint32_t x, uint32_t out, uint32_
   return desc;
 }
 
-void describe_pool(const node *node, pool_form *desc) {
+void describe_pool(const node *node, pool_desc *desc) {
   const ir_pool *op = node->instruction->op;
-  *desc = planes_form(node, op->x, op->out, op->indices, op->kind);
+  *desc = planes_desc(node, op->x, op->out, op->indices, op->kind);
   int spatial = desc->x->tensor.rank - 2;
   align_right(&op->kernel, spatial, 1, desc->kernel);
   align_right(&op->stride, spatial, 1, desc->stride);
@@ -125,14 +125,14 @@ void describe_pool(const node *node, pool_form *desc) {
   desc->divisor = op->divisor.present ? op->divisor.value : 0;
 }
 
-void describe_adaptive_pool(const node *node, pool_form *desc) {
+void describe_adaptive_pool(const node *node, pool_desc *desc) {
   const ir_adaptive_pool *op = node->instruction->op;
-  *desc = planes_form(node, op->x, op->out, op->indices, op->kind);
+  *desc = planes_desc(node, op->x, op->out, op->indices, op->kind);
 }
 
 static int64_t volume(const int64_t sizes[SPATIAL_DIMS]) { return sizes[0] * sizes[1] * sizes[2]; }
 
-bool pool_is_mean(const pool_form *desc) {
+bool pool_is_mean(const pool_desc *desc) {
   return desc->average && desc->type == DTYPE_F32 && volume(desc->size) == 1 &&
          volume(desc->in) > 0;
 }

@@ -5,7 +5,7 @@
 
 /* x: (planes, in...), out and indices: (planes, size...), all contiguous. Missing spatial
  * dimensions are prepended. */
-typedef struct pool_form {
+typedef struct pool_desc {
   const bound_tensor *x, *out, *indices; /* indices: NULL if not wanted; max pooling only */
   dtype type;                            /* x's dtype in the program */
   bool average;
@@ -14,10 +14,10 @@ typedef struct pool_form {
   int64_t kernel[SPATIAL_DIMS], stride[SPATIAL_DIMS], padding[SPATIAL_DIMS], dilation[SPATIAL_DIMS];
   bool count_include_pad;
   int64_t divisor; /* 0: the number of elements in the window */
-} pool_form;
-void describe_pool(const node *node, pool_form *desc);
-void describe_adaptive_pool(const node *node, pool_form *desc);
+} pool_desc;
+void describe_pool(const node *node, pool_desc *desc);
+void describe_adaptive_pool(const node *node, pool_desc *desc);
 /* True for an F32 average over whole planes. */
-bool pool_is_mean(const pool_form *desc);
+bool pool_is_mean(const pool_desc *desc);
 
 #endif

@@ -25,11 +25,11 @@ clave_status rule_random(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- descriptions */
 
-void describe_random(const node *node, random_form *desc) {
+void describe_random(const node *node, random_desc *desc) {
   const ir_random *op = node->instruction->op;
   const bound_tensor *out = &node->tensors[op->out];
   bool is_int = op->kind == IR_RANDOM_KIND_INTEGER;
-  *desc = (random_form){.kind = op->kind,
+  *desc = (random_desc){.kind = op->kind,
                         .out = out,
                         .n = tensor_numel(&out->tensor),
                         .per_block = is_int || out->tensor.type == DTYPE_F64 ? 2 : 4,

@@ -3,7 +3,7 @@
 /* Random tensors; docs/reference/random.md describes the generator. */
 #include "ops/node.h"
 
-typedef struct random_form {
+typedef struct random_desc {
   ir_random_kind kind;
   const bound_tensor *out; /* contiguous */
   int64_t n;               /* elements of out */
@@ -11,7 +11,7 @@ typedef struct random_form {
   uint32_t stream;
   int64_t low; /* integers are drawn from [low, low + range) */
   uint64_t range;
-} random_form;
-void describe_random(const node *node, random_form *desc);
+} random_desc;
+void describe_random(const node *node, random_desc *desc);
 
 #endif

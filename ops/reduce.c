@@ -80,8 +80,8 @@ clave_status rule_arg_reduce(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- descriptions */
 
-static reduce_form reduce_axes(const node *node, uint32_t x, unsigned axes, uint32_t out) {
-  reduce_form desc = {.x = &node->tensors[x], .out = &node->tensors[out]};
+static reduce_desc reduce_axes(const node *node, uint32_t x, unsigned axes, uint32_t out) {
+  reduce_desc desc = {.x = &node->tensors[x], .out = &node->tensors[out]};
   split_dims(&desc.x->tensor, 1, axes, &desc.kept, &desc.over);
   desc.n_kept = tensor_numel(&desc.kept);
   desc.n_over = tensor_numel(&desc.over);
@@ -90,7 +90,7 @@ static reduce_form reduce_axes(const node *node, uint32_t x, unsigned axes, uint
 
 static unsigned all_axes(const tensor *tensor) { return (1u << tensor->rank) - 1; }
 
-void describe_reduce(const node *node, reduce_form *desc) {
+void describe_reduce(const node *node, reduce_desc *desc) {
   const ir_reduce *op = node->instruction->op;
   const tensor *tensor = &node->tensors[op->x].tensor;
   unsigned axes = op->axes.count == 0 ? all_axes(tensor) : 0;
@@ -101,7 +101,7 @@ void describe_reduce(const node *node, reduce_form *desc) {
   desc->divisor = fmax((double)desc->n_over - (corrects ? op->correction : 0), 0);
 }
 
-void describe_arg_reduce(const node *node, reduce_form *desc) {
+void describe_arg_reduce(const node *node, reduce_desc *desc) {
   const ir_arg_reduce *op = node->instruction->op;
   const tensor *tensor = &node->tensors[op->x].tensor;
   bool is_one = op->axis.present && tensor->rank > 0;
@@ -109,7 +109,7 @@ void describe_arg_reduce(const node *node, reduce_form *desc) {
   *desc = reduce_axes(node, op->x, axes, op->out);
 }
 
-bool reduce_may_narrow(const node *node, const reduce_form *desc) {
+bool reduce_may_be_bf16(const node *node, const reduce_desc *desc) {
   const ir_reduce *op = node->instruction->op;
   return op->kind == IR_REDUCE_KIND_MEAN && desc->over.rank == 1 && desc->over.strides[0] == 1;
 }

@@ -28,10 +28,10 @@ clave_status rule_rope(const rule_context *context, const void *op) {
   return rule_expect_like(context, rope->out, "out", tensor);
 }
 
-void describe_rope(const node *node, rope_form *desc) {
+void describe_rope(const node *node, rope_desc *desc) {
   const ir_rope *op = node->instruction->op;
   const tensor *tensor = &node->tensors[op->x].tensor, *cos = &node->tensors[op->cos].tensor;
-  *desc = (rope_form){.x = &node->tensors[op->x],
+  *desc = (rope_desc){.x = &node->tensors[op->x],
                       .cos = &node->tensors[op->cos],
                       .sin = &node->tensors[op->sin],
                       .out = &node->tensors[op->out],

@@ -5,12 +5,12 @@
 
 /* `rows` are x's dimensions without the last one: (*, L, n_heads), n_rows heads of n_pairs pairs
  * each. The n_heads heads at position i of (*, L) are rotated by row i % n_angles of cos, sin. */
-typedef struct rope_form {
+typedef struct rope_desc {
   const bound_tensor *x, *cos, *sin, *out;
   tensor rows;
   int64_t n_rows, n_angles, n_heads, n_pairs;
   bool interleaved;
-} rope_form;
-void describe_rope(const node *node, rope_form *desc);
+} rope_desc;
+void describe_rope(const node *node, rope_desc *desc);
 
 #endif

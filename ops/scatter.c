@@ -28,12 +28,12 @@ static int first_behind(const tensor *index, int axis) {
   return first;
 }
 
-scatter_form scatter_along(ir_scatter_kind kind, const bound_tensor *index,
+scatter_desc scatter_along(ir_scatter_kind kind, const bound_tensor *index,
                            const tensor *index_layout, const bound_tensor *source,
                            const bound_tensor *out, int axis) {
   const tensor *all[SCATTER_OPERANDS] = {index_layout, &source->tensor, &out->tensor};
   int rank = index_layout->rank, first = first_behind(index_layout, axis);
-  scatter_form desc = {.kind = kind,
+  scatter_desc desc = {.kind = kind,
                        .axis = axis,
                        .index = *index,
                        .source = source,
@@ -56,7 +56,7 @@ scatter_form scatter_along(ir_scatter_kind kind, const bound_tensor *index,
   return desc;
 }
 
-void describe_scatter(const node *node, scatter_form *desc) {
+void describe_scatter(const node *node, scatter_desc *desc) {
   const ir_scatter *op = node->instruction->op;
   const bound_tensor *index = &node->tensors[op->index], *out = &node->tensors[op->out];
   *desc = scatter_along(op->kind, index, &index->tensor, &node->tensors[op->source], out,

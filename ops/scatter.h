@@ -9,7 +9,7 @@ enum { SCATTER_INDEX, SCATTER_SOURCE, SCATTER_OUT, SCATTER_OPERANDS };
  * where q is p with its coordinate on the axis replaced by index[p]. The index's dimensions are
  * split into the lines across the axis (`front`), the axis, and trailing dimensions along which the
  * index is constant (`back`). Each operand has its own strides for them. */
-typedef struct scatter_form {
+typedef struct scatter_desc {
   ir_scatter_kind kind;
   bool wrap;          /* negative indices count from the end */
   int axis;           /* axis in index.tensor */
@@ -18,10 +18,10 @@ typedef struct scatter_form {
   tensor front[SCATTER_OPERANDS], back[SCATTER_OPERANDS];
   int64_t step[SCATTER_OPERANDS]; /* stride along the axis */
   int64_t n, size;                /* n: entries along the axis; size: elements of out along it */
-} scatter_form;
-void describe_scatter(const node *node, scatter_form *desc);
+} scatter_desc;
+void describe_scatter(const node *node, scatter_desc *desc);
 /* Describes a scatter for other ops. index_layout: the index's strides over source's dims. */
-scatter_form scatter_along(ir_scatter_kind kind, const bound_tensor *index,
+scatter_desc scatter_along(ir_scatter_kind kind, const bound_tensor *index,
                            const tensor *index_layout, const bound_tensor *source,
                            const bound_tensor *out, int axis);
 

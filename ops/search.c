@@ -31,11 +31,11 @@ clave_status rule_search_sorted(const rule_context *context, const void *op) {
                      rule_tensor(context, search_sorted->out)->type, x->rank, x->dims);
 }
 
-void describe_search_sorted(const node *node, search_form *desc) {
+void describe_search_sorted(const node *node, search_desc *desc) {
   const ir_search_sorted *op = node->instruction->op;
   const tensor *tensor = &node->tensors[op->boundaries].tensor,
                *value = &node->tensors[op->x].tensor;
-  *desc = (search_form){.boundaries = &node->tensors[op->boundaries],
+  *desc = (search_desc){.boundaries = &node->tensors[op->boundaries],
                         .x = &node->tensors[op->x],
                         .sorter = operand_of(node, op->sorter),
                         .out = &node->tensors[op->out],

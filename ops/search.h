@@ -5,11 +5,11 @@
 
 /* Searches for each of x's n_x elements. Every per_row elements of x share a row of n boundaries;
  * with `shared` there is only one row. */
-typedef struct search_form {
+typedef struct search_desc {
   const bound_tensor *boundaries, *x, *sorter, *out; /* sorter: NULL if boundaries ascend */
   int64_t n_x, per_row, n;
   bool shared, right;
-} search_form;
-void describe_search_sorted(const node *node, search_form *desc);
+} search_desc;
+void describe_search_sorted(const node *node, search_desc *desc);
 
 #endif

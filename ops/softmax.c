@@ -12,10 +12,10 @@ clave_status rule_softmax(const rule_context *context, const void *op) {
   return rule_expect_like(context, softmax->out, "out", tensor);
 }
 
-void describe_softmax(const node *node, softmax_form *desc) {
+void describe_softmax(const node *node, softmax_desc *desc) {
   const ir_softmax *op = node->instruction->op;
   *desc =
-      (softmax_form){.x = &node->tensors[op->x], .out = &node->tensors[op->out], .log = op->log};
+      (softmax_desc){.x = &node->tensors[op->x], .out = &node->tensors[op->out], .log = op->log};
   const tensor both[2] = {desc->x->tensor, desc->out->tensor};
   rows_along(both, 2, axis_of(op->axis, desc->x->tensor.rank), desc->rows);
   int last = desc->rows[0].rank - 1;

@@ -21,7 +21,7 @@ clave_status rule_sort(const rule_context *context, const void *op) {
   return check_optional(context, sort->indices, "indices", DTYPE_I64, want.rank, want.dims);
 }
 
-static void lay_out(int axis, sort_form *desc) {
+static void lay_out(int axis, sort_desc *desc) {
   const tensor both[2] = {desc->x->tensor, desc->out->tensor};
   rows_along(both, 2, axis, desc->rows);
   int last = desc->rows[0].rank - 1;
@@ -30,16 +30,16 @@ static void lay_out(int axis, sort_form *desc) {
   desc->k = desc->rows[1].dims[last];
 }
 
-void describe_sort(const node *node, sort_form *desc) {
+void describe_sort(const node *node, sort_desc *desc) {
   const ir_sort *op = node->instruction->op;
-  *desc = (sort_form){.x = &node->tensors[op->x],
+  *desc = (sort_desc){.x = &node->tensors[op->x],
                       .out = &node->tensors[op->out],
                       .indices = operand_of(node, op->indices),
                       .descending = op->descending};
   lay_out(axis_of(op->axis, desc->x->tensor.rank), desc);
 }
 
-void describe_order(const bound_tensor *tensor, int axis, sort_form *desc) {
-  *desc = (sort_form){.x = tensor, .out = tensor};
+void describe_order(const bound_tensor *tensor, int axis, sort_desc *desc) {
+  *desc = (sort_desc){.x = tensor, .out = tensor};
   lay_out(axis, desc);
 }

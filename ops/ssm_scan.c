@@ -39,9 +39,9 @@ clave_status rule_ssm_scan(const rule_context *context, const void *op) {
   return rule_expect_like(context, ssm_scan->state_out, "state_out", &like_state);
 }
 
-void describe_ssm_scan(const node *node, ssm_scan_form *desc) {
+void describe_ssm_scan(const node *node, ssm_scan_desc *desc) {
   const ir_ssm_scan *op = node->instruction->op;
-  *desc = (ssm_scan_form){.x = &node->tensors[op->x],
+  *desc = (ssm_scan_desc){.x = &node->tensors[op->x],
                           .log_decay = &node->tensors[op->log_decay],
                           .b = &node->tensors[op->b],
                           .c = &node->tensors[op->c],

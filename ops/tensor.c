@@ -87,17 +87,17 @@ bool tensor_rows_contiguous(const tensor *tensor) {
 
 const char *tensor_shape_text(const tensor *tensor, char *buf, int size) {
   if (size <= 0) return buf;
-  size_t room = (size_t)size, used = 0;
+  size_t capacity = (size_t)size, used = 0;
   buf[0] = '\0';
-  for (int i = 0; i <= tensor->rank && used < room; i++) {
+  for (int i = 0; i <= tensor->rank && used < capacity; i++) {
     const char *before = i == 0 ? "(" : i < tensor->rank ? ", " : "";
     int n;
     if (i == tensor->rank)
-      n = snprintf(buf + used, room - used, "%s)", before);
+      n = snprintf(buf + used, capacity - used, "%s)", before);
     else if (tensor->dims[i] == DIM_UNKNOWN)
-      n = snprintf(buf + used, room - used, "%s?", before);
+      n = snprintf(buf + used, capacity - used, "%s?", before);
     else
-      n = snprintf(buf + used, room - used, "%s%lld", before, (long long)tensor->dims[i]);
+      n = snprintf(buf + used, capacity - used, "%s%lld", before, (long long)tensor->dims[i]);
     if (n < 0) break;
     used += (size_t)n;
   }

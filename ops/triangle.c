@@ -9,11 +9,11 @@ clave_status rule_triangle(const rule_context *context, const void *op) {
   return rule_expect_like(context, triangle->out, "out", rule_tensor(context, triangle->x));
 }
 
-void describe_triangle(const node *node, triangle_form *desc) {
+void describe_triangle(const node *node, triangle_desc *desc) {
   const ir_triangle *op = node->instruction->op;
   const tensor *tensor = &node->tensors[op->x].tensor;
   int last = tensor->rank - 1;
-  *desc = (triangle_form){.x = &node->tensors[op->x],
+  *desc = (triangle_desc){.x = &node->tensors[op->x],
                           .out = &node->tensors[op->out],
                           .rows = take_dims(tensor, 0, last),
                           .columns = tensor->dims[last],

@@ -5,12 +5,12 @@
 
 /* `rows` are x's dimensions except the last, n_rows rows in all. Each row has `columns` elements,
  * `step` apart in x; those of the triangle are copied to out, which is contiguous. */
-typedef struct triangle_form {
+typedef struct triangle_desc {
   const bound_tensor *x, *out;
   tensor rows;
   int64_t n_rows, columns, step, diagonal;
   bool upper;
-} triangle_form;
-void describe_triangle(const node *node, triangle_form *desc);
+} triangle_desc;
+void describe_triangle(const node *node, triangle_desc *desc);
 
 #endif

@@ -45,7 +45,7 @@ clave_status rule_index_copy(const rule_context *context, const void *op) {
 
 /* ---------------------------------------------------------------- descriptions */
 
-void describe_slice_update(const node *node, copy_form *desc) {
+void describe_slice_update(const node *node, copy_desc *desc) {
   const ir_slice_update *op = node->instruction->op;
   const bound_tensor *update = &node->tensors[op->update];
   bound_tensor part = node->tensors[op->out];
@@ -57,7 +57,7 @@ void describe_slice_update(const node *node, copy_form *desc) {
 }
 
 /* The index is a vector along `axis`, broadcast with stride 0 over source's other dimensions. */
-void describe_index_copy(const node *node, scatter_form *desc) {
+void describe_index_copy(const node *node, scatter_desc *desc) {
   const ir_index_copy *op = node->instruction->op;
   const bound_tensor *index = &node->tensors[op->index], *source = &node->tensors[op->source];
   int axis = axis_of(op->axis, source->tensor.rank);

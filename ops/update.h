@@ -4,7 +4,7 @@
 #include "ops/copy.h"
 #include "ops/scatter.h"
 
-void describe_slice_update(const node *node, copy_form *desc);
-void describe_index_copy(const node *node, scatter_form *desc);
+void describe_slice_update(const node *node, copy_desc *desc);
+void describe_index_copy(const node *node, scatter_desc *desc);
 
 #endif

@@ -81,11 +81,11 @@ static resample_axis axis_of_sizes(const ir_upsample *op, dtype type, int64_t in
   return axis;
 }
 
-void describe_upsample(const node *node, upsample_form *desc) {
+void describe_upsample(const node *node, upsample_desc *desc) {
   const ir_upsample *op = node->instruction->op;
   const ir_opt_f64 *scales[] = {&op->scale_d, &op->scale_h, &op->scale_w};
   *desc =
-      (upsample_form){.x = &node->tensors[op->x], .out = &node->tensors[op->out], .mode = op->mode};
+      (upsample_desc){.x = &node->tensors[op->x], .out = &node->tensors[op->out], .mode = op->mode};
   int spatial = desc->x->tensor.rank - 2;
   int64_t in[SPATIAL_DIMS], out[SPATIAL_DIMS];
   align_dims(&desc->x->tensor, spatial, in);

@@ -7,16 +7,16 @@
 /* x: (planes, in...), out: (planes, out...), sizes in axes; both contiguous. Missing spatial
  * dimensions are prepended. They are not resampled (RESAMPLE_NONE), nor are dimensions that keep
  * their size if the op resamples one dimension at a time. */
-typedef struct upsample_form {
+typedef struct upsample_desc {
   const bound_tensor *x, *out;
   ir_upsample_mode mode;
   bool one_at_a_time; /* at most one axis changes: antialiased, or linear and cubic of bytes */
   int64_t planes;
   resample_axis axes[SPATIAL_DIMS];
   int precision; /* bits of quantized weights (resample_precision); 0: not quantized */
-} upsample_form;
+} upsample_desc;
 /* True if weights are quantized to integers: linear and cubic modes of 8-bit images. */
 bool upsample_is_quantized(const ir_upsample *op, dtype type);
-void describe_upsample(const node *node, upsample_form *desc);
+void describe_upsample(const node *node, upsample_desc *desc);
 
 #endif

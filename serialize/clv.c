@@ -51,8 +51,9 @@ _Static_assert(sizeof(clv_header) == 64 && sizeof(clv_section) == 32 && sizeof(c
                "as in the file");
 
 static const char program_tag[4] = {'P', 'R', 'O', 'G'}, index_tag[4] = {'C', 'I', 'D', 'X'},
-                  constants_tag[4] = {'C', 'O', 'N', 'S'}, form_index_tag[4] = {'F', 'I', 'D', 'X'},
-                  forms_tag[4] = {'F', 'O', 'R', 'M'};
+                  constants_tag[4] = {'C', 'O', 'N', 'S'},
+                  packed_index_tag[4] = {'F', 'I', 'D', 'X'},
+                  packed_weights_tag[4] = {'F', 'O', 'R', 'M'};
 
 typedef struct clv_table {
   clv_header header;
@@ -207,16 +208,18 @@ static clave_status bind_section(program *program, const clv_table *table, const
 
 /* Reads the index only: the bytes of packed weights are checked when a device uses them, and by
  * clave verify. */
-static clave_status read_forms(program *program, const clv_table *table, const uint8_t *bytes) {
-  const clv_section *index = find_section(table, form_index_tag),
-                    *forms = find_section(table, forms_tag);
-  if (!index && !forms) return NULL;
-  TRY(find_checked(table, bytes, form_index_tag, &index));
-  if (!forms || forms->offset % FORM_ALIGNMENT)
+static clave_status read_packed_weights(program *program, const clv_table *table,
+                                        const uint8_t *bytes) {
+  const clv_section *index = find_section(table, packed_index_tag),
+                    *packed_weights = find_section(table, packed_weights_tag);
+  if (!index && !packed_weights) return NULL;
+  TRY(find_checked(table, bytes, packed_index_tag, &index));
+  if (!packed_weights || packed_weights->offset % PACKED_WEIGHT_ALIGNMENT)
     return INVALID("section 'FORM' is missing or not at a multiple of 4096");
-  return status_while(forms_read(program, bytes + index->offset, (size_t)index->size,
-                                 bytes + forms->offset, (size_t)forms->size),
-                      "section 'FIDX'");
+  return status_while(
+      packed_weights_read(program, bytes + index->offset, (size_t)index->size,
+                          bytes + packed_weights->offset, (size_t)packed_weights->size),
+      "section 'FIDX'");
 }
 
 clave_status clv_read(program *program, const uint8_t *bytes, size_t size) {
@@ -230,7 +233,7 @@ clave_status clv_read(program *program, const uint8_t *bytes, size_t size) {
                         &program->ir));
   TRY(verify_program(program));
   TRY(bind_section(program, &table, bytes));
-  return read_forms(program, &table, bytes);
+  return read_packed_weights(program, &table, bytes);
 }
 
 /* ---------------------------------------------------------------- writing */
@@ -238,11 +241,11 @@ clave_status clv_read(program *program, const uint8_t *bytes, size_t size) {
 typedef struct clv_plan {
   const program *program;
   clv_table table;
-  const void *data[LIMIT_SECTIONS]; /* by section; NULL for the constants and packed weights,
-                                       which are streamed */
-  clv_constant *index;              /* owned, (n_constants) */
-  forms_plan forms;                 /* owns its index */
-  text encoded;                     /* the encoded program */
+  const void *data[LIMIT_SECTIONS];   /* by section; NULL for the constants and packed weights,
+                                         which are streamed */
+  clv_constant *index;                /* owned, (n_constants) */
+  packed_weights_plan packed_weights; /* owns its index */
+  text encoded;                       /* the encoded program */
 } clv_plan;
 
 static uint64_t align_up(uint64_t n, uint64_t alignment) {
@@ -302,13 +305,15 @@ static clave_status plan_file(clv_plan *plan) {
     add_section(plan, section->tag, section->required,
                 section->data ? (const void *)section->data : "", section->size, 0);
   }
-  if (program->n_forms) {
-    TRY(forms_plan_create(program, &plan->forms));
-    add_section(plan, form_index_tag, false, plan->forms.index, plan->forms.index_size, 0);
+  if (program->n_packed_weights) {
+    TRY(packed_weights_plan_create(program, &plan->packed_weights));
+    add_section(plan, packed_index_tag, false, plan->packed_weights.index,
+                plan->packed_weights.index_size, 0);
   }
   if (n) add_section(plan, constants_tag, true, NULL, constants_bytes, program->ir.consts_hash);
-  if (program->n_forms)
-    add_section(plan, forms_tag, false, NULL, plan->forms.size, plan->forms.hash);
+  if (program->n_packed_weights)
+    add_section(plan, packed_weights_tag, false, NULL, plan->packed_weights.size,
+                plan->packed_weights.hash);
   place_sections(plan);
   return NULL;
 }
@@ -333,9 +338,9 @@ static clave_status write_file(const clv_plan *plan, file_writer *writer) {
     if (plan->data[i]) {
       TRY(file_writer_append(writer, plan->data[i], (size_t)section->size));
     } else {
-      TRY(memcmp(section->tag, forms_tag, sizeof section->tag)
+      TRY(memcmp(section->tag, packed_weights_tag, sizeof section->tag)
               ? write_constants(plan, writer)
-              : forms_write(plan->program, writer));
+              : packed_weights_write(plan->program, writer));
     }
   }
   TRY(program_check_files(plan->program));
@@ -353,7 +358,7 @@ clave_status clv_write(const program *program, const char *path) {
   file_writer_destroy(writer);
   text_free(&plan->encoded);
   free(plan->index);
-  free(plan->forms.index);
+  free(plan->packed_weights.index);
   free(plan);
   return st;
 }

@@ -142,7 +142,7 @@ clave_status program_check_hashes(const program *program) {
   uint64_t is;
   if (program->unhashed) return NULL;
   TRY(hash_constants(program, &is));
-  if (is == program->ir.consts_hash) return forms_check(program);
+  if (is == program->ir.consts_hash) return packed_weights_check(program);
   return INVALID("the constants are not those of the program: expected hash %016llx, got %016llx",
                  (unsigned long long)program->ir.consts_hash, (unsigned long long)is);
 }

@@ -78,15 +78,15 @@ clave_status program_create(const void *flatbuffer, size_t size, const constant_
 }
 
 /* Shares the packed weights whose constants have the same bytes in both programs; borrowed. */
-static clave_status keep_forms(program *copy, const program *from) {
-  for (size_t i = 0; i < from->n_forms; i++) {
-    program_form desc = from->forms[i];
+static clave_status keep_packed_weights(program *copy, const program *from) {
+  for (size_t i = 0; i < from->n_packed_weights; i++) {
+    program_packed_weight desc = from->packed_weights[i];
     const void *data = from->constants[desc.constant];
     uint32_t same = 0;
     while (same < copy->ir.constants.count && copy->constants[same] != data) same++;
     if (!data || same == copy->ir.constants.count) continue;
     desc.constant = same;
-    TRY(program_share_form(copy, &desc));
+    TRY(program_share_packed_weight(copy, &desc));
   }
   return NULL;
 }
@@ -100,5 +100,5 @@ clave_status program_finish_copy(program *copy, const program *from) {
   }
   copy->unhashed = true;
   copy->base = from;
-  return keep_forms(copy, from);
+  return keep_packed_weights(copy, from);
 }

@@ -129,14 +129,14 @@ static clave_status open_program(const char *path, program *program) {
       path);
 }
 
-enum { FORM_BYTES_ALIGNMENT = 64 }; /* kernels read the bytes as vectors */
+enum { PACKED_BYTES_ALIGNMENT = 64 }; /* kernels read the bytes as vectors */
 
 static clave_status load_bytes(program *program, const void *clv, size_t size) {
   if (!is_clv(clv, size))
     return first_byte(clv, size) == '{' ? INVALID("expected a .clv, got a .json program")
                                         : stranger_error(clv, size);
   TRY(clv_read(program, clv, size));
-  if ((uintptr_t)clv % FORM_BYTES_ALIGNMENT) program_drop_forms(program);
+  if ((uintptr_t)clv % PACKED_BYTES_ALIGNMENT) program_drop_packed_weights(program);
   return NULL;
 }
 

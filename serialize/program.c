@@ -20,8 +20,8 @@ clave_status program_new(program **out) {
 void program_destroy(program *program) {
   if (!program) return;
   tensor_file_destroy(program->tensors);
-  program_drop_forms(program);
-  free(program->forms);
+  program_drop_packed_weights(program);
+  free(program->packed_weights);
   mem_pool_destroy(program->pool);
   mem_pool_destroy(program->data);
   free(program->copied);

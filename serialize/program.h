@@ -23,7 +23,7 @@ typedef struct program_section {
 
 /* A packed weight: a constant that was packed ahead of time for a device (backend.h:
  * constant_form). The bytes fit devices whose backend_info.forms equals `layout`. */
-typedef struct program_form {
+typedef struct program_packed_weight {
   char layout[32];   /* NUL-terminated */
   uint32_t constant; /* Tid */
   int kind;
@@ -33,7 +33,7 @@ typedef struct program_form {
   uint64_t hash;    /* XXH3 of the bytes */
   const void *data; /* points into the program's file, or equals own */
   void *own;        /* owned; may be NULL */
-} program_form;
+} program_packed_weight;
 
 typedef struct program program;
 struct program {
@@ -51,8 +51,8 @@ struct program {
   struct tensor_file *tensors; /* owned: the contents of maps[1] */
   program_section *sections;   /* in pool */
   uint32_t n_sections;
-  program_form *forms; /* owned, (n_forms) */
-  size_t n_forms, cap_forms;
+  program_packed_weight *packed_weights; /* owned, (n_forms) */
+  size_t n_packed_weights, cap_packed_weights;
   bool unhashed; /* made in memory: consts_hash is 0 and is computed when a file is written */
 };
 
@@ -101,17 +101,21 @@ const program_section *program_find_section(const program *program, const char *
 clave_status program_set_section(program *program, const char *tag, const void *data, size_t size,
                                  bool required) STATUS_CHECK; /* data NULL: removes it */
 clave_status program_set_metadata(program *program, const char *metadata) STATUS_CHECK;
-/* ---- forms.c ---- */
+/* ---- packed_weights.c ---- */
 /* Returns the packed weight that equals desc apart from data and hash, or NULL. */
-const program_form *program_find_form(const program *program, const program_form *desc);
-bool program_form_is_whole(const program_form *desc); /* reads it all; true if its hash fits */
+const program_packed_weight *program_find_packed_weight(const program *program,
+                                                        const program_packed_weight *desc);
+bool program_packed_weight_is_whole(
+    const program_packed_weight *desc); /* reads it all; true if its hash fits */
 /* Adds a packed weight, or replaces the one with the same fields. Takes ownership of desc->own,
  * also on failure, and sets the hash. */
-clave_status program_add_form(program *program, const program_form *desc) STATUS_CHECK;
+clave_status program_add_packed_weight(program *program,
+                                       const program_packed_weight *desc) STATUS_CHECK;
 /* Adds a packed weight whose bytes another program owns, which must outlive this one. Keeps its
  * hash. */
-clave_status program_share_form(program *program, const program_form *desc) STATUS_CHECK;
-void program_drop_forms(program *program);
+clave_status program_share_packed_weight(program *program,
+                                         const program_packed_weight *desc) STATUS_CHECK;
+void program_drop_packed_weights(program *program);
 
 /* Copies the caller's constants, which the caller may then change or free. The program must not be
  * in use yet; on failure it is unchanged. */

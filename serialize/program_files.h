@@ -1,7 +1,7 @@
 #ifndef SERIALIZE_PROGRAM_FILES_H
 #define SERIALIZE_PROGRAM_FILES_H
 /* Functions shared by the files that create and write programs: load.c, create.c, save.c, clv.c,
- * forms.c. */
+ * packed_weights.c. */
 #include "serialize/program.h"
 #include "serialize/safetensors.h"
 
@@ -29,23 +29,26 @@ bool is_own_section(const char *tag); /* one of the program: PROG, CIDX, CONS, F
 /* Returns the section with this tag, creating an empty one if it does not exist. */
 clave_status add_section_to(program *program, const char *tag, program_section **out) STATUS_CHECK;
 
-/* ---- forms.c ---- */
-enum { FORM_ALIGNMENT = 4096 }; /* alignment of section FORM and of each packed weight in it */
+/* ---- packed_weights.c ---- */
+enum {
+  PACKED_WEIGHT_ALIGNMENT = 4096
+}; /* alignment of section FORM and of each packed weight in it */
 /* Reads the packed weights that `index` lists and `section` stores. Skips those made of other
  * constants. */
-clave_status forms_read(program *program, const uint8_t *index, size_t index_size,
-                        const uint8_t *section, size_t size) STATUS_CHECK;
+clave_status packed_weights_read(program *program, const uint8_t *index, size_t index_size,
+                                 const uint8_t *section, size_t size) STATUS_CHECK;
 /* The index of the program's packed weights, made for its consts_hash; owned by the caller. */
-typedef struct forms_plan {
+typedef struct packed_weights_plan {
   uint8_t *index;
   size_t index_size;
   uint64_t size; /* bytes of section FORM */
   uint64_t hash;
-} forms_plan;
-clave_status forms_plan_create(const program *program, forms_plan *out) STATUS_CHECK;
-clave_status forms_write(const program *program, file_writer *writer) STATUS_CHECK;
+} packed_weights_plan;
+clave_status packed_weights_plan_create(const program *program,
+                                        packed_weights_plan *out) STATUS_CHECK;
+clave_status packed_weights_write(const program *program, file_writer *writer) STATUS_CHECK;
 /* Fails if the bytes of a packed weight do not match their hash. */
-clave_status forms_check(const program *program) STATUS_CHECK;
+clave_status packed_weights_check(const program *program) STATUS_CHECK;
 
 /* ---- .json ---- */
 /* The metadata key of consts.safetensors under which the hash is stored as 16 hexadecimal digits.

@@ -4,7 +4,7 @@
 #include "backend/cpu/kernels/arange.h"
 #include "cpu_ops.h"
 
-static clave_status launch_arange(cpu_recorder *recorder, const arange_form *desc) {
+static clave_status launch_arange(cpu_recorder *recorder, const arange_desc *desc) {
   return cpu_launch(recorder, arange,
                     &(arange_args){.out = cpu_operand(recorder, desc->out).data,
                                    .type = desc->out->tensor.type,
@@ -16,13 +16,13 @@ static clave_status launch_arange(cpu_recorder *recorder, const arange_form *des
 }
 
 clave_status cpu_arange(cpu_recorder *recorder, const node *node) {
-  arange_form desc;
+  arange_desc desc;
   describe_arange(node, &desc);
   return launch_arange(recorder, &desc);
 }
 
 clave_status cpu_full(cpu_recorder *recorder, const node *node) {
-  arange_form desc;
+  arange_desc desc;
   describe_full(node, &desc);
   return launch_arange(recorder, &desc);
 }

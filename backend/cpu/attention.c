@@ -5,7 +5,7 @@
 #include "backend/cpu/kernels/gemm/pairs.h"
 #include "cpu_ops.h"
 
-static attention_sizes sizes_of(const attention_form *desc) {
+static attention_sizes sizes_of(const attention_desc *desc) {
   return (attention_sizes){.n_batch = desc->n_batch,
                            .n_kv = desc->n_kv,
                            .share = desc->share,
@@ -16,7 +16,7 @@ static attention_sizes sizes_of(const attention_form *desc) {
 }
 
 clave_status cpu_attention(cpu_recorder *recorder, const node *node) {
-  attention_form desc;
+  attention_desc desc;
   describe_attention(node, &desc);
   attention_args args = {.q = cpu_operand(recorder, desc.q),
                          .k = cpu_operand(recorder, desc.k),
@@ -34,7 +34,7 @@ clave_status cpu_attention(cpu_recorder *recorder, const node *node) {
 }
 
 static attention_cached_args cached_args(cpu_recorder *recorder,
-                                         const attention_cached_form *desc) {
+                                         const attention_cached_desc *desc) {
   return (attention_cached_args){.q = cpu_operand(recorder, desc->attention.q),
                                  .new_k = cpu_operand(recorder, desc->new_k),
                                  .new_v = cpu_operand(recorder, desc->new_v),
@@ -46,20 +46,20 @@ static attention_cached_args cached_args(cpu_recorder *recorder,
                                  .out = cpu_operand(recorder, desc->attention.out),
                                  .sizes = sizes_of(&desc->attention),
                                  .window = desc->window,
-                                 .room = desc->room,
+                                 .max_new_rows = desc->max_new_rows,
                                  .scale = desc->attention.scale,
                                  .softcap = desc->softcap};
 }
 
 clave_status cpu_attention_cached(cpu_recorder *recorder, const node *node) {
-  attention_cached_form desc;
+  attention_cached_desc desc;
   describe_attention_cached(node, &desc);
   const attention_cached_args args = cached_args(recorder, &desc);
   return cpu_launch(recorder, attention_cached, &args);
 }
 
 clave_status cpu_attention_paged(cpu_recorder *recorder, const node *node) {
-  attention_paged_form desc;
+  attention_paged_desc desc;
   describe_attention_paged(node, &desc);
   return cpu_launch(recorder, attention_paged,
                     &(attention_paged_args){.cached = cached_args(recorder, &desc.cached),

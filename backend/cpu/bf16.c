@@ -15,7 +15,7 @@ static bool has_no_epilogue(cpu_recorder *recorder, const node *node, uint32_t s
 }
 
 static bool is_maximum(cpu_recorder *recorder, const node *node, uint32_t slot) {
-  pool_form desc;
+  pool_desc desc;
   describe_pool(node, &desc);
   (void)recorder;
   (void)slot;
@@ -23,7 +23,7 @@ static bool is_maximum(cpu_recorder *recorder, const node *node, uint32_t slot) 
 }
 
 static bool is_mean(cpu_recorder *recorder, const node *node, uint32_t slot) {
-  pool_form desc;
+  pool_desc desc;
   describe_adaptive_pool(node, &desc);
   (void)recorder;
   (void)slot;
@@ -31,24 +31,24 @@ static bool is_mean(cpu_recorder *recorder, const node *node, uint32_t slot) {
 }
 
 static bool is_sum(cpu_recorder *recorder, const node *node, uint32_t slot) {
-  reduce_form desc;
+  reduce_desc desc;
   describe_reduce(node, &desc);
   (void)recorder;
   (void)slot;
-  return reduce_may_narrow(node, &desc);
+  return reduce_may_be_bf16(node, &desc);
 }
 
 static bool is_f32(const bound_tensor *tensor) {
   return !tensor || tensor->tensor.type == DTYPE_F32;
 }
 
-static bool norms_f32(const node *node, const norm_form *desc) {
+static bool norms_f32(const node *node, const norm_desc *desc) {
   return !epilogue_of(node->instruction) && is_f32(desc->x) && is_f32(desc->weight) &&
          is_f32(desc->bias);
 }
 
 static bool layer_norms_f32(cpu_recorder *recorder, const node *node, uint32_t slot) {
-  norm_form desc;
+  norm_desc desc;
   describe_layer_norm(node, &desc);
   (void)recorder;
   (void)slot;
@@ -56,7 +56,7 @@ static bool layer_norms_f32(cpu_recorder *recorder, const node *node, uint32_t s
 }
 
 static bool rms_norms_f32(cpu_recorder *recorder, const node *node, uint32_t slot) {
-  norm_form desc;
+  norm_desc desc;
   describe_rms_norm(node, &desc);
   (void)recorder;
   (void)slot;

@@ -5,7 +5,7 @@
 #include "cpu_ops.h"
 
 clave_status cpu_cat(cpu_recorder *recorder, const node *node) {
-  cat_form desc;
+  cat_desc desc;
   describe_cat(node, &desc);
   while (next_part(&desc))
     TRY(cpu_launch(recorder, copy,

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/cut.h"
 #include "backend/cpu/elementwise.h"
+#include "backend/cpu/epilogue.h"
 #include "backend/cpu/kernels/conv/conv.h"
 #include "backend/cpu/kernels/conv/conv_amx.h"
 #include "backend/cpu/kernels/conv/conv_amx_weight.h"
@@ -13,7 +14,6 @@
 #include "backend/cpu/kernels/conv/conv_integer_tiles.h"
 #include "backend/cpu/kernels/gemm/pairs.h"
 #include "backend/cpu/requantise.h"
-#include "backend/cpu/tail.h"
 #include "backend/cpu/winograd.h"
 #include "cpu_ops.h"
 #include "ops/epilogue.h"
@@ -21,14 +21,14 @@
 
 /* True if fast precision allows BF16 products and they are faster. A single channel fills only half
  * of each pair, and for a small k the conversion costs more than it saves. */
-static bool may_round(const cpu_recorder *recorder, const conv_form *desc) {
+static bool may_round(const cpu_recorder *recorder, const conv_desc *desc) {
   int64_t k = desc->channels;
   for (int i = 0; i < CONV_DIMS; i++) k *= desc->dims[i].kernel;
   return cpu_is_fast(recorder) && pairs_are_fast() && desc->channels > 1 && k >= LEAST_ROUNDED_K;
 }
 
 /* Replaces a constant weight by its panels. */
-static clave_status pack_weight(cpu_recorder *recorder, const conv_form *desc, conv_args *args) {
+static clave_status pack_weight(cpu_recorder *recorder, const conv_desc *desc, conv_args *args) {
   const conv_dim *dim = desc->dims;
   if (!conv_packs(args) || !cpu_may_pack(recorder, desc->weight)) return NULL;
   args->is_packed = true;
@@ -62,7 +62,7 @@ static void join_dims(conv_args *args) {
   args->dims[CONV_DIMS - 1].out = args->dims[CONV_DIMS - 1].in;
 }
 
-static conv_args arguments(cpu_recorder *recorder, const conv_form *desc) {
+static conv_args arguments(cpu_recorder *recorder, const conv_desc *desc) {
   conv_args args = {.x = cpu_operand(recorder, desc->x).data,
                     .weight = cpu_operand(recorder, desc->weight).data,
                     .bias = cpu_operand(recorder, desc->bias).data,
@@ -77,7 +77,7 @@ static conv_args arguments(cpu_recorder *recorder, const conv_form *desc) {
                     .groups = desc->groups,
                     .channels = desc->channels,
                     .outputs = desc->outputs,
-                    .tail = conv_tail_none};
+                    .epilogue = conv_epilogue_none};
   _Static_assert(sizeof args.dims == sizeof desc->dims, "the same dimensions");
   memcpy(args.dims, desc->dims, sizeof args.dims);
   join_dims(&args);
@@ -108,13 +108,13 @@ static gemm_cut cut_product(cpu_recorder *recorder, const conv_args *args) {
 typedef struct conv_problem {
   cpu_recorder *recorder;
   const node *node;
-  const conv_form *desc;
+  const conv_desc *desc;
   conv_args args;
   bool may_round, may_pack;
   const int64_t *parameters; /* of the chosen variant */
 } conv_problem;
 
-static conv_problem problem_of(cpu_recorder *recorder, const node *node, const conv_form *desc) {
+static conv_problem problem_of(cpu_recorder *recorder, const node *node, const conv_desc *desc) {
   return (conv_problem){.recorder = recorder,
                         .node = node,
                         .desc = desc,
@@ -176,10 +176,10 @@ static bool takes_pointwise(const void *conv, const kernel_variant *variant) {
   return conv_takes_way(&packed, CONV_BY_POINTWISE);
 }
 
-static void take_conv_tail(conv_problem *problem, int most_inputs) {
-  if (conv_takes_tail(&problem->args))
-    take_tail(problem->recorder, problem->node, most_inputs, &problem->args.tail,
-              &problem->args.steps);
+static void take_conv_epilogue(conv_problem *problem, int most_inputs) {
+  if (conv_takes_epilogue(&problem->args))
+    take_epilogue(problem->recorder, problem->node, most_inputs, &problem->args.epilogue,
+                  &problem->args.steps);
 }
 
 static clave_status record_tiles(const void *conv) {
@@ -192,7 +192,7 @@ static clave_status record_tiles(const void *conv) {
 static clave_status record_direct(const void *conv) {
   conv_problem problem = *(const conv_problem *)conv;
   conv_args *args = &problem.args;
-  take_conv_tail(&problem, SHORT_INPUTS);
+  take_conv_epilogue(&problem, SHORT_INPUTS);
   args->is_packed = true;
   args->rounds = problem.may_round;
   cpu_rounds(problem.recorder, args->rounds ? ROUNDS_TO_BF16 : ROUNDS_NOTHING);
@@ -212,7 +212,7 @@ static clave_status record_direct(const void *conv) {
 
 static clave_status record_way(const void *conv) {
   conv_problem problem = *(const conv_problem *)conv;
-  take_conv_tail(&problem, SHORT_INPUTS);
+  take_conv_epilogue(&problem, SHORT_INPUTS);
   problem.args.way = (conv_way)problem.parameters[0];
   TRY(pack_weight(problem.recorder, problem.desc, &problem.args));
   problem.args.cut = cut_product(problem.recorder, &problem.args);
@@ -232,7 +232,7 @@ static bool takes_bf16_if_rounded_in_place(const void *conv) {
   return problem->may_round && conv_rounds(&problem->args);
 }
 static bool takes_bf16_if_nothing_added(const void *conv) {
-  return !((const conv_problem *)conv)->args.tail.added;
+  return !((const conv_problem *)conv)->args.epilogue.added;
 }
 
 /* The costs rank the variants as measured (docs/notebook/2026-11-27-convolutions.md). */
@@ -263,7 +263,7 @@ static const kernel_variant *choose_variant(const conv_problem *problem) {
   return cpu_choose(problem->recorder, &all, &key);
 }
 
-static clave_status record_conv(cpu_recorder *recorder, const node *node, const conv_form *desc) {
+static clave_status record_conv(cpu_recorder *recorder, const node *node, const conv_desc *desc) {
   conv_problem problem = problem_of(recorder, node, desc);
   const kernel_variant *variant = choose_variant(&problem);
   if (!variant)
@@ -276,26 +276,26 @@ static clave_status record_conv(cpu_recorder *recorder, const node *node, const 
 
 /* An epilogue step that reads no other input runs on F32 sums, before they are rounded. */
 bool conv_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot) {
-  conv_form desc;
+  conv_desc desc;
   describe_conv(node, &desc);
   conv_problem problem = problem_of(recorder, node, &desc);
   if (problem.args.type != DTYPE_F32) return false;
   const kernel_variant *variant = choose_variant(&problem);
   if (!variant) return false;
-  take_conv_tail(&problem, variant->record == record_tiles ? 1 : SHORT_INPUTS);
+  take_conv_epilogue(&problem, variant->record == record_tiles ? 1 : SHORT_INPUTS);
   if (!variant->takes_bf16 || !variant->takes_bf16(&problem)) return false;
   const conv_args *args = &problem.args;
-  const bool has_tail = args->steps.head.n_steps == 0,
+  const bool has_epilogue = args->steps.head.n_steps == 0,
              is_strips = variant->parameters[0] == CONV_BY_STRIPS;
   if (slot == desc.out->slot)
     return cpu_has_own_epilogue(recorder, node) && args->steps.head.n_inputs <= 1 &&
            (args->x_type == DTYPE_BF16 || variant->record != record_way || !is_strips);
-  if (tail_reads(node, slot) && !(has_tail && args->tail.added)) return false;
+  if (epilogue_reads(node, slot) && !(has_epilogue && args->epilogue.added)) return false;
   return slot != desc.weight->slot && (!desc.bias || slot != desc.bias->slot);
 }
 
 bool conv_transpose_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot) {
-  conv_form desc;
+  conv_desc desc;
   describe_conv_transpose(node, &desc);
   const conv_problem problem = problem_of(recorder, node, &desc);
   const kernel_variant *variant = choose_variant(&problem);
@@ -305,19 +305,19 @@ bool conv_transpose_supports_bf16(cpu_recorder *recorder, const node *node, uint
 }
 
 clave_status cpu_conv(cpu_recorder *recorder, const node *node) {
-  conv_form desc;
+  conv_desc desc;
   describe_conv(node, &desc);
   return record_conv(recorder, node, &desc);
 }
 
 clave_status cpu_conv_transpose(cpu_recorder *recorder, const node *node) {
-  conv_form desc;
+  conv_desc desc;
   describe_conv_transpose(node, &desc);
   return record_conv(recorder, node, &desc);
 }
 
 /* Replaces a constant weight by its tiles of bytes. */
-static clave_status pack_integers(cpu_recorder *recorder, const conv_form *desc, conv_args *args) {
+static clave_status pack_integers(cpu_recorder *recorder, const conv_desc *desc, conv_args *args) {
   if (!conv_integer_likes_tiles(args) || !cpu_may_pack(recorder, desc->weight)) return NULL;
   TRY(cpu_packed(recorder,
                  &(cpu_packed_request){.kind = CPU_PACKED_INTEGER_TILES,
@@ -331,7 +331,7 @@ static clave_status pack_integers(cpu_recorder *recorder, const conv_form *desc,
 }
 
 /* Runs steps in place if sums and results have equal element sizes, else via scratch memory. */
-static clave_status record_integer_steps(cpu_recorder *recorder, const elementwise_form *desc,
+static clave_status record_integer_steps(cpu_recorder *recorder, const elementwise_desc *desc,
                                          const conv_integer_args *args) {
   conv_integer_steps_args own = {.conv = *args};
   if (dtype_size(desc->out->tensor.type) == sizeof(int32_t))
@@ -344,18 +344,17 @@ static clave_status record_integer_steps(cpu_recorder *recorder, const elementwi
 }
 
 clave_status cpu_conv_integer(cpu_recorder *recorder, const node *node) {
-  conv_form desc;
-  elementwise_form elementwise_desc;
+  conv_desc desc;
+  elementwise_desc steps;
   describe_conv_integer(node, &desc);
   conv_integer_args args = {arguments(recorder, &desc), .padding_value = desc.padding_value};
   TRY(pack_integers(recorder, &desc, &args.conv));
-  if (!describe_epilogue(node, &elementwise_desc)) return cpu_launch(recorder, conv_integer, &args);
-  args.makes_codes = take_requantise(recorder, &elementwise_desc, &args.codes);
-  args.decodes =
-      !args.makes_codes && desc.channels > 1 &&
-      take_decoded(recorder, &elementwise_desc, &args.codes, &args.decode_zero, &args.decode_scale);
+  if (!describe_epilogue(node, &steps)) return cpu_launch(recorder, conv_integer, &args);
+  args.makes_codes = take_requantise(recorder, &steps, &args.codes);
+  args.decodes = !args.makes_codes && desc.channels > 1 &&
+                 take_decoded(recorder, &steps, &args.codes, &args.decode_zero, &args.decode_scale);
   args.makes_codes |= args.decodes;
-  if (!args.makes_codes) return record_integer_steps(recorder, &elementwise_desc, &args);
+  if (!args.makes_codes) return record_integer_steps(recorder, &steps, &args);
   cpu_takes_epilogue(recorder);
   return cpu_launch(recorder, conv_integer, &args);
 }

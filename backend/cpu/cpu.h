@@ -5,7 +5,7 @@
  * commands. A command is a pure kernel of backend/cpu/kernels/ with its arguments.
  *
  *   clave_status cpu_rms_norm(cpu_recorder *r, const node *n) {
- *     norm_form f;
+ *     norm_desc f;
  *     describe_rms_norm(n, &f);
  *     return cpu_launch(r, rms_norm, &(row_norm){.x = cpu_operand(r, f.x), ...});
  *   }

@@ -14,7 +14,7 @@ static const kcumulate_kind kinds[IR_CUMULATE_KIND_COUNT] = {
 };
 
 clave_status cpu_cumulate(cpu_recorder *recorder, const node *node) {
-  cumulate_form desc;
+  cumulate_desc desc;
   describe_cumulate(node, &desc);
   cumulate_args args = {.kind = kinds[desc.kind],
                         .x = cpu_view(recorder, desc.x, &desc.rows[0]),

@@ -5,7 +5,7 @@
 #include "backend/cpu/kernels/dequantize.h"
 #include "cpu_ops.h"
 
-static clave_status launch_rows(cpu_recorder *recorder, const dequantize_form *desc) {
+static clave_status launch_rows(cpu_recorder *recorder, const dequantize_desc *desc) {
   return cpu_launch(
       recorder, dequantize,
       &(dequantize_args){
@@ -20,13 +20,13 @@ static clave_status launch_rows(cpu_recorder *recorder, const dequantize_form *d
 }
 
 clave_status cpu_dequantize(cpu_recorder *recorder, const node *node) {
-  dequantize_form desc;
+  dequantize_desc desc;
   describe_dequantize(node, &desc);
   return launch_rows(recorder, &desc);
 }
 
 clave_status cpu_pick_rows(cpu_recorder *recorder, const node *node) {
-  dequantize_form desc;
+  dequantize_desc desc;
   describe_picked_rows(node, &desc);
   return launch_rows(recorder, &desc);
 }

@@ -5,7 +5,7 @@
 #include "cpu_ops.h"
 
 clave_status cpu_distance(cpu_recorder *recorder, const node *node) {
-  distance_form desc;
+  distance_desc desc;
   describe_distance(node, &desc);
   return cpu_launch(recorder, distance,
                     &(distance_args){.a = cpu_operand(recorder, desc.a),

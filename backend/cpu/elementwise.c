@@ -14,7 +14,7 @@
 static const uint8_t float_kinds[IR_STEP_KIND_COUNT] = {STEPS_FLOAT(FLOAT_KIND)};
 static const uint8_t int_kinds[IR_STEP_KIND_COUNT] = {STEPS_INT(INT_KIND)};
 
-static const kstep_form forms[] = {[STEP_SAME] = KSTEP_MAP,
+static const kstep_role roles[] = {[STEP_SAME] = KSTEP_MAP,
                                    [STEP_BOOL] = KSTEP_BOOL,
                                    [STEP_CAST] = KSTEP_CAST,
                                    [STEP_WHERE] = KSTEP_WHERE};
@@ -37,7 +37,7 @@ static void set_operand(elementwise_args *args, kstep *to, int k,
 static void add_step(elementwise_args *args, const elementwise_step *step) {
   kstep *to = &args->steps[args->head.n_steps++];
   bool is_int = compute_dtype(step->operand_type) == DTYPE_I64;
-  *to = (kstep){.form = (uint8_t)forms[step->result],
+  *to = (kstep){.role = (uint8_t)roles[step->result],
                 .kind = is_int ? int_kinds[step->kind] : float_kinds[step->kind],
                 .divides = step->divides,
                 .operand_type = (uint8_t)step->operand_type,
@@ -46,7 +46,7 @@ static void add_step(elementwise_args *args, const elementwise_step *step) {
   for (int k = 0; k < step->n_operands; k++) set_operand(args, to, k, &step->operands[k]);
 }
 
-elementwise_args elementwise_arguments(cpu_recorder *recorder, const elementwise_form *desc) {
+elementwise_args elementwise_arguments(cpu_recorder *recorder, const elementwise_desc *desc) {
   elementwise_args args = {.head = {.n_inputs = desc->n_inputs,
                                     .n = desc->n,
                                     .out = cpu_operand(recorder, desc->out).data,
@@ -60,7 +60,7 @@ elementwise_args elementwise_arguments(cpu_recorder *recorder, const elementwise
   return args;
 }
 
-bool short_steps(cpu_recorder *recorder, const elementwise_form *desc,
+bool short_steps(cpu_recorder *recorder, const elementwise_desc *desc,
                  short_elementwise_args *out) {
   if (desc->n_inputs > SHORT_INPUTS || desc->n_steps > SHORT_STEPS) return false;
   const elementwise_args args = elementwise_arguments(recorder, desc);
@@ -70,7 +70,7 @@ bool short_steps(cpu_recorder *recorder, const elementwise_form *desc,
   return true;
 }
 
-static clave_status launch_steps(cpu_recorder *recorder, const elementwise_form *desc) {
+static clave_status launch_steps(cpu_recorder *recorder, const elementwise_desc *desc) {
   bool is_requantised;
   TRY(record_requantise(recorder, desc, &is_requantised));
   if (is_requantised) return NULL;
@@ -81,20 +81,20 @@ static clave_status launch_steps(cpu_recorder *recorder, const elementwise_form 
 }
 
 clave_status cpu_elementwise(cpu_recorder *recorder, const node *node) {
-  elementwise_form desc;
+  elementwise_desc desc;
   describe_elementwise(node, &desc);
   return launch_steps(recorder, &desc);
 }
 
 bool elementwise_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot) {
-  elementwise_form desc;
+  elementwise_desc desc;
   describe_elementwise(node, &desc);
   (void)recorder;
-  return elementwise_may_narrow(&desc, slot);
+  return elementwise_may_be_bf16(&desc, slot);
 }
 
 /* Runs in place: every element of out is read before it is written. */
 clave_status cpu_epilogue(cpu_recorder *recorder, const node *node) {
-  elementwise_form desc;
+  elementwise_desc desc;
   return describe_epilogue(node, &desc) ? launch_steps(recorder, &desc) : NULL;
 }

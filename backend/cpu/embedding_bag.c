@@ -11,7 +11,7 @@ static const kbag_kind kinds[] = {
 };
 
 clave_status cpu_embedding_bag(cpu_recorder *recorder, const node *node) {
-  embedding_bag_form desc;
+  embedding_bag_desc desc;
   describe_embedding_bag(node, &desc);
   return cpu_launch(recorder, embedding_bag,
                     &(embedding_bag_args){.kind = kinds[desc.kind],

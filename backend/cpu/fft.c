@@ -13,7 +13,7 @@ static const kfft_kind kinds[IR_FFT_KIND_COUNT] = {
 };
 
 clave_status cpu_fft(cpu_recorder *recorder, const node *node) {
-  fft_form desc;
+  fft_desc desc;
   describe_fft(node, &desc);
   fft_args args = {.kind = kinds[desc.kind],
                    .x = cpu_view(recorder, desc.x, &desc.rows[0]),

@@ -4,7 +4,7 @@
 #include "backend/cpu/kernels/fold.h"
 #include "cpu_ops.h"
 
-static fold_args args_of(cpu_recorder *recorder, const fold_form *desc) {
+static fold_args args_of(cpu_recorder *recorder, const fold_desc *desc) {
   return (fold_args){.x = cpu_operand(recorder, desc->x).data,
                      .out = cpu_operand(recorder, desc->out).data,
                      .type = desc->x->tensor.type,
@@ -18,14 +18,14 @@ static fold_args args_of(cpu_recorder *recorder, const fold_form *desc) {
 }
 
 clave_status cpu_im2col(cpu_recorder *recorder, const node *node) {
-  fold_form desc;
+  fold_desc desc;
   describe_im2col(node, &desc);
   const fold_args args = args_of(recorder, &desc);
   return cpu_launch(recorder, im2col, &args);
 }
 
 clave_status cpu_col2im(cpu_recorder *recorder, const node *node) {
-  fold_form desc;
+  fold_desc desc;
   describe_col2im(node, &desc);
   const fold_args args = args_of(recorder, &desc);
   return cpu_launch(recorder, col2im, &args);

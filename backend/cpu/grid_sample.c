@@ -14,7 +14,7 @@ static const kgrid_padding paddings[IR_GRID_SAMPLE_PADDING_COUNT] = {
     [IR_GRID_SAMPLE_PADDING_REFLECTION] = KGRID_REFLECTION};
 
 clave_status cpu_grid_sample(cpu_recorder *recorder, const node *node) {
-  grid_sample_form desc;
+  grid_sample_desc desc;
   describe_grid_sample(node, &desc);
   return cpu_launch(recorder, grid_sample,
                     &(grid_sample_args){.mode = modes[desc.mode],

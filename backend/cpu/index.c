@@ -8,7 +8,7 @@
 #include "backend/cpu/panel_rows.h"
 #include "cpu_ops.h"
 
-static pick_list picks_of(cpu_recorder *recorder, const pick_form *desc) {
+static pick_list picks_of(cpu_recorder *recorder, const pick_desc *desc) {
   pick_list list = {.n = desc->n, .wrap = desc->wrap};
   for (int k = 0; k < desc->n; k++)
     list.index[k] = cpu_view(recorder, desc->indices[k], &desc->index[k]);
@@ -17,7 +17,7 @@ static pick_list picks_of(cpu_recorder *recorder, const pick_form *desc) {
   return list;
 }
 
-static clave_status launch_pick(cpu_recorder *recorder, const pick_form *desc) {
+static clave_status launch_pick(cpu_recorder *recorder, const pick_desc *desc) {
   return cpu_launch(recorder, index_pick,
                     &(index_pick_args){.picks = picks_of(recorder, desc),
                                        .x = cpu_view(recorder, desc->x, &desc->front),
@@ -26,9 +26,9 @@ static clave_status launch_pick(cpu_recorder *recorder, const pick_form *desc) {
 }
 
 clave_status cpu_index_select(cpu_recorder *recorder, const node *node) {
-  dequantize_form rows;
+  dequantize_desc rows;
   bound_tensor as_b;
-  pick_form desc;
+  pick_desc desc;
   if (describe_panel_rows(node, &rows, &as_b)) return cpu_panel_rows(recorder, &rows, &as_b);
   describe_index_select(node, &desc);
   return desc.x->tensor.encoding.kind ? cpu_pick_rows(recorder, node)
@@ -36,13 +36,13 @@ clave_status cpu_index_select(cpu_recorder *recorder, const node *node) {
 }
 
 clave_status cpu_index(cpu_recorder *recorder, const node *node) {
-  pick_form desc;
+  pick_desc desc;
   describe_index(node, &desc);
   return launch_pick(recorder, &desc);
 }
 
 clave_status cpu_ravel_index(cpu_recorder *recorder, const node *node) {
-  pick_form desc;
+  pick_desc desc;
   describe_ravel_index(node, &desc);
   return cpu_launch(recorder, index_ravel,
                     &(index_ravel_args){.picks = picks_of(recorder, &desc),
@@ -50,7 +50,7 @@ clave_status cpu_ravel_index(cpu_recorder *recorder, const node *node) {
 }
 
 clave_status cpu_gather(cpu_recorder *recorder, const node *node) {
-  gather_form desc;
+  gather_desc desc;
   describe_gather(node, &desc);
   return cpu_launch(recorder, gather,
                     &(gather_args){.x = cpu_view(recorder, desc.x, &desc.x_places),

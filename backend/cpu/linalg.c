@@ -11,7 +11,7 @@ static const klinalg_kind kinds[] = {
 };
 
 clave_status cpu_linalg(cpu_recorder *recorder, const node *node) {
-  linalg_form desc;
+  linalg_desc desc;
   describe_linalg(node, &desc);
   if (desc.batches == 0) return NULL;
   return cpu_launch(recorder, linalg,
@@ -28,7 +28,7 @@ clave_status cpu_linalg(cpu_recorder *recorder, const node *node) {
 }
 
 clave_status cpu_triangular_solve(cpu_recorder *recorder, const node *node) {
-  triangular_solve_form desc;
+  triangular_solve_desc desc;
   describe_triangular_solve(node, &desc);
   if (desc.batches == 0) return NULL;
   return cpu_launch(recorder, triangular_solve,
@@ -43,7 +43,7 @@ clave_status cpu_triangular_solve(cpu_recorder *recorder, const node *node) {
 }
 
 clave_status cpu_pivot_order(cpu_recorder *recorder, const node *node) {
-  pivot_order_form desc;
+  pivot_order_desc desc;
   describe_pivot_order(node, &desc);
   return cpu_launch(recorder, pivot_order,
                     &(pivot_order_args){.pivots = cpu_operand(recorder, desc.pivots),

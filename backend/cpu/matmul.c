@@ -2,16 +2,16 @@
 #include "ops/matmul.h"
 
 #include "backend/cpu/cut.h"
+#include "backend/cpu/epilogue.h"
 #include "backend/cpu/kernels/gemm/grouped_matmul.h"
 #include "backend/cpu/kernels/gemm/matmul.h"
 #include "backend/cpu/kernels/gemm/pairs.h"
-#include "backend/cpu/tail.h"
 #include "cpu_ops.h"
 
 /* Chooses the rounding that fast precision permits. If b is encoded, rows of a are always
  * quantised, so that results are the same on all processors. Otherwise floats are rounded to BF16
  * where that is faster. */
-static rounding choose_rounding(const cpu_recorder *recorder, const matmul_form *desc,
+static rounding choose_rounding(const cpu_recorder *recorder, const matmul_desc *desc,
                                 const matmul_args *args) {
   if (!cpu_is_fast(recorder) || !matmul_rounds(args)) return ROUNDS_NOTHING;
   if (args->encoding.kind) return ROUNDS_ROWS;
@@ -20,7 +20,7 @@ static rounding choose_rounding(const cpu_recorder *recorder, const matmul_form 
 
 /* Replaces a constant b by its panels. The strides in `size` distinguish a matrix from its
  * transpose. */
-static clave_status pack_b(cpu_recorder *recorder, const matmul_form *desc, matmul_args *args) {
+static clave_status pack_b(cpu_recorder *recorder, const matmul_desc *desc, matmul_args *args) {
   if (!matmul_packs(args) || !cpu_may_pack(recorder, desc->b)) return NULL;
   rounding how = choose_rounding(recorder, desc, args);
   args->is_packed = true;
@@ -51,7 +51,7 @@ static gemm_cut cut_product(cpu_recorder *recorder, const matmul_args *args) {
                              : (gemm_cut){0};
 }
 
-static matmul_args arguments(cpu_recorder *recorder, const matmul_form *desc) {
+static matmul_args arguments(cpu_recorder *recorder, const matmul_desc *desc) {
   return (matmul_args){.a = cpu_operand(recorder, desc->a).data,
                        .b = cpu_operand(recorder, desc->b).data,
                        .bias = cpu_operand(recorder, desc->bias).data,
@@ -76,37 +76,39 @@ static matmul_args arguments(cpu_recorder *recorder, const matmul_form *desc) {
                        .bias_batch = cpu_layout(&desc->batch_bias),
                        .alpha = desc->alpha,
                        .beta = desc->bias ? desc->beta : 0,
-                       .tail = conv_tail_none};
+                       .epilogue = conv_epilogue_none};
 }
 
 clave_status cpu_matmul(cpu_recorder *recorder, const node *node) {
-  matmul_form desc;
+  matmul_desc desc;
   describe_matmul(node, &desc);
   matmul_args args = arguments(recorder, &desc);
   TRY(pack_b(recorder, &desc, &args));
-  if (matmul_takes_tail(&args)) take_tail(recorder, node, SHORT_INPUTS, &args.tail, &args.steps);
+  if (matmul_takes_epilogue(&args))
+    take_epilogue(recorder, node, SHORT_INPUTS, &args.epilogue, &args.steps);
   args.cut = cut_product(recorder, &args);
   return cpu_launch(recorder, matmul, &args);
 }
 
 /* An epilogue step that reads no other input runs on F32 sums, before they are rounded. */
 bool matmul_supports_bf16(cpu_recorder *recorder, const node *node, uint32_t slot) {
-  matmul_form desc;
+  matmul_desc desc;
   describe_matmul(node, &desc);
   matmul_args args = arguments(recorder, &desc);
   if (args.type != DTYPE_F32 || choose_rounding(recorder, &desc, &args) != ROUNDS_TO_BF16 ||
       !cpu_may_pack(recorder, desc.b))
     return false;
   args.is_packed = args.rounds = true;
-  if (!matmul_may_narrow(&args)) return false;
-  take_tail(recorder, node, SHORT_INPUTS, &args.tail, &args.steps);
+  if (!matmul_may_be_bf16(&args)) return false;
+  take_epilogue(recorder, node, SHORT_INPUTS, &args.epilogue, &args.steps);
   if (slot == desc.out->slot)
     return cpu_has_own_epilogue(recorder, node) && args.steps.head.n_inputs <= 1;
-  return slot == desc.a->slot && (!desc.bias || slot != desc.bias->slot) && !tail_reads(node, slot);
+  return slot == desc.a->slot && (!desc.bias || slot != desc.bias->slot) &&
+         !epilogue_reads(node, slot);
 }
 
 /* Replaces constant codes by their panels. */
-static clave_status pack_groups(cpu_recorder *recorder, const grouped_matmul_form *desc,
+static clave_status pack_groups(cpu_recorder *recorder, const grouped_matmul_desc *desc,
                                 grouped_matmul_args *args) {
   if (!grouped_matmul_packs(args) || !cpu_may_pack(recorder, desc->b)) return NULL;
   args->is_packed = true;
@@ -124,7 +126,7 @@ static clave_status pack_groups(cpu_recorder *recorder, const grouped_matmul_for
 }
 
 clave_status cpu_grouped_matmul(cpu_recorder *recorder, const node *node) {
-  grouped_matmul_form desc;
+  grouped_matmul_desc desc;
   describe_grouped_matmul(node, &desc);
   grouped_matmul_args args = {.a = cpu_operand(recorder, desc.a),
                               .b = cpu_operand(recorder, desc.b).data,

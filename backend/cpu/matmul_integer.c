@@ -9,7 +9,7 @@
 #include "ops/matmul.h"
 
 /* Runs steps in place if sums and results have equal element sizes, else via scratch memory. */
-static clave_status record_steps(cpu_recorder *recorder, const elementwise_form *desc,
+static clave_status record_steps(cpu_recorder *recorder, const elementwise_desc *desc,
                                  const matmul_integer_args *args) {
   matmul_integer_steps_args own = {.product = *args};
   if (dtype_size(desc->out->tensor.type) == sizeof(int32_t))
@@ -23,9 +23,9 @@ static clave_status record_steps(cpu_recorder *recorder, const elementwise_form 
 
 /* Converts the step, if any, to arguments that apply it to the result in place. Returns false if it
  * does not fit in short_elementwise_args. */
-static bool take_step(cpu_recorder *recorder, const elementwise_form *desc,
+static bool take_step(cpu_recorder *recorder, const elementwise_desc *desc,
                       const elementwise_step *step, short_elementwise_args *out) {
-  elementwise_form one = {.n_inputs = 1, .n_steps = 1, .inputs = {desc->out}, .out = desc->out};
+  elementwise_desc one = {.n_inputs = 1, .n_steps = 1, .inputs = {desc->out}, .out = desc->out};
   if (!step) return true;
   one.shapes[0] = one.shapes[1] = desc->out->tensor;
   one.steps[0] = *step;
@@ -37,7 +37,7 @@ static bool take_step(cpu_recorder *recorder, const elementwise_form *desc,
 }
 
 /* Replaces a constant b by its tiles. */
-static clave_status pack_b(cpu_recorder *recorder, const integer_matmul_form *desc,
+static clave_status pack_b(cpu_recorder *recorder, const integer_matmul_desc *desc,
                            matmul_integer_args *args) {
   if (!matmul_integer_likes_tiles(args) || args->n == 0 || !cpu_may_pack(recorder, desc->b))
     return NULL;
@@ -54,8 +54,8 @@ static clave_status pack_b(cpu_recorder *recorder, const integer_matmul_form *de
 }
 
 clave_status cpu_matmul_integer(cpu_recorder *recorder, const node *node) {
-  integer_matmul_form desc;
-  elementwise_form elementwise_desc;
+  integer_matmul_desc desc;
+  elementwise_desc steps;
   const elementwise_step *step;
   describe_matmul_integer(node, &desc);
   matmul_integer_args args = {.a = cpu_operand(recorder, desc.a).data,
@@ -67,11 +67,10 @@ clave_status cpu_matmul_integer(cpu_recorder *recorder, const node *node) {
                               .n = desc.n,
                               .k = desc.k};
   TRY(pack_b(recorder, &desc, &args));
-  if (!describe_epilogue(node, &elementwise_desc))
-    return cpu_launch(recorder, matmul_integer, &args);
-  if (!take_rows(recorder, &elementwise_desc, &args.formula, &step) ||
-      !take_step(recorder, &elementwise_desc, step, &args.steps))
-    return record_steps(recorder, &elementwise_desc, &args);
+  if (!describe_epilogue(node, &steps)) return cpu_launch(recorder, matmul_integer, &args);
+  if (!take_rows(recorder, &steps, &args.formula, &step) ||
+      !take_step(recorder, &steps, step, &args.steps))
+    return record_steps(recorder, &steps, &args);
   args.makes = args.formula.type == DTYPE_F32 ? INTEGER_FLOATS : INTEGER_CODES;
   cpu_takes_epilogue(recorder);
   return cpu_launch(recorder, matmul_integer, &args);

@@ -5,7 +5,7 @@
 #include "cpu_ops.h"
 
 clave_status cpu_nonzero(cpu_recorder *recorder, const node *node) {
-  nonzero_form desc;
+  nonzero_desc desc;
   describe_nonzero(node, &desc);
   return cpu_launch(recorder, nonzero,
                     &(nonzero_args){.x = cpu_operand(recorder, desc.x),

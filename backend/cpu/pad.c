@@ -12,7 +12,7 @@ static const kpad_mode modes[IR_PAD_MODE_COUNT] = {[IR_PAD_MODE_CONSTANT] = KPAD
                                                    [IR_PAD_MODE_CIRCULAR] = KPAD_CIRCULAR};
 
 clave_status cpu_pad(cpu_recorder *recorder, const node *node) {
-  pad_form desc;
+  pad_desc desc;
   describe_pad(node, &desc);
   pad_args args = {.mode = modes[desc.mode],
                    .x = cpu_operand(recorder, &desc.x),

@@ -4,7 +4,7 @@
 
 #include "backend/cpu/kernels/gemm/panel_rows.h"
 
-clave_status cpu_panel_rows(cpu_recorder *recorder, const dequantize_form *desc,
+clave_status cpu_panel_rows(cpu_recorder *recorder, const dequantize_desc *desc,
                             const bound_tensor *as_b) {
   const cpu_packed_request panels = {
       .kind = CPU_PACKED_MATMUL, .x = as_b, .size = {desc->rows, desc->row, desc->row}};

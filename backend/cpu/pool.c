@@ -7,7 +7,7 @@
 #include "backend/cpu/kernels/reduce.h"
 #include "cpu_ops.h"
 
-static clave_status record_pool(cpu_recorder *recorder, const pool_form *desc, bool adaptive) {
+static clave_status record_pool(cpu_recorder *recorder, const pool_desc *desc, bool adaptive) {
   pool_args args = {.average = desc->average,
                     .adaptive = adaptive,
                     .x = cpu_operand(recorder, desc->x).data,
@@ -29,7 +29,7 @@ static clave_status record_pool(cpu_recorder *recorder, const pool_form *desc, b
 }
 
 clave_status cpu_pool(cpu_recorder *recorder, const node *node) {
-  pool_form desc;
+  pool_desc desc;
   describe_pool(node, &desc);
   return record_pool(recorder, &desc, false);
 }
@@ -41,7 +41,7 @@ static int64_t volume(const int64_t sizes[SPATIAL_DIMS]) {
 }
 
 /* Records averages of whole planes as a reduction. */
-static clave_status record_means(cpu_recorder *recorder, const pool_form *desc) {
+static clave_status record_means(cpu_recorder *recorder, const pool_desc *desc) {
   const int64_t n = volume(desc->in);
   return cpu_launch(recorder, reduce,
                     &(reduce_args){.kind = KREDUCE_MEAN,
@@ -53,7 +53,7 @@ static clave_status record_means(cpu_recorder *recorder, const pool_form *desc) 
 }
 
 clave_status cpu_adaptive_pool(cpu_recorder *recorder, const node *node) {
-  pool_form desc;
+  pool_desc desc;
   describe_adaptive_pool(node, &desc);
   return pool_is_mean(&desc) ? record_means(recorder, &desc) : record_pool(recorder, &desc, true);
 }

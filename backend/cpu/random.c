@@ -11,7 +11,7 @@ static const krandom_kind kinds[IR_RANDOM_KIND_COUNT] = {
 };
 
 clave_status cpu_random(cpu_recorder *recorder, const node *node) {
-  random_form desc;
+  random_desc desc;
   describe_random(node, &desc);
   return cpu_launch(recorder, random,
                     &(random_args){.kind = kinds[desc.kind],

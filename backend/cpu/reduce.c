@@ -15,7 +15,7 @@ static const kreduce_kind kinds[IR_REDUCE_KIND_COUNT] = {
 
 clave_status cpu_reduce(cpu_recorder *recorder, const node *node) {
   const ir_reduce *op = node->instruction->op;
-  reduce_form desc;
+  reduce_desc desc;
   describe_reduce(node, &desc);
   return cpu_launch(recorder, reduce,
                     &(reduce_args){.kind = kinds[op->kind],
@@ -28,7 +28,7 @@ clave_status cpu_reduce(cpu_recorder *recorder, const node *node) {
 
 clave_status cpu_arg_reduce(cpu_recorder *recorder, const node *node) {
   const ir_arg_reduce *op = node->instruction->op;
-  reduce_form desc;
+  reduce_desc desc;
   describe_arg_reduce(node, &desc);
   return cpu_launch(recorder, arg_reduce,
                     &(arg_reduce_args){.minimum = op->kind == IR_ARG_REDUCE_KIND_ARGMIN,

@@ -22,7 +22,7 @@ typedef struct term {
 } term;
 
 typedef struct pattern {
-  const elementwise_form *desc;
+  const elementwise_desc *desc;
   tensor shapes[1 + MAX_STEP_INPUTS]; /* as desc's, with the rank of out's view */
   int first; /* role of out's first dimension: 0 images, 1 channels, 2 row */
   int64_t images, channels, row;
@@ -37,7 +37,7 @@ typedef struct pattern {
 /* ---------------------------------------------------------------- operands */
 
 /* Returns the step that computes an operand if it is of this kind and all F32, otherwise NULL. */
-static const elementwise_step *step_of(const elementwise_form *desc, operand_ref o,
+static const elementwise_step *step_of(const elementwise_desc *desc, operand_ref o,
                                        ir_step_kind kind) {
   if (o->source != IR_OPERAND_SOURCE_STEP) return NULL;
   const elementwise_step *step = &desc->steps[o->index];
@@ -180,7 +180,7 @@ static void drop_clamp(pattern *pattern) {
 }
 
 /* Begins a pattern whose shapes the caller has set. first: see pattern. */
-static void begin_pattern(const elementwise_form *desc, int first, pattern *pattern) {
+static void begin_pattern(const elementwise_desc *desc, int first, pattern *pattern) {
   const tensor *out = &pattern->shapes[0];
   int64_t sizes[] = {1, 1, 1};
   for (int i = 0; i < out->rank; i++) sizes[first + i < 2 ? first + i : 2] *= out->dims[i];
@@ -195,7 +195,7 @@ static void begin_pattern(const elementwise_form *desc, int first, pattern *patt
   pattern->takes_step = false;
 }
 
-static bool find_pattern(const elementwise_form *desc, int first, pattern *pattern) {
+static bool find_pattern(const elementwise_desc *desc, int first, pattern *pattern) {
   const elementwise_step *last = &desc->steps[desc->n_steps - 1];
   begin_pattern(desc, first, pattern);
   const bool is_found = desc->n > 0 && last->kind == IR_STEP_KIND_CAST &&
@@ -240,7 +240,7 @@ static requantise_args arguments(cpu_recorder *recorder, const pattern *pattern)
   return args;
 }
 
-clave_status record_requantise(cpu_recorder *recorder, const elementwise_form *desc, bool *done) {
+clave_status record_requantise(cpu_recorder *recorder, const elementwise_desc *desc, bool *done) {
   pattern pattern;
   const int rank = desc->shapes[0].rank;
   memcpy(pattern.shapes, desc->shapes, sizeof pattern.shapes);
@@ -263,7 +263,7 @@ static bool put_result_first(pattern *pattern) {
   return true;
 }
 
-bool take_requantise(cpu_recorder *recorder, const elementwise_form *desc, requantise_args *out) {
+bool take_requantise(cpu_recorder *recorder, const elementwise_desc *desc, requantise_args *out) {
   pattern pattern;
   pattern.shapes[0] = desc->out->tensor;
   for (int k = 0; k < desc->n_inputs; k++)
@@ -275,7 +275,7 @@ bool take_requantise(cpu_recorder *recorder, const elementwise_form *desc, requa
 }
 
 /* Returns true if a step combines the result of the step before with a number. */
-static bool has_number(const elementwise_form *desc, int step, ir_step_kind kind, float *values) {
+static bool has_number(const elementwise_desc *desc, int step, ir_step_kind kind, float *values) {
   const elementwise_step *elementwise_step = &desc->steps[step];
   return elementwise_step->kind == kind && elementwise_step->type == DTYPE_F32 &&
          elementwise_step->operands[0].source == IR_OPERAND_SOURCE_STEP &&
@@ -283,9 +283,9 @@ static bool has_number(const elementwise_form *desc, int step, ir_step_kind kind
          take_number(&elementwise_step->operands[1], values);
 }
 
-bool take_decoded(cpu_recorder *recorder, const elementwise_form *desc, requantise_args *out,
+bool take_decoded(cpu_recorder *recorder, const elementwise_desc *desc, requantise_args *out,
                   float *zero, float *scale) {
-  elementwise_form codes = *desc;
+  elementwise_desc codes = *desc;
   int last = desc->n_steps - 1;
   *zero = 0;
   if (last < 2 || !has_number(desc, last, IR_STEP_KIND_MUL, scale)) return false;
@@ -319,7 +319,7 @@ static bool as_rows(const tensor *to, tensor *out) {
   return true;
 }
 
-static bool find_rows(const elementwise_form *desc, pattern *pattern) {
+static bool find_rows(const elementwise_desc *desc, pattern *pattern) {
   const elementwise_step *last = &desc->steps[desc->n_steps - 1];
   const elementwise_operand result = {.source = IR_OPERAND_SOURCE_STEP,
                                       .index = (uint32_t)desc->n_steps - 1};
@@ -334,7 +334,7 @@ static bool find_rows(const elementwise_form *desc, pattern *pattern) {
   return true;
 }
 
-bool take_rows(cpu_recorder *recorder, const elementwise_form *desc, requantise_args *out,
+bool take_rows(cpu_recorder *recorder, const elementwise_desc *desc, requantise_args *out,
                const elementwise_step **step) {
   pattern pattern;
   if (!as_rows(&desc->out->tensor, &pattern.shapes[0])) return false;

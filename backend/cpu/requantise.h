@@ -6,18 +6,18 @@
 #include "ops/elementwise.h"
 
 /* Records the node if it matches. Sets *done if it does. */
-clave_status record_requantise(cpu_recorder *recorder, const elementwise_form *desc,
+clave_status record_requantise(cpu_recorder *recorder, const elementwise_desc *desc,
                                bool *done) STATUS_CHECK;
 /* Returns true if the epilogue of a convolution over (images, channels, ...) matches, and sets
  * *out. terms[0] is the op's result; its x is NULL, and so is out. */
-bool take_requantise(cpu_recorder *recorder, const elementwise_form *desc, requantise_args *out);
+bool take_requantise(cpu_recorder *recorder, const elementwise_desc *desc, requantise_args *out);
 /* Like take_requantise, for an epilogue that decodes those codes: out = *scale * (code - *zero). */
-bool take_decoded(cpu_recorder *recorder, const elementwise_form *desc, requantise_args *out,
+bool take_decoded(cpu_recorder *recorder, const elementwise_desc *desc, requantise_args *out,
                   float *zero, float *scale);
 /* Returns true if the epilogue of a product over (..., columns) scales its result per column and
  * makes floats or codes. It may also add a tensor of the result's shape, and apply one other step
  * of one operand to the sum. *step is that step, whose operand the caller replaces, or NULL. */
-bool take_rows(cpu_recorder *recorder, const elementwise_form *desc, requantise_args *out,
+bool take_rows(cpu_recorder *recorder, const elementwise_desc *desc, requantise_args *out,
                const elementwise_step **step);
 
 #endif

@@ -5,7 +5,7 @@
 #include "cpu_ops.h"
 
 clave_status cpu_rope(cpu_recorder *recorder, const node *node) {
-  rope_form desc;
+  rope_desc desc;
   describe_rope(node, &desc);
   return cpu_launch(recorder, rope,
                     &(rope_args){.x = cpu_view(recorder, desc.x, &desc.rows),

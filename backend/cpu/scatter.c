@@ -10,7 +10,7 @@ static const kscatter_kind kinds[] = {
     [IR_SCATTER_KIND_MIN] = KSCATTER_MIN,
 };
 
-clave_status cpu_launch_scatter(cpu_recorder *recorder, const scatter_form *desc) {
+clave_status cpu_launch_scatter(cpu_recorder *recorder, const scatter_desc *desc) {
   return cpu_launch(
       recorder, scatter,
       &(scatter_args){.kind = kinds[desc->kind],
@@ -28,7 +28,7 @@ clave_status cpu_launch_scatter(cpu_recorder *recorder, const scatter_form *desc
 }
 
 clave_status cpu_scatter(cpu_recorder *recorder, const node *node) {
-  scatter_form desc;
+  scatter_desc desc;
   describe_scatter(node, &desc);
   return cpu_launch_scatter(recorder, &desc);
 }

@@ -4,6 +4,6 @@
 #include "backend/cpu/cpu.h"
 #include "ops/scatter.h"
 
-clave_status cpu_launch_scatter(cpu_recorder *recorder, const scatter_form *desc) STATUS_CHECK;
+clave_status cpu_launch_scatter(cpu_recorder *recorder, const scatter_desc *desc) STATUS_CHECK;
 
 #endif

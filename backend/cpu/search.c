@@ -5,7 +5,7 @@
 #include "cpu_ops.h"
 
 clave_status cpu_search_sorted(cpu_recorder *recorder, const node *node) {
-  search_form desc;
+  search_desc desc;
   describe_search_sorted(node, &desc);
   return cpu_launch(recorder, search_sorted,
                     &(search_args){.boundaries = cpu_operand(recorder, desc.boundaries),

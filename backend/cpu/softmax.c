@@ -5,7 +5,7 @@
 #include "cpu_ops.h"
 
 clave_status cpu_softmax(cpu_recorder *recorder, const node *node) {
-  softmax_form desc;
+  softmax_desc desc;
   describe_softmax(node, &desc);
   return cpu_launch(recorder, softmax,
                     &(softmax_args){.log = desc.log,

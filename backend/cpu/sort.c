@@ -5,7 +5,7 @@
 #include "cpu_ops.h"
 
 clave_status cpu_sort(cpu_recorder *recorder, const node *node) {
-  sort_form desc;
+  sort_desc desc;
   describe_sort(node, &desc);
   if (desc.size > UINT32_MAX) return UNSUPPORTED("sorting rows of 2^32 elements or more");
   sort_args args = {.x = cpu_view(recorder, desc.x, &desc.rows[0]),

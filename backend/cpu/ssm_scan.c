@@ -5,7 +5,7 @@
 #include "cpu_ops.h"
 
 clave_status cpu_ssm_scan(cpu_recorder *recorder, const node *node) {
-  ssm_scan_form desc;
+  ssm_scan_desc desc;
   describe_ssm_scan(node, &desc);
   return cpu_launch(recorder, ssm_scan,
                     &(ssm_scan_args){.x = cpu_operand(recorder, desc.x),

@@ -5,7 +5,7 @@
 #include "cpu_ops.h"
 
 clave_status cpu_triangle(cpu_recorder *recorder, const node *node) {
-  triangle_form desc;
+  triangle_desc desc;
   describe_triangle(node, &desc);
   return cpu_launch(recorder, triangle,
                     &(triangle_args){.x = cpu_view(recorder, desc.x, &desc.rows),

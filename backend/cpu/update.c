@@ -7,7 +7,7 @@
 #include "cpu_ops.h"
 
 clave_status cpu_slice_update(cpu_recorder *recorder, const node *node) {
-  copy_form desc;
+  copy_desc desc;
   describe_slice_update(node, &desc);
   return cpu_launch(
       recorder, copy,
@@ -15,7 +15,7 @@ clave_status cpu_slice_update(cpu_recorder *recorder, const node *node) {
 }
 
 clave_status cpu_index_copy(cpu_recorder *recorder, const node *node) {
-  scatter_form desc;
+  scatter_desc desc;
   describe_index_copy(node, &desc);
   return cpu_launch_scatter(recorder, &desc);
 }

@@ -7,7 +7,7 @@
 #include "cpu_ops.h"
 
 clave_status cpu_upsample(cpu_recorder *recorder, const node *node) {
-  upsample_form desc;
+  upsample_desc desc;
   describe_upsample(node, &desc);
   upsample_args args = {.x = cpu_operand(recorder, desc.x).data,
                         .out = cpu_operand(recorder, desc.out).data,

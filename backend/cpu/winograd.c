@@ -1,10 +1,10 @@
 /* Records convolutions by Winograd's method. */
 #include "backend/cpu/winograd.h"
 
+#include "backend/cpu/epilogue.h"
 #include "backend/cpu/kernels/conv/winograd.h"
-#include "backend/cpu/tail.h"
 
-clave_status record_winograd(cpu_recorder *recorder, const node *node, const conv_form *desc,
+clave_status record_winograd(cpu_recorder *recorder, const node *node, const conv_desc *desc,
                              int tile) {
   winograd_args args = {.x = cpu_operand(recorder, desc->x).data,
                         .weight = cpu_operand(recorder, desc->weight).data,
@@ -25,7 +25,7 @@ clave_status record_winograd(cpu_recorder *recorder, const node *node, const con
                         .top = desc->dims[1].padding,
                         .left = desc->dims[2].padding,
                         .tile = tile};
-  take_tail(recorder, node, 1, &args.tail, &args.steps);
+  take_epilogue(recorder, node, 1, &args.epilogue, &args.steps);
   TRY(cpu_packed(recorder,
                  &(cpu_packed_request){.kind = CPU_PACKED_WINOGRAD,
                                        .x = desc->weight,

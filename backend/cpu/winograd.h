@@ -5,7 +5,7 @@
 #include "ops/conv.h"
 
 /* tile: rows and columns of an output tile, 2 or 4 */
-clave_status record_winograd(cpu_recorder *recorder, const node *node, const conv_form *desc,
+clave_status record_winograd(cpu_recorder *recorder, const node *node, const conv_desc *desc,
                              int tile) STATUS_CHECK;
 
 #endif

@@ -20,7 +20,7 @@ static bool names_opencl(const char *said) {
   }
 }
 
-static const char *form(void) { return carried.is_library ? "library" : "executable"; }
+static const char *product_name(void) { return carried.is_library ? "library" : "executable"; }
 
 clave_status carried_device(const char *device, const char *said, const char *from,
                             const char **out) {
@@ -29,7 +29,7 @@ clave_status carried_device(const char *device, const char *said, const char *fr
   if (said && *said && !names_opencl(said))
     return INVALID(
         "%s is '%s'; this %s runs on OpenCL devices alone: opencl, opencl:N or opencl:TEXT", from,
-        said, form());
+        said, product_name());
   if (said && *said) *out = said;
   /* PoCL needs PATH to find its linker. A library does not change its process's environment. */
   if (!carried.is_library && !getenv("PATH")) environment_set("PATH", "/usr/bin:/bin");
@@ -39,7 +39,7 @@ clave_status carried_device(const char *device, const char *said, const char *fr
 
 clave_status carried_why(const char *device, clave_status st) {
   return strcmp(device, "opencl") == 0
-             ? status_while(st, "this %s runs on OpenCL devices alone", form())
+             ? status_while(st, "this %s runs on OpenCL devices alone", product_name())
              : st;
 }
 

@@ -171,7 +171,7 @@ static clave_status grow(void *place, size_t *have, size_t want) {
 }
 
 /* Grows arena and scratch memory; even an empty arena is allocated. */
-static clave_status make_room(plans *plans, const schedule *schedule) {
+static clave_status reserve_memory(plans *plans, const schedule *schedule) {
   TRY(grow(&plans->model->arena, &plans->arena_bytes,
            schedule->n_chunks[0] ? schedule->chunk_bytes[0][0] : 0));
   return grow(&plans->model->scratch, &plans->model->scratch_bytes, schedule->scratch_bytes[0]);
@@ -340,7 +340,7 @@ static clave_status run(model *model, const model_value *inputs, model_value *ou
   plans *plans = model->plans;
   TRY(take_inputs(plans, inputs));
   TRY(find_plan(plans));
-  TRY(make_room(plans, plans->kept[0].schedule));
+  TRY(reserve_memory(plans, plans->kept[0].schedule));
   copy_inputs(plans, inputs);
   TRY(run_commands(plans));
   give_outputs(plans, outputs);

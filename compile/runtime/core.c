@@ -72,34 +72,34 @@ static const model_packed *find_packed(int index) {
   const int n = compiled_model.n_packed;
   const char *level = n ? compiled_model.level() : "";
   for (const model_packed *p = compiled_model.packed; p < compiled_model.packed + n; p++)
-    if ((index < 0 || p->form == index) && strcmp(p->level, level) == 0) return p;
+    if ((index < 0 || p->number == index) && strcmp(p->level, level) == 0) return p;
   return NULL;
 }
 
 bool core_fits_processor(void) { return !compiled_model.n_packed || find_packed(-1); }
 
-bool core_owns_form(const model *model, int index) {
+bool core_owns_packed_weight(const model *model, int index) {
   const model_packed *packed = find_packed(index);
-  return !packed || model->forms[index] != model_at(packed->data, 0);
+  return !packed || model->packed_weights[index] != model_at(packed->data, 0);
 }
 
-void model_packed_form(model *model, int index) {
+void model_use_packed(model *model, int index) {
   const model_packed *packed = find_packed(index);
   if (!packed) fail(model, MODEL_PROCESSOR);
-  if (packed) model->forms[index] = model_at(packed->data, 0);
+  if (packed) model->packed_weights[index] = model_at(packed->data, 0);
 }
 
-void model_form(model *model, int index, const kernel_desc *desc, const void *args) {
+void model_pack(model *model, int index, const kernel_desc *desc, const void *args) {
   const model_packed *packed = find_packed(index);
   if (model->failed) return;
   model->scratch_bytes = scratch_of(model, desc, args);
   if (packed && packed->bytes == model->scratch_bytes) {
-    model_packed_form(model, index);
+    model_use_packed(model, index);
     model->scratch_bytes = 0;
     return;
   }
   model->scratch_used = 0;
-  model->scratch = model->forms[index] = take_memory(model, model->scratch_bytes);
+  model->scratch = model->packed_weights[index] = take_memory(model, model->scratch_bytes);
   if (!model->scratch || !desc->run(&model->kernel, args)) fail(model, MODEL_NO_MEMORY);
   model->scratch = NULL;
   model->scratch_bytes = 0;

@@ -40,7 +40,7 @@ typedef struct planned_code planned_code;    /* compile/open/planned.h */
 
 /* A packed weight in the program, for processors of one level. */
 typedef struct model_packed {
-  int form;
+  int number;
   const char *level;         /* compared with model_code's `level` */
   const unsigned char *data; /* (bytes), aligned to MODEL_ALIGNMENT */
   size_t bytes;
@@ -53,8 +53,8 @@ typedef struct model_memory {
   char *data; /* (bytes), aligned to MODEL_ALIGNMENT: arena, state, packed weights, scratch memory,
                  in this order */
   size_t bytes;
-  void **forms;   /* (n_forms) */
-  char **rebased; /* (n_rebased) */
+  void **packed_weights; /* (n_forms) */
+  char **rebased;        /* (n_rebased) */
 } model_memory;
 
 typedef struct model_code {
@@ -63,7 +63,7 @@ typedef struct model_code {
   const model_state *states;
   int n_states;
   size_t arena_bytes, state_bytes;
-  int n_forms;                  /* number of packed weights that kernels read */
+  int n_packed_weights;         /* number of packed weights that kernels read */
   int n_rebased;                /* number of loop blocks whose address changes in each iteration */
   const model_threads *threads; /* NULL: only the caller's thread computes */
   const model_heap *heap;       /* NULL: static `memory` is used */
@@ -92,13 +92,13 @@ typedef enum model_failure {
 
 struct model {
   char *arena, *state;
-  void **forms;         /* (n_forms) */
-  char **rebased;       /* (n_rebased); pointers to arena, state or a constant */
-  const char *node;     /* the running node: "node 3 (matmul, linear_1)" */
-  model_failure failed; /* if set, later calls do nothing */
-  bool measures;        /* kernels only report their scratch memory */
-  void *pool;           /* owned by model_threads */
-  void *plans;          /* owned by the planner */
+  void **packed_weights; /* (n_forms) */
+  char **rebased;        /* (n_rebased); pointers to arena, state or a constant */
+  const char *node;      /* the running node: "node 3 (matmul, linear_1)" */
+  model_failure failed;  /* if set, later calls do nothing */
+  bool measures;         /* kernels only report their scratch memory */
+  void *pool;            /* owned by model_threads */
+  void *plans;           /* owned by the planner */
   void (*note)(void *ctx, const char *line);
   void *note_ctx;
   kernel_context kernel;
@@ -117,7 +117,7 @@ model_failure core_run(model *model, const model_value *inputs);
 const void *core_output(const model *model, int i);
 void core_reset(model *model); /* restores the initial state */
 /* True if packed weight `index` is in allocated memory and not in the program. */
-bool core_owns_form(const model *model, int index);
+bool core_owns_packed_weight(const model *model, int index);
 /* True if nothing is packed, or the weights are packed for this processor. */
 bool core_fits_processor(void);
 
@@ -134,9 +134,9 @@ void model_call(model *model, const kernel_desc *desc, const void *args);
 void model_call_on(model *model, int n_threads, const kernel_desc *desc, const void *args);
 /* Sets packed weight `index`: the program's for this processor, else packed by this kernel, which
  * writes to its scratch memory. */
-void model_form(model *model, int index, const kernel_desc *desc, const void *args);
+void model_pack(model *model, int index, const kernel_desc *desc, const void *args);
 /* Same, if the program has no plain weight to pack. */
-void model_packed_form(model *model, int index);
+void model_use_packed(model *model, int index);
 /* Begins a sequence of instructions: the program or a body. Returns false if the run has ended. */
 bool model_begin_stretch(model *model);
 /* Returns the BOOL at memory. Returns false while scratch memory is measured, and once the run has

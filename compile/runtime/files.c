@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/npy.h"
-#include "base/room.h"
+#include "base/small_alloc.h"
 #include "compile/runtime/arguments.h"
 #include "compile/runtime/safetensors.h"
 
@@ -43,7 +43,7 @@ static clave_status take_elements(const npy_array *array, input_file *file) {
   file->has_shape = true;
   memcpy(file->dims, array->dims, sizeof file->dims);
   if (!array->bytes || (is_aligned && (!array->is_fortran || array->rank < 2))) return NULL;
-  file->copy = room_take(array->bytes);
+  file->copy = small_alloc(array->bytes);
   if (!file->copy) return status_no_memory();
   if (array->is_fortran) {
     npy_copy(array, file->copy);
@@ -98,7 +98,7 @@ clave_status input_file_open(const char *path, const model_method *method, int n
 
 void input_file_close(input_file *file) {
   file_map_close(&file->map);
-  room_give(file->copy);
+  small_free(file->copy);
   *file = (input_file){0};
 }
 
@@ -134,14 +134,14 @@ static clave_status gather(const model_method *method, const model_value *output
 static clave_status write_safetensors(const model_method *method, const model_value *outputs,
                                       char *const *paths, int first, file_writer *writer) {
   const size_t most = (size_t)method->n_outputs;
-  stored_tensor *tensors = room_take(most * sizeof *tensors);
-  const char **names = room_take(most * sizeof *names);
+  stored_tensor *tensors = small_alloc(most * sizeof *tensors);
+  const char **names = small_alloc(most * sizeof *names);
   int n = 0;
   clave_status st = tensors && names ? NULL : status_no_memory();
   if (!st) st = gather(method, outputs, paths, first, tensors, names, &n);
   if (!st) st = stored_tensors_write(writer, tensors, names, n);
-  room_give(names);
-  room_give(tensors);
+  small_free(names);
+  small_free(tensors);
   return st;
 }
 

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/room.h"
+#include "base/small_alloc.h"
 #include "compile/runtime/arguments.h"
 #include "compile/runtime/files.h"
 #include "compile/runtime/model.h"
@@ -135,12 +135,12 @@ typedef struct files {
 } files;
 
 static clave_status take_files(const model_method *method, files *files) {
-  files->inputs = room_take(((size_t)method->n_inputs + 1) * sizeof *files->inputs);
-  files->writers = room_take(((size_t)method->n_outputs + 1) * sizeof *files->writers);
-  files->numbers = room_take(((size_t)method->n_inputs + 1) * sizeof *files->numbers);
-  files->given = room_take(((size_t)method->n_inputs + 1) * sizeof *files->given);
-  files->in = room_take(((size_t)method->n_inputs + 1) * sizeof *files->in);
-  files->out = room_take(((size_t)method->n_outputs + 1) * sizeof *files->out);
+  files->inputs = small_alloc(((size_t)method->n_inputs + 1) * sizeof *files->inputs);
+  files->writers = small_alloc(((size_t)method->n_outputs + 1) * sizeof *files->writers);
+  files->numbers = small_alloc(((size_t)method->n_inputs + 1) * sizeof *files->numbers);
+  files->given = small_alloc(((size_t)method->n_inputs + 1) * sizeof *files->given);
+  files->in = small_alloc(((size_t)method->n_inputs + 1) * sizeof *files->in);
+  files->out = small_alloc(((size_t)method->n_outputs + 1) * sizeof *files->out);
   const bool is_whole =
       files->inputs && files->writers && files->numbers && files->given && files->in && files->out;
   return is_whole ? NULL : status_no_memory();
@@ -150,12 +150,12 @@ static void close_files(const model_method *method, files *files) {
   for (int i = 0; files->inputs && i < method->n_inputs; i++) input_file_close(&files->inputs[i]);
   for (int i = 0; files->writers && i < method->n_outputs; i++)
     file_writer_destroy(files->writers[i]);
-  room_give(files->inputs);
-  room_give(files->writers);
-  room_give(files->numbers);
-  room_give(files->given);
-  room_give(files->in);
-  room_give(files->out);
+  small_free(files->inputs);
+  small_free(files->writers);
+  small_free(files->numbers);
+  small_free(files->given);
+  small_free(files->in);
+  small_free(files->out);
 }
 
 static clave_status read_input(const model_method *method, const char *path, files *files, int i) {
@@ -239,7 +239,7 @@ static clave_status time_runs(const command_line *line, const files *files, int6
 static clave_status bench_files(const command_line *line, files *files) {
   const int64_t begin = clock_ns();
   const size_t runs = (size_t)line->runs;
-  int64_t *times = room_take(runs * sizeof *times);
+  int64_t *times = small_alloc(runs * sizeof *times);
   clave_status st = times ? take_files(line->method, files) : status_no_memory();
   if (!st) st = read_inputs(line, files);
   if (!st) st = model_start(line->model, 0);
@@ -251,7 +251,7 @@ static clave_status bench_files(const command_line *line, files *files) {
     (void)printf("load_ms %.3f first_ms %.3f median_ms %.3f min_ms %.3f\n", (double)loaded / 1e6,
                  (double)first / 1e6, (double)times[runs / 2] / 1e6, (double)times[0] / 1e6);
   }
-  room_give(times);
+  small_free(times);
   return st;
 }
 
@@ -289,7 +289,7 @@ static clave_status choose_method(command_line *line, const char *name) {
     text_free(&text);
     line->method = &info->methods[i];
     line->method_index = i;
-    line->sizes = room_take(((size_t)line->method->n_sizes + 1) * sizeof *line->sizes);
+    line->sizes = small_alloc(((size_t)line->method->n_sizes + 1) * sizeof *line->sizes);
     for (int k = 0; line->sizes && k < line->method->n_sizes; k++) line->sizes[k] = SIZE_UNKNOWN;
     return line->sizes ? NULL : status_no_memory();
   }
@@ -351,6 +351,6 @@ int model_main(int argc, char **argv) {
     code = run_line(&line);
   }
   model_destroy(line.model);
-  room_give(line.sizes);
+  small_free(line.sizes);
   return code;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/drawn.h"
-#include "base/room.h"
+#include "base/small_alloc.h"
 #include "compile/runtime/arguments.h"
 
 /* A run of a method: its tensors; the elements of inputs are owned here. */
@@ -26,7 +26,7 @@ static clave_status draw_input(const drawn_run *run, int i, uint64_t *seed) {
   size_t bytes;
   choose_dims(run->of, argument, run->inputs[i].dims);
   if (!argument_bytes(argument, run->inputs[i].dims, &bytes)) return status_no_memory();
-  run->inputs[i].data = run->owned[i] = room_take(bytes + 1);
+  run->inputs[i].data = run->owned[i] = small_alloc(bytes + 1);
   if (!run->owned[i]) return status_no_memory();
   draw_elements(argument->type, bytes / dtype_size(argument->type), run->owned[i], seed);
   return NULL;
@@ -84,16 +84,16 @@ static clave_status run(model *model, const model_info *info, int method, const 
 static clave_status verify_method(model *model, const model_info *info, int method) {
   const model_method *of = &info->methods[method];
   drawn_run drawn_run = {.of = of};
-  drawn_run.inputs = room_take(((size_t)of->n_inputs + 1) * sizeof *drawn_run.inputs);
-  drawn_run.outputs = room_take(((size_t)of->n_outputs + 1) * sizeof *drawn_run.outputs);
-  drawn_run.owned = room_take(((size_t)of->n_inputs + 1) * sizeof *drawn_run.owned);
+  drawn_run.inputs = small_alloc(((size_t)of->n_inputs + 1) * sizeof *drawn_run.inputs);
+  drawn_run.outputs = small_alloc(((size_t)of->n_outputs + 1) * sizeof *drawn_run.outputs);
+  drawn_run.owned = small_alloc(((size_t)of->n_inputs + 1) * sizeof *drawn_run.owned);
   clave_status st = drawn_run.inputs && drawn_run.outputs && drawn_run.owned
                         ? run(model, info, method, &drawn_run)
                         : status_no_memory();
-  for (int i = of->n_inputs - 1; drawn_run.owned && i >= 0; i--) room_give(drawn_run.owned[i]);
-  room_give(drawn_run.owned);
-  room_give(drawn_run.outputs);
-  room_give(drawn_run.inputs);
+  for (int i = of->n_inputs - 1; drawn_run.owned && i >= 0; i--) small_free(drawn_run.owned[i]);
+  small_free(drawn_run.owned);
+  small_free(drawn_run.outputs);
+  small_free(drawn_run.inputs);
   return info->n_methods > 1 ? status_while(st, "method %s", of->name) : st;
 }
 

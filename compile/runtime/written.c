@@ -61,9 +61,10 @@ static void note_packing(const model *model) {
 
 clave_status model_start(model *model, int n_threads) {
   const model_memory *own = &compiled_model.memory;
-  model->forms = take(own->forms, (size_t)compiled_model.n_forms * sizeof *model->forms);
+  model->packed_weights = take(
+      own->packed_weights, (size_t)compiled_model.n_packed_weights * sizeof *model->packed_weights);
   model->rebased = take(own->rebased, (size_t)compiled_model.n_rebased * sizeof *model->rebased);
-  if (!model->forms || !model->rebased) return status_no_memory();
+  if (!model->packed_weights || !model->rebased) return status_no_memory();
   if (compiled_model.threads)
     TRY(compiled_model.threads->create(model,
                                        n_threads ? n_threads : compiled_model.info.n_threads));
@@ -80,9 +81,9 @@ clave_status model_reset(model *model) {
 void model_destroy(model *model) {
   if (!model) return;
   if (compiled_model.planner) compiled_model.planner->destroy(model);
-  for (int i = 0; model->forms && i < compiled_model.n_forms; i++)
-    if (core_owns_form(model, i)) give(model->forms[i]);
-  give(model->forms);
+  for (int i = 0; model->packed_weights && i < compiled_model.n_packed_weights; i++)
+    if (core_owns_packed_weight(model, i)) give(model->packed_weights[i]);
+  give(model->packed_weights);
   give(model->rebased);
   give(model->arena);
   give(model->state);

@@ -34,11 +34,11 @@ static int report(clave_status status) {
 static uint32_t *read_ids(const char *path, size_t *count) {
   FILE *file = fopen(path, "r");
   uint32_t *ids = NULL, id;
-  size_t n = 0, room = 0;
+  size_t n = 0, capacity = 0;
   int found = 0;
   while (file && (found = fscanf(file, "%10u", &id)) == 1) {
-    if (n == room) {
-      uint32_t *more = realloc(ids, (room = room * 2 + 64) * sizeof *ids);
+    if (n == capacity) {
+      uint32_t *more = realloc(ids, (capacity = capacity * 2 + 64) * sizeof *ids);
       if (!more) break;
       ids = more;
     }

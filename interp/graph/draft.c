@@ -226,7 +226,7 @@ bool draft_fixed(const draft *draft, uint32_t tid, tensor *out) {
 
 /* ---------------------------------------------------------------- slots */
 
-static bool has_room(draft *draft) {
+static bool has_capacity(draft *draft) {
   if (draft->n_slots < draft->slot_capacity) return true;
   draft_slot *more = draft_alloc(draft, 2 * draft->slot_capacity, sizeof *more);
   if (!more) return false;
@@ -239,7 +239,7 @@ static bool has_room(draft *draft) {
 static uint32_t add_slot(draft *draft, slot_kind kind, dtype type, const ir_int_or_vid *shape,
                          int rank, const char *name) {
   ir_int_or_vid *dims = draft_alloc(draft, (size_t)rank + 1, sizeof *dims);
-  if (!dims || !has_room(draft)) return IR_NONE;
+  if (!dims || !has_capacity(draft)) return IR_NONE;
   if (rank) memcpy(dims, shape, (size_t)rank * sizeof *dims);
   draft->slots[draft->n_slots] = (draft_slot){
       .kind = kind, .tensor = {.dtype = type, .shape = {dims, (uint32_t)rank}, .name = name}};
@@ -375,13 +375,14 @@ uint32_t draft_constant_over(draft *draft, const ir_tensor *tensor, const void *
   return tid;
 }
 
-uint32_t draft_constant_room(draft *draft, const ir_tensor *tensor, size_t bytes, void **room) {
-  *room = mem_pool_alloc(draft->data, bytes + 1, 1);
-  if (!*room) {
+uint32_t draft_constant_reserve(draft *draft, const ir_tensor *tensor, size_t bytes,
+                                void **memory) {
+  *memory = mem_pool_alloc(draft->data, bytes + 1, 1);
+  if (!*memory) {
     draft->no_memory = true;
     return IR_NONE;
   }
-  return draft_constant_over(draft, tensor, bytes ? *room : NULL);
+  return draft_constant_over(draft, tensor, bytes ? *memory : NULL);
 }
 
 /* ---------------------------------------------------------------- instructions */

@@ -113,7 +113,7 @@ uint32_t draft_constant(draft *draft, dtype type, const ir_int_or_vid *shape, in
 /* Adds a constant with tensor's dtype, shape, encoding and a name derived from its name. over: uses
  * bytes that outlive the draft's program; room: allocates bytes that the caller fills in. */
 uint32_t draft_constant_over(draft *draft, const ir_tensor *tensor, const void *bytes);
-uint32_t draft_constant_room(draft *draft, const ir_tensor *tensor, size_t bytes, void **room);
+uint32_t draft_constant_reserve(draft *draft, const ir_tensor *tensor, size_t bytes, void **memory);
 /* Adds an instruction before another, with the same name. Returns its op with all fields at their
  * defaults; the caller fills it in and calls draft_note. Returns a dummy op if memory runs out. */
 void *draft_add(draft *draft, draft_node *before, ir_op type);

@@ -18,14 +18,14 @@ typedef struct scores {
   double fill; /* score of a hidden key */
 } scores;
 
-typedef enum mask_form { MASK_NONE, MASK_CONDITION, MASK_ADDED, MASK_SEEN } mask_form;
+typedef enum mask_kind { MASK_NONE, MASK_CONDITION, MASK_ADDED, MASK_SEEN } mask_kind;
 
 typedef struct found_attention {
   scores scores;
   uint32_t probabilities; /* output of the softmax; its leading sizes apply to all */
   uint32_t v;
   bool safe; /* a row whose scores are all -inf yields zeros */
-  mask_form mask;
+  mask_kind mask;
   uint32_t seen; /* MASK_SEEN: a BOOL tensor, or a float constant that is 0 where that is true */
 } found_attention;
 

@@ -253,12 +253,12 @@ static uint32_t add_scaled_codes(draft *draft, const producer *producer, const d
   const int64_t rows = tensor_rows(tensor), elements = tensor_row(tensor);
   const size_t bytes = encoding_row_bytes(&tensor->encoding, elements) * (size_t)rows;
   ir_tensor declared = draft->slots[producer->constant].tensor;
-  void *room;
+  void *memory;
   declared.name = producer->node->ins.name;
-  uint32_t made = draft_constant_room(draft, &declared, bytes, &room);
+  uint32_t made = draft_constant_reserve(draft, &declared, bytes, &memory);
   if (made == IR_NONE) return IR_NONE;
-  memcpy(room, draft->slots[producer->constant].data, bytes);
-  return scale_rows(&tensor->encoding, elements, rows, scale, room) ? made : IR_NONE;
+  memcpy(memory, draft->slots[producer->constant].data, bytes);
+  return scale_rows(&tensor->encoding, elements, rows, scale, memory) ? made : IR_NONE;
 }
 
 /* Adds the new weight and bias as constants. */

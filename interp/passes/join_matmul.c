@@ -213,7 +213,7 @@ static const void *joined_in_place(const draft *draft, const group *group) {
 
 static uint32_t add_weight(joiner *joiner, const group *group) {
   size_t bytes = 0;
-  void *room;
+  void *memory;
   const member *first = &group->items[0];
   bool columns = first->layout == COLUMNS;
   const ir_int_or_vid n = literal_size(all_columns(group)), k = literal_size(first->k);
@@ -225,8 +225,8 @@ static uint32_t add_weight(joiner *joiner, const group *group) {
   for (int i = 0; i < group->n; i++)
     if (!add_size(bytes, constant_bytes(joiner->draft, group->items[i].weight), &bytes))
       return IR_NONE;
-  uint32_t tid = draft_constant_room(joiner->draft, &t, bytes, &room);
-  if (tid != IR_NONE) copy_parts(joiner->draft, group, columns && first->k ? first->k : 1, room);
+  uint32_t tid = draft_constant_reserve(joiner->draft, &t, bytes, &memory);
+  if (tid != IR_NONE) copy_parts(joiner->draft, group, columns && first->k ? first->k : 1, memory);
   return tid;
 }
 

@@ -60,17 +60,18 @@ void take_arguments(session *to, session *from) {
 /* ---------------------------------------------------------------- host memory */
 
 bool argument_can_wrap(const backend *backend, const argument *argument) {
-  return argument->data && argument->room >= IN_PLACE_FROM && backend->info.shares_host_memory &&
+  return argument->data && argument->available >= IN_PLACE_FROM &&
+         backend->info.shares_host_memory &&
          (uintptr_t)argument->data % backend->info.alignment == 0;
 }
 
-void argument_use_memory(session *session, argument *argument, void *data, size_t room) {
+void argument_use_memory(session *session, argument *argument, void *data, size_t available) {
   bool is_other = argument->is_on_device || argument->shared.is_open;
-  if (!is_other && argument->data == data && argument->room == room) return;
+  if (!is_other && argument->data == data && argument->available == available) return;
   drop_memory(session, argument);
   argument->is_on_device = false;
   argument->data = data;
-  argument->room = room;
+  argument->available = available;
   argument->start = (memory_start){.from = (uintptr_t)data};
   for (int b = 0; b < session->devices.count; b++)
     if (argument_can_wrap(session->devices.backends[b], argument)) session->generation++;
@@ -110,7 +111,7 @@ static void use_buffer(session *session, argument *argument, int device, buffer 
   argument->given = memory;
   argument->wrapped[device] = on_it;
   argument->data = NULL;
-  argument->room = bytes;
+  argument->available = bytes;
   session->generation++;
 }
 
@@ -118,7 +119,7 @@ static clave_status adopt(session *session, argument *argument, device_memory me
                           bool writable) {
   bool is_same = argument->is_on_device && argument->given.handle == memory.handle &&
                  argument->given.offset == memory.offset;
-  if (is_same && argument->room == bytes) return NULL;
+  if (is_same && argument->available == bytes) return NULL;
   int b = device_that_adopts(session);
   if (b < 0) return INVALID("the session has no OpenCL device, whose memory it could be");
   backend *be = session->devices.backends[b];
@@ -166,7 +167,7 @@ static clave_status use_shared(session *session, argument *argument, dma_buf *sh
 static bool is_there(const argument *argument, const dma_buf *shared, size_t offset, size_t bytes) {
   return argument->shared.is_open && shared->is_distinct &&
          argument->shared.id[0] == shared->id[0] && argument->shared.id[1] == shared->id[1] &&
-         argument->given.offset == offset && argument->room == bytes;
+         argument->given.offset == offset && argument->available == bytes;
 }
 
 static clave_status use_dma_buf(session *session, argument *argument, device_memory memory,
@@ -200,8 +201,8 @@ static bool has_memory(const argument *argument) {
 bool arguments_overlap(const argument *left, const argument *right) {
   const memory_start *a = &left->start, *b = &right->start;
   return has_memory(left) && has_memory(right) && a->object == b->object &&
-         a->file[0] == b->file[0] && a->file[1] == b->file[1] && a->from < b->from + right->room &&
-         b->from < a->from + left->room;
+         a->file[0] == b->file[0] && a->file[1] == b->file[1] &&
+         a->from < b->from + right->available && b->from < a->from + left->available;
 }
 
 static clave_status acquire(const session *session, argument *argument) {

@@ -11,7 +11,7 @@ struct argument {
   tensor t;            /* of an output: set by a run */
   scalar_value scalar; /* of a scalar input, in place of a tensor */
   void *data;          /* `own` or the caller's; NULL: not set yet, or on a device */
-  size_t room;         /* bytes available at data */
+  size_t available;    /* bytes available at data */
   memory_start start;  /* of the caller's memory, to find overlaps */
   bool is_on_device;   /* uses the caller's memory on `device`, at wrapped[device] + offset */
   uint8_t device;
@@ -31,7 +31,7 @@ void take_arguments(session *to, session *from);
 /* True if the device can use the argument's host memory in place. */
 bool argument_can_wrap(const backend *backend, const argument *argument);
 /* Makes the argument use this host memory. Bindings made before become stale. */
-void argument_use_memory(session *session, argument *argument, void *data, size_t room);
+void argument_use_memory(session *session, argument *argument, void *data, size_t available);
 /* Makes the argument use the session's own memory, of at least `bytes`. */
 clave_status argument_use_own(session *session, argument *argument, size_t bytes) STATUS_CHECK;
 /* Makes the argument use the caller's device memory. On failure the argument is unchanged. */

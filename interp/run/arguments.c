@@ -234,7 +234,7 @@ static clave_status place(const running *run, argument *argument, uint32_t block
     run->binding->blocks[block_index] = argument_on_device(argument);
   if (!argument_can_wrap(be, argument)) return NULL;
   if (!argument->wrapped[block->backend])
-    TRY(be->vt->buffer_wrap(be, argument->data, argument->room, writable,
+    TRY(be->vt->buffer_wrap(be, argument->data, argument->available, writable,
                             &argument->wrapped[block->backend]));
   run->binding->blocks[block_index] = (address){.buf = argument->wrapped[block->backend]};
   return NULL;
@@ -268,9 +268,9 @@ static clave_status reserve_output(const running *run, uint32_t i) {
   }
   tensor_set_contiguous(&out->t);
   if (!out->is_bound) return argument_use_own(run->session, out, bytes);
-  if (bytes <= out->room) return NULL;
+  if (bytes <= out->available) return NULL;
   return INVALID("output %u ('%s') has %zu bytes, there is room for %zu", i, arg->name, bytes,
-                 out->room);
+                 out->available);
 }
 
 /* True if the storage holds this contiguous tensor and nothing else. */

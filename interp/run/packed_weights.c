@@ -20,10 +20,10 @@ static void note_damaged(const session *session, uint32_t constant) {
 }
 
 static bool is_packed_for(const program *program, const device_set *devices) {
-  for (size_t i = 0; i < program->n_forms; i++)
+  for (size_t i = 0; i < program->n_packed_weights; i++)
     for (int b = 0; b < devices->count; b++) {
       const char *own = devices->backends[b]->info.weight_layout;
-      if (own && strcmp(program->forms[i].layout, own) == 0) return true;
+      if (own && strcmp(program->packed_weights[i].layout, own) == 0) return true;
     }
   return false;
 }
@@ -33,12 +33,14 @@ static void note_elsewhere(const running *run, const backend_info *on) {
   session *session = run->session;
   const session_options *options = &session->options;
   char line[192];
-  if (session->told_packing || !session->prog->n_forms || options->packs || !options->message)
+  if (session->told_packing || !session->prog->n_packed_weights || options->packs ||
+      !options->message)
     return;
   session->told_packing = true;
   if (is_packed_for(session->prog, &session->devices)) return;
   (void)snprintf(line, sizeof line, "weights are packed for %s, not for %s: they are packed anew",
-                 session->prog->forms[0].layout, on->weight_layout ? on->weight_layout : on->kind);
+                 session->prog->packed_weights[0].layout,
+                 on->weight_layout ? on->weight_layout : on->kind);
   options->message(options->message_ctx, line);
 }
 

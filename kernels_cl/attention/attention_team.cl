@@ -28,7 +28,7 @@ typedef struct room {
   __local real *fade;    /* (ROWS) */
   __local index_t *at;   /* (KEYS): rows of the keys */
 } room;
-#define MAKE_ROOM(m)                                                       \
+#define RESERVE_LOCAL(m)                                                       \
   __local real m##_queries[ROWS * Q_MAX], m##_shares[ROWS * KEYS * PITCH], \
       m##_weights[ROWS * KEYS], m##_ends[ROWS * SHARERS], m##_fade[ROWS];  \
   __local index_t m##_at[KEYS];                                            \
@@ -203,7 +203,7 @@ static inline void attend(ATTENTION_PARAMS, const view *w, const room *m) {
 
 /* Parameters as in attention; items = groups = batches * n_kv * (rows / ROWS, rounded up). */
 __kernel void attention_team(ATTENTION_PARAMS) {
-  MAKE_ROOM(m);
+  RESERVE_LOCAL(m);
   const view w = find_view(ATTENTION_ARGS);
   attend(ATTENTION_ARGS, &w, &m);
 }
@@ -235,7 +235,7 @@ __kernel void attention_team_token(ATTENTION_PARAMS, const __global STORAGE(X_TY
                                    const long new_k_offset, const __global STORAGE(X_TYPE) * new_v,
                                    const long new_v_offset, const index8 new_k_strides,
                                    const index8 new_v_strides, FAULT_PARAMS) {
-  MAKE_ROOM(m);
+  RESERVE_LOCAL(m);
   view w = find_view(ATTENTION_ARGS);
   const place *here = &w.here;
   const long at = position[position_offset];

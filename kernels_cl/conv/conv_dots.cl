@@ -27,12 +27,12 @@
 
 /* A work-item packs the words of an output. */
 __kernel void conv_dots_weight(const __global char *weight, const long weight_offset,
-                               __global int *form, const long form_offset, const index_t items,
+                               __global int *packed, const long packed_offset, const index_t items,
                                const int k_size, const int words) {
   const index_t item = (index_t)get_global_id(0);
   if (item >= items) return;
   const __global char *from = weight + weight_offset + item * k_size;
-  __global int *to = form + form_offset + item * words;
+  __global int *to = packed + packed_offset + item * words;
   int sum = 0;
   for (int i = 0; i < words; i++) {
     uint word = 0;
@@ -42,7 +42,7 @@ __kernel void conv_dots_weight(const __global char *weight, const long weight_of
     }
     to[i] = as_int(word);
   }
-  form[form_offset + items * words + item] = FLIP * sum;
+  packed[packed_offset + items * words + item] = FLIP * sum;
 }
 
 /* Copies n neighbouring bytes. */
@@ -140,7 +140,7 @@ static inline cell cell_of(int position, int plane_rows, int plane_columns, int 
 
 /* items = images * groups * blocks of LANE_OUTPUTS outputs * positions, positions innermost. */
 __kernel void conv_dots_lanes(const __global uchar *planes, const long planes_offset,
-                              const __global int *form, const long form_offset,
+                              const __global int *packed, const long packed_offset,
                               const __global int *bias, const long bias_offset,
                               __global STORAGE(OUT_TYPE) * out, const long out_offset,
                               const index_t items, GEOMETRY_PARAMS) {
@@ -157,12 +157,12 @@ __kernel void conv_dots_lanes(const __global uchar *planes, const long planes_of
             n = min(LANE_OUTPUTS, n_outputs - block * LANE_OUTPUTS),
             cells = out_depth * out_rows * out_columns;
   planes += planes_offset + plane * channels * plane_bytes + position;
-  form += form_offset;
+  packed += packed_offset;
   int sum[LANE_OUTPUTS];
 #pragma unroll
   for (int o = 0; o < LANE_OUTPUTS; o++) {
     const int row = first + min(o, n - 1);
-    sum[o] = (HAS_BIAS ? bias[bias_offset + row] : 0) - form[groups * n_outputs * words + row];
+    sum[o] = (HAS_BIAS ? bias[bias_offset + row] : 0) - packed[groups * n_outputs * words + row];
   }
   uint word = 0;
   int k = 0;
@@ -178,7 +178,7 @@ __kernel void conv_dots_lanes(const __global uchar *planes, const long planes_of
           if (k % 4 != 0 && k < k_size) continue;
 #pragma unroll
           for (int o = 0; o < LANE_OUTPUTS; o++)
-            sum[o] = add_dot(sum[o], word, form[(first + min(o, n - 1)) * words + (k - 1) / 4]);
+            sum[o] = add_dot(sum[o], word, packed[(first + min(o, n - 1)) * words + (k - 1) / 4]);
           word = 0;
         }
   const index_t number =

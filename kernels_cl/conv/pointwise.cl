@@ -40,7 +40,7 @@ static inline void sum_channels(floatw sums[ROWS][2], const product *p, const in
       for (int v = 0; v < 2; v++)
         if (v < vectors) {
           in[v] = vloadw(v, x);
-          ASK_FOR(x + (vectors + v) * WIDTH); /* prefetches the next tile */
+          PREFETCH(x + (vectors + v) * WIDTH); /* prefetches the next tile */
         }
       EACH_SUM sums[r][v] = fma((floatw)w[r], in[v], sums[r][v]);
     }

@@ -155,8 +155,8 @@ static inline void multiply_rows(__global const float *a, index_t a_step, __glob
     for (int r = 0; r < MOST_ROWS; r++) low[r] = high[r] = 0;
     for (int k = 0; k < deep; k++, b += COLUMNS, next += next_step) {
       const floatw x = vloadw(0, b), y = vloadw(1, b);
-      ASK_FOR(next);
-      if (next_step > 16) ASK_FOR(next + 16); /* the next cache line */
+      PREFETCH(next);
+      if (next_step > 16) PREFETCH(next + 16); /* the next cache line */
 #pragma unroll
       for (int r = 0; r < MOST_ROWS; r++) {
         if (r >= rows) continue;

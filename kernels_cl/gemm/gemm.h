@@ -78,7 +78,7 @@ static inline void multiply_column(__global const float *a, B_SPACE const float 
   for (index_t panel = first; panel < last; panel++, next += step * depth) {
     float tile[ROWS * COLUMNS];
     for (int r = 0; r < ROWS; r++) /* prefetch: these sums are far apart */
-      for (int at = 0; at < COLUMNS; at += LINE) ASK_FOR(sums + (panel * ROWS + r) * n_size + at);
+      for (int at = 0; at < COLUMNS; at += LINE) PREFETCH(sums + (panel * ROWS + r) * n_size + at);
     multiply_panels(a + (long)k0 * padded + (long)panel * ROWS * depth, b, depth, true, tile,
                     COLUMNS, next, step);
     const int rows = (int)min((index_t)ROWS, m_size - panel * ROWS);

@@ -52,8 +52,8 @@ static inline void multiply_rows(a_pointer a, index_t a_m, index_t a_k, int last
     for (int k = 0; k < deep; k++) {
 #pragma unroll
       for (int p = 0; p < P; p++) {
-        ASK_FOR(b + p * b_panel + AHEAD * COLUMNS);
-        if (sizeof *b == 4) ASK_FOR(b + p * b_panel + AHEAD * COLUMNS + WIDTH);
+        PREFETCH(b + p * b_panel + AHEAD * COLUMNS);
+        if (sizeof *b == 4) PREFETCH(b + p * b_panel + AHEAD * COLUMNS + WIDTH);
         const floatw x = LOADWF(B_TYPE, b + p * b_panel),
                      y = LOADWF(B_TYPE, b + p * b_panel + WIDTH);
 #pragma unroll
@@ -138,7 +138,7 @@ __kernel void gemm_panels(GEMM_PARAMS, __global const STORAGE(B_TYPE) * b, const
 #if HAS_BIAS /* prefetch, since rows of the bias are far apart */
     for (int m = 0; m < rows && k0 + depth >= k_size; m++)
       for (int j = 0; j < count * COLUMNS; j += 16)
-        ASK_FOR(bias + m * bias_m + min(first * COLUMNS + j, n_size - 1) * bias_n);
+        PREFETCH(bias + m * bias_m + min(first * COLUMNS + j, n_size - 1) * bias_n);
 #endif
     for (int p = 0; p < count; p += P)
       for (int m = 0; m < rows; m += M)

@@ -54,7 +54,7 @@ static inline void multiply_panels(__global const float *a, B_SPACE const float 
     for (int r = 0; r < ROWS; r++) c0[r] = c1[r] = 0;
     for (int k = k0; k < k1; k++) {
       const floatw x = vloadw(0, b), y = vloadw(1, b);
-      if (next_step) ASK_FOR(next);
+      if (next_step) PREFETCH(next);
 #pragma unroll
       for (int r = 0; r < ROWS; r++) {
         c0[r] = fma((floatw)a[r], x, c0[r]);

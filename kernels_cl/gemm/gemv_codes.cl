@@ -35,7 +35,7 @@ static inline void multiply_codes(__local const float *a, int a_m, __local const
 #pragma unroll
       for (int v = span * VECTORS / SPANS; v < (span + 1) * VECTORS / SPANS; v++) {
         const uint16 w = vload16(v, words);
-        ASK_FOR(words + v * PANEL + AHEAD / 4);
+        PREFETCH(words + v * PANEL + AHEAD / 4);
 #pragma unroll
         for (int j = 0; j < CODES; j++) {
           const float16 x = CODE_OF(w, j);

@@ -48,9 +48,9 @@
  * level tracks few outstanding lines. Only PoCL has it, whose compiler is clang. (The compiler of
  * oclgrind is also clang, but does not support this instruction.) */
 #ifdef POCL_DEVICE_ADDRESS_BITS
-#define ASK_FOR(p) __builtin_prefetch(p, 0, 2)
+#define PREFETCH(p) __builtin_prefetch(p, 0, 2)
 #else
-#define ASK_FOR(p) ((void)(p))
+#define PREFETCH(p) ((void)(p))
 #endif
 
 #define PASTE_(a, b) a##b

@@ -106,17 +106,17 @@ static inline void expect_near(const float *got, const float *want, size_t n) {
 /* ---------------------------------------------------------------- buffers of the host's */
 
 /* Creates a buffer of `room` floats between guards, all filled with a pattern. */
-static inline cl_mem guarded(const host *host, cl_mem_flags flags, size_t room) {
+static inline cl_mem guarded(const host *host, cl_mem_flags flags, size_t capacity) {
   static const float pattern = -77;
-  size_t bytes = room * 4 + 2 * GUARD;
+  size_t bytes = capacity * 4 + 2 * GUARD;
   cl_mem m = new_buffer(host->context, flags, bytes, NULL);
   right(cl.clEnqueueFillBuffer(host->queue, m, &pattern, sizeof pattern, 0, bytes, 0, NULL, NULL));
   return m;
 }
 
 /* Reads n floats and checks that the guards and the rest of `room` are untouched. */
-static inline void take(const host *host, cl_mem m, float *out, size_t n, size_t room) {
-  size_t floats = room + 2 * GUARD / 4, first = GUARD / 4;
+static inline void take(const host *host, cl_mem m, float *out, size_t n, size_t capacity) {
+  size_t floats = capacity + 2 * GUARD / 4, first = GUARD / 4;
   float *all = malloc(floats * 4);
   read_from(host->queue, m, 0, all, floats * 4);
   for (size_t i = 0; i < floats; i++)

@@ -57,7 +57,7 @@ static clave_status get_memory(const objects *objects, void *info) {
   return clave_session_memory(objects->session, info);
 }
 static clave_status get_form(const objects *objects, void *info) {
-  return clave_program_form(objects->packed, 0, info);
+  return clave_program_packed_weight(objects->packed, 0, info);
 }
 static clave_status get_place(const objects *objects, void *info) {
   return clave_placement_get(objects->places, NULL, 0, info);
@@ -96,7 +96,8 @@ static const struct getter {
     {"clave_device_info", get_listed, FIRST(clave_device_info, index), sizeof(clave_device_info)},
     {"clave_program_info", get_program, FIRST(clave_program_info, state_bytes),
      sizeof(clave_program_info)},
-    {"clave_form_info", get_form, FIRST(clave_form_info, bytes), sizeof(clave_form_info)},
+    {"clave_packed_weight_info", get_form, FIRST(clave_packed_weight_info, bytes),
+     sizeof(clave_packed_weight_info)},
     {"clave_method_info", get_method, FIRST(clave_method_info, n_nodes), sizeof(clave_method_info)},
     {"clave_tensor_info", get_input, FIRST(clave_tensor_info, encoding), sizeof(clave_tensor_info)},
     {"clave_tensor_info", get_output, FIRST(clave_tensor_info, encoding),

@@ -36,13 +36,13 @@ static void run_backwards(void *pool, int64_t n, int64_t grain, kernel_body body
 static void *grant(void *pool, size_t bytes) {
   test_pool *test_pool = pool;
   if (test_pool->n >= test_pool->grants || bytes > SIZE_MAX / 4) return NULL;
-  const size_t room = kernel_scratch_size(bytes > 0 ? bytes : 1);
-  char *memory = aligned_alloc(64, room + SCRATCH_GUARD);
+  const size_t capacity = kernel_scratch_size(bytes > 0 ? bytes : 1);
+  char *memory = aligned_alloc(64, capacity + SCRATCH_GUARD);
   assert_non_null(memory);
   test_pool->taken += kernel_scratch_size(bytes);
   memset(memory, 0xff, bytes); /* NaN, so that a missing write is noticed */
-  memset(memory + room, 0x5a, SCRATCH_GUARD);
-  test_pool->bytes[test_pool->n] = room;
+  memset(memory + capacity, 0x5a, SCRATCH_GUARD);
+  test_pool->bytes[test_pool->n] = capacity;
   return test_pool->memory[test_pool->n++] = memory;
 }
 

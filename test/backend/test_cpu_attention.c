@@ -306,7 +306,7 @@ static void check_scratch(int n_threads, int64_t share, int64_t n_keys) {
   for (int64_t n = 1; n < 200; n++) {
     const attention_cached_args args = {.q = tensor_of(&q, DTYPE_F32, 3 * share, n, 16),
                                         .sizes = {1, 3, share, n, n_keys, 16, 16},
-                                        .room = n};
+                                        .max_new_rows = n};
     const size_t bytes = kernel_attention_cached.scratch(&ctx, &args);
     assert_true(bytes >= before);
     before = bytes;

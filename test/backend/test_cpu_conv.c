@@ -30,8 +30,8 @@ static float draw(void) {
 }
 
 static conv_dim dim_of(int64_t in, int64_t kernel, int64_t stride, int64_t padding) {
-  const int64_t room = in + 2 * padding - kernel;
-  return (conv_dim){in, room < 0 ? 0 : room / stride + 1, kernel, stride, padding, 1, 1, 1};
+  const int64_t capacity = in + 2 * padding - kernel;
+  return (conv_dim){in, capacity < 0 ? 0 : capacity / stride + 1, kernel, stride, padding, 1, 1, 1};
 }
 static conv_dim one(void) { return dim_of(1, 1, 1, 0); }
 
@@ -48,7 +48,7 @@ static conv_args form(int64_t images, int64_t groups, int64_t channels, int64_t 
                      .channels = channels,
                      .outputs = outputs,
                      .dims = {one(), rows, columns},
-                     .tail = conv_tail_none};
+                     .epilogue = conv_epilogue_none};
 }
 
 static int64_t result_size(const conv_args *args) {
@@ -151,8 +151,8 @@ static double want_at(const conv_args *args, int64_t n) {
   const double sum =
       sums[n] +
       (args->bias ? (double)bias[n / out_size(args) % (args->groups * args->outputs)] : 0) +
-      (args->tail.added ? (double)added[n] : 0);
-  return fmin(fmax(sum, (double)args->tail.low), (double)args->tail.high);
+      (args->epilogue.added ? (double)added[n] : 0);
+  return fmin(fmax(sum, (double)args->epilogue.low), (double)args->epilogue.high);
 }
 
 static void check_outputs(const conv_args *args) {
@@ -166,7 +166,7 @@ static void check_outputs(const conv_args *args) {
 }
 
 /* Several threads compute the same bits. */
-static void check_tail(const kernel_desc *pack, const kernel_desc *keys, conv_args *args) {
+static void check_epilogue(const kernel_desc *pack, const kernel_desc *keys, conv_args *args) {
   run(pack, keys, args, 1);
   check_outputs(args);
   memcpy(other, out, written_bytes(args));
@@ -189,18 +189,18 @@ static void check_steps(const kernel_desc *pack, const kernel_desc *keys, conv_a
 }
 
 /* Tests every epilogue; for rounded operands, whose kernels end alike, most of them. */
-static void check_tails(const kernel_desc *pack, const kernel_desc *keys, conv_args args) {
+static void check_epilogues(const kernel_desc *pack, const kernel_desc *keys, conv_args args) {
   if (!args.rounds) {
-    check_tail(pack, keys, &args);
+    check_epilogue(pack, keys, &args);
     check_steps(pack, keys, args);
   }
-  args.tail.added = added;
-  check_tail(pack, keys, &args);
+  args.epilogue.added = added;
+  check_epilogue(pack, keys, &args);
   if (args.rounds) return;
-  args.tail.low = 0, args.bias = NULL;
-  check_tail(pack, keys, &args);
-  args.tail.high = 6, args.tail.added = NULL;
-  check_tail(pack, keys, &args);
+  args.epilogue.low = 0, args.bias = NULL;
+  check_epilogue(pack, keys, &args);
+  args.epilogue.high = 6, args.epilogue.added = NULL;
+  check_epilogue(pack, keys, &args);
 }
 
 static bool may_round(const kernel_desc *desc, const conv_args *args) {
@@ -216,7 +216,7 @@ static void check_form(const kernel_desc *pack, const kernel_desc *keys, conv_ar
     find_sums(i ? &rounded : &args);
     for (cpu_level level = CPU_PORTABLE; level <= CPU_AMX; level = next_level(level)) {
       cpu_use_at_most(level);
-      if (!i || may_round(keys, &args)) check_tails(pack, keys, i ? rounded : args);
+      if (!i || may_round(keys, &args)) check_epilogues(pack, keys, i ? rounded : args);
     }
   }
   free(values);
@@ -382,14 +382,14 @@ static void test_narrow_weight(void **state) {
   args.weight = halves;
   args.weight_type = DTYPE_BF16;
   find_sums(&args);
-  check_tail(&kernel_conv_direct_pack, &kernel_conv_direct, &args);
+  check_epilogue(&kernel_conv_direct_pack, &kernel_conv_direct, &args);
   args.rounds = true;
   find_sums(&args);
-  check_tail(&kernel_conv_direct_pack, &kernel_conv_direct, &args);
+  check_epilogue(&kernel_conv_direct_pack, &kernel_conv_direct, &args);
   args.dims[1] = one(), args.dims[2] = dim_of(108, 1, 1, 0);
   assert_true(conv_rounds(&args));
   find_sums(&args);
-  check_tail(&kernel_conv_pack, &kernel_conv, &args);
+  check_epilogue(&kernel_conv_pack, &kernel_conv, &args);
   free(values);
 }
 
@@ -399,7 +399,7 @@ static void check_special(const kernel_desc *pack, const kernel_desc *keys, conv
   args.rounds = rounds && may_round(keys, &args);
   float *values = draw_numbers(&args);
   for (int64_t i = 0; i < weight_size(&args); i++) weight[i] = fabsf(weight[i]) + 1;
-  args.tail.low = 0, args.tail.high = 6;
+  args.epilogue.low = 0, args.epilogue.high = 6;
   values[0] = NAN, values[in_size(&args) - 1] = INFINITY;
   run(pack, keys, &args, 2);
   const int64_t last = out_size(&args) - 1;
@@ -457,12 +457,12 @@ static void check_stored(conv_args args) {
   assert_non_null(stored_x);
   round_all(x, stored_x, x_size(&args));
   round_all(added, stored_added, result_size(&args));
-  args.tail = (conv_tail){.added = added, .low = -9, .high = 9};
+  args.epilogue = (conv_epilogue){.added = added, .low = -9, .high = 9};
   run(&kernel_conv_direct_pack, &kernel_conv_direct, &args, 2);
   memcpy(other, out, (size_t)result_size(&args) * sizeof *out);
   args.x = stored_x;
-  args.tail.added = stored_added;
-  args.x_type = args.out_type = args.tail.added_type = DTYPE_BF16;
+  args.epilogue.added = stored_added;
+  args.x_type = args.out_type = args.epilogue.added_type = DTYPE_BF16;
   run(&kernel_conv_direct_pack, &kernel_conv_direct, &args, 2);
   for (int64_t i = 0; i < result_size(&args); i++)
     assert_int_equal(result[i], f32_to_bf16(other[i]));

@@ -26,8 +26,8 @@ static float draw(void) {
 
 /* Describes a convolution padded by `front` before and `behind` after, in both dimensions. */
 static conv_dim dim_of(int64_t in, int64_t side, int64_t stride, int64_t front, int64_t behind) {
-  int64_t room = in + front + behind - side;
-  return (conv_dim){in, room < 0 ? 0 : room / stride + 1, side, stride, front, 1, 1, 1};
+  int64_t capacity = in + front + behind - side;
+  return (conv_dim){in, capacity < 0 ? 0 : capacity / stride + 1, side, stride, front, 1, 1, 1};
 }
 
 static conv_args form(int64_t images, int64_t groups, int64_t outputs, conv_dim rows,
@@ -42,7 +42,7 @@ static conv_args form(int64_t images, int64_t groups, int64_t outputs, conv_dim 
                      .channels = 1,
                      .outputs = outputs,
                      .dims = {dim_of(1, 1, 1, 0, 0), rows, columns},
-                     .tail = conv_tail_none};
+                     .epilogue = conv_epilogue_none};
 }
 
 static int64_t result_size(const conv_args *args) {
@@ -100,8 +100,8 @@ static void check(double want, float got, int64_t taps) {
 }
 
 /* Computes the same results and their epilogue in `other`. */
-static void check_tail(conv_args args) {
-  args.tail = (conv_tail){.added = added, .low = -1, .high = 2};
+static void check_epilogue(conv_args args) {
+  args.epilogue = (conv_epilogue){.added = added, .low = -1, .high = 2};
   run(&args, 2);
   for (int64_t i = 0; i < result_size(&args); i++)
     if (isfinite(other[i])) assert_true(out[i] == fminf(fmaxf(other[i] + added[i], -1), 2));
@@ -134,7 +134,7 @@ static void check_form(const conv_args *args) {
   memcpy(other, out, made);
   run(args, 5);
   assert_memory_equal(out, other, made);
-  check_tail(*args);
+  check_epilogue(*args);
   check_steps(*args);
 }
 

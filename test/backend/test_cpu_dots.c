@@ -134,7 +134,7 @@ static void check_form(const encoded *encoded, int64_t n) {
                       .b_k = 1,
                       .b_n = encoded->k,
                       .alpha = 1,
-                      .tail = conv_tail_none};
+                      .epilogue = conv_epilogue_none};
   test_pool pool = {.grants = 1};
   kernel_fault fault = {0};
   kernel_context ctx = make_context(&pool, &fault);

@@ -262,7 +262,7 @@ static matmul_args product_args(const ktensor *left, const ktensor *right, const
                        .b_k = right->strides[0],
                        .b_n = right->strides[1],
                        .alpha = 1,
-                       .tail = conv_tail_none};
+                       .epilogue = conv_epilogue_none};
 }
 
 /* Runs the kernel in exactly as much memory as it declares. */
@@ -339,7 +339,7 @@ static void test_batches(void **state) {
                               .b_batch = {2, {2, 3}, {0, shared ? 0 : 30}},
                               .bias_batch = {2, {2, 3}, {0}},
                               .alpha = 1,
-                              .tail = conv_tail_none});
+                              .epilogue = conv_epilogue_none});
     for (int i = 0; i < 144; i++) {
       int batch = i / 24, row = i / 6 % 4, column = i % 6;
       float sum = 0;
@@ -444,7 +444,7 @@ static void attend_ring(ring *ring, int n_threads, int64_t at, int64_t n) {
                                       .out = some_rows(ring->out, HEADS, TOKENS, at, n),
                                       .sizes = {1, KV, HEADS / KV, n, RING, DIM, DIM},
                                       .window = WINDOW,
-                                      .room = RING - WINDOW + 1,
+                                      .max_new_rows = RING - WINDOW + 1,
                                       .scale = 0.5};
   test_pool pool = {.grants = 1};
   kernel_fault fault = {0};
@@ -492,7 +492,7 @@ static void test_ring_positions(void **state) {
                                         .out = some_rows(cache.out, HEADS, TOKENS, 0, 1),
                                         .sizes = {1, KV, HEADS / KV, 1, RING, DIM, DIM},
                                         .window = WINDOW,
-                                        .room = RING - WINDOW + 1,
+                                        .max_new_rows = RING - WINDOW + 1,
                                         .scale = 1};
     test_pool pool = {.grants = 1};
     kernel_fault fault = {0};

@@ -99,7 +99,7 @@ static void check_formula(const matmul_integer_args *given, integer_result makes
       .greatest = which & 8 ? 127 : 255};
   if (which & 2) {
     args.steps.head = (elementwise_head){.n_inputs = 1, .n_steps = 1};
-    args.steps.steps[0] = (kstep){.form = KSTEP_MAP,
+    args.steps.steps[0] = (kstep){.role = KSTEP_MAP,
                                   .kind = FLOAT_STEP_RELU,
                                   .operand_type = DTYPE_F32,
                                   .type = DTYPE_F32,

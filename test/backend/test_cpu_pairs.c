@@ -84,7 +84,7 @@ static matmul_args args_of(dtype type, int64_t m, int64_t n, int64_t k) {
                        .b_k = 1,
                        .b_n = k,
                        .alpha = 1,
-                       .tail = conv_tail_none};
+                       .epilogue = conv_epilogue_none};
 }
 
 static const dtype types[] = {DTYPE_F16, DTYPE_BF16};

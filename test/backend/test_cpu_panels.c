@@ -90,7 +90,7 @@ static matmul_args args_of(dtype t, int64_t m, int64_t n, int64_t k) {
                        .a_m = k,
                        .a_k = 1,
                        .alpha = 1,
-                       .tail = conv_tail_none};
+                       .epilogue = conv_epilogue_none};
 }
 
 static const int64_t numbers_of_columns[] = {1, 8, 9, 15, 16, 17, 33, MOST_COLUMNS};

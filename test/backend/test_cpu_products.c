@@ -52,7 +52,7 @@ static matmul_args args_of(const sizes *sizes) {
                        .b_batch = {1, {sizes->batches}, {0}},
                        .bias_batch = {1, {sizes->batches}, {0}},
                        .alpha = 1,
-                       .tail = conv_tail_none};
+                       .epilogue = conv_epilogue_none};
 }
 
 /* A bias of the result's size is stored where the result is written. */
@@ -114,9 +114,9 @@ static void check_threads(const matmul_args *args) {
 /* The results have the same bits as with sums, limits and steps applied afterwards, in `before`. */
 static void check_followed(matmul_args args) {
   const int64_t n = result_size(&args);
-  if (!matmul_takes_tail(&args)) return;
+  if (!matmul_takes_epilogue(&args)) return;
   matmul_args own = args;
-  own.tail = (conv_tail){.added = added, .low = -0.5F, .high = 2};
+  own.epilogue = (conv_epilogue){.added = added, .low = -0.5F, .high = 2};
   multiply(&own, 3);
   for (int64_t i = 0; i < n + GUARD; i++)
     assert_true(out[i] == (i < n ? fminf(fmaxf(before[i] + added[i], -0.5F), 2) : -99));

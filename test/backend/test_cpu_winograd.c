@@ -98,7 +98,7 @@ static void run_direct(const winograd_args *args) {
                    .outputs = args->outputs,
                    .dims = {dim_of(1, 1, 1, 0), dim_of(args->in_rows, args->out_rows, 3, args->top),
                             dim_of(args->in_columns, args->out_columns, 3, args->left)},
-                   .tail = conv_tail_none};
+                   .epilogue = conv_epilogue_none};
   run_packed_kernel(&kernel_conv_pack, &kernel_conv, &own, &own.packed, 1);
 }
 
@@ -140,7 +140,7 @@ static winograd_args form(int64_t images, int64_t groups, int64_t channels, int6
                          .groups = groups,
                          .channels = channels,
                          .outputs = outputs,
-                         .tail = conv_tail_none};
+                         .epilogue = conv_epilogue_none};
 }
 
 /* Describes a convolution padded by `top` and `left` before, `bottom` and `right` after the
@@ -154,12 +154,12 @@ static winograd_args sized(winograd_args args, int64_t rows, int64_t columns, in
 }
 
 /* Computes the same results and their epilogue in `other`. */
-static void check_tail(winograd_args args) {
-  args.tail = (conv_tail){.low = -1, .high = 2};
+static void check_epilogue(winograd_args args) {
+  args.epilogue = (conv_epilogue){.low = -1, .high = 2};
   run_tiles(&args, 2);
   for (int64_t i = 0; i < result_size(&args); i++)
     assert_true(out[i] == fminf(fmaxf(other[i], -1), 2));
-  args.tail.added = added;
+  args.epilogue.added = added;
   run_tiles(&args, 2);
   for (int64_t i = 0; i < result_size(&args); i++)
     assert_true(out[i] == fminf(fmaxf(other[i] + added[i], -1), 2));
@@ -187,7 +187,7 @@ static void check_level(winograd_args args) {
       run_tiles(&args, threads);
       assert_memory_equal(out, other, result_bytes(&args));
     }
-    check_tail(args);
+    check_epilogue(args);
     check_steps(args);
   }
 }

@@ -225,7 +225,7 @@ class Tiled(torch.nn.Module):
 
 
 class Followed(torch.nn.Module):
-    """Constant weights, and behind each convolution what the CPU backend's kernels do where they store (backend/cpu/tail.c)
+    """Constant weights, and behind each convolution what the CPU backend's kernels do where they store (backend/cpu/epilogue.c)
     or leave to an op of its own: by planes as they lie, with outputs in lanes, by tiles, plane by plane, in a line."""
 
     def __init__(self):

@@ -56,7 +56,7 @@ def sources(folder):
 
 def sizes(model, level='[^"]+'):
     """Bytes of packed forms in the program, of those of a level or of all."""
-    found = re.findall(rf'^  \{{\d+, "{level}", model_forms \+ \d+, (\d+)\}}', model.read_text(), re.M)
+    found = re.findall(rf'^  \{{\d+, "{level}", model_packed_weights \+ \d+, (\d+)\}}', model.read_text(), re.M)
     return [int(n) for n in found]
 
 
@@ -116,7 +116,7 @@ def test_processors_of_two_levels(builder, tmp_path, at_less, net):
     packed_for_both(tmp_path, at_less, program)
     folder = emit(tmp_path / CONVERTED, tmp_path / "c")
     text = (folder / "model.c").read_text()
-    levels = re.findall(r'^  \{(\d+), "([^"]+)", model_forms', text, re.M)
+    levels = re.findall(r'^  \{(\d+), "([^"]+)", model_packed_weights', text, re.M)
     assert len({level for _, level in levels}) == 2 and len(levels) == 2 * len({n for n, _ in levels})
     assert is_right(builder.build(folder), program, args)
 

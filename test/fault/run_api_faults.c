@@ -228,10 +228,10 @@ static clave_status move_states(life *life) {
   return clave_session_copy_state(life->session, life->other);
 }
 
-static clave_status describe_forms(const clave_program *program) {
-  clave_form_info form = {.size = sizeof form};
-  for (uint32_t i = 0; i < clave_program_count_forms(program); i++)
-    TRY(clave_program_form(program, i, &form));
+static clave_status describe_packed_weights(const clave_program *program) {
+  clave_packed_weight_info form = {.size = sizeof form};
+  for (uint32_t i = 0; i < clave_program_count_packed_weights(program); i++)
+    TRY(clave_program_packed_weight(program, i, &form));
   return NULL;
 }
 
@@ -240,7 +240,7 @@ static clave_status pack(life *life) {
   clave_program *program = NULL, *back = NULL;
   TRY(clave_program_load(life->program_path, NULL, &program));
   clave_status st = clave_program_pack(program, life->device, NULL);
-  if (!st) st = describe_forms(program);
+  if (!st) st = describe_packed_weights(program);
   if (!st) st = clave_program_save(program, in_folder(life, "packed.clv"));
   if (!st) st = clave_program_unpack(program);
   if (!st) st = clave_program_load(in_folder(life, "packed.clv"), NULL, &back);

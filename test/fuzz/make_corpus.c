@@ -72,13 +72,14 @@ static void put_packed(void) {
   size_t n;
   expect_good(sample_program(SAMPLE_PROGRAM, &program));
   for (int kind = 0; kind < 2; kind++) {
-    program_form desc = {.layout = "cpu 1 x86-64",
-                         .kind = kind,
-                         .view = {.type = DTYPE_F32, .rank = 2, .dims = {3, 4}, .strides = {4, 1}},
-                         .bytes = 64};
+    program_packed_weight desc = {
+        .layout = "cpu 1 x86-64",
+        .kind = kind,
+        .view = {.type = DTYPE_F32, .rank = 2, .dims = {3, 4}, .strides = {4, 1}},
+        .bytes = 64};
     desc.data = desc.own = calloc(1, desc.bytes);
     assert_non_null(desc.own);
-    expect_good(program_add_form(program, &desc));
+    expect_good(program_add_packed_weight(program, &desc));
   }
   expect_good(program_save(program, path));
   void *bytes = read_bytes(path, &n);

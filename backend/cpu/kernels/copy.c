@@ -76,7 +76,7 @@ static void convert_row(const convert_task *task, int64_t n, int64_t from, int64
   void *y = element_at(task->c.to, task->to, to);
   row_block some;
   if (step == 1 && to_step == 1 && task->to == DTYPE_BF16) {
-    narrow_row(x, n, y);
+    row_to_bf16(x, n, y);
     return;
   }
   if (step == 1 && to_step == 1) {

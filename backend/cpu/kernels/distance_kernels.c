@@ -108,8 +108,8 @@ KERNEL_INLINE bool of_products(float squares, const float *others, int64_t n, fl
     memcpy(roots, &root, sizeof root);
     for (int i = 0; i < LANES; i++) roots[i] = sqrtf(roots[i]);
     memcpy(&root, roots, sizeof root);
-    const lanes room = DISTANCE_ROOM(all, root);
-    near |= (lane_bits)room | ((lane_bits)room + LEAST_EXPONENT);
+    const lanes margin = DISTANCE_MARGIN(all, root);
+    near |= (lane_bits)margin | ((lane_bits)margin + LEAST_EXPONENT);
     memcpy(c + j, &root, sizeof root);
   }
   for (; j < n; j++) {

@@ -21,10 +21,10 @@ void distance_run_tile(distance_norm norm, const distance_tile *tile);
 /* True if a distance computed as |x|^2 + |y|^2 - 2 xy is unreliable. `squares` is |x|^2 + |y|^2.
  * The distance is near if cancellation lost more than four bits, or if it is NaN or infinite. The
  * caller then recomputes it from differences. */
-#define DISTANCE_ROOM(squares, distance) ((distance) * (distance) - (squares) * (1 / 16.0F))
+#define DISTANCE_MARGIN(squares, distance) ((distance) * (distance) - (squares) * (1 / 16.0F))
 static inline bool distance_is_near(float squares, float distance) {
-  const float room = DISTANCE_ROOM(squares, distance);
-  return !(room >= 0 && room <= FLT_MAX);
+  const float margin = DISTANCE_MARGIN(squares, distance);
+  return !(margin >= 0 && margin <= FLT_MAX);
 }
 /* Sets c[j] = sqrt(squares + others[j] - 2 c[j]) for j < n. Returns true if any of them is near. */
 bool distance_of_products(float squares, const float *others, int64_t n, float *c);

@@ -56,10 +56,10 @@ static void measure(const ktensor *x, int64_t at, int64_t n, double eps, double 
 /* ---------------------------------------------------------------- over rows */
 
 /* Returns elements [at, at + n) of a float parameter; if it is absent, `fill`, stored in `room`. */
-static const float *find_part(const ktensor *t, int64_t at, int64_t n, float fill, float *room) {
+static const float *find_part(const ktensor *t, int64_t at, int64_t n, float fill, float *scratch) {
   if (t->data) return (const float *)t->data + at;
-  for (int64_t i = 0; i < n; i++) room[i] = fill;
-  return room;
+  for (int64_t i = 0; i < n; i++) scratch[i] = fill;
+  return scratch;
 }
 
 static bool is_f32(const ktensor *t) { return !t->data || t->type == DTYPE_F32; }
@@ -67,14 +67,14 @@ static bool is_f32(const ktensor *t) { return !t->data || t->type == DTYPE_F32; 
 static void scale_floats(const row_norm *norm, int64_t r, double mean, double inverse) {
   const norm_rows rows = norm_rows_here();
   const bool rounds = is_bf16(norm->out.type);
-  float ones[ROW_BLOCK], zeros[ROW_BLOCK], room[ROW_BLOCK];
+  float ones[ROW_BLOCK], zeros[ROW_BLOCK], scratch[ROW_BLOCK];
   for (int64_t at = 0; at < norm->row; at += ROW_BLOCK) {
     const int64_t n = norm->row - at < ROW_BLOCK ? norm->row - at : ROW_BLOCK,
                   i = r * norm->row + at;
     rows.scale(n, (const float *)norm->x.data + i, mean, inverse,
                find_part(&norm->weight, at, n, 1, ones), find_part(&norm->bias, at, n, 0, zeros),
-               rounds ? room : (float *)norm->out.data + i);
-    if (rounds) narrow_row(room, n, (uint16_t *)norm->out.data + i);
+               rounds ? scratch : (float *)norm->out.data + i);
+    if (rounds) row_to_bf16(scratch, n, (uint16_t *)norm->out.data + i);
   }
 }
 
@@ -145,9 +145,9 @@ const kernel_desc kernel_rms_norm = {.name = "rms_norm",
 /* Stores x * scale + shift for elements [at, at + n) of F32, and applies the epilogue. */
 static void scale_block(const channel_norm *norm, int64_t at, int64_t n, double scale,
                         double shift) {
-  float room[ROW_BLOCK];
+  float scratch[ROW_BLOCK];
   const bool rounds = is_bf16(norm->out.type);
-  float *to = rounds ? room : (float *)norm->out.data + at;
+  float *to = rounds ? scratch : (float *)norm->out.data + at;
   if (is_bf16(norm->x.type))
     bf16_shift((const uint16_t *)norm->x.data + at, n, (float)scale, (float)shift, to);
   else
@@ -157,7 +157,7 @@ static void scale_block(const channel_norm *norm, int64_t at, int64_t n, double 
     return;
   }
   bf16_steps(&norm->steps, to, n);
-  narrow_row(to, n, (uint16_t *)norm->out.data + at);
+  row_to_bf16(to, n, (uint16_t *)norm->out.data + at);
 }
 
 /* The same for any float dtype. */
@@ -186,8 +186,8 @@ static void normalize_plane(const channel_norm *norm, int64_t k, double mean, do
 }
 
 /* measure() in one pass, by the sums of differences from the mean of the first elements. */
-static void measure_narrow(const channel_norm *norm, int64_t at, int64_t n, double *mean,
-                           double *inverse) {
+static void measure_bf16(const channel_norm *norm, int64_t at, int64_t n, double *mean,
+                         double *inverse) {
   const uint16_t *x = (const uint16_t *)norm->x.data + at;
   const int64_t some = n < ROW_BLOCK ? n : ROW_BLOCK;
   const float shift = (float)(bf16_sum(x, some) / (double)some);
@@ -205,7 +205,7 @@ static void group_norm_groups(void *ctx, int64_t begin, int64_t end) {
     double mean, inverse;
     const int64_t at = g * per_group * norm->plane, n = per_group * norm->plane;
     if (norm->type == DTYPE_F32 && is_bf16(norm->x.type))
-      measure_narrow(norm, at, n, &mean, &inverse);
+      measure_bf16(norm, at, n, &mean, &inverse);
     else
       measure(&norm->x, at, n, norm->eps, &mean, &inverse);
     for (int64_t k = g * per_group; k < (g + 1) * per_group; k++)

@@ -316,7 +316,7 @@ static void store_cells(const pool_args *args, dtype t, int64_t at, int64_t n,
                         const cell_row *values) {
   void *to = element_at(args->out, args->out_type, at);
   if (rounds(args))
-    narrow_row((const float *)(const void *)values, n, to);
+    row_to_bf16((const float *)(const void *)values, n, to);
   else if (t == args->type)
     memcpy(to, values, (size_t)n * dtype_size(t));
   else
@@ -325,10 +325,10 @@ static void store_cells(const pool_args *args, dtype t, int64_t at, int64_t n,
 
 /* The same for results of bf16_larger. */
 static void store_ordered(const pool_args *args, int64_t at, int64_t n, const int16_t *order) {
-  uint16_t narrow[ROW_BLOCK];
-  uint16_t *to = rounds(args) ? (uint16_t *)args->out + at : narrow;
+  uint16_t bf16[ROW_BLOCK];
+  uint16_t *to = rounds(args) ? (uint16_t *)args->out + at : bf16;
   bf16_ordered(order, n, to);
-  if (!rounds(args)) widen_row(narrow, n, (float *)args->out + at);
+  if (!rounds(args)) widen_row(bf16, n, (float *)args->out + at);
 }
 
 /* plane: of BF16. First takes the maximum over its rows. */

@@ -86,20 +86,20 @@ static void load_keys(const sort_args *args, const char *x, int64_t first, int64
 /* ---------------------------------------------------------------- sorting keys */
 
 /* Memory of a sort of at most n elements. */
-typedef struct sort_room {
+typedef struct sort_workspace {
   uint64_t *keys, *a, *b; /* (n) each; keys: whole keys, none for rows of short keys */
-} sort_room;
+} sort_workspace;
 
-static size_t room_bytes(int64_t n, bool with_keys) {
+static size_t workspace_bytes(int64_t n, bool with_keys) {
   size_t bytes;
   if (__builtin_mul_overflow((size_t)n, (with_keys ? 3 : 2) * sizeof(uint64_t), &bytes))
     return SIZE_MAX / 2; /* more than any machine has */
   return bytes;
 }
 
-static sort_room room_at(char *scratch, int64_t n) {
+static sort_workspace workspace_at(char *scratch, int64_t n) {
   uint64_t *a = (uint64_t *)(void *)scratch;
-  return (sort_room){.a = a, .b = a + n, .keys = a + 2 * n};
+  return (sort_workspace){.a = a, .b = a + n, .keys = a + 2 * n};
 }
 
 /* Replaces the low half of keys in words by the high half. */
@@ -111,12 +111,12 @@ static void next_half(const uint64_t *keys, int64_t n, uint64_t *words) {
 }
 
 /* Sorts the n words in room->a. Returns room->a or room->b. pool NULL: on the calling thread. */
-static const uint64_t *sorted_words(const sort_room *room, int64_t n, bool long_keys,
+static const uint64_t *sorted_words(const sort_workspace *workspace, int64_t n, bool long_keys,
                                     const sort_pool *pool) {
-  uint64_t *now = sort_words(room->a, room->b, n, pool);
+  uint64_t *now = sort_words(workspace->a, workspace->b, n, pool);
   if (!long_keys) return now;
-  next_half(room->keys, n, now);
-  return sort_words(now, now == room->a ? room->b : room->a, n, pool);
+  next_half(workspace->keys, n, now);
+  return sort_words(now, now == workspace->a ? workspace->b : workspace->a, n, pool);
 }
 
 /* Returns the word of an element from its key; of long keys only the low half. */
@@ -124,17 +124,17 @@ static uint64_t first_word(uint64_t key, int64_t place) { return key << 32 | (ui
 
 /* Reads elements [from, end) of a row; room is that of the whole row. */
 static void read_row(const sort_args *args, const char *x, int64_t from, int64_t end,
-                     const sort_room *room) {
+                     const sort_workspace *workspace) {
   const bool long_keys = is_long(args->x.type);
   key_block block;
   for (int64_t at = from; at < end; at += ROW_BLOCK) {
     const int64_t n = least(ROW_BLOCK, end - at);
     load_keys(args, x, at, n, &block);
     if (long_keys) {
-      memcpy(room->keys + at, block.long_bits, (size_t)n * sizeof *room->keys);
-      for (int64_t i = 0; i < n; i++) room->a[at + i] = first_word(block.long_bits[i], at + i);
+      memcpy(workspace->keys + at, block.long_bits, (size_t)n * sizeof *workspace->keys);
+      for (int64_t i = 0; i < n; i++) workspace->a[at + i] = first_word(block.long_bits[i], at + i);
     } else {
-      for (int64_t i = 0; i < n; i++) room->a[at + i] = first_word(block.bits[i], at + i);
+      for (int64_t i = 0; i < n; i++) workspace->a[at + i] = first_word(block.bits[i], at + i);
     }
   }
 }
@@ -147,31 +147,32 @@ typedef struct kept {
   uint64_t last;           /* once k elements are kept, the key that a further one must be below */
   int64_t count, k, capacity;
   bool long_keys, full;
-  sort_room room; /* keys: as in sort_room */
+  sort_workspace workspace; /* keys: as in sort_workspace */
 } kept;
 
 static int64_t capacity_of(int64_t k) { return k < LEAST_KEPT / 2 ? LEAST_KEPT : 2 * k; }
 static size_t kept_bytes(int64_t k) {
-  const size_t three = room_bytes(capacity_of(k), true);
+  const size_t three = workspace_bytes(capacity_of(k), true);
   return three + three / 3;
 }
 
 static kept kept_at(const sort_args *args, char *scratch) {
   const int64_t capacity = capacity_of(args->k);
-  const sort_room room = room_at(scratch, capacity);
-  return (kept){.keys = room.keys,
-                .places = room.keys + capacity,
+  const sort_workspace workspace = workspace_at(scratch, capacity);
+  return (kept){.keys = workspace.keys,
+                .places = workspace.keys + capacity,
                 .k = args->k,
                 .capacity = capacity,
                 .long_keys = is_long(args->x.type),
-                .room = room};
+                .workspace = workspace};
 }
 
 /* Reduces the candidates to the first k, in order. */
 static void settle(kept *kept) {
-  for (int64_t i = 0; i < kept->count; i++) kept->room.a[i] = first_word(kept->keys[i], i);
-  const uint64_t *words = sorted_words(&kept->room, kept->count, kept->long_keys, NULL);
-  uint64_t *keys = words == kept->room.a ? kept->room.b : kept->room.a, *places = (uint64_t *)words;
+  for (int64_t i = 0; i < kept->count; i++) kept->workspace.a[i] = first_word(kept->keys[i], i);
+  const uint64_t *words = sorted_words(&kept->workspace, kept->count, kept->long_keys, NULL);
+  uint64_t *keys = words == kept->workspace.a ? kept->workspace.b : kept->workspace.a,
+           *places = (uint64_t *)words;
   const int64_t n = least(kept->count, kept->k);
   for (int64_t i = 0; i < n; i++) {
     const uint64_t from = words[i] & ~HIGH;
@@ -315,9 +316,9 @@ static void store_row_results(const sort_args *args, const row_at *at, const uin
 static void sort_one(const void *user, int64_t row, char *scratch) {
   const sort_args *args = user;
   const row_at at = find_row(args, row);
-  const sort_room room = room_at(scratch, args->n);
-  read_row(args, at.x, 0, args->n, &room);
-  store_row_results(args, &at, sorted_words(&room, args->n, is_long(args->x.type), NULL), 0,
+  const sort_workspace workspace = workspace_at(scratch, args->n);
+  read_row(args, at.x, 0, args->n, &workspace);
+  store_row_results(args, &at, sorted_words(&workspace, args->n, is_long(args->x.type), NULL), 0,
                     args->k);
 }
 
@@ -334,7 +335,7 @@ static void keep_one(const void *user, int64_t row, char *scratch) {
 typedef struct row_parts {
   const sort_args *args;
   row_at at;
-  sort_room room;
+  sort_workspace workspace;
   const uint64_t *words; /* the sorted words */
   char *scratch;         /* kept_bytes of each part */
   int64_t parts;
@@ -347,7 +348,8 @@ static int64_t part_begin(const row_parts *parts, int64_t n, int64_t part) {
 static void read_parts(void *ctx, int64_t begin, int64_t end) {
   const row_parts *parts = ctx;
   const int64_t from = part_begin(parts, parts->args->n, begin);
-  read_row(parts->args, parts->at.x, from, part_begin(parts, parts->args->n, end), &parts->room);
+  read_row(parts->args, parts->at.x, from, part_begin(parts, parts->args->n, end),
+           &parts->workspace);
 }
 
 static void store_parts(void *ctx, int64_t begin, int64_t end) {
@@ -359,7 +361,8 @@ static void store_parts(void *ctx, int64_t begin, int64_t end) {
 static void sort_by_parts(const kernel_context *ctx, row_parts *parts, uint32_t *counts) {
   const sort_pool pool = {ctx, parts->parts, counts};
   ctx->parallel_for(ctx->pool, parts->parts, 1, read_parts, parts);
-  parts->words = sorted_words(&parts->room, parts->args->n, is_long(parts->args->x.type), &pool);
+  parts->words =
+      sorted_words(&parts->workspace, parts->args->n, is_long(parts->args->x.type), &pool);
   ctx->parallel_for(ctx->pool, parts->parts, 1, store_parts, parts);
 }
 
@@ -402,7 +405,7 @@ static int64_t parts_of(const kernel_context *ctx, const sort_args *args) {
 }
 
 static size_t row_bytes(const sort_args *args) {
-  return wants_few(args) ? kept_bytes(args->k) : room_bytes(args->n, is_long(args->x.type));
+  return wants_few(args) ? kept_bytes(args->k) : workspace_bytes(args->n, is_long(args->x.type));
 }
 
 static size_t counts_bytes(int64_t parts) { return (size_t)parts * SORT_DIGITS * sizeof(uint32_t); }
@@ -422,8 +425,10 @@ static size_t sort_scratch(const kernel_context *ctx, const void *args) {
 static bool run_parts(const kernel_context *ctx, const sort_args *args, int64_t parts) {
   char *scratch = ctx->scratch(ctx->pool, parts_bytes(args, parts));
   if (!scratch) return false;
-  row_parts row_parts = {
-      .args = args, .parts = parts, .scratch = scratch, .room = room_at(scratch, args->n)};
+  row_parts row_parts = {.args = args,
+                         .parts = parts,
+                         .scratch = scratch,
+                         .workspace = workspace_at(scratch, args->n)};
   for (int64_t row = 0; row < tasks_of(args); row++) {
     row_parts.at = find_row(args, row);
     if (wants_few(args))

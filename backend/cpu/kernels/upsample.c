@@ -147,7 +147,7 @@ static void copy_plane(const void *user, int64_t task, char *scratch) {
     last = row;
     if (is_bf16(args->x_type) != is_bf16(args->out_type)) {
       if (args->out_type == DTYPE_BF16)
-        narrow_row(x, in, (uint16_t *)(void *)scratch);
+        row_to_bf16(x, in, (uint16_t *)(void *)scratch);
       else
         widen_row(x, in, (float *)(void *)scratch);
       x = scratch;

@@ -117,7 +117,7 @@ int steps_inner_code(const steps_text *text) {
   return code;
 }
 
-bool describe_own_epilogue(const node *node, elementwise_form *desc) {
+bool describe_own_epilogue(const node *node, elementwise_desc *desc) {
   if (!describe_epilogue(node, desc)) return false;
   if (desc->inputs[0] == &desc->result) {
     desc->result.slot = RESULT_SLOT;
@@ -203,7 +203,7 @@ static bool is_limited_to_int(const steps_text *text, const elementwise_operand 
 
 /* Returns step i if it is of `kind` in F32, of the result of step i - 1 and a known number; or
  * NULL. */
-static const elementwise_step *known_step(const elementwise_form *desc, int i, ir_step_kind kind) {
+static const elementwise_step *known_step(const elementwise_desc *desc, int i, ir_step_kind kind) {
   bool in_int;
   if (i >= desc->n_steps) return NULL;
   const elementwise_step *step = &desc->steps[i];
@@ -215,7 +215,7 @@ static const elementwise_step *known_step(const elementwise_form *desc, int i, i
   return is ? step : NULL;
 }
 
-static bool is_read_once(const elementwise_form *desc, int step) {
+static bool is_read_once(const elementwise_desc *desc, int step) {
   int n = 0;
   for (int i = 0; i < desc->n_steps; i++)
     for (int j = 0; j < desc->steps[i].n_operands; j++) {
@@ -227,7 +227,7 @@ static bool is_read_once(const elementwise_form *desc, int step) {
 
 /* True if clamp i is redundant: round(x scale) + zero, which follows, is clamped again within
  * the images of its limits. All these functions are non-decreasing and keep NaN. */
-static bool is_limited_again(const elementwise_form *desc, int i) {
+static bool is_limited_again(const elementwise_desc *desc, int i) {
   bool in_int;
   const elementwise_step *clamp = &desc->steps[i],
                          *scale = known_step(desc, i + 1, IR_STEP_KIND_MUL),

@@ -20,7 +20,7 @@ typedef struct step_names {
 extern const step_names elementwise_names, epilogue_names;
 
 typedef struct steps_text {
-  elementwise_form desc;
+  elementwise_desc desc;
   const step_names *names;
   int rank;                            /* rank of desc.shapes */
   inner_stride inner[MAX_STEP_INPUTS]; /* stride along the last dimension, known to the compiler */
@@ -30,7 +30,7 @@ typedef struct steps_text {
 } steps_text;
 
 /* Calls describe_epilogue, and sets the result's slot to RESULT_SLOT if its dtype differs. */
-bool describe_own_epilogue(const node *node, elementwise_form *desc);
+bool describe_own_epilogue(const node *node, elementwise_desc *desc);
 /* Fills in all but desc, names and turned. Fails on more than MAX_NUMBERS host scalars. */
 clave_status steps_plan(steps_text *text) STATUS_CHECK;
 /* True if a step divides integers: the kernel then needs FAULT_PARAMS. */

@@ -4,14 +4,14 @@
 #include "opencl_ops.h"
 
 static void begin(launch *launch, cl_recorder *recorder, const node *node,
-                  const arange_form *desc) {
+                  const arange_desc *desc) {
   launch_begin(launch, recorder, node);
   launch_dtype(launch, "OUT_TYPE", desc->out->tensor.type);
   launch_compute(launch, desc->out->tensor.type);
 }
 
 clave_status opencl_arange(cl_recorder *recorder, const node *node) {
-  arange_form desc;
+  arange_desc desc;
   describe_arange(node, &desc);
   launch launch;
   begin(&launch, recorder, node, &desc);
@@ -25,7 +25,7 @@ clave_status opencl_arange(cl_recorder *recorder, const node *node) {
 }
 
 clave_status opencl_full(cl_recorder *recorder, const node *node) {
-  arange_form desc;
+  arange_desc desc;
   describe_full(node, &desc);
   launch launch;
   begin(&launch, recorder, node, &desc);

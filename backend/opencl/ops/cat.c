@@ -10,7 +10,7 @@ enum { CPU_CHUNK = 64 };
 clave_status move_elements(cl_recorder *recorder, const node *node, const bound_tensor *input,
                            const bound_tensor *out) {
   if (tensor_numel(&input->tensor) == 0) return NULL;
-  const copy_form desc = copy_between(input, out);
+  const copy_desc desc = copy_between(input, out);
   const tensor *from = &desc.x.tensor, *to = &desc.out.tensor;
   int last = from->rank - 1;
   int64_t size = last < 0 ? 1 : from->dims[last];
@@ -37,7 +37,7 @@ clave_status move_elements(cl_recorder *recorder, const node *node, const bound_
 }
 
 clave_status opencl_cat(cl_recorder *recorder, const node *node) {
-  cat_form desc;
+  cat_desc desc;
   describe_cat(node, &desc);
   while (next_part(&desc)) TRY(move_elements(recorder, node, desc.x, &desc.part));
   return NULL;

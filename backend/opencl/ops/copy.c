@@ -50,7 +50,7 @@ clave_status opencl_copy_lines(cl_recorder *recorder, const node *node, const bo
   return launch_run(&launch, 2, (size_t[]){(size_t)line, (size_t)rows}, (size_t[]){LOCAL_SIZE, 1});
 }
 
-static clave_status copy_points(cl_recorder *recorder, const node *node, const copy_form *desc) {
+static clave_status copy_points(cl_recorder *recorder, const node *node, const copy_desc *desc) {
   const tensor *x = &desc->x.tensor;
   launch launch;
   begin(&launch, recorder, node, x);
@@ -62,7 +62,7 @@ static clave_status copy_points(cl_recorder *recorder, const node *node, const c
   return launch_items(&launch, tensor_numel(x));
 }
 
-static clave_status copy_tiles(cl_recorder *recorder, const node *node, const copy_form *desc,
+static clave_status copy_tiles(cl_recorder *recorder, const node *node, const copy_desc *desc,
                                int axis) {
   const tensor *x = &desc->x.tensor, *out = &desc->out.tensor;
   int inner = x->rank - 1;
@@ -112,7 +112,7 @@ static bool takes_lines(const cl_recorder *recorder, const tensor *tensor) {
 }
 
 clave_status opencl_copy(cl_recorder *recorder, const node *node) {
-  copy_form desc;
+  copy_desc desc;
   describe_copy(node, &desc);
   const tensor *tensor = &desc.x.tensor;
   int axis = transposed_axis(tensor);
@@ -124,7 +124,7 @@ clave_status opencl_copy(cl_recorder *recorder, const node *node) {
 }
 
 clave_status opencl_bitcast(cl_recorder *recorder, const node *node) {
-  copy_form desc;
+  copy_desc desc;
   describe_bitcast(node, &desc);
   return move_elements(recorder, node, &desc.x, &desc.out);
 }

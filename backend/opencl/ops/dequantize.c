@@ -26,7 +26,7 @@ encoded_params encoded_operand(const bound_tensor *tensor) {
 
 /* Decodes the picked rows, or all rows if there is no index, to out, whose dtype is `type`. */
 static clave_status launch_parts(cl_recorder *recorder, const node *node,
-                                 const dequantize_form *desc, dtype type, arg_buffer out) {
+                                 const dequantize_desc *desc, dtype type, arg_buffer out) {
   int64_t parts = ceil_div(desc->row, DECODED_AT_ONCE);
   launch launch;
   launch_begin(&launch, recorder, node);
@@ -48,7 +48,7 @@ static clave_status launch_parts(cl_recorder *recorder, const node *node,
 
 clave_status opencl_decode(cl_recorder *recorder, const node *node, const bound_tensor *tensor,
                            arg_buffer out) {
-  const dequantize_form desc = {.x = tensor,
+  const dequantize_desc desc = {.x = tensor,
                                 .rows = tensor_rows(&tensor->tensor),
                                 .row = tensor_row(&tensor->tensor),
                                 .n_picks = tensor_rows(&tensor->tensor)};
@@ -56,13 +56,13 @@ clave_status opencl_decode(cl_recorder *recorder, const node *node, const bound_
 }
 
 clave_status opencl_dequantize(cl_recorder *recorder, const node *node) {
-  dequantize_form desc;
+  dequantize_desc desc;
   describe_dequantize(node, &desc);
   return launch_parts(recorder, node, &desc, desc.out->tensor.type, buffer_arg(desc.out));
 }
 
 clave_status opencl_pick_rows(cl_recorder *recorder, const node *node) {
-  dequantize_form desc;
+  dequantize_desc desc;
   describe_picked_rows(node, &desc);
   return launch_parts(recorder, node, &desc, desc.out->tensor.type, buffer_arg(desc.out));
 }

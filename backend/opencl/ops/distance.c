@@ -18,20 +18,20 @@ static int kind_of(double p) {
 }
 
 /* A tile of few rows would waste most of its work. */
-static bool takes_panels(const cl_recorder *recorder, const distance_form *desc, int kind) {
+static bool takes_panels(const cl_recorder *recorder, const distance_desc *desc, int kind) {
   const bool usual = kind == 1 || kind == 2 || kind == KIND_INFINITE;
   return recorder_traits(recorder)->is_cpu && usual && desc->a->tensor.type != DTYPE_F64 &&
          desc->m > 0 && desc->n_a >= NARROW_TILE && desc->n_b >= NARROW_TILE;
 }
 
 /* With fewer terms, rows are often close together, where products lose precision. */
-static bool takes_products(const distance_form *desc, int kind) {
+static bool takes_products(const distance_desc *desc, int kind) {
   return kind == 2 && desc->a->tensor.type == DTYPE_F32 && desc->m >= PRODUCT_TERMS &&
          desc->n_a >= PRODUCT_ROWS && desc->n_b >= PRODUCT_ROWS;
 }
 
 static clave_status launch_panels(cl_recorder *recorder, const node *node,
-                                  const distance_form *desc, int kind) {
+                                  const distance_desc *desc, int kind) {
   const bool is_wide = recorder_traits(recorder)->vector_width >= CPU_WIDTH,
              products = takes_products(desc, kind);
   const int tile = !is_wide ? NARROW_TILE : products ? PRODUCT_TILE : WIDE_TILE;
@@ -69,7 +69,7 @@ static clave_status launch_panels(cl_recorder *recorder, const node *node,
 }
 
 clave_status opencl_distance(cl_recorder *recorder, const node *node) {
-  distance_form desc;
+  distance_desc desc;
   describe_distance(node, &desc);
   if (desc.n_out == 0) return NULL;
   int kind = kind_of(desc.p);

@@ -7,7 +7,7 @@
 enum { CPU_CHUNK = 64 };
 
 clave_status opencl_embedding_bag(cl_recorder *recorder, const node *node) {
-  embedding_bag_form desc;
+  embedding_bag_desc desc;
   describe_embedding_bag(node, &desc);
   int chunk = recorder_traits(recorder)->is_cpu ? CPU_CHUNK : 1;
   int64_t items = desc.bags * ceil_div(desc.dim, chunk);

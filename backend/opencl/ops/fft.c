@@ -12,7 +12,7 @@ enum { POINTS_AT_ONCE = 1 << 22, ROW_WIDTH = 16, FEW_ROWS = 3, LONG_ROW = 1 << 1
 typedef struct transforming {
   cl_recorder *recorder;
   const node *node;
-  fft_form desc;
+  fft_desc desc;
   tensor kept[2], over[2]; /* of x and out */
   int radices[FFT_MAX_PASSES], n_passes;
   /* Offsets in scratch memory, in reals. Each pass swaps spectrum and work with the buffers beside
@@ -38,7 +38,7 @@ static int64_t count_items(const transforming *transforming) {
 }
 
 static clave_status lay_out(transforming *transforming) {
-  const fft_form *desc = &transforming->desc;
+  const fft_desc *desc = &transforming->desc;
   int64_t length = desc->plan.length, reals = 0;
   split_rows(desc->rows, 2, transforming->kept, transforming->over);
   transforming->n_passes = fft_passes(&desc->plan, transforming->radices);
@@ -126,7 +126,7 @@ static clave_status launch_chirp(transforming *transforming) {
 /* ---------------------------------------------------------------- rows */
 
 static fft_in_params input_of(const transforming *transforming) {
-  const fft_form *desc = &transforming->desc;
+  const fft_desc *desc = &transforming->desc;
   return (fft_in_params){.x = buffer_arg(desc->x),
                          .chirp = desc->chirp ? scratch_arg(transforming->chirp) : absent_arg(),
                          .row_dims = dims_arg(&transforming->kept[0]),
@@ -140,7 +140,7 @@ static fft_in_params input_of(const transforming *transforming) {
 }
 
 static fft_out_params output_of(const transforming *transforming) {
-  const fft_form *desc = &transforming->desc;
+  const fft_desc *desc = &transforming->desc;
   return (fft_out_params){.out = buffer_arg(desc->out),
                           .out_strides = strides_arg(&transforming->kept[1]),
                           .out_step = transforming->over[1].strides[0],

@@ -7,7 +7,7 @@
 enum { CPU_CHUNK = 64 };
 
 /* items: number of chunks of rows. */
-static windows_params windows_of(const fold_form *desc, int64_t items) {
+static windows_params windows_of(const fold_desc *desc, int64_t items) {
   return (windows_params){.items = items,
                           .rows = desc->size[0],
                           .columns = desc->size[1],
@@ -33,7 +33,7 @@ static int64_t count_items(const tensor *out, int64_t row, int64_t chunk) {
 }
 
 clave_status opencl_im2col(cl_recorder *recorder, const node *node) {
-  fold_form desc;
+  fold_desc desc;
   describe_im2col(node, &desc);
   int64_t chunk = chunk_of(recorder), row = desc.positions[1],
           items = count_items(&desc.out->tensor, row, chunk);
@@ -48,7 +48,7 @@ clave_status opencl_im2col(cl_recorder *recorder, const node *node) {
 }
 
 clave_status opencl_col2im(cl_recorder *recorder, const node *node) {
-  fold_form desc;
+  fold_desc desc;
   describe_col2im(node, &desc);
   int64_t chunk = chunk_of(recorder), row = desc.size[1],
           items = count_items(&desc.out->tensor, row, chunk);

@@ -5,7 +5,7 @@
 #include "opencl_ops.h"
 
 clave_status opencl_grid_sample(cl_recorder *recorder, const node *node) {
-  grid_sample_form desc;
+  grid_sample_desc desc;
   describe_grid_sample(node, &desc);
   int64_t items = desc.channels == 0 ? 0 : desc.batch * desc.points;
   launch launch;

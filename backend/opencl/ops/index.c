@@ -13,17 +13,17 @@ static int64_t count_dense(const tensor *tensor) {
                                                                              : 0;
 }
 
-static int kinds_of(const pick_form *desc) {
+static int kinds_of(const pick_desc *desc) {
   int kinds = 0;
   for (int i = 0; i < desc->n; i++) kinds |= (desc->indices[i]->tensor.type == DTYPE_I64) << i;
   return kinds;
 }
 
-static arg_buffer index_at(const pick_form *desc, int i) {
+static arg_buffer index_at(const pick_desc *desc, int i) {
   return optional_arg(i < desc->n ? desc->indices[i] : NULL);
 }
 
-static indices_params indices_of(const pick_form *desc) {
+static indices_params indices_of(const pick_desc *desc) {
   return (indices_params){.pick_dims = dims_arg(&desc->index[0]),
                           .sizes = index8_arg(desc->sizes),
                           .steps = index8_arg(desc->steps),
@@ -46,7 +46,7 @@ static indices_params indices_of(const pick_form *desc) {
                           .i7_strides = strides_arg(&desc->index[7])};
 }
 
-static clave_status launch_pick(cl_recorder *recorder, const node *node, const pick_form *desc) {
+static clave_status launch_pick(cl_recorder *recorder, const node *node, const pick_desc *desc) {
   int64_t n_back = tensor_numel(&desc->back);
   int chunk = recorder_traits(recorder)->is_cpu ? CPU_CHUNK : 1;
   int64_t items = tensor_numel(&desc->front) * desc->n_picks * ceil_div(n_back, chunk);
@@ -71,7 +71,7 @@ static clave_status launch_pick(cl_recorder *recorder, const node *node, const p
 }
 
 clave_status opencl_index_select(cl_recorder *recorder, const node *node) {
-  pick_form desc;
+  pick_desc desc;
   bool done;
   TRY(opencl_panel_rows(recorder, node, &done));
   if (done) return NULL;
@@ -81,13 +81,13 @@ clave_status opencl_index_select(cl_recorder *recorder, const node *node) {
 }
 
 clave_status opencl_index(cl_recorder *recorder, const node *node) {
-  pick_form desc;
+  pick_desc desc;
   describe_index(node, &desc);
   return launch_pick(recorder, node, &desc);
 }
 
 clave_status opencl_gather(cl_recorder *recorder, const node *node) {
-  gather_form desc;
+  gather_desc desc;
   describe_gather(node, &desc);
   launch launch;
   launch_begin(&launch, recorder, node);
@@ -106,7 +106,7 @@ clave_status opencl_gather(cl_recorder *recorder, const node *node) {
 }
 
 clave_status opencl_ravel_index(cl_recorder *recorder, const node *node) {
-  pick_form desc;
+  pick_desc desc;
   describe_ravel_index(node, &desc);
   launch launch;
   launch_begin(&launch, recorder, node);

@@ -19,7 +19,7 @@ static void begin_launch(launch *launch, cl_recorder *recorder, const node *node
 }
 
 clave_status opencl_nonzero(cl_recorder *recorder, const node *node) {
-  nonzero_form desc;
+  nonzero_desc desc;
   describe_nonzero(node, &desc);
   /* An empty x has one empty chunk, which writes the count. */
   int64_t chunk = choose_chunk(recorder, desc.n), chunks = max_i64(1, ceil_div(desc.n, chunk));

@@ -6,7 +6,7 @@
 #include "opencl_ops.h"
 #include "ops/epilogue.h"
 
-static row_walk choose_walk(cl_recorder *recorder, const node *node, const norm_form *desc) {
+static row_walk choose_walk(cl_recorder *recorder, const node *node, const norm_desc *desc) {
   const bool is_cpu = recorder_traits(recorder)->is_cpu;
   const row_walk by_rule = {!is_cpu && desc->row >= 32 ? LOCAL_SIZE : 1, is_cpu ? 16 : 1};
   return choose_row_walk(recorder, "norm", node, &desc->x->tensor, desc->rows, desc->row, by_rule);
@@ -14,7 +14,7 @@ static row_walk choose_walk(cl_recorder *recorder, const node *node, const norm_
 
 /* The kernel is compiled separately with and without a weight or bias. */
 static void begin_norm(launch *launch, cl_recorder *recorder, const node *node,
-                       const norm_form *desc, row_walk walk, bool rms) {
+                       const norm_desc *desc, row_walk walk, bool rms) {
   const bound_tensor *param = desc->weight ? desc->weight : desc->bias;
   launch_begin(launch, recorder, node);
   launch_dtype(launch, "X_TYPE", desc->x->tensor.type);
@@ -28,7 +28,7 @@ static void begin_norm(launch *launch, cl_recorder *recorder, const node *node,
   launch_define(launch, "TEAM", walk.team);
 }
 
-static norm_params arguments_of(const norm_form *desc) {
+static norm_params arguments_of(const norm_desc *desc) {
   return (norm_params){.x = buffer_arg(desc->x),
                        .weight = optional_arg(desc->weight),
                        .bias = optional_arg(desc->bias),
@@ -37,11 +37,11 @@ static norm_params arguments_of(const norm_form *desc) {
                        .eps = desc->eps};
 }
 
-static clave_status run_norm(launch *launch, const norm_form *desc, row_walk walk, int64_t work) {
+static clave_status run_norm(launch *launch, const norm_desc *desc, row_walk walk, int64_t work) {
   return launch_rows(launch, desc->row ? desc->rows : 0, work, walk.team);
 }
 
-static clave_status norm_rows(cl_recorder *recorder, const node *node, const norm_form *desc,
+static clave_status norm_rows(cl_recorder *recorder, const node *node, const norm_desc *desc,
                               bool rms) {
   const row_walk walk = choose_walk(recorder, node, desc);
   launch launch;
@@ -52,20 +52,20 @@ static clave_status norm_rows(cl_recorder *recorder, const node *node, const nor
 }
 
 clave_status opencl_layer_norm(cl_recorder *recorder, const node *node) {
-  norm_form desc;
+  norm_desc desc;
   describe_layer_norm(node, &desc);
   return norm_rows(recorder, node, &desc, false);
 }
 
 clave_status opencl_rms_norm(cl_recorder *recorder, const node *node) {
-  norm_form desc;
+  norm_desc desc;
   describe_rms_norm(node, &desc);
   return norm_rows(recorder, node, &desc, true);
 }
 
 /* With few groups of channels, rows are few and long. They are split into parts, each added by a
  * separate team. */
-static int64_t count_parts(cl_recorder *recorder, const norm_form *desc) {
+static int64_t count_parts(cl_recorder *recorder, const norm_desc *desc) {
   enum { LEAST = 1024, OF_A_UNIT = 8 }; /* elements per part; teams per compute unit */
   if (recorder_traits(recorder)->is_cpu) return 1;
   tuning_key key = recorder_key(recorder);
@@ -76,7 +76,7 @@ static int64_t count_parts(cl_recorder *recorder, const norm_form *desc) {
                       2 * desc->rows);
 }
 
-static clave_status add_part(cl_recorder *recorder, const node *node, const norm_form *desc,
+static clave_status add_part(cl_recorder *recorder, const node *node, const norm_desc *desc,
                              row_walk walk, int64_t n_parts, bool squares) {
   launch launch;
   begin_norm(&launch, recorder, node, desc, walk, false);
@@ -91,7 +91,7 @@ static clave_status add_part(cl_recorder *recorder, const node *node, const norm
   return launch_rows(&launch, items, size, walk.team);
 }
 
-static clave_status add_both(cl_recorder *recorder, const node *node, const norm_form *desc,
+static clave_status add_both(cl_recorder *recorder, const node *node, const norm_desc *desc,
                              row_walk walk, int64_t n_parts) {
   TRY(begin_parts(recorder, n_parts, 2 * desc->rows, desc->x->tensor.type));
   TRY(add_part(recorder, node, desc, walk, n_parts, false));
@@ -99,7 +99,7 @@ static clave_status add_both(cl_recorder *recorder, const node *node, const norm
 }
 
 clave_status opencl_group_norm(cl_recorder *recorder, const node *node) {
-  norm_form desc;
+  norm_desc desc;
   describe_group_norm(node, &desc);
   const row_walk walk = choose_walk(recorder, node, &desc);
   const int64_t n_parts = desc.row ? count_parts(recorder, &desc) : 1;
@@ -120,7 +120,7 @@ clave_status opencl_group_norm(cl_recorder *recorder, const node *node) {
 }
 
 clave_status opencl_batch_norm(cl_recorder *recorder, const node *node) {
-  norm_form desc;
+  norm_desc desc;
   describe_batch_norm(node, &desc);
   const row_walk walk = choose_walk(recorder, node, &desc);
   launch launch;

@@ -7,7 +7,7 @@
 enum { CPU_CHUNK = 64 };
 
 clave_status opencl_pad(cl_recorder *recorder, const node *node) {
-  pad_form desc;
+  pad_desc desc;
   describe_pad(node, &desc);
   const tensor *x = &desc.x.tensor, *out = &desc.out.tensor;
   int chunk = recorder_traits(recorder)->is_cpu ? CPU_CHUNK : 1;

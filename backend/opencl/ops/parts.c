@@ -37,7 +37,7 @@ clave_status begin_parts(cl_recorder *recorder, int64_t n_parts, int64_t element
   return recorder_scratch(recorder, (size_t)(n_parts * elements) * size);
 }
 
-clave_status add_parts(cl_recorder *recorder, const node *node, const matmul_form *desc,
+clave_status add_parts(cl_recorder *recorder, const node *node, const matmul_desc *desc,
                        int64_t n_parts) {
   launch launch;
   launch_begin(&launch, recorder, node);

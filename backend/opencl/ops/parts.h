@@ -14,7 +14,7 @@ int64_t choose_parts(cl_recorder *recorder, const char *family, const tuning_key
 clave_status begin_parts(cl_recorder *recorder, int64_t n_parts, int64_t elements,
                          dtype compute) STATUS_CHECK;
 /* Adds the parts and runs the op's epilogue. desc: the product, without a and b. */
-clave_status add_parts(cl_recorder *recorder, const node *node, const matmul_form *desc,
+clave_status add_parts(cl_recorder *recorder, const node *node, const matmul_desc *desc,
                        int64_t n_parts) STATUS_CHECK;
 
 #endif

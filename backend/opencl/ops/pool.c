@@ -7,7 +7,7 @@
 enum { CHUNK = 128, REACH = 64 }; /* pool_rows: elements at a time, columns of a window */
 
 static void begin_pool(launch *launch, cl_recorder *recorder, const node *node,
-                       const pool_form *desc) {
+                       const pool_desc *desc) {
   launch_begin(launch, recorder, node);
   launch_dtype(launch, "X_TYPE", desc->x->tensor.type);
   launch_dtype(launch, "OUT_TYPE", desc->out->tensor.type);
@@ -16,12 +16,12 @@ static void begin_pool(launch *launch, cl_recorder *recorder, const node *node,
 }
 
 /* Returns the number of rows of out on a CPU, else of its elements. */
-static int64_t count_items(const cl_recorder *recorder, const pool_form *desc) {
+static int64_t count_items(const cl_recorder *recorder, const pool_desc *desc) {
   return desc->planes * desc->size[0] * desc->size[1] *
          (recorder_traits(recorder)->is_cpu ? 1 : desc->size[2]);
 }
 
-static planes_params planes_of(const pool_form *desc, int64_t items) {
+static planes_params planes_of(const pool_desc *desc, int64_t items) {
   return (planes_params){.items = items,
                          .depth = desc->in[0],
                          .rows = desc->in[1],
@@ -31,7 +31,7 @@ static planes_params planes_of(const pool_form *desc, int64_t items) {
                          .out_columns = desc->size[2]};
 }
 
-static window_params window_of(const pool_form *desc) {
+static window_params window_of(const pool_desc *desc) {
   return (window_params){.kernel_z = desc->kernel[0],
                          .kernel_y = desc->kernel[1],
                          .kernel_x = desc->kernel[2],
@@ -43,7 +43,7 @@ static window_params window_of(const pool_form *desc) {
                          .pad_x = desc->padding[2]};
 }
 
-static void pass_max(launch *launch, const pool_form *desc, int64_t items) {
+static void pass_max(launch *launch, const pool_desc *desc, int64_t items) {
   launch_args(launch, &(pool_max_args){.x = buffer_arg(desc->x),
                                        .out = buffer_arg(desc->out),
                                        .indices = optional_arg(desc->indices),
@@ -54,7 +54,7 @@ static void pass_max(launch *launch, const pool_form *desc, int64_t items) {
                                        .dilation_x = desc->dilation[2]});
 }
 
-static void pass_average(launch *launch, const pool_form *desc, int64_t items) {
+static void pass_average(launch *launch, const pool_desc *desc, int64_t items) {
   launch_args(launch, &(pool_average_args){.x = buffer_arg(desc->x),
                                            .out = buffer_arg(desc->out),
                                            .planes = planes_of(desc, items),
@@ -64,7 +64,7 @@ static void pass_average(launch *launch, const pool_form *desc, int64_t items) {
 
 /* True if max_rows can compute the maxima. The kernel does not handle empty windows of integers,
  * whose result is 0. Without dilation, windows of a nonempty input are never empty. */
-static bool takes_rows(const cl_recorder *recorder, const pool_form *desc) {
+static bool takes_rows(const cl_recorder *recorder, const pool_desc *desc) {
   for (int d = 0; d < SPATIAL_DIMS; d++)
     if ((desc->dilation[d] != 1 || desc->in[d] == 0) && dtype_is_int(desc->x->tensor.type))
       return false;
@@ -72,7 +72,7 @@ static bool takes_rows(const cl_recorder *recorder, const pool_form *desc) {
          desc->stride[2] <= 2 && (desc->kernel[2] - 1) * desc->dilation[2] < REACH;
 }
 
-static clave_status max_rows(cl_recorder *recorder, const node *node, const pool_form *desc) {
+static clave_status max_rows(cl_recorder *recorder, const node *node, const pool_desc *desc) {
   const int64_t items = desc->planes * desc->size[0] * desc->size[1];
   launch launch;
   launch_begin(&launch, recorder, node);
@@ -94,7 +94,7 @@ static clave_status max_rows(cl_recorder *recorder, const node *node, const pool
 }
 
 clave_status opencl_pool(cl_recorder *recorder, const node *node) {
-  pool_form desc;
+  pool_desc desc;
   describe_pool(node, &desc);
   if (takes_rows(recorder, &desc)) return max_rows(recorder, node, &desc);
   int64_t items = count_items(recorder, &desc),
@@ -109,7 +109,7 @@ clave_status opencl_pool(cl_recorder *recorder, const node *node) {
 }
 
 clave_status opencl_adaptive_pool(cl_recorder *recorder, const node *node) {
-  pool_form desc;
+  pool_desc desc;
   describe_adaptive_pool(node, &desc);
   if (pool_is_mean(&desc))
     return launch_means(recorder, node, desc.x, desc.out, desc.planes,

@@ -5,7 +5,7 @@
 #include "opencl_ops.h"
 
 clave_status opencl_random(cl_recorder *recorder, const node *node) {
-  random_form desc;
+  random_desc desc;
   describe_random(node, &desc);
   launch launch;
   launch_begin(&launch, recorder, node);

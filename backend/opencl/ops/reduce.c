@@ -15,7 +15,7 @@ enum {
 };
 
 typedef struct reduction {
-  reduce_form desc;
+  reduce_desc desc;
   int kind;
   row_class rows;
   int64_t n_outer, n_inner, inner_stride, n_splits;

@@ -7,7 +7,7 @@
 enum { CPU_CHUNK = 64 };
 
 clave_status opencl_rope(cl_recorder *recorder, const node *node) {
-  rope_form desc;
+  rope_desc desc;
   describe_rope(node, &desc);
   int chunk = recorder_traits(recorder)->is_cpu ? CPU_CHUNK : 1;
   int64_t items = desc.n_rows * ceil_div(desc.n_pairs, chunk);

@@ -23,7 +23,7 @@ static int64_t count_parts(const cl_recorder *recorder, int64_t items, int64_t s
 }
 
 static void begin_launch(launch *launch, cl_recorder *recorder, const node *node,
-                         const scatter_form *desc) {
+                         const scatter_desc *desc) {
   bool assign = desc->kind == IR_SCATTER_KIND_ASSIGN;
   launch_begin(launch, recorder, node);
   launch_dtype(launch, "TYPE",
@@ -33,7 +33,7 @@ static void begin_launch(launch *launch, cl_recorder *recorder, const node *node
   launch_define(launch, "KIND", (int)desc->kind);
 }
 
-static scatter_params arguments_of(const scatter_form *desc, int64_t items) {
+static scatter_params arguments_of(const scatter_desc *desc, int64_t items) {
   return (scatter_params){.source = buffer_arg(desc->source),
                           .index = buffer_arg(&desc->index),
                           .out = buffer_arg(desc->out),
@@ -54,12 +54,12 @@ static scatter_params arguments_of(const scatter_form *desc, int64_t items) {
 }
 
 /* True if F16 or BF16 is combined in F32, in scratch memory with the offsets of out. */
-static bool is_wide(const scatter_form *desc) {
+static bool is_wide(const scatter_desc *desc) {
   bool rounds = desc->kind == IR_SCATTER_KIND_ADD || desc->kind == IR_SCATTER_KIND_MUL;
   return rounds && (desc->out->tensor.type == DTYPE_F16 || desc->out->tensor.type == DTYPE_BF16);
 }
 
-static clave_status launch_walk(cl_recorder *recorder, const node *node, const scatter_form *desc) {
+static clave_status launch_walk(cl_recorder *recorder, const node *node, const scatter_desc *desc) {
   int chunk = recorder_traits(recorder)->is_cpu ? CPU_CHUNK : 1;
   int64_t n_back = tensor_numel(&desc->back[SCATTER_OUT]);
   int64_t rows = tensor_numel(&desc->front[SCATTER_OUT]) * ceil_div(n_back, chunk),
@@ -80,7 +80,7 @@ static clave_status launch_walk(cl_recorder *recorder, const node *node, const s
 }
 
 static clave_status launch_segments(cl_recorder *recorder, const node *node,
-                                    const scatter_form *desc) {
+                                    const scatter_desc *desc) {
   sorted_places places;
   TRY(launch_sort(recorder, node, &desc->index, desc->axis, &places));
   int64_t items =
@@ -96,20 +96,20 @@ static clave_status launch_segments(cl_recorder *recorder, const node *node,
 }
 
 /* True on a GPU with few lines, which is busy only with one work-item per entry. */
-static bool wants_sort(const cl_recorder *recorder, const scatter_form *desc) {
+static bool wants_sort(const cl_recorder *recorder, const scatter_desc *desc) {
   int64_t front = tensor_numel(&desc->front[SCATTER_OUT]),
           rows = front * tensor_numel(&desc->back[SCATTER_OUT]);
   if (recorder_traits(recorder)->is_cpu || desc->wrap || desc->n < MIN_SORTED) return false;
   return rows > 0 && rows < GPU_ITEMS && desc->n <= MAX_SORTED / front;
 }
 
-clave_status launch_scatter(cl_recorder *recorder, const node *node, const scatter_form *desc) {
+clave_status launch_scatter(cl_recorder *recorder, const node *node, const scatter_desc *desc) {
   return wants_sort(recorder, desc) ? launch_segments(recorder, node, desc)
                                     : launch_walk(recorder, node, desc);
 }
 
 clave_status opencl_scatter(cl_recorder *recorder, const node *node) {
-  scatter_form desc;
+  scatter_desc desc;
   describe_scatter(node, &desc);
   return launch_scatter(recorder, node, &desc);
 }

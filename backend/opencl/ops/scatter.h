@@ -5,6 +5,6 @@
 #include "ops/scatter.h"
 
 clave_status launch_scatter(cl_recorder *recorder, const node *node,
-                            const scatter_form *desc) STATUS_CHECK;
+                            const scatter_desc *desc) STATUS_CHECK;
 
 #endif

@@ -5,7 +5,7 @@
 #include "opencl_ops.h"
 
 clave_status opencl_search_sorted(cl_recorder *recorder, const node *node) {
-  search_form desc;
+  search_desc desc;
   describe_search_sorted(node, &desc);
   launch launch;
   launch_begin(&launch, recorder, node);

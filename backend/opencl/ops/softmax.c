@@ -5,7 +5,7 @@
 #include "opencl_ops.h"
 
 clave_status opencl_softmax(cl_recorder *recorder, const node *node) {
-  softmax_form desc;
+  softmax_desc desc;
   tensor kept[2], over[2];
   describe_softmax(node, &desc);
   split_rows(desc.rows, 2, kept, over);

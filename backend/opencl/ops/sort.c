@@ -13,7 +13,7 @@ enum { CPU_STRETCH = 4096, GPU_STRETCH = 1024 }; /* elements per run: least on C
 typedef struct sorting {
   cl_recorder *recorder;
   const node *node;
-  sort_form desc;
+  sort_desc desc;
   tensor kept[2], over[2]; /* of x and out */
   bool long_key, by_digits;
   int64_t stretch, length, m, pitch; /* length: of a run; m: entries of a row, at first `pitch` */

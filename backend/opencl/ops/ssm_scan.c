@@ -7,7 +7,7 @@
 enum { CPU_WIDTH = 16 };
 
 clave_status opencl_ssm_scan(cl_recorder *recorder, const node *node) {
-  ssm_scan_form desc;
+  ssm_scan_desc desc;
   describe_ssm_scan(node, &desc);
   bool wide = recorder_traits(recorder)->is_cpu && desc.n_state % CPU_WIDTH == 0;
   int64_t items = desc.n_batch * desc.n_heads * desc.head_dim;

@@ -7,7 +7,7 @@
 enum { CPU_CHUNK = 64 };
 
 clave_status opencl_triangle(cl_recorder *recorder, const node *node) {
-  triangle_form desc;
+  triangle_desc desc;
   describe_triangle(node, &desc);
   int chunk = recorder_traits(recorder)->is_cpu ? CPU_CHUNK : 1;
   int64_t items = desc.n_rows * ceil_div(desc.columns, chunk);

@@ -8,7 +8,7 @@
 enum { CPU_CHUNK = 64 };
 
 typedef struct resize {
-  upsample_form desc;
+  upsample_desc desc;
   resample_axis axes[SPATIAL_DIMS]; /* the axes with a table */
   int n_axes;
   int64_t inner;     /* elements of a plane after the axis that changes */

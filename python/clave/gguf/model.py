@@ -14,7 +14,7 @@ from clave.gguf.file import File
 from clave.gguf.rope import frequencies, magnitude
 from clave.gguf.weights import Weights
 from clave.llm.layers import KVCache, Layer, ring
-from clave.llm.options import check_room
+from clave.llm.options import check_capacity
 from clave.ops import rope
 
 
@@ -155,7 +155,7 @@ class Decoder(nn.Module):
         rings = [ring(window, self.max_context, prompt_piece) for window in n.windows]
         size = Layer(n.n_kv, n.key_size, n.value_size, dtype).bytes()
         try:
-            check_room(self.max_context, size * sum(rows for rows, _ in rings))
+            check_capacity(self.max_context, size * sum(rows for rows, _ in rings))
         except Error as e:
             raise file.error(str(e), e.code) from None
         for block, (rows, window) in zip(self.blk, rings, strict=True):

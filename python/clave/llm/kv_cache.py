@@ -14,7 +14,7 @@ from clave._extras import install_command
 from clave.errors import Code, Error
 from clave.llm import limits, multimodal
 from clave.llm.layers import Kept, KVCache, Layer, reason_of, set_attention, unsupported
-from clave.llm.options import KV, check_options, check_room
+from clave.llm.options import KV, check_options, check_capacity
 from clave.private import alone, attention_of, check_version
 
 _COMPARED = 12  # tokens
@@ -99,7 +99,7 @@ def use_kv_cache(
         set_attention(model, before)
         raise
     rows = [way.rows(layer, max_context, prompt_piece)[0] for layer in layers]
-    check_room(max_context, sum(batch * r * layer.bytes(dtype) for r, layer in zip(rows, layers, strict=True)))
+    check_capacity(max_context, sum(batch * r * layer.bytes(dtype) for r, layer in zip(rows, layers, strict=True)))
     if dtype is not None and not layers:
         raise unsupported(
             f"{model.config.model_type} keeps no keys and values, which could be {str(dtype).removeprefix('torch.')}"

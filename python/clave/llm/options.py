@@ -24,7 +24,7 @@ def check_options(kv: str | None, max_context: int | None, prompt_piece: int) ->
     arguments.integer("prompt_piece", prompt_piece, 1, 2**31 - 1)
 
 
-def check_room(max_context: int, needed: int) -> None:
+def check_capacity(max_context: int, needed: int) -> None:
     """Error where caches of `needed` bytes have no room in this machine's memory."""
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > there:

@@ -286,7 +286,7 @@ static opened open_packed(void) {
   assert_int_equal(packing.runs, 0);
   session_destroy(session);
   good(constant_store_keep_packed(opened.store, opened.prog->program));
-  assert_int_equal(opened.prog->program->n_forms, 1);
+  assert_int_equal(opened.prog->program->n_packed_weights, 1);
   constant_store_destroy(opened.store);
   opened.store = new_store(&opened);
   packing.packs = 0;
@@ -312,7 +312,7 @@ static void packed_weights_of_the_program_are_taken(void **state) {
   session_destroy(session);
   session_destroy(own);
   good(constant_store_keep_packed(opened.store, opened.prog->program)); /* the program has it */
-  assert_int_equal(opened.prog->program->n_forms, 1);
+  assert_int_equal(opened.prog->program->n_packed_weights, 1);
   close_linear(&opened);
 }
 
@@ -346,7 +346,7 @@ static void damaged_ones_are_packed_anew(void **state) {
   opened opened = open_packed();
   char *note = NULL;
   session *session;
-  ((char *)opened.prog->program->forms[0].own)[PACKED_BYTES / 2] ^= 1;
+  ((char *)opened.prog->program->packed_weights[0].own)[PACKED_BYTES / 2] ^= 1;
   const session_options options = {.message = keep_note, .message_ctx = &note};
   good(session_create(opened.x, &opened.store, &options, &session));
   good(run_rows(session, 2));
@@ -358,9 +358,9 @@ static void damaged_ones_are_packed_anew(void **state) {
   free(note);
   session_destroy(session);
   good(constant_store_keep_packed(opened.store, opened.prog->program));
-  assert_int_equal(opened.prog->program->n_forms, 1);
-  assert_true(program_form_is_whole(&opened.prog->program->forms[0]));
-  ((char *)opened.prog->program->forms[0].own)[PACKED_BYTES / 2] ^= 1;
+  assert_int_equal(opened.prog->program->n_packed_weights, 1);
+  assert_true(program_packed_weight_is_whole(&opened.prog->program->packed_weights[0]));
+  ((char *)opened.prog->program->packed_weights[0].own)[PACKED_BYTES / 2] ^= 1;
   good(session_create(opened.x, &opened.store, &(session_options){.unchecked = true}, &session));
   good(run_rows(session, 2));
   assert_int_equal(packing.packs, 1);

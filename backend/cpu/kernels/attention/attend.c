@@ -71,7 +71,8 @@ typedef struct some_rows {
 
 /* Prefetches the rows after n rows from j on if they are in pages, since the hardware prefetcher
  * does not predict the next page. Many queries read the keys from the cache anyway. */
-static void ask_for_next(const work *work, const key_rows *rows, int64_t j, int64_t n, int64_t to) {
+static void prefetch_next(const work *work, const key_rows *rows, int64_t j, int64_t n,
+                          int64_t to) {
   int64_t next = j + (rows_take(rows->t->type) ? n : AHEAD), rest;
   if (!rows->pages || work->h->l_q > 1 || next >= to) return;
   const char *x =
@@ -88,12 +89,12 @@ static some_rows read_rows(const work *work, const key_rows *rows, int64_t j, in
   if (rows_take(rows->t->type) && !rows->scale) {
     read.x = (rows_in_place){rows->t->type, element_at(rows->t->data, rows->t->type, at),
                              rows->t->strides[work->h->rank - 2]};
-    ask_for_next(work, rows, j, read.n, to);
+    prefetch_next(work, rows, j, read.n, to);
     return read;
   }
   float *line = (float *)(void *)work->line;
   if (read.n > FEW_KEYS) read.n = FEW_KEYS;
-  ask_for_next(work, rows, j, FEW_KEYS, to);
+  prefetch_next(work, rows, j, FEW_KEYS, to);
   for (int64_t i = 0; i < read.n; i++) {
     double factor;
     (void)read_row(rows, work->h->c, j + i, line + i * size, &factor);

@@ -227,22 +227,22 @@ static void fill_block(work *work, int64_t at) {
 }
 
 /* Prefetches rows [j, end). */
-static void ask_for_rows(const key_rows *rows, int64_t j, int64_t end) {
+static void prefetch_rows(const key_rows *rows, int64_t j, int64_t end) {
   const ktensor *t = rows->t;
   const int64_t size = (int64_t)dtype_size(t->type), step = t->strides[t->rank - 2] * size,
                 bytes = t->dims[t->rank - 1] * size;
   for (int64_t run; j < end; j += run) {
     const char *x = element_at(t->data, t->type, place_row(rows, t, rows->at, j, &run));
     run = least(run, end - j);
-    for (int64_t i = 0; i < run; i++) ask_for_bytes(x + i * step, bytes);
+    for (int64_t i = 0; i < run; i++) prefetch_bytes(x + i * step, bytes);
   }
 }
 
 /* Prefetches a block, because few panels wait for memory longer than they compute. */
-static void ask_for_block(const work *work, int64_t at) {
+static void prefetch_block(const work *work, int64_t at) {
   const int64_t end = least(at + work->s->block, work->to);
-  ask_for_rows(&work->k, at, end);
-  ask_for_rows(&work->v, at, end);
+  prefetch_rows(&work->k, at, end);
+  prefetch_rows(&work->v, at, end);
 }
 
 /* ---------------------------------------------------------------- a panel and a block */
@@ -427,7 +427,7 @@ static void attend_task(const void *user, int64_t task, char *scratch) {
   if (plan->tiles) plan->tiles->begin();
   for (int64_t at = work.from / plan->block * plan->block; at < work.to; at += plan->block) {
     fill_block(&work, at);
-    ask_for_block(&work, at + plan->block);
+    prefetch_block(&work, at + plan->block);
     for (int64_t i = 0; i < work.n; i++) attend_block(&work, &work.panels[i]);
   }
   if (plan->tiles) plan->tiles->end();

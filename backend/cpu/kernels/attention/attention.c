@@ -186,7 +186,7 @@ static void attend_piece(const kernel_context *ctx, const attention_cached_args 
 /* Sized for the first piece, which has the most rows, when it sees the whole cache. */
 static size_t attention_cached_scratch(const kernel_context *ctx, const void *args) {
   const attention_cached_args *own = args;
-  int64_t rows = own->sizes.n_queries, n = rows < own->room ? rows : own->room;
+  int64_t rows = own->sizes.n_queries, n = rows < own->max_new_rows ? rows : own->max_new_rows;
   attention attention = piece_of(own, n, own->sizes.n_keys);
   attention.q = &own->q;
   return attend_scratch(ctx, &attention);
@@ -204,8 +204,9 @@ static bool run_attention_cached(const kernel_context *ctx, const void *args) {
   size_t bytes = attention_cached_scratch(ctx, own);
   char *scratch = bytes > 0 ? ctx->scratch(ctx->pool, bytes) : NULL;
   if (bytes > 0 && !scratch) return false;
-  for (int64_t first = 0; first < rows; first += own->room)
-    attend_piece(ctx, own, first, rows - first < own->room ? rows - first : own->room,
+  for (int64_t first = 0; first < rows; first += own->max_new_rows)
+    attend_piece(ctx, own, first,
+                 rows - first < own->max_new_rows ? rows - first : own->max_new_rows,
                  position + first, scratch);
   return true;
 }

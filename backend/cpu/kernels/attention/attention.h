@@ -30,7 +30,7 @@ typedef struct attention_cached_args {
   ktensor k_scale, v_scale; /* (B, n_kv, n_keys) F32, for I8 caches, or absent */
   ktensor out;
   attention_sizes sizes;
-  int64_t window, room;
+  int64_t window, max_new_rows;
   double scale,
       softcap; /* softcap: a score s is replaced by softcap * tanh(s / softcap); 0: none */
 } attention_cached_args;

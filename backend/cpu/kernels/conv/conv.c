@@ -56,7 +56,9 @@ static void add_bias(const conv_part *part, int64_t output, int64_t n, void *val
     for (int64_t i = 0; i < n; i++) k[i] += (uint64_t)bias.i64[0];
 }
 
-bool conv_takes_tail(const conv_args *args) { return args->type == DTYPE_F32 && !args->transposed; }
+bool conv_takes_epilogue(const conv_args *args) {
+  return args->type == DTYPE_F32 && !args->transposed;
+}
 
 /* ---------------------------------------------------------------- as a matrix product */
 
@@ -214,7 +216,7 @@ static void store_cells(const conv_part *part, int64_t plane, int64_t at, int64_
 static void finish_cells(const conv_part *part, int64_t output, int64_t plane, int64_t at,
                          int64_t n, char *values) {
   const conv_args *args = part->args;
-  if (!conv_takes_tail(args)) {
+  if (!conv_takes_epilogue(args)) {
     add_bias(part, output, n, values);
     store_cells(part, plane, at, n, values);
     return;
@@ -222,7 +224,7 @@ static void finish_cells(const conv_part *part, int64_t output, int64_t plane, i
   const float bias = args->bias ? ((const float *)args->bias)[output] : -0.0F;
   const int64_t at_out = plane * out_size(args) + at;
   float *to = (float *)args->out + at_out;
-  conv_tail_row(&args->tail, bias, at_out, n, (float *)(void *)values, to);
+  conv_epilogue_row(&args->epilogue, bias, at_out, n, (float *)(void *)values, to);
   steps_in_place(&args->steps, to, at_out, n, 1, 0);
 }
 
@@ -518,7 +520,7 @@ const kernel_desc kernel_conv = {
     .steps = OPERAND(conv_args, steps),
     .operands = {OPERAND(conv_args, x), OPERAND(conv_args, weight), OPERAND(conv_args, bias),
                  OPERAND(conv_args, packed), OPERAND(conv_args, out),
-                 OPERAND(conv_args, tail.added), OPERAND(conv_args, steps.inputs[1]),
+                 OPERAND(conv_args, epilogue.added), OPERAND(conv_args, steps.inputs[1]),
                  OPERAND(conv_args, steps.inputs[2])}};
 
 /* ---------------------------------------------------------------- packing */

@@ -10,7 +10,7 @@ KERNEL(conv, conv_args);
  * convolution the layout also depends on the tap_steps. */
 KERNEL(conv_pack, conv_args);
 /* True if `tail` and `steps` may be set. */
-bool conv_takes_tail(const conv_args *args);
+bool conv_takes_epilogue(const conv_args *args);
 bool conv_takes_way(const conv_args *args, conv_way way); /* depends on sizes and dtypes only */
 bool conv_is_depthwise(const conv_args *args);            /* no product, so `cut` is unused */
 /* True if the weight can be packed: not with one input channel per group. An encoded weight

@@ -147,7 +147,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void store_some(const stored_sums *sums, const 
                                                  __m512 bias, int64_t at, __mmask16 there) {
   __m512 sum = _mm512_maskz_loadu_ps(there, from) + bias;
   if (sums->added && sums->added_is_bf16)
-    sum += load_narrow_avx512(there, (const uint16_t *)sums->added + at);
+    sum += load_bf16_avx512(there, (const uint16_t *)sums->added + at);
   else if (sums->added)
     sum += _mm512_maskz_loadu_ps(there, (const float *)sums->added + at);
   sum = _mm512_min_ps(_mm512_set1_ps(sums->high), _mm512_max_ps(_mm512_set1_ps(sums->low), sum));
@@ -189,26 +189,26 @@ static void store(const conv_amx *amx, const conv_amx_patch *patch, const float 
                      (patch->z * args->dims[1].out + patch->row) * args->dims[2].out +
                      patch->column;
   void *out = (char *)args->out + (size_t)to * (bf16 ? sizeof(uint16_t) : sizeof(float));
-  const bool added_bf16 = is_bf16(args->tail.added_type);
-  store_sums(
-      &(stored_sums){.sums = sums,
-                     .sums_step = amx->sum_step,
-                     .row_step = amx->row_step,
-                     .bias = args->bias ? (const float *)args->bias + output : NULL,
-                     .added = args->tail.added ? float_at(args->tail.added, added_bf16, to) : NULL,
-                     .out = apart ? memory : out,
-                     .out_step = apart ? n : cells,
-                     .outputs = patch->outputs,
-                     .rows = patch->rows,
-                     .columns = patch->columns,
-                     .added_is_bf16 = added_bf16,
-                     .out_is_bf16 = bf16 && !apart,
-                     .low = args->tail.low,
-                     .high = args->tail.high});
+  const bool added_bf16 = is_bf16(args->epilogue.added_type);
+  store_sums(&(stored_sums){
+      .sums = sums,
+      .sums_step = amx->sum_step,
+      .row_step = amx->row_step,
+      .bias = args->bias ? (const float *)args->bias + output : NULL,
+      .added = args->epilogue.added ? float_at(args->epilogue.added, added_bf16, to) : NULL,
+      .out = apart ? memory : out,
+      .out_step = apart ? n : cells,
+      .outputs = patch->outputs,
+      .rows = patch->rows,
+      .columns = patch->columns,
+      .added_is_bf16 = added_bf16,
+      .out_is_bf16 = bf16 && !apart,
+      .low = args->epilogue.low,
+      .high = args->epilogue.high});
   if (!bf16) steps_in_place(&args->steps, out, to, n, patch->outputs, cells);
   if (!apart) return;
   bf16_steps(&args->steps, memory, n * patch->outputs);
-  narrow_rows(memory, patch->outputs, n, out, cells);
+  rows_to_bf16(memory, patch->outputs, n, out, cells);
 }
 
 /* ---------------------------------------------------------------- the kernel */

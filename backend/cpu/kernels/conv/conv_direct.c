@@ -328,15 +328,15 @@ static void store_rows(const direct *direct, int64_t output, int64_t to, int64_t
   float *out = bf16 ? rows : (float *)args->out + to;
   for (int64_t o = 0; o < outputs; o++) {
     const float bias = args->bias ? ((const float *)args->bias)[output + o] : -0.0F;
-    conv_tail_row(&args->tail, bias, to + o * direct->cells, n, sums + o * turned_cells(direct),
-                  out + o * step);
+    conv_epilogue_row(&args->epilogue, bias, to + o * direct->cells, n,
+                      sums + o * turned_cells(direct), out + o * step);
   }
   if (!bf16) {
     steps_in_place(&args->steps, out, to, n, outputs, step);
     return;
   }
   bf16_steps(&args->steps, rows, n * outputs);
-  narrow_rows(rows, outputs, n, (uint16_t *)args->out + to, direct->cells);
+  rows_to_bf16(rows, outputs, n, (uint16_t *)args->out + to, direct->cells);
 }
 
 /* Stores sums (n, nr) of a panel, or of half of one. turned: memory for (nr, n). */
@@ -347,7 +347,7 @@ static void store_sums(const direct *direct, int64_t group, int64_t panel, int64
                 first = panel * direct->kernel.nr;
   const int64_t output = group * args->outputs + first, outputs = least(nr, args->outputs - first);
   const int64_t to = (direct->image * args->groups * args->outputs + output) * direct->cells + at;
-  const turned_outputs turned_out = {.tail = &args->tail,
+  const turned_outputs turned_out = {.epilogue = &args->epilogue,
                                      .bias = args->bias ? (const float *)args->bias + output : NULL,
                                      .sums = sums,
                                      .lanes = nr,
@@ -356,7 +356,7 @@ static void store_sums(const direct *direct, int64_t group, int64_t panel, int64
                                      .out = args->out,
                                      .at = to,
                                      .step = direct->cells};
-  if (!is_bf16(args->out_type) && conv_tail_turned(&turned_out)) {
+  if (!is_bf16(args->out_type) && conv_epilogue_turned(&turned_out)) {
     steps_in_place(&args->steps, (float *)args->out + to, to, n, outputs, direct->cells);
     return;
   }
@@ -429,7 +429,7 @@ const kernel_desc kernel_conv_direct = {
     .args_size = sizeof(conv_args),
     .steps = OPERAND(conv_args, steps),
     .operands = {OPERAND(conv_args, x), OPERAND(conv_args, bias), OPERAND(conv_args, packed),
-                 OPERAND(conv_args, out), OPERAND(conv_args, tail.added),
+                 OPERAND(conv_args, out), OPERAND(conv_args, epilogue.added),
                  OPERAND(conv_args, steps.inputs[1]), OPERAND(conv_args, steps.inputs[2])}};
 
 /* ---------------------------------------------------------------- packing */

@@ -316,7 +316,7 @@ static void store_tile(const integer_conv *conv, int64_t output, int rows, int64
 }
 
 /* Prefetches what store_tile will read of the same outputs, and write unless it writes codes. */
-static void ask_for_tile(const integer_conv *conv, int rows, int64_t at, const cell_run *runs) {
+static void prefetch_tile(const integer_conv *conv, int rows, int64_t at, const cell_run *runs) {
   const requantise_term *term = &conv->integer->codes.terms[1];
   const bool makes_codes = conv->integer->makes_codes;
   const int64_t other = (int64_t)dtype_size(term->type),
@@ -324,8 +324,8 @@ static void ask_for_tile(const integer_conv *conv, int rows, int64_t at, const c
   for (int r = 0; r < rows; r++) {
     const int64_t first = at + r * conv->cells + runs->cell;
     if (makes_codes && term->x)
-      ask_for_bytes((const char *)term->x + first * other, runs->n * other);
-    if (made > 1) ask_for_bytes((const char *)conv->args->out + first * made, runs->n * made);
+      prefetch_bytes((const char *)term->x + first * other, runs->n * other);
+    if (made > 1) prefetch_bytes((const char *)conv->args->out + first * made, runs->n * made);
   }
 }
 
@@ -344,7 +344,7 @@ static void multiply_tile(const integer_conv *conv, int64_t image, int64_t outpu
     const weight_rows weights =
         integer_weight(&conv->kernel, args->weight, conv->rest, conv->k, from);
     const int64_t at = (image * args->groups * args->outputs + o) * conv->cells;
-    ask_for_tile(conv, rows, at, runs);
+    prefetch_tile(conv, rows, at, runs);
     conv->kernel.multiply((int)(o - from) + rows, cells, &weights, patches, conv->begin + from,
                           sums);
     store_tile(conv, o, rows, at, sums + (o - from) * TILE, runs, n_runs);
@@ -372,7 +372,7 @@ static void multiply_strips(const integer_conv *conv, int64_t image, int64_t fir
     strip.weight = (const unsigned char *)args->packed + o / INTEGER_OUTPUTS * bytes;
     strip.begin = args->bias ? (const int32_t *)args->bias + o : NULL;
     for (int r = 0; r < strip.outputs; r += ROWS)
-      ask_for_tile(conv, (int)least(ROWS, strip.outputs - r), at + r * conv->cells, runs);
+      prefetch_tile(conv, (int)least(ROWS, strip.outputs - r), at + r * conv->cells, runs);
     integer_strip_multiply(&strip, sums);
     for (int r = 0; r < strip.outputs; r += ROWS)
       store_tile(conv, o + r, (int)least(ROWS, strip.outputs - r), at + r * conv->cells,

@@ -129,7 +129,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void multiply_vnni_rows(int rows, const weight_
     for (int v = 0; v < AVX512_VECTORS; v++) sum[r][v] = _mm512_set1_epi32(begin[r]);
   for (int64_t i = 0; i < weights->n; i++, patches += TILE) {
     /* Prefetches one cache line of a following row for each line that is read here. */
-    ask_for(weights->first + (rows + i % rows) * weights->stride, (int)(i / 16 * 64));
+    prefetch_line(weights->first + (rows + i % rows) * weights->stride, (int)(i / 16 * 64));
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++)
       memcpy(&words[r], weights->first + r * weights->stride + 4 * i, sizeof *words);
@@ -219,7 +219,7 @@ KERNEL_INLINE TARGET_AMX void multiply_amx_tiles(int tiles, int rows, const weig
     /* Prefetches the same step of the rows that follow. */
 #pragma GCC unroll 16
     for (int r = 0; r < AMX_ROWS; r++)
-      ask_for(weights->first + (AMX_ROWS + r) * weights->stride, (int)i * AMX_STEP);
+      prefetch_line(weights->first + (AMX_ROWS + r) * weights->stride, (int)i * AMX_STEP);
     if (!is_whole) {
       copy_few_rows(rows, weight, stride, few);
       amx_sees_memory();

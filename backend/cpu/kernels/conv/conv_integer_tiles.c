@@ -54,11 +54,11 @@ enum {
   AHEAD = 8 /* tiles of the weight that are prefetched */
 };
 
-KERNEL_INLINE void ask_for_tile(const unsigned char *weight) {
+KERNEL_INLINE void prefetch_tile(const unsigned char *weight) {
   enum { LINE = 64 };
 #pragma GCC unroll 16
   for (int i = 0; i < INTEGER_TILE_BYTES; i += LINE)
-    ask_for(weight, AHEAD * INTEGER_TILE_BYTES + i);
+    prefetch_line(weight, AHEAD * INTEGER_TILE_BYTES + i);
 }
 
 KERNEL_INLINE TARGET_AMX void add_tile_amx(const int sum, const bool is_signed) {
@@ -85,8 +85,8 @@ KERNEL_INLINE TARGET_AMX void multiply_tiles(const int strips, const int columns
   for (int64_t block = 0; block < strip->blocks; block++, first += BLOCK_WORDS * strip->plane)
     for (int64_t tap = 0; tap < strip->taps; tap++) {
       const uint32_t *words = first + strip->tap_at[tap];
-      if (asks) ask_for_tile(weight);
-      if (asks && strips > 1) ask_for_tile(below);
+      if (asks) prefetch_tile(weight);
+      if (asks && strips > 1) prefetch_tile(below);
       _tile_loadd(4, weight, INTEGER_BLOCK);
       _tile_loadd(6, words, row);
       add_tile_amx(0, is_signed);

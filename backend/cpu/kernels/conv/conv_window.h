@@ -2,7 +2,7 @@
 #define BACKEND_CPU_KERNELS_CONV_CONV_WINDOW_H
 /* Arguments of a convolution, and the inputs that each output reads. A cell is an output position
  * of a part; a tap is a position of the kernel. */
-#include "backend/cpu/kernels/conv/conv_tail.h"
+#include "backend/cpu/kernels/conv/conv_epilogue.h"
 #include "backend/cpu/kernels/elementwise/step_rows.h"
 #include "backend/cpu/kernels/gemm/codes.h"
 #include "backend/cpu/kernels/gemm/gemm_cut.h"
@@ -38,8 +38,9 @@ typedef struct conv_args {
   conv_dim dims[CONV_DIMS];
   conv_way way; /* accepted by conv_takes_way; unused by kernel_conv_direct */
   gemm_cut cut;
-  conv_tail tail;               /* conv_tail_none unless conv_takes_tail */
-  short_elementwise_args steps; /* applied in place after the tail; empty unless conv_takes_tail */
+  conv_epilogue epilogue; /* conv_epilogue_none unless conv_takes_epilogue */
+  short_elementwise_args
+      steps; /* applied in place after the tail; empty unless conv_takes_epilogue */
 } conv_args;
 
 static inline bool conv_is_rounded(const conv_args *args) { return !KERNEL_PLAIN && args->rounds; }

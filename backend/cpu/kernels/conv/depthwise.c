@@ -141,7 +141,7 @@ static bool are_finite(const float *weight, int64_t n) {
 }
 
 /* Computes one output; taps outside the image are left out. */
-static float sum_narrow(const conv_part *part, const depthwise_strip *strip, int64_t y, int64_t x) {
+static float sum_bf16(const conv_part *part, const depthwise_strip *strip, int64_t y, int64_t x) {
   const int64_t side = part->d[2].taps;
   float sum = 0;
   for (int64_t t = 0; t < side * side; t++) {
@@ -155,12 +155,12 @@ static float sum_narrow(const conv_part *part, const depthwise_strip *strip, int
   return sum;
 }
 
-static void sum_narrow_rows(const conv_part *part, const depthwise_strip *strip) {
+static void sum_bf16_rows(const conv_part *part, const depthwise_strip *strip) {
   for (int64_t i = 0; i < strip->rows * strip->columns; i++) {
-    float sum = sum_narrow(part, strip, i / strip->columns, i % strip->columns);
-    conv_tail_row(&strip->tail, strip->bias, i, 1, &sum, &sum);
+    float sum = sum_bf16(part, strip, i / strip->columns, i % strip->columns);
+    conv_epilogue_row(&strip->epilogue, strip->bias, i, 1, &sum, &sum);
     if (strip->bf16_out)
-      narrow_row(&sum, 1, strip->bf16_out + i);
+      row_to_bf16(&sum, 1, strip->bf16_out + i);
     else
       strip->out[i] = sum;
   }
@@ -170,7 +170,7 @@ static void sum_narrow_rows(const conv_part *part, const depthwise_strip *strip)
 static void sum_rows(const conv_part *part, const depthwise_strip *strip) {
   plane_taps taps;
   if (strip->bf16_x || strip->bf16_out) {
-    sum_narrow_rows(part, strip);
+    sum_bf16_rows(part, strip);
     return;
   }
   plane_taps_init(part, &taps);
@@ -179,7 +179,7 @@ static void sum_rows(const conv_part *part, const depthwise_strip *strip) {
     const int64_t cell[CONV_DIMS] = {0, strip->row + y, 0};
     float *to = strip->out + y * strip->columns;
     plane_taps_sum(part, &taps, strip->x, cell, strip->columns, to);
-    conv_tail_row(&strip->tail, strip->bias, y * strip->columns, strip->columns, to, to);
+    conv_epilogue_row(&strip->epilogue, strip->bias, y * strip->columns, strip->columns, to, to);
   }
 }
 
@@ -199,7 +199,7 @@ static void run_strip(const strips *strips, int64_t plane, int64_t strip, char *
                         .rows = left < strips->rows ? left : strips->rows,
                         .columns = part->d[2].count,
                         .copied = (float *)(void *)scratch,
-                        .tail = args->tail};
+                        .epilogue = args->epilogue};
   const int64_t in = (plane / outputs * args->groups + channel) * in_size(args);
   const int64_t at = plane * out_size(args) + row * of.columns, n = of.rows * of.columns;
   if (is_bf16(args->x_type)) {
@@ -216,7 +216,7 @@ static void run_strip(const strips *strips, int64_t plane, int64_t strip, char *
     of.bf16_out = (uint16_t *)args->out + at;
   else
     of.out = (float *)args->out + at;
-  if (of.tail.added) of.tail.added = (const float *)of.tail.added + at;
+  if (of.epilogue.added) of.epilogue.added = (const float *)of.epilogue.added + at;
   if (are_finite(of.weight, tap_count(part)) && of.bf16_x)
     depthwise_bf16_run(&of, part->d[2].taps, part->d[2].stride);
   else if (are_finite(of.weight, tap_count(part)))
@@ -228,7 +228,7 @@ static void run_strip(const strips *strips, int64_t plane, int64_t strip, char *
     return;
   }
   bf16_steps(&args->steps, of.out, n);
-  narrow_row(of.out, n, (uint16_t *)args->out + at);
+  row_to_bf16(of.out, n, (uint16_t *)args->out + at);
 }
 
 static void run_strips(const void *user, int64_t task, char *scratch) {

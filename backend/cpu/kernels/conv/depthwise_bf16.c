@@ -30,8 +30,8 @@ TARGET_AVX512_BF16 KERNEL_INLINE void load_row_of(const depthwise_strip *strip, 
 
 TARGET_AVX512_BF16 KERNEL_INLINE __m512 limited(const depthwise_strip *strip, __m512 sum) {
   sum += _mm512_set1_ps(strip->bias);
-  return _mm512_min_ps(_mm512_set1_ps(strip->tail.high),
-                       _mm512_max_ps(_mm512_set1_ps(strip->tail.low), sum));
+  return _mm512_min_ps(_mm512_set1_ps(strip->epilogue.high),
+                       _mm512_max_ps(_mm512_set1_ps(strip->epilogue.low), sum));
 }
 
 /* Stores up to 16 outputs from element `at` on, of which n are wanted. */
@@ -71,7 +71,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void block(const depthwise_strip *strip, const 
   for (int r = 0; r < (rows - 1) * stride + side; r++) {
     if (first + r < 0 || first + r >= strip->in_rows) continue;
     const uint16_t *row = strip->bf16_x + (first + r) * strip->in_columns;
-    ask_for(row + left, (ROWS * stride * (int)strip->in_columns) * (int)sizeof *row);
+    prefetch_line(row + left, (ROWS * stride * (int)strip->in_columns) * (int)sizeof *row);
     load_row_of(strip, row, left, side, whole, in);
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++) {

@@ -66,8 +66,8 @@ TARGET_AVX512 KERNEL_INLINE void block_avx512(const depthwise_strip *strip, cons
 #pragma GCC unroll 16
   for (int r = 0; r < rows * stride; r++) {
     const float *next = strip->x + at + (r + ROWS * stride + side - stride) * strip->in_columns;
-    ask_for(next, 0);
-    if (stride == 2) ask_for(next, 64);
+    prefetch_line(next, 0);
+    if (stride == 2) prefetch_line(next, 64);
   }
 #pragma GCC unroll 16
   for (int r = 0; r < (rows - 1) * stride + side; r++, at += strip->in_columns) {
@@ -83,12 +83,12 @@ TARGET_AVX512 KERNEL_INLINE void block_avx512(const depthwise_strip *strip, cons
     }
   }
   const __mmask16 stored = (__mmask16)columns_there(column, strip->columns);
-  const float *added = strip->tail.added;
+  const float *added = strip->epilogue.added;
 #pragma GCC unroll 4
   for (int i = 0; i < rows; i++) {
     const int64_t to = (y + i) * strip->columns + column;
     store_limited_avx512(sums[i] + _mm512_set1_ps(strip->bias), added ? added + to : NULL,
-                         strip->tail.low, strip->tail.high, stored, strip->out + to);
+                         strip->epilogue.low, strip->epilogue.high, stored, strip->out + to);
   }
 }
 

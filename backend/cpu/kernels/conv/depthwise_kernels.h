@@ -2,7 +2,7 @@
 #define BACKEND_CPU_KERNELS_CONV_DEPTHWISE_KERNELS_H
 /* Depthwise convolution of rows of a plane, with 3x3 or 5x5 taps and a stride of 1 or 2, in float.
  * Except with AVX-512, rows are copied with padding, then summed with all taps in one pass. */
-#include "backend/cpu/kernels/conv/conv_tail.h"
+#include "backend/cpu/kernels/conv/conv_epilogue.h"
 #include "base/kernel.h"
 
 enum { DEPTHWISE_ROW_SLACK = 16 }; /* floats that may be written after a copied row, or half row */
@@ -17,7 +17,7 @@ typedef struct depthwise_strip {
   int64_t row, rows, columns;  /* computes output rows [row, row + rows) of `columns`; none is 0 */
   float *out;                  /* (rows, columns) */
   uint16_t *bf16_out;          /* output as BF16 instead of out; otherwise NULL */
-  conv_tail tail;              /* relative to out */
+  conv_epilogue epilogue;      /* relative to out */
   float *copied;               /* depthwise_pitch() floats for each input row of the strip */
 } depthwise_strip;
 

@@ -33,20 +33,20 @@ TARGET_AVX512 KERNEL_INLINE void load_turned(const float *const from[LANES], int
 #pragma GCC unroll 16
   for (int i = 0; i < LANES; i++) {
     lanes[i] = _mm512_maskz_loadu_ps(there, from[i] + at);
-    ask_for(from[i] + at, AHEAD);
+    prefetch_line(from[i] + at, AHEAD);
   }
   turn_avx512(lanes);
 }
 
 /* Like load_turned, for BF16. */
-TARGET_AVX512 KERNEL_INLINE void load_turned_narrow(const void *const from[LANES], int64_t at,
-                                                    int64_t n, __m512 *lanes) {
+TARGET_AVX512 KERNEL_INLINE void load_turned_bf16(const void *const from[LANES], int64_t at,
+                                                  int64_t n, __m512 *lanes) {
   const __mmask16 there = (__mmask16)bits_between(0, n);
 #pragma GCC unroll 16
   for (int i = 0; i < LANES; i++) {
     const uint16_t *x = (const uint16_t *)from[i] + at;
-    lanes[i] = n == LANES ? load_avx512(DTYPE_BF16, x, 0) : load_narrow_avx512(there, x);
-    ask_for(x, AHEAD);
+    lanes[i] = n == LANES ? load_avx512(DTYPE_BF16, x, 0) : load_bf16_avx512(there, x);
+    prefetch_line(x, AHEAD);
   }
   turn_avx512(lanes);
 }
@@ -74,7 +74,7 @@ TARGET_AVX512 static void turn_rows(const conv_part *part, const void *const fro
   for (int64_t at = row * columns; at < end; at += LANES) {
     const int64_t some = least(LANES, end - at);
     if (is_bf16(part->args->x_type))
-      load_turned_narrow(from, at, some, v);
+      load_turned_bf16(from, at, some, v);
     else
       load_turned((const float *const *)from, at, some, v);
     for (int64_t i = 0; i < some; i++, to += LANES) {
@@ -98,10 +98,10 @@ TARGET_AVX512 KERNEL_INLINE void load_sums(const float *sums, int64_t i, __m512 
 /* Stores n sums (n, lanes) as outputs from `cell` on of `count` planes. */
 TARGET_AVX512 static void store_planes(const conv_part *part, int64_t plane, int64_t count,
                                        int64_t cell, int64_t n, const float *sums) {
-  const conv_tail tail = part->args->tail; /* a copy that no store can change */
+  const conv_epilogue epilogue = part->args->epilogue; /* a copy that no store can change */
   const int64_t size = out_size(part->args), first = plane * size + cell;
   float *out = (float *)part->args->out + first;
-  const float *added = tail.added ? (const float *)tail.added + first : NULL;
+  const float *added = epilogue.added ? (const float *)epilogue.added + first : NULL;
   __m512 v[LANES];
   for (int64_t i = 0; i < n; i += LANES) {
     const __mmask16 there = (__mmask16)bits_between(0, least(LANES, n - i));
@@ -109,19 +109,19 @@ TARGET_AVX512 static void store_planes(const conv_part *part, int64_t plane, int
 #pragma GCC unroll 16
     for (int k = 0; k < LANES; k++)
       if (k < count)
-        store_limited_avx512(v[k], added ? added + k * size + i : NULL, tail.low, tail.high, there,
-                             out + k * size + i);
+        store_limited_avx512(v[k], added ? added + k * size + i : NULL, epilogue.low, epilogue.high,
+                             there, out + k * size + i);
   }
 }
 
 /* Like store_planes, for BF16 without tail.added. The last vector overlaps the one before, because
  * masked stores are slow. */
-TARGET_AVX512_BF16 static void store_narrow(const conv_part *part, int64_t plane, int64_t count,
-                                            int64_t cell, int64_t n, const float *sums) {
-  const conv_tail tail = part->args->tail;
+TARGET_AVX512_BF16 static void store_bf16(const conv_part *part, int64_t plane, int64_t count,
+                                          int64_t cell, int64_t n, const float *sums) {
+  const conv_epilogue epilogue = part->args->epilogue;
   const int64_t size = out_size(part->args);
   uint16_t *out = (uint16_t *)part->args->out + plane * size + cell;
-  const __m512 low = _mm512_set1_ps(tail.low), high = _mm512_set1_ps(tail.high);
+  const __m512 low = _mm512_set1_ps(epilogue.low), high = _mm512_set1_ps(epilogue.high);
   const __mmask16 there = (__mmask16)bits_between(0, least(LANES, n));
   __m512 v[LANES];
   for (int64_t next = 0; next < n; next += LANES) {
@@ -285,7 +285,7 @@ static void make_band(band *band, int64_t row, int64_t rows) {
   sum_band(band, row, rows);
   if (is_bf16(args->out_type)) {
     bf16_steps(&args->steps, band->m.sums, n * LANES);
-    store_narrow(band->a, band->plane, band->count, cell, n, band->m.sums);
+    store_bf16(band->a, band->plane, band->count, cell, n, band->m.sums);
     return;
   }
   store_planes(band->a, band->plane, band->count, cell, n, band->m.sums);

@@ -79,13 +79,13 @@ TILE_TARGET KERNEL_INLINE void TILE(copy_rows)(const depthwise_strip *s, int sid
 TILE_TARGET KERNEL_INLINE TILE_VECTOR TILE(finish)(const depthwise_strip *s, TILE_VECTOR sum,
                                                    const float *to, int64_t n) {
   sum += TILE_FILL(s->bias);
-  if (s->tail.added) {
-    const float *added = (const float *)s->tail.added + (to - s->out);
+  if (s->epilogue.added) {
+    const float *added = (const float *)s->epilogue.added + (to - s->out);
     TILE_VECTOR more;
     TILE(load)(added, added + n, n, 1, &more);
     sum += more;
   }
-  return TILE_MIN(TILE_FILL(s->tail.high), TILE_MAX(TILE_FILL(s->tail.low), sum));
+  return TILE_MIN(TILE_FILL(s->epilogue.high), TILE_MAX(TILE_FILL(s->epilogue.low), sum));
 }
 
 /* Computes a vector of outputs in each of `rows` rows. x: the first output's first input. Stores

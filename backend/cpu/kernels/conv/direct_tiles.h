@@ -20,8 +20,8 @@ TILE_TARGET KERNEL_INLINE void TILE(one)(const direct_product *t, const int rows
   for (int i = 0; i < rows * vectors; i++) sums[i] = TILE_FILL(0);
   for (int64_t k = 0; k < t->k; k++, b += b_step) {
     const float *x = t->x + t->offsets[k];
-    ask_for(t->next + k * t->next_step, 0);
-    if (asks) ask_for(t->x + t->offsets[k + DIRECT_AHEAD], 0);
+    prefetch_line(t->next + k * t->next_step, 0);
+    if (asks) prefetch_line(t->x + t->offsets[k + DIRECT_AHEAD], 0);
     TILE_VECTOR columns[TILE_VECTORS];
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++) {

@@ -259,24 +259,25 @@ static void run_sums(const cutting *cutting, const bf16_tile *tile, int rows, in
 }
 
 /* Computes a tile of words, or one that reads, adds or writes BF16. */
-static void run_narrow(const cutting *cutting, const pointwise_tile *pointwise_tile, int64_t at,
-                       int rows, int columns) {
+static void run_bf16(const cutting *cutting, const pointwise_tile *pointwise_tile, int64_t at,
+                     int rows, int columns) {
   const conv_args *args = cutting->a->args;
-  bf16_tile tile = {
-      .channels = args->channels,
-      .a = (const uint32_t *)(const void *)pointwise_tile->a,
-      .a_step = pointwise_tile->a_step,
-      .b = pointwise_tile->b,
-      .b_step = pointwise_tile->b_step,
-      .bias = pointwise_tile->bias,
-      .added = args->tail.added ? element_at(args->tail.added, args->tail.added_type, at) : NULL,
-      .c = element_at(args->out, args->out_type, at),
-      .c_step = pointwise_tile->c_step,
-      .b_is_planes = !packs_words(cutting),
-      .added_type = args->tail.added_type,
-      .c_type = args->out_type,
-      .low = pointwise_tile->low,
-      .high = pointwise_tile->high};
+  bf16_tile tile = {.channels = args->channels,
+                    .a = (const uint32_t *)(const void *)pointwise_tile->a,
+                    .a_step = pointwise_tile->a_step,
+                    .b = pointwise_tile->b,
+                    .b_step = pointwise_tile->b_step,
+                    .bias = pointwise_tile->bias,
+                    .added = args->epilogue.added
+                                 ? element_at(args->epilogue.added, args->epilogue.added_type, at)
+                                 : NULL,
+                    .c = element_at(args->out, args->out_type, at),
+                    .c_step = pointwise_tile->c_step,
+                    .b_is_planes = !packs_words(cutting),
+                    .added_type = args->epilogue.added_type,
+                    .c_type = args->out_type,
+                    .low = pointwise_tile->low,
+                    .high = pointwise_tile->high};
   if (!is_bf16(args->out_type) || args->steps.head.n_steps == 0) {
     run_sums(cutting, &tile, rows, columns);
     return;
@@ -287,7 +288,7 @@ static void run_narrow(const cutting *cutting, const pointwise_tile *pointwise_t
   tile.c_type = DTYPE_F32;
   run_sums(cutting, &tile, rows, columns);
   bf16_steps(&args->steps, sums, (int64_t)rows * columns);
-  narrow_rows(sums, rows, columns, (uint16_t *)args->out + at, pointwise_tile->c_step);
+  rows_to_bf16(sums, rows, columns, (uint16_t *)args->out + at, pointwise_tile->c_step);
 }
 
 /* Computes a strip by the columns of a tile from `column` on. */
@@ -308,16 +309,16 @@ static void run_tile(const cutting *cutting, const patch *patch, int64_t strip, 
                  : (const float *)plane_at(cutting, patch->image, patch->group, 0, first),
       .b_step = words ? cutting->whole.nr : cutting->cells,
       .bias = args->bias ? (const float *)args->bias + output : NULL,
-      .added = args->tail.added ? (const float *)args->tail.added + at : NULL,
+      .added = args->epilogue.added ? (const float *)args->epilogue.added + at : NULL,
       .c = (float *)args->out + at,
       .c_step = cutting->cells,
-      .low = args->tail.low,
-      .high = args->tail.high,
+      .low = args->epilogue.low,
+      .high = args->epilogue.high,
       .asks = cutting->asks};
   const int rows = (int)least(cutting->height, cutting->g->m - row);
   if (cutting->tiled || is_bf16(args->x_type) || is_bf16(args->out_type) ||
-      is_bf16(args->tail.added_type))
-    run_narrow(cutting, &tile, at, rows, kernel->nr);
+      is_bf16(args->epilogue.added_type))
+    run_bf16(cutting, &tile, at, rows, kernel->nr);
   else
     kernel->run(&tile, rows);
 }

@@ -46,16 +46,16 @@ TARGET_AVX512_BF16 KERNEL_INLINE void add_words(const uint32_t *a, const __m512i
   }
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void sum_narrow(const bf16_tile *tile, const int rows,
-                                                 const int vectors, __m512 *sums) {
+TARGET_AVX512_BF16 KERNEL_INLINE void sum_bf16(const bf16_tile *tile, const int rows,
+                                               const int vectors, __m512 *sums) {
   const uint32_t *a = tile->a;
   const uint16_t *b = tile->b;
   const int64_t step = tile->b_step, a_step = tile->a_step;
   __m512i words[2];
   for (int64_t k = tile->channels; k > 1; k -= 2, a += a_step, b += 2 * step) {
     load_words(b, b + step, vectors, words);
-    ask_for(b, vectors * LANES * (int)sizeof *b);
-    ask_for(b + step, vectors * LANES * (int)sizeof *b);
+    prefetch_line(b, vectors * LANES * (int)sizeof *b);
+    prefetch_line(b + step, vectors * LANES * (int)sizeof *b);
     add_words(a, words, rows, vectors, sums);
   }
   if (tile->channels % 2) {
@@ -105,7 +105,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void tile_one(const bf16_tile *tile, const int 
 #pragma GCC unroll 24
   for (int i = 0; i < rows * vectors; i++) sums[i] = _mm512_setzero_ps();
   if (tile->b_is_planes)
-    sum_narrow(tile, rows, vectors, sums);
+    sum_bf16(tile, rows, vectors, sums);
   else
     sum_wide(tile, rows, vectors, sums);
   store_tile(tile, rows, vectors, sums);

@@ -38,7 +38,7 @@ TILE_TARGET KERNEL_INLINE void TILE(one)(const pointwise_tile *t, const int rows
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; v++) {
         columns[v] = TILE_LOAD(b + v * FLOATS);
-        ask_for(b + v * FLOATS, vectors * (int)sizeof(TILE_VECTOR));
+        prefetch_line(b + v * FLOATS, vectors * (int)sizeof(TILE_VECTOR));
       }
 #pragma GCC unroll 12
       for (int i = 0; i < rows; i++) {

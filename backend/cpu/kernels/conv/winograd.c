@@ -219,23 +219,23 @@ static inline float widened(uint16_t h) {
 /* Adds tail.added to cells (m, m). */
 static void add_tile(const tiling *tiling, const patch *of, float *cells) {
   const winograd_args *args = tiling->args;
-  const float *from = (const float *)args->tail.added + of->at;
-  const uint16_t *narrow = (const uint16_t *)args->tail.added + of->at;
+  const float *from = (const float *)args->epilogue.added + of->at;
+  const uint16_t *bf16 = (const uint16_t *)args->epilogue.added + of->at;
   for (int64_t i = 0; i < of->rows; i++, cells += tiling->m) {
-    if (!is_bf16(args->tail.added_type)) {
+    if (!is_bf16(args->epilogue.added_type)) {
       for (int64_t x = 0; x < of->columns; x++) cells[x] += from[x];
       from += args->out_columns;
       continue;
     }
     if (of->columns == 4)
-      for (int x = 0; x < 4; x++) cells[x] += widened(narrow[x]);
+      for (int x = 0; x < 4; x++) cells[x] += widened(bf16[x]);
     else
-      for (int64_t x = 0; x < of->columns; x++) cells[x] += widened(narrow[x]);
-    narrow += args->out_columns;
+      for (int64_t x = 0; x < of->columns; x++) cells[x] += widened(bf16[x]);
+    bf16 += args->out_columns;
   }
 }
 
-static void store_narrow_tile(const tiling *tiling, const patch *of, const uint16_t *cells) {
+static void store_bf16_tile(const tiling *tiling, const patch *of, const uint16_t *cells) {
   uint16_t *to = (uint16_t *)tiling->args->out + of->at;
   for (int64_t i = 0; i < of->rows; i++, to += tiling->args->out_columns, cells += tiling->m) {
     if (of->columns == 4)
@@ -261,22 +261,23 @@ static void store_tile(const tiling *tiling, const patch *of, const float *cells
 static void store_cells(const tiling *tiling, int64_t first, int64_t n, int64_t output,
                         int64_t here, float *cells) {
   const winograd_args *args = tiling->args;
-  const conv_tail *tail = &args->tail;
-  const conv_tail limits = {.low = tail->low, .high = tail->high};
+  const conv_epilogue *epilogue = &args->epilogue;
+  const conv_epilogue limits = {.low = epilogue->low, .high = epilogue->high};
   const int64_t step = (int64_t)tiling->m * tiling->m;
-  const bool has_limits = limits.low > conv_tail_none.low || limits.high < conv_tail_none.high;
-  for (int64_t k = 0; tail->added && k < n; k++) {
+  const bool has_limits =
+      limits.low > conv_epilogue_none.low || limits.high < conv_epilogue_none.high;
+  for (int64_t k = 0; epilogue->added && k < n; k++) {
     const place at = place_of(tiling, first + k);
     for (int64_t lane = 0; lane < here; lane++) {
       const patch of = patch_of(args, tiling->m, &at, output + lane);
       add_tile(tiling, &of, cells + lane * CELLS + k * step);
     }
   }
-  if (has_limits) conv_tail_row(&limits, -0.0F, 0, here * CELLS, cells, cells);
-  uint16_t narrow[LANES * CELLS];
+  if (has_limits) conv_epilogue_row(&limits, -0.0F, 0, here * CELLS, cells, cells);
+  uint16_t bf16[LANES * CELLS];
   if (is_bf16(args->out_type)) {
     bf16_steps(&args->steps, cells, here * CELLS);
-    narrow_row(cells, here * CELLS, narrow);
+    row_to_bf16(cells, here * CELLS, bf16);
   } else {
     steps_in_place(&args->steps, cells, 0, here * CELLS, 1, 0);
   }
@@ -285,7 +286,7 @@ static void store_cells(const tiling *tiling, int64_t first, int64_t n, int64_t 
     for (int64_t lane = 0; lane < here; lane++) {
       const patch of = patch_of(args, tiling->m, &at, output + lane);
       if (is_bf16(args->out_type))
-        store_narrow_tile(tiling, &of, narrow + lane * CELLS + k * step);
+        store_bf16_tile(tiling, &of, bf16 + lane * CELLS + k * step);
       else
         store_tile(tiling, &of, cells + lane * CELLS + k * step);
     }
@@ -514,7 +515,7 @@ const kernel_desc kernel_winograd = {
     .steps = OPERAND(winograd_args, steps),
     .operands = {OPERAND(winograd_args, x), OPERAND(winograd_args, weight),
                  OPERAND(winograd_args, packed), OPERAND(winograd_args, bias),
-                 OPERAND(winograd_args, out), OPERAND(winograd_args, tail.added)}};
+                 OPERAND(winograd_args, out), OPERAND(winograd_args, epilogue.added)}};
 
 /* ---------------------------------------------------------------- packing */
 

@@ -4,7 +4,7 @@
  * The bits of a result depend only on `tile` and the processor. Errors are relative to the largest
  * inputs of a tile, not of an output (docs/performance.md). A tile with an output that is not
  * finite is computed directly. */
-#include "backend/cpu/kernels/conv/conv_tail.h"
+#include "backend/cpu/kernels/conv/conv_epilogue.h"
 #include "backend/cpu/kernels/elementwise/step_rows.h"
 #include "base/encoding.h"
 #include "base/kernel.h"
@@ -24,7 +24,7 @@ typedef struct winograd_args {
   int64_t in_rows, in_columns, out_rows, out_columns;
   int64_t top, left; /* padding */
   int32_t tile;      /* rows and columns of an output tile: 2 or 4 */
-  conv_tail tail;
+  conv_epilogue epilogue;
   short_elementwise_args steps; /* applied in place after the tail; one input */
 } winograd_args;
 

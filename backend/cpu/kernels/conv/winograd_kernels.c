@@ -156,7 +156,7 @@ static void outputs_4(const float *from, int64_t step, const float *bias, float 
 #define TILE_RUN multiply_avx2
 #define TILE_ROWS 6
 #define TILE_VECTORS 2
-#define TILE_AHEAD(p) ask_for(p, AHEAD)
+#define TILE_AHEAD(p) prefetch_line(p, AHEAD)
 enum { AVX2_M = TILE_ROWS };
 #include "backend/cpu/kernels/conv/winograd_tiles.h"
 
@@ -182,7 +182,7 @@ TARGET_AVX2 static void outputs_4_avx2(const float *from, int64_t step, const fl
 #define TILE_RUN multiply_avx512
 #define TILE_ROWS 12
 #define TILE_VECTORS 2
-#define TILE_AHEAD(p) ask_for(p, AHEAD)
+#define TILE_AHEAD(p) prefetch_line(p, AHEAD)
 enum { AVX512_M = TILE_ROWS };
 #include "backend/cpu/kernels/conv/winograd_tiles.h"
 

@@ -55,7 +55,7 @@ TARGET_AVX512 static void run_gelu(float *x, int64_t n) { run_step(FLOAT_STEP_GE
 void bf16_steps(const short_elementwise_args *args, float *values, int64_t n) {
 #if KERNEL_X86
   const elementwise_head *head = &args->head;
-  if (head->n_steps == 1 && head->n_constants == 0 && args->steps[0].form == KSTEP_MAP &&
+  if (head->n_steps == 1 && head->n_constants == 0 && args->steps[0].role == KSTEP_MAP &&
       args->steps[0].operand_type == DTYPE_F32 && cpu_has_avx512_bf16()) {
     const int kind = args->steps[0].kind;
     if (kind == FLOAT_STEP_SILU) run_silu(values, n);

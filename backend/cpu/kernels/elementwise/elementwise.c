@@ -63,7 +63,7 @@ static void combine_some(const row_numbers *numbers, combine_row run, int64_t at
     if (widens) widen_row((const uint16_t *)numbers->x->data + at, some, wide);
     run(numbers->multiplies, some, widens ? wide : (const float *)numbers->x->data + at, number,
         rounds ? made : (float *)numbers->out + at);
-    if (rounds) narrow_row(made, some, (uint16_t *)numbers->out + at);
+    if (rounds) row_to_bf16(made, some, (uint16_t *)numbers->out + at);
   }
 }
 
@@ -89,7 +89,7 @@ static bool lies_as_out(const ktensor *x) { return x->rank == 1 && x->strides[0]
 static bool find_rows(const elementwise_head *head, const ktensor *inputs, const kstep *kstep,
                       row_numbers *row) {
   if (head->n_steps != 1 || head->n_inputs != 2 || head->n_constants != 0 || kstep->arity != 2 ||
-      kstep->form != KSTEP_MAP || kstep->type != DTYPE_F32 || kstep->operand_type != DTYPE_F32 ||
+      kstep->role != KSTEP_MAP || kstep->type != DTYPE_F32 || kstep->operand_type != DTYPE_F32 ||
       (kstep->kind != FLOAT_STEP_MUL && kstep->kind != FLOAT_STEP_ADD))
     return false;
   const int x = lies_as_out(&inputs[0]) ? 0 : 1;
@@ -140,7 +140,7 @@ static const uint8_t costs[FLOAT_STEP_COUNT] = {
 
 static int64_t cost_of(const kstep *kstep) {
   const bool is_float =
-      kstep->form == KSTEP_MAP && compute_class_of(kstep->operand_type) != COMPUTE_I64;
+      kstep->role == KSTEP_MAP && compute_class_of(kstep->operand_type) != COMPUTE_I64;
   return is_float && costs[kstep->kind] > 0 ? costs[kstep->kind] : 1;
 }
 

@@ -176,7 +176,7 @@ static void cast_from_f64(dtype to, int64_t n, const double *x, void *out) {
   compute_class c = compute_class_of(to);
   if (c == COMPUTE_F64) memcpy(out, x, (size_t)n * sizeof *x);
   if (c == COMPUTE_F32)
-    for (int64_t i = 0; i < n; i++) f[i] = rounds_once(to) ? narrow_to_odd(x[i]) : (float)x[i];
+    for (int64_t i = 0; i < n; i++) f[i] = rounds_once(to) ? round_to_odd(x[i]) : (float)x[i];
   if (c == COMPUTE_I64)
     for (int64_t i = 0; i < n; i++) k[i] = cast_to_int(to, x[i]);
 }
@@ -226,7 +226,7 @@ static bool is_made_floats(const step_list *list, int input) {
   for (const kstep *s = list->steps; s < list->steps + list->head->n_steps; s++)
     for (int k = 0; k < s->arity; k++)
       if (s->operands[k].source == KSTEP_INPUT && s->operands[k].index == input &&
-          !(s->form == KSTEP_CAST && s->type == DTYPE_F32))
+          !(s->role == KSTEP_CAST && s->type == DTYPE_F32))
         return false;
   return true;
 }
@@ -240,7 +240,7 @@ static uint32_t read_as_floats(const step_list *list) {
 
 /* True for a final cast of floats to small integers, which happens when the result is stored. */
 static bool is_stored_cast(const kstep *kstep) {
-  return kstep->form == KSTEP_CAST && compute_class_of(kstep->operand_type) == COMPUTE_F32 &&
+  return kstep->role == KSTEP_CAST && compute_class_of(kstep->operand_type) == COMPUTE_F32 &&
          is_small_int(kstep->type);
 }
 
@@ -264,7 +264,7 @@ static compute_class input_class(const step_list *list, int k) {
 static bool is_native(dtype t) { return t == DTYPE_F32 || t == DTYPE_F64 || t == DTYPE_I64; }
 
 static compute_class operand_class(const kstep *kstep, int k) {
-  return kstep->form == KSTEP_WHERE && k == 0 ? COMPUTE_I64 : compute_class_of(kstep->operand_type);
+  return kstep->role == KSTEP_WHERE && k == 0 ? COMPUTE_I64 : compute_class_of(kstep->operand_type);
 }
 
 static void fill_constant(compute_class c, kstep_constant constant, int n, void *slot) {
@@ -326,10 +326,10 @@ static void run_step(kernel_fault *fault, const kstep *kstep, int64_t n,
                      const void *const x[STEP_ARITY], void *out) {
   if (kstep->divides && compute_class_of(kstep->operand_type) == COMPUTE_I64)
     check_divisors(fault, n, x[1]);
-  if (kstep->form == KSTEP_MAP || kstep->form == KSTEP_BOOL) run_map(kstep, n, x, out);
-  if (kstep->form == KSTEP_WHERE) run_where(compute_class_of(kstep->operand_type), n, x, out);
-  if (kstep->form == KSTEP_CAST) run_cast(kstep, n, x[0], out);
-  if (kstep->form == KSTEP_BOOL) return;
+  if (kstep->role == KSTEP_MAP || kstep->role == KSTEP_BOOL) run_map(kstep, n, x, out);
+  if (kstep->role == KSTEP_WHERE) run_where(compute_class_of(kstep->operand_type), n, x, out);
+  if (kstep->role == KSTEP_CAST) run_cast(kstep, n, x[0], out);
+  if (kstep->role == KSTEP_BOOL) return;
   if (compute_class_of(kstep->type) == COMPUTE_F32) round_row(kstep->type, out, n);
   if (compute_class_of(kstep->type) == COMPUTE_I64) wrap_row(kstep->type, out, n);
 }
@@ -378,7 +378,7 @@ static void run_block(const step_list *list, kernel_fault *fault, char *slots, i
   }
   dtype type = list->steps[head->n_steps - 1].type;
   if (rounds)
-    narrow_row(results[head->n_steps - 1], n, (uint16_t *)head->out + at);
+    row_to_bf16(results[head->n_steps - 1], n, (uint16_t *)head->out + at);
   else if (!is_native(type))
     store_row(compute_class_of(type), type, element_at(head->out, type, at), 1, n,
               results[head->n_steps - 1]);
@@ -392,7 +392,7 @@ void step_rows_run(const step_list *list, kernel_fault *fault, char *slots, int6
 /* True if the list is one step of one input in F32. */
 static bool is_single(const short_elementwise_args *args) {
   return args->head.n_inputs + args->head.n_steps + args->head.n_constants == 2 &&
-         args->steps[0].form == KSTEP_MAP && args->steps[0].operand_type == DTYPE_F32;
+         args->steps[0].role == KSTEP_MAP && args->steps[0].operand_type == DTYPE_F32;
 }
 
 /* Runs a single step over a row, padded to whole vectors. */

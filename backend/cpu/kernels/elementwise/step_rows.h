@@ -25,9 +25,9 @@ typedef union kstep_constant {
   double f;  /* for a float operand */
 } kstep_constant;
 
-typedef enum kstep_form { KSTEP_MAP, KSTEP_BOOL, KSTEP_WHERE, KSTEP_CAST } kstep_form;
+typedef enum kstep_role { KSTEP_MAP, KSTEP_BOOL, KSTEP_WHERE, KSTEP_CAST } kstep_role;
 typedef struct kstep {
-  uint8_t form; /* kstep_form */
+  uint8_t role; /* kstep_role */
   uint8_t
       kind; /* FLOAT_STEP_* or INT_STEP_*, by the class of operand_type; unused by where and cast */
   uint8_t divides;      /* a zero in operand 1 (integer) is a fault */

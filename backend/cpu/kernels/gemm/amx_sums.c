@@ -11,7 +11,7 @@
 KERNEL_INLINE int64_t bytes(int64_t words) { return words * (int64_t)sizeof(uint32_t); }
 
 /* Prefetches the weight's tiles of a later step, which come from memory. */
-KERNEL_INLINE void ask_for_step(const uint32_t *a) {
+KERNEL_INLINE void prefetch_step(const uint32_t *a) {
   enum { AHEAD = 4, STEP = 2 * AMX_TILE_WORDS, LINE = 16 /* words */ };
 #pragma GCC unroll 32
   for (int i = 0; i < STEP; i += LINE) __builtin_prefetch(a + AHEAD * STEP + i, 0, 3);
@@ -27,7 +27,7 @@ TARGET_AMX KERNEL_INLINE void add_all(const amx_sums *sums, const int rows, cons
     amx_clear_sums();
   for (int64_t block = 0; block < sums->blocks; block++, b += AMX_WORDS * sums->b_step)
     for (int64_t tap = 0; tap < sums->taps; tap++, a += 2 * AMX_TILE_WORDS) {
-      if (sums->asks) ask_for_step(a);
+      if (sums->asks) prefetch_step(a);
       amx_add_products(rows, columns, a, AMX_ROW_BYTES, b + sums->offsets[tap],
                        bytes(sums->b_step));
     }
@@ -46,8 +46,8 @@ TARGET_AMX static void run_tiles(const amx_sums *sums, int outputs, int columns)
 }
 
 /* Joins some columns of two rows to words. odd may be NULL for zeros. */
-TARGET_AVX512_BF16 KERNEL_INLINE void join_narrow(const uint16_t *even, const uint16_t *odd,
-                                                  const int columns, uint32_t *to) {
+TARGET_AVX512_BF16 KERNEL_INLINE void join_bf16(const uint16_t *even, const uint16_t *odd,
+                                                const int columns, uint32_t *to) {
   if (columns == 16) {
     const __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)even)),
                   high = odd ? _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)odd))
@@ -77,16 +77,16 @@ TARGET_AVX512_BF16 KERNEL_INLINE void join_wide(const float *even, const float *
 TARGET_AVX512_BF16 KERNEL_INLINE void pack(const void *x, const bool is_rounded, int64_t step,
                                            int64_t rows, int64_t words, const int columns,
                                            uint32_t *to) {
-  const uint16_t *narrow = x;
+  const uint16_t *bf16 = x;
   const float *wide = x;
   int64_t word = 0;
   for (int64_t row = 0; row < rows; row += 2, word++, to += AMX_COLUMNS) {
     const int64_t odd = row + 1 < rows ? step : 0;
     if (is_rounded) {
-      ask_for(narrow, 2 * 32);
-      ask_for(narrow + odd, 2 * 32);
-      join_narrow(narrow, odd ? narrow + odd : NULL, columns, to);
-      narrow += 2 * step;
+      prefetch_line(bf16, 2 * 32);
+      prefetch_line(bf16 + odd, 2 * 32);
+      join_bf16(bf16, odd ? bf16 + odd : NULL, columns, to);
+      bf16 += 2 * step;
     } else {
       join_wide(wide, odd ? wide + odd : NULL, columns, to);
       wide += 2 * step;

@@ -94,9 +94,9 @@ static void widen_portable(const code_panels *panels, const char *block, int par
 
 #if KERNEL_X86
 /* Kinds of codes, for which kernels have separate code. */
-typedef enum code_form { NIBBLES, BYTES, FLOATS } code_form;
-KERNEL_INLINE int bits_of(code_form form) { return form == NIBBLES ? 4 : 8; }
-static inline code_form form_of(const code_panels *panels) {
+typedef enum code_storage { NIBBLES, BYTES, FLOATS } code_storage;
+KERNEL_INLINE int bits_of(code_storage storage) { return storage == NIBBLES ? 4 : 8; }
+static inline code_storage storage_of(const code_panels *panels) {
   return panels->code != CODE_INT ? FLOATS : panels->bits == 4 ? NIBBLES : BYTES;
 }
 
@@ -112,13 +112,13 @@ typedef struct constants_avx512 {
   __m512i up, exponents, special;
 } constants_avx512;
 
-TARGET_AVX512 KERNEL_INLINE constants_avx512 constants_of_avx512(code_form form,
+TARGET_AVX512 KERNEL_INLINE constants_avx512 constants_of_avx512(code_storage storage,
                                                                  const code_panels *panels) {
   const __m512i codes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   constants_avx512 constants = {.base = _mm512_set1_ps((float)((1 << 23) - panels->least))};
-  if (form == NIBBLES)
+  if (storage == NIBBLES)
     constants.base = _mm512_cvtepi32_ps(_mm512_add_epi32(codes, _mm512_set1_epi32(panels->least)));
-  if (form == FLOATS) {
+  if (storage == FLOATS) {
     const float_codes float_codes = float_codes_of(panels);
     constants.smallest = _mm512_set1_ps(float_codes.smallest);
     constants.up = _mm512_set1_epi32(23 - float_codes.mantissa);
@@ -147,12 +147,12 @@ TARGET_AVX512 KERNEL_INLINE __m512 floats_avx512(__m512i codes, const constants_
 
 /* Returns code j of each word. An 8-bit code is placed in the last bits of a float whose exponent
  * makes them integers; subtracting the base is exact. */
-TARGET_AVX512 KERNEL_INLINE __m512 code_avx512(code_form form, __m512i w, int j,
+TARGET_AVX512 KERNEL_INLINE __m512 code_avx512(code_storage storage, __m512i w, int j,
                                                const constants_avx512 *constants) {
-  const __m512i at = j ? _mm512_srli_epi32(w, (unsigned)(j * bits_of(form))) : w;
-  if (form == NIBBLES)
+  const __m512i at = j ? _mm512_srli_epi32(w, (unsigned)(j * bits_of(storage))) : w;
+  if (storage == NIBBLES)
     return _mm512_permutexvar_ps(at, constants->base); /* indexed by the lowest 4 bits */
-  if (form == FLOATS) return floats_avx512(at, constants);
+  if (storage == FLOATS) return floats_avx512(at, constants);
   const __m512i mask = _mm512_set1_epi32(255), ones = _mm512_set1_epi32(150 << 23);
   return _mm512_sub_ps(_mm512_castsi512_ps(_mm512_ternarylogic_epi32(at, mask, ones, 0xEA)),
                        constants->base);
@@ -171,7 +171,7 @@ TARGET_AVX512 KERNEL_INLINE __m512 code_avx512(code_form form, __m512i w, int j,
 enum { PLACES = 5 };
 
 /* Returns how many codes of a word are converted in place; others are shifted there first. */
-KERNEL_INLINE int places_of(code_form form) { return form == NIBBLES ? PLACES : 2; }
+KERNEL_INLINE int places_of(code_storage storage) { return storage == NIBBLES ? PLACES : 2; }
 
 /* Base of each place, which the exponent of a code's float adds. For floats see float_codes. */
 typedef struct constants_avx2 {
@@ -179,10 +179,10 @@ typedef struct constants_avx2 {
   __m256i up, exponents, special;
 } constants_avx2;
 
-TARGET_AVX2 KERNEL_INLINE constants_avx2 constants_of_avx2(code_form form,
+TARGET_AVX2 KERNEL_INLINE constants_avx2 constants_of_avx2(code_storage storage,
                                                            const code_panels *panels) {
   constants_avx2 avx2;
-  if (form == FLOATS) {
+  if (storage == FLOATS) {
     const float_codes codes = float_codes_of(panels);
     avx2.smallest = _mm256_set1_ps(codes.smallest);
     avx2.up = _mm256_set1_epi32(23 - codes.mantissa);
@@ -191,8 +191,8 @@ TARGET_AVX2 KERNEL_INLINE constants_avx2 constants_of_avx2(code_form form,
     return avx2;
   }
 #pragma GCC unroll 5
-  for (int i = 0; i < places_of(form); i++)
-    avx2.bases[i] = _mm256_set1_ps((float)((1 << (23 - i * bits_of(form))) - panels->least));
+  for (int i = 0; i < places_of(storage); i++)
+    avx2.bases[i] = _mm256_set1_ps((float)((1 << (23 - i * bits_of(storage))) - panels->least));
   return avx2;
 }
 
@@ -212,12 +212,12 @@ TARGET_AVX2 KERNEL_INLINE __m256 floats_avx2(__m256i codes, const constants_avx2
 }
 
 /* Returns code j of each word, converted like 8-bit codes in code_avx512. */
-TARGET_AVX2 KERNEL_INLINE __m256 code_avx2(code_form form, __m256i w, int j,
+TARGET_AVX2 KERNEL_INLINE __m256 code_avx2(code_storage storage, __m256i w, int j,
                                            const constants_avx2 *avx2) {
-  const int place = j % places_of(form), at = place * bits_of(form);
-  if (j >= places_of(form)) w = _mm256_srli_epi32(w, bits_of(form) * places_of(form));
-  if (form == FLOATS) return floats_avx2(at ? _mm256_srli_epi32(w, at) : w, avx2);
-  const __m256i mask = _mm256_set1_epi32(((1 << bits_of(form)) - 1) << at),
+  const int place = j % places_of(storage), at = place * bits_of(storage);
+  if (j >= places_of(storage)) w = _mm256_srli_epi32(w, bits_of(storage) * places_of(storage));
+  if (storage == FLOATS) return floats_avx2(at ? _mm256_srli_epi32(w, at) : w, avx2);
+  const __m256i mask = _mm256_set1_epi32(((1 << bits_of(storage)) - 1) << at),
                 ones = _mm256_set1_epi32((150 - at) << 23);
   const __m256i x = _mm256_or_si256(_mm256_and_si256(w, mask), ones);
   return _mm256_sub_ps(_mm256_castsi256_ps(x), avx2->bases[place]);

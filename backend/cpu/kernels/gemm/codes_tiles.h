@@ -15,19 +15,19 @@ enum { TILE(width) = (int)(sizeof(TILE_VECTOR) / sizeof(float)) };
 enum { TILE(parts) = CODE_PANEL / TILE(width), TILE(most_rows) = TILE_ROWS };
 
 /* Computes sums (rows) of the products of a span. */
-TILE_TARGET KERNEL_INLINE void TILE(sum)(code_form form, int rows, int vectors, const char *words,
-                                         const float *inputs, const TILE(constants) * constants,
-                                         TILE_VECTOR *sums) {
-  const int chains = chains_of(rows), codes = 32 / bits_of(form);
+TILE_TARGET KERNEL_INLINE void TILE(sum)(code_storage storage, int rows, int vectors,
+                                         const char *words, const float *inputs,
+                                         const TILE(constants) * constants, TILE_VECTOR *sums) {
+  const int chains = chains_of(rows), codes = 32 / bits_of(storage);
   TILE_VECTOR sum[TILE_ROWS];
 #pragma GCC unroll 12
   for (int i = 0; i < rows * chains; i++) sum[i] = TILE_FILL(0);
   for (int v = 0; v < vectors; v++, words += VECTOR, inputs += codes * rows) {
     const TILE_WORDS w = TILE_LOAD_WORDS(words);
-    ask_for(words, AHEAD);
+    prefetch_line(words, AHEAD);
 #pragma GCC unroll 8
     for (int j = 0; j < codes; j++) {
-      const TILE_VECTOR x = TILE(code)(form, w, j, constants);
+      const TILE_VECTOR x = TILE(code)(storage, w, j, constants);
 #pragma GCC unroll 12
       for (int r = 0; r < rows; r++) {
         const int i = r * chains + j % chains;
@@ -44,14 +44,15 @@ TILE_TARGET KERNEL_INLINE void TILE(sum)(code_form form, int rows, int vectors, 
 }
 
 /* total (rows) += the scaled products of a span, and its lows, for one part of the columns. */
-TILE_TARGET KERNEL_INLINE void TILE(add_span)(code_form form, int rows, const code_panels *panels,
+TILE_TARGET KERNEL_INLINE void TILE(add_span)(code_storage storage, int rows,
+                                              const code_panels *panels,
                                               const TILE(constants) * constants,
                                               const block_place *place, int span, int part,
                                               TILE_VECTOR *total) {
   const char *words = words_of(panels, place->block, span) + part * (int)sizeof(TILE_VECTOR);
   const float *inputs = place->a + span * (DECODED_AT_ONCE / panels->spans * rows);
   TILE_VECTOR sums[TILE_ROWS];
-  TILE(sum)(form, rows, vectors_of(panels), words, inputs, constants, sums);
+  TILE(sum)(storage, rows, vectors_of(panels), words, inputs, constants, sums);
   const TILE_VECTOR scale =
       TILE_FACTORS(panels, place->block, panels->d_at, panels->s_at, span, part);
 #pragma GCC unroll 12
@@ -64,9 +65,10 @@ TILE_TARGET KERNEL_INLINE void TILE(add_span)(code_form form, int rows, const co
     total[r] = TILE_ADD(TILE_FILL(place->sums[span * rows + r]), low, total[r]);
 }
 
-TILE_TARGET KERNEL_INLINE void TILE(multiply)(code_form form, int rows, const codes_rows *task) {
+TILE_TARGET KERNEL_INLINE void TILE(multiply)(code_storage storage, int rows,
+                                              const codes_rows *task) {
   const code_panels *panels = task->p;
-  const TILE(constants) constants = TILE(constants_of)(form, panels);
+  const TILE(constants) constants = TILE(constants_of)(storage, panels);
   TILE_VECTOR total[TILE(parts) * TILE_ROWS];
 #pragma GCC unroll 16
   for (int i = 0; i < TILE(parts) * rows; i++) total[i] = TILE_FILL(0);
@@ -74,7 +76,7 @@ TILE_TARGET KERNEL_INLINE void TILE(multiply)(code_form form, int rows, const co
     const block_place place = block_at(task, rows, at);
     for (int i = 0; i < TILE(parts) * place.spans; i++) {
       const int span = i / TILE(parts), part = i % TILE(parts);
-      TILE(add_span)(form, rows, panels, &constants, &place, span, part, total + part * rows);
+      TILE(add_span)(storage, rows, panels, &constants, &place, span, part, total + part * rows);
     }
   }
 #pragma GCC unroll 16
@@ -82,23 +84,24 @@ TILE_TARGET KERNEL_INLINE void TILE(multiply)(code_form form, int rows, const co
     memcpy(task->out + i % rows * task->ldc + i / rows * TILE(width), &total[i], sizeof *total);
 }
 
-TILE_TARGET KERNEL_INLINE void TILE(run_form)(code_form form, int rows, const codes_rows *task){
-#define TILE_CASE(n) TILE(multiply)(form, n, task)
+TILE_TARGET KERNEL_INLINE void TILE(run_codes)(code_storage storage, int rows,
+                                               const codes_rows *task){
+#define TILE_CASE(n) TILE(multiply)(storage, n, task)
 #include "backend/cpu/kernels/support/tile_rows.h"
 }
 
 TILE_TARGET static void TILE(run)(const codes_rows *task, int rows) {
-  const code_form form = form_of(task->p);
-  if (form == NIBBLES) TILE(run_form)(NIBBLES, rows, task);
-  if (form == BYTES) TILE(run_form)(BYTES, rows, task);
-  if (form == FLOATS) TILE(run_form)(FLOATS, rows, task);
+  const code_storage storage = storage_of(task->p);
+  if (storage == NIBBLES) TILE(run_codes)(NIBBLES, rows, task);
+  if (storage == BYTES) TILE(run_codes)(BYTES, rows, task);
+  if (storage == FLOATS) TILE(run_codes)(FLOATS, rows, task);
 }
 
 /* part: of a block; first: of the panel's columns. */
-TILE_TARGET KERNEL_INLINE void TILE(widen_form)(code_form form, const code_panels *panels,
-                                                const char *block, int part, int first, float *to,
-                                                int64_t step) {
-  const TILE(constants) constants = TILE(constants_of)(form, panels);
+TILE_TARGET KERNEL_INLINE void TILE(widen_codes)(code_storage storage, const code_panels *panels,
+                                                 const char *block, int part, int first, float *to,
+                                                 int64_t step) {
+  const TILE(constants) constants = TILE(constants_of)(storage, panels);
   for (int span = part * panels->spans; span < (part + 1) * panels->spans; span++) {
     TILE_VECTOR low = TILE_FILL(-0.0F); /* adding -0.0 changes nothing */
     const TILE_VECTOR scale =
@@ -109,8 +112,8 @@ TILE_TARGET KERNEL_INLINE void TILE(widen_form)(code_form form, const code_panel
     for (int v = 0; v < vectors_of(panels); v++, words += VECTOR) {
       const TILE_WORDS w = TILE_LOAD_WORDS(words);
 #pragma GCC unroll 8
-      for (int j = 0; j < 32 / bits_of(form); j++, to += step) {
-        const TILE_VECTOR x = TILE_ADD(TILE(code)(form, w, j, &constants), scale, low);
+      for (int j = 0; j < 32 / bits_of(storage); j++, to += step) {
+        const TILE_VECTOR x = TILE_ADD(TILE(code)(storage, w, j, &constants), scale, low);
         memcpy(to, &x, sizeof x);
       }
     }
@@ -119,12 +122,12 @@ TILE_TARGET KERNEL_INLINE void TILE(widen_form)(code_form form, const code_panel
 
 TILE_TARGET static void TILE(widen)(const code_panels *panels, const char *block, int part,
                                     float *to, int64_t step) {
-  const code_form form = form_of(panels);
+  const code_storage storage = storage_of(panels);
 #pragma GCC unroll 2
   for (int at = 0; at < CODE_PANEL; at += TILE(width)) {
-    if (form == NIBBLES) TILE(widen_form)(NIBBLES, panels, block, part, at, to + at, step);
-    if (form == BYTES) TILE(widen_form)(BYTES, panels, block, part, at, to + at, step);
-    if (form == FLOATS) TILE(widen_form)(FLOATS, panels, block, part, at, to + at, step);
+    if (storage == NIBBLES) TILE(widen_codes)(NIBBLES, panels, block, part, at, to + at, step);
+    if (storage == BYTES) TILE(widen_codes)(BYTES, panels, block, part, at, to + at, step);
+    if (storage == FLOATS) TILE(widen_codes)(FLOATS, panels, block, part, at, to + at, step);
   }
 }
 

@@ -117,15 +117,15 @@ static int vnni_panels(int rows) { return panels_of_vnni(rows); }
 KERNEL_INLINE int chains_of_vnni(int rows) { return rows <= VNNI_IN_ORDER ? 2 : 1; }
 
 /* Prefetches the cache lines with the factors of later blocks. */
-static inline void ask_for_factors(const dots_tile *tile, int panels) {
+static inline void prefetch_factors(const dots_tile *tile, int panels) {
   for (int p = 0; p < panels; p++)
     for (size_t at = tile->p->d_at; at < tile->p->block_bytes; at += VECTOR)
-      ask_for(tile->block[p] + at, AHEAD);
+      prefetch_line(tile->block[p] + at, AHEAD);
 }
 
 TARGET_AVX512 static void read_factors_avx512(const dots_tile *tile, int panels, float *to) {
   const code_panels *of = tile->p;
-  ask_for_factors(tile, panels);
+  prefetch_factors(tile, panels);
   for (int span = 0; span < tile->n * of->spans; span++) {
     for (int p = 0; p < panels; p++, to += CODE_PANEL)
       _mm512_storeu_ps(to, factors_avx512(of, tile->block[p], of->d_at, of->s_at, span));
@@ -146,7 +146,7 @@ TARGET_AVX512_VNNI KERNEL_INLINE void add_vnni(int bits, int rows, const dots_ti
     const __m512i w = _mm512_loadu_si512(words);
     const __m512i x = bits == 8 ? w : _mm512_and_si512(w, low);
     const __m512i y = _mm512_and_si512(_mm512_srli_epi32(w, 4), low);
-    ask_for(words, panels == 1 ? AHEAD : SEVERAL_AHEAD);
+    prefetch_line(words, panels == 1 ? AHEAD : SEVERAL_AHEAD);
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++) {
       __m512i *sum = &sums[(bits == 8 ? v % chains : 0) * count + p * rows + r],
@@ -276,7 +276,7 @@ TARGET_AVX2 KERNEL_INLINE void sum_avx2(int bits, int rows, int vectors, const c
     const __m256i w = _mm256_loadu_si256((const void *)words);
     const __m256i x = _mm256_and_si256(w, mask),
                   y = _mm256_and_si256(_mm256_srli_epi32(w, 4), mask);
-    ask_for(words, AHEAD);
+    prefetch_line(words, AHEAD);
 #pragma GCC unroll 4
     for (int r = 0; r < rows; r++) {
       low[r] = _mm256_add_epi16(low[r], _mm256_maddubs_epi16(x, _mm256_set1_epi32(a[r])));
@@ -291,7 +291,7 @@ TARGET_AVX2 KERNEL_INLINE void sum_avx2(int bits, int rows, int vectors, const c
 
 TARGET_AVX2 static void read_factors_avx2(const dots_tile *tile, int panels, float *to) {
   const code_panels *of = tile->p;
-  ask_for_factors(tile, panels);
+  prefetch_factors(tile, panels);
   for (int span = 0; span < tile->n * of->spans; span++)
     for (int low = 0; low <= of->has_lows; low++)
       for (int half = 0; half < 2 * panels; half++, to += HALF)

@@ -96,7 +96,7 @@ KERNEL_INLINE void ask_ahead(dtype t, const void *b, int64_t at, int n) {
   const int size = t == DTYPE_F32 ? 4 : 2;
 #pragma GCC unroll 2
   for (int line = 0; line < n * size; line += 64)
-    ask_for((const char *)b + at * size + line, AHEAD * n * size);
+    prefetch_line((const char *)b + at * size + line, AHEAD * n * size);
 }
 
 /* ---------------------------------------------------------------- AVX2 */

@@ -30,7 +30,7 @@ TILE_TARGET KERNEL_INLINE void TILE_ONE(dtype type, int rows, const gemm_tile *t
 #pragma GCC unroll 24
   for (int i = 0; i < 2 * rows * chains; i++) acc[i] = (TILE_VECTOR){0};
   for (; k + chains <= tile->k; k += chains) {
-    ask_for(tile->next + k * tile->next_step, 0);
+    prefetch_line(tile->next + k * tile->next_step, 0);
 #pragma GCC unroll 4
     for (int x = 0; x < chains; x++)
       TILE_ADD(type, rows, a + (k + x) * rows, tile->b, (k + x) * TILE_COLUMNS, acc + x * rows * 2);

@@ -51,7 +51,7 @@ static matmul_args product_of_rows(const grouped_matmul_args *args, int64_t grou
                        .b_k = args->b_k,
                        .b_n = args->b_n,
                        .alpha = 1,
-                       .tail = conv_tail_none};
+                       .epilogue = conv_epilogue_none};
 }
 
 static int64_t most_rows(const grouped_matmul_args *args) {

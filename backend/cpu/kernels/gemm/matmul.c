@@ -79,11 +79,11 @@ static void store_columns(const void *user, int64_t batch, int64_t row, int64_t 
   int64_t size = (int64_t)compute_size(product->c);
   row_block block;
   if (args->bias && is_plain_sum(args)) {
-    conv_tail sum = conv_tail_none;
+    conv_epilogue sum = conv_epilogue_none;
     sum.added =
         operand_at(args->type, args->bias, &args->bias_batch, batch, row * args->bias_m + column);
-    conv_tail_row(&sum, -0.0F, 0, n, values,
-                  (float *)args->out + (batch * args->m + row) * args->n + column);
+    conv_epilogue_row(&sum, -0.0F, 0, n, values,
+                      (float *)args->out + (batch * args->m + row) * args->n + column);
     return;
   }
   if (!args->bias && args->alpha != 1) memset(&block, 0, sizeof block);
@@ -119,17 +119,18 @@ static void finish_product(const void *user, int64_t batch, int64_t row, int64_t
                            int64_t column, int64_t columns) {
   const product *product = user;
   const matmul_args *args = product->args;
-  const conv_tail *tail = &args->tail;
+  const conv_epilogue *epilogue = &args->epilogue;
   const int64_t at = (batch * args->m + row) * args->n + column;
   const bool rounds = stores_bf16(args);
   float *const sums = (rounds ? product->sums : (float *)args->out) + at, *out = sums;
-  const bool has_tail = tail->added || tail->low > -INFINITY || tail->high < INFINITY;
-  for (int64_t i = 0; has_tail && i < rows; i++, out += args->n)
-    conv_tail_row(tail, -0.0F, at + i * args->n, columns, out, out);
+  const bool has_epilogue =
+      epilogue->added || epilogue->low > -INFINITY || epilogue->high < INFINITY;
+  for (int64_t i = 0; has_epilogue && i < rows; i++, out += args->n)
+    conv_epilogue_row(epilogue, -0.0F, at + i * args->n, columns, out, out);
   if (!rounds) steps_in_place(&args->steps, sums, at, columns, rows, args->n);
   for (int64_t i = 0; rounds && i < rows; i++) {
     bf16_steps(&args->steps, sums + i * args->n, columns);
-    narrow_row(sums + i * args->n, columns, (uint16_t *)args->out + at + i * args->n);
+    row_to_bf16(sums + i * args->n, columns, (uint16_t *)args->out + at + i * args->n);
   }
 }
 
@@ -344,7 +345,7 @@ static kgemm gemm_of(const product *product) {
                  .pack_b = packing_of_b(args),
                  .store = store_columns,
                  .place = is_plain_sum(args) ? place_product : NULL,
-                 .finish = matmul_takes_tail(args) ? finish_product : NULL,
+                 .finish = matmul_takes_epilogue(args) ? finish_product : NULL,
                  .user = product,
                  .kernel = pairs ? pairs_kernel_for(args->m) : (gemm_kernel){0},
                  .packed_b = args->panels,
@@ -365,11 +366,11 @@ static product_way way_of(const matmul_args *args) {
 
 bool matmul_is_cut(const matmul_args *args) { return way_of(args) == WAY_GEMM; }
 
-bool matmul_takes_tail(const matmul_args *args) {
+bool matmul_takes_epilogue(const matmul_args *args) {
   return way_of(args) == WAY_GEMM && args->type == DTYPE_F32;
 }
 
-bool matmul_may_narrow(const matmul_args *args) {
+bool matmul_may_be_bf16(const matmul_args *args) {
   return has_pairs(args) && is_plain_sum(args) && pairs_kernel_for(args->m).blocks;
 }
 
@@ -434,7 +435,7 @@ const kernel_desc kernel_matmul = {
     .steps = OPERAND(matmul_args, steps),
     .operands = {OPERAND(matmul_args, a), OPERAND(matmul_args, b), OPERAND(matmul_args, bias),
                  OPERAND(matmul_args, panels), OPERAND(matmul_args, out),
-                 OPERAND(matmul_args, tail.added), OPERAND(matmul_args, steps.inputs[1]),
+                 OPERAND(matmul_args, epilogue.added), OPERAND(matmul_args, steps.inputs[1]),
                  OPERAND(matmul_args, steps.inputs[2])}};
 
 /* ---------------------------------------------------------------- packing */

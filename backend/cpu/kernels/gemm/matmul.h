@@ -2,7 +2,7 @@
 #define BACKEND_CPU_KERNELS_GEMM_MATMUL_H
 /* Matrix multiplication of strided operands of one dtype, batched. b may be encoded, or narrower
  * floats than F32. */
-#include "backend/cpu/kernels/conv/conv_tail.h"
+#include "backend/cpu/kernels/conv/conv_epilogue.h"
 #include "backend/cpu/kernels/elementwise/step_rows.h"
 #include "backend/cpu/kernels/gemm/gemm_cut.h"
 #include "base/encoding.h"
@@ -15,7 +15,7 @@ typedef struct matmul_args {
   const void *panels;       /* b packed by kernel_matmul_pack, if is_packed; b is then NULL */
   void *out;                /* contiguous */
   dtype type;               /* of a, bias and out in the program */
-  dtype a_type, out_type;   /* as stored: F32 may be kept as BF16 if matmul_may_narrow */
+  dtype a_type, out_type;   /* as stored: F32 may be kept as BF16 if matmul_may_be_bf16 */
   dtype b_type;
   bool is_packed;
   bool rounds; /* if panels are of codes: rows of a to 8 bits (base/rounded.h); otherwise a and b to
@@ -26,7 +26,7 @@ typedef struct matmul_args {
   klayout a_batch, b_batch, bias_batch;       /* layouts of the batches, with equal dims */
   double alpha, beta; /* beta is 0 without bias: scratch is sized before addresses are known */
   gemm_cut cut;
-  conv_tail tail;               /* if matmul_takes_tail: applied to the result */
+  conv_epilogue epilogue;       /* if matmul_takes_epilogue: applied to the result */
   short_elementwise_args steps; /* applied in place after the tail */
 } matmul_args;
 KERNEL(matmul, matmul_args);
@@ -36,9 +36,9 @@ KERNEL(matmul_pack, matmul_args);
 bool matmul_packs(const matmul_args *args);  /* true if b can be packed */
 bool matmul_rounds(const matmul_args *args); /* true if products with it may round */
 bool matmul_is_cut(const matmul_args *args); /* true if `cut` is used */
-bool matmul_takes_tail(const matmul_args *args);
+bool matmul_takes_epilogue(const matmul_args *args);
 /* True if a product that rounds to BF16 reads and writes BF16 rows, and is no slower for it. */
-bool matmul_may_narrow(const matmul_args *args);
+bool matmul_may_be_bf16(const matmul_args *args);
 
 /* Runs kernel_matmul in `memory` of matmul_scratch bytes. */
 size_t matmul_scratch(const kernel_context *ctx, const void *args);

@@ -111,7 +111,7 @@ KERNEL_INLINE TARGET_AMX void multiply_halves(int halves, bool is_signed, const 
   if (halves > 1) _tile_loadd(2, below, row);
   if (halves > 1) _tile_loadd(3, below + SIDE, row);
   for (int64_t i = 0; i < block->steps; i++, a += TILED_BYTES, tiles += STEP_BYTES) {
-    for (int j = 0; j < block->lines; j++, next += LINE) ask_for(next, 0);
+    for (int j = 0; j < block->lines; j++, next += LINE) prefetch_line(next, 0);
     add_step(halves, is_signed, block, a, tiles);
   }
   _tile_stored(0, block->sums, ROW);

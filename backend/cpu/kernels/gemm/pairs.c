@@ -237,8 +237,8 @@ TARGET_AVX512_BF16 KERNEL_INLINE void add_bf16(dtype type, int rows, const float
   const __m512bh b0 = (__m512bh)_mm512_loadu_si512(from),
                  b1 = (__m512bh)_mm512_loadu_si512(from + sizeof b0);
   (void)type;
-  ask_for(from, AHEAD);
-  ask_for(from + sizeof b0, AHEAD);
+  prefetch_line(from, AHEAD);
+  prefetch_line(from + sizeof b0, AHEAD);
 #pragma GCC unroll 12
   for (int i = 0; i < rows; i++) {
     const __m512bh x = (__m512bh)_mm512_set1_ps(a[i]);
@@ -281,7 +281,7 @@ TARGET_AMX KERNEL_INLINE void add_rest_amx(int tiles, const char *a, const char 
 }
 
 /* Prefetches two rows of c, which will be stored. */
-KERNEL_INLINE void ask_for_rows_amx(const char *c, int64_t step) {
+KERNEL_INLINE void prefetch_rows_amx(const char *c, int64_t step) {
   for (int i = 0; i < 2; i++) {
     __builtin_prefetch(c + i * step, 1, 3);
     __builtin_prefetch(c + i * step + AMX_ROW_BYTES, 1, 3);
@@ -297,9 +297,9 @@ TARGET_AMX KERNEL_INLINE void tiles_amx(int tiles, const gemm_tile *tile) {
   int64_t k = 0;
   for (; k + PAIRS_DEEP <= tile->k;
        k += PAIRS_DEEP, a += a_step, b += PAIRS_DEEP * 2 * AMX_ROW_BYTES) {
-    ask_for_bytes(tile->next + k * tile->next_step, PAIRS_DEEP * tile->next_step);
+    prefetch_bytes(tile->next + k * tile->next_step, PAIRS_DEEP * tile->next_step);
     if (k < tiles * AMX_ROWS * (PAIRS_DEEP / 2))
-      ask_for_rows_amx(c + k / (PAIRS_DEEP / 2) * c_step, c_step);
+      prefetch_rows_amx(c + k / (PAIRS_DEEP / 2) * c_step, c_step);
     amx_add_products(tiles, 2, a, AMX_ROW_BYTES, b, 2 * AMX_ROW_BYTES);
   }
   if (k < tile->k) add_rest_amx(tiles, a, b, tile->k - k);

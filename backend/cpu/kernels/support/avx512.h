@@ -44,7 +44,7 @@ KERNEL_INLINE TARGET_AVX512 __m512 nearest_integers(__m512 x) {
 #pragma GCC diagnostic pop
 
 /* Loads the BF16 elements in the mask as floats. Other lanes are zero and are not read. */
-TARGET_AVX512 KERNEL_INLINE __m512 load_narrow_avx512(__mmask16 there, const uint16_t *from) {
+TARGET_AVX512 KERNEL_INLINE __m512 load_bf16_avx512(__mmask16 there, const uint16_t *from) {
   const __m256i x = _mm256_maskz_loadu_epi16(there, from);
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
 }

@@ -18,11 +18,11 @@ KERNEL_INLINE __mmask16 first_of(int64_t n) { return (__mmask16)bits_between(0, 
 TARGET_AVX512_BF16 KERNEL_INLINE __m512 widened(const uint16_t *x) {
   return load_avx512(DTYPE_BF16, x, 0);
 }
-TARGET_AVX512_BF16 KERNEL_INLINE void store_narrow(uint16_t *to, __m512 x) {
+TARGET_AVX512_BF16 KERNEL_INLINE void store_bf16(uint16_t *to, __m512 x) {
   _mm256_storeu_si256((void *)to, (__m256i)_mm512_cvtneps_pbh(x));
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void narrow_one(const float *from, int64_t n, uint16_t *to) {
+TARGET_AVX512_BF16 KERNEL_INLINE void convert_one(const float *from, int64_t n, uint16_t *to) {
   if (n < LANES) {
     const __m512 x = _mm512_maskz_loadu_ps(first_of(n), from);
     _mm256_mask_storeu_epi16(to, first_of(n), (__m256i)_mm512_cvtneps_pbh(x));
@@ -30,18 +30,18 @@ TARGET_AVX512_BF16 KERNEL_INLINE void narrow_one(const float *from, int64_t n, u
   }
   for (int64_t i = 0; i < n; i += LANES) {
     const int64_t at = vector_at(i, n);
-    store_narrow(to + at, _mm512_loadu_ps(from + at));
+    store_bf16(to + at, _mm512_loadu_ps(from + at));
   }
 }
 
-TARGET_AVX512_BF16 static void narrow_bf16(const float *from, int64_t rows, int64_t n, uint16_t *to,
-                                           int64_t step) {
-  for (int64_t i = 0; i < rows; i++) narrow_one(from + i * n, n, to + i * step);
+TARGET_AVX512_BF16 static void rows_to_bf16_avx512(const float *from, int64_t rows, int64_t n,
+                                                   uint16_t *to, int64_t step) {
+  for (int64_t i = 0; i < rows; i++) convert_one(from + i * n, n, to + i * step);
 }
 
 TARGET_AVX512_BF16 static void widen_bf16(const uint16_t *from, int64_t n, float *to) {
   if (n < LANES) {
-    _mm512_mask_storeu_ps(to, first_of(n), load_narrow_avx512(first_of(n), from));
+    _mm512_mask_storeu_ps(to, first_of(n), load_bf16_avx512(first_of(n), from));
     return;
   }
   for (int64_t i = 0; i < n; i += LANES) {
@@ -107,7 +107,7 @@ TARGET_AVX512_BF16 static void join_halves_bf16(const uint16_t *even, const uint
 TARGET_AVX512_BF16 static double sum_bf16(const uint16_t *x, int64_t n) {
   __m512d low = _mm512_setzero_pd(), high = _mm512_setzero_pd();
   for (int64_t i = 0; i < n; i += LANES) {
-    const __m512 some = n - i < LANES ? load_narrow_avx512(first_of(n - i), x + i) : widened(x + i);
+    const __m512 some = n - i < LANES ? load_bf16_avx512(first_of(n - i), x + i) : widened(x + i);
     low += _mm512_cvtps_pd(_mm512_castps512_ps256(some));
     high += _mm512_cvtps_pd(_mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(some), 1)));
   }
@@ -128,7 +128,7 @@ TARGET_AVX512_BF16 static void moments_bf16(const uint16_t *x, int64_t n, float 
     }
   for (; i < n; i += LANES) {
     const __mmask16 there = first_of(least(LANES, n - i));
-    const __m512 some = _mm512_maskz_sub_ps(there, load_narrow_avx512(there, x + i), by);
+    const __m512 some = _mm512_maskz_sub_ps(there, load_bf16_avx512(there, x + i), by);
     sum[0] += some;
     squares[0] = _mm512_fmadd_ps(some, some, squares[0]);
   }
@@ -141,7 +141,7 @@ TARGET_AVX512_BF16 static void shift_bf16(const uint16_t *x, int64_t n, float sc
   const __m512 a = _mm512_set1_ps(scale), b = _mm512_set1_ps(shift);
   for (int64_t i = 0; i < n; i += LANES) {
     const __mmask16 there = first_of(least(LANES, n - i));
-    _mm512_mask_storeu_ps(to + i, there, _mm512_fmadd_ps(load_narrow_avx512(there, x + i), a, b));
+    _mm512_mask_storeu_ps(to + i, there, _mm512_fmadd_ps(load_bf16_avx512(there, x + i), a, b));
   }
 }
 
@@ -149,7 +149,7 @@ TARGET_AVX512_BF16 static void combine_bf16(bool multiplies, const uint16_t *x, 
                                             float number, uint16_t *to) {
   const __m512 by = _mm512_set1_ps(number);
   if (n < LANES) {
-    const __m512 some = load_narrow_avx512(first_of(n), x);
+    const __m512 some = load_bf16_avx512(first_of(n), x);
     _mm256_mask_storeu_epi16(to, first_of(n),
                              (__m256i)_mm512_cvtneps_pbh(multiplies ? some * by : some + by));
     return;
@@ -157,7 +157,7 @@ TARGET_AVX512_BF16 static void combine_bf16(bool multiplies, const uint16_t *x, 
   for (int64_t i = 0; i < n; i += LANES) {
     const int64_t at = vector_at(i, n);
     const __m512 some = widened(x + at);
-    store_narrow(to + at, multiplies ? some * by : some + by);
+    store_bf16(to + at, multiplies ? some * by : some + by);
   }
 }
 
@@ -208,10 +208,10 @@ static void join_portable(const uint16_t *even, const uint16_t *odd, int64_t ste
     to[i] = even[i * step] | (odd ? (uint32_t)odd[i * step] << 16 : 0);
 }
 
-void narrow_rows(const float *from, int64_t rows, int64_t n, uint16_t *to, int64_t step) {
+void rows_to_bf16(const float *from, int64_t rows, int64_t n, uint16_t *to, int64_t step) {
 #if KERNEL_X86
   if (cpu_has_avx512_bf16()) {
-    narrow_bf16(from, rows, n, to, step);
+    rows_to_bf16_avx512(from, rows, n, to, step);
     return;
   }
 #endif
@@ -219,7 +219,7 @@ void narrow_rows(const float *from, int64_t rows, int64_t n, uint16_t *to, int64
     store_row(COMPUTE_F32, DTYPE_BF16, to + i * step, 1, n, from + i * n);
 }
 
-void narrow_row(const float *from, int64_t n, uint16_t *to) { narrow_rows(from, 1, n, to, n); }
+void row_to_bf16(const float *from, int64_t n, uint16_t *to) { rows_to_bf16(from, 1, n, to, n); }
 
 void widen_row(const uint16_t *from, int64_t n, float *to) {
 #if KERNEL_X86

@@ -17,9 +17,9 @@ static inline bool is_bf16(dtype stored) {
 bool bf16_pays(void); /* true if the processor has BF16 instructions */
 
 /* Rounds n floats. Some processors flush subnormals to zero. */
-void narrow_row(const float *from, int64_t n, uint16_t *to);
+void row_to_bf16(const float *from, int64_t n, uint16_t *to);
 /* Rounds contiguous rows of n elements to rows that are `step` elements apart. */
-void narrow_rows(const float *from, int64_t rows, int64_t n, uint16_t *to, int64_t step);
+void rows_to_bf16(const float *from, int64_t rows, int64_t n, uint16_t *to, int64_t step);
 void widen_row(const uint16_t *from, int64_t n, float *to);
 /* Joins two rows to n words of pairs.h; odd may be NULL for zeros. The second function reads every
  * other element of the rows. */

@@ -78,14 +78,14 @@ const char *cpu_level_name(void);
 
 /* Prefetches the line `ahead` bytes on into the second-level cache. The first level has few line
  * fill buffers (Zen 4: 24), and they would limit the memory bandwidth. */
-static inline void ask_for(const void *from, int ahead) {
+static inline void prefetch_line(const void *from, int ahead) {
   __builtin_prefetch((const char *)from + ahead, 0, 2);
 }
 
 /* Prefetches each line of `bytes` bytes. */
-static inline void ask_for_bytes(const void *from, int64_t bytes) {
+static inline void prefetch_bytes(const void *from, int64_t bytes) {
   enum { LINE = 64 };
-  for (int64_t i = 0; i < bytes; i += LINE) ask_for((const char *)from + i, 0);
+  for (int64_t i = 0; i < bytes; i += LINE) prefetch_line((const char *)from + i, 0);
 }
 
 /* Inlined into each TARGET_* function that calls it, so that the body is compiled for that target.

@@ -16,7 +16,7 @@ compute_class compute_class_of(dtype t) {
 
 size_t compute_size(compute_class c) { return c == COMPUTE_F32 ? sizeof(float) : sizeof(double); }
 
-float narrow_to_odd(double x) {
+float round_to_odd(double x) {
   float f = (float)x;
   if (isnan(x) || (double)f == x) return f;
   uint32_t bits;
@@ -34,7 +34,7 @@ static inline float widen_bf16(uint16_t h) {
   memcpy(&f, &bits, sizeof f);
   return f;
 }
-static inline uint16_t narrow_bf16(float f) {
+static inline uint16_t round_to_bf16(float f) {
   uint32_t bits;
   memcpy(&bits, &f, sizeof bits);
   uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
@@ -286,7 +286,7 @@ static void store_f32(dtype t, void *to, int64_t stride, int64_t n, const float 
   typedef float real;
   switch (t) {
     STORE(DTYPE_F32, float, v)
-    STORE(DTYPE_BF16, uint16_t, narrow_bf16(v))
+    STORE(DTYPE_BF16, uint16_t, round_to_bf16(v))
     STORE(DTYPE_F64, double, v)
     STORE(DTYPE_I8, int8_t, float_to_i64((double)v))
     STORE(DTYPE_U8, uint8_t, float_to_i64((double)v))
@@ -308,8 +308,8 @@ static void store_f64(dtype t, void *to, int64_t stride, int64_t n, const double
   typedef double real;
   switch (t) {
     STORE(DTYPE_F32, float, v)
-    STORE(DTYPE_F16, uint16_t, f32_to_f16(narrow_to_odd(v)))
-    STORE(DTYPE_BF16, uint16_t, narrow_bf16(narrow_to_odd(v)))
+    STORE(DTYPE_F16, uint16_t, f32_to_f16(round_to_odd(v)))
+    STORE(DTYPE_BF16, uint16_t, round_to_bf16(round_to_odd(v)))
     STORE(DTYPE_F64, double, v)
     STORE(DTYPE_I8, int8_t, float_to_i64(v))
     STORE(DTYPE_U8, uint8_t, float_to_i64(v))
@@ -332,7 +332,7 @@ static void store_i64(dtype t, void *to, int64_t stride, int64_t n, const int64_
   switch (t) {
     STORE(DTYPE_F32, float, v)
     STORE(DTYPE_F16, uint16_t, f32_to_f16((float)v))
-    STORE(DTYPE_BF16, uint16_t, narrow_bf16((float)v))
+    STORE(DTYPE_BF16, uint16_t, round_to_bf16((float)v))
     STORE(DTYPE_F64, double, v)
     STORE(DTYPE_I8, int8_t, v)
     STORE(DTYPE_U8, uint8_t, v)
@@ -372,7 +372,7 @@ static void round_stored(dtype t, float *x, int64_t n) {
 
 void round_row(dtype t, float *x, int64_t n) {
   if (t == DTYPE_BF16)
-    for (int64_t i = 0; i < n; i++) x[i] = widen_bf16(narrow_bf16(x[i]));
+    for (int64_t i = 0; i < n; i++) x[i] = widen_bf16(round_to_bf16(x[i]));
   if (t == DTYPE_F16 || t == DTYPE_F8_E4M3 || t == DTYPE_F8_E5M2) round_stored(t, x, n);
 }
 

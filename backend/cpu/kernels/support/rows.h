@@ -45,7 +45,7 @@ static inline int64_t float_to_u64(double x) {
   return float_to_i64(x);
 }
 /* Rounds to odd, so that rounding the result again to a narrower type equals rounding x once. */
-float narrow_to_odd(double x);
+float round_to_odd(double x);
 
 /* Returns the address of element `index` of an array of dtype t. */
 static inline void *element_at(const void *data, dtype t, int64_t index) {

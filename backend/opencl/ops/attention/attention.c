@@ -15,9 +15,9 @@ enum { SPLIT_KEYS = 128, LARGEST_CLASS = 256, FEW_ROWS = 8, FEW_ITEMS = 3, FEW_T
 /* An attention, or with a cache a piece: queries and new rows [skip, skip + desc.n_queries). */
 typedef struct attention {
   cl_recorder *recorder;
-  attention_form desc;
-  const attention_cached_form *cache; /* NULL without a cache */
-  const attention_paged_form *pages;  /* NULL if the cache is contiguous */
+  attention_desc desc;
+  const attention_cached_desc *cache; /* NULL without a cache */
+  const attention_paged_desc *pages;  /* NULL if the cache is contiguous */
   int64_t skip;
   int64_t items, n_splits;
   int kernel;
@@ -41,7 +41,7 @@ static int64_t count_rows(const attention *attention) {
 /* ---------------------------------------------------------------- variants */
 
 static tuning_key attention_key(const cl_recorder *recorder, const attention *attention) {
-  const attention_form *desc = &attention->desc;
+  const attention_desc *desc = &attention->desc;
   tuning_key key = recorder_key(recorder);
   tuning_key_text(&key, "q", dtype_name(desc->q->tensor.type));
   tuning_key_text(&key, "k", dtype_name(desc->k->tensor.type));
@@ -176,7 +176,7 @@ static void choose_splits(attention *attention, const char *variant) {
  * map to few sets of the caches. */
 static bool copies_keys(const cl_recorder *recorder, const attention *attention) {
   enum { LEAST_KEYS = 512, LEAST_READERS = 4, MOST_FLOATS = 16 << 20 };
-  const attention_form *desc = &attention->desc;
+  const attention_desc *desc = &attention->desc;
   const int64_t step = desc->k->tensor.strides[desc->k->tensor.rank - 2], apart = desc->head_dim;
   if (attention->kernel != BLOCK || !recorder_traits(recorder)->is_cpu || attention->cache ||
       desc->k->tensor.type != DTYPE_F32 || step == apart || desc->n_keys < LEAST_KEYS)
@@ -186,7 +186,7 @@ static bool copies_keys(const cl_recorder *recorder, const attention *attention)
 }
 
 static void choose_kernel(attention *attention) {
-  const attention_form *desc = &attention->desc;
+  const attention_desc *desc = &attention->desc;
   const device_traits *traits = recorder_traits(attention->recorder);
   attention->width = traits->is_cpu ? 16 : 1;
   int64_t rows = desc->share * desc->n_queries;
@@ -219,7 +219,7 @@ static arg_index8 row_strides(const tensor *value) {
   return strides_arg(&rows);
 }
 
-static int64_t page_shift(const attention_paged_form *desc) {
+static int64_t page_shift(const attention_paged_desc *desc) {
   int64_t shift = 0;
   while (desc && (int64_t)1 << shift < desc->page_rows) shift++;
   return shift;
@@ -245,9 +245,9 @@ static tensor contiguous_of(const bound_tensor *operand) {
 }
 
 static attention_params arguments_of(const attention *attention) {
-  const attention_form *desc = &attention->desc;
-  const attention_cached_form *cached = attention->cache;
-  const attention_paged_form *paged = attention->pages;
+  const attention_desc *desc = &attention->desc;
+  const attention_cached_desc *cached = attention->cache;
+  const attention_paged_desc *paged = attention->pages;
   const tensor *mask = &desc->mask_view;
   tensor batch = take_dims(&desc->q->tensor, 0, desc->q->tensor.rank - 3);
   const tensor k = attention->one_block ? contiguous_of(desc->k) : desc->k->tensor,
@@ -300,7 +300,7 @@ static void launch_types(launch *launch, const attention *attention) {
 }
 
 static void define_attention(launch *launch, const attention *attention) {
-  const attention_form *desc = &attention->desc;
+  const attention_desc *desc = &attention->desc;
   dtype mask_type = desc->mask ? desc->mask->tensor.type : DTYPE_BOOL;
   launch_types(launch, attention);
   launch_dtype(launch, "MASK_TYPE", mask_type);
@@ -320,7 +320,7 @@ static void define_attention(launch *launch, const attention *attention) {
 
 static void take_token(launch *launch, const attention *attention) {
   const attention_params all = arguments_of(attention);
-  const attention_cached_form *desc = attention->cache;
+  const attention_cached_desc *desc = attention->cache;
   if (attention->kernel == TEAM)
     launch_args(launch,
                 &(attention_team_token_args){.attention = all,
@@ -375,7 +375,7 @@ static int64_t count_queries(const attention *attention) {
 
 static clave_status launch_merge(cl_recorder *recorder, const node *node,
                                  const attention *attention) {
-  const attention_form *desc = &attention->desc;
+  const attention_desc *desc = &attention->desc;
   int64_t rows = count_queries(attention), size = max_i64(desc->v_dim, 1),
           chunk = recorder_traits(recorder)->is_cpu ? size : 1, n_chunks = ceil_div(size, chunk);
   launch launch;
@@ -425,9 +425,9 @@ clave_status opencl_attention(cl_recorder *recorder, const node *node) {
 /* Stores the new rows in the caches. The scale of an I8 row depends on the whole row. */
 static clave_status launch_store(cl_recorder *recorder, const node *node,
                                  const attention *attention) {
-  const attention_form *desc = &attention->desc;
-  const attention_cached_form *cached = attention->cache;
-  const attention_paged_form *paged = attention->pages;
+  const attention_desc *desc = &attention->desc;
+  const attention_cached_desc *cached = attention->cache;
+  const attention_paged_desc *paged = attention->pages;
   int64_t size = max_i64(desc->head_dim, desc->v_dim);
   int64_t chunk =
       recorder_traits(recorder)->is_cpu || desc->k->tensor.type == DTYPE_I8 ? max_i64(size, 1) : 1;
@@ -474,12 +474,12 @@ static bound_tensor rows_from(const bound_tensor *tensor, int64_t first, int64_t
 }
 
 static clave_status attend_piece(cl_recorder *recorder, const node *node,
-                                 const attention_cached_form *desc, int64_t first, int64_t count) {
+                                 const attention_cached_desc *desc, int64_t first, int64_t count) {
   bound_tensor q = rows_from(desc->attention.q, first, count),
                out = rows_from(desc->attention.out, first, count),
                new_k = rows_from(desc->new_k, first, count),
                new_v = rows_from(desc->new_v, first, count);
-  attention_cached_form piece = *desc;
+  attention_cached_desc piece = *desc;
   piece.new_k = &new_k;
   piece.new_v = &new_v;
   attention attention = {
@@ -493,18 +493,18 @@ static clave_status attend_piece(cl_recorder *recorder, const node *node,
 }
 
 clave_status opencl_attention_cached(cl_recorder *recorder, const node *node) {
-  attention_cached_form desc;
+  attention_cached_desc desc;
   describe_attention_cached(node, &desc);
   int64_t rows = desc.attention.n_queries;
-  for (int64_t first = 0; first < rows; first += desc.room)
-    TRY(attend_piece(recorder, node, &desc, first, min_i64(desc.room, rows - first)));
+  for (int64_t first = 0; first < rows; first += desc.max_new_rows)
+    TRY(attend_piece(recorder, node, &desc, first, min_i64(desc.max_new_rows, rows - first)));
   return NULL;
 }
 
 /* ---------------------------------------------------------------- in pages */
 
 clave_status opencl_attention_paged(cl_recorder *recorder, const node *node) {
-  attention_paged_form desc;
+  attention_paged_desc desc;
   describe_attention_paged(node, &desc);
   attention attention = {
       .recorder = recorder, .desc = desc.cached.attention, .cache = &desc.cached, .pages = &desc};

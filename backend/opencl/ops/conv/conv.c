@@ -13,7 +13,7 @@ static double cost_of_dots(const void *conv, const kernel_variant *variant) {
 }
 
 static double cost_of_winograd(const void *conv, const kernel_variant *variant) {
-  const conv_form *desc = &((const conv_problem *)conv)->desc;
+  const conv_desc *desc = &((const conv_problem *)conv)->desc;
   return conv_takes_winograd(desc) && conv_winograd_tile(desc) == variant->parameters[0]
              ? variant->cost
              : ON_REQUEST;
@@ -62,7 +62,7 @@ static const kernel_variant conv_variants[] = {
     {"groups", conv_groups_usable, .cost = 5, .record = conv_groups}};
 
 /* Fails if a position along a dimension, with padding and strides, exceeds the kernels' int. */
-static clave_status check_places(const conv_form *desc) {
+static clave_status check_places(const conv_desc *desc) {
   for (const conv_dim *d = desc->dims; d < desc->dims + SPATIAL_DIMS; d++)
     if (d->in + d->out + 2 * d->padding + (d->kernel - 1) * d->dilation + d->stride > INT32_MAX)
       return UNSUPPORTED("convolutions over 2^31 places of a dimension or more");

@@ -9,12 +9,12 @@
 typedef struct conv_problem {
   cl_recorder *recorder;
   const node *node;
-  conv_form desc;
+  conv_desc desc;
   bool takes_dots, has_dots; /* set by conv_probe_dots */
   const int64_t *parameters; /* parameters of the row that is being recorded */
 } conv_problem;
 
-static inline tuning_key conv_key(const cl_recorder *recorder, const conv_form *desc) {
+static inline tuning_key conv_key(const cl_recorder *recorder, const conv_desc *desc) {
   tuning_key key = recorder_key(recorder);
   add_conv_key(&key, desc);
   return key;
@@ -53,10 +53,10 @@ clave_status conv_groups(const void *conv) STATUS_CHECK;
  * packed once if constant, else in scratch memory after `used` elements. Sets *type. */
 clave_status conv_weight(const conv_problem *problem, int64_t used, arg_buffer *weight,
                          dtype *type) STATUS_CHECK;
-/* conv_floats writes a weight's floats to out; conv_float_form packs those of a constant, once. */
+/* conv_floats writes a weight's floats to out; conv_pack_floats packs those of a constant, once. */
 clave_status conv_floats(cl_recorder *recorder, const node *node, const bound_tensor *weight,
                          arg_buffer out) STATUS_CHECK;
-clave_status conv_float_form(cl_recorder *recorder, const node *node, const bound_tensor *weight,
-                             arg_buffer *out) STATUS_CHECK;
+clave_status conv_pack_floats(cl_recorder *recorder, const node *node, const bound_tensor *weight,
+                              arg_buffer *out) STATUS_CHECK;
 
 #endif

@@ -20,7 +20,7 @@ static bool is_small(const conv_dim *dim) {
 }
 
 /* Returns the output rows per work-item. */
-static int64_t block_rows(const cl_recorder *recorder, const conv_form *desc) {
+static int64_t block_rows(const cl_recorder *recorder, const conv_desc *desc) {
   const int64_t rows = desc->dims[1].out, cells = rows * desc->dims[2].out,
                 planes = desc->images * desc->groups * desc->outputs,
                 wanted =
@@ -31,7 +31,7 @@ static int64_t block_rows(const cl_recorder *recorder, const conv_form *desc) {
 
 bool conv_depthwise_usable(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
-  const conv_form *desc = &problem->desc;
+  const conv_desc *desc = &problem->desc;
   const device_traits *traits = recorder_traits(problem->recorder);
   (void)variant;
   const conv_dim *y = &desc->dims[1], *x = &desc->dims[2];
@@ -43,14 +43,14 @@ bool conv_depthwise_usable(const void *conv, const kernel_variant *variant) {
          max_i64(tensor_numel(&desc->x->tensor), tensor_numel(&desc->out->tensor)) < INT32_MAX / 2;
 }
 
-static int lanes_of_rows(const cl_recorder *recorder, const conv_form *desc) {
+static int lanes_of_rows(const cl_recorder *recorder, const conv_desc *desc) {
   return desc->dims[2].out <= NARROW || recorder_traits(recorder)->vector_width < 16 ? 8 : 16;
 }
 
 clave_status conv_depthwise(const void *conv) {
   const conv_problem *problem = conv;
   cl_recorder *recorder = problem->recorder;
-  const conv_form *desc = &problem->desc;
+  const conv_desc *desc = &problem->desc;
   const conv_dim *y = &desc->dims[1], *x = &desc->dims[2];
   const int64_t block = block_rows(recorder, desc), channels = desc->groups * desc->outputs;
   const int64_t items = desc->images * channels * ceil_div(y->out, block);

@@ -15,7 +15,7 @@ typedef struct plane_dim {
 } plane_dim;
 
 typedef struct convolution {
-  conv_form desc;
+  conv_desc desc;
   plane_dim z, y, x; /* slices, rows, columns */
   bool integer, from_x, by_row, outputs_first;
   dtype compute;     /* dtype passed to launch_compute */
@@ -73,7 +73,7 @@ static void choose_walk(convolution *convolution) {
   convolution->outputs_first = weights < image;
 }
 
-static convolution plan_conv(const cl_recorder *recorder, const conv_form *desc) {
+static convolution plan_conv(const cl_recorder *recorder, const conv_desc *desc) {
   convolution convolution = {.desc = *desc};
   convolution.z = lay_out(&desc->dims[0], desc->transposed);
   convolution.y = lay_out(&desc->dims[1], desc->transposed);

@@ -9,7 +9,7 @@ enum { LANE_OUTPUTS = 4 }; /* outputs per work-item, as in kernels_cl/conv/conv_
 
 typedef struct dots_conv {
   const node *node;
-  const conv_form *desc;
+  const conv_desc *desc;
   dots_kind dots;
   int64_t k, words;
   int64_t phases[SPATIAL_DIMS], size[SPATIAL_DIMS]; /* phases and sizes of the planes */
@@ -17,7 +17,7 @@ typedef struct dots_conv {
   bool from_x; /* x itself serves as the planes */
 } dots_conv;
 
-static dots_conv plan(const node *node, const conv_form *desc) {
+static dots_conv plan(const node *node, const conv_desc *desc) {
   dots_conv conv = {
       .node = node, .desc = desc, .k = desc->channels, .phase_bytes = 1, .from_x = true};
   int64_t phases = 1, last = 0;
@@ -39,23 +39,23 @@ static dots_conv plan(const node *node, const conv_form *desc) {
 }
 
 static int64_t planes_size(const dots_conv *conv) {
-  const conv_form *desc = conv->desc;
+  const conv_desc *desc = conv->desc;
   return desc->images * desc->groups * desc->channels * conv->plane_bytes;
 }
 
-static int64_t form_words(const dots_conv *conv) {
+static int64_t packed_words(const dots_conv *conv) {
   return conv->desc->groups * conv->desc->outputs * (conv->words + 1);
 }
 
 clave_status conv_probe_dots(conv_problem *problem) {
   cl_recorder *recorder = problem->recorder;
-  const conv_form *desc = &problem->desc;
+  const conv_desc *desc = &problem->desc;
   const dots_conv conv = plan(NULL, desc);
   dots_kind dots;
   problem->takes_dots = !recorder_traits(recorder)->is_cpu &&
                         desc->out->tensor.type != desc->x->tensor.type &&
                         recorder_may_pack(recorder, desc->weight) &&
-                        planes_size(&conv) <= INT32_MAX / 2 && form_words(&conv) <= INT32_MAX / 2;
+                        planes_size(&conv) <= INT32_MAX / 2 && packed_words(&conv) <= INT32_MAX / 2;
   problem->has_dots = false;
   if (!problem->takes_dots) return NULL;
   TRY(recorder_dots(recorder, &dots));
@@ -74,29 +74,29 @@ static clave_status write_words(cl_recorder *recorder, const dots_conv *conv) {
   launch launch;
   begin(&launch, recorder, conv);
   launch_args(&launch, &(conv_dots_weight_args){.weight = buffer_arg(conv->desc->weight),
-                                                .form = scratch_arg(0),
+                                                .packed = scratch_arg(0),
                                                 .items = items,
                                                 .k_size = conv->k,
                                                 .words = conv->words});
   return launch_loops(&launch, items, 1, conv->k);
 }
 
-static clave_status pack_weight(cl_recorder *recorder, const dots_conv *conv, arg_buffer *form) {
+static clave_status pack_weight(cl_recorder *recorder, const dots_conv *conv, arg_buffer *packed) {
   const pack_request request = {
       .x = conv->desc->weight,
       .kind = PACKED_CONV_DOTS,
       .size = {conv->desc->groups * conv->desc->outputs, conv->k, conv->desc->x->tensor.type},
-      .bytes = sizeof(int32_t) * (size_t)form_words(conv)};
+      .bytes = sizeof(int32_t) * (size_t)packed_words(conv)};
   cl_recorder *pack;
   int number;
   TRY(recorder_pack(recorder, &request, &number, &pack));
   TRY(write_words(pack, conv));
-  *form = packed_arg(number);
+  *packed = packed_arg(number);
   return NULL;
 }
 
 static clave_status lay_out(cl_recorder *recorder, const dots_conv *conv) {
-  const conv_form *desc = conv->desc;
+  const conv_desc *desc = conv->desc;
   const conv_dim *z = &desc->dims[0], *y = &desc->dims[1], *x = &desc->dims[2];
   const int64_t slice = conv->size[1] * conv->size[2], items = desc->images * desc->groups *
                                                                desc->channels * conv->plane_bytes /
@@ -126,7 +126,7 @@ static clave_status lay_out(cl_recorder *recorder, const dots_conv *conv) {
 }
 
 static geometry_params geometry(const dots_conv *conv) {
-  const conv_form *desc = conv->desc;
+  const conv_desc *desc = conv->desc;
   const conv_dim *z = &desc->dims[0], *y = &desc->dims[1], *x = &desc->dims[2];
   return (geometry_params){.groups = desc->groups,
                            .n_outputs = desc->outputs,
@@ -153,8 +153,8 @@ static geometry_params geometry(const dots_conv *conv) {
                            .phases_x = conv->phases[2]};
 }
 
-static clave_status multiply(cl_recorder *recorder, const dots_conv *conv, arg_buffer form) {
-  const conv_form *desc = conv->desc;
+static clave_status multiply(cl_recorder *recorder, const dots_conv *conv, arg_buffer packed) {
+  const conv_desc *desc = conv->desc;
   const int64_t items =
       desc->images * desc->groups * ceil_div(desc->outputs, LANE_OUTPUTS) * conv->positions;
   launch launch;
@@ -162,7 +162,7 @@ static clave_status multiply(cl_recorder *recorder, const dots_conv *conv, arg_b
   launch_define(&launch, "HAS_BIAS", desc->bias != NULL);
   launch_args(&launch,
               &(conv_dots_lanes_args){.planes = conv->from_x ? buffer_arg(desc->x) : scratch_arg(0),
-                                      .form = form,
+                                      .packed = packed,
                                       .bias = optional_arg(desc->bias),
                                       .out = buffer_arg(desc->out),
                                       .items = items,
@@ -175,12 +175,12 @@ clave_status conv_dots(const void *conv) {
   const conv_problem *problem = conv;
   cl_recorder *recorder = problem->recorder;
   dots_conv dots_conv = plan(problem->node, &problem->desc);
-  arg_buffer form;
+  arg_buffer packed;
   TRY(recorder_dots(recorder, &dots_conv.dots));
-  TRY(pack_weight(recorder, &dots_conv, &form));
+  TRY(pack_weight(recorder, &dots_conv, &packed));
   if (!dots_conv.from_x) {
     TRY(recorder_scratch(recorder, (size_t)planes_size(&dots_conv)));
     TRY(lay_out(recorder, &dots_conv));
   }
-  return multiply(recorder, &dots_conv, form);
+  return multiply(recorder, &dots_conv, packed);
 }

@@ -32,33 +32,35 @@ static int64_t seen(const conv_dim *dim, int64_t tile) {
   return (tile - 1) * dim->stride + (dim->kernel - 1) * dim->dilation + 1;
 }
 
-static int64_t element_bytes(const conv_form *desc) {
+static int64_t element_bytes(const conv_desc *desc) {
   return desc->x->tensor.type == DTYPE_F64 ? 8 : 4;
 }
 
-static int64_t taps_of(const conv_form *desc) {
+static int64_t taps_of(const conv_desc *desc) {
   return desc->dims[1].kernel * desc->dims[2].kernel;
 }
 
 /* Returns the bytes of local memory per channel. */
-static int64_t channel_bytes(const conv_form *desc, conv_block block, const tiling *tiling) {
+static int64_t channel_bytes(const conv_desc *desc, conv_block block, const tiling *tiling) {
   int64_t weights = is_depthwise(block) ? 0 : taps_of(desc) * (block.outputs + 1);
   return (tiling->seen_rows * tiling->seen_columns + weights) * element_bytes(desc);
 }
 
-static int64_t count_staged(const cl_recorder *recorder, const conv_form *desc, conv_block block,
+static int64_t count_staged(const cl_recorder *recorder, const conv_desc *desc, conv_block block,
                             const tiling *tiling) {
-  const int64_t room = (int64_t)recorder_traits(recorder)->local_memory,
+  const int64_t available = (int64_t)recorder_traits(recorder)->local_memory,
                 one = channel_bytes(desc, block, tiling);
-  if (is_depthwise(block)) return desc->dims[0].kernel * one <= room ? desc->dims[0].kernel : 0;
-  if (one > room) return 0;
-  int64_t most = max_i64(min_i64(min_i64(room, STAGE_BYTES) / one, STAGE_TAPS / taps_of(desc)), 1);
+  if (is_depthwise(block))
+    return desc->dims[0].kernel * one <= available ? desc->dims[0].kernel : 0;
+  if (one > available) return 0;
+  int64_t most =
+      max_i64(min_i64(min_i64(available, STAGE_BYTES) / one, STAGE_TAPS / taps_of(desc)), 1);
   return ceil_div(desc->channels, max_i64(ceil_div(desc->channels, most), 1));
 }
 
 /* Returns the best tiling with a power of two of columns that fits local memory: the one with the
  * fewest tiles, then with the smallest input region. */
-static tiling plan_tiling(const cl_recorder *recorder, const conv_form *desc, conv_block block) {
+static tiling plan_tiling(const cl_recorder *recorder, const conv_desc *desc, conv_block block) {
   const conv_dim *y = &desc->dims[1], *x = &desc->dims[2];
   tiling best = {0};
   for (int64_t columns = 4; columns <= block.positions; columns *= 2) {
@@ -78,11 +80,11 @@ static tiling plan_tiling(const cl_recorder *recorder, const conv_form *desc, co
   return best;
 }
 
-static int64_t count_blocks(const conv_form *desc, conv_block block) {
+static int64_t count_blocks(const conv_desc *desc, conv_block block) {
   return is_depthwise(block) ? 1 : ceil_div(desc->outputs, block.outputs);
 }
 
-static int64_t count_groups(const conv_form *desc, conv_block block, const tiling *tiling) {
+static int64_t count_groups(const conv_desc *desc, conv_block block, const tiling *tiling) {
   return tiling->tiles * desc->images * desc->dims[0].out * desc->groups *
          count_blocks(desc, block);
 }
@@ -106,7 +108,7 @@ static bool takes_block(const void *conv, const kernel_variant *variant) {
  * out), loads per product, and rounds in which all compute units have a group. */
 static double cost_of_block(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
-  const conv_form *desc = &problem->desc;
+  const conv_desc *desc = &problem->desc;
   const conv_block block = block_of(variant);
   if (!takes_block(conv, variant)) return ON_REQUEST;
   const tiling tiling = plan_tiling(problem->recorder, desc, block);
@@ -136,7 +138,7 @@ static variants blocks_for(const conv_problem *problem) {
 
 bool conv_groups_usable(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
-  const conv_form *desc = &problem->desc;
+  const conv_desc *desc = &problem->desc;
   const dtype t = desc->x->tensor.type;
   const variants blocks = blocks_for(problem);
   (void)variant;
@@ -147,7 +149,7 @@ bool conv_groups_usable(const void *conv, const kernel_variant *variant) {
 
 /* ---------------------------------------------------------------- launches */
 
-static kernel_params kernel_of(const conv_form *desc) {
+static kernel_params kernel_of(const conv_desc *desc) {
   const conv_dim *z = &desc->dims[0], *y = &desc->dims[1], *x = &desc->dims[2];
   return (kernel_params){.kernel_z = z->kernel,
                          .kernel_y = y->kernel,
@@ -163,7 +165,7 @@ static kernel_params kernel_of(const conv_form *desc) {
                          .dilation_x = x->dilation};
 }
 
-static volumes_params volumes_of(const conv_form *desc, const tiling *tiling) {
+static volumes_params volumes_of(const conv_desc *desc, const tiling *tiling) {
   const conv_dim *z = &desc->dims[0], *y = &desc->dims[1], *x = &desc->dims[2];
   return (volumes_params){.groups = desc->groups,
                           .n_outputs = desc->outputs,
@@ -180,12 +182,12 @@ static volumes_params volumes_of(const conv_form *desc, const tiling *tiling) {
                           .seen_columns = tiling->seen_columns};
 }
 
-static int64_t channels_of_part(const conv_form *desc, const tiling *tiling, int64_t n_parts) {
+static int64_t channels_of_part(const conv_desc *desc, const tiling *tiling, int64_t n_parts) {
   return ceil_div(ceil_div(desc->channels, n_parts), tiling->some) * tiling->some;
 }
 
 /* Returns into how many parts the channels of a group are split. */
-static int64_t count_parts(cl_recorder *recorder, const conv_form *desc, conv_block block,
+static int64_t count_parts(cl_recorder *recorder, const conv_desc *desc, conv_block block,
                            const tiling *tiling, const tuning_key *key) {
   enum { OF_A_UNIT = 8 }; /* groups per compute unit */
   if (is_depthwise(block)) return 1;
@@ -196,16 +198,15 @@ static int64_t count_parts(cl_recorder *recorder, const conv_form *desc, conv_bl
 }
 
 /* Returns a product whose result has the shape of out: (images, channels, positions). */
-static matmul_form product_of(const conv_form *desc) {
-  matmul_form matmul_desc = {
-      .bias = desc->bias, .out = desc->out, .bias_m = 1, .alpha = 1, .beta = 1};
-  matmul_desc.batches = desc->images;
-  matmul_desc.m = desc->groups * desc->outputs;
-  matmul_desc.n = desc->dims[0].out * desc->dims[1].out * desc->dims[2].out;
-  return matmul_desc;
+static matmul_desc product_of(const conv_desc *desc) {
+  matmul_desc product = {.bias = desc->bias, .out = desc->out, .bias_m = 1, .alpha = 1, .beta = 1};
+  product.batches = desc->images;
+  product.m = desc->groups * desc->outputs;
+  product.n = desc->dims[0].out * desc->dims[1].out * desc->dims[2].out;
+  return product;
 }
 
-static void take_arguments(launch *launch, const conv_form *desc, arg_buffer weight,
+static void take_arguments(launch *launch, const conv_desc *desc, arg_buffer weight,
                            conv_block block, const tiling *tiling, int64_t n_parts) {
   const size_t bytes = (size_t)(tiling->some * element_bytes(desc));
   const arg_local cells = local_arg((size_t)(tiling->seen_rows * tiling->seen_columns) * bytes);
@@ -238,7 +239,7 @@ static void take_arguments(launch *launch, const conv_form *desc, arg_buffer wei
 clave_status conv_groups(const void *conv) {
   const conv_problem *problem = conv;
   cl_recorder *recorder = problem->recorder;
-  const conv_form *desc = &problem->desc;
+  const conv_desc *desc = &problem->desc;
   const tuning_key key = conv_key(recorder, desc);
   const variants blocks = blocks_for(problem);
   const conv_block block = block_of(recorder_choose(recorder, &blocks, &key));
@@ -268,6 +269,6 @@ clave_status conv_groups(const void *conv) {
                       (size_t)(desc->groups * n_parts)},
          local[3] = {LOCAL_SIZE, 1, 1};
   TRY(launch_run(&launch, 3, global, local));
-  const matmul_form as_product = product_of(desc);
+  const matmul_desc as_product = product_of(desc);
   return n_parts > 1 ? add_parts(recorder, problem->node, &as_product, n_parts) : NULL;
 }

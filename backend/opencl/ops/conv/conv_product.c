@@ -8,7 +8,7 @@ static bool is_pointwise_dim(const conv_dim *dim) {
   return dim->kernel == 1 && dim->stride == 1 && dim->padding == 0;
 }
 
-static bool is_product(cl_recorder *recorder, const conv_form *desc) {
+static bool is_product(cl_recorder *recorder, const conv_desc *desc) {
   const dtype t = desc->x->tensor.type;
   const gemm gemm = {.recorder = recorder, .desc = {.k = desc->channels}};
   if (desc->weight->tensor.encoding.kind && !gemm_packed_usable(&gemm)) return false;
@@ -23,13 +23,13 @@ bool conv_product_usable(const void *conv, const kernel_variant *variant) {
   return is_product(problem->recorder, &problem->desc);
 }
 
-static int64_t count_positions(const conv_form *desc) {
+static int64_t count_positions(const conv_desc *desc) {
   return desc->dims[0].in * desc->dims[1].in * desc->dims[2].in;
 }
 
 /* Returns the product, for each image, of the weight (outputs, channels) and its planes (channels,
  * positions). `weight` is storage that the product points to. */
-static gemm planes_product(cl_recorder *recorder, const node *node, const conv_form *desc,
+static gemm planes_product(cl_recorder *recorder, const node *node, const conv_desc *desc,
                            bound_tensor *weight) {
   const int64_t positions = count_positions(desc);
   gemm gemm = {.recorder = recorder, .node = node};
@@ -39,40 +39,40 @@ static gemm planes_product(cl_recorder *recorder, const node *node, const conv_f
     weight->tensor.encoding = (encoding){0};
     weight->tensor.type = DTYPE_F32;
   }
-  matmul_form *matmul_desc = &gemm.desc;
-  *matmul_desc = (matmul_form){
+  matmul_desc *product = &gemm.desc;
+  *product = (matmul_desc){
       .k = desc->channels, .bias = desc->bias, .out = desc->out, .alpha = 1, .beta = 1};
-  matmul_desc->a = weight;
-  matmul_desc->b = desc->x;
-  matmul_desc->m = desc->outputs;
-  matmul_desc->n = matmul_desc->b_k = positions;
-  matmul_desc->a_m = desc->channels;
-  matmul_desc->a_k = matmul_desc->b_n = matmul_desc->bias_m = 1;
-  matmul_desc->batches = desc->images;
-  matmul_desc->batch_a = matmul_desc->batch_bias = (tensor){.rank = 1, .dims = {desc->images}};
-  matmul_desc->batch_b =
+  product->a = weight;
+  product->b = desc->x;
+  product->m = desc->outputs;
+  product->n = product->b_k = positions;
+  product->a_m = desc->channels;
+  product->a_k = product->b_n = product->bias_m = 1;
+  product->batches = desc->images;
+  product->batch_a = product->batch_bias = (tensor){.rank = 1, .dims = {desc->images}};
+  product->batch_b =
       (tensor){.rank = 1, .dims = {desc->images}, .strides = {desc->channels * positions}};
   return gemm;
 }
 
 /* Returns the product of images of one position (images, channels) by the weight's transpose. */
-static gemm images_product(cl_recorder *recorder, const node *node, const conv_form *desc) {
+static gemm images_product(cl_recorder *recorder, const node *node, const conv_desc *desc) {
   gemm gemm = {.recorder = recorder, .node = node};
-  matmul_form *matmul_desc = &gemm.desc;
-  *matmul_desc = (matmul_form){
+  matmul_desc *product = &gemm.desc;
+  *product = (matmul_desc){
       .k = desc->channels, .bias = desc->bias, .out = desc->out, .alpha = 1, .beta = 1};
-  matmul_desc->a = desc->x;
-  matmul_desc->b = desc->weight;
-  matmul_desc->m = desc->images;
-  matmul_desc->n = desc->outputs;
-  matmul_desc->a_m = matmul_desc->b_n = desc->channels;
-  matmul_desc->a_k = matmul_desc->b_k = matmul_desc->bias_n = matmul_desc->batches = 1;
+  product->a = desc->x;
+  product->b = desc->weight;
+  product->m = desc->images;
+  product->n = desc->outputs;
+  product->a_m = product->b_n = desc->channels;
+  product->a_k = product->b_k = product->bias_n = product->batches = 1;
   return gemm;
 }
 
 clave_status conv_product(const void *conv) {
   const conv_problem *problem = conv;
-  const conv_form *desc = &problem->desc;
+  const conv_desc *desc = &problem->desc;
   bound_tensor weight;
   const bool by_images = count_positions(desc) == 1 && !desc->weight->tensor.encoding.kind;
   const gemm gemm = by_images ? images_product(problem->recorder, problem->node, desc)
@@ -100,7 +100,7 @@ typedef struct cutting {
   int64_t panels, each;   /* panels of the weight; panels per work-item */
 } cutting;
 
-static cutting cut(cl_recorder *recorder, const conv_form *desc) {
+static cutting cut(cl_recorder *recorder, const conv_desc *desc) {
   const int64_t tile = tile_columns(recorder), rows = gemm_panel_rows(recorder_traits(recorder)),
                 positions = count_positions(desc),
                 wanted = TASKS * (int64_t)recorder_traits(recorder)->compute_units;
@@ -121,7 +121,7 @@ static cutting cut(cl_recorder *recorder, const conv_form *desc) {
 
 bool conv_planes_usable(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
-  const conv_form *desc = &problem->desc;
+  const conv_desc *desc = &problem->desc;
   (void)variant;
   return recorder_traits(problem->recorder)->is_cpu && is_product(problem->recorder, desc) &&
          desc->x->tensor.type == DTYPE_F32 && desc->out->tensor.type == DTYPE_F32 &&
@@ -132,7 +132,7 @@ clave_status conv_planes(const void *conv) {
   const conv_problem *problem = conv;
   cl_recorder *recorder = problem->recorder;
   const node *node = problem->node;
-  const conv_form *desc = &problem->desc;
+  const conv_desc *desc = &problem->desc;
   bound_tensor weight;
   arg_buffer panels;
   const gemm gemm = planes_product(recorder, node, desc, &weight);

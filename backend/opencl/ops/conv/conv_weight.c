@@ -19,8 +19,8 @@ clave_status conv_floats(cl_recorder *recorder, const node *node, const bound_te
   return launch_loops(&launch, ceil_div(items, WIDEN_CHUNK), 1, WIDEN_CHUNK);
 }
 
-clave_status conv_float_form(cl_recorder *recorder, const node *node, const bound_tensor *weight,
-                             arg_buffer *out) {
+clave_status conv_pack_floats(cl_recorder *recorder, const node *node, const bound_tensor *weight,
+                              arg_buffer *out) {
   const int64_t items = tensor_numel(&weight->tensor);
   const pack_request request = {
       .x = weight, .kind = PACKED_CONV, .size = {items}, .bytes = sizeof(float) * (size_t)items};
@@ -47,7 +47,7 @@ clave_status conv_weight(const conv_problem *problem, int64_t used, arg_buffer *
   if (!widens(problem)) return NULL;
   *type = DTYPE_F32;
   if (recorder_may_pack(problem->recorder, tensor))
-    return conv_float_form(problem->recorder, problem->node, tensor, weight);
+    return conv_pack_floats(problem->recorder, problem->node, tensor, weight);
   *weight = scratch_arg(used);
   TRY(recorder_scratch(problem->recorder,
                        sizeof(float) * (size_t)(used + tensor_numel(&tensor->tensor))));

@@ -15,7 +15,7 @@ enum {
 
 /* Sizes that split a convolution. Rows are rows of tiles of all images. */
 typedef struct tiling {
-  const conv_form *desc;
+  const conv_desc *desc;
   int tile;
   int64_t factors, columns; /* factors per tile; outputs per panel */
   int64_t panels;           /* panels per group */
@@ -75,7 +75,7 @@ static int64_t scratch_floats(const cl_recorder *recorder, const tiling *tiling)
          sum_floats(recorder_traits(recorder), tiling);
 }
 
-static tiling plan_tiling(const cl_recorder *recorder, const conv_form *desc, int tile) {
+static tiling plan_tiling(const cl_recorder *recorder, const conv_desc *desc, int tile) {
   const device_traits *traits = recorder_traits(recorder);
   tiling tiling = {.desc = desc,
                    .tile = tile,
@@ -102,7 +102,7 @@ static size_t packed_bytes(const tiling *tiling) {
 bool conv_winograd_usable(const void *conv, const kernel_variant *variant) {
   const conv_problem *problem = conv;
   const cl_recorder *recorder = problem->recorder;
-  const conv_form *desc = &problem->desc;
+  const conv_desc *desc = &problem->desc;
   const device_traits *traits = recorder_traits(recorder);
   if (!conv_takes_winograd(desc) || !recorder_may_pack(recorder, desc->weight)) return false;
   const tiling tiling = plan_tiling(recorder, desc, (int)variant->parameters[0]);
@@ -129,7 +129,7 @@ static bool has_floats(const bound_tensor *weight) {
 /* Packs the transformed weight. Floats of a weight that is not F32 follow it in scratch memory. */
 static clave_status transform_weight(cl_recorder *recorder, const node *node,
                                      const tiling *tiling) {
-  const conv_form *desc = tiling->desc;
+  const conv_desc *desc = tiling->desc;
   const int64_t items = desc->groups * tiling->panels * desc->channels,
                 packed = (int64_t)(packed_bytes(tiling) / sizeof(float));
   arg_buffer weight = buffer_arg(desc->weight);
@@ -151,13 +151,13 @@ static clave_status transform_weight(cl_recorder *recorder, const node *node,
 }
 
 /* The packed factors, and the weight's floats, with which kernels recompute bad tiles. */
-typedef struct forms {
+typedef struct weights {
   int factors;
   arg_buffer weight;
-} forms;
+} weights;
 
 static clave_status provide_weight(cl_recorder *recorder, const node *node, const tiling *tiling,
-                                   forms *out) {
+                                   weights *out) {
   const pack_request request = {.x = tiling->desc->weight,
                                 .kind = PACKED_WINOGRAD,
                                 .size = {tiling->desc->groups, tiling->tile, tiling->columns},
@@ -167,11 +167,11 @@ static clave_status provide_weight(cl_recorder *recorder, const node *node, cons
   TRY(transform_weight(pack, node, tiling));
   out->weight = buffer_arg(tiling->desc->weight);
   if (has_floats(tiling->desc->weight)) return NULL;
-  return conv_float_form(recorder, node, tiling->desc->weight, &out->weight);
+  return conv_pack_floats(recorder, node, tiling->desc->weight, &out->weight);
 }
 
 static tiles_params tiles_of(const tiling *tiling, int64_t first) {
-  const conv_form *desc = tiling->desc;
+  const conv_desc *desc = tiling->desc;
   return (tiles_params){.channels = desc->channels,
                         .in_rows = desc->dims[1].in,
                         .in_columns = desc->dims[2].in,
@@ -183,9 +183,9 @@ static tiles_params tiles_of(const tiling *tiling, int64_t first) {
                         .pitch = tiling->pitch};
 }
 
-static images_params images_of(const conv_form *desc, const forms *forms) {
+static images_params images_of(const conv_desc *desc, const weights *weights) {
   return (images_params){.x = buffer_arg(desc->x),
-                         .weight = forms->weight,
+                         .weight = weights->weight,
                          .bias = optional_arg(desc->bias),
                          .out = buffer_arg(desc->out),
                          .groups = desc->groups,
@@ -204,7 +204,7 @@ static void begin_vectors(launch *launch, cl_recorder *recorder, const node *nod
 
 static clave_status make_factors(cl_recorder *recorder, const node *node, const tiling *tiling,
                                  int64_t first, int64_t rows) {
-  const conv_form *desc = tiling->desc;
+  const conv_desc *desc = tiling->desc;
   launch launch;
   begin_vectors(&launch, recorder, node, tiling);
   launch_args(&launch, &(winograd_factors_args){.x = buffer_arg(desc->x),
@@ -217,14 +217,14 @@ static clave_status make_factors(cl_recorder *recorder, const node *node, const 
 }
 
 static clave_status make_outputs(cl_recorder *recorder, const node *node, const tiling *tiling,
-                                 const forms *forms, int64_t first, int64_t rows) {
-  const conv_form *desc = tiling->desc;
+                                 const weights *weights, int64_t first, int64_t rows) {
+  const conv_desc *desc = tiling->desc;
   launch launch;
   begin_vectors(&launch, recorder, node, tiling);
   launch_args(&launch,
-              &(winograd_args){.images = images_of(desc, forms),
+              &(winograd_args){.images = images_of(desc, weights),
                                .factors = scratch_arg(0),
-                               .packed = packed_arg(forms->factors),
+                               .packed = packed_arg(weights->factors),
                                .rows = rows,
                                .part_tiles = tiling->part_tiles,
                                .tiles = tiles_of(tiling, first),
@@ -240,7 +240,7 @@ static clave_status make_outputs(cl_recorder *recorder, const node *node, const 
 
 static clave_status make_tile_factors(cl_recorder *recorder, const node *node, const tiling *tiling,
                                       int64_t first, int64_t rows) {
-  const conv_form *desc = tiling->desc;
+  const conv_desc *desc = tiling->desc;
   const int64_t n_tiles = rows * tiling->tile_columns,
                 items = desc->groups * desc->channels * n_tiles;
   launch launch;
@@ -255,14 +255,14 @@ static clave_status make_tile_factors(cl_recorder *recorder, const node *node, c
 }
 
 static clave_status multiply_tiles(cl_recorder *recorder, const node *node, const tiling *tiling,
-                                   const forms *forms, int64_t rows) {
-  const conv_form *desc = tiling->desc;
+                                   const weights *weights, int64_t rows) {
+  const conv_desc *desc = tiling->desc;
   const int64_t n_tiles = rows * tiling->tile_columns;
   launch launch;
   begin_winograd(&launch, recorder, node, tiling);
   launch_args(&launch, &(winograd_products_args){
                            .factors = scratch_arg(0),
-                           .packed = packed_arg(forms->factors),
+                           .packed = packed_arg(weights->factors),
                            .sums = scratch_arg(factor_floats(recorder_traits(recorder), tiling)),
                            .channels = desc->channels,
                            .n_outputs = desc->outputs,
@@ -275,15 +275,15 @@ static clave_status multiply_tiles(cl_recorder *recorder, const node *node, cons
 }
 
 static clave_status make_tile_outputs(cl_recorder *recorder, const node *node, const tiling *tiling,
-                                      const forms *forms, int64_t first, int64_t rows) {
-  const conv_form *desc = tiling->desc;
+                                      const weights *weights, int64_t first, int64_t rows) {
+  const conv_desc *desc = tiling->desc;
   const int64_t n_tiles = rows * tiling->tile_columns,
                 items = desc->groups * desc->outputs * n_tiles;
   launch launch;
   begin_winograd(&launch, recorder, node, tiling);
   launch_define(&launch, "HAS_BIAS", desc->bias != NULL);
   launch_args(&launch, &(winograd_tile_outputs_args){
-                           .images = images_of(desc, forms),
+                           .images = images_of(desc, weights),
                            .sums = scratch_arg(factor_floats(recorder_traits(recorder), tiling)),
                            .items = items,
                            .n_tiles = n_tiles,
@@ -295,14 +295,14 @@ static clave_status make_tile_outputs(cl_recorder *recorder, const node *node, c
 /* ---------------------------------------------------------------- the op */
 
 static clave_status run_rows(cl_recorder *recorder, const node *node, const tiling *tiling,
-                             const forms *forms, int64_t first, int64_t rows) {
+                             const weights *weights, int64_t first, int64_t rows) {
   if (recorder_traits(recorder)->is_cpu) {
     TRY(make_factors(recorder, node, tiling, first, rows));
-    return make_outputs(recorder, node, tiling, forms, first, rows);
+    return make_outputs(recorder, node, tiling, weights, first, rows);
   }
   TRY(make_tile_factors(recorder, node, tiling, first, rows));
-  TRY(multiply_tiles(recorder, node, tiling, forms, rows));
-  return make_tile_outputs(recorder, node, tiling, forms, first, rows);
+  TRY(multiply_tiles(recorder, node, tiling, weights, rows));
+  return make_tile_outputs(recorder, node, tiling, weights, first, rows);
 }
 
 clave_status conv_winograd(const void *conv) {
@@ -310,11 +310,11 @@ clave_status conv_winograd(const void *conv) {
   cl_recorder *recorder = problem->recorder;
   const node *node = problem->node;
   const tiling tiling = plan_tiling(recorder, &problem->desc, (int)problem->parameters[0]);
-  forms forms;
-  TRY(provide_weight(recorder, node, &tiling, &forms));
+  weights weights;
+  TRY(provide_weight(recorder, node, &tiling, &weights));
   TRY(recorder_scratch(recorder, sizeof(float) * (size_t)scratch_floats(recorder, &tiling)));
   for (int64_t first = 0; first < tiling.rows; first += tiling.chunk)
-    TRY(run_rows(recorder, node, &tiling, &forms, first,
+    TRY(run_rows(recorder, node, &tiling, &weights, first,
                  min_i64(tiling.chunk, tiling.rows - first)));
   return NULL;
 }

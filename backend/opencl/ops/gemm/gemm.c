@@ -68,7 +68,7 @@ clave_status gemm_tile(const void *product) {
 }
 
 tuning_key gemm_key(const gemm *gemm) {
-  const matmul_form *desc = &gemm->desc;
+  const matmul_desc *desc = &gemm->desc;
   tuning_key key = recorder_key(gemm->recorder);
   tuning_key_text(&key, "a", dtype_name(desc->a->tensor.type));
   tuning_key_text(&key, "b", dtype_name(desc->b->tensor.type));

@@ -7,7 +7,7 @@
 typedef struct gemm {
   cl_recorder *recorder;
   const node *node;
-  matmul_form desc;
+  matmul_desc desc;
   bool grouped;              /* its batches are tiles of rows, in the op's scratch memory */
   const bound_tensor *codes; /* NULL, or the constant whose floats a is; only gemm_packed handles
                                 it, since the floats are not in memory */

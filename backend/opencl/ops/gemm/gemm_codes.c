@@ -58,7 +58,7 @@ static clave_status pack_codes(cl_recorder *recorder, const gemm *gemm) {
   return launch_run(&launch, 3, global, local);
 }
 
-clave_status gemm_codes_form(const gemm *gemm, const code_panels *panels, int *number) {
+clave_status gemm_pack_codes(const gemm *gemm, const code_panels *panels, int *number) {
   const pack_request request = {
       .x = gemm->desc.b,
       .kind = PACKED_GEMM_CODES,
@@ -69,9 +69,9 @@ clave_status gemm_codes_form(const gemm *gemm, const code_panels *panels, int *n
   return pack_codes(pack, gemm);
 }
 
-codes_params gemm_codes_operand(const code_panels *panels, int form) {
+codes_params gemm_codes_operand(const code_panels *panels, int packed) {
   return (codes_params){
-      .b = packed_arg(form), .panel_bytes = (int64_t)panels->bytes, .parts = panels->parts};
+      .b = packed_arg(packed), .panel_bytes = (int64_t)panels->bytes, .parts = panels->parts};
 }
 
 bool gemm_codes_few(const gemm *gemm) { return gemm->desc.m <= FEW_ROWS; }
@@ -110,7 +110,7 @@ static share share_panels(const gemm *gemm, const code_panels *panels) {
 clave_status gemm_codes_rows(const gemm *gemm, const code_panels *panels) {
   share share = share_panels(gemm, panels);
   int b;
-  TRY(gemm_codes_form(gemm, panels, &b));
+  TRY(gemm_pack_codes(gemm, panels, &b));
   launch launch;
   gemm_begin_a(&launch, gemm);
   gemm_codes_define(&launch, panels);

@@ -13,8 +13,8 @@ bool gemm_codes_few(const gemm *gemm); /* true if there are few enough rows for 
 clave_status gemm_codes_rows(const gemm *gemm, const code_panels *panels) STATUS_CHECK;
 
 /* Packs b, also for other kernels that include codes.h. */
-clave_status gemm_codes_form(const gemm *gemm, const code_panels *panels, int *number) STATUS_CHECK;
+clave_status gemm_pack_codes(const gemm *gemm, const code_panels *panels, int *number) STATUS_CHECK;
 void gemm_codes_define(launch *launch, const code_panels *panels);
-codes_params gemm_codes_operand(const code_panels *panels, int form);
+codes_params gemm_codes_operand(const code_panels *panels, int packed);
 
 #endif

@@ -60,24 +60,24 @@ static int rows_of(const gemm *gemm) {
   return gemm->each ? (int)gemm->each : (int)(SUMS / columns_of(gemm) / 2);
 }
 
-static void choose_kernel(launch *launch, const gemm *gemm, bool as_image, int form) {
+static void choose_kernel(launch *launch, const gemm *gemm, bool as_image, int packed) {
   if (as_image)
     launch_args(launch, &(gemm_direct_image_args){.gemm = gemm_operands(gemm),
                                                   .dense = gemm_dense_at(gemm, absent_arg()),
-                                                  .b_image = image_arg(form)});
+                                                  .b_image = image_arg(packed)});
   else
     launch_args(launch, &(gemm_direct_args){.gemm = gemm_operands(gemm),
-                                            .dense = gemm_dense_at(gemm, packed_arg(form))});
+                                            .dense = gemm_dense_at(gemm, packed_arg(packed))});
 }
 
 static clave_status multiply(const gemm *gemm, bool as_image) {
-  int form, rows = rows_of(gemm);
-  TRY(pack_words(gemm, &form));
+  int packed, rows = rows_of(gemm);
+  TRY(pack_words(gemm, &packed));
   launch launch;
   gemm_begin(&launch, gemm);
   launch_define(&launch, "ROWS", rows);
   launch_define(&launch, "IMAGE", as_image);
-  choose_kernel(&launch, gemm, as_image, form);
+  choose_kernel(&launch, gemm, as_image, packed);
   launch_epilogue(&launch);
   size_t global[3] = {(size_t)row_words(gemm), (size_t)ceil_div(gemm->desc.m, rows),
                       (size_t)gemm->desc.batches},

@@ -197,7 +197,7 @@ clave_status gemm_dots(const gemm *gemm, const code_panels *panels) {
   tile tile;
   int b;
   TRY(choose_tile(gemm, panels, &tile));
-  TRY(gemm_codes_form(gemm, panels, &b));
+  TRY(gemm_pack_codes(gemm, panels, &b));
   int64_t words = gemm->desc.batches *
                   (6 + count_tiles(gemm, &tile) * panels->parts * tile_words(panels, &tile));
   TRY(recorder_scratch(gemm->recorder, sizeof(int32_t) * (size_t)words));

@@ -137,8 +137,8 @@ static panels_params all_panels(const gemm *gemm, arg_buffer buffer, int64_t a_s
 /* Selects the kernel for the layout of b, and its arguments. */
 static void choose_kernel(launch *launch, const gemm *gemm, const panels_params *panels,
                           const b_place *place) {
-  const size_t room = sizeof(float) * SUM_ROWS * (size_t)strip_of(gemm);
-  const arg_local memory = local_arg(room * (size_t)(copies_b(gemm) + sums_are_local(gemm)));
+  const size_t bytes = sizeof(float) * SUM_ROWS * (size_t)strip_of(gemm);
+  const arg_local memory = local_arg(bytes * (size_t)(copies_b(gemm) + sums_are_local(gemm)));
   if (place->coded) {
     gemm_codes_define(launch, &place->layout);
     launch_args(launch,
@@ -230,6 +230,6 @@ clave_status gemm_packed(const void *product) {
   place.coded = gemm_codes_usable(gemm, &place.layout);
   TRY(gemm_a_panels(gemm, sums, &buffer));
   if (place.packed) TRY(gemm_b_panels(gemm, &place.buffer));
-  if (place.coded) TRY(gemm_codes_form(gemm, &place.layout, &place.codes));
+  if (place.coded) TRY(gemm_pack_codes(gemm, &place.layout, &place.codes));
   return multiply(gemm, buffer, matrices > 1 ? matrix : 0, &place);
 }

@@ -204,10 +204,10 @@ clave_status opencl_matmul(cl_recorder *recorder, const node *node) {
 
 /* Returns the product whose batches are tiles of rows, before their number is known. */
 static gemm begin_grouped(cl_recorder *recorder, const node *node,
-                          const grouped_matmul_form *desc) {
+                          const grouped_matmul_desc *desc) {
   const tensor *tensor = &desc->a->tensor;
   gemm gemm = {.recorder = recorder, .node = node, .grouped = true};
-  gemm.desc = (matmul_form){
+  gemm.desc = (matmul_desc){
       .a = desc->a, .b = desc->b, .out = desc->out, .n = desc->n, .k = desc->k, .alpha = 1};
   gemm.desc.a_m = tensor->strides[0];
   gemm.desc.a_k = tensor->strides[1];
@@ -219,7 +219,7 @@ static gemm begin_grouped(cl_recorder *recorder, const node *node,
 
 /* Returns the rows per tile, chosen by the mean group size. A CPU multiplies more rows in turns,
  * which is also faster than tiles of columns; so do all devices if b is encoded. */
-static int64_t choose_tile_rows(const gemm *gemm, const grouped_matmul_form *desc) {
+static int64_t choose_tile_rows(const gemm *gemm, const grouped_matmul_desc *desc) {
   int64_t mean = ceil_div(desc->rows, max_i64(desc->groups, 1)), rows = 1;
   bool few = mean <= FEW_ROWS || recorder_traits(gemm->recorder)->is_cpu;
   if (!gemm_is_encoded(gemm) && (!few || !for_few_rows(gemm))) return gemm_tile_rows(gemm);
@@ -239,7 +239,7 @@ static const kernel_variant rows_variants[] = {{.name = "rule"},
                                                {"4", takes_any_rows, .parameters = {4}},
                                                {"8", takes_any_rows, .parameters = {8}}};
 
-static int64_t tile_rows(const gemm *gemm, const grouped_matmul_form *desc) {
+static int64_t tile_rows(const gemm *gemm, const grouped_matmul_desc *desc) {
   tuning_key key = gemm_key(gemm);
   tuning_key_int(&key, "rows", desc->rows);
   tuning_key_int(&key, "groups", desc->groups);
@@ -252,11 +252,11 @@ static int64_t tile_rows(const gemm *gemm, const grouped_matmul_form *desc) {
 }
 
 /* Returns an upper bound on the number of tiles, since each group begins a new tile. */
-static int64_t count_tiles(const grouped_matmul_form *desc, int64_t tile_rows) {
+static int64_t count_tiles(const grouped_matmul_desc *desc, int64_t tile_rows) {
   return min_i64(desc->rows, (desc->rows + (desc->groups + 1) * (tile_rows - 1)) / tile_rows);
 }
 
-static clave_status launch_tiles(const gemm *gemm, const grouped_matmul_form *desc) {
+static clave_status launch_tiles(const gemm *gemm, const grouped_matmul_desc *desc) {
   TRY(recorder_scratch(gemm->recorder, (size_t)gemm->desc.batches * 3 * sizeof(cl_long)));
   launch launch;
   launch_begin(&launch, gemm->recorder, gemm->node);
@@ -272,7 +272,7 @@ static clave_status launch_tiles(const gemm *gemm, const grouped_matmul_form *de
 }
 
 clave_status opencl_grouped_matmul(cl_recorder *recorder, const node *node) {
-  grouped_matmul_form desc;
+  grouped_matmul_desc desc;
   describe_grouped_matmul(node, &desc);
   if (desc.rows * desc.n == 0) return NULL;
   gemm gemm = begin_grouped(recorder, node, &desc);

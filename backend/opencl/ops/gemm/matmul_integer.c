@@ -6,7 +6,7 @@
 enum { COLUMNS = 4 }; /* columns per work-item, as in kernels_cl/gemm/matmul_integer.cl */
 
 clave_status opencl_matmul_integer(cl_recorder *recorder, const node *node) {
-  integer_matmul_form desc;
+  integer_matmul_desc desc;
   launch launch;
   describe_matmul_integer(node, &desc);
   if (desc.m == 0 || desc.n == 0) return NULL;

@@ -9,7 +9,7 @@
 #include "ops/dequantize.h"
 
 static clave_status launch_floats(cl_recorder *recorder, const node *node,
-                                  const dequantize_form *desc, const bound_tensor *as_b) {
+                                  const dequantize_desc *desc, const bound_tensor *as_b) {
   const int64_t columns = gemm_panel_columns(recorder),
                 parts = ceil_div(desc->row, DECODED_AT_ONCE);
   const pack_request panels = {
@@ -34,7 +34,7 @@ static clave_status launch_floats(cl_recorder *recorder, const node *node,
 }
 
 static clave_status launch_codes(cl_recorder *recorder, const node *node,
-                                 const dequantize_form *desc, const bound_tensor *as_b) {
+                                 const dequantize_desc *desc, const bound_tensor *as_b) {
   code_panels code_panels;
   if (!code_panels_of(&desc->x->tensor.encoding, desc->row, &code_panels))
     return UNSUPPORTED("the table has no panels of codes");
@@ -61,7 +61,7 @@ static clave_status launch_codes(cl_recorder *recorder, const node *node,
 }
 
 clave_status opencl_panel_rows(cl_recorder *recorder, const node *node, bool *done) {
-  dequantize_form desc;
+  dequantize_desc desc;
   bound_tensor as_b;
   *done = recorder_traits(recorder)->is_cpu && describe_panel_rows(node, &desc, &as_b);
   if (!*done) return NULL;

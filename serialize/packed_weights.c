@@ -6,13 +6,13 @@
 #include "base/hash.h"
 #include "serialize/program_files.h"
 
-typedef struct form_head {
+typedef struct packed_weights_head {
   uint64_t consts_hash; /* hash of the constants that were packed */
   uint32_t count;
   uint32_t reserved; /* 0 */
-} form_head;
+} packed_weights_head;
 
-typedef struct form_entry {
+typedef struct packed_weight_entry {
   char layout[32];
   uint32_t constant, kind, dtype, rank;
   int64_t dims[MAX_RANK], strides[MAX_RANK], view_offset; /* of the view */
@@ -20,42 +20,47 @@ typedef struct form_entry {
   uint64_t offset; /* in section FORM */
   uint64_t bytes;
   uint64_t hash; /* XXH3 of the bytes */
-} form_entry;
+} packed_weight_entry;
 
-_Static_assert(sizeof(form_head) == 16 && sizeof(form_entry) == 232, "as in the file");
+_Static_assert(sizeof(packed_weights_head) == 16 && sizeof(packed_weight_entry) == 232,
+               "as in the file");
 
 static uint64_t align_up(uint64_t n) {
-  return (n + FORM_ALIGNMENT - 1) / FORM_ALIGNMENT * FORM_ALIGNMENT;
+  return (n + PACKED_WEIGHT_ALIGNMENT - 1) / PACKED_WEIGHT_ALIGNMENT * PACKED_WEIGHT_ALIGNMENT;
 }
 
 /* ---------------------------------------------------------------- the list */
 
-static bool is_same_form(const program_form *left, const program_form *right) {
+static bool is_same_packed_weight(const program_packed_weight *left,
+                                  const program_packed_weight *right) {
   return left->constant == right->constant && left->kind == right->kind &&
          left->bytes == right->bytes && memcmp(left->size, right->size, sizeof left->size) == 0 &&
          strcmp(left->layout, right->layout) == 0 && tensor_same_view(&left->view, &right->view);
 }
 
-const program_form *program_find_form(const program *program, const program_form *desc) {
-  for (size_t i = 0; i < program->n_forms; i++)
-    if (is_same_form(&program->forms[i], desc)) return &program->forms[i];
+const program_packed_weight *program_find_packed_weight(const program *program,
+                                                        const program_packed_weight *desc) {
+  for (size_t i = 0; i < program->n_packed_weights; i++)
+    if (is_same_packed_weight(&program->packed_weights[i], desc))
+      return &program->packed_weights[i];
   return NULL;
 }
 
-bool program_form_is_whole(const program_form *desc) {
+bool program_packed_weight_is_whole(const program_packed_weight *desc) {
   return hash_bytes(desc->data, desc->bytes) == desc->hash;
 }
 
-static clave_status append(program *program, const program_form *desc) {
-  if (!array_reserve(&program->forms, &program->cap_forms, program->n_forms + 1,
-                     sizeof *program->forms))
+static clave_status append(program *program, const program_packed_weight *desc) {
+  if (!array_reserve(&program->packed_weights, &program->cap_packed_weights,
+                     program->n_packed_weights + 1, sizeof *program->packed_weights))
     return status_no_memory();
-  program->forms[program->n_forms++] = *desc;
+  program->packed_weights[program->n_packed_weights++] = *desc;
   return NULL;
 }
 
-clave_status program_add_form(program *program, const program_form *desc) {
-  program_form made = *desc, *old = (program_form *)program_find_form(program, desc);
+clave_status program_add_packed_weight(program *program, const program_packed_weight *desc) {
+  program_packed_weight made = *desc,
+                        *old = (program_packed_weight *)program_find_packed_weight(program, desc);
   made.hash = hash_bytes(made.data, made.bytes);
   if (old) {
     free(old->own);
@@ -67,21 +72,21 @@ clave_status program_add_form(program *program, const program_form *desc) {
   return st;
 }
 
-clave_status program_share_form(program *program, const program_form *desc) {
-  program_form shared = *desc;
+clave_status program_share_packed_weight(program *program, const program_packed_weight *desc) {
+  program_packed_weight shared = *desc;
   shared.own = NULL;
   return append(program, &shared);
 }
 
-void program_drop_forms(program *program) {
-  for (size_t i = 0; i < program->n_forms; i++) free(program->forms[i].own);
-  program->n_forms = 0;
+void program_drop_packed_weights(program *program) {
+  for (size_t i = 0; i < program->n_packed_weights; i++) free(program->packed_weights[i].own);
+  program->n_packed_weights = 0;
 }
 
-clave_status forms_check(const program *program) {
-  for (size_t i = 0; i < program->n_forms; i++) {
-    const program_form *desc = &program->forms[i];
-    if (!program_form_is_whole(desc))
+clave_status packed_weights_check(const program *program) {
+  for (size_t i = 0; i < program->n_packed_weights; i++) {
+    const program_packed_weight *desc = &program->packed_weights[i];
+    if (!program_packed_weight_is_whole(desc))
       return INVALID("the packed form of constant '%.200s' for '%s' is damaged (hash)",
                      program->ir.constants.items[desc->constant].name, desc->layout);
   }
@@ -98,9 +103,9 @@ static bool is_layout(const char *text, size_t size) {
   return n > 0 && n < size;
 }
 
-static clave_status read_entry(const program *program, const form_entry *entry,
+static clave_status read_entry(const program *program, const packed_weight_entry *entry,
                                const uint8_t *section, uint64_t size, uint64_t *end,
-                               program_form *out) {
+                               program_packed_weight *out) {
   if (!is_layout(entry->layout, sizeof entry->layout))
     return INVALID("its layout is not printable text");
   if (entry->constant >= program->ir.constants.count)
@@ -111,11 +116,11 @@ static clave_status read_entry(const program *program, const form_entry *entry,
       entry->bytes > size - entry->offset)
     return INVALID("%llu bytes at %llu overlap another or the end of section 'FORM'",
                    (unsigned long long)entry->bytes, (unsigned long long)entry->offset);
-  if (entry->offset % FORM_ALIGNMENT)
-    return INVALID("offset: expected a multiple of %d, got %llu", (int)FORM_ALIGNMENT,
+  if (entry->offset % PACKED_WEIGHT_ALIGNMENT)
+    return INVALID("offset: expected a multiple of %d, got %llu", (int)PACKED_WEIGHT_ALIGNMENT,
                    (unsigned long long)entry->offset);
   *end = entry->offset + entry->bytes;
-  *out = (program_form){
+  *out = (program_packed_weight){
       .constant = entry->constant,
       .kind = (int)entry->kind,
       .view = {.type = (dtype)entry->dtype, .rank = (int)entry->rank, .offset = entry->view_offset},
@@ -129,20 +134,20 @@ static clave_status read_entry(const program *program, const form_entry *entry,
   return NULL;
 }
 
-clave_status forms_read(program *program, const uint8_t *index, size_t index_size,
-                        const uint8_t *section, size_t size) {
-  form_head head;
+clave_status packed_weights_read(program *program, const uint8_t *index, size_t index_size,
+                                 const uint8_t *section, size_t size) {
+  packed_weights_head head;
   uint64_t end = 0;
   if (index_size < sizeof head)
     return INVALID("%zu bytes, its head has %zu", index_size, sizeof head);
   memcpy(&head, index, sizeof head);
-  if ((index_size - sizeof head) % sizeof(form_entry) ||
-      (index_size - sizeof head) / sizeof(form_entry) != head.count)
+  if ((index_size - sizeof head) % sizeof(packed_weight_entry) ||
+      (index_size - sizeof head) / sizeof(packed_weight_entry) != head.count)
     return INVALID("%zu bytes, %u forms need %zu", index_size, head.count,
-                   sizeof head + head.count * sizeof(form_entry));
+                   sizeof head + head.count * sizeof(packed_weight_entry));
   for (uint32_t i = 0; i < head.count; i++) {
-    form_entry entry;
-    program_form desc;
+    packed_weight_entry entry;
+    program_packed_weight desc;
     memcpy(&entry, index + sizeof head + i * sizeof entry, sizeof entry);
     TRY(status_while(read_entry(program, &entry, section, size, &end, &desc), "form %u", i));
     if (head.consts_hash == program->ir.consts_hash) TRY(append(program, &desc));
@@ -152,15 +157,15 @@ clave_status forms_read(program *program, const uint8_t *index, size_t index_siz
 
 /* ---------------------------------------------------------------- writing */
 
-static form_entry entry_of(const program_form *desc, uint64_t offset) {
-  form_entry entry = {.constant = desc->constant,
-                      .kind = (uint32_t)desc->kind,
-                      .dtype = (uint32_t)desc->view.type,
-                      .rank = (uint32_t)desc->view.rank,
-                      .view_offset = desc->view.offset,
-                      .offset = offset,
-                      .bytes = desc->bytes,
-                      .hash = desc->hash};
+static packed_weight_entry entry_of(const program_packed_weight *desc, uint64_t offset) {
+  packed_weight_entry entry = {.constant = desc->constant,
+                               .kind = (uint32_t)desc->kind,
+                               .dtype = (uint32_t)desc->view.type,
+                               .rank = (uint32_t)desc->view.rank,
+                               .view_offset = desc->view.offset,
+                               .offset = offset,
+                               .bytes = desc->bytes,
+                               .hash = desc->hash};
   const size_t n = (size_t)desc->view.rank;
   memcpy(entry.layout, desc->layout, sizeof entry.layout);
   memcpy(entry.size, desc->size, sizeof entry.size);
@@ -172,12 +177,12 @@ static form_entry entry_of(const program_form *desc, uint64_t offset) {
 /* Hashes section FORM as any section is hashed, because readers that do not know it check the
  * hash. */
 static clave_status hash_section(const program *program, uint64_t *out) {
-  static const uint8_t zeros[FORM_ALIGNMENT];
+  static const uint8_t zeros[PACKED_WEIGHT_ALIGNMENT];
   hash_state *hash = hash_create();
   if (!hash) return status_no_memory();
-  for (size_t i = 0; i < program->n_forms; i++) {
-    const size_t bytes = program->forms[i].bytes;
-    hash_update(hash, program->forms[i].data, bytes);
+  for (size_t i = 0; i < program->n_packed_weights; i++) {
+    const size_t bytes = program->packed_weights[i].bytes;
+    hash_update(hash, program->packed_weights[i].data, bytes);
     hash_update(hash, zeros, (size_t)(align_up(bytes) - bytes));
   }
   *out = hash_value(hash);
@@ -185,25 +190,27 @@ static clave_status hash_section(const program *program, uint64_t *out) {
   return NULL;
 }
 
-clave_status forms_plan_create(const program *program, forms_plan *out) {
-  const form_head head = {.consts_hash = program->ir.consts_hash,
-                          .count = (uint32_t)program->n_forms};
-  *out = (forms_plan){.index_size = sizeof head + program->n_forms * sizeof(form_entry)};
+clave_status packed_weights_plan_create(const program *program, packed_weights_plan *out) {
+  const packed_weights_head head = {.consts_hash = program->ir.consts_hash,
+                                    .count = (uint32_t)program->n_packed_weights};
+  *out = (packed_weights_plan){.index_size = sizeof head + program->n_packed_weights *
+                                                               sizeof(packed_weight_entry)};
   out->index = malloc(out->index_size);
   if (!out->index) return status_no_memory();
   memcpy(out->index, &head, sizeof head);
-  for (size_t i = 0; i < program->n_forms; i++) {
-    const form_entry entry = entry_of(&program->forms[i], out->size);
+  for (size_t i = 0; i < program->n_packed_weights; i++) {
+    const packed_weight_entry entry = entry_of(&program->packed_weights[i], out->size);
     memcpy(out->index + sizeof head + i * sizeof entry, &entry, sizeof entry);
-    out->size += align_up(program->forms[i].bytes);
+    out->size += align_up(program->packed_weights[i].bytes);
   }
   return hash_section(program, &out->hash);
 }
 
-clave_status forms_write(const program *program, file_writer *writer) {
-  for (size_t i = 0; i < program->n_forms; i++) {
-    TRY(file_writer_append(writer, program->forms[i].data, program->forms[i].bytes));
-    TRY(file_writer_pad(writer, FORM_ALIGNMENT));
+clave_status packed_weights_write(const program *program, file_writer *writer) {
+  for (size_t i = 0; i < program->n_packed_weights; i++) {
+    TRY(file_writer_append(writer, program->packed_weights[i].data,
+                           program->packed_weights[i].bytes));
+    TRY(file_writer_pad(writer, PACKED_WEIGHT_ALIGNMENT));
   }
   return NULL;
 }

@@ -1,12 +1,12 @@
 /* Memory for small objects. */
-#include "base/room.h"
+#include "base/small_alloc.h"
 
 #if MEMORY_STATIC
 #include <stdalign.h>
 #include <string.h>
 
 enum { UNIT = alignof(max_align_t) };
-static alignas(UNIT) unsigned char room[MEMORY_STATIC];
+static alignas(UNIT) unsigned char buffer[MEMORY_STATIC];
 static size_t used;
 
 /* A block's size is stored before it. */
@@ -19,7 +19,7 @@ static size_t size_of(const void *memory) {
 static size_t rounded(size_t bytes) { return (bytes + UNIT - 1) / UNIT * UNIT; }
 
 static size_t begin_of(const void *memory) {
-  return (size_t)((const unsigned char *)memory - room);
+  return (size_t)((const unsigned char *)memory - buffer);
 }
 
 static int is_last(const void *memory) {
@@ -28,31 +28,31 @@ static int is_last(const void *memory) {
 
 /* Makes the block at `begin` the last one. Returns NULL if it does not fit. */
 static void *place(size_t begin, size_t bytes) {
-  if (begin > sizeof room || bytes > sizeof room - begin) return NULL;
-  memcpy(room + begin - UNIT, &bytes, sizeof bytes);
+  if (begin > sizeof buffer || bytes > sizeof buffer - begin) return NULL;
+  memcpy(buffer + begin - UNIT, &bytes, sizeof bytes);
   used = begin + rounded(bytes);
-  return room + begin;
+  return buffer + begin;
 }
 
-void *room_take(size_t bytes) {
+void *small_alloc(size_t bytes) {
   void *memory = place(used + UNIT, bytes);
   return memory ? memset(memory, 0, bytes) : NULL;
 }
 
-void *room_resize(void *memory, size_t bytes) {
+void *small_realloc(void *memory, size_t bytes) {
   if (memory && is_last(memory)) return place(begin_of(memory), bytes);
-  void *moved = room_take(bytes);
+  void *moved = small_alloc(bytes);
   if (moved && memory) memcpy(moved, memory, size_of(memory) < bytes ? size_of(memory) : bytes);
   return moved;
 }
 
-void room_give(void *memory) {
+void small_free(void *memory) {
   if (memory && is_last(memory)) used = begin_of(memory) - UNIT;
 }
 #else
 #include <stdlib.h>
 
-void *room_take(size_t bytes) { return calloc(1, bytes ? bytes : 1); }
-void *room_resize(void *memory, size_t bytes) { return realloc(memory, bytes); }
-void room_give(void *memory) { free(memory); }
+void *small_alloc(size_t bytes) { return calloc(1, bytes ? bytes : 1); }
+void *small_realloc(void *memory, size_t bytes) { return realloc(memory, bytes); }
+void small_free(void *memory) { free(memory); }
 #endif

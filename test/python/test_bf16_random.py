@@ -8,7 +8,7 @@ import zlib
 import numpy as np
 import pytest
 import torch
-from test_narrow_values import PAIRS, Both, Residual, Scaled, Steps, conv, depthwise
+from test_bf16_values import PAIRS, Both, Residual, Scaled, Steps, conv, depthwise
 from torch import nn
 
 import clave

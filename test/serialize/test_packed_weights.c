@@ -5,12 +5,13 @@
 enum { BYTES = 5000, HEAD = 16, ENTRY = 232 };
 
 /* Form `n` of the sample's first constant. */
-static program_form form_of(int n) {
-  program_form desc = {.layout = "cpu 1 test",
-                       .kind = n,
-                       .view = {.type = DTYPE_F32, .rank = 2, .dims = {4, 3}, .strides = {1, 4}},
-                       .size = {3, 4, 1},
-                       .bytes = BYTES};
+static program_packed_weight form_of(int n) {
+  program_packed_weight desc = {
+      .layout = "cpu 1 test",
+      .kind = n,
+      .view = {.type = DTYPE_F32, .rank = 2, .dims = {4, 3}, .strides = {1, 4}},
+      .size = {3, 4, 1},
+      .bytes = BYTES};
   uint8_t *bytes = malloc(BYTES);
   assert_non_null(bytes);
   for (int i = 0; i < BYTES; i++) bytes[i] = (uint8_t)(i * 7 + n);
@@ -18,12 +19,12 @@ static program_form form_of(int n) {
   return desc;
 }
 
-static program *make_packed(int forms) {
+static program *make_packed(int packed_weights) {
   program *program;
   expect_good(sample_program(SAMPLE_PROGRAM, &program));
-  for (int i = 0; i < forms; i++) {
-    const program_form desc = form_of(i);
-    expect_good(program_add_form(program, &desc));
+  for (int i = 0; i < packed_weights; i++) {
+    const program_packed_weight desc = form_of(i);
+    expect_good(program_add_packed_weight(program, &desc));
   }
   return program;
 }
@@ -41,14 +42,14 @@ static void there_and_back(void **state) {
   (void)state;
   program *prog = make_packed(3), *once = save_and_load(prog, "a.clv"),
           *twice = save_and_load(once, "b.clv"), *json = save_and_load(twice, "c.json");
-  assert_int_equal(json->n_forms, 0);
-  assert_int_equal(twice->n_forms, 3);
+  assert_int_equal(json->n_packed_weights, 0);
+  assert_int_equal(twice->n_packed_weights, 3);
   expect_good(program_check_hashes(twice));
   for (int i = 0; i < 3; i++) {
-    program_form want = form_of(i);
-    const program_form *desc = program_find_form(twice, &want);
+    program_packed_weight want = form_of(i);
+    const program_packed_weight *desc = program_find_packed_weight(twice, &want);
     assert_non_null(desc);
-    assert_true(program_form_is_whole(desc));
+    assert_true(program_packed_weight_is_whole(desc));
     assert_memory_equal(desc->data, want.data, BYTES);
     assert_int_equal((uintptr_t)desc->data % 4096, 0);
     free(want.own);
@@ -61,7 +62,7 @@ static void there_and_back(void **state) {
 static void found_by_every_field(void **state) {
   (void)state;
   program *program = make_packed(1), *back = save_and_load(program, "d.clv");
-  program_form desc = form_of(0), others[11];
+  program_packed_weight desc = form_of(0), others[11];
   enum { N = sizeof others / sizeof *others };
   for (int i = 0; i < N; i++) others[i] = desc;
   strcpy(others[0].layout, "cpu 2 test");
@@ -75,8 +76,8 @@ static void found_by_every_field(void **state) {
   others[8].size[2] = 2;
   others[9].bytes = BYTES - 1;
   strcpy(others[10].layout, "cpu 1 tes");
-  assert_non_null(program_find_form(back, &desc));
-  for (int i = 0; i < N; i++) assert_null(program_find_form(back, &others[i]));
+  assert_non_null(program_find_packed_weight(back, &desc));
+  for (int i = 0; i < N; i++) assert_null(program_find_packed_weight(back, &others[i]));
   free(desc.own);
   program_destroy(program);
   program_destroy(back);
@@ -85,14 +86,14 @@ static void found_by_every_field(void **state) {
 static void one_takes_the_place_of_the_same(void **state) {
   (void)state;
   program *program = make_packed(2);
-  program_form desc = form_of(1);
+  program_packed_weight desc = form_of(1);
   ((uint8_t *)desc.own)[9] ^= 1;
-  expect_good(program_add_form(program, &desc));
-  assert_int_equal(program->n_forms, 2);
-  assert_true(program_find_form(program, &desc)->data == desc.data &&
-              program_form_is_whole(&program->forms[1]));
-  program_drop_forms(program);
-  assert_int_equal(program->n_forms, 0);
+  expect_good(program_add_packed_weight(program, &desc));
+  assert_int_equal(program->n_packed_weights, 2);
+  assert_true(program_find_packed_weight(program, &desc)->data == desc.data &&
+              program_packed_weight_is_whole(&program->packed_weights[1]));
+  program_drop_packed_weights(program);
+  assert_int_equal(program->n_packed_weights, 0);
   program_destroy(program);
 }
 
@@ -101,7 +102,7 @@ static void one_takes_the_place_of_the_same(void **state) {
 typedef struct file {
   uint8_t *bytes; /* owned, aligned */
   size_t size;
-  uint8_t *index, *forms; /* in the table of sections */
+  uint8_t *index, *packed_weights; /* in the table of sections */
 } file;
 
 static uint64_t get(const uint8_t *at) {
@@ -128,7 +129,7 @@ static file open_file(void) {
   for (uint32_t i = 0; i < n; i++) {
     uint8_t *bytes = file.bytes + 64 + 32 * i;
     if (memcmp(bytes, "FIDX", 4) == 0) file.index = bytes;
-    if (memcmp(bytes, "FORM", 4) == 0) file.forms = bytes;
+    if (memcmp(bytes, "FORM", 4) == 0) file.packed_weights = bytes;
   }
   return file;
 }
@@ -211,12 +212,13 @@ static void damaged_sections(void **state) {
   put(file.index + 16, 8);
   refused(&file, "8 bytes, its head has 16");
   put(file.index + 16, 480);
-  memcpy(file.forms, "ELSE", 4);
-  put(file.forms + 24, hash_bytes(file.bytes + get(file.forms + 8), get(file.forms + 16)));
+  memcpy(file.packed_weights, "ELSE", 4);
+  put(file.packed_weights + 24,
+      hash_bytes(file.bytes + get(file.packed_weights + 8), get(file.packed_weights + 16)));
   refused(&file, "section 'FORM' is missing or not at a multiple of 4096");
-  memcpy(file.forms, "FORM", 4);
-  put(file.forms + 8, get(file.forms + 8) + 64);
-  put(file.forms + 16, get(file.forms + 16) - 64);
+  memcpy(file.packed_weights, "FORM", 4);
+  put(file.packed_weights + 8, get(file.packed_weights + 8) + 64);
+  put(file.packed_weights + 16, get(file.packed_weights + 16) - 64);
   refused(&file, "section 'FORM' is missing or not at a multiple of 4096");
   free(file.bytes);
   file = open_file();
@@ -230,10 +232,10 @@ static void damaged_bytes(void **state) {
   (void)state;
   program *program;
   file file = open_file();
-  file.bytes[get(file.forms + 8) + 8192 + 77] ^= 4;
+  file.bytes[get(file.packed_weights + 8) + 8192 + 77] ^= 4;
   expect_good(read_file(&file, &program));
-  assert_true(program_form_is_whole(&program->forms[0]) &&
-              !program_form_is_whole(&program->forms[1]));
+  assert_true(program_packed_weight_is_whole(&program->packed_weights[0]) &&
+              !program_packed_weight_is_whole(&program->packed_weights[1]));
   expect_error(program_check_hashes(program),
                "the packed form of constant 'w' for 'cpu 1 test' is damaged (hash)");
   program_destroy(program);
@@ -248,7 +250,7 @@ static void of_other_constants(void **state) {
   uint8_t *head = file.bytes + get(file.index + 8);
   put(head, get(head) + 1);
   expect_good(read_file(&file, &program));
-  assert_int_equal(program->n_forms, 0);
+  assert_int_equal(program->n_packed_weights, 0);
   program_destroy(program);
   free(file.bytes);
 }
@@ -257,7 +259,7 @@ static void of_other_constants(void **state) {
 static void sections_have_hashes(void **state) {
   (void)state;
   file file = open_file();
-  const uint8_t *sections[] = {file.index, file.forms};
+  const uint8_t *sections[] = {file.index, file.packed_weights};
   for (size_t i = 0; i < 2; i++) {
     const uint8_t *bytes = sections[i];
     assert_int_equal(get(bytes + 24), hash_bytes(file.bytes + get(bytes + 8), get(bytes + 16)));

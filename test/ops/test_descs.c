@@ -19,15 +19,15 @@ static const node *make_node(forms_node *made, ir_op type, void *op) {
 }
 
 /* Describes a matmul; the form points into a static node and is valid until the next call. */
-static matmul_form form_of(uint32_t a, uint32_t b, uint32_t bias, uint32_t out, double beta) {
+static matmul_desc form_of(uint32_t a, uint32_t b, uint32_t bias, uint32_t out, double beta) {
   static forms_node made;
-  matmul_form desc;
+  matmul_desc desc;
   ir_matmul op = {.a = a, .b = b, .bias = bias, .out = out, .alpha = 1, .beta = beta};
   describe_matmul(make_node(&made, IR_OP_MATMUL, &op), &desc);
   return desc;
 }
 
-static void expect_product(const matmul_form *desc, int64_t batches, int64_t m, int64_t n,
+static void expect_product(const matmul_desc *desc, int64_t batches, int64_t m, int64_t n,
                            int64_t k) {
   assert_int_equal(desc->batches, batches);
   assert_int_equal(desc->m, m);
@@ -43,7 +43,7 @@ static void batches_become_rows(void **state) {
   fixture_reset();
   uint32_t a = slot(DTYPE_F32, 4, 2, 3, 4, 5), b = slot(DTYPE_F32, 2, 5, 6),
            out = slot(DTYPE_F32, 4, 2, 3, 4, 6), some = slot(DTYPE_F32, 4, 2, 1, 5, 6);
-  matmul_form desc = form_of(a, b, IR_NONE, out, 1);
+  matmul_desc desc = form_of(a, b, IR_NONE, out, 1);
   expect_product(&desc, 1, 24, 6, 5);
   assert_int_equal(desc.a_m, 5);
   desc = form_of(a, some, IR_NONE, out, 1);
@@ -61,7 +61,7 @@ static void rows_step_evenly(void **state) {
            all = slot(DTYPE_F32, 3, 3, 4, 6);
   fix.tensors[a].strides[0] = 7;
   fix.tensors[tall].strides[0] = 28;
-  matmul_form desc = form_of(a, b, IR_NONE, out, 1);
+  matmul_desc desc = form_of(a, b, IR_NONE, out, 1);
   expect_product(&desc, 1, 3, 6, 5);
   assert_int_equal(desc.a_m, 7);
   desc = form_of(tall, b, IR_NONE, all, 1);
@@ -75,7 +75,7 @@ static void bias_goes_along(void **state) {
   uint32_t a = slot(DTYPE_F32, 3, 3, 4, 5), b = slot(DTYPE_F32, 2, 5, 6),
            out = slot(DTYPE_F32, 3, 3, 4, 6), row = slot(DTYPE_F32, 1, 6),
            matrix = slot(DTYPE_F32, 2, 4, 6);
-  matmul_form desc = form_of(a, b, row, out, 1);
+  matmul_desc desc = form_of(a, b, row, out, 1);
   expect_product(&desc, 1, 12, 6, 5);
   assert_int_equal(desc.bias_m, 0);
   assert_int_equal(desc.bias_n, 1);
@@ -93,7 +93,7 @@ static void a_column_is_a_row(void **state) {
   fixture_reset();
   uint32_t a = slot(DTYPE_F32, 2, 4, 5), b = slot(DTYPE_F32, 2, 5, 1),
            out = slot(DTYPE_F32, 2, 4, 1), bias = slot(DTYPE_F32, 2, 4, 1);
-  matmul_form desc = form_of(a, b, bias, out, 1);
+  matmul_desc desc = form_of(a, b, bias, out, 1);
   expect_product(&desc, 1, 1, 4, 5);
   assert_int_equal(desc.a->slot, b);
   assert_int_equal(desc.b->slot, a);
@@ -108,7 +108,7 @@ static void transposed_convolution_has_phases(void **state) {
   (void)state;
   fixture_reset();
   forms_node made;
-  conv_form desc;
+  conv_desc desc;
   uint32_t x = slot(DTYPE_F32, 4, 2, 6, 1, 5), w = slot(DTYPE_F32, 4, 6, 4, 2, 3),
            out = slot(DTYPE_F32, 4, 2, 8, 2, 29);
   ir_conv_transpose op = {.x = x,

@@ -1,9 +1,9 @@
 /* Allocation of small objects from a buffer, as programs with static memory use it. */
 #define MEMORY_STATIC 1024
-#define room_take static_take
-#define room_resize static_resize
-#define room_give static_give
-#include "base/room.c"
+#define small_alloc static_take
+#define small_realloc static_resize
+#define small_free static_give
+#include "base/small_alloc.c"
 
 #include <cmocka.h>
 #include <stdint.h>

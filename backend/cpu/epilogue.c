@@ -1,5 +1,5 @@
 /* Recognises epilogues that are an addition and limits, and short ones. */
-#include "backend/cpu/tail.h"
+#include "backend/cpu/epilogue.h"
 
 #include <math.h>
 
@@ -13,7 +13,7 @@ static bool is_before(const elementwise_operand *operand, int step) {
              : operand->source == IR_OPERAND_SOURCE_STEP && operand->index == (uint32_t)step - 1;
 }
 
-static bool is_like_result(const elementwise_form *desc, uint32_t input) {
+static bool is_like_result(const elementwise_desc *desc, uint32_t input) {
   tensor tensor = desc->shapes[1 + input];
   tensors_collapse(&tensor, 1);
   return desc->input_types[input] == DTYPE_F32 && tensor.rank == 1 && tensor.dims[0] == desc->n &&
@@ -21,7 +21,7 @@ static bool is_like_result(const elementwise_form *desc, uint32_t input) {
 }
 
 /* Returns the index of the input that step 0 adds to the result, 0 if it adds none. */
-static uint32_t added_input(const elementwise_form *desc) {
+static uint32_t added_input(const elementwise_desc *desc) {
   const elementwise_step *step = &desc->steps[0];
   if (step->kind != IR_STEP_KIND_ADD) return 0;
   for (int k = 0; k < 2; k++) {
@@ -34,19 +34,19 @@ static uint32_t added_input(const elementwise_form *desc) {
 }
 
 /* Sets the tail's limits if step s is a ReLU or a clamp of the step before. */
-static bool find_limits(const elementwise_form *desc, int s, conv_tail *tail) {
+static bool find_limits(const elementwise_desc *desc, int s, conv_epilogue *epilogue) {
   const elementwise_step *step = &desc->steps[s];
   const elementwise_operand *operand = step->operands;
   if (!is_before(&operand[0], s)) return false;
   if (step->kind == IR_STEP_KIND_RELU) {
-    tail->low = 0;
+    epilogue->low = 0;
     return true;
   }
   if (step->kind != IR_STEP_KIND_CLAMP || !is_number(&operand[1]) || !is_number(&operand[2]) ||
       isnan(operand[1].f) || isnan(operand[2].f))
     return false;
-  tail->low = (float)operand[1].f;
-  tail->high = (float)operand[2].f;
+  epilogue->low = (float)operand[1].f;
+  epilogue->high = (float)operand[2].f;
   return true;
 }
 
@@ -55,10 +55,11 @@ static bool is_float(const elementwise_step *step) {
 }
 
 /* Matches at most one addition followed by at most one ReLU or clamp. */
-static bool find_tail(cpu_recorder *recorder, const elementwise_form *desc, conv_tail *tail) {
+static bool find_epilogue(cpu_recorder *recorder, const elementwise_desc *desc,
+                          conv_epilogue *epilogue) {
   const uint32_t added = added_input(desc);
   const int limits = added ? 1 : 0;
-  conv_tail found = conv_tail_none;
+  conv_epilogue found = conv_epilogue_none;
   for (int s = 0; s < desc->n_steps; s++)
     if (!is_float(&desc->steps[s])) return false;
   if (desc->n_steps > limits + 1) return false;
@@ -67,13 +68,13 @@ static bool find_tail(cpu_recorder *recorder, const elementwise_form *desc, conv
     found.added = cpu_operand(recorder, desc->inputs[added]).data;
     found.added_type = desc->inputs[added]->tensor.type;
   }
-  *tail = found;
+  *epilogue = found;
   return true;
 }
 
 /* Rejects integer divisions, as steps_in_place cannot report faults, and programs that exceed its
  * few buffers. */
-static bool find_steps(cpu_recorder *recorder, const elementwise_form *desc, int most_inputs,
+static bool find_steps(cpu_recorder *recorder, const elementwise_desc *desc, int most_inputs,
                        short_elementwise_args *steps) {
   if (desc->n_inputs > most_inputs) return false;
   for (int s = 0; s < desc->n_steps; s++)
@@ -87,25 +88,25 @@ static bool find_steps(cpu_recorder *recorder, const elementwise_form *desc, int
   return true;
 }
 
-void take_tail(cpu_recorder *recorder, const node *node, int most_inputs, conv_tail *tail,
-               short_elementwise_args *steps) {
-  elementwise_form desc;
-  *tail = conv_tail_none;
+void take_epilogue(cpu_recorder *recorder, const node *node, int most_inputs,
+                   conv_epilogue *epilogue, short_elementwise_args *steps) {
+  elementwise_desc desc;
+  *epilogue = conv_epilogue_none;
   *steps = (short_elementwise_args){0};
   if (!describe_epilogue(node, &desc)) return;
-  if (find_tail(recorder, &desc, tail) || find_steps(recorder, &desc, most_inputs, steps))
+  if (find_epilogue(recorder, &desc, epilogue) || find_steps(recorder, &desc, most_inputs, steps))
     cpu_takes_epilogue(recorder);
 }
 
 void take_steps(cpu_recorder *recorder, const node *node, int most_inputs,
                 short_elementwise_args *steps) {
-  elementwise_form desc;
+  elementwise_desc desc;
   *steps = (short_elementwise_args){0};
   if (describe_epilogue(node, &desc) && find_steps(recorder, &desc, most_inputs, steps))
     cpu_takes_epilogue(recorder);
 }
 
-bool tail_reads(const node *node, uint32_t slot) {
+bool epilogue_reads(const node *node, uint32_t slot) {
   for (operand_iter i = operands_of(node->instruction); next_operand(&i);)
     if (i.operand.tid == slot && is_epilogue_input(&i.operand)) return true;
   return false;

@@ -1,5 +1,5 @@
-#ifndef BACKEND_CPU_KERNELS_CONV_CONV_TAIL_H
-#define BACKEND_CPU_KERNELS_CONV_CONV_TAIL_H
+#ifndef BACKEND_CPU_KERNELS_CONV_CONV_EPILOGUE_H
+#define BACKEND_CPU_KERNELS_CONV_CONV_EPILOGUE_H
 /* The tail of a float convolution or product, applied to each output as it is stored: y = min(max(y
  * + added, low), high). NaN stays NaN. */
 #include <math.h>
@@ -8,30 +8,30 @@
 
 #include "base/dtype.h"
 
-typedef struct conv_tail {
+typedef struct conv_epilogue {
   const void *added; /* like out; may be NULL */
   float low, high;   /* -INFINITY, INFINITY: no limit */
   dtype added_type;  /* F32, or BF16 if F32 is kept as BF16 (bf16.h) */
-} conv_tail;
+} conv_epilogue;
 
-static const conv_tail conv_tail_none = {.low = -INFINITY, .high = INFINITY};
+static const conv_epilogue conv_epilogue_none = {.low = -INFINITY, .high = INFINITY};
 
 /* Computes n outputs from their sums. The first is element `at` of out. `to` may be `from`, or the
  * same elements of `added`. */
-void conv_tail_row(const conv_tail *tail, float bias, int64_t at, int64_t n, const float *from,
-                   float *to);
+void conv_epilogue_row(const conv_epilogue *epilogue, float bias, int64_t at, int64_t n,
+                       const float *from, float *to);
 
 /* Sums (n, lanes) of n neighbouring cells, to be transposed to rows of planes: output i of cell k
  * is element at + i * step + k of out. sums has memory for n rounded up to a multiple of 16. */
 typedef struct turned_outputs {
-  const conv_tail *tail; /* of floats */
-  const float *bias;     /* (outputs), may be NULL */
+  const conv_epilogue *epilogue; /* of floats */
+  const float *bias;             /* (outputs), may be NULL */
   const float *sums;
   int64_t lanes, n, outputs; /* outputs <= lanes, a multiple of 16 */
   float *out;
   int64_t at, step;
 } turned_outputs;
 /* Returns false, and does nothing, if the processor has no vectors for it or `added` is BF16. */
-bool conv_tail_turned(const turned_outputs *outputs);
+bool conv_epilogue_turned(const turned_outputs *outputs);
 
 #endif

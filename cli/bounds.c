@@ -51,7 +51,7 @@ static bool is_up(uint64_t i) {
   return (x ^ x >> 31) & 1;
 }
 
-void move_elements(const clave_tensor *tensor, double places, bool opposite) {
+void bounds_move_elements(const clave_tensor *tensor, double places, bool opposite) {
   const uint64_t n = count_elements(tensor);
   const size_t size = clave_dtype_size(tensor->dtype);
   const double by = places * kind_of(tensor->dtype).eps;

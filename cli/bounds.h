@@ -40,7 +40,7 @@ typedef struct difference {
 /* Returns s plus sqrt(n): the last places by which elements are perturbed. 0: they are not. */
 double places_of(clave_dtype type, double terms);
 /* Perturbs the floats of a contiguous tensor at random; `opposite` reverses every direction. */
-void move_elements(const clave_tensor *tensor, double places, bool opposite);
+void bounds_move_elements(const clave_tensor *tensor, double places, bool opposite);
 
 /* Raises the reach to the distance of `moved` from `from`. Returns false if out of memory. */
 bool widen_reach(reach *reach, const clave_tensor *from, const clave_tensor *moved);

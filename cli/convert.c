@@ -8,7 +8,7 @@
 
 typedef struct convert_arguments {
   model_arguments model;
-  const char *to, *pack;
+  const char *to, *device;
 } convert_arguments;
 
 static const flag convert_flags[] = {
@@ -17,7 +17,7 @@ static const flag convert_flags[] = {
     {"B", FLAG_OPERAND, offsetof(convert_arguments, to), NULL, "the program to write", 0, 0},
     {"--consts", FLAG_PATH, offsetof(convert_arguments, model.consts), "FILE",
      "constants of A if it is a .json program (default: consts.safetensors beside it)", 0, 0},
-    {"--pack", FLAG_TEXT, offsetof(convert_arguments, pack), "DEVICE",
+    {"--pack", FLAG_TEXT, offsetof(convert_arguments, device), "DEVICE",
      "adds weights packed for that device (cpu, opencl, ...); none: removes all packed weights", 0,
      0},
 };
@@ -31,8 +31,8 @@ int check_program_ending(const char *path) {
 static bool is_json(const char *path) { return strcmp(strrchr(path, '.'), ".json") == 0; }
 
 static int pack(const convert_arguments *arguments, model *model) {
-  const model_arguments on = {.device = arguments->pack};
-  if (strcmp(arguments->pack, "none") == 0) {
+  const model_arguments on = {.device = arguments->device};
+  if (strcmp(arguments->device, "none") == 0) {
     TRY_STATUS(clave_program_unpack(model->program));
     return EXIT_GOOD;
   }
@@ -42,10 +42,10 @@ static int pack(const convert_arguments *arguments, model *model) {
 
 static int convert_files(const convert_arguments *arguments, model *model) {
   TRY_EXIT(check_program_ending(arguments->to));
-  if (arguments->pack && is_json(arguments->to))
+  if (arguments->device && is_json(arguments->to))
     return fail_usage("--pack: %s cannot hold packed weights, a .clv can", arguments->to);
   TRY_EXIT(open_program(&arguments->model, model));
-  if (arguments->pack) TRY_EXIT(pack(arguments, model));
+  if (arguments->device) TRY_EXIT(pack(arguments, model));
   if (is_json(arguments->to) && clave_program_count_packed_weights(model->program))
     print_note(NULL, "a .json holds no packed weights");
   show_progress("writing %s", arguments->to);

@@ -38,7 +38,7 @@ static bool edit_value(void *ctx, uint32_t node, uint32_t slot, const clave_tens
   const size_t size = clave_dtype_size(value->dtype);
   for (uint64_t i = 0; forced && i < n; i++)
     memcpy((char *)value->data + i * size, element_at(forced, i), size);
-  if (run->edit->places) move_elements(value, run->edit->places[at], run->edit->opposite);
+  if (run->edit->places) bounds_move_elements(value, run->edit->places[at], run->edit->opposite);
   *edited = forced || run->edit->places;
   return true;
 }
@@ -48,7 +48,7 @@ static bool edit_value(void *ctx, uint32_t node, uint32_t slot, const clave_tens
 static int set_moved(const model *model, uint32_t index, const input *in, bool opposite) {
   records copy = {0};
   if (!keep_record(&copy, 0, 0, &in->value)) return fail_memory();
-  move_elements(&copy.items->value, places_of(in->value.dtype, 1), opposite);
+  bounds_move_elements(&copy.items->value, places_of(in->value.dtype, 1), opposite);
   clave_status st =
       clave_session_set_input(model->session, model->method.name, index, &copy.items->value);
   free_records(&copy);

@@ -57,8 +57,8 @@ clave_status graph_build_node(const clave_delegate_graph *graph, uint32_t node, 
 
 /* ---- query.c ---- */
 /* Describes a method (NULL: the first). INVALID if there is none of that name. */
-clave_status find_method(const clave_program *program, const char *method,
-                         clave_method_info *out) STATUS_CHECK;
+clave_status delegate_find_method(const clave_program *program, const char *method,
+                                  clave_method_info *out) STATUS_CHECK;
 clave_status delegate_query(clave_delegate_handle device, const clave_delegate_graph *graph,
                             clave_delegate_answer *answers) STATUS_CHECK;
 clave_status delegate_query_program(clave_delegate_handle device, clave_delegate_handle program,

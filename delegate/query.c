@@ -62,7 +62,8 @@ clave_status delegate_query(clave_delegate_handle device, const clave_delegate_g
   return st;
 }
 
-clave_status find_method(const clave_program *program, const char *method, clave_method_info *out) {
+clave_status delegate_find_method(const clave_program *program, const char *method,
+                                  clave_method_info *out) {
   clave_program_info info = {.size = sizeof info};
   TRY_CLAVE(clave_program_get_info(program, &info));
   for (uint32_t i = 0; i < info.n_methods; i++) {
@@ -82,7 +83,7 @@ clave_status delegate_query_program(clave_delegate_handle device, clave_delegate
   if (n) TRY_GIVEN(answers);
   TRY(handle_take(HANDLE_DEVICE, device, &delegate_device));
   clave_status st = handle_take(HANDLE_PROGRAM, program, &delegate_program);
-  if (!st) st = find_method(delegate_program->program, method, &info);
+  if (!st) st = delegate_find_method(delegate_program->program, method, &info);
   if (!st && n != info.n_nodes)
     st = INVALID("room for %u answers, method '%.200s' has %u nodes", n, info.name, info.n_nodes);
   if (!st) st = ask_program(delegate_program->program, delegate_device->device, method, answers, n);

@@ -30,7 +30,7 @@ static clave_status tell_run(delegate_instance *in, const char *method, int64_t 
   const int64_t end = clock_ns();
   if (in->options.node_events) TRY_CLAVE(clave_session_timings(in->session, relay_timing, in));
   TRY_CLAVE(clave_device_get_info(in->device->device, &info));
-  TRY(find_method(in->program->program, method, &run_method));
+  TRY(delegate_find_method(in->program->program, method, &run_method));
   const clave_delegate_event event = {.size = sizeof event,
                                       .kind = CLAVE_DELEGATE_EVENT_RUN,
                                       .op = "run",

@@ -12,7 +12,7 @@ typedef struct version_need {
 } version_need;
 version_need instruction_needs(const ir_program *program, const ir_instruction *ins);
 version_need tensor_needs(const ir_tensor *tensor);
-static inline bool is_encoded(const ir_tensor *tensor) {
+static inline bool tensor_is_encoded(const ir_tensor *tensor) {
   return tensor->encoding && tensor->encoding->kind != IR_ENCODING_KIND_PLAIN;
 }
 

@@ -262,7 +262,7 @@ static void need_encoded(const ir_program *program, const ir_instruction *ins,
     uint32_t tid;
     if (!field->encoded_since) continue;
     memcpy(&tid, (const char *)ins->op + field->offset, sizeof tid);
-    if (tid < program->tensors.count && is_encoded(&program->tensors.items[tid]))
+    if (tid < program->tensors.count && tensor_is_encoded(&program->tensors.items[tid]))
       need(version_need, field->encoded_since, "an encoding of ", field->name);
   }
 }
@@ -294,7 +294,7 @@ static bool has_block_rows(const ir_tensor *tensor) {
 version_need tensor_needs(const ir_tensor *tensor) {
   version_need version_need = {0};
   need_dtype(&version_need, tensor->dtype);
-  if (is_encoded(tensor)) need(&version_need, ENCODINGS_SINCE, "an encoding", "");
+  if (tensor_is_encoded(tensor)) need(&version_need, ENCODINGS_SINCE, "an encoding", "");
   if (has_block_rows(tensor))
     need(&version_need, BLOCK_ROWS_SINCE, "blocks in rows of several dimensions", "");
   return version_need;

@@ -72,12 +72,12 @@ static clave_status compare_output(const model_info *info, const model_test *tes
 
 /* ---------------------------------------------------------------- runs */
 
-static clave_status run(model *model, const model_info *info, int method, const drawn_run *run) {
-  TRY(draw_inputs(run));
-  TRY(model_run(model, method, run->inputs, run->outputs));
-  for (int i = 0; i < run->of->n_outputs; i++)
-    TRY(compare_output(info, &info->tests.methods[method], &run->of->outputs[i], &run->outputs[i],
-                       i));
+static clave_status run(model *model, const model_info *info, int method, const drawn_run *drawn) {
+  TRY(draw_inputs(drawn));
+  TRY(model_run(model, method, drawn->inputs, drawn->outputs));
+  for (int i = 0; i < drawn->of->n_outputs; i++)
+    TRY(compare_output(info, &info->tests.methods[method], &drawn->of->outputs[i],
+                       &drawn->outputs[i], i));
   return NULL;
 }
 

@@ -192,7 +192,7 @@ uint32_t draft_codes(const draft *draft, uint32_t tid) {
   const ir_dequantize *decoded = draft_op(draft, tid, IR_OP_DEQUANTIZE);
   if (decoded) tid = decoded->x;
   if (tid == IR_NONE || draft->slots[tid].kind != SLOT_CONSTANT) return IR_NONE;
-  return is_encoded(&draft->slots[tid].tensor) ? tid : IR_NONE;
+  return tensor_is_encoded(&draft->slots[tid].tensor) ? tid : IR_NONE;
 }
 
 extent draft_size(const draft *draft, uint32_t tid, int axis) {

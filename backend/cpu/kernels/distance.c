@@ -7,9 +7,9 @@
 
 #include "backend/cpu/kernels/distance_kernels.h"
 #include "backend/cpu/kernels/gemm/gemm.h"
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/rows.h"
 #include "backend/cpu/kernels/support/vector.h"
+#include "base/counts.h"
 
 enum { GRAIN = 16 * 1024, TILES_GRAIN = 8, PACK_GRAIN = 64 };
 /* Product: least number of rows and terms, and columns per task, a multiple of the panel width. */
@@ -96,7 +96,7 @@ static void pack_panels(void *ctx, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i++) {
     const int64_t first = i % tiles->n_panels * DISTANCE_LANES,
                   row = i / tiles->n_panels * args->n_b + first,
-                  n = least(DISTANCE_LANES, args->n_b - first);
+                  n = min_i64(DISTANCE_LANES, args->n_b - first);
     float *to = tiles->b + i * args->m * DISTANCE_LANES;
     for (int64_t k = 0; n < DISTANCE_LANES && k < args->m * DISTANCE_LANES; k++) to[k] = 0;
     gemm_pack_strided(COMPUTE_F32, args->b.type,
@@ -121,7 +121,7 @@ static void run_tiles(void *ctx, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i++) {
     const int64_t panel = i % tiles->n_panels, group = i / tiles->n_panels,
                   batch = group / tiles->n_groups, first = group % tiles->n_groups * DISTANCE_ROWS,
-                  row = batch * args->n_a + first, rows = least(DISTANCE_ROWS, args->n_a - first),
+                  row = batch * args->n_a + first, rows = min_i64(DISTANCE_ROWS, args->n_a - first),
                   column = panel * DISTANCE_LANES;
     float out[DISTANCE_ROWS * DISTANCE_LANES];
     distance_tile tile = {
@@ -129,12 +129,12 @@ static void run_tiles(void *ctx, int64_t begin, int64_t end) {
         .m = args->m,
         .out = out};
     for (int64_t r = 0; r < DISTANCE_ROWS; r++)
-      tile.a[r] = tiles->a + (row + least(r, rows - 1)) * args->m;
+      tile.a[r] = tiles->a + (row + min_i64(r, rows - 1)) * args->m;
     distance_run_tile(norm, &tile);
     for (int64_t r = 0; r < rows; r++)
       store_row(COMPUTE_F32, args->out.type,
                 element_at(args->out.data, args->out.type, (row + r) * args->n_b + column), 1,
-                least(DISTANCE_LANES, args->n_b - column), out + r * DISTANCE_LANES);
+                min_i64(DISTANCE_LANES, args->n_b - column), out + r * DISTANCE_LANES);
   }
 }
 
@@ -204,14 +204,14 @@ static void run_rows(const tiles *tiles, int64_t batch, int64_t panel, const int
   distance_run_tile(DISTANCE_EUCLIDEAN, &tile);
   for (int r = 0; r < n; r++)
     memcpy((float *)args->out.data + rows[r] * args->n_b + column, out + r * DISTANCE_LANES,
-           (size_t)least(DISTANCE_LANES, args->n_b - column) * sizeof(float));
+           (size_t)min_i64(DISTANCE_LANES, args->n_b - column) * sizeof(float));
 }
 
 /* Recomputes by tiles all distances of rows that have a near one in a panel. */
 static void run_near(const tiles *tiles, int64_t batch, int64_t row, int64_t rows, int64_t panel) {
   const distance_args *args = tiles->args;
   const int64_t first = batch * args->n_a + row, column = panel * DISTANCE_LANES,
-                n = least(DISTANCE_LANES, args->n_b - column);
+                n = min_i64(DISTANCE_LANES, args->n_b - column);
   const float *squares = tiles->squares_b + batch * args->n_b + column;
   int64_t near[DISTANCE_ROWS];
   int found = 0;

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/features.h"
+#include "base/counts.h"
 
 enum { ROWS = DISTANCE_ROWS, LANES = DISTANCE_LANES, BLOCK = 64 };
 
@@ -31,7 +31,7 @@ KERNEL_INLINE void add_difference(distance_norm norm, lanes *sum, const lanes *t
 KERNEL_INLINE void run_tile(distance_norm norm, const distance_tile *tile) {
   lanes total[ROWS] = {{0}};
   for (int64_t from = 0; from < tile->m; from += BLOCK) {
-    const int64_t end = least(tile->m, from + BLOCK);
+    const int64_t end = min_i64(tile->m, from + BLOCK);
     lanes sum[ROWS] = {{0}};
     for (int64_t k = from; k < end; k++) {
       lanes b;

@@ -7,9 +7,9 @@
 
 #include "backend/cpu/kernels/support/avx512.h"
 #include "backend/cpu/kernels/support/bf16.h"
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/rows.h"
 #include "backend/cpu/kernels/support/slots.h"
+#include "base/counts.h"
 
 enum { READS_PER_THREAD = 32 * 1024 };
 

@@ -4,8 +4,8 @@
 #include <math.h>
 
 #include "backend/cpu/kernels/random_kernels.h"
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/rows.h"
+#include "base/counts.h"
 #include "base/philox.h"
 
 enum { GRAIN = 4096 };
@@ -66,7 +66,7 @@ static int64_t integer(const random_task *task, int64_t i) {
 
 /* Fills elements [at, at + n) of 32 bits, four from each block; returns how many, at most n. */
 static int64_t fill_narrow(const random_task *task, int64_t at, int64_t n) {
-  const int64_t lead = at % 4, count = least(n, 4 * RANDOM_BLOCKS - lead);
+  const int64_t lead = at % 4, count = min_i64(n, 4 * RANDOM_BLOCKS - lead);
   random_blocks blocks = {
       .seed = task->seed,
       .first = (uint64_t)at / 4,
@@ -81,7 +81,7 @@ static int64_t fill_narrow(const random_task *task, int64_t at, int64_t n) {
 
 static int64_t fill_wide(const random_task *task, int64_t at, int64_t n) {
   const bool is_int = task->args->kind == KRANDOM_INTEGER;
-  const int64_t count = least(n, ROW_BLOCK);
+  const int64_t count = min_i64(n, ROW_BLOCK);
   row_block block;
   for (int64_t i = 0; i < count && is_int; i++) block.i64[i] = integer(task, at + i);
   for (int64_t i = 0; i < count && !is_int; i++) block.f64[i] = wide_number(task, at + i);

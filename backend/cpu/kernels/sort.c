@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/sort_words.h"
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/rows.h"
 #include "backend/cpu/kernels/support/slots.h"
 #include "backend/cpu/kernels/support/vec4.h"
 #include "backend/cpu/kernels/support/walk.h"
+#include "base/counts.h"
 
 enum {
   ROW_WORK = 4096,      /* elements that are worth a thread */
@@ -128,7 +128,7 @@ static void read_row(const sort_args *args, const char *x, int64_t from, int64_t
   const bool long_keys = is_long(args->x.type);
   key_block block;
   for (int64_t at = from; at < end; at += ROW_BLOCK) {
-    const int64_t n = least(ROW_BLOCK, end - at);
+    const int64_t n = min_i64(ROW_BLOCK, end - at);
     load_keys(args, x, at, n, &block);
     if (long_keys) {
       memcpy(workspace->keys + at, block.long_bits, (size_t)n * sizeof *workspace->keys);
@@ -173,7 +173,7 @@ static void settle(kept *kept) {
   const uint64_t *words = sorted_words(&kept->workspace, kept->count, kept->long_keys, NULL);
   uint64_t *keys = words == kept->workspace.a ? kept->workspace.b : kept->workspace.a,
            *places = (uint64_t *)words;
-  const int64_t n = least(kept->count, kept->k);
+  const int64_t n = min_i64(kept->count, kept->k);
   for (int64_t i = 0; i < n; i++) {
     const uint64_t from = words[i] & ~HIGH;
     keys[i] = kept->keys[from];
@@ -248,7 +248,7 @@ static void keep_floats(const float *x, int64_t from, int64_t end, uint32_t turn
   key_block block;
   for (int64_t at = from; at < end;) {
     if (kept->full) at += groups_to_pass(kept, x + at, end - at, turned) * GROUP;
-    const int64_t n = least(GROUP, end - at);
+    const int64_t n = min_i64(GROUP, end - at);
     memcpy(block.bits, x + at, (size_t)n * sizeof *x);
     make_keys(COMPUTE_F32, n, turned, &block);
     keep_keys(block.bits, n, at, kept);
@@ -261,7 +261,7 @@ static void keep_blocks(const sort_args *args, const char *x, int64_t from, int6
                         kept *kept) {
   key_block block;
   for (int64_t at = from; at < end; at += ROW_BLOCK) {
-    const int64_t n = least(ROW_BLOCK, end - at);
+    const int64_t n = min_i64(ROW_BLOCK, end - at);
     load_keys(args, x, at, n, &block);
     if (kept->long_keys)
       for (int64_t i = 0; i < n; i++) offer(kept, block.long_bits[i], at + i);
@@ -384,7 +384,7 @@ static void keep_by_parts(const kernel_context *ctx, row_parts *parts) {
     const kept part_kept = kept_at(parts->args, parts->scratch + (size_t)part * bytes);
     const int64_t n =
         part_begin(parts, parts->args->n, part + 1) - part_begin(parts, parts->args->n, part);
-    for (int64_t i = 0; i < least(n, part_kept.k); i++)
+    for (int64_t i = 0; i < min_i64(n, part_kept.k); i++)
       offer(&all, part_kept.keys[i], (int64_t)part_kept.places[i]);
   }
   settle(&all);
@@ -400,7 +400,7 @@ static bool wants_few(const sort_args *args) { return args->k < args->n / FEW; }
 /* Returns the number of parts of each row; 1 if rows are tasks. */
 static int64_t parts_of(const kernel_context *ctx, const sort_args *args) {
   if (tasks_of(args) >= ctx->n_threads) return 1;
-  const int64_t parts = least(least(ctx->n_threads, MOST_PARTS), args->n / LEAST_PART);
+  const int64_t parts = min_i64(min_i64(ctx->n_threads, MOST_PARTS), args->n / LEAST_PART);
   return parts > 1 ? parts : 1;
 }
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/support/counts.h"
+#include "base/counts.h"
 
 enum { RUN = 16, MOST_MERGED = 112, DIGIT_BITS = 8 };
 
@@ -40,14 +40,14 @@ static void merge_two(const uint64_t *a, int64_t n_a, int64_t n_b, uint64_t *to)
 }
 
 static uint64_t *merge_sort(uint64_t *a, uint64_t *b, int64_t n) {
-  for (int64_t i = 0; i < n; i += RUN) rank_run(a + i, least(RUN, n - i), b + i);
+  for (int64_t i = 0; i < n; i += RUN) rank_run(a + i, min_i64(RUN, n - i), b + i);
   uint64_t *swap = a;
   a = b;
   b = swap;
   for (int64_t length = RUN; length < n; length *= 2) {
     for (int64_t i = 0; i < n; i += 2 * length) {
-      const int64_t n_a = least(length, n - i);
-      merge_two(a + i, n_a, least(length, n - i - n_a), b + i);
+      const int64_t n_a = min_i64(length, n - i);
+      merge_two(a + i, n_a, min_i64(length, n - i - n_a), b + i);
     }
     swap = a;
     a = b;

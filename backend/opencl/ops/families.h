@@ -3,10 +3,7 @@
 /* Helpers that several op families share: operands, dimensions split into walked and kept ones,
  * group sizes for loops. */
 #include "backend/opencl/opencl.h"
-
-static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static inline int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+#include "base/counts.h"
 
 /* Returns one dtype for all dtypes of equal size, for kernels that only move elements. */
 dtype moved_type(dtype t);

@@ -11,9 +11,9 @@
 #include "backend/cpu/kernels/attention/attend_kernels.h"
 #include "backend/cpu/kernels/gemm/gemm.h"
 #include "backend/cpu/kernels/gemm/pairs.h"
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/features.h"
 #include "backend/cpu/kernels/support/slots.h"
+#include "base/counts.h"
 
 enum {
   BLOCK_KEYS = 128,
@@ -71,17 +71,17 @@ typedef struct work {
 
 static void find_panel(const attention *attention, int64_t pair, int64_t first, int64_t rows,
                        panel *panel) {
-  panel->n = least(rows - first, PANEL_LANES);
+  panel->n = min_i64(rows - first, PANEL_LANES);
   panel->lanes = panel->n <= PANEL_HALF ? PANEL_HALF : PANEL_LANES;
   panel->from = panel->all_to = attention->sizes.n_keys;
   panel->to = panel->all_from = 0;
   for (int l = 0; l < panel->lanes; l++) {
     query_row *row = &panel->rows[l];
-    *row = find_query(attention, pair, first + least(l, panel->n - 1));
-    panel->from = least(panel->from, row->from);
+    *row = find_query(attention, pair, first + min_i64(l, panel->n - 1));
+    panel->from = min_i64(panel->from, row->from);
     panel->to = larger(panel->to, row->to);
     panel->all_from = larger(panel->all_from, row->from);
-    panel->all_to = least(panel->all_to, row->to);
+    panel->all_to = min_i64(panel->all_to, row->to);
   }
 }
 
@@ -158,7 +158,7 @@ static void begin_panel(const plan *plan, panel *panel) {
   for (int l = 0; l < panel->lanes; l += PANEL_TILE) {
     find_lanes(plan->p, plan->p->q, panel, l, at);
     for (int64_t d = 0; d < n; d += COLUMNS)
-      load_lanes(plan->p, panel, at, l, d, least(COLUMNS, n - d));
+      load_lanes(plan->p, panel, at, l, d, min_i64(COLUMNS, n - d));
   }
   if (plan->pairs) {
     keep_finite(plan, n * panel->lanes, panel->q);
@@ -179,7 +179,7 @@ static void store_panel(const attention *attention, const panel *panel) {
   for (int l = 0; l < panel->n; l += PANEL_TILE) {
     find_lanes(attention, attention->out, panel, l, at);
     for (int64_t d = 0; d < n; d += COLUMNS)
-      store_lanes(attention, panel, at, l, d, least(COLUMNS, n - d));
+      store_lanes(attention, panel, at, l, d, min_i64(COLUMNS, n - d));
   }
 }
 
@@ -193,7 +193,7 @@ static void fill_rows(const key_rows *rows, int64_t j, int64_t n, int64_t more, 
   const bool dense = step == size && width == size;
   for (int64_t i = 0, run; i < n; i += run) {
     int64_t at = place_row(rows, t, rows->at, j + i, &run), rest;
-    run = least(run, n - i);
+    run = min_i64(run, n - i);
     for (int64_t l = 0; l < run; l += dense ? run : 1)
       load_row(COMPUTE_F32, t->type, element_at(t->data, t->type, at + l * step), 1,
                dense ? run * size : size, to + (i + l) * width);
@@ -211,7 +211,7 @@ static void fill_rows(const key_rows *rows, int64_t j, int64_t n, int64_t more, 
 static void fill_block(work *work, int64_t at) {
   const plan *plan = work->s;
   work->at = at;
-  work->n_keys = least(plan->block, work->to - at);
+  work->n_keys = min_i64(plan->block, work->to - at);
   const int64_t all = round_up(work->n_keys, plan->tile), more = all - work->n_keys;
   fill_rows(&work->k, at, work->n_keys, more, plan->k_width, work->keys);
   fill_rows(&work->v, at, work->n_keys, more, plan->v_width, work->values);
@@ -233,14 +233,14 @@ static void prefetch_rows(const key_rows *rows, int64_t j, int64_t end) {
                 bytes = t->dims[t->rank - 1] * size;
   for (int64_t run; j < end; j += run) {
     const char *x = element_at(t->data, t->type, place_row(rows, t, rows->at, j, &run));
-    run = least(run, end - j);
+    run = min_i64(run, end - j);
     for (int64_t i = 0; i < run; i++) prefetch_bytes(x + i * step, bytes);
   }
 }
 
 /* Prefetches a block, because few panels wait for memory longer than they compute. */
 static void prefetch_block(const work *work, int64_t at) {
-  const int64_t end = least(at + work->s->block, work->to);
+  const int64_t end = min_i64(at + work->s->block, work->to);
   prefetch_rows(&work->k, at, end);
   prefetch_rows(&work->v, at, end);
 }
@@ -273,7 +273,7 @@ static void score_keys(const work *work, const panel *panel, span keys) {
     multiply(work, panel, pairs,
              &(panel_product){
                  .rows = n,
-                 .k = least(most, size - d),
+                 .k = min_i64(most, size - d),
                  .a = (pairs ? (const float *)work->key_words : work->keys) + keys.from * size + d,
                  .a_row = size,
                  .a_k = 1,
@@ -305,14 +305,15 @@ static void hide_scores(const work *work, const panel *panel, span keys) {
   for (int l = 0; l < panel->lanes; l++) {
     const int64_t from = panel->rows[l].from - work->at, to = panel->rows[l].to - work->at;
     float *scores = work->scores + l - keys.from * panel->lanes;
-    for (int64_t j = keys.from; j < least(from, keys.to); j++) scores[j * panel->lanes] = -INFINITY;
+    for (int64_t j = keys.from; j < min_i64(from, keys.to); j++)
+      scores[j * panel->lanes] = -INFINITY;
     for (int64_t j = larger(to, keys.from); j < keys.to; j++) scores[j * panel->lanes] = -INFINITY;
   }
 }
 
 /* True if a lane does not see a value of the span that is not finite: 0 times it is NaN. */
 static bool hides_infinite(const work *work, const panel *panel, span keys) {
-  const int64_t width = work->s->v_width, first = least(panel->all_from - work->at, keys.to),
+  const int64_t width = work->s->v_width, first = min_i64(panel->all_from - work->at, keys.to),
                 last = larger(panel->all_to - work->at, keys.from);
   return !all_finite(work->s, (first - keys.from) * width, work->values + keys.from * width) ||
          !all_finite(work->s, (keys.to - last) * width, work->values + last * width);
@@ -323,7 +324,7 @@ static void sum_seen_values(const work *work, panel *panel, span keys) {
   const int64_t width = work->s->v_width;
   for (int l = 0; l < panel->lanes; l++) {
     const int64_t from = larger(keys.from, panel->rows[l].from - work->at),
-                  to = least(keys.to, panel->rows[l].to - work->at);
+                  to = min_i64(keys.to, panel->rows[l].to - work->at);
     for (int64_t d = 0; d < width; d++) {
       float *sum = &panel->sums[d * panel->lanes + l];
       *sum *= panel->state.fade[l];
@@ -359,7 +360,7 @@ static void attend_block(const work *work, panel *panel) {
   const attention *attention = work->s->p;
   const plan *plan = work->s;
   const span keys = {larger(panel->from - work->at, 0) / plan->tile * plan->tile,
-                     least(panel->to - work->at, work->n_keys)};
+                     min_i64(panel->to - work->at, work->n_keys)};
   const int64_t n = keys.to - keys.from;
   if (n <= 0) return;
   score_keys(work, panel, keys);
@@ -393,7 +394,7 @@ static size_t block_bytes(const plan *plan) {
 static work begin_task(const plan *plan, int64_t task, char *scratch) {
   const int64_t pair = task / plan->tasks_per_pair,
                 first = task % plan->tasks_per_pair * plan->panels_per_task,
-                n = least(plan->panels - first, plan->panels_per_task), size = plan->k_width;
+                n = min_i64(plan->panels - first, plan->panels_per_task), size = plan->k_width;
   float *memory = (float *)(void *)(scratch + n * (int64_t)sizeof(panel));
   work work = {.s = plan,
                .k = find_keys(plan->p, pair),
@@ -407,7 +408,7 @@ static work begin_task(const plan *plan, int64_t task, char *scratch) {
     panel->q = memory;
     panel->sums = panel->q + plan->q_width * panel->lanes;
     memory = panel->sums + plan->v_width * panel->lanes;
-    work.from = least(work.from, panel->from);
+    work.from = min_i64(work.from, panel->from);
     work.to = larger(work.to, panel->to);
     begin_panel(plan, panel);
   }
@@ -447,10 +448,10 @@ static plan make_plan(const kernel_context *ctx, const attention *attention) {
   plan.q_width = round_up(sizes->head_dim, plan.tile);
   plan.v_width = round_up(sizes->v_dim, plan.tile);
   plan.k_width = plan.tiles ? plan.q_width : sizes->head_dim;
-  plan.block = least(BLOCK_KEYS, round_up(sizes->n_keys, plan.tile));
+  plan.block = min_i64(BLOCK_KEYS, round_up(sizes->n_keys, plan.tile));
   plan.panels = (plan.rows + PANEL_LANES - 1) / PANEL_LANES;
   const int64_t most = larger(MOST_BYTES / (int64_t)panel_bytes(&plan), 1),
-                each = least(larger(pairs * plan.panels / larger(ctx->n_threads, 1), 1), most);
+                each = min_i64(larger(pairs * plan.panels / larger(ctx->n_threads, 1), 1), most);
   plan.tasks_per_pair = (plan.panels + each - 1) / each;
   plan.panels_per_task = (plan.panels + plan.tasks_per_pair - 1) / larger(plan.tasks_per_pair, 1);
   plan.n_tasks = pairs * plan.tasks_per_pair;

@@ -10,8 +10,8 @@
 #include "backend/cpu/kernels/gemm/amx_sums.h"
 #include "backend/cpu/kernels/support/avx512.h"
 #include "backend/cpu/kernels/support/bf16.h"
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/slots.h"
+#include "base/counts.h"
 
 enum {
   TASKS = 4,           /* at least, per thread, so that all threads end at about the same time */
@@ -34,12 +34,12 @@ bool conv_amx_takes_transposed(const conv_args *args) {
 static void cut_slices(conv_amx *amx, int64_t least_patches) {
   const conv_dim *dim = amx->args->dims;
   amx->column_patches = ceil_div(dim[2].out, amx->most_columns);
-  amx->columns = ceil_div(dim[2].out, at_least(amx->column_patches, 1));
-  const int64_t most_rows = at_least(amx->most_columns / at_least(amx->row_step, 1), 1),
+  amx->columns = ceil_div(dim[2].out, max_i64(amx->column_patches, 1));
+  const int64_t most_rows = max_i64(amx->most_columns / max_i64(amx->row_step, 1), 1),
                 patches =
-                    least(at_least(ceil_div(dim[1].out, most_rows), least_patches), dim[1].out);
-  amx->rows = ceil_div(dim[1].out, at_least(patches, 1));
-  amx->row_patches = ceil_div(dim[1].out, at_least(amx->rows, 1));
+                    min_i64(max_i64(ceil_div(dim[1].out, most_rows), least_patches), dim[1].out);
+  amx->rows = ceil_div(dim[1].out, max_i64(patches, 1));
+  amx->row_patches = ceil_div(dim[1].out, max_i64(amx->rows, 1));
   amx->places = dim[0].out * amx->row_patches * amx->column_patches;
   amx->sum_step = round_up((amx->rows - 1) * amx->row_step + amx->columns, AMX_COLUMNS);
 }
@@ -49,8 +49,8 @@ static void find_patch(const conv_amx *amx, int64_t place, conv_amx_patch *patch
   patch->column = place % amx->column_patches * amx->columns;
   patch->row = place / amx->column_patches % amx->row_patches * amx->rows;
   patch->z = place / amx->column_patches / amx->row_patches;
-  patch->rows = least(amx->rows, dim[1].out - patch->row);
-  patch->columns = least(amx->columns, dim[2].out - patch->column);
+  patch->rows = min_i64(amx->rows, dim[1].out - patch->row);
+  patch->columns = min_i64(amx->columns, dim[2].out - patch->column);
 }
 
 static conv_amx plan(const kernel_context *ctx, const conv_args *args) {
@@ -58,13 +58,12 @@ static conv_amx plan(const kernel_context *ctx, const conv_args *args) {
   const int64_t tasks = TASKS * ctx->n_threads;
   if (args->transposed) {
     conv_amx_plan_transposed(&amx);
-    const int64_t parts = ceil_div(tasks, at_least(amx.products * amx.places, 1));
-    amx.strip_parts = least(parts, at_least(amx.strips, 1));
+    const int64_t parts = ceil_div(tasks, max_i64(amx.products * amx.places, 1));
+    amx.strip_parts = min_i64(parts, max_i64(amx.strips, 1));
     return amx;
   }
   (conv_is_by_rows(args) ? conv_amx_plan_rows : conv_amx_plan_planes)(&amx);
-  cut_slices(&amx,
-             ceil_div(tasks, at_least(args->groups * amx.strip_parts * args->dims[0].out, 1)));
+  cut_slices(&amx, ceil_div(tasks, max_i64(args->groups * amx.strip_parts * args->dims[0].out, 1)));
   if (amx.step > 0) return amx;
   amx.step = amx.sum_step;
   amx.panel_words = amx.words * amx.step;
@@ -114,7 +113,7 @@ static void multiply(const conv_amx *amx, const conv_amx_patch *patch, const uin
   amx_sums amx_sums = {
       .taps = amx->taps, .b_step = amx->step, .offsets = amx->offsets, .c_step = amx->sum_step};
   for (int64_t block = 0; block < blocks; block += amx->blocks_at_once) {
-    amx_sums.blocks = least(amx->blocks_at_once, blocks - block);
+    amx_sums.blocks = min_i64(amx->blocks_at_once, blocks - block);
     amx_sums.a = weight + block * amx->taps * 2 * AMX_TILE_WORDS;
     amx_sums.adds = block > 0;
     for (int64_t at = 0; at < n; at += AMX_COLUMNS) {
@@ -224,12 +223,12 @@ static void run_task(const void *user, int64_t task, char *scratch) {
   amx_sums_begin();
   for (; patch.strip < end; patch.strip++) {
     if (!amx->store) {
-      patch.outputs = least(AMX_OUTPUTS, amx->args->outputs - patch.strip * AMX_OUTPUTS);
+      patch.outputs = min_i64(AMX_OUTPUTS, amx->args->outputs - patch.strip * AMX_OUTPUTS);
       multiply(amx, &patch, x, n, sums);
       store(amx, &patch, sums, sums + AMX_OUTPUTS * amx->sum_step);
     }
     for (int64_t at = 0; amx->store && at < n; at += AMX_COLUMNS) {
-      multiply(amx, &patch, x + at * amx->words, least(AMX_COLUMNS, n - at), sums);
+      multiply(amx, &patch, x + at * amx->words, min_i64(AMX_COLUMNS, n - at), sums);
       amx->store(amx, &patch, at, sums);
     }
   }
@@ -249,7 +248,7 @@ void conv_amx_run(const kernel_context *ctx, const conv_args *args, char *memory
   for (amx.image = 0; amx.image < args->images; amx.image += amx.products / args->groups) {
     if (amx.copy_rows)
       ctx->parallel_for(ctx->pool, amx.copied_rows,
-                        ceil_div(COPY_WORK, at_least(2 * amx.row_words, 1)), amx.copy_rows, &amx);
+                        ceil_div(COPY_WORK, max_i64(2 * amx.row_words, 1)), amx.copy_rows, &amx);
     run_slots_in(ctx, task_count(&amx), work_of(&amx), task_bytes(&amx), run_task, &amx,
                  memory + copy_bytes(&amx));
   }

@@ -8,7 +8,7 @@
 #include "backend/cpu/kernels/conv/conv_words.h"
 #include "backend/cpu/kernels/gemm/amx_sums.h"
 #include "backend/cpu/kernels/support/bf16.h"
-#include "backend/cpu/kernels/support/counts.h"
+#include "base/counts.h"
 
 enum {
   MOST_COLUMNS = 256, /* per task; their sums stay in the second-level cache */
@@ -50,9 +50,9 @@ typedef struct phase_row {
 static phase_row find_phase_row(const conv_amx *amx, int64_t phase) {
   const conv_dim *dim = &amx->args->dims[2];
   const int64_t width = amx->seen[2], begin = dim->padding - phase, end = begin + dim->in;
-  const int64_t left = least(begin > 0 ? strides_to(dim, begin) : 0, width);
-  const int64_t stop = end > 0 ? least(strides_to(dim, end), width) : left;
-  return (phase_row){left, at_least(stop - left, 0), left * dim->stride - begin};
+  const int64_t left = min_i64(begin > 0 ? strides_to(dim, begin) : 0, width);
+  const int64_t stop = end > 0 ? min_i64(strides_to(dim, end), width) : left;
+  return (phase_row){left, max_i64(stop - left, 0), left * dim->stride - begin};
 }
 
 /* Copies a row of one plane from two rows of x, either of which may be NULL for zeros. */
@@ -124,7 +124,7 @@ static void copy_rows(void *ctx, int64_t begin, int64_t end) {
   for (int64_t i = begin, n; i < end; i += n) {
     const plane_row row = find_row(amx, i / planes);
     const int64_t group = i % planes / amx->words, word = i % amx->words;
-    n = least(end - i, amx->words - word);
+    n = min_i64(end - i, amx->words - word);
     uint32_t *to = amx->copied + group * group_words(amx) + row.to + word * amx->plane;
     for (int64_t px = 0; px < amx->phases[2]; px++, to += amx->words * amx->plane)
       copy_planes(amx, group, word, n, row.from, find_phase_row(amx, px), to);
@@ -165,6 +165,6 @@ void conv_amx_plan_planes(conv_amx *amx) {
   amx->taps = kernel_size(args);
   amx->depth = args->channels * amx->taps;
   amx->step = amx->plane;
-  amx->blocks_at_once = at_least(STEPS / amx->taps, 1);
+  amx->blocks_at_once = max_i64(STEPS / amx->taps, 1);
   amx->asks = true;
 }

@@ -8,7 +8,7 @@
 #include "backend/cpu/kernels/gemm/amx_sums.h"
 #include "backend/cpu/kernels/support/avx512.h"
 #include "backend/cpu/kernels/support/bf16.h"
-#include "backend/cpu/kernels/support/counts.h"
+#include "base/counts.h"
 
 enum { MOST_COLUMNS = 128 /* of a task */ };
 
@@ -53,10 +53,10 @@ static void join_words(const conv_amx *amx, const void *from, int64_t at, int64_
 static void copy_row(const conv_amx *amx, const void *from, uint32_t *to) {
   const conv_dim *dim = &amx->args->dims[2];
   const int64_t step = word_step(amx->args),
-                begin = least(ceil_div(dim->padding, step), amx->seen[2]),
+                begin = min_i64(ceil_div(dim->padding, step), amx->seen[2]),
                 last = dim->in + dim->padding -
                        2; /* start of the last word with both halves in the row */
-  const int64_t end = at_least(least(last < 0 ? 0 : last / step + 1, amx->seen[2]), begin);
+  const int64_t end = max_i64(min_i64(last < 0 ? 0 : last / step + 1, amx->seen[2]), begin);
   for (int64_t i = 0; i < begin; i++) to[i] = word_at(amx, from, i);
   if (end > begin) join_words(amx, from, begin * step - dim->padding, end - begin, to + begin);
   for (int64_t i = end; i < amx->seen[2]; i++) to[i] = word_at(amx, from, i);

@@ -15,8 +15,8 @@ TARGET_AVX512_BF16 static void interleave(const float *even, const float *odd, f
   const __m512i order = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
                 next = _mm512_add_epi32(order, _mm512_set1_epi32(8));
   for (int64_t i = 0; i < n; i += LANES) {
-    const uint32_t there = bits_between(0, least(LANES, n - i)),
-                   both = bits_between(0, 2 * least(LANES, n - i));
+    const uint32_t there = bits_between(0, min_i64(LANES, n - i)),
+                   both = bits_between(0, 2 * min_i64(LANES, n - i));
     const __m512 a = _mm512_maskz_loadu_ps((__mmask16)there, even + i) + _mm512_set1_ps(bias),
                  b = _mm512_maskz_loadu_ps((__mmask16)there, odd + i) + _mm512_set1_ps(bias);
     float *out = (float *)to + (bf16 ? i : 2 * i); /* a word or two per input */
@@ -43,7 +43,7 @@ static void interleave(const float *even, const float *odd, float bias, int64_t 
 static int columns_at(const conv_args *args, int64_t column, int64_t *first) {
   const int64_t cells = in_size(args);
   const int columns = cells - column <= AMX_COLUMNS / 2 ? AMX_COLUMNS / 2 : AMX_COLUMNS;
-  *first = least(column, cells - columns);
+  *first = min_i64(column, cells - columns);
   return columns;
 }
 
@@ -63,7 +63,7 @@ static void store_tile(const conv_amx *amx, const conv_amx_patch *patch, int64_t
     for (int64_t i = 0, m; i < n; i += m) {
       const int64_t row = (at + i) / width, x = (at + i) % width;
       const int64_t to = plane + (row * args->dims[1].stride + pairs.y) * args->dims[2].out + 2 * x;
-      m = least(n - i, width - x);
+      m = min_i64(n - i, width - x);
       interleave(sums + i, sums + AMX_COLUMNS + i, bias, m, bf16,
                  (char *)args->out + (size_t)to * (bf16 ? sizeof(uint16_t) : sizeof(float)));
     }
@@ -101,7 +101,7 @@ void conv_amx_plan_transposed(conv_amx *amx) {
   amx->products = args->images * args->groups;
   amx->words = conv_tiled_words(args);
   amx->depth = args->channels;
-  amx->places = at_least(ceil_div(panels, TASK_PANELS), 1);
+  amx->places = max_i64(ceil_div(panels, TASK_PANELS), 1);
   amx->strips_first = true;
   amx->find_place = find_place;
   amx->gather = pack_panels;

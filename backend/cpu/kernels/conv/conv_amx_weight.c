@@ -27,7 +27,7 @@ static void pack_row(const conv_args *args, int64_t row, int64_t channel, int64_
                      uint32_t *to) {
   const conv_weight all = {args->weight, args->weight_type, args->encoding, conv_weight_row(args)};
   const int64_t taps = kernel_size(args),
-                channels = least(BLOCK_CHANNELS, args->channels - channel);
+                channels = min_i64(BLOCK_CHANNELS, args->channels - channel);
   float some[BLOCK_CHANNELS * CONV_MOST_TAPS], pairs[BLOCK_CHANNELS] = {0};
   conv_weight_load(&all, row, channel * taps, channels * taps, some);
   for (int64_t tap = 0; tap < taps; tap++, to += step) {
@@ -64,7 +64,7 @@ static void pack_output(const conv_args *args, int64_t row, uint32_t *to) {
 /* Packs a strip of outputs, one row of the tiles for each. */
 static void pack_strip(const conv_args *args, int64_t group, int64_t strip, uint32_t *to) {
   const int64_t first = strip * AMX_OUTPUTS;
-  for (int64_t o = 0; o < least(AMX_OUTPUTS, args->outputs - first); o++)
+  for (int64_t o = 0; o < min_i64(AMX_OUTPUTS, args->outputs - first); o++)
     pack_output(args, group * args->outputs + first + o, to + o * AMX_WORDS);
 }
 

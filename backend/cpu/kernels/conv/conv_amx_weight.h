@@ -9,7 +9,7 @@
 #include "backend/cpu/kernels/conv/conv_window.h"
 #include "backend/cpu/kernels/gemm/amx_sums.h"
 #include "backend/cpu/kernels/gemm/pairs.h"
-#include "backend/cpu/kernels/support/counts.h"
+#include "base/counts.h"
 
 enum { CONV_MOST_TAPS = 256, CONV_FEW_CHANNELS = 12 /* fewer leave blocks mostly zeros */ };
 /* Returns true if AMX can make rounded convolutions of these sizes on this processor. */
@@ -41,7 +41,7 @@ static inline conv_column_pairs conv_find_column_pairs(const conv_args *args, in
   const int64_t row_strips = ceil_div(args->outputs, AMX_OUTPUTS / 2),
                 first = strip % row_strips * AMX_OUTPUTS / 2;
   return (conv_column_pairs){strip / row_strips, first,
-                             least(AMX_OUTPUTS / 2, args->outputs - first)};
+                             min_i64(AMX_OUTPUTS / 2, args->outputs - first)};
 }
 
 /* Words per strip, and strips per group. */

@@ -16,9 +16,9 @@
 #include "backend/cpu/kernels/gemm/gemm.h"
 #include "backend/cpu/kernels/gemm/pairs.h"
 #include "backend/cpu/kernels/support/bf16.h"
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/features.h"
 #include "backend/cpu/kernels/support/slots.h"
+#include "base/counts.h"
 
 enum {
   BLOCK_K = GEMM_BLOCK_K,
@@ -200,7 +200,7 @@ static void find_offsets(direct *direct) {
   const int64_t stop = direct->k > 0 ? direct->k + DIRECT_AHEAD : 0;
   for (int64_t at = direct->taps, step = direct->depth_step; at < stop;
        at += direct->taps, step += direct->depth_step)
-    for (int64_t i = 0; i < least(direct->taps, stop - at); i++)
+    for (int64_t i = 0; i < min_i64(direct->taps, stop - at); i++)
       direct->offsets[at + i] = direct->offsets[i] + step;
 }
 
@@ -209,8 +209,8 @@ static void find_offsets(direct *direct) {
 static void copy_row(const direct *direct, const void *from, const void *odd, float *to) {
   const conv_dim *dim = &direct->args->dims[2];
   const int64_t width = direct->seen[2], step = apart(direct->args, 2);
-  const int64_t left = least(ceil_div(dim->padding, step), width);
-  const int64_t stop = from ? least(ceil_div(dim->in + dim->padding, step), width) : left;
+  const int64_t left = min_i64(ceil_div(dim->padding, step), width);
+  const int64_t stop = from ? min_i64(ceil_div(dim->in + dim->padding, step), width) : left;
   const int64_t n = stop > left ? stop - left : 0, first = left * step - dim->padding;
   memset(to, 0, (size_t)left * sizeof *to);
   const bool bf16 = is_bf16(direct->args->x_type);
@@ -259,7 +259,7 @@ static void copy_rows(void *ctx, int64_t begin, int64_t end) {
 
 static void copy_image(const kernel_context *ctx, direct *direct) {
   ctx->parallel_for(ctx->pool, copied_planes(direct) * copied_rows(direct),
-                    ceil_div(COPY_WORK, at_least(direct->seen[2], 1)), copy_rows, direct);
+                    ceil_div(COPY_WORK, max_i64(direct->seen[2], 1)), copy_rows, direct);
 }
 
 /* ---------------------------------------------------------------- outputs */
@@ -293,7 +293,7 @@ static int64_t block_of(const direct *direct) {
 static void add_products(const direct *direct, int64_t group, const float *weight, int64_t outputs,
                          int64_t k, int64_t at, int64_t n, float *sums) {
   int64_t cell[CONV_DIMS];
-  direct_product product = {.k = least(block_of(direct), direct->k - k),
+  direct_product product = {.k = min_i64(block_of(direct), direct->k - k),
                             .offsets = direct->offsets + k,
                             .step = direct->strides[2],
                             .b = weight + k * direct->kernel.nr,
@@ -305,7 +305,7 @@ static void add_products(const direct *direct, int64_t group, const float *weigh
   product.next_step = bytes / (product.k * ceil_div(n, direct->kernel.mr) + 1) + 1;
   while (n > 0) {
     split_cell(&direct->part, at, cell);
-    int64_t left = least(n, direct->part.d[2].count - cell[2]);
+    int64_t left = min_i64(n, direct->part.d[2].count - cell[2]);
     n -= left;
     for (int64_t rows; left > 0; left -= rows, at += rows, cell[2] += rows) {
       rows = tile_rows(direct, left);
@@ -345,7 +345,8 @@ static void store_sums(const direct *direct, int64_t group, int64_t panel, int64
   const conv_args *args = direct->args;
   const int64_t nr = panel_outputs(direct, panel), width = turned_cells(direct),
                 first = panel * direct->kernel.nr;
-  const int64_t output = group * args->outputs + first, outputs = least(nr, args->outputs - first);
+  const int64_t output = group * args->outputs + first,
+                outputs = min_i64(nr, args->outputs - first);
   const int64_t to = (direct->image * args->groups * args->outputs + output) * direct->cells + at;
   const turned_outputs turned_out = {.epilogue = &args->epilogue,
                                      .bias = args->bias ? (const float *)args->bias + output : NULL,
@@ -370,7 +371,7 @@ static void run_task(const void *user, int64_t task, char *scratch) {
   const direct *direct = user;
   const int64_t chunk = task % direct->chunks, panel = task / direct->chunks % direct->panels,
                 group = task / direct->chunks / direct->panels;
-  const int64_t at = chunk * direct->chunk, n = least(direct->chunk, direct->cells - at),
+  const int64_t at = chunk * direct->chunk, n = min_i64(direct->chunk, direct->cells - at),
                 nr = direct->kernel.nr;
   const float *weight =
       (const float *)direct->args->packed + (group * direct->panels + panel) * direct->k * nr;
@@ -461,7 +462,7 @@ static void load_words(const conv_args *args, const conv_weight *all, int64_t ro
   for (int64_t m; n > 0; at += m, n -= m, to += m) {
     const int64_t even = at / taps * 2 * taps + at % taps;
     const bool ends = even + taps >= all->row;
-    m = least(n, taps - at % taps);
+    m = min_i64(n, taps - at % taps);
     conv_weight_load(all, row, even, m, x);
     if (!ends) conv_weight_load(all, row, even + taps, m, x + PACK_K);
     pairs_join(x, ends ? NULL : x + PACK_K, m, to);
@@ -472,7 +473,7 @@ static void load_words(const conv_args *args, const conv_weight *all, int64_t ro
 static void load_neighbours(const conv_weight *all, int64_t row, int64_t at, int64_t n,
                             uint32_t *to) {
   float x[2 * PACK_K];
-  const int64_t m = least(2 * n, all->row - 2 * at);
+  const int64_t m = min_i64(2 * n, all->row - 2 * at);
   conv_weight_load(all, row, 2 * at, m, x);
   if (m < 2 * n) x[m] = 0;
   pairs_round(x, n, to);
@@ -495,7 +496,7 @@ static void load_output(const packing *packing, int64_t row, int64_t at, int64_t
 static void pack_panel(const packing *packing, int64_t first, int64_t lanes, float *to) {
   float some[MOST_LANES * PACK_K];
   for (int64_t at = 0; at < packing->k; at += PACK_K) {
-    const int64_t n = least(PACK_K, packing->k - at);
+    const int64_t n = min_i64(PACK_K, packing->k - at);
     for (int64_t lane = 0; lane < lanes; lane++)
       load_output(packing, first + lane, at, n, some + lane * PACK_K);
     gemm_pack_strided(COMPUTE_F32, DTYPE_F32, some, PACK_K, 1, lanes, n, packing->nr,
@@ -507,7 +508,7 @@ static void pack_panels(void *ctx, int64_t begin, int64_t end) {
   const packing *packing = ctx;
   for (int64_t i = begin; i < end; i++) {
     const int64_t group = i / packing->panels, first = i % packing->panels * packing->nr;
-    const int64_t lanes = least(packing->nr, packing->args->outputs - first);
+    const int64_t lanes = min_i64(packing->nr, packing->args->outputs - first);
     float *to = packing->to + i * packing->k * packing->nr;
     if (lanes < packing->nr) memset(to, 0, (size_t)(packing->k * packing->nr) * sizeof *to);
     pack_panel(packing, group * packing->args->outputs + first, lanes, to);

@@ -16,9 +16,9 @@
 #include "backend/cpu/kernels/conv/conv_integer_tiles.h"
 #include "backend/cpu/kernels/conv/depthwise_integer.h"
 #include "backend/cpu/kernels/elementwise/requantise.h"
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/features.h"
 #include "backend/cpu/kernels/support/slots.h"
+#include "base/counts.h"
 
 enum {
   TILE = INTEGER_TILE,
@@ -336,10 +336,10 @@ static void multiply_tile(const integer_conv *conv, int64_t image, int64_t outpu
   const conv_args *args = conv->args;
   for (int64_t o = output; o < last; o += conv->kernel.rows) {
     _Alignas(64) int32_t sums[ROWS * TILE];
-    const int rows = (int)least(conv->kernel.rows, last - o);
+    const int rows = (int)min_i64(conv->kernel.rows, last - o);
     /* Recomputes earlier outputs if a full set is faster. */
     const int64_t from = conv->kernel.fills && last - output >= conv->kernel.rows
-                             ? least(o, last - conv->kernel.rows)
+                             ? min_i64(o, last - conv->kernel.rows)
                              : o;
     const weight_rows weights =
         integer_weight(&conv->kernel, args->weight, conv->rest, conv->k, from);
@@ -368,14 +368,14 @@ static void multiply_strips(const integer_conv *conv, int64_t image, int64_t fir
   for (int64_t o = first; o < last; o += MOST_INTEGER_OUTPUTS) {
     _Alignas(64) int32_t sums[MOST_INTEGER_OUTPUTS * TILE];
     const int64_t at = (image * args->outputs + o) * conv->cells;
-    strip.outputs = (int)least(MOST_INTEGER_OUTPUTS, last - o);
+    strip.outputs = (int)min_i64(MOST_INTEGER_OUTPUTS, last - o);
     strip.weight = (const unsigned char *)args->packed + o / INTEGER_OUTPUTS * bytes;
     strip.begin = args->bias ? (const int32_t *)args->bias + o : NULL;
     for (int r = 0; r < strip.outputs; r += ROWS)
-      prefetch_tile(conv, (int)least(ROWS, strip.outputs - r), at + r * conv->cells, runs);
+      prefetch_tile(conv, (int)min_i64(ROWS, strip.outputs - r), at + r * conv->cells, runs);
     integer_strip_multiply(&strip, sums);
     for (int r = 0; r < strip.outputs; r += ROWS)
-      store_tile(conv, o + r, (int)least(ROWS, strip.outputs - r), at + r * conv->cells,
+      store_tile(conv, o + r, (int)min_i64(ROWS, strip.outputs - r), at + r * conv->cells,
                  sums + r * TILE, runs, n_runs);
   }
 }
@@ -420,7 +420,7 @@ static void run_task(const void *user, int64_t task, char *scratch) {
   const unsigned char *planes = conv->from_x ? args->x : conv->planes;
   const source source = {.planes = planes + plane * args->channels * size,
                          .there = conv->from_x ? size : INT64_MAX};
-  run_tiles(conv, plane, block, first, least(first + conv->share, conv->tiles), &source,
+  run_tiles(conv, plane, block, first, min_i64(first + conv->share, conv->tiles), &source,
             (uint32_t *)(void *)scratch);
 }
 
@@ -472,7 +472,7 @@ static integer_conv make_conv(const kernel_context *ctx, const conv_integer_args
           wanted = conv.by_group ? 1 : 2 * (int64_t)ctx->n_threads / tasks;
   conv.block = round_up(wanted > 1 ? ceil_div(own->outputs, wanted) : own->outputs, LEAST_BLOCK);
   conv.blocks = ceil_div(own->outputs, conv.block);
-  conv.share = at_least(tasks / (SHARES * (int64_t)ctx->n_threads), 1);
+  conv.share = max_i64(tasks / (SHARES * (int64_t)ctx->n_threads), 1);
   if (conv.share > conv.tiles) conv.share = conv.tiles;
   conv.shares = ceil_div(conv.tiles, conv.share);
   return conv;

@@ -2,7 +2,7 @@
 #include "backend/cpu/kernels/conv/conv_integer_planes.h"
 
 #include "backend/cpu/kernels/support/avx512.h"
-#include "backend/cpu/kernels/support/counts.h"
+#include "base/counts.h"
 
 static void join_portable(const integer_row *row) {
   const uint32_t padding = (uint32_t)(row->padding & 255) * 0x01010101U;
@@ -37,8 +37,8 @@ KERNEL_INLINE TARGET_AVX512_VNNI void join_vectors(const integer_row *integer_ro
   const __m512i padding =
       _mm512_set1_epi32((int)((uint32_t)(integer_row->padding & 255) * 0x01010101U));
   for (int64_t at = 0; at < integer_row->width; at += LANES) {
-    const int64_t from = least(at_least(integer_row->left - at, 0), LANES),
-                  to = at_least(least(integer_row->left + integer_row->n - at, LANES), from);
+    const int64_t from = min_i64(max_i64(integer_row->left - at, 0), LANES),
+                  to = max_i64(min_i64(integer_row->left + integer_row->n - at, LANES), from);
     const uint32_t lanes = bits_between(from, to), there = step == 2 ? spread_bits(lanes) : lanes;
     __m512i words = _mm512_setzero_si512();
 #pragma GCC unroll 4
@@ -54,7 +54,7 @@ KERNEL_INLINE TARGET_AVX512_VNNI void join_vectors(const integer_row *integer_ro
     }
     words = _mm512_mask_mov_epi32(padding, (__mmask16)lanes, words);
     _mm512_mask_storeu_epi32(integer_row->to + at,
-                             (__mmask16)bits_between(0, least(LANES, integer_row->width - at)),
+                             (__mmask16)bits_between(0, min_i64(LANES, integer_row->width - at)),
                              words);
   }
 }

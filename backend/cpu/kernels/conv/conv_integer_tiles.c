@@ -230,7 +230,7 @@ static void pack_strips(void *ctx, int64_t begin, int64_t end) {
   const conv_args *args = packing->args;
   const int64_t bytes = integer_strip_bytes(args);
   memset(packing->to + begin * bytes, 0, (size_t)((end - begin) * bytes));
-  for (int64_t o = begin * INTEGER_OUTPUTS; o < least(end * INTEGER_OUTPUTS, args->outputs); o++)
+  for (int64_t o = begin * INTEGER_OUTPUTS; o < min_i64(end * INTEGER_OUTPUTS, args->outputs); o++)
     pack_output(args, o,
                 packing->to + o / INTEGER_OUTPUTS * bytes + o % INTEGER_OUTPUTS * INTEGER_BLOCK);
 }

@@ -3,7 +3,7 @@
 /* Convolution of 8-bit integers by a packed weight, in tiles of amx.h's sizes. Inputs are planes of
  * words of four channels; each tap reads the same words at another offset. */
 #include "backend/cpu/kernels/conv/conv_window.h"
-#include "backend/cpu/kernels/support/counts.h"
+#include "base/counts.h"
 
 /* Packed weight: (strips of 16 outputs, blocks of 64 channels, taps, 16 outputs, 64 channels)
  * bytes, padded with zeros. */

@@ -5,8 +5,8 @@
 
 #include "backend/cpu/kernels/dequantize.h"
 #include "backend/cpu/kernels/gemm/codes.h"
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/rows.h"
+#include "base/counts.h"
 
 static void load_codes(const conv_weight *weight, int64_t row, int64_t at, int64_t n, float *to) {
   const code_bytes from =
@@ -15,7 +15,7 @@ static void load_codes(const conv_weight *weight, int64_t row, int64_t at, int64
   for (int64_t m; n > 0; n -= m, at += m, to += m) {
     const int64_t skipped = at % DECODED_AT_ONCE;
     encoding_decode(&weight->encoding, from, weight->row, at / DECODED_AT_ONCE, some);
-    m = least(n, DECODED_AT_ONCE - skipped);
+    m = min_i64(n, DECODED_AT_ONCE - skipped);
     memcpy(to, some + skipped, (size_t)m * sizeof *to);
   }
 }

@@ -4,7 +4,7 @@
 #include "backend/cpu/kernels/gemm/pairs.h"
 #include "backend/cpu/kernels/support/avx512.h"
 #include "backend/cpu/kernels/support/bf16.h"
-#include "backend/cpu/kernels/support/counts.h"
+#include "base/counts.h"
 
 enum { SOME = 64 /* words that are gathered at once */ };
 
@@ -23,7 +23,7 @@ static void join_wide(const float *even, const float *odd, int64_t step, int64_t
     return;
   }
   for (int64_t at = 0; at < n; at += SOME) {
-    const int64_t m = least(SOME, n - at);
+    const int64_t m = min_i64(SOME, n - at);
     for (int64_t i = 0; i < m; i++) x[i] = even[(at + i) * step];
     for (int64_t i = 0; odd && i < m; i++) y[i] = odd[(at + i) * step];
     pairs_join(x, odd ? y : NULL, m, to + at);
@@ -49,15 +49,15 @@ typedef struct vector_masks {
 
 /* Finds the masks of the columns from `column` on. If elements are two apart, word i is bit 2 i. */
 static vector_masks find_masks(const conv_planes *planes, int64_t column) {
-  vector_masks masks = {.n = least(MOST_VECTORS, ceil_div(planes->width - column, LANES))};
+  vector_masks masks = {.n = min_i64(MOST_VECTORS, ceil_div(planes->width - column, LANES))};
   for (int64_t v = 0; v < masks.n; v++) {
-    const int64_t at = column + v * LANES, from = at_least(planes->left - at, 0),
-                  to = at_least(least(planes->left + planes->n - at, LANES), 0);
+    const int64_t at = column + v * LANES, from = max_i64(planes->left - at, 0),
+                  to = max_i64(min_i64(planes->left + planes->n - at, LANES), 0);
     const uint32_t there = from < to ? bits_between(from, to) : 0;
     masks.there[v] = there;
     for (int i = 0; planes->step == 2 && i < LANES; i++)
       masks.there[v] = (i ? masks.there[v] : 0) | (there >> i & 1) << 2 * i;
-    masks.stored[v] = bits_between(0, least(LANES, planes->width - at));
+    masks.stored[v] = bits_between(0, min_i64(LANES, planes->width - at));
   }
   return masks;
 }

@@ -7,9 +7,9 @@
 #include "backend/cpu/kernels/conv/depthwise_lanes.h"
 #include "backend/cpu/kernels/elementwise/bf16_steps.h"
 #include "backend/cpu/kernels/support/bf16.h"
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/slots.h"
 #include "backend/cpu/kernels/support/vector.h"
+#include "base/counts.h"
 
 void plane_taps_init(const conv_part *part, plane_taps *taps) {
   for (int64_t j = 0; j < part->d[2].taps; j++) {
@@ -234,8 +234,9 @@ static void run_strip(const strips *strips, int64_t plane, int64_t strip, char *
 static void run_strips(const void *user, int64_t task, char *scratch) {
   const strips *strips = user;
   const int64_t first = task / strips->n * strips->planes, strip = task % strips->n,
-                row = strip * strips->rows, stop = least(first + strips->planes, strips->n_planes),
-                rows = least(strips->rows, strips->a->d[1].count - row);
+                row = strip * strips->rows,
+                stop = min_i64(first + strips->planes, strips->n_planes),
+                rows = min_i64(strips->rows, strips->a->d[1].count - row);
   if (strips->lanes && depthwise_lanes_run(strips->a, first, stop - first, row, rows, scratch))
     return;
   for (int64_t plane = first; plane < stop; plane++) run_strip(strips, plane, strip, scratch);

@@ -5,7 +5,7 @@
 #include "backend/cpu/kernels/conv/depthwise_bf16.h"
 
 #include "backend/cpu/kernels/support/avx512.h"
-#include "backend/cpu/kernels/support/counts.h"
+#include "base/counts.h"
 
 #if KERNEL_X86
 enum { ROWS = 4, LANES = 16, MOST_TAPS = DEPTHWISE_MOST_SIDE * DEPTHWISE_MOST_SIDE };
@@ -18,7 +18,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void load_row_of(const depthwise_strip *strip, 
 #pragma GCC unroll 3
   for (int j = 0; j <= side; j += 2) {
     const int64_t at = left + j, from = at < 0 ? -at : 0,
-                  to = least(2 * LANES, strip->in_columns - at);
+                  to = min_i64(2 * LANES, strip->in_columns - at);
     const uint16_t *first = (const uint16_t *)((uintptr_t)row + (uintptr_t)at * sizeof *row);
     const __m512i words =
         whole ? _mm512_loadu_si512(first)
@@ -100,7 +100,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE void some_rows(const depthwise_strip *strip, co
                                                 const int rows) {
   const int64_t width = stride == 1 ? 2 * LANES : LANES;
   for (int64_t next = 0; next < strip->columns; next += width) {
-    const int64_t column = strip->columns < width ? 0 : least(next, strip->columns - width);
+    const int64_t column = strip->columns < width ? 0 : min_i64(next, strip->columns - width);
     const int64_t left = column * stride - strip->left;
     if (left >= 0 && left + side + 1 + 2 * LANES <= strip->in_columns)
       block(strip, weight, y, column, side, stride, rows, true);
@@ -109,8 +109,8 @@ TARGET_AVX512_BF16 KERNEL_INLINE void some_rows(const depthwise_strip *strip, co
   }
 }
 
-TARGET_AVX512_BF16 KERNEL_INLINE void strip(const depthwise_strip *given, const int side,
-                                            const int stride) {
+TARGET_AVX512_BF16 KERNEL_INLINE void run_strip(const depthwise_strip *given, const int side,
+                                                const int stride) {
   const depthwise_strip own = *given, *strip = &own; /* a copy that no store can change */
   float weight[MOST_TAPS];
   int64_t y = 0;
@@ -120,16 +120,16 @@ TARGET_AVX512_BF16 KERNEL_INLINE void strip(const depthwise_strip *given, const 
 }
 
 TARGET_AVX512_BF16 static void strip_3_1(const depthwise_strip *depthwise_strip) {
-  strip(depthwise_strip, 3, 1);
+  run_strip(depthwise_strip, 3, 1);
 }
 TARGET_AVX512_BF16 static void strip_3_2(const depthwise_strip *depthwise_strip) {
-  strip(depthwise_strip, 3, 2);
+  run_strip(depthwise_strip, 3, 2);
 }
 TARGET_AVX512_BF16 static void strip_5_1(const depthwise_strip *depthwise_strip) {
-  strip(depthwise_strip, 5, 1);
+  run_strip(depthwise_strip, 5, 1);
 }
 TARGET_AVX512_BF16 static void strip_5_2(const depthwise_strip *depthwise_strip) {
-  strip(depthwise_strip, 5, 2);
+  run_strip(depthwise_strip, 5, 2);
 }
 
 void depthwise_bf16_run(const depthwise_strip *strip, int64_t side, int64_t stride) {

@@ -9,7 +9,7 @@
 #include "backend/cpu/kernels/elementwise/bf16_steps.h"
 #include "backend/cpu/kernels/support/avx512.h"
 #include "backend/cpu/kernels/support/bf16.h"
-#include "backend/cpu/kernels/support/counts.h"
+#include "base/counts.h"
 
 #if KERNEL_X86
 
@@ -55,7 +55,7 @@ TARGET_AVX512 KERNEL_INLINE void load_turned_bf16(const void *const from[LANES],
 TARGET_AVX512 static void turn_weights(const float *const from[LANES], int64_t n, float *to) {
   __m512 v[LANES];
   for (int64_t at = 0; at < n; at += LANES) {
-    const int64_t some = least(LANES, n - at);
+    const int64_t some = min_i64(LANES, n - at);
     load_turned(from, at, some, v);
     for (int64_t i = 0; i < some; i++) _mm512_storeu_ps(to + (at + i) * LANES, v[i]);
   }
@@ -72,7 +72,7 @@ TARGET_AVX512 static void turn_rows(const conv_part *part, const void *const fro
   memset(to, 0, (size_t)(left * LANES) * sizeof *to);
   to += left * LANES;
   for (int64_t at = row * columns; at < end; at += LANES) {
-    const int64_t some = least(LANES, end - at);
+    const int64_t some = min_i64(LANES, end - at);
     if (is_bf16(part->args->x_type))
       load_turned_bf16(from, at, some, v);
     else
@@ -104,7 +104,7 @@ TARGET_AVX512 static void store_planes(const conv_part *part, int64_t plane, int
   const float *added = epilogue.added ? (const float *)epilogue.added + first : NULL;
   __m512 v[LANES];
   for (int64_t i = 0; i < n; i += LANES) {
-    const __mmask16 there = (__mmask16)bits_between(0, least(LANES, n - i));
+    const __mmask16 there = (__mmask16)bits_between(0, min_i64(LANES, n - i));
     load_sums(sums, i, v);
 #pragma GCC unroll 16
     for (int k = 0; k < LANES; k++)
@@ -122,10 +122,10 @@ TARGET_AVX512_BF16 static void store_bf16(const conv_part *part, int64_t plane, 
   const int64_t size = out_size(part->args);
   uint16_t *out = (uint16_t *)part->args->out + plane * size + cell;
   const __m512 low = _mm512_set1_ps(epilogue.low), high = _mm512_set1_ps(epilogue.high);
-  const __mmask16 there = (__mmask16)bits_between(0, least(LANES, n));
+  const __mmask16 there = (__mmask16)bits_between(0, min_i64(LANES, n));
   __m512 v[LANES];
   for (int64_t next = 0; next < n; next += LANES) {
-    const int64_t i = n < LANES ? 0 : least(next, n - LANES);
+    const int64_t i = n < LANES ? 0 : min_i64(next, n - LANES);
     load_sums(sums, i, v);
 #pragma GCC unroll 16
     for (int k = 0; k < LANES; k++) {
@@ -244,8 +244,8 @@ typedef struct band {
 static void turn_band(band *band, int64_t row, int64_t rows) {
   const window *window = &band->a->d[1];
   const int64_t pitch = vectors_of_row(band->a) * LANES, in = band->a->args->dims[1].in,
-                top = input_at(window, row, 0), first = top < 0 ? 0 : least(top, in),
-                last = least(in, top + depthwise_reach(window->taps, window->stride, rows)),
+                top = input_at(window, row, 0), first = top < 0 ? 0 : min_i64(top, in),
+                last = min_i64(in, top + depthwise_reach(window->taps, window->stride, rows)),
                 stop = last > first ? last : first;
   const int64_t kept = band->stop > first ? band->stop - first : 0;
   if (kept > 0)
@@ -266,11 +266,11 @@ static void sum_band(const band *band, int64_t row, int64_t rows) {
   lane_cells cells = {.pitch = pitch, .bias = band->m.bias, .sums = band->m.sums};
   for (int64_t y = row; y < row + rows; y++) {
     const int64_t top = input_at(down, y, 0), skipped = top < 0 ? -top : 0,
-                  stop = least(down->taps, band->a->args->dims[1].in - top);
+                  stop = min_i64(down->taps, band->a->args->dims[1].in - top);
     cells.taps = stop > skipped ? stop - skipped : 0;
     cells.weight = band->m.weight + skipped * columns->taps * LANES;
     for (int64_t at = 0, n; at < columns->count; at += n, cells.sums += n * LANES) {
-      n = least(some, columns->count - at);
+      n = min_i64(some, columns->count - at);
       cells.x = band->m.x + (top + skipped - band->first) * pitch + at * columns->stride * LANES;
       run(&cells, (int)n);
     }
@@ -310,7 +310,7 @@ bool depthwise_lanes_run(const conv_part *part, int64_t plane, int64_t count, in
                .count = count};
   const float *weight[LANES];
   for (int64_t i = 0; i < LANES; i++) { /* unused lanes repeat the last plane */
-    const int64_t out = plane + least(i, count - 1), output = out % outputs;
+    const int64_t out = plane + min_i64(i, count - 1), output = out % outputs;
     band.x[i] = float_at(args->x, is_bf16(args->x_type),
                          (out / outputs * args->groups + output / args->outputs) * in_size(args));
     weight[i] = (const float *)args->weight + output * tap_count(part);
@@ -318,12 +318,12 @@ bool depthwise_lanes_run(const conv_part *part, int64_t plane, int64_t count, in
   }
   turn_weights(weight, tap_count(part), band.m.weight);
   if (!are_finite(band.m.weight, tap_count(part))) return false;
-  for (int64_t at = 0; at < rows; at += some) make_band(&band, row + at, least(some, rows - at));
+  for (int64_t at = 0; at < rows; at += some) make_band(&band, row + at, min_i64(some, rows - at));
   return true;
 }
 
 size_t depthwise_lanes_bytes(const conv_part *part, int64_t rows) {
-  return memory_of(part, least(rows, rows_that_fit(part)), NULL).bytes;
+  return memory_of(part, min_i64(rows, rows_that_fit(part)), NULL).bytes;
 }
 
 bool depthwise_lanes_fit(const conv_part *part, int n_threads) {

@@ -14,8 +14,8 @@
 #include "backend/cpu/kernels/gemm/codes.h"
 #include "backend/cpu/kernels/gemm/pairs.h"
 #include "backend/cpu/kernels/support/bf16.h"
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/slots.h"
+#include "base/counts.h"
 
 enum {
   TASK_PANELS = 8, /* columns of a task, in tiles, so that a row of them is in few pages */
@@ -101,7 +101,7 @@ bool pointwise_fills_a_tile(const conv_part *part) {
 /* Returns the number of tasks along columns: `wanted` or more if the work justifies it. */
 static int64_t columns_cut(const cutting *cutting, int64_t panels, int64_t wanted) {
   const int64_t worth = cutting->g->m * cutting->g->k * cutting->cells / TASK_WORK;
-  return at_least(cutting->across, least(least(panels, worth), wanted));
+  return max_i64(cutting->across, min_i64(min_i64(panels, worth), wanted));
 }
 
 static cutting cut(const kernel_context *ctx, const conv_part *part, const kgemm *kgemm) {
@@ -127,11 +127,11 @@ static cutting cut(const kernel_context *ctx, const conv_part *part, const kgemm
     cutting.across = columns_cut(&cutting, panels, TASKS * ctx->n_threads);
   } else if (products * cutting.across < TASKS * ctx->n_threads) {
     const int64_t most = kgemm->m * kgemm->k * cutting.cells / cutting.across / TASK_WORK;
-    cutting.down = least(least(cutting.strips, 2 * TASKS * ctx->n_threads), most);
+    cutting.down = min_i64(min_i64(cutting.strips, 2 * TASKS * ctx->n_threads), most);
   }
   if (cutting.down < 1) cutting.down = 1;
   if (cutting.down == 1 && cutting.across > 1)
-    cutting.across = least(panels, ceil_div(cutting.across, ctx->n_threads) * ctx->n_threads);
+    cutting.across = min_i64(panels, ceil_div(cutting.across, ctx->n_threads) * ctx->n_threads);
   return cutting;
 }
 
@@ -142,7 +142,7 @@ static cutting cut(const kernel_context *ctx, const conv_part *part, const kgemm
 static const pointwise_kernel *kernel_at(const cutting *cutting, int64_t column, int64_t *first) {
   const pointwise_kernel *kernel =
       cutting->cells - column <= cutting->half.nr ? &cutting->half : &cutting->whole;
-  *first = least(column, cutting->cells - kernel->nr);
+  *first = min_i64(column, cutting->cells - kernel->nr);
   return kernel;
 }
 
@@ -160,7 +160,7 @@ static void join_panels(const cutting *cutting, const void *from, int64_t column
   if (cutting->tiled)
     for (int64_t i = 0; i < columns; i += AMX_COLUMNS, to += cutting->k * AMX_COLUMNS)
       amx_pack_panel(float_at(from, bf16, i), bf16, cutting->cells, args->channels, cutting->k,
-                     (int)least(AMX_COLUMNS, columns - i), to);
+                     (int)min_i64(AMX_COLUMNS, columns - i), to);
   else if (bf16)
     bf16_join_panels(from, cutting->cells, args->channels, columns, cutting->whole.nr, to);
   else
@@ -185,7 +185,7 @@ static void pack_panels(void *ctx, int64_t begin, int64_t end) {
     const int64_t panels = panel_count(cutting), product = i / panels;
     const int64_t from = i % panels * cutting->whole.nr;
     pack_columns(cutting, product / cutting->g->batch, product % cutting->g->batch, from,
-                 least(cutting->cells, from + cutting->whole.nr),
+                 min_i64(cutting->cells, from + cutting->whole.nr),
                  cutting->words + (size_t)i * panel_bytes(cutting));
   }
 }
@@ -315,7 +315,7 @@ static void run_tile(const cutting *cutting, const patch *patch, int64_t strip, 
       .low = args->epilogue.low,
       .high = args->epilogue.high,
       .asks = cutting->asks};
-  const int rows = (int)least(cutting->height, cutting->g->m - row);
+  const int rows = (int)min_i64(cutting->height, cutting->g->m - row);
   if (cutting->tiled || is_bf16(args->x_type) || is_bf16(args->out_type) ||
       is_bf16(args->epilogue.added_type))
     run_bf16(cutting, &tile, at, rows, kernel->nr);
@@ -328,7 +328,7 @@ static void run_strips(const cutting *cutting, const patch *patch, int64_t strip
     for (int64_t s = strip; s < stop; s++) run_tile(cutting, patch, s, column);
   const conv_args *args = cutting->a->args;
   const int64_t row = strip * cutting->height,
-                rows = least(stop * cutting->height, cutting->g->m) - row;
+                rows = min_i64(stop * cutting->height, cutting->g->m) - row;
   const int64_t at = output_at(cutting, patch, row) * cutting->cells + patch->from;
   if (!is_bf16(args->out_type))
     steps_in_place(&args->steps, (float *)args->out + at, at, patch->to - patch->from, rows,

@@ -12,9 +12,9 @@
 #include "backend/cpu/kernels/elementwise/bf16_steps.h"
 #include "backend/cpu/kernels/gemm/gemm.h"
 #include "backend/cpu/kernels/support/bf16.h"
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/features.h"
 #include "backend/cpu/kernels/support/slots.h"
+#include "base/counts.h"
 
 enum {
   LANES = WINOGRAD_LANES,
@@ -87,7 +87,7 @@ static int64_t most_tiles(const tiling *tiling, int64_t n_threads) {
 static int64_t most_of_task(const tiling *tiling, int64_t n_threads) {
   int64_t parts = ceil_div(n_threads, tiling->panels > 0 ? tiling->panels : 1);
   int64_t most = ceil_div(tiling->block, parts);
-  return least(PART, most < LEAST_PART ? LEAST_PART : most);
+  return min_i64(PART, most < LEAST_PART ? LEAST_PART : most);
 }
 
 static tiling plan_tiling(const kernel_context *ctx, const winograd_args *args) {
@@ -119,14 +119,14 @@ static void turn(const float *from, int64_t plane, int64_t here, int64_t n, floa
   float some[8 * 8];
   for (int64_t x = 0; x < n; x += 8) {
     /* the last 8 overlap those before */
-    const int64_t at = n >= 8 ? least(x, n - 8) : 0, width = least(8, n);
+    const int64_t at = n >= 8 ? min_i64(x, n - 8) : 0, width = min_i64(8, n);
     for (int h = 0; h < LANES; h += 8) {
       if (here >= h + 8 && width == 8) {
         transpose_8x8(from + h * plane + at, plane, to + at * LANES + h, LANES);
         continue;
       }
       memset(some, 0, sizeof some);
-      for (int64_t c = h; c < least(here, h + 8); c++)
+      for (int64_t c = h; c < min_i64(here, h + 8); c++)
         memcpy(some + (c - h) * 8, from + c * plane + at, (size_t)width * sizeof *some);
       for (int64_t i = 0; i < width; i++)
         for (int c = 0; c < 8; c++) to[(at + i) * LANES + h + c] = some[c * 8 + i];
@@ -153,7 +153,7 @@ static void load_inputs(const tiling *tiling, int64_t plane, int64_t here, int64
                         int64_t width, float *to) {
   const winograd_args *args = tiling->args;
   int64_t size = args->in_rows * args->in_columns;
-  int64_t low = least(width, x0 < 0 ? -x0 : 0), high = least(width, args->in_columns - x0);
+  int64_t low = min_i64(width, x0 < 0 ? -x0 : 0), high = min_i64(width, args->in_columns - x0);
   if (high < low) high = low;
   for (int64_t y = y0; y < y0 + tiling->n; y++, to += width * LANES) {
     if (y < 0 || y >= args->in_rows) {
@@ -182,10 +182,10 @@ static place place_of(const tiling *tiling, int64_t tile) {
 static void make_factors(const tiling *tiling, int64_t group, int64_t channels, int64_t first,
                          int64_t count, float *to, float *inputs) {
   const winograd_args *args = tiling->args;
-  int64_t channel = channels * LANES, here = least(LANES, args->channels - channel);
+  int64_t channel = channels * LANES, here = min_i64(LANES, args->channels - channel);
   for (int64_t n; count > 0; first += n, count -= n) {
     place at = place_of(tiling, first);
-    n = least(least(RUN, count), tiling->columns - at.column);
+    n = min_i64(min_i64(RUN, count), tiling->columns - at.column);
     int64_t width = n * tiling->m + 2,
             plane = (at.image * args->groups + group) * args->channels + channel;
     load_inputs(tiling, plane, here, at.row * tiling->m - args->top,
@@ -205,8 +205,8 @@ typedef struct patch {
 static patch patch_of(const winograd_args *args, int64_t m, const place *at, int64_t output) {
   int64_t y = at->row * m, x = at->column * m;
   int64_t plane = at->image * args->groups * args->outputs + output;
-  return (patch){(plane * args->out_rows + y) * args->out_columns + x, least(m, args->out_rows - y),
-                 least(m, args->out_columns - x)};
+  return (patch){(plane * args->out_rows + y) * args->out_columns + x,
+                 min_i64(m, args->out_rows - y), min_i64(m, args->out_columns - x)};
 }
 
 static inline float widened(uint16_t h) {
@@ -382,7 +382,7 @@ static void finish_tiles(const tiling *tiling, int64_t first, int64_t count, int
   int64_t n_cells = (int64_t)tiling->m * tiling->m, at_once = CELLS / n_cells;
   if (args->bias) memcpy(bias, (const float *)args->bias + output, (size_t)here * sizeof *bias);
   for (int64_t i = 0; i < count; i += at_once) {
-    int64_t n = least(at_once, count - i);
+    int64_t n = min_i64(at_once, count - i);
     float check[LANES] = {0};
     for (int64_t k = 0; k < n; k++)
       tiling->kernel.outputs(sums + (i + k) * tiling->kernel.nr, sum_step(tiling), bias,
@@ -402,13 +402,13 @@ static void multiply_factor(const tiling *tiling, const float *factors, int64_t 
   int64_t height = ceil_div(count, strips), step = tiling->block * LANES;
   for (int64_t k = 0; k < tiling->args->channels; k += DEEP)
     for (int64_t i = 0; i < count; i += height) {
-      const winograd_product product = {.k = least(DEEP, tiling->args->channels - k),
+      const winograd_product product = {.k = min_i64(DEEP, tiling->args->channels - k),
                                         .a = factors + k / LANES * step + (at + i) * LANES,
                                         .a_step = step,
                                         .b = weight + k * nr,
                                         .c = sums + i * nr,
                                         .adds = k > 0};
-      tiling->kernel.multiply(&product, (int)least(height, count - i));
+      tiling->kernel.multiply(&product, (int)min_i64(height, count - i));
     }
 }
 
@@ -422,9 +422,9 @@ static void make_outputs(const tiling *tiling, int64_t group, int64_t panel, int
   for (int64_t i = 0; i < n_factors; i++)
     multiply_factor(tiling, factors + i * factor_step(tiling), at, count,
                     weight + i * args->channels * nr, sums + i * sum_step(tiling));
-  for (int64_t o = panel * nr; o < least((panel + 1) * nr, args->outputs); o += LANES)
+  for (int64_t o = panel * nr; o < min_i64((panel + 1) * nr, args->outputs); o += LANES)
     finish_tiles(tiling, first + at, count, group * args->outputs + o,
-                 least(LANES, args->outputs - o), sums + o - panel * nr);
+                 min_i64(LANES, args->outputs - o), sums + o - panel * nr);
 }
 
 /* ---------------------------------------------------------------- a block for each thread */
@@ -433,14 +433,15 @@ static void run_block(const void *user, int64_t task, char *scratch) {
   const tiling *tiling = user;
   int64_t of_group = ceil_div(tiling->tiles, tiling->block), group = task / of_group;
   int64_t first = task % of_group * tiling->block,
-          count = least(tiling->block, tiling->tiles - first);
+          count = min_i64(tiling->block, tiling->tiles - first);
   float *factors = (float *)(void *)scratch,
         *rest = (float *)(void *)(scratch + factor_bytes(tiling));
   for (int64_t c = 0; c < tiling->blocks; c++)
     make_factors(tiling, group, c, first, count, factors + c * tiling->block * LANES, rest);
   for (int64_t panel = 0; panel < tiling->panels; panel++)
     for (int64_t at = 0; at < count; at += tiling->part)
-      make_outputs(tiling, group, panel, first, at, least(tiling->part, count - at), factors, rest);
+      make_outputs(tiling, group, panel, first, at, min_i64(tiling->part, count - at), factors,
+                   rest);
 }
 
 /* ---------------------------------------------------------------- a block for all threads */
@@ -448,7 +449,8 @@ static void run_block(const void *user, int64_t task, char *scratch) {
 static void run_factors(const void *user, int64_t task, char *scratch) {
   const tiling *tiling = user;
   int64_t runs = ceil_div(tiling->count, RUN), at = task % runs * RUN, channels = task / runs;
-  make_factors(tiling, tiling->group, channels, tiling->first + at, least(RUN, tiling->count - at),
+  make_factors(tiling, tiling->group, channels, tiling->first + at,
+               min_i64(RUN, tiling->count - at),
                tiling->factors + (channels * tiling->block + at) * LANES, (float *)(void *)scratch);
 }
 
@@ -456,7 +458,8 @@ static void run_outputs(const void *user, int64_t task, char *scratch) {
   const tiling *tiling = user;
   int64_t parts = ceil_div(tiling->count, tiling->part), at = task % parts * tiling->part;
   make_outputs(tiling, tiling->group, task / parts, tiling->first, at,
-               least(tiling->part, tiling->count - at), tiling->factors, (float *)(void *)scratch);
+               min_i64(tiling->part, tiling->count - at), tiling->factors,
+               (float *)(void *)scratch);
 }
 
 static size_t shared_bytes(const kernel_context *ctx, const tiling *tiling) {
@@ -471,7 +474,7 @@ static void run_shared(const kernel_context *ctx, tiling *tiling, char *memory) 
   tiling->factors = (float *)(void *)memory;
   for (tiling->group = 0; tiling->group < tiling->args->groups; tiling->group++)
     for (tiling->first = 0; tiling->first < tiling->tiles; tiling->first += tiling->block) {
-      tiling->count = least(tiling->block, tiling->tiles - tiling->first);
+      tiling->count = min_i64(tiling->block, tiling->tiles - tiling->first);
       run_slots_in(ctx, tiling->blocks * ceil_div(tiling->count, RUN), tiling->work,
                    task_bytes(tiling), run_factors, tiling, slots);
       run_slots_in(ctx, tiling->panels * ceil_div(tiling->count, tiling->part), tiling->work,
@@ -551,7 +554,7 @@ static void pack_channel(const packing *packing, int64_t panel, int64_t channel)
   double kernels[TAPS * LANES];
   float factors[MOST_FACTORS * LANES];
   for (int64_t lane = 0; lane < packing->nr; lane += LANES) {
-    int64_t left = args->outputs - first - lane, here = left < 0 ? 0 : least(LANES, left);
+    int64_t left = args->outputs - first - lane, here = left < 0 ? 0 : min_i64(LANES, left);
     load_kernels(args, group * args->outputs + first + lane, here, channel, kernels);
     winograd_weight(args->tile, kernels, factors);
     for (int64_t i = 0; i < n_factors; i++)

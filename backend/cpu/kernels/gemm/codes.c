@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/slots.h"
+#include "base/counts.h"
 
 enum {
   FEW_ROWS = 32,                     /* most rows that are multiplied by the codes in place */
@@ -86,11 +86,11 @@ static void pack_panels(void *ctx, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i++) {
     char *panel = packing->to + (size_t)i * packing->of.bytes;
     memset(panel, 0, packing->of.bytes);
-    for (int lane = 0; lane < least(CODE_PANEL, packing->n - i * CODE_PANEL); lane++) {
+    for (int lane = 0; lane < min_i64(CODE_PANEL, packing->n - i * CODE_PANEL); lane++) {
       code_bytes row = packing->b + (size_t)(i * CODE_PANEL + lane) * row_bytes;
       for (int64_t part = 0; part < packing->of.parts; part++) {
         const code_factors factors = encoding_split(packing->e, row, packing->k, part, codes);
-        int64_t last = least(DECODED_AT_ONCE, packing->k - part * DECODED_AT_ONCE);
+        int64_t last = min_i64(DECODED_AT_ONCE, packing->k - part * DECODED_AT_ONCE);
         for (int64_t k = last; k < DECODED_AT_ONCE; k++) codes[k] = (float)packing->of.least;
         char *block = panel + code_block_at(&packing->of, part);
         store_codes(&packing->of, codes, part % packing->of.block, lane, block);
@@ -201,7 +201,7 @@ static few plan_few(const kernel_context *ctx, const codes_product *product) {
   few.spans = product->of.parts * product->of.spans;
   few.work = kgemm->m * kgemm->n * kgemm->k / MULTIPLIES_PER_THREAD;
   int64_t tasks = few.work > 1 ? TASKS_PER_THREAD * ctx->n_threads : 1;
-  few.each = least(panel_count(&few) / tasks, TASK_SUMS / CODE_PANEL / kgemm->m);
+  few.each = min_i64(panel_count(&few) / tasks, TASK_SUMS / CODE_PANEL / kgemm->m);
   if (few.each < 1) few.each = 1;
   return few;
 }
@@ -210,10 +210,10 @@ static few plan_few(const kernel_context *ctx, const codes_product *product) {
 static void pack_rows(void *ctx, int64_t begin, int64_t end) {
   const few *few = ctx;
   const kgemm *kgemm = few->p->g;
-  int64_t from = begin * DECODED_AT_ONCE, n = least(end * DECODED_AT_ONCE, kgemm->k) - from;
+  int64_t from = begin * DECODED_AT_ONCE, n = min_i64(end * DECODED_AT_ONCE, kgemm->k) - from;
   int64_t pad = end * DECODED_AT_ONCE - from - n, spans = few->p->of.spans;
   for (int64_t row = 0; row < kgemm->m; row += few->height) {
-    int64_t rows = least(few->height, kgemm->m - row);
+    int64_t rows = min_i64(few->height, kgemm->m - row);
     float *to = few->a + row * few->depth + from * rows;
     kgemm->pack_a(kgemm->user, few->batch, row, rows, from, n, rows, to);
     memset(to + n * rows, 0, (size_t)(pad * rows) * sizeof *to);
@@ -232,7 +232,7 @@ static void run_task(const void *user, int64_t task, char *scratch) {
   const few *few = user;
   const kgemm *kgemm = few->p->g;
   float *out = (float *)(void *)scratch; /* (m, panels) */
-  int64_t first = task * few->each, panels = least(few->each, panel_count(few) - first);
+  int64_t first = task * few->each, panels = min_i64(few->each, panel_count(few) - first);
   int64_t ldc = panels * CODE_PANEL, column = first * CODE_PANEL;
   for (int64_t i = 0; i < panels; i++) {
     const char *panel = (const char *)few->p->panels + (size_t)(first + i) * few->p->of.bytes;
@@ -243,11 +243,11 @@ static void run_task(const void *user, int64_t task, char *scratch) {
                                .sums = few->sums + row * few->spans,
                                .out = out + row * ldc + i * CODE_PANEL,
                                .ldc = ldc};
-      few->kernel.run(&rows, (int)least(few->height, kgemm->m - row));
+      few->kernel.run(&rows, (int)min_i64(few->height, kgemm->m - row));
     }
   }
   for (int64_t row = 0; row < kgemm->m; row++)
-    kgemm->store(kgemm->user, few->batch, row, column, least(ldc, kgemm->n - column),
+    kgemm->store(kgemm->user, few->batch, row, column, min_i64(ldc, kgemm->n - column),
                  out + row * ldc);
 }
 
@@ -288,9 +288,9 @@ void codes_widen(const codes_product *product, int64_t lane, int64_t lanes, int6
   for (int64_t some; lanes > 0; lanes -= some, lane += some, to += some) {
     const char *panel =
         (const char *)product->panels + (size_t)(lane / CODE_PANEL) * product->of.bytes;
-    some = least(lanes, CODE_PANEL - lane % CODE_PANEL);
+    some = min_i64(lanes, CODE_PANEL - lane % CODE_PANEL);
     for (int64_t at = 0; at < kn; at += DECODED_AT_ONCE) {
-      int64_t n = least(DECODED_AT_ONCE, kn - at), number = (k + at) / DECODED_AT_ONCE;
+      int64_t n = min_i64(DECODED_AT_ONCE, kn - at), number = (k + at) / DECODED_AT_ONCE;
       const char *block = panel + code_block_at(&product->of, number);
       int part = (int)(number % product->of.block);
       if (some == CODE_PANEL && n == DECODED_AT_ONCE)
@@ -325,10 +325,10 @@ static void widen_strips(const codes_product *product, int64_t lane, int64_t lan
         (const char *)product->panels + (size_t)(at / CODE_PANEL) * product->of.bytes;
     next = (at / CODE_PANEL + 1) * CODE_PANEL;
     for (int64_t i = 0; i < kn; i += DECODED_AT_ONCE) {
-      int64_t n = least(DECODED_AT_ONCE, kn - i), part = (k + i) / DECODED_AT_ONCE;
+      int64_t n = min_i64(DECODED_AT_ONCE, kn - i), part = (k + i) / DECODED_AT_ONCE;
       kernel.widen(&product->of, panel + code_block_at(&product->of, part),
                    (int)(part % product->of.block), x, CODE_PANEL);
-      for (int64_t s = at; s < least(next, lane + lanes); s += height)
+      for (int64_t s = at; s < min_i64(next, lane + lanes); s += height)
         copy_columns(x + s % CODE_PANEL, n, height, to + (s - lane) * kn + i * height);
     }
   }
@@ -341,7 +341,7 @@ void codes_strips(const codes_product *product, int64_t lane, int64_t lanes, int
     return;
   }
   for (int64_t at = 0; at < lanes; at += height, to += kn * height) {
-    int64_t some = least(height, lanes - at);
+    int64_t some = min_i64(height, lanes - at);
     if (some < height) memset(to, 0, (size_t)(kn * height) * sizeof *to);
     codes_widen(product, lane + at, some, k, kn, height, to);
   }

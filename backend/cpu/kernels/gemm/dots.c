@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/slots.h"
+#include "base/counts.h"
 #include "base/rounded.h"
 
 enum {
@@ -44,7 +44,7 @@ static dots plan_dots(const kernel_context *ctx, const codes_product *product) {
   dots.tiles = ceil_of(kgemm->m, dots.rows);
   dots.groups = ceil_of(kgemm->n, group_columns(&dots));
   dots.work = kgemm->m * kgemm->n * kgemm->k / MULTIPLIES_PER_THREAD;
-  dots.tiles_of_task = least(dots.tiles, TASK_ROWS / dots.rows);
+  dots.tiles_of_task = min_i64(dots.tiles, TASK_ROWS / dots.rows);
   dots.tasks_of_rows = ceil_of(dots.tiles, dots.tiles_of_task);
   int64_t wanted = dots.work > 1 ? TASKS_PER_THREAD * ctx->n_threads : 1;
   dots.groups_of_task = dots.groups * dots.tasks_of_rows / wanted;
@@ -52,7 +52,7 @@ static dots plan_dots(const kernel_context *ctx, const codes_product *product) {
   dots.tasks_of_panels = ceil_of(dots.groups, dots.groups_of_task);
   int64_t most =
       dots.tiles_of_task * dots.rows < STRIP_ROWS ? 1 : STRIP_COLUMNS / group_columns(&dots);
-  dots.strip = least(dots.groups_of_task, most);
+  dots.strip = min_i64(dots.groups_of_task, most);
   return dots;
 }
 
@@ -88,8 +88,8 @@ static void store_part(const code_panels *panels, const float *x, int rows, int3
 static void pack_some(const dots *dots, int64_t tile, int64_t part) {
   const kgemm *kgemm = dots->p->g;
   const code_panels *of = &dots->p->of;
-  int64_t words = dots_part_words(of, dots->rows), n = least(PACKED_PARTS, of->parts - part);
-  int64_t k = part * DECODED_AT_ONCE, kn = least(n * DECODED_AT_ONCE, kgemm->k - k);
+  int64_t words = dots_part_words(of, dots->rows), n = min_i64(PACKED_PARTS, of->parts - part);
+  int64_t k = part * DECODED_AT_ONCE, kn = min_i64(n * DECODED_AT_ONCE, kgemm->k - k);
   int32_t *to = dots->a + (tile * of->parts + part) * words;
   float x[PACKED_PARTS * DECODED_AT_ONCE];
   for (int r = 0; r < dots->rows; r++) {
@@ -133,9 +133,9 @@ static void multiply_blocks(const dots *dots, int64_t first, int64_t n, int64_t 
   float *sums = tile->sums;
   for (int i = 0; i < dots->panels; i++) /* missing panels repeat the last one */
     tile->block[i] = (const char *)dots->p->panels +
-                     (size_t)least(group * dots->panels + i, last) * of->bytes +
+                     (size_t)min_i64(group * dots->panels + i, last) * of->bytes +
                      code_block_at(of, part);
-  tile->n = (int)least(of->block, of->parts - part);
+  tile->n = (int)min_i64(of->block, of->parts - part);
   if (dots->rows > dots->kernel.in_order)
     dots->kernel.read_factors(tile, dots->panels, tile->factors);
   for (int64_t i = 0; i < n; i++, tile->sums += dots->rows * tile->ld) {
@@ -163,8 +163,8 @@ static void store_strip(const dots *dots, int64_t first, int64_t n, int64_t grou
                         float *sums) {
   const kgemm *kgemm = dots->p->g;
   int64_t column = group * group_columns(dots),
-          columns = least(kgemm->n - column, groups * group_columns(dots));
-  int64_t row = first * dots->rows, rows = least(n * dots->rows, kgemm->m - row);
+          columns = min_i64(kgemm->n - column, groups * group_columns(dots));
+  int64_t row = first * dots->rows, rows = min_i64(n * dots->rows, kgemm->m - row);
   for (int64_t i = 0; i < rows; i++)
     kgemm->store(kgemm->user, dots->batch, row + i, column, columns,
                  sums + i * strip_columns(dots));
@@ -173,12 +173,12 @@ static void store_strip(const dots *dots, int64_t first, int64_t n, int64_t grou
 static void run_task(const void *user, int64_t task, char *scratch) {
   const dots *dots = user;
   int64_t first = task % dots->tasks_of_rows * dots->tiles_of_task,
-          n = least(dots->tiles_of_task, dots->tiles - first);
+          n = min_i64(dots->tiles_of_task, dots->tiles - first);
   int64_t group = task / dots->tasks_of_rows * dots->groups_of_task,
-          end = least(group + dots->groups_of_task, dots->groups);
+          end = min_i64(group + dots->groups_of_task, dots->groups);
   float *sums = (float *)(void *)scratch;
   for (; group < end; group += dots->strip) {
-    int64_t groups = least(dots->strip, end - group);
+    int64_t groups = min_i64(dots->strip, end - group);
     multiply_strip(dots, first, n, group, groups, sums);
     store_strip(dots, first, n, group, groups, sums);
   }

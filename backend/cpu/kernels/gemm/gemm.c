@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/slots.h"
+#include "base/counts.h"
 
 enum {
   BLOCK_N = 256,         /* columns of a task; a multiple of each kernel's nr */
@@ -52,8 +52,8 @@ static int64_t count_strips(const gemm_tiling *tiling) {
 static int64_t slab_rows(const gemm_tiling *tiling, int64_t limit) {
   int64_t strip_bytes =
       (int64_t)tiling->size * tiling->height * (tiling->g->k > 0 ? tiling->g->k : 1);
-  int64_t rows = tiling->g->cut.rows > 0 ? least(tiling->g->cut.rows, SLAB_ROWS) : SLAB_ROWS;
-  int64_t most = least(limit / strip_bytes, rows / tiling->height);
+  int64_t rows = tiling->g->cut.rows > 0 ? min_i64(tiling->g->cut.rows, SLAB_ROWS) : SLAB_ROWS;
+  int64_t most = min_i64(limit / strip_bytes, rows / tiling->height);
   int64_t strips = count_strips(tiling), slabs = most > 1 ? (strips + most - 1) / most : strips;
   return (strips + slabs - 1) / slabs * tiling->height;
 }
@@ -83,7 +83,7 @@ static size_t tile_bytes(const gemm_tiling *tiling) {
 /* Packs lanes [lane, lane + width) of an operand into a panel. Lanes from `stop` on are zeros. */
 static void pack_panel(const gemm_tiling *tiling, gemm_pack pack, int64_t batch, int64_t lane,
                        int64_t stop, int64_t k, int64_t kn, int64_t width, char *to) {
-  int64_t lanes = least(width, stop - lane);
+  int64_t lanes = min_i64(width, stop - lane);
   if (kn == 0) return;
   if (lanes < width) memset(to, 0, (size_t)(round_up(kn, tiling->k_unit) * width) * tiling->size);
   pack(tiling->g->user, batch, lane, lanes, k, kn, width, to);
@@ -91,7 +91,7 @@ static void pack_panel(const gemm_tiling *tiling, gemm_pack pack, int64_t batch,
 
 /* Returns the rows of a strip if a has `left` rows from its first on. */
 static int64_t rows_of_strip(const gemm_tiling *tiling, int64_t left) {
-  return tiling->trims ? least(tiling->height, left) : tiling->height;
+  return tiling->trims ? min_i64(tiling->height, left) : tiling->height;
 }
 
 /* Packs strip `i` of all of a, over all of k. */
@@ -101,7 +101,7 @@ static void pack_strip(const gemm_tiling *tiling, int64_t batch, int64_t i, char
 }
 
 static int64_t slab_height(const gemm_tiling *tiling, int64_t row) {
-  return least(tiling->slab, tiling->g->m - row);
+  return min_i64(tiling->slab, tiling->g->m - row);
 }
 
 /* Packs strip `i` of the slab that starts at `row` into (blocks of k, strips, k, height), so that
@@ -111,7 +111,7 @@ static void pack_slab_strip(const gemm_tiling *tiling, int64_t batch, int64_t ro
   const int64_t first = i * tiling->height,
                 all = round_up(slab_height(tiling, row), tiling->rows_unit);
   for (int64_t k = 0; k < tiling->g->k; k += tiling->block_k) {
-    const int64_t kn = least(tiling->block_k, tiling->g->k - k);
+    const int64_t kn = min_i64(tiling->block_k, tiling->g->k - k);
     pack_panel(tiling, tiling->g->pack_a, batch, row + first, tiling->g->m, k, kn,
                round_up(rows_of_strip(tiling, tiling->g->m - row - first), tiling->rows_unit),
                slab + (k * all + first * round_up(kn, tiling->k_unit)) * (int64_t)tiling->size);
@@ -194,7 +194,7 @@ static void multiply_strip(const gemm_tiling *tiling, int64_t rows, const char *
   const int64_t size = (int64_t)tiling->size, b_size = (int64_t)tiling->b_size,
                 packed = round_up(rows, tiling->rows_unit);
   for (int64_t k = 0; k == 0 || k < kn; k += tiling->chain_k) {
-    const gemm_tile tile = {.k = least(tiling->chain_k, kn - k),
+    const gemm_tile tile = {.k = min_i64(tiling->chain_k, kn - k),
                             .a = a + k * packed * size,
                             .b = b + k * tiling->kernel.nr * b_size,
                             .c = sums.c,
@@ -260,7 +260,7 @@ static void multiply_panels(const gemm_tiling *tiling, const tile_task *task, in
   for (int64_t j = 0; j < task->columns; j += nr) {
     part_sums sums = begin_sums(tiling, task, j);
     for (int64_t at = k; at == k || at < k + kn; at += tiling->block_k) {
-      const int64_t n = least(tiling->block_k, k + kn - at);
+      const int64_t n = min_i64(tiling->block_k, k + kn - at);
       if (at > 0) {
         sums.from = sums.c;
         sums.from_step = sums.c_step;
@@ -309,21 +309,22 @@ static void multiply_tile(const gemm_tiling *tiling, const packed_rows *slab, in
                           int64_t n0, char *scratch) {
   const kgemm *kgemm = tiling->g;
   const int64_t row = slab->row + m0;
-  tile_task task = {.slab = slab,
-                    .m0 = m0,
-                    .rows = least(tiling->block_m, least(slab->row + tiling->slab, kgemm->m) - row),
-                    .n0 = n0,
-                    .columns = least(tiling->block_n, kgemm->n - n0),
-                    .place = place_tile(tiling, slab->batch, row, n0),
-                    .block = scratch,
-                    .tile = scratch + block_bytes(tiling)};
+  tile_task task = {
+      .slab = slab,
+      .m0 = m0,
+      .rows = min_i64(tiling->block_m, min_i64(slab->row + tiling->slab, kgemm->m) - row),
+      .n0 = n0,
+      .columns = min_i64(tiling->block_n, kgemm->n - n0),
+      .place = place_tile(tiling, slab->batch, row, n0),
+      .block = scratch,
+      .tile = scratch + block_bytes(tiling)};
   task.widened = task.tile + tile_bytes(tiling);
   const bool has_edge = task.place.c && task.columns % tiling->kernel.nr > 0;
   if (has_edge) begin_edge(tiling, &task);
   const gemm_blocks *blocks = tiling->kernel.blocks;
   if (blocks) blocks->begin();
   for (int64_t k = 0; k == 0 || k < kgemm->k; k += tiling->deep)
-    multiply_panels(tiling, &task, k, least(tiling->deep, kgemm->k - k));
+    multiply_panels(tiling, &task, k, min_i64(tiling->deep, kgemm->k - k));
   if (blocks) blocks->end();
   if (has_edge) store_edge(tiling, &task);
   if (!task.place.c) store_tile(tiling, &task);
@@ -344,14 +345,15 @@ static void provide_slab(const kernel_context *ctx, gemm_tiling *tiling) {
       kgemm->a_is_packed ? packed_slab(tiling, tiling->batch, tiling->row) : tiling->slab_memory;
   if (kgemm->a_is_packed) return;
   int64_t strips =
-      (least(tiling->slab, kgemm->m - tiling->row) + tiling->height - 1) / tiling->height;
+      (min_i64(tiling->slab, kgemm->m - tiling->row) + tiling->height - 1) / tiling->height;
   ctx->parallel_for(ctx->pool, strips,
                     tiling->work > 1 ? PACK_GRAIN / (kgemm->k * tiling->height + 1) + 1 : strips,
                     pack_strips, tiling);
 }
 
 static int64_t tasks_along_m(const gemm_tiling *tiling) {
-  return (least(tiling->slab, tiling->g->m - tiling->row) + tiling->block_m - 1) / tiling->block_m;
+  return (min_i64(tiling->slab, tiling->g->m - tiling->row) + tiling->block_m - 1) /
+         tiling->block_m;
 }
 
 static void run_tile(const void *user, int64_t task, char *scratch) {
@@ -398,7 +400,7 @@ static void run_product(const void *user, int64_t batch, char *scratch) {
   const kgemm *kgemm = tiling->g;
   char *memory = scratch + tile_scratch(tiling);
   for (int64_t row = 0; row < kgemm->m; row += tiling->slab) {
-    int64_t rows = least(tiling->slab, kgemm->m - row);
+    int64_t rows = min_i64(tiling->slab, kgemm->m - row);
     const packed_rows slab = {batch, row,
                               kgemm->a_is_packed ? packed_slab(tiling, batch, row) : memory};
     for (int64_t i = 0; !kgemm->a_is_packed && i * tiling->height < rows; i++)
@@ -419,7 +421,7 @@ static size_t product_scratch(const gemm_tiling *tiling) {
 static int64_t columns_per_task(const gemm_tiling *tiling, int64_t n_threads) {
   int64_t n = tiling->g->n, parts = (n + BLOCK_N - 1) / BLOCK_N;
   if (tiling->g->cut.columns > 0)
-    return round_up(least(n, tiling->g->cut.columns), tiling->kernel.nr);
+    return round_up(min_i64(n, tiling->g->cut.columns), tiling->kernel.nr);
   if (tiling->g->batch * tiling->g->m * n * tiling->g->k > n_threads * MULTIPLIES_PER_THREAD)
     parts = round_up(parts, n_threads);
   return round_up((n + parts - 1) / parts, tiling->kernel.nr);
@@ -428,7 +430,7 @@ static int64_t columns_per_task(const gemm_tiling *tiling, int64_t n_threads) {
 /* Returns the most rows that divide GEMM_STRIP. */
 static int64_t dividing_height(const kgemm *kgemm, const gemm_kernel *kernel) {
   int64_t height = 1;
-  while (2 * height <= least(least(kernel->mr, kgemm->m), GEMM_STRIP)) height *= 2;
+  while (2 * height <= min_i64(min_i64(kernel->mr, kgemm->m), GEMM_STRIP)) height *= 2;
   return height;
 }
 
@@ -436,7 +438,7 @@ static int64_t dividing_height(const kgemm *kgemm, const gemm_kernel *kernel) {
 static int64_t strip_height(const kgemm *kgemm, const gemm_kernel *kernel) {
   if (kgemm->strips_a) return dividing_height(kgemm, kernel);
   if (kgemm->c != COMPUTE_F32 || kgemm->m == 0) return kernel->mr;
-  if (kernel->blocks) return least(kernel->mr, round_up(kgemm->m, kernel->blocks->rows));
+  if (kernel->blocks) return min_i64(kernel->mr, round_up(kgemm->m, kernel->blocks->rows));
   int64_t strips = (kgemm->m + kernel->mr - 1) / kernel->mr;
   return (kgemm->m + strips - 1) / strips;
 }
@@ -471,8 +473,8 @@ static gemm_tiling plan_tiling(const kernel_context *ctx, const kgemm *kgemm) {
   tiling.block_n = columns_per_task(&tiling, kgemm->batch > 1 ? 1 : ctx->n_threads);
   const gemm_blocks *blocks = tiling.kernel.blocks;
   tiling.chain_k = blocks ? blocks->chain : GEMM_BLOCK_K * gemm_chains((int)tiling.height);
-  tiling.block_k =
-      least(blocks ? tiling.chain_k : CHAINS_AT_ONCE * tiling.chain_k, kgemm->k > 0 ? kgemm->k : 1);
+  tiling.block_k = min_i64(blocks ? tiling.chain_k : CHAINS_AT_ONCE * tiling.chain_k,
+                           kgemm->k > 0 ? kgemm->k : 1);
   bool small = multiplies < 4 * MULTIPLIES_PER_THREAD;
   tiling.shared = kgemm->batch == 1 || (kgemm->batch < ctx->n_threads && !small);
   tiling.slab = tiling.block_m = slab_rows(&tiling, tiling.shared ? SLAB_BYTES : SMALL_SLAB_BYTES);
@@ -521,7 +523,7 @@ static void pack_16_bits(const gemm_tiling *tiling, int64_t batch, int64_t strip
   int64_t height = tiling->height, deep = ROW_BLOCK / height;
   row_block some;
   for (int64_t k = 0; k < kgemm->k; k += deep) {
-    int64_t kn = least(deep, kgemm->k - k);
+    int64_t kn = min_i64(deep, kgemm->k - k);
     pack_panel(tiling, kgemm->pack_a, batch, strip * height, kgemm->m, k, kn, height,
                (char *)&some);
     store_row(COMPUTE_F32, kgemm->a_type, element_at(to, kgemm->a_type, k * height), 1, kn * height,

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "backend/cpu/kernels/gemm/gemm.h"
-#include "backend/cpu/kernels/support/counts.h"
+#include "base/counts.h"
 
 enum { PACK_GRAIN = 16 << 10 /* elements that justify waking a thread */ };
 
@@ -55,7 +55,7 @@ void gemm_pack_strided(compute_class c, dtype t, const void *data, int64_t lane_
   row_block block;
   for (int64_t lane = 0; lane < lanes; lane++)
     for (int64_t k = first; k < kn; k += ROW_BLOCK) {
-      int64_t n = least(ROW_BLOCK, kn - k);
+      int64_t n = min_i64(ROW_BLOCK, kn - k);
       load_row(c, t, element_at(data, t, lane * lane_stride + k), 1, n, &block);
       scatter_row(c, n, &block, (char *)to + (k * width + lane) * size, width);
     }
@@ -101,7 +101,7 @@ static void pack_halves(const gemm_b *b, const uint16_t *from, int64_t lanes, in
   for (int64_t k = 0; k < b->k; k += DEEP)
     for (int64_t lane = 0; lane < lanes; lane++) {
       const uint16_t *column = from + lane * b->n_stride + k * b->k_stride;
-      for (int64_t i = 0; i < least(DEEP, b->k - k); i++)
+      for (int64_t i = 0; i < min_i64(DEEP, b->k - k); i++)
         to[(k + i) * width + lane] = column[i * b->k_stride];
     }
 }
@@ -111,7 +111,7 @@ static void pack_b_panels(void *ctx, int64_t begin, int64_t end) {
   const gemm_b *gemm_b = packing->b;
   int64_t width = panel_width(gemm_b);
   for (int64_t i = begin; i < end; i++) {
-    int64_t lanes = least(width, gemm_b->n - i * width);
+    int64_t lanes = min_i64(width, gemm_b->n - i * width);
     const void *from = element_at(gemm_b->data, gemm_b->type, i * width * gemm_b->n_stride);
     void *to = element_at(packing->to, gemm_b->type, i * width * gemm_b->k);
     if (lanes < width) memset(to, 0, (size_t)(gemm_b->k * width) * dtype_size(gemm_b->type));

@@ -7,8 +7,8 @@
 
 #include "backend/cpu/kernels/gemm/matmul_integer_kernels.h"
 #include "backend/cpu/kernels/gemm/matmul_integer_tiles.h"
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/slots.h"
+#include "base/counts.h"
 
 enum {
   TILE = INTEGER_TILE,
@@ -39,14 +39,14 @@ static void multiply_columns(const product *product, out_tile tile, const uint32
   _Alignas(64) int32_t sums[INTEGER_ROWS * TILE];
   const int64_t first = tile.column, last = first + tile.columns;
   for (int64_t n, at = first; at < last; at += n) {
-    n = least(product->kernel.rows, last - at);
+    n = min_i64(product->kernel.rows, last - at);
     const weight_rows weights =
         integer_weight(&product->kernel, product->args->b, product->rest, product->args->k, at);
     product->kernel.multiply((int)n, tile.rows, &weights, words, product->begin + at,
                              sums + (at - first) * TILE);
   }
   for (; tile.column < last; tile.column += COLUMNS) {
-    tile.columns = (int)least(COLUMNS, last - tile.column);
+    tile.columns = (int)min_i64(COLUMNS, last - tile.column);
     product->rows.store(
         product->args, &tile,
         &(out_sums){.at = sums + (tile.column - first) * TILE, .row = 1, .column = TILE});
@@ -57,13 +57,13 @@ static void multiply_columns(const product *product, out_tile tile, const uint32
  * Rows of b come from memory once. */
 static void multiply_block(const product *product, out_tile tile, int64_t last,
                            const uint32_t *words) {
-  const int64_t row = tile.row, end = least(row + TILES * TILE, product->args->m),
+  const int64_t row = tile.row, end = min_i64(row + TILES * TILE, product->args->m),
                 each = integer_words(&product->kernel, product->args->k) * TILE;
   if (product->kernel.begin) product->kernel.begin();
   for (; tile.column < last; tile.column += tile.columns) {
-    tile.columns = (int)least(at_least(product->kernel.rows, COLUMNS), last - tile.column);
+    tile.columns = (int)min_i64(max_i64(product->kernel.rows, COLUMNS), last - tile.column);
     for (tile.row = row; tile.row < end; tile.row += TILE) {
-      tile.rows = (int)least(TILE, end - tile.row);
+      tile.rows = (int)min_i64(TILE, end - tile.row);
       multiply_columns(product, tile, words + (tile.row - row) / TILE * each);
     }
   }
@@ -76,12 +76,12 @@ static void run_task(const void *user, int64_t task, char *scratch) {
   uint32_t *words = (uint32_t *)(void *)scratch;
   const int64_t each = integer_words(&product->kernel, args->k) * TILE,
                 row = task % product->tiles * TILES * TILE,
-                end = least(row + TILES * TILE, args->m),
+                end = min_i64(row + TILES * TILE, args->m),
                 first = task / product->tiles * product->block,
-                last = least(first + product->block, args->n);
+                last = min_i64(first + product->block, args->n);
   for (int64_t r = row; r < end; r += TILE)
     product->rows.pack((const unsigned char *)args->a + r * args->k, args->k,
-                       (int)least(TILE, end - r), shift_of(product) ? 0x80808080 : 0,
+                       (int)min_i64(TILE, end - r), shift_of(product) ? 0x80808080 : 0,
                        words + (r - row) / TILE * each);
   multiply_block(product, (out_tile){.row = row, .column = first}, last, words);
 }
@@ -117,8 +117,9 @@ static size_t rest_bytes(const product *product) {
   return kernel_scratch_size(bytes_of(product->args->n, (size_t)rest_step(product)));
 }
 static size_t task_bytes(const product *product) {
-  return bytes_of(integer_words(&product->kernel, product->args->k),
-                  (size_t)least(TILES, ceil_div(product->args->m, TILE)) * TILE * sizeof(uint32_t));
+  return bytes_of(
+      integer_words(&product->kernel, product->args->k),
+      (size_t)min_i64(TILES, ceil_div(product->args->m, TILE)) * TILE * sizeof(uint32_t));
 }
 static size_t fixed_bytes(const product *product) {
   return begin_bytes(product) + rest_bytes(product);

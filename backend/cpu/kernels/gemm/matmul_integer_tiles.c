@@ -8,8 +8,8 @@
 
 #include "backend/cpu/kernels/gemm/amx.h"
 #include "backend/cpu/kernels/gemm/matmul_integer_kernels.h"
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/features.h"
+#include "base/counts.h"
 
 enum {
   SIDE = 16, /* rows, words and columns of a tile */
@@ -57,7 +57,7 @@ typedef struct tiled_product {
 
 /* Returns at least 1: without k there is one step of zeros. */
 static int64_t step_count(const matmul_integer_args *args) {
-  return at_least(ceil_div(args->k, TILED_BYTES), 1);
+  return max_i64(ceil_div(args->k, TILED_BYTES), 1);
 }
 
 /* ---------------------------------------------------------------- products */
@@ -188,10 +188,11 @@ bool matmul_integer_likes_tiles(const matmul_integer_args *args) {
 static void store_block(const tiled_product *product, int64_t row, int64_t column, int rows,
                         const int32_t *sums) {
   for (int at = 0; at < TILED_COLUMNS && column + at < product->args->n; at += INTEGER_COLUMNS) {
-    const out_tile tile = {.row = row,
-                           .column = column + at,
-                           .rows = rows,
-                           .columns = (int)least(INTEGER_COLUMNS, product->args->n - column - at)};
+    const out_tile tile = {
+        .row = row,
+        .column = column + at,
+        .rows = rows,
+        .columns = (int)min_i64(INTEGER_COLUMNS, product->args->n - column - at)};
     product->rows.store(product->args, &tile,
                         &(out_sums){.at = sums + at, .row = TILED_COLUMNS, .column = 1});
   }
@@ -202,7 +203,7 @@ static void begin_strip(const matmul_integer_args *args, int64_t strip, int32_t 
   const int64_t column = strip * TILED_COLUMNS;
   memset(to, 0, TILED_COLUMNS * sizeof *to);
   if (args->bias)
-    memcpy(to, args->bias + column, (size_t)least(TILED_COLUMNS, args->n - column) * sizeof *to);
+    memcpy(to, args->bias + column, (size_t)min_i64(TILED_COLUMNS, args->n - column) * sizeof *to);
 }
 
 /* Multiplies a block of rows by a group of strips, block of k by block of k. asks: prefetches the
@@ -214,7 +215,7 @@ static void run_rows(const tiled_product *product, int64_t first, int64_t strips
   tile_block block = {
       .row_bytes = product->row_bytes, .lines = asks ? STEP_LINES : 0, .begin = begin};
   for (int64_t step = 0; step < product->steps; step += block.steps) {
-    block.steps = least(BLOCK_STEPS, product->steps - step);
+    block.steps = min_i64(BLOCK_STEPS, product->steps - step);
     block.a = product->a + row * product->row_bytes + step * TILED_BYTES;
     block.adds = step > 0;
     for (int64_t i = 0; i < strips; i++) {
@@ -237,10 +238,10 @@ static void run_tasks(void *ctx, int64_t begin, int64_t end) {
   for (int64_t task = begin; task < end; task++) {
     const int64_t first = task / product->shares * MOST_ROWS,
                   strip = task % product->shares * product->share;
-    const int64_t strips = least(product->share, product->strips - strip),
-                  last = least(first + MOST_ROWS, product->args->m);
+    const int64_t strips = min_i64(product->share, product->strips - strip),
+                  last = min_i64(first + MOST_ROWS, product->args->m);
     for (int64_t row = first; row < last; row += TILED_ROWS)
-      run_rows(product, strip, strips, row, (int)least(TILED_ROWS, last - row), row == first);
+      run_rows(product, strip, strips, row, (int)min_i64(TILED_ROWS, last - row), row == first);
   }
   if (product->kernel.end) product->kernel.end();
 }
@@ -268,8 +269,8 @@ static tiled_product make_product(const kernel_context *ctx, const matmul_intege
   product.padded_rows = round_up(args->m, SIDE);
   product.is_whole = product.row_bytes == args->k && product.padded_rows == args->m;
   product.chunks = ceil_div(args->m, MOST_ROWS);
-  product.share = at_least(product.strips * product.chunks / (TASKS * (int64_t)ctx->n_threads), 1);
-  product.share = least(product.share, least(GROUP, product.strips));
+  product.share = max_i64(product.strips * product.chunks / (TASKS * (int64_t)ctx->n_threads), 1);
+  product.share = min_i64(product.share, min_i64(GROUP, product.strips));
   product.shares = product.share ? ceil_div(product.strips, product.share) : 0;
   return product;
 }
@@ -317,12 +318,12 @@ static void pack_strips(void *ctx, int64_t begin, int64_t end) {
   const matmul_integer_args *args = packing->args;
   const int64_t bytes = step_count(args) * STEP_BYTES;
   memset(packing->to + begin * bytes, 0, (size_t)((end - begin) * bytes));
-  for (int64_t n = begin * TILED_COLUMNS; n < least(end * TILED_COLUMNS, args->n); n++) {
+  for (int64_t n = begin * TILED_COLUMNS; n < min_i64(end * TILED_COLUMNS, args->n); n++) {
     unsigned char *to = packing->to + n / TILED_COLUMNS * bytes +
                         n % TILED_COLUMNS / SIDE * TILE_BYTES + n % SIDE * 4;
     for (int64_t k = 0; k < args->k; k += 4)
       memcpy(to + k / TILED_BYTES * STEP_BYTES + k % TILED_BYTES / 4 * LINE,
-             args->b + n * args->k + k, (size_t)least(4, args->k - k));
+             args->b + n * args->k + k, (size_t)min_i64(4, args->k - k));
   }
 }
 

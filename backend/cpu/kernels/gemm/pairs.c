@@ -5,8 +5,8 @@
 
 #include "backend/cpu/kernels/gemm/amx.h"
 #include "backend/cpu/kernels/gemm/pairs_vectors.h"
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/vec4.h"
+#include "base/counts.h"
 
 /* ---------------------------------------------------------------- packing */
 
@@ -113,15 +113,15 @@ void pairs_join_panels(const float *x, int64_t step, int64_t rows, int64_t n, in
   const int64_t words = pairs_of(rows);
   for (int64_t i = 0; i < words; i++, x += 2 * step)
     for (int64_t column = 0; column < n; column += width)
-      pairs_join(x + column, 2 * i + 1 < rows ? x + step + column : NULL, least(width, n - column),
-                 to + column * words + i * width);
+      pairs_join(x + column, 2 * i + 1 < rows ? x + step + column : NULL,
+                 min_i64(width, n - column), to + column * words + i * width);
 }
 
 /* Loads n words of a lane. */
 static void load_words(const pairs_source *source, int64_t lane, int64_t word, int64_t n,
                        uint32_t *to) {
   float x[2 * SOME];
-  int64_t k = 2 * word, kn = least(2 * n, source->k - k);
+  int64_t k = 2 * word, kn = min_i64(2 * n, source->k - k);
   const void *from =
       element_at(source->data, source->type, lane * source->lane_stride + k * source->k_stride);
   if (source->type == DTYPE_F32 && source->k_stride == 1 && kn == 2 * n) {
@@ -141,7 +141,7 @@ void pairs_pack(const pairs_source *source, int64_t lane, int64_t lanes, int64_t
                 int64_t width, uint32_t *to) {
   uint32_t words[MOST_LANES][SOME];
   for (int64_t at = 0; at < n; at += SOME) {
-    int64_t some = least(SOME, n - at);
+    int64_t some = min_i64(SOME, n - at);
     for (int64_t i = 0; i < lanes; i++) load_words(source, lane + i, word + at, some, words[i]);
     gemm_pack_strided(COMPUTE_F32, DTYPE_F32, words, SOME, 1, lanes, some, width, to + at * width);
   }
@@ -153,7 +153,7 @@ void pairs_pack_blocks(const pairs_source *source, int64_t lane, int64_t lanes, 
   uint32_t words[SOME];
   for (int64_t i = 0; i < lanes; i++)
     for (int64_t at = 0; at < n; at += SOME) {
-      const int64_t some = least(SOME, n - at), whole = round_up(some, PAIRS_DEEP);
+      const int64_t some = min_i64(SOME, n - at), whole = round_up(some, PAIRS_DEEP);
       load_words(source, lane + i, word + at, some, words);
       for (int64_t j = some; j < whole; j++) words[j] = 0;
       for (int64_t j = 0; j < whole; j += PAIRS_DEEP)
@@ -178,7 +178,7 @@ static void pack_panels(void *ctx, int64_t begin, int64_t end) {
                                gemm_b->k_stride};
   int64_t width = pairs_kernel().nr, words = pairs_of(gemm_b->k);
   for (int64_t i = begin; i < end; i++) {
-    int64_t lanes = least(width, gemm_b->n - i * width);
+    int64_t lanes = min_i64(width, gemm_b->n - i * width);
     uint32_t *to = packing->to + i * width * words;
     if (lanes < width) memset(to, 0, (size_t)(words * width) * sizeof *to);
     pairs_pack(&source, i * width, lanes, 0, words, width, to);

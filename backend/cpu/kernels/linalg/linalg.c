@@ -3,9 +3,9 @@
 #include "backend/cpu/kernels/linalg/linalg.h"
 
 #include "backend/cpu/kernels/linalg/matrix.h"
-#include "backend/cpu/kernels/support/counts.h"
 #include "backend/cpu/kernels/support/rows.h"
 #include "backend/cpu/kernels/support/slots.h"
+#include "base/counts.h"
 
 enum { WORK_PER_THREAD = 1 << 14 /* multiplications */ };
 
@@ -45,7 +45,7 @@ static void mirror(double *x, int64_t n, bool upper) {
 
 static void run_lu(const linalg_args *args, int64_t i, double *x) {
   load(&args->x, i, args->m * args->n, x);
-  int32_t *pivots = args->b.data ? (int32_t *)args->b.data + i * least(args->m, args->n) : NULL;
+  int32_t *pivots = args->b.data ? (int32_t *)args->b.data + i * min_i64(args->m, args->n) : NULL;
   store_info(&args->info, i, matrix_lu(x, args->m, args->n, pivots));
   store(&args->out, i, args->m * args->n, x);
 }
@@ -67,7 +67,7 @@ static void run_cholesky(const linalg_args *args, int64_t i, double *x) {
 static int64_t qr_size(const linalg_args *args) { return args->out.dims[args->out.rank - 2]; }
 
 static void run_qr(const linalg_args *args, int64_t i, double *x) {
-  int64_t m = args->m, n = args->n, k = least(m, n), j = qr_size(args);
+  int64_t m = args->m, n = args->n, k = min_i64(m, n), j = qr_size(args);
   double *tau = x + m * n, *work = tau + k, *q = work + most(n, j);
   load(&args->x, i, m * n, x);
   matrix_qr(x, m, n, tau, work);
@@ -76,7 +76,7 @@ static void run_qr(const linalg_args *args, int64_t i, double *x) {
     store(&args->b, i, m * j, q);
   }
   for (int64_t r = 0; r < m; r++)
-    for (int64_t c = 0; c < least(r, n); c++) x[r * n + c] = 0;
+    for (int64_t c = 0; c < min_i64(r, n); c++) x[r * n + c] = 0;
   store(&args->out, i, j * n, x);
 }
 
@@ -93,12 +93,12 @@ static void run_eigh(const linalg_args *args, int64_t i, double *x) {
 /* Returns the number of orthonormal rows in the outputs: k, or a complete basis. */
 static int64_t svd_rows(const linalg_args *args) {
   const ktensor *t = args->m < args->n ? &args->c : &args->b;
-  if (t->rank == 0) return least(args->m, args->n); /* the output is absent */
+  if (t->rank == 0) return min_i64(args->m, args->n); /* the output is absent */
   return t->dims[args->m < args->n ? t->rank - 2 : t->rank - 1];
 }
 
 static void run_svd(const linalg_args *args, int64_t i, double *x) {
-  int64_t m = args->m, n = args->n, k = least(m, n), l = most(m, n), rows = svd_rows(args);
+  int64_t m = args->m, n = args->n, k = min_i64(m, n), l = most(m, n), rows = svd_rows(args);
   bool wide = m < n;
   double *values = x + rows * l, *shorts = values + k;
   if (wide)
@@ -122,7 +122,7 @@ static void run_exp(const linalg_args *args, int64_t i, double *x) {
 
 /* Returns the number of doubles of scratch memory per matrix. */
 static size_t working_size(const linalg_args *args) {
-  int64_t m = args->m, n = args->n, k = least(m, n);
+  int64_t m = args->m, n = args->n, k = min_i64(m, n);
   switch (args->kind) {
     case KLINALG_QR:
       return (size_t)(m * n + k + most(n, qr_size(args)) + m * qr_size(args));
@@ -146,7 +146,8 @@ static void run_matrix(const void *user, int64_t i, char *scratch) {
 }
 
 static int64_t work_of(const linalg_args *args) {
-  int64_t each = args->m * args->n * least(args->m, args->n) * (args->kind < KLINALG_EIGH ? 1 : 20);
+  int64_t each =
+      args->m * args->n * min_i64(args->m, args->n) * (args->kind < KLINALG_EIGH ? 1 : 20);
   return args->batches * (each / 64 + 1) / (WORK_PER_THREAD / 64);
 }
 

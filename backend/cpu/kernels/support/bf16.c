@@ -4,7 +4,7 @@
 #include "backend/cpu/kernels/support/bf16.h"
 
 #include "backend/cpu/kernels/support/avx512.h"
-#include "backend/cpu/kernels/support/counts.h"
+#include "base/counts.h"
 
 bool bf16_pays(void) { return cpu_has_avx512_bf16(); }
 
@@ -12,7 +12,7 @@ bool bf16_pays(void) { return cpu_has_avx512_bf16(); }
 enum { LANES = 16 };
 
 /* Returns the start of the vector that covers element i of n. */
-KERNEL_INLINE int64_t vector_at(int64_t i, int64_t n) { return least(i, n - LANES); }
+KERNEL_INLINE int64_t vector_at(int64_t i, int64_t n) { return min_i64(i, n - LANES); }
 KERNEL_INLINE __mmask16 first_of(int64_t n) { return (__mmask16)bits_between(0, n); }
 
 TARGET_AVX512_BF16 KERNEL_INLINE __m512 widened(const uint16_t *x) {
@@ -83,7 +83,7 @@ TARGET_AVX512_BF16 static void join_panels_bf16(const uint16_t *x, int64_t step,
   const int64_t words = (rows + 1) / 2;
   for (int64_t i = 0; i < words; i++, x += 2 * step)
     for (int64_t column = 0; column < n; column += width)
-      join_row(x + column, 2 * i + 1 < rows ? x + step + column : NULL, least(width, n - column),
+      join_row(x + column, 2 * i + 1 < rows ? x + step + column : NULL, min_i64(width, n - column),
                to + column * words + i * width);
 }
 
@@ -97,7 +97,7 @@ TARGET_AVX512_BF16 KERNEL_INLINE __m512i low_halves(const uint16_t *x, int64_t n
 TARGET_AVX512_BF16 static void join_halves_bf16(const uint16_t *even, const uint16_t *odd,
                                                 int64_t n, uint32_t *to) {
   for (int64_t i = 0; i < n; i += LANES) {
-    const int64_t some = least(LANES, n - i);
+    const int64_t some = min_i64(LANES, n - i);
     __m512i word = low_halves(even + 2 * i, some);
     if (odd) word = _mm512_or_si512(word, _mm512_slli_epi32(low_halves(odd + 2 * i, some), 16));
     _mm512_mask_storeu_epi32(to + i, first_of(some), word);
@@ -127,7 +127,7 @@ TARGET_AVX512_BF16 static void moments_bf16(const uint16_t *x, int64_t n, float 
       squares[k] = _mm512_fmadd_ps(some, some, squares[k]);
     }
   for (; i < n; i += LANES) {
-    const __mmask16 there = first_of(least(LANES, n - i));
+    const __mmask16 there = first_of(min_i64(LANES, n - i));
     const __m512 some = _mm512_maskz_sub_ps(there, load_bf16_avx512(there, x + i), by);
     sum[0] += some;
     squares[0] = _mm512_fmadd_ps(some, some, squares[0]);
@@ -140,7 +140,7 @@ TARGET_AVX512_BF16 static void shift_bf16(const uint16_t *x, int64_t n, float sc
                                           float *to) {
   const __m512 a = _mm512_set1_ps(scale), b = _mm512_set1_ps(shift);
   for (int64_t i = 0; i < n; i += LANES) {
-    const __mmask16 there = first_of(least(LANES, n - i));
+    const __mmask16 there = first_of(min_i64(LANES, n - i));
     _mm512_mask_storeu_ps(to + i, there, _mm512_fmadd_ps(load_bf16_avx512(there, x + i), a, b));
   }
 }
@@ -162,7 +162,7 @@ TARGET_AVX512_BF16 static void combine_bf16(bool multiplies, const uint16_t *x, 
 }
 
 enum { HALVES = 32 };
-KERNEL_INLINE __mmask32 first_halves(int64_t n) { return bits_between(0, least(HALVES, n)); }
+KERNEL_INLINE __mmask32 first_halves(int64_t n) { return bits_between(0, min_i64(HALVES, n)); }
 
 /* Converts between BF16 and integers of the same order: negative numbers have all bits but the sign
  * inverted. The conversion is its own inverse. */
@@ -184,7 +184,7 @@ TARGET_AVX512_BF16 static void larger_bf16(const uint16_t *x, int64_t n, int16_t
 
 TARGET_AVX512_BF16 static void larger_halves_bf16(const int16_t *x, int64_t n, int16_t *y) {
   for (int64_t i = 0; i < n; i += LANES) {
-    const int64_t some = least(LANES, n - i);
+    const int64_t some = min_i64(LANES, n - i);
     const __m512i words = _mm512_maskz_loadu_epi16(bits_between(0, 2 * some - 1), x + 2 * i);
     const __mmask16 there = first_of(some);
     const __m256i old = _mm256_maskz_loadu_epi16(there, y + i);
@@ -263,7 +263,7 @@ void bf16_join_panels(const uint16_t *x, int64_t step, int64_t rows, int64_t n, 
   for (int64_t i = 0; i < words; i++, x += 2 * step)
     for (int64_t column = 0; column < n; column += width)
       join_portable(x + column, 2 * i + 1 < rows ? x + step + column : NULL, 1,
-                    least(width, n - column), to + column * words + i * width);
+                    min_i64(width, n - column), to + column * words + i * width);
 }
 
 double bf16_sum(const uint16_t *x, int64_t n) {
@@ -279,7 +279,7 @@ void bf16_moments(const uint16_t *x, int64_t n, float shift, double sums[2]) {
   enum { MOMENTS = 1024 };
 #if KERNEL_X86
   for (int64_t i = 0; cpu_has_avx512_bf16() && i < n; i += MOMENTS)
-    moments_bf16(x + i, least(MOMENTS, n - i), shift, sums);
+    moments_bf16(x + i, min_i64(MOMENTS, n - i), shift, sums);
   if (cpu_has_avx512_bf16()) return;
 #endif
   for (int64_t i = 0; i < n; i++) {

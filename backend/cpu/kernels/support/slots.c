@@ -2,7 +2,7 @@
  * then helps with the ranges of others. */
 #include "backend/cpu/kernels/support/slots.h"
 
-#include "backend/cpu/kernels/support/counts.h"
+#include "base/counts.h"
 #include "base/ranges.h"
 
 /* Bounded, as a compiled program may have a small stack. Further slots share these ranges. */
@@ -25,7 +25,7 @@ static void run_slot_range(void *ctx, int64_t begin, int64_t end) {
     const int64_t own = slot % loop->n_ranges;
     for (int64_t at = own, item;
          ranges_take(loop->ranges, loop->items, loop->n_ranges, own, &at, &item);) {
-      const int64_t stop = least(loop->n_tasks, (item + 1) * loop->each);
+      const int64_t stop = min_i64(loop->n_tasks, (item + 1) * loop->each);
       for (int64_t task = item * loop->each; task < stop; task++)
         loop->run(loop->user, task, scratch);
     }
@@ -56,7 +56,7 @@ void run_slots_in(const kernel_context *ctx, int64_t n_tasks, int64_t work, size
   loop.run = run;
   loop.user = user;
   loop.n_tasks = n_tasks;
-  loop.n_ranges = least(n, MOST_RANGES);
+  loop.n_ranges = min_i64(n, MOST_RANGES);
   loop.each = n_tasks / RANGE_ITEMS + 1;
   loop.items = ceil_div(n_tasks, loop.each);
   loop.scratch = scratch;
